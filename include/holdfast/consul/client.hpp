@@ -1,0 +1,262 @@
+#pragma once
+
+#include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/deferred.hpp>
+#include <cstdint>
+#include <holdfast/consul/config.hpp>
+#include <holdfast/consul/kv.hpp>
+#include <holdfast/consul/query.hpp>
+#include <holdfast/consul/session.hpp>
+#include <holdfast/consul/txn.hpp>
+#include <holdfast/error.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace holdfast::consul {
+
+namespace asio = boost::asio;
+
+/// Counters of one client since its construction; `connections_open` is a level.
+struct client_statistics {
+  std::uint64_t requests = 0;  ///< HTTP requests written, retries and blocking queries included
+  std::uint64_t writes = 0;    ///< of these: KV writes, transactions, session create/renew/destroy
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t bytes_received = 0;
+  std::uint64_t connections_opened = 0;
+  std::uint64_t connections_open = 0;  ///< now
+};
+
+namespace detail {
+
+class client_impl;
+
+// One struct per shape of request: what crosses from the templates below into client.cpp.
+struct get_request {
+  std::string key;
+  read_options options;
+};
+struct list_request {
+  std::string prefix;
+  read_options options;
+};
+struct keys_request {
+  std::string prefix;
+  std::string separator;
+  read_options options;
+};
+struct write_request {
+  enum class kind { put, cas, acquire, release, remove, remove_tree, remove_cas } verb;
+  std::string key;
+  std::string value;
+  std::uint64_t flags;
+  std::uint64_t index;
+  std::string session;
+  request_options options;
+};
+struct session_create_request {
+  session_options session;
+  request_options options;
+};
+struct session_renew_request {
+  std::string id;
+  request_options options;
+};
+struct session_destroy_request {
+  std::string id;
+  request_options options;
+};
+struct session_info_request {
+  std::string id;
+  read_options options;
+};
+struct txn_request {
+  std::vector<txn_operation> operations;
+  request_options options;
+};
+
+template <class... Results>
+using handler_of = asio::any_completion_handler<void(error_code, Results...)>;
+
+void start(const std::shared_ptr<client_impl>&, get_request, handler_of<answer<std::optional<kv_entry>>>);
+void start(const std::shared_ptr<client_impl>&, list_request, handler_of<answer<std::vector<kv_entry>>>);
+void start(const std::shared_ptr<client_impl>&, keys_request, handler_of<answer<std::vector<std::string>>>);
+void start(const std::shared_ptr<client_impl>&, write_request, handler_of<bool>);
+void start(const std::shared_ptr<client_impl>&, session_create_request, handler_of<std::string>);
+void start(const std::shared_ptr<client_impl>&, session_renew_request, handler_of<>);
+void start(const std::shared_ptr<client_impl>&, session_destroy_request, handler_of<>);
+void start(const std::shared_ptr<client_impl>&, session_info_request, handler_of<answer<std::optional<session_info>>>);
+void start(const std::shared_ptr<client_impl>&, txn_request, handler_of<txn_reply>);
+asio::any_io_executor executor_of(const client_impl&) noexcept;
+
+// Not an aggregate: g++ 12 destroys aggregate temporaries in a co_await expression twice.
+template <class Request>
+class initiation {
+public:
+  using executor_type = asio::any_io_executor;
+  initiation(std::shared_ptr<client_impl> impl, Request request)
+      : impl_(std::move(impl)), request_(std::move(request)) {}
+  executor_type get_executor() const noexcept { return executor_of(*impl_); }
+  template <class Handler>
+  void operator()(Handler&& handler) && {
+    start(impl_, std::move(request_), std::forward<Handler>(handler));
+  }
+
+private:
+  std::shared_ptr<client_impl> impl_;
+  Request request_;
+};
+
+template <class Token, class... Results, class Request>
+auto initiate(std::shared_ptr<client_impl> impl, Request request, Token& token) {
+  return asio::async_initiate<Token, void(error_code, Results...)>(
+      initiation<Request>(std::move(impl), std::move(request)), token);
+}
+
+}  // namespace detail
+
+/// A Consul HTTP client on Asio: keep-alive connections, deadlines on everything, blocking queries, transactions.
+///
+/// Every operation takes a completion token (default: `deferred`, so that plain `co_await` works) and completes with an
+/// `error_code`: see `error`. `condition::not_applied` says that a failed write certainly had no effect,
+/// `condition::outcome_unknown` that it may have been applied or may be applied later (Consul was seen to apply a write
+/// 86 s after it had answered 500). Reading a key that does not exist is not an error.
+///
+/// Deadline: each operation ends by `request_options::timeout`, a blocking query by `wait` + `wait`/16 + that.
+/// Cancellation: terminal, partial and total; the request's connection is closed, and a write that had been sent has an
+/// unknown outcome. Completes with `asio::error::operation_aborted`.
+/// Threads: safe from any thread; an internal strand; handlers run on their associated executor, never inside the
+/// strand. Lifetimes: the handle may go before its operations end: they keep the connection pool alive. When the
+/// execution context is destroyed, handlers that have not run are destroyed without being called.
+class client {
+public:
+  using executor_type = asio::any_io_executor;
+
+  /// An empty handle: only assignment, destruction and `valid()` are allowed.
+  client() noexcept = default;
+  /// Sends nothing yet. Throws `system_error` (invalid_address, unsupported_scheme, invalid_option).
+  explicit client(asio::any_io_executor executor, config settings = config());
+  template <class Context>
+  requires requires(Context& c) { c.get_executor(); }
+  explicit client(Context& context, config settings = config())
+      : client(asio::any_io_executor(context.get_executor()), std::move(settings)) {}
+
+  bool valid() const noexcept { return impl_ != nullptr; }
+  executor_type get_executor() const noexcept;
+  /// The strand that the client's own work runs on; a part that lives on it calls the client without a thread hop.
+  asio::any_io_executor strand() const noexcept;
+  /// `host:port` of the agent, for messages.
+  const std::string& address() const noexcept;
+  client_statistics statistics() const noexcept;
+
+  /// One key; nullopt if it does not exist.
+  template <class Token = asio::deferred_t>
+  auto get(std::string key, read_options options = {}, Token&& token = {}) {
+    return detail::initiate<Token, answer<std::optional<kv_entry>>>(impl_, detail::get_request{std::move(key), options},
+                                                                    token);
+  }
+  /// All keys that start with `prefix` (a string prefix: end it with a slash), in key order.
+  template <class Token = asio::deferred_t>
+  auto list(std::string prefix, read_options options = {}, Token&& token = {}) {
+    return detail::initiate<Token, answer<std::vector<kv_entry>>>(
+        impl_, detail::list_request{std::move(prefix), options}, token);
+  }
+  /// The names of the keys that start with `prefix`, cut after the next `separator` unless that is empty.
+  template <class Token = asio::deferred_t>
+  auto keys(std::string prefix, std::string separator = {}, read_options options = {}, Token&& token = {}) {
+    return detail::initiate<Token, answer<std::vector<std::string>>>(
+        impl_, detail::keys_request{std::move(prefix), std::move(separator), options}, token);
+  }
+
+  using write = detail::write_request;
+  /// Sets the key. Completes with true.
+  template <class Token = asio::deferred_t>
+  auto put(std::string key, std::string value, std::uint64_t flags = 0, request_options options = {},
+           Token&& token = {}) {
+    return detail::initiate<Token, bool>(
+        impl_, write{write::kind::put, std::move(key), std::move(value), flags, 0, {}, options}, token);
+  }
+  /// Sets the key if its ModifyIndex is `index` (0: if it does not exist). Completes with whether it was.
+  template <class Token = asio::deferred_t>
+  auto cas(std::string key, std::string value, std::uint64_t index, std::uint64_t flags = 0,
+           request_options options = {}, Token&& token = {}) {
+    return detail::initiate<Token, bool>(
+        impl_, write{write::kind::cas, std::move(key), std::move(value), flags, index, {}, options}, token);
+  }
+  /// Locks the key with the session and sets it. Completes with false if another session has it, or lock delay runs.
+  template <class Token = asio::deferred_t>
+  auto acquire(std::string key, std::string value, std::string session, std::uint64_t flags = 0,
+               request_options options = {}, Token&& token = {}) {
+    return detail::initiate<Token, bool>(
+        impl_, write{write::kind::acquire, std::move(key), std::move(value), flags, 0, std::move(session), options},
+        token);
+  }
+  /// Unlocks the key and sets it. Completes with false if that session does not have it.
+  template <class Token = asio::deferred_t>
+  auto release(std::string key, std::string value, std::string session, std::uint64_t flags = 0,
+               request_options options = {}, Token&& token = {}) {
+    return detail::initiate<Token, bool>(
+        impl_, write{write::kind::release, std::move(key), std::move(value), flags, 0, std::move(session), options},
+        token);
+  }
+  /// Deletes the key, whether it exists or not. Completes with true.
+  template <class Token = asio::deferred_t>
+  auto remove(std::string key, request_options options = {}, Token&& token = {}) {
+    return detail::initiate<Token, bool>(impl_, write{write::kind::remove, std::move(key), {}, 0, 0, {}, options},
+                                         token);
+  }
+  /// Deletes every key that starts with `prefix` (a string prefix). Completes with true.
+  template <class Token = asio::deferred_t>
+  auto remove_tree(std::string prefix, request_options options = {}, Token&& token = {}) {
+    return detail::initiate<Token, bool>(
+        impl_, write{write::kind::remove_tree, std::move(prefix), {}, 0, 0, {}, options}, token);
+  }
+  /// Deletes the key if its ModifyIndex is `index`. Completes with whether it was.
+  template <class Token = asio::deferred_t>
+  auto remove_cas(std::string key, std::uint64_t index, request_options options = {}, Token&& token = {}) {
+    return detail::initiate<Token, bool>(
+        impl_, write{write::kind::remove_cas, std::move(key), {}, 0, index, {}, options}, token);
+  }
+
+  /// Creates a session; completes with its id. After an unknown outcome a session may be left to its TTL.
+  template <class Token = asio::deferred_t>
+  auto create_session(session_options session, request_options options = {}, Token&& token = {}) {
+    return detail::initiate<Token, std::string>(impl_, detail::session_create_request{std::move(session), options},
+                                                token);
+  }
+  /// Renews the session's TTL, on the connection that is reserved for that. error::invalid_session if it is gone.
+  template <class Token = asio::deferred_t>
+  auto renew_session(std::string id, request_options options = {}, Token&& token = {}) {
+    return detail::initiate<Token>(impl_, detail::session_renew_request{std::move(id), options}, token);
+  }
+  /// Destroys the session; destroying one that is gone succeeds.
+  template <class Token = asio::deferred_t>
+  auto destroy_session(std::string id, request_options options = {}, Token&& token = {}) {
+    return detail::initiate<Token>(impl_, detail::session_destroy_request{std::move(id), options}, token);
+  }
+  /// The session, nullopt if it does not exist (or the token may not read it: Consul does not tell).
+  template <class Token = asio::deferred_t>
+  auto session(std::string id, read_options options = {}, Token&& token = {}) {
+    return detail::initiate<Token, answer<std::optional<session_info>>>(
+        impl_, detail::session_info_request{std::move(id), options}, token);
+  }
+
+  /// All of the operations, or none: `txn_reply::applied` tells. A refusal is an answer, not an error.
+  template <class Token = asio::deferred_t>
+  auto transact(std::vector<txn_operation> operations, request_options options = {}, Token&& token = {}) {
+    return detail::initiate<Token, txn_reply>(impl_, detail::txn_request{std::move(operations), options}, token);
+  }
+
+  /// Ends every running and queued operation with error::closed and closes all connections. Later ones fail the same
+  /// way.
+  void close() noexcept;
+
+private:
+  std::shared_ptr<detail::client_impl> impl_;
+};
+
+}  // namespace holdfast::consul

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace holdfast::consul {
+
+/// How to reach the agent. Checked once, by the client's constructor.
+struct config {
+  /// `host:port`, `http://host:port` or `host` (port 8500). https:// and unix:// are refused: error::unsupported_scheme.
+  std::string address = "127.0.0.1:8500";
+  /// ACL token, sent with every request as X-Consul-Token; empty: none. Never logged.
+  std::string token;
+  /// Datacenter to ask, empty: the agent's own.
+  std::string datacenter;
+
+  /// Default time for one operation, connecting and retries included. 1 ms to 10 min. Too short gives unknown outcomes
+  /// under load; far over 30 s, requests to a leader that froze are waited for though a new leader exists.
+  std::chrono::milliseconds request_timeout{5'000};
+  /// Time for one TCP connect, name resolution included. 1 ms to 10 min.
+  std::chrono::milliseconds connect_timeout{2'000};
+  /// First and largest pause between retries; each pause is random between 0 and its turn's bound (full jitter).
+  std::chrono::milliseconds backoff_min{20};
+  std::chrono::milliseconds backoff_max{1'000};
+
+  /// Connections for ordinary requests, 1 to 1000. Renewals have one more of their own, each running blocking query
+  /// another. An agent accepts 200 from one address by default (`http_max_conns_per_client`).
+  std::size_t connections_max = 4;
+  /// Blocking queries at once, 1 to 1000; further ones wait for one to end, within their deadline.
+  std::size_t blocking_max = 64;
+  /// Requests that wait for a connection, 1 to 1'000'000; the next fails at once with error::too_busy.
+  std::size_t queue_max = 100'000;
+  /// Largest reply accepted, 1 KiB to 1 GiB. A prefix listing holds every entry below it.
+  std::size_t reply_bytes_max = 64u << 20;
+
+  /// The defaults, overridden by CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN and CONSUL_DATACENTER where they are set.
+  static config from_environment();
+};
+
+}  // namespace holdfast::consul

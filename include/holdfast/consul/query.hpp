@@ -1,0 +1,57 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <holdfast/diagnostics.hpp>
+
+namespace holdfast::consul {
+
+/// Consul's consistency modes (https://www.consul.io/api-docs/features/consistency).
+enum class consistency {
+  leader,      ///< the default mode: the leader answers; stale only in a rare window around a failover
+  consistent,  ///< the leader confirms its leadership first: one more round trip among the servers, never stale
+  stale,       ///< any server answers; may be arbitrarily old. Decides nothing in this library
+};
+
+/// What every operation takes. Trivially destructible, so that braces at the call are safe with g++ 12 coroutines.
+struct request_options {
+  /// Time for the whole operation, retries included; also the queueing for a connection. 0: `config::request_timeout`.
+  std::chrono::milliseconds timeout{0};
+  /// Whether to repeat the request while time is left, where repeating is safe: anything that was certainly not sent;
+  /// reads, renewals and destroys also after an unknown outcome. Exponential backoff with full jitter.
+  bool retry = true;
+  /// Filled in on failure. Must outlive the operation. See `diagnostics`.
+  diagnostics* diag = nullptr;
+};
+
+struct read_options {
+  consistency mode = consistency::leader;
+  /// Not 0: a blocking query, which answers when the index has gone past this value or `wait` is over. It has a
+  /// connection of its own, and ends by `wait` + `wait`/16 + `request_options::timeout` at the latest.
+  std::uint64_t index = 0;
+  /// How long a blocking query may wait; Consul adds up to 1/16. Consul's maximum is 10 minutes.
+  std::chrono::milliseconds wait{60'000};
+  request_options request{};
+};
+
+/// What comes with every read.
+struct query_meta {
+  std::uint64_t index = 0;  ///< X-Consul-Index, 0 when the reply had none
+  bool known_leader = true;
+  std::chrono::milliseconds last_contact{0};
+  bool operator==(const query_meta&) const = default;
+};
+
+template <class T>
+struct answer {
+  T value{};
+  query_meta meta{};
+};
+
+/// The index to ask with next, from the one asked with and the one answered: an index that is 0 or went backwards starts
+/// over at 0, which answers at once (https://www.consul.io/api-docs/features/blocking).
+constexpr std::uint64_t next_index(std::uint64_t asked, std::uint64_t answered) noexcept {
+  return answered < asked ? 0 : answered;
+}
+
+}  // namespace holdfast::consul

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <boost/system/error_code.hpp>
+#include <boost/system/system_error.hpp>
+
+namespace holdfast {
+
+using boost::system::error_code;
+using boost::system::system_error;
+
+/// Everything that an operation of this library can fail with. The text behind a code is `error_code::message()`;
+/// the text that names the key and what Consul said is in `diagnostics`.
+enum class error {
+  // What the caller asked for cannot be. Nothing was sent.
+  invalid_prefix = 1,  ///< empty, or with a leading or double slash
+  invalid_limit,       ///< a limit of 0, or over the largest supported
+  invalid_ttl,         ///< a session TTL that this library or the Consul server does not accept
+  invalid_option,      ///< any other option out of its documented range
+  invalid_address,     ///< the agent's address cannot be parsed
+  unsupported_scheme,  ///< the address asks for something other than plain http
+  too_many_slots,      ///< acquire(n) with n of 0 or over the limit
+  too_many_waiters,    ///< the local queue is full
+  not_held,            ///< the slot is empty, or was released before
+  closed,              ///< the semaphore or client was closed
+
+  // Consul's record does not fit. Nothing was written.
+  not_a_semaphore,  ///< the lock key belongs to something else (its flags say so)
+  limit_conflict,   ///< the record in use names another limit
+  corrupt_record,   ///< the lock record or a contender entry cannot be parsed
+
+  // The slot is gone.
+  slot_lost,  ///< the slot was lost while it was held
+
+  // Definite refusals: the request had no effect.
+  unreachable,           ///< no connection to the agent could be made
+  too_busy,              ///< no connection was free before the deadline; nothing was sent
+  permission_denied,     ///< 403: the ACL token is missing, unknown or lacks the right
+  plain_http_refused,    ///< the agent speaks TLS on this port
+  invalid_session,       ///< the session does not exist (any more)
+  bad_request,           ///< another 4xx: Consul does not accept the request
+  too_large,             ///< the request is over one of Consul's size limits
+  too_many_requests,     ///< 429: the agent's rate or connection limit
+  transaction_conflict,  ///< a transaction was refused, for a reason of its own (see the reply)
+
+  // Unknown outcomes: a write may have been applied, or may be applied later.
+  timed_out,        ///< no complete reply before the deadline
+  connection_lost,  ///< the connection ended before a complete reply
+  server_error,     ///< 5xx
+  malformed_reply,  ///< the reply is not what Consul sends
+  reply_too_large,  ///< the reply is over `config::reply_bytes_max`
+};
+
+/// Classes of errors, to compare an `error_code` with.
+enum class condition {
+  not_applied = 1,  ///< definite: the request had no effect
+  outcome_unknown,  ///< a write may have been applied, or may be applied later
+  unavailable,      ///< the agent could not answer now; the same request may work later
+  misuse,           ///< the caller's arguments or configuration
+};
+
+const boost::system::error_category& error_category() noexcept;
+const boost::system::error_category& condition_category() noexcept;
+error_code make_error_code(error e) noexcept;
+boost::system::error_condition make_error_condition(condition c) noexcept;
+
+}  // namespace holdfast
+
+template <>
+struct boost::system::is_error_code_enum<holdfast::error> : std::true_type {};
+template <>
+struct boost::system::is_error_condition_enum<holdfast::condition> : std::true_type {};
