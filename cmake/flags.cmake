@@ -1,0 +1,41 @@
+# Flags for this project's own builds; none of them reaches users of the library.
+
+function(holdfast_warnings target)
+  if(NOT PROJECT_IS_TOP_LEVEL)
+    return()
+  endif()
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic)
+  if(HOLDFAST_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    # False ones of g++ 12's middle end, in coroutine frames and in use_future.
+    target_compile_options(${target} PRIVATE -Wno-mismatched-new-delete -Wno-maybe-uninitialized)
+  endif()
+endfunction()
+
+# Sanitizers are for all translation units or none.
+if(HOLDFAST_SANITIZER STREQUAL "address")
+  # Asio recycles coroutine frames and handler memory, which hides a use after free from the sanitizer.
+  add_compile_options(-O0 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all)
+  add_compile_definitions(_GLIBCXX_ASSERTIONS BOOST_ASIO_DISABLE_AWAITABLE_FRAME_RECYCLING
+    BOOST_ASIO_DISABLE_SMALL_BLOCK_RECYCLING)
+  add_link_options(-fsanitize=address,undefined)
+elseif(HOLDFAST_SANITIZER STREQUAL "thread")
+  add_compile_options(-O1 -g -fsanitize=thread)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    add_compile_options(-Wno-tsan) # g++ does not model atomic_thread_fence; see test/tsan.supp
+  endif()
+  add_link_options(-fsanitize=thread)
+elseif(HOLDFAST_SANITIZER)
+  message(FATAL_ERROR "HOLDFAST_SANITIZER must be empty, address or thread, not \"${HOLDFAST_SANITIZER}\"")
+endif()
+
+# A launcher that the user chose stays.
+find_program(HOLDFAST_CCACHE ccache)
+mark_as_advanced(HOLDFAST_CCACHE)
+if(PROJECT_IS_TOP_LEVEL AND HOLDFAST_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  # With these two, build directories share what they compile, debug information included.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+    ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${HOLDFAST_CCACHE})
+endif()

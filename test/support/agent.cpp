@@ -1,0 +1,440 @@
+#include "support/agent.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <boost/test/results_collector.hpp>
+#include <boost/test/tree/observer.hpp>
+#include <boost/test/unit_test.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <fstream>
+#include <iostream>
+#include <mutex>
+#include <random>
+#include <stdexcept>
+#include <system_error>
+#include <thread>
+
+#include "support/process.hpp"
+
+namespace holdfast::test {
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = boost::json;
+using clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr int start_attempts = 5;
+constexpr std::size_t log_lines_printed = 40;
+
+class socket_handle {
+public:
+  explicit socket_handle(int fd) : fd_(fd) {
+    if (fd < 0) throw std::system_error(errno, std::generic_category(), "socket");
+  }
+  socket_handle(const socket_handle&) = delete;
+  socket_handle& operator=(const socket_handle&) = delete;
+  ~socket_handle() { ::close(fd_); }
+  int get() const { return fd_; }
+
+private:
+  int fd_;
+};
+
+sockaddr_in socket_address(const std::string& host, std::uint16_t port) {
+  sockaddr_in a{};
+  a.sin_family = AF_INET;
+  a.sin_port = htons(port);
+  if (::inet_pton(AF_INET, host.c_str(), &a.sin_addr) != 1) throw std::invalid_argument("not an IPv4 address: " + host);
+  return a;
+}
+
+bool bind_to(const socket_handle& s, const sockaddr_in& a) {
+  return ::bind(s.get(), reinterpret_cast<const sockaddr*>(&a), sizeof a) == 0;
+}
+
+// A port that was free for TCP and UDP a moment ago. Somebody may take it before the agent does; start() then retries.
+std::uint16_t free_port(const std::string& host) {
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    const socket_handle tcp(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const socket_handle udp(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    auto a = socket_address(host, 0);
+    socklen_t size = sizeof a;
+    if (!bind_to(tcp, a)) throw std::system_error(errno, std::generic_category(), "cannot bind to " + host);
+    ::getsockname(tcp.get(), reinterpret_cast<sockaddr*>(&a), &size);
+    if (bind_to(udp, a)) return ntohs(a.sin_port);
+  }
+  throw std::runtime_error("no free port on " + host);
+}
+
+std::uint64_t random_number() {
+  std::random_device device;
+  return std::uint64_t{device()} << 32 | device();
+}
+
+std::string hex(std::uint64_t n) {
+  char buffer[17];
+  std::snprintf(buffer, sizeof buffer, "%016llx", static_cast<unsigned long long>(n));
+  return buffer;
+}
+
+// 127.0.1.2 to 127.0.1.254; test programs which run at the same time begin at different places.
+std::string next_host() {
+  static std::atomic<std::uint64_t> next = random_number();
+  return "127.0.1." + std::to_string(2 + next++ % 253);
+}
+
+void merge(json::object& into, const json::object& from) {
+  for (const auto& member : from) {
+    auto* present = into.if_contains(member.key());
+    if (present && present->is_object() && member.value().is_object())
+      merge(present->get_object(), member.value().get_object());
+    else
+      into[member.key()] = member.value();
+  }
+}
+
+void wait_for(const socket_handle& s, short events, clock::time_point end) {
+  for (;;) {
+    const auto left = std::chrono::duration_cast<milliseconds>(end - clock::now()).count();
+    if (left <= 0) throw std::runtime_error("no complete reply in time");
+    pollfd p{s.get(), events, 0};
+    const int n = ::poll(&p, 1, static_cast<int>(left));
+    if (n > 0) return;
+    if (n < 0 && errno != EINTR) throw std::system_error(errno, std::generic_category(), "poll");
+  }
+}
+
+// HTTP/1.0: the reply's body ends with the connection, no chunks to decode.
+std::string exchange(const std::string& host, std::uint16_t port, std::string_view message, clock::time_point end) {
+  const socket_handle s(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const auto a = socket_address(host, port);
+  if (::connect(s.get(), reinterpret_cast<const sockaddr*>(&a), sizeof a) != 0) {
+    if (errno != EINPROGRESS) throw std::system_error(errno, std::generic_category(), "connect");
+    wait_for(s, POLLOUT, end);
+    int error = 0;
+    socklen_t size = sizeof error;
+    ::getsockopt(s.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error) throw std::system_error(error, std::generic_category(), "connect");
+  }
+  while (!message.empty()) {
+    const auto n = ::send(s.get(), message.data(), message.size(), MSG_NOSIGNAL);
+    if (n > 0)
+      message.remove_prefix(static_cast<std::size_t>(n));
+    else if (errno == EAGAIN)
+      wait_for(s, POLLOUT, end);
+    else if (errno != EINTR)
+      throw std::system_error(errno, std::generic_category(), "send");
+  }
+  std::string reply;
+  char buffer[16384];
+  for (;;) {
+    const auto n = ::recv(s.get(), buffer, sizeof buffer, 0);
+    if (n > 0)
+      reply.append(buffer, static_cast<std::size_t>(n));
+    else if (n == 0)
+      return reply;
+    else if (errno == EAGAIN)
+      wait_for(s, POLLIN, end);
+    else if (errno != EINTR)
+      throw std::system_error(errno, std::generic_category(), "recv");
+  }
+}
+
+agent_reply parse_reply(const std::string& text) {
+  const auto head_end = text.find("\r\n\r\n");
+  if (head_end == std::string::npos || text.compare(0, 5, "HTTP/") != 0)
+    throw std::runtime_error("not a complete HTTP reply: \"" + text.substr(0, 200) + '"');
+  agent_reply reply;
+  reply.status = std::atoi(text.c_str() + text.find(' '));
+  reply.body = text.substr(head_end + 4);
+  for (auto at = text.find("\r\n") + 2; at < head_end + 2;) {
+    const auto line_end = text.find("\r\n", at);
+    const auto colon = text.find(':', at);
+    if (colon < line_end) {
+      auto name = text.substr(at, colon - at);
+      for (char& c : name)
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+      const auto value = text.find_first_not_of(' ', colon + 1);
+      reply.headers[name] = text.substr(value, line_end - value);
+    }
+    at = line_end + 2;
+  }
+  return reply;
+}
+
+std::string tail_of(const fs::path& file, std::uintmax_t from, std::size_t lines) {
+  std::ifstream in(file);
+  in.seekg(static_cast<std::streamoff>(from));
+  std::deque<std::string> tail;
+  for (std::string line; std::getline(in, line);) {
+    tail.push_back(std::move(line));
+    if (tail.size() > lines) tail.pop_front();
+  }
+  std::string result;
+  for (const auto& line : tail) result += line + '\n';
+  return result;
+}
+
+// Prints what the living agents have logged during a test case that failed. The agents of the test case itself are gone
+// when Boost.Test reports it; those print from their destructors.
+class log_printer : public boost::unit_test::test_observer {
+public:
+  static log_printer& instance() {
+    static log_printer one;
+    return one;
+  }
+
+  void add(const agent* a) {
+    const std::lock_guard lock(mutex_);
+    if (agents_.empty()) boost::unit_test::framework::register_observer(*this);
+    agents_.emplace(a, 0);
+  }
+
+  void remove(const agent* a) {
+    const std::lock_guard lock(mutex_);
+    agents_.erase(a);
+    if (!agents_.empty()) return;
+    boost::unit_test::framework::deregister_observer(*this);
+  }
+
+  static void print(const agent& a, std::uintmax_t from = 0) {
+    std::cerr << "--- the end of the log of agent " << a.node_name() << " at " << a.address() << ":\n"
+              << tail_of(a.log_file(), from, log_lines_printed) << "---\n";
+  }
+
+  void test_unit_start(const boost::unit_test::test_unit& unit) override {
+    if (unit.p_type != boost::unit_test::TUT_CASE) return;
+    const std::lock_guard lock(mutex_);
+    for (auto& [a, log_size] : agents_) log_size = fs::file_size(a->log_file());
+  }
+
+  void test_unit_finish(const boost::unit_test::test_unit& unit, unsigned long) override {
+    if (unit.p_type != boost::unit_test::TUT_CASE || passed(unit.p_id)) return;
+    const std::lock_guard lock(mutex_);
+    for (const auto& [a, log_size] : agents_) print(*a, log_size);
+  }
+
+  static bool passed(boost::unit_test::test_unit_id id) {
+    return boost::unit_test::results_collector.results(id).passed();
+  }
+
+  static bool current_test_failed() {
+    namespace framework = boost::unit_test::framework;
+    return framework::test_in_progress() && !passed(framework::current_test_case_id());
+  }
+
+private:
+  std::mutex mutex_;
+  std::map<const agent*, std::uintmax_t> agents_;  // and the size of their logs when the test case began
+};
+
+}  // namespace
+
+struct agent::state {
+  agent_options options;
+  fs::path directory;
+  std::string host;
+  std::string node_name;
+  std::uint16_t http = 0, rpc = 0, serf = 0;
+  std::unique_ptr<process> child;
+  bool announced = false;
+
+  explicit state(agent_options o) : options(std::move(o)), host(next_host()) {
+    node_name = (options.server ? "server-" : "client-") + hex(random_number()).substr(0, 8);
+    directory = fs::temp_directory_path() / ("holdfast-" + node_name);
+    fs::create_directories(directory);
+  }
+  state(const state&) = delete;
+  state& operator=(const state&) = delete;
+  ~state() {
+    child.reset();
+    std::error_code ignored;
+    fs::remove_all(directory, ignored);
+  }
+
+  void pick_ports() {
+    http = free_port(host);
+    do {
+      rpc = free_port(host);
+    } while (rpc == http);
+    do {
+      serf = free_port(host);
+    } while (serf == http || serf == rpc);
+  }
+
+  json::object config() const {
+    json::object c = {
+        {"node_name", node_name},
+        {"server", options.server},
+        {"bind_addr", host},
+        {"client_addr", host},
+        {"advertise_addr", host},
+        {"ports",
+         {{"http", http},
+          {"server", rpc},
+          {"serf_lan", serf},
+          {"serf_wan", -1},
+          {"dns", -1},
+          {"grpc", -1},
+          {"https", -1}}},
+        {"disable_update_check", true},
+        {"session_ttl_min", options.session_ttl_min},
+        {"leave_on_terminate", false},
+        {"limits", {{"http_max_conns_per_client", options.http_max_conns_per_client}}},
+        {"performance", {{"raft_multiplier", 1}}},
+    };
+    if (options.join) {
+      c["retry_join"] = json::array{options.join->host() + ":" + std::to_string(options.join->serf_port())};
+      c["retry_interval"] = "1s";
+    }
+    if (options.durable || !options.server) c["data_dir"] = (directory / "data").string();
+    if (options.durable && options.server) c["bootstrap_expect"] = 1;
+    merge(c, json::parse(options.extra_config).as_object());
+    return c;
+  }
+};
+
+agent::agent(agent_options options) : state_(std::make_unique<state>(std::move(options))) {
+  if (!state_->options.server && !state_->options.join)
+    throw std::invalid_argument("agent: a client agent needs a server to join");
+  start();
+  log_printer::instance().add(this);
+  state_->announced = true;
+}
+
+agent::~agent() {
+  if (!state_->announced) return;
+  log_printer::instance().remove(this);
+  if (log_printer::current_test_failed()) log_printer::print(*this);
+}
+
+void agent::start() {
+  for (int attempt = 1;; ++attempt) {
+    state_->pick_ports();
+    if (start_once()) return;
+    if (attempt == start_attempts)
+      throw std::runtime_error("no free ports for a Consul agent on " + state_->host + ":\n" + log_tail());
+    state_->child.reset();
+  }
+}
+
+// False if a port was taken in the meantime.
+bool agent::start_once() {
+  const auto config_file = state_->directory / "config.json";
+  std::ofstream(config_file) << json::serialize(state_->config()) << '\n';
+  const auto log_start = fs::exists(log_file()) ? fs::file_size(log_file()) : 0;
+
+  process_options child;
+  child.command = {consul_program().string(), "agent"};
+  if (state_->options.server && !state_->options.durable) child.command.emplace_back("-dev");
+  child.command.push_back("-config-file=" + config_file.string());
+  child.output_file = log_file();
+  child.working_directory = state_->directory;
+  state_->child = std::make_unique<process>(std::move(child));
+
+  const auto end = clock::now() + state_->options.ready_within;
+  while (!ready()) {
+    if (const auto status = state_->child->wait(milliseconds(0))) {
+      std::ifstream log(log_file());
+      log.seekg(static_cast<std::streamoff>(log_start));
+      const std::string text(std::istreambuf_iterator<char>(log), {});
+      if (text.find("address already in use") != std::string::npos) return false;
+      throw std::runtime_error("the Consul agent ended at once, " + status->to_string() + ":\n" + log_tail());
+    }
+    if (clock::now() >= end)
+      throw std::runtime_error("the Consul agent on " + address() + " is not ready after " +
+                               std::to_string(state_->options.ready_within.count()) + " ms:\n" + log_tail());
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  return true;
+}
+
+bool agent::ready() const {
+  try {
+    const auto key = "/v1/kv/holdfast-agent-ready/" + state_->node_name;
+    if (request("PUT", key, "x", milliseconds(2000)).status != 200) return false;
+    return request("DELETE", key, {}, milliseconds(2000)).status == 200;
+  } catch (const std::exception&) {
+    return false;  // not listening yet, or no leader yet
+  }
+}
+
+void agent::wait_until_ready(milliseconds limit) const {
+  const auto end = clock::now() + limit;
+  while (!ready()) {
+    if (clock::now() >= end)
+      throw std::runtime_error("the Consul agent on " + address() + " accepts no write:\n" + log_tail());
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+}
+
+std::string agent::address() const { return state_->host + ":" + std::to_string(state_->http); }
+std::string agent::url() const { return "http://" + address(); }
+const std::string& agent::host() const { return state_->host; }
+std::uint16_t agent::http_port() const { return state_->http; }
+std::uint16_t agent::rpc_port() const { return state_->rpc; }
+std::uint16_t agent::serf_port() const { return state_->serf; }
+const std::string& agent::node_name() const { return state_->node_name; }
+fs::path agent::log_file() const { return state_->directory / "consul.log"; }
+
+std::string agent::log_tail(std::size_t lines) const { return tail_of(log_file(), 0, lines); }
+
+void agent::freeze() { state_->child->freeze(); }
+void agent::thaw() { state_->child->thaw(); }
+void agent::kill() { state_->child->kill(); }
+void agent::stop() { state_->child->terminate(std::chrono::seconds(10)); }
+bool agent::running() const { return state_->child->running(); }
+
+void agent::restart() {
+  // The same ports: clients know only those. They may be taken for a moment, so this too retries.
+  for (int attempt = 1;; ++attempt) {
+    kill();
+    if (start_once()) return;
+    if (attempt == start_attempts) throw std::runtime_error("the agent's ports are taken:\n" + log_tail());
+    std::this_thread::sleep_for(milliseconds(200));
+  }
+}
+
+agent_reply agent::request(std::string_view method, std::string_view target, std::string_view body,
+                           milliseconds limit) const {
+  std::string message;
+  message.append(method).append(" ").append(target).append(" HTTP/1.0\r\nHost: ").append(address());
+  message.append("\r\nContent-Length: ").append(std::to_string(body.size())).append("\r\n\r\n").append(body);
+  return parse_reply(exchange(state_->host, state_->http, message, clock::now() + limit));
+}
+
+agent& shared_agent() {
+  static agent one;
+  return one;
+}
+
+std::string unique_prefix(std::string_view name) {
+  static const std::string run = hex(random_number());
+  static std::atomic<unsigned> count = 0;
+  return "test/" + run + "/" + std::to_string(++count) + "-" + std::string(name);
+}
+
+fs::path consul_program() {
+  const char* named = std::getenv("HOLDFAST_CONSUL");
+  const bool by_name = named && *named;
+  if (auto program = find_program(by_name ? named : "consul")) return *program;
+  throw std::runtime_error(by_name ? "$HOLDFAST_CONSUL is " + std::string(named) + ", which is not an executable file"
+                                   : std::string("these tests need a Consul agent: set HOLDFAST_CONSUL to the consul "
+                                                 "program, or put it on PATH (scripts/consul fetches one)"));
+}
+
+}  // namespace holdfast::test

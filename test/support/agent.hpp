@@ -1,0 +1,101 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace holdfast::test {
+
+class agent;
+class process;
+
+struct agent_options {
+  /// A development server: one process, its state in memory, ready in less than a second. If false: a client agent,
+  /// which forwards all to the server that it joins.
+  bool server = true;
+  /// The server that a client agent joins; must outlive it.
+  const agent* join = nullptr;
+  /// Keep the server's state on disk, so that restart() finds it again. Starts in 1.5 s rather than 0.3 s.
+  bool durable = false;
+  /// Consul's minimum is 10s; low here, so that tests can watch sessions expire (after twice their TTL).
+  std::string session_ttl_min = "10ms";
+  /// Consul's default, 200, is one that tests should feel; raise it where many clients share an address.
+  int http_max_conns_per_client = 200;
+  /// Members of the configuration to add or to replace (merged deeply): a JSON object.
+  std::string extra_config = "{}";
+  /// From start to the first accepted write.
+  std::chrono::milliseconds ready_within = std::chrono::seconds(30);
+};
+
+/// What an agent answered.
+struct agent_reply {
+  int status = 0;
+  std::map<std::string, std::string> headers;  ///< names in lower case
+  std::string body;
+};
+
+/// A real Consul agent of the test's own: on an address 127.0.1.N with free ports, its files in a temporary directory
+/// that is removed with it. The agent ends with this object, and with the test's process.
+///
+/// The program is `$HOLDFAST_CONSUL`, else `consul` on PATH. Without one the constructor throws: no test is skipped.
+/// If a test fails, the end of its agents' logs goes to stderr.
+class agent {
+public:
+  explicit agent(agent_options options = agent_options());
+  agent(const agent&) = delete;
+  agent& operator=(const agent&) = delete;
+  ~agent();
+
+  std::string address() const;  ///< "127.0.1.N:port", of its HTTP API
+  std::string url() const;      ///< "http://" and the address
+  const std::string& host() const;
+  std::uint16_t http_port() const;
+  std::uint16_t rpc_port() const;   ///< of server to server requests; also of clients' to servers
+  std::uint16_t serf_port() const;  ///< of gossip
+  const std::string& node_name() const;
+  std::filesystem::path log_file() const;
+  std::string log_tail(std::size_t lines = 40) const;
+
+  void freeze();  ///< SIGSTOP: its kernel still accepts connections, nothing answers
+  void thaw();
+  void kill();     ///< SIGKILL
+  void stop();     ///< SIGTERM, as an operator would; kills it if that takes over 10 s
+  void restart();  ///< kill() if it runs, then start on the same ports, and wait until it is ready
+  bool running() const;
+
+  /// One blocking request, with no code of the library under test. `target` begins with "/v1/". Throws
+  /// std::runtime_error if no complete reply comes within `limit`.
+  agent_reply request(std::string_view method, std::string_view target, std::string_view body = {},
+                      std::chrono::milliseconds limit = std::chrono::seconds(10)) const;
+  agent_reply get(std::string_view target) const { return request("GET", target); }
+  agent_reply put(std::string_view target, std::string_view body = {}) const { return request("PUT", target, body); }
+  agent_reply del(std::string_view target) const { return request("DELETE", target); }
+
+  /// Waits until a write through this agent works, as after thaw() or restart(). Throws if it does not.
+  void wait_until_ready(std::chrono::milliseconds limit = std::chrono::seconds(30)) const;
+
+private:
+  void start();
+  bool start_once();
+  bool ready() const;
+
+  struct state;
+  std::unique_ptr<state> state_;
+};
+
+/// The agent that the tests of one executable share: started by the first call, ended with the process. Tests leave it
+/// running and thawed, and keep to a prefix of their own.
+agent& shared_agent();
+
+/// A key prefix that no other test, and no other run, uses.
+std::string unique_prefix(std::string_view name);
+
+/// The Consul program that agents are started with. Throws if there is none.
+std::filesystem::path consul_program();
+
+}  // namespace holdfast::test

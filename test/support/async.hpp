@@ -1,0 +1,41 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <functional>
+
+namespace holdfast::test {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+
+using async_body = std::function<asio::awaitable<void>(asio::any_io_executor)>;
+
+/// Runs a coroutine as (a part of) a test, on an `io_context` of its own, until it is complete.
+///
+/// A body that is not complete after `deadline` is cancelled and fails the test; the message says whether it ended
+/// within 200 ms of that ("cancelled cleanly") or not ("ignored cancellation"). What the body throws is thrown here.
+/// Work that the body left behind is destroyed with the `io_context`, not run.
+///
+/// With `threads` over 1 that many threads run the context and the body is on a strand of it. Boost.Test's macros are
+/// not thread-safe: use them in the body only, never in coroutines that it spawns off the strand.
+///
+/// Deadlines are multiplied by `$HOLDFAST_TEST_DEADLINE_SCALE`, which the sanitizer builds set. A body that blocks its
+/// thread cannot be cancelled; the time limit that CTest has for each suite ends it.
+void run_async(const async_body& body, std::chrono::milliseconds deadline = 5s, int threads = 1);
+
+/// `deadline` as `run_async` sees it, for tests which bound something themselves.
+std::chrono::milliseconds scaled(std::chrono::milliseconds deadline);
+
+}  // namespace holdfast::test
+
+/// ASYNC_TEST_CASE(name[, deadline[, threads]]) { coroutine body; `ex` is its executor }
+#define ASYNC_TEST_CASE(name, ...)                                                      \
+  static ::boost::asio::awaitable<void> name##_body(::boost::asio::any_io_executor ex); \
+  BOOST_AUTO_TEST_CASE(name) {                                                          \
+    using namespace ::std::chrono_literals;                                             \
+    ::holdfast::test::run_async(&name##_body __VA_OPT__(, ) __VA_ARGS__);               \
+  }                                                                                     \
+  static ::boost::asio::awaitable<void> name##_body([[maybe_unused]] ::boost::asio::any_io_executor ex)
