@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string_view>
+
+namespace holdfast {
+
+/// Why a slot was lost while it was held.
+enum class loss_reason {
+  none,                 ///< it was not
+  removed,              ///< the lock record no longer names it (an operator's edit, or a client that broke the rules)
+  session_invalidated,  ///< its contender entry is gone: the session ended, or somebody deleted the key or the prefix
+  lease_expired,        ///< the session could not be renewed in time: Consul may end it from now on
+  watch_failed,         ///< the lock record could not be watched, for longer than `outage_grace`
+  closed,               ///< the semaphore was closed
+};
+
+constexpr std::string_view to_string(loss_reason reason) noexcept {
+  switch (reason) {
+    case loss_reason::none: return "none";
+    case loss_reason::removed: return "removed";
+    case loss_reason::session_invalidated: return "session_invalidated";
+    case loss_reason::lease_expired: return "lease_expired";
+    case loss_reason::watch_failed: return "watch_failed";
+    case loss_reason::closed: return "closed";
+  }
+  return "unknown";
+}
+
+}  // namespace holdfast

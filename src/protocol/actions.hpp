@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <holdfast/fencing_token.hpp>
+#include <holdfast/loss_reason.hpp>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "protocol/events.hpp"
+#include "protocol/operation.hpp"
+
+namespace holdfast::protocol::action {
+
+struct create_session {
+  member_id member;
+  bool operator==(const create_session&) const = default;
+};
+struct renew_session {
+  member_id member;
+  std::string session;
+  bool operator==(const renew_session&) const = default;
+};
+struct destroy_session {
+  std::string session;
+  bool operator==(const destroy_session&) const = default;
+};
+struct send_txn {
+  request_id id;
+  std::vector<operation> operations;
+  bool operator==(const send_txn&) const = default;
+};
+/// List the prefix, consistently: now (index 0), or when it has gone past `index`, or when `wait` is over.
+struct list_prefix {
+  request_id id;
+  std::uint64_t index = 0;
+  duration wait{};
+  bool operator==(const list_prefix&) const = default;
+};
+
+/// The acquire is done: the caller has a slot.
+struct grant {
+  protocol::ticket ticket;
+  slot_id slot;
+  fencing_token token;
+  time_point deadline;
+  bool operator==(const grant&) const = default;
+};
+/// The acquire is done: none was free (in time).
+struct deny {
+  protocol::ticket ticket;
+  bool operator==(const deny&) const = default;
+};
+struct fail {
+  protocol::ticket ticket;
+  failure error;
+  bool operator==(const fail&) const = default;
+};
+/// The release is done: locally, in Consul, or, with an error, when the session expires at the latest.
+struct released {
+  slot_id slot;
+  failure error{};
+  bool operator==(const released&) const = default;
+};
+struct lose {
+  slot_id slot;
+  loss_reason reason;
+  bool operator==(const lose&) const = default;
+};
+/// The slot's lease deadline, or whether it is in doubt, has changed.
+struct update {
+  slot_id slot;
+  time_point deadline;
+  bool suspect = false;
+  bool operator==(const update&) const = default;
+};
+/// The pool has given everything back; with an error, what it could not give back expires with its sessions.
+struct closed {
+  failure error{};
+  bool operator==(const closed&) const = default;
+};
+/// Something that an operator may want to read in a log.
+struct note {
+  std::string text;
+  bool operator==(const note&) const = default;
+};
+
+}  // namespace holdfast::protocol::action
+
+namespace holdfast::protocol {
+
+using pool_action = std::variant<action::create_session, action::renew_session, action::destroy_session,
+                                 action::send_txn, action::list_prefix, action::grant, action::deny, action::fail,
+                                 action::released, action::lose, action::update, action::closed, action::note>;
+using pool_actions = std::vector<pool_action>;
+
+}  // namespace holdfast::protocol

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <holdfast/diagnostics.hpp>
+#include <holdfast/error.hpp>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "protocol/snapshot.hpp"
+#include "protocol/time.hpp"
+
+namespace holdfast::protocol {
+
+/// A local acquire; tickets grow, and are never used twice.
+enum class ticket : std::uint64_t {};
+/// A slot in a user's hands; never used twice. 0 is none.
+enum class slot_id : std::uint64_t { none = 0 };
+/// One session of the pool's, from before it has an id; never used twice.
+enum class member_id : std::uint64_t {};
+/// A request to Consul; later requests have higher numbers.
+using request_id = std::uint64_t;
+
+/// Why something could not be done: a code for programs, words for people.
+struct failure {
+  error_code code{};
+  diagnostics details{};
+  bool operator==(const failure&) const = default;
+};
+
+namespace event {
+
+/// A caller wants `count` slots: all of them, or none.
+struct acquire {
+  protocol::ticket ticket;
+  std::uint32_t count = 1;
+  bool once = false;            ///< one look at the cluster, no waiting
+  time_point deadline = never;  ///< then it is denied
+  bool operator==(const acquire&) const = default;
+};
+struct cancel {
+  protocol::ticket ticket;
+  bool operator==(const cancel&) const = default;
+};
+struct release {
+  slot_id slot;
+  bool operator==(const release&) const = default;
+};
+/// No more acquires; everything goes back to the cluster.
+struct close {
+  bool revoke = true;  ///< slots in use are lost; otherwise they stay until released
+  bool operator==(const close&) const = default;
+};
+struct session_created {
+  member_id member;
+  std::string session{};  ///< empty on failure
+  failure error{};
+  bool operator==(const session_created&) const = default;
+};
+enum class renewal { renewed, gone, failed };
+struct session_renewed {
+  member_id member;
+  renewal outcome;
+  bool operator==(const session_renewed&) const = default;
+};
+struct session_destroyed {
+  std::string session;
+  bool gone = true;  ///< false: nobody knows
+  bool operator==(const session_destroyed&) const = default;
+};
+/// What became of a transaction. Unknown is not a failure: it may have been applied, or may be applied later.
+enum class outcome { applied, refused, not_sent, unknown };
+enum class refusal { conflict, invalid_session, permission_denied, other };
+struct refused_operation {
+  std::size_t operation = 0;
+  refusal reason = refusal::conflict;
+  bool operator==(const refused_operation&) const = default;
+};
+struct txn_done {
+  request_id id;
+  event::outcome outcome;
+  std::vector<key_value> results{};
+  std::vector<refused_operation> refusals{};
+  failure error{};
+  bool operator==(const txn_done&) const = default;
+};
+/// A listing of the prefix: a plain read's, or the watch's.
+struct prefix_listed {
+  request_id id;
+  std::vector<key_value> listing{};
+  std::uint64_t index = 0;
+  failure error{};
+  bool operator==(const prefix_listed&) const = default;
+};
+/// The time that `pool::wake` named has come.
+struct tick {
+  bool operator==(const tick&) const = default;
+};
+
+}  // namespace event
+
+using pool_event =
+    std::variant<event::acquire, event::cancel, event::release, event::close, event::session_created,
+                 event::session_renewed, event::session_destroyed, event::txn_done, event::prefix_listed, event::tick>;
+
+}  // namespace holdfast::protocol

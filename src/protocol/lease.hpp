@@ -1,0 +1,45 @@
+#pragma once
+
+#include <algorithm>
+
+#include "protocol/random.hpp"
+#include "protocol/time.hpp"
+
+namespace holdfast::protocol {
+
+/// One session's lease as its owner may believe in it: counted from before the last successful request was sent, so
+/// that Consul, which counts from when it got the request, can only be later.
+class lease {
+public:
+  lease() = default;
+  lease(duration ttl, duration margin) : ttl_(ttl), margin_(margin) {}
+
+  /// A create or renew request that was sent at `sent` has succeeded.
+  void extend(time_point sent, random_source& random) {
+    sent_ = std::max(sent_, sent);
+    renew_at_ = sent_ + random.between(ttl_ * 3 / 10, ttl_ * 11 / 30);  // a third of the TTL, +-10 %
+    asking_ = false;
+  }
+  /// A renewal is on its way.
+  void asked() { asking_ = true; }
+  /// A renewal failed without an answer that counts: try again soon.
+  void failed(time_point now, random_source& random) {
+    renew_at_ = now + random.between(ttl_ / 60, ttl_ / 20);
+    asking_ = false;
+  }
+
+  /// Until this instant Consul has certainly not ended the session for its TTL.
+  time_point deadline() const { return sent_ + ttl_ - margin_; }
+  /// From this instant a renewal is overdue.
+  time_point suspect_at() const { return sent_ + ttl_ / 2; }
+  time_point renew_at() const { return asking_ ? never : renew_at_; }
+
+private:
+  duration ttl_{};
+  duration margin_{};
+  time_point sent_{};
+  time_point renew_at_ = never;
+  bool asking_ = false;
+};
+
+}  // namespace holdfast::protocol

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <boost/system/result.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace holdfast::protocol {
+
+/// The flags of a semaphore's lock key and of a Go contender's entry; the guide's have 0.
+inline constexpr std::uint64_t semaphore_flags = 0xe0f69a2baa414de0;
+
+/// A record that names this many holders still fits Consul's 512 KiB for a value.
+inline constexpr std::uint32_t limit_max = 10'000;
+
+/// How the record writes its holders: `{"<session>":true}` as HashiCorp's Go client does, or `["<session>"]` as in the
+/// semaphore guide. We write back the form that we found, and the Go form where there was none.
+enum class record_form { map, list };
+
+/// The value of the lock key: the semaphore's limit and who holds its slots.
+struct lock_record {
+  record_form form = record_form::map;
+  std::uint32_t limit = 0;
+  std::vector<std::string> holders;  ///< session ids, sorted, each once
+
+  bool names(std::string_view session) const;
+  void add(std::string session);
+  void drop(std::string_view session);
+  bool operator==(const lock_record&) const = default;
+};
+
+/// error::corrupt_record unless `value` is such a record, its limit between 1 and 2^31.
+boost::system::result<lock_record> parse_lock_record(std::string_view value);
+std::string format(const lock_record& record);
+
+}  // namespace holdfast::protocol

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "protocol/events.hpp"
+#include "protocol/random.hpp"
+
+namespace holdfast::protocol {
+
+/// A run of failures without a success between: since when, and when to try again (exponential, full jitter).
+class outage {
+public:
+  bool on() const { return failures_ != 0; }
+  time_point since() const { return since_; }
+  time_point retry_at() const { return retry_at_; }
+  const failure& last() const { return last_; }
+
+  void failed(failure why, time_point now, random_source& random) {
+    if (failures_++ == 0) since_ = now;
+    const duration bound = std::min(first_pause * (std::int64_t{1} << std::min(failures_, 16u)), longest_pause);
+    retry_at_ = now + random.between(first_pause, bound);
+    last_ = std::move(why);
+  }
+  void over() { *this = outage(); }
+  void retry_now() { retry_at_ = time_point::min(); }
+
+private:
+  static constexpr duration first_pause = std::chrono::milliseconds(10);
+  static constexpr duration longest_pause = std::chrono::seconds(1);
+
+  unsigned failures_ = 0;
+  time_point since_ = never;
+  time_point retry_at_ = time_point::min();
+  failure last_;
+};
+
+}  // namespace holdfast::protocol

@@ -1,0 +1,46 @@
+#include "protocol/plan.hpp"
+
+#include <algorithm>
+
+namespace holdfast::protocol {
+
+namespace {
+
+bool contains(const std::vector<std::string>& list, std::string_view session) {
+  return std::find(list.begin(), list.end(), session) != list.end();
+}
+
+}  // namespace
+
+grant_plan plan(const snapshot& now, const plan_rules& rules) {
+  grant_plan result;
+  result.record.form = now.record.form;
+  result.record.limit = rules.limit;
+  for (const std::string& holder : now.record.holders) {
+    if (contains(rules.leaving, holder)) continue;
+    if (now.find(holder) || contains(rules.spared, holder)) result.record.holders.push_back(holder);  // stays sorted
+  }
+
+  const std::size_t live = result.record.holders.size();
+  std::size_t free = live < rules.limit ? rules.limit - live : 0;
+  for (const contender& entry : now.contenders) {
+    if (free == 0) break;
+    if (!is_waiting(now, entry) || contains(rules.leaving, entry.session)) continue;
+    if (entry.grantable()) {
+      if (result.granted.size() == rules.grants_max) {
+        free = 0;  // what is left belongs to those who wait: the next write
+        break;
+      }
+      result.granted.push_back(&entry);
+      result.record.add(entry.session);
+      --free;
+    } else if (!contains(rules.passed_over, entry.session)) {
+      result.left_free.push_back(&entry);
+      --free;
+    }
+  }
+  result.free = static_cast<std::uint32_t>(free);
+  return result;
+}
+
+}  // namespace holdfast::protocol

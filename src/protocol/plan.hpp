@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/snapshot.hpp"
+
+namespace holdfast::protocol {
+
+/// What bends the plan away from the bare snapshot.
+struct plan_rules {
+  std::uint32_t limit = 0;
+  /// Sessions whose entries the same write takes away: they neither hold nor wait.
+  std::vector<std::string> leaving{};
+  /// Dead holders that still count, because their lock delay runs.
+  std::vector<std::string> spared{};
+  /// Go and guide contenders that had their chance: no slot is left free for them.
+  std::vector<std::string> passed_over{};
+  /// A transaction holds only so many operations.
+  std::size_t grants_max = SIZE_MAX;
+};
+
+/// What the next write of the lock key should say.
+struct grant_plan {
+  lock_record record;                         ///< without the dead and the leaving, with the granted
+  std::vector<const contender*> granted{};    ///< point into the snapshot, in queue order
+  std::vector<const contender*> left_free{};  ///< Go and guide contenders that a slot stays free for
+  std::uint32_t free = 0;                     ///< slots that nobody who waits has a claim on
+};
+
+/// The heart of the protocol: live holders are those that own a contender entry; the dead are pruned; free slots go to
+/// the waiting in queue order. A contender that does not look for itself in the record cannot be granted: its slot
+/// stays free.
+grant_plan plan(const snapshot& now, const plan_rules& rules);
+
+/// Whether `entry` is alive and not in the record.
+inline bool is_waiting(const snapshot& now, const contender& entry) { return !now.record.names(entry.session); }
+
+}  // namespace holdfast::protocol

@@ -1,0 +1,200 @@
+#include "protocol/pool.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace holdfast::protocol {
+
+namespace {
+
+/// Errors that no repetition will mend: those who wait should hear at once.
+bool is_final(const error_code& code) { return !(code == condition::unavailable); }
+
+constexpr slot_id make_slot_id(std::uint32_t generation, std::size_t index) {
+  return slot_id{(static_cast<std::uint64_t>(generation) << 32) | index};
+}
+
+}  // namespace
+
+pool::pool(pool_options options, std::uint64_t seed) : options_(std::move(options)), random_(seed) {}
+
+void pool::step(pool_event e, time_point now, pool_actions& out) {
+  now_ = std::max(now_, now);
+  out_ = &out;
+  std::visit([this](auto& concrete) { on(concrete); }, e);
+  settle();
+  out_ = nullptr;
+}
+
+void pool::on(event::acquire& e) {
+  if (closing_) return act(action::fail{e.ticket, failed(error::closed, "the semaphore is closed")});
+  if (e.count == 0 || e.count > options_.limit || e.count > acquire_max)
+    return act(action::fail{e.ticket, failed(error::too_many_slots, "cannot acquire " + std::to_string(e.count) +
+                                                                        " slots at once from a limit of " +
+                                                                        std::to_string(options_.limit))});
+  if (waiters_.size() >= options_.waiters_max)
+    return act(action::fail{e.ticket, failed(error::too_many_waiters, "the local queue is full")});
+  // A single look does not overtake those who wait here already.
+  if (e.once && !waiters_.empty() && !waiters_.front().once) return act(action::deny{e.ticket});
+  if (waiters_.empty()) outage_.over();  // what failed before its time is not its failure
+  waiters_.push({e.ticket, e.count, e.once, e.deadline, last_request_, 0});
+}
+
+void pool::on(event::cancel& e) {
+  if (waiters_.remove(e.ticket))
+    act(action::fail{e.ticket,
+                     {error_code(boost::system::errc::operation_canceled, boost::system::system_category()), {}}});
+}
+
+void pool::on(event::release& e) {
+  slot* s = find(e.slot);
+  if (!s || !s->held) return;
+  give_up(*s, e.slot);
+}
+
+void pool::on(event::close& e) {
+  closing_ = true;
+  fail_waiters(failed(error::closed, "the semaphore was closed"));
+  if (e.revoke) {
+    lose_all(loss_reason::closed);
+    close_deadline_ = std::min(close_deadline_, now_ + options_.give_up_after);
+  }
+}
+
+void pool::on(event::session_created& e) {
+  const auto at = members_.find(e.member);
+  if (at == members_.end()) return;
+  member& m = at->second;
+  if (e.session.empty()) {
+    members_.erase(at);
+    if (is_final(e.error.code))
+      fail_waiters(e.error);
+    else
+      outage_.failed(std::move(e.error), now_, random_);
+    return;
+  }
+  outage_.over();
+  m.session = std::move(e.session);
+  m.lease = lease(options_.ttl, options_.lease_margin);
+  m.lease.extend(m.asked_at, random_);
+  m.phase = phase::ready;
+}
+
+void pool::on(event::session_renewed& e) {
+  const auto at = members_.find(e.member);
+  if (at == members_.end()) return;
+  member& m = at->second;
+  switch (e.outcome) {
+    case event::renewal::renewed:
+      m.lease.extend(m.asked_at, random_);
+      if (m.slot != slot_id::none) report(m);
+      break;
+    case event::renewal::gone:
+      drop(m, loss_reason::session_invalidated);
+      break;
+    case event::renewal::failed:
+      m.lease.failed(now_, random_);
+      break;
+  }
+}
+
+void pool::on(event::session_destroyed& e) {
+  const auto at = doomed_.find(e.session);
+  if (at == doomed_.end()) return;
+  if (e.gone) {
+    doomed_.erase(at);
+  } else {
+    at->second.asking = false;
+    at->second.attempts.failed({}, now_, random_);
+  }
+}
+
+void pool::on(event::prefix_listed& e) {
+  const bool watched = e.id == watch_;
+  if (watched) watch_ = 0;
+  if (e.id == read_) read_ = 0;
+  if (e.error.code) {
+    if (watched)
+      on_watch_failed(std::move(e.error));
+    else if (is_final(e.error.code))
+      fail_waiters(e.error);
+    else
+      outage_.failed(std::move(e.error), now_, random_);
+    return;
+  }
+  if (watched) watch_outage_.over();
+  outage_.over();
+  adopt(make_snapshot(options_.prefix, options_.lock_key, std::move(e.listing), e.index), e.id);
+}
+
+void pool::on_watch_failed(failure why) {
+  if (!watch_wanted()) return;
+  act(action::note{"watch of " + options_.prefix + " failed: " + why.details.to_string()});
+  if (is_final(why.code)) fail_waiters(why);
+  watch_outage_.failed(std::move(why), now_, random_);
+}
+
+void pool::on(event::txn_done& e) {
+  if (!txn_ || txn_->id != e.id) return;
+  pending_txn txn = *std::move(txn_);
+  txn_.reset();
+  switch (e.outcome) {
+    case event::outcome::applied:
+      outage_.over();
+      watch_outage_.retry_now();
+      conflicts_ = 0;
+      applied(std::move(txn), std::move(e.results));
+      break;
+    case event::outcome::refused:
+      outage_.over();
+      refused(std::move(txn), e.refusals);
+      break;
+    case event::outcome::not_sent:
+      settle_moves(txn, false);
+      refresh();
+      if (is_final(e.error.code)) fail_waiters(e.error);
+      outage_.failed(std::move(e.error), now_, random_);
+      break;
+    case event::outcome::unknown:
+      txn.why = e.error;
+      txn.looked_after = last_request_;
+      unresolved_ = std::move(txn);
+      view_.mark_stale();
+      outage_.failed(std::move(e.error), now_, random_);
+      break;
+  }
+}
+
+const pool::member* pool::find(std::string_view session) const {
+  const auto at = std::find_if(members_.begin(), members_.end(),
+                               [&](const auto& entry) { return entry.second.session == session; });
+  return at == members_.end() || session.empty() ? nullptr : &at->second;
+}
+
+bool pool::is_ours(std::string_view session) const { return doomed_.contains(session) || find(session); }
+
+bool pool::any_standing(standing where) const {
+  return std::any_of(members_.begin(), members_.end(), [&](const auto& m) { return m.second.standing == where; });
+}
+
+pool::slot* pool::find(slot_id id) {
+  const auto index = static_cast<std::uint64_t>(id) & 0xffffffff;
+  const auto generation = static_cast<std::uint32_t>(static_cast<std::uint64_t>(id) >> 32);
+  if (index >= slots_.size() || slots_[index].generation != generation) return nullptr;
+  return &slots_[index];
+}
+
+slot_id pool::open_slot() {
+  auto at = std::find_if(slots_.begin(), slots_.end(), [](const slot& s) { return !s.held && s.releasing == 0; });
+  if (at == slots_.end()) at = slots_.emplace(slots_.end());
+  ++at->generation;  // the first is 1, so that no id is 0
+  at->held = true;
+  at->members.clear();
+  return make_slot_id(at->generation, static_cast<std::size_t>(at - slots_.begin()));
+}
+
+failure pool::failed(error_code code, std::string text) const {
+  return {code, {std::move(text), options_.lock_key, {}, {}}};
+}
+
+}  // namespace holdfast::protocol

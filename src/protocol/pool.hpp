@@ -1,0 +1,267 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/actions.hpp"
+#include "protocol/events.hpp"
+#include "protocol/lease.hpp"
+#include "protocol/outage.hpp"
+#include "protocol/plan.hpp"
+#include "protocol/random.hpp"
+#include "protocol/view.hpp"
+#include "protocol/waiter_queue.hpp"
+
+namespace holdfast::protocol {
+
+/// The semaphore's options as the core needs them; `semaphore_options` documents them.
+struct pool_options {
+  std::string prefix;    ///< with its trailing slash
+  std::string lock_key;  ///< whole
+  std::string description;
+  std::uint32_t limit = 1;
+  std::size_t waiters_max = 1'000'000;
+  duration ttl = std::chrono::seconds(15);
+  duration lease_margin = std::chrono::milliseconds(1500);
+  duration tenure = std::chrono::milliseconds(100);
+  duration idle{};
+  duration outage_grace{};
+  duration give_up_after = std::chrono::seconds(5);
+  duration patience = std::chrono::milliseconds(500);
+  duration lock_delay{};
+  duration session_idle = std::chrono::seconds(60);
+  /// A slot that is held for less gets no watch: a burst of short holds costs two writes each and nothing else.
+  duration watch_delay = std::chrono::milliseconds(5);
+  duration watch_wait = std::chrono::seconds(10);
+  /// How long the waiting behind the head of the queue leave it to the head's own process to take a free slot.
+  duration grant_backup = std::chrono::milliseconds(100);
+};
+
+/// acquire(n) joins in one transaction: n entries, the listing, and room for the write of the record.
+inline constexpr std::uint32_t acquire_max = operations_max - 4;
+
+/// One process's share of a semaphore: the local queue, the sessions that contend for it in the cluster, and every
+/// decision about them. Events in, actions out; the same events give the same actions. One transaction and one read are
+/// under way at a time, one watch beside them, and one renewal for each session.
+///
+/// The flow of a slot: an acquire queues -> sessions are created (`member`s) -> they join the cluster's queue, or take
+/// a free slot in one write -> the record names them -> the slot is handed to the front of the local queue -> a release
+/// hands it on locally, or `plan`s a write that gives it to whoever waits in the cluster.
+class pool {
+public:
+  pool(pool_options options, std::uint64_t seed);
+
+  /// Takes the event and appends what must be done, in order. `now` never goes backwards.
+  void step(pool_event e, time_point now, pool_actions& out);
+  /// When a `tick` is due, at the latest.
+  time_point wake() const { return wake_; }
+
+  const pool_options& options() const { return options_; }
+  std::size_t waiting() const { return waiters_.size(); }
+  std::size_t sessions() const { return members_.size(); }
+
+private:
+  /// Where a session stands in the cluster, by the current view.
+  enum class standing { absent, waiting, holding };
+  enum class phase {
+    creating,  ///< has no session yet
+    ready,
+    moving,  ///< a transaction that is under way, or of unknown outcome, adds or removes its entry
+  };
+
+  /// One session of ours.
+  struct member {
+    member_id id{};
+    pool::phase phase = phase::creating;
+    std::string session{};
+    protocol::lease lease{};
+    time_point asked_at{};  ///< when the latest create or renew request was handed out to be sent
+    pool::standing standing = standing::absent;
+    slot_id slot = slot_id::none;       ///< in a user's hands
+    slot_id releasing = slot_id::none;  ///< the slot that a user gave back, until this session is free of it
+    time_point granted_at{};            ///< by the cluster: the tenure runs from here
+    time_point idle_since{};            ///< in nobody's hands since
+    std::uint64_t grant = 0;            ///< the index of the granting write
+    std::uint64_t handoffs = 0;
+    bool suspect = false;
+  };
+
+  struct slot {
+    std::uint32_t generation = 0;
+    bool held = false;
+    std::vector<member*> members{};
+    std::uint32_t releasing = 0;  ///< members not free of it yet
+  };
+
+  /// What one write does to our own entries, besides what `plan` does to the record.
+  struct moves {
+    std::vector<member*> give_back{};  ///< leave the record and the queue
+    std::vector<member*> requeue{};    ///< leave the record or their place, and join at the back
+    std::vector<member*> leave{};      ///< leave the queue
+    std::vector<member*> join{};
+    bool empty() const { return give_back.empty() && requeue.empty() && leave.empty() && join.empty(); }
+    std::size_t operations() const { return give_back.size() + 2 * requeue.size() + leave.size() + join.size(); }
+  };
+
+  /// A transaction under way. It names sessions, not members: those may be dropped meanwhile.
+  struct pending_txn {
+    request_id id = 0;
+    std::vector<operation> operations{};
+    std::vector<member*> movers{};  ///< members whose entries it adds or removes
+    std::vector<std::string> removed{};
+    std::vector<std::string> inserted{};
+    std::vector<std::string> granted{};  ///< waiting contenders, ours or others'
+    lock_record record{};
+    std::uint64_t base = 0;  ///< the record's index that a guarded write rests on; 0: there must be none
+    bool guarded = false;
+    bool writes_record = false;
+    bool lists = false;
+    request_id looked_after = 0;  ///< outcome unknown: only requests after this one can tell
+    failure why{};
+  };
+
+  /// A Go or guide contender that a slot is left free for.
+  struct indulged {
+    std::uint64_t modify_index = 0;
+    time_point until{};
+    bool passed_over = false;
+  };
+
+  /// What local waiters need from the cluster, in the order of the queue.
+  struct demand {
+    std::uint32_t slots = 0;                ///< in all
+    std::vector<std::uint32_t> requests{};  ///< each one's count
+    bool looks = false;                     ///< a `once` waiter needs a fresh view
+  };
+
+  // pool.cpp: events
+  void on(event::acquire& e);
+  void on(event::cancel& e);
+  void on(event::release& e);
+  void on(event::close& e);
+  void on(event::session_created& e);
+  void on(event::session_renewed& e);
+  void on(event::session_destroyed& e);
+  void on(event::txn_done& e);
+  void on(event::prefix_listed& e);
+  void on(event::tick&) {}
+  void on_watch_failed(failure why);
+
+  // pool_local.cpp: time, leases, slots and the local queue
+  void settle();
+  void expire_waiters();
+  void check_leases();
+  void check_watch();
+  void check_outage();
+  bool watch_wanted();
+  bool serving();
+  void serve();
+  void hand_over(const waiter& w);
+  bool spent(const member& m) const;
+  void give_up(slot& s, slot_id id);
+  void lose(slot_id id, loss_reason reason);
+  void lose_all(loss_reason reason);
+  void report(const member& m);
+  void free_of_slot(member& m, failure why = {});
+  void drop(member& m, loss_reason reason, failure why = {});
+  void retire_sessions();
+  void finish_close();
+  void fail_waiters(const failure& why);
+
+  // pool_cluster.cpp: what the cluster says, and what it means for us
+  void adopt(boost::system::result<snapshot> listing, request_id id);
+  void refuse_listing(const error_code& why);
+  void refresh();
+  void refresh(member& m);
+  void check_limit();
+  void mark_dead();
+  void applied(pending_txn txn, std::vector<key_value> results);
+  void refused(pending_txn txn, const std::vector<event::refused_operation>& refusals);
+  void patch(snapshot& now, const pending_txn& txn, std::uint64_t index) const;
+  void resolve();
+  void settle_moves(const pending_txn& txn, bool maybe_applied);
+
+  // pool_write.cpp: what we write
+  void write();
+  void write_from_view();
+  demand wanted(std::uint32_t takeable);
+  moves choose_moves(const demand& need);
+  void join_whole_requests(moves& what, const demand& need, std::size_t supply);
+  bool keeps(const member& m, const demand& need);
+  plan_rules rules_for(const moves& what);
+  bool may_grant(const grant_plan& next);
+  bool indulge(const grant_plan& next);
+  void create_sessions(std::size_t count);
+  void read_prefix();
+  void send(const moves& what, const grant_plan& next, bool writes_record);
+
+  // Small helpers
+  template <class Action>
+  void act(Action a) {
+    out_->emplace_back(std::move(a));
+  }
+  void wake_at(time_point when) { wake_ = std::min(wake_, when); }
+  bool due(time_point when) {
+    if (when <= now_) return true;
+    wake_at(when);
+    return false;
+  }
+  std::string entry_key(std::string_view session) const { return options_.prefix + std::string(session); }
+  bool is_ours(std::string_view session) const;
+  const member* find(std::string_view session) const;
+  bool any_standing(standing where) const;
+  slot* find(slot_id id);
+  slot_id open_slot();
+  failure failed(error_code code, std::string text) const;
+
+  const pool_options options_;
+  random_source random_;
+
+  time_point now_{};
+  time_point wake_ = never;
+  pool_actions* out_ = nullptr;
+
+  waiter_queue waiters_;
+  std::map<member_id, member> members_;
+  std::vector<slot> slots_;
+  std::vector<member*> spares_;  ///< ready and holding, in nobody's hands
+  std::uint32_t in_use_ = 0;     ///< members in users' hands
+
+  view view_;
+  bool contested_ = false;  ///< somebody else's contender waits
+  bool limit_disagrees_ = false;
+  std::map<std::string, indulged, std::less<>> indulged_;
+  std::map<std::string, time_point, std::less<>> dead_since_;  ///< only with a lock delay
+  time_point stalled_until_ = never;  ///< how long a free slot waits for another process to write the grant
+
+  request_id last_request_ = 0;
+  std::optional<pending_txn> txn_;
+  std::optional<pending_txn> unresolved_;  ///< its outcome is unknown, and no later view has told yet
+  request_id read_ = 0;
+  unsigned conflicts_ = 0;
+  time_point write_at_{};  ///< not before: others were writing too
+  outage outage_;
+
+  request_id watch_ = 0;
+  outage watch_outage_;
+
+  std::uint64_t last_member_ = 0;
+  struct doomed {
+    time_point until{};  ///< by then Consul has ended it without us
+    outage attempts{};
+    bool asking = false;
+  };
+  std::map<std::string, doomed, std::less<>> doomed_;  ///< sessions that must end
+
+  bool closing_ = false;
+  bool closed_ = false;
+  time_point close_deadline_ = never;
+};
+
+}  // namespace holdfast::protocol

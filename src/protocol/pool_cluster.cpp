@@ -1,0 +1,179 @@
+#include <algorithm>
+#include <utility>
+
+#include "protocol/pool.hpp"
+
+// What the cluster says, and what it means for us.
+
+namespace holdfast::protocol {
+
+void pool::adopt(boost::system::result<snapshot> listing, request_id id) {
+  if (!listing) return refuse_listing(listing.error());
+  const std::uint64_t index_before = view_.now().lock_index;
+  if (!view_.accept(*std::move(listing), id)) return view_.mark_stale();
+  if (view_.now().lock_index != index_before) stalled_until_ = never;
+  if (unresolved_ && id > unresolved_->looked_after) resolve();
+  mark_dead();
+  refresh();
+  check_limit();
+}
+
+/// The lock key belongs to something else, or cannot be read. Nothing may be written: what we have in there goes with
+/// its sessions.
+void pool::refuse_listing(const error_code& why) {
+  view_.forget();
+  const bool foreign = why == error::not_a_semaphore;
+  fail_waiters(failed(why, foreign ? "the lock key's flags are not a semaphore's" : "the lock record cannot be read"));
+  for (auto at = members_.begin(); at != members_.end();) {
+    member& m = (at++)->second;
+    if (m.standing != standing::absent || m.phase == phase::moving) drop(m, loss_reason::removed, failed(why, "left"));
+  }
+  unresolved_.reset();
+}
+
+void pool::refresh() {
+  for (auto at = members_.begin(); at != members_.end();) refresh((at++)->second);
+  spares_.clear();
+  contested_ = false;
+  for (auto& [id, m] : members_)
+    if (m.phase == phase::ready && m.standing == standing::holding && m.slot == slot_id::none) spares_.push_back(&m);
+  std::erase_if(indulged_, [this](const auto& item) {
+    const contender* entry = view_.now().find(item.first);
+    return !entry || entry->modify_index != item.second.modify_index || !is_waiting(view_.now(), *entry);
+  });
+  for (const contender& entry : view_.now().contenders) {
+    const auto seen = indulged_.find(entry.session);
+    const bool passed_over = seen != indulged_.end() && seen->second.passed_over;
+    if (is_waiting(view_.now(), entry) && !passed_over && !is_ours(entry.session)) contested_ = true;
+  }
+}
+
+void pool::refresh(member& m) {
+  if (m.phase == phase::creating) return;
+  const contender* entry = view_.now().find(m.session);
+  const standing before = m.standing;
+  m.standing = !entry                                     ? standing::absent
+               : view_.now().record.names(entry->session) ? standing::holding
+                                                          : standing::waiting;
+  if (m.phase == phase::moving) return;  // the write that is under way explains any change
+  if (before != standing::absent && m.standing == standing::absent)
+    return drop(m, loss_reason::session_invalidated);  // not by us: the session ended, or somebody deleted the entry
+  if (m.slot != slot_id::none && m.standing != standing::holding) lose(m.slot, loss_reason::removed);
+  if (m.standing == standing::holding && before != standing::holding) {
+    m.granted_at = m.idle_since = now_;
+    m.grant = entry->modify_index;
+    m.handoffs = 0;
+  }
+  if (m.standing != standing::holding) free_of_slot(m);
+}
+
+/// A record that nobody lives by is ours to write anew; otherwise all must agree on the limit.
+void pool::check_limit() {
+  const snapshot& now = view_.now();
+  const bool in_use = std::any_of(now.contenders.begin(), now.contenders.end(), [&](const contender& entry) {
+    return now.record.names(entry.session) || !is_ours(entry.session);
+  });
+  limit_disagrees_ = now.lock_index != 0 && now.record.limit != options_.limit && in_use;
+}
+
+/// With health checks, Consul may end a session before its TTL, so that its holder needs time to notice.
+void pool::mark_dead() {
+  if (options_.lock_delay == duration::zero()) return;
+  const snapshot& now = view_.now();
+  std::erase_if(dead_since_, [&](const auto& dead) { return !now.record.names(dead.first) || now.find(dead.first); });
+  for (const std::string& holder : now.record.holders)
+    if (!now.find(holder)) dead_since_.try_emplace(holder, now_);
+}
+
+void pool::applied(pending_txn txn, std::vector<key_value> results) {
+  std::size_t single = 0;
+  std::uint64_t index = 0;
+  for (const operation& op : txn.operations) {
+    const bool writes = op.verb == verb::lock || op.verb == verb::cas || op.verb == verb::set;
+    if (writes && single < results.size()) index = std::max(index, results[single].modify_index);
+    single += results_of(op.verb);
+  }
+  settle_moves(txn, true);
+  if (txn.lists && results.size() >= single) {
+    results.erase(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(single));
+    view_.settle(last_request_);
+    return adopt(make_snapshot(options_.prefix, options_.lock_key, std::move(results), index), txn.id);
+  }
+  view_.wrote(index, txn.id, last_request_, [&](snapshot& now) { patch(now, txn, index); });
+  stalled_until_ = never;
+  refresh();
+  check_limit();
+}
+
+void pool::patch(snapshot& now, const pending_txn& txn, std::uint64_t index) const {
+  if (txn.writes_record) {
+    now.record = txn.record;
+    now.lock_index = index;
+  }
+  for (const std::string& session : txn.granted)
+    if (contender* entry = now.find(session)) {
+      entry->flags = next_grant_flags(entry->flags);
+      entry->modify_index = index;
+    }
+  for (const std::string& session : txn.removed) now.erase(session);
+  for (const std::string& session : txn.inserted)
+    now.insert({session, options_.description, contender_magic, index, index});
+}
+
+void pool::refused(pending_txn txn, const std::vector<event::refused_operation>& refusals) {
+  ++conflicts_;
+  const bool seen_why = view_.current() && txn.guarded && view_.now().lock_index != txn.base;
+  if (!seen_why) view_.mark_stale();
+  settle_moves(txn, false);
+  refresh();
+  if (!waiters_.empty() && waiters_.front().once) ++waiters_.front().conflicts;
+  for (const event::refused_operation& each : refusals) {
+    const std::string session = each.operation < txn.operations.size() ? txn.operations[each.operation].session : "";
+    switch (each.reason) {
+      case event::refusal::conflict:
+        break;
+      case event::refusal::invalid_session:
+        if (const member* m = find(session)) drop(members_.at(m->id), loss_reason::session_invalidated);
+        break;
+      case event::refusal::permission_denied:
+        fail_waiters(failed(error::permission_denied, "the ACL token may not write below " + options_.prefix));
+        [[fallthrough]];
+      case event::refusal::other:
+        outage_.failed(failed(error::transaction_conflict, "a transaction was refused"), now_, random_);
+        break;
+    }
+  }
+  const duration pause =
+      std::min<duration>(std::chrono::milliseconds(1) * (1 << std::min(conflicts_, 6u)), std::chrono::milliseconds(50));
+  write_at_ = conflicts_ > 1 ? now_ + random_.between({}, pause) : now_;
+}
+
+/// The transaction is over. Where its members stand now, the next refresh tells: after a write that was applied, or may
+/// have been, a member that holds does so by a new grant.
+void pool::settle_moves(const pending_txn& txn, bool maybe_applied) {
+  for (member* m : txn.movers) {
+    m->phase = phase::ready;
+    if (!maybe_applied) continue;
+    m->standing = standing::absent;
+    m->idle_since = now_;
+  }
+}
+
+/// A listing that was asked for after a write of unknown outcome: does it tell what became of that write? An index that
+/// has moved does, for good: the write was applied, or never will be. Otherwise it may still be applied later, and the
+/// sessions that it moves must end first.
+void pool::resolve() {
+  const pending_txn txn = *std::move(unresolved_);
+  unresolved_.reset();
+  const snapshot& now = view_.now();
+  const auto present = [&](const std::string& session) { return now.find(session) != nullptr; };
+  const bool moved_on = txn.guarded && now.lock_index != txn.base;
+  const bool done = !txn.writes_record && std::all_of(txn.inserted.begin(), txn.inserted.end(), present) &&
+                    (!txn.inserted.empty() || std::none_of(txn.removed.begin(), txn.removed.end(), present));
+  if (moved_on || done) return settle_moves(txn, true);
+  act(action::note{"a write below " + options_.prefix + " has an unknown outcome: its sessions end"});
+  const std::vector<member*> movers = txn.movers;
+  for (member* m : movers) drop(*m, loss_reason::none, txn.why);
+}
+
+}  // namespace holdfast::protocol

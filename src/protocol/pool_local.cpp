@@ -1,0 +1,219 @@
+#include <algorithm>
+#include <utility>
+
+#include "protocol/pool.hpp"
+
+// Time, leases, slots and the local queue.
+
+namespace holdfast::protocol {
+
+void pool::settle() {
+  if (closed_) {
+    wake_ = never;
+    return;
+  }
+  wake_ = never;
+  expire_waiters();
+  check_leases();
+  check_watch();
+  check_outage();
+  serve();
+  write();
+  retire_sessions();
+  finish_close();
+}
+
+void pool::expire_waiters() {
+  while (waiters_.first_deadline() != never && due(waiters_.first_deadline())) {
+    const ticket expired = waiters_.first_to_expire();
+    waiters_.remove(expired);
+    act(action::deny{expired});
+  }
+}
+
+void pool::check_leases() {
+  for (auto at = members_.begin(); at != members_.end();) {
+    member& m = (at++)->second;
+    if (m.phase == phase::creating) continue;
+    if (due(m.lease.deadline())) {
+      drop(m, loss_reason::lease_expired, failed(error::timed_out, "the session could not be renewed in time"));
+      continue;
+    }
+    if (due(m.lease.renew_at())) {
+      m.asked_at = now_;
+      m.lease.asked();
+      act(action::renew_session{m.id, m.session});
+    }
+    const bool suspect = due(m.lease.suspect_at()) || watch_outage_.on();
+    if (suspect != m.suspect) {
+      m.suspect = suspect;
+      if (m.slot != slot_id::none) report(m);
+    }
+  }
+}
+
+bool pool::watch_wanted() {
+  bool wanted = false;
+  for (const auto& [id, m] : members_) {
+    if (m.standing == standing::waiting) wanted = true;
+    if (m.standing == standing::holding && due(m.granted_at + options_.watch_delay)) wanted = true;
+  }
+  return wanted;
+}
+
+void pool::check_watch() {
+  if (watch_outage_.on() && due(watch_outage_.since() + options_.outage_grace)) lose_all(loss_reason::watch_failed);
+  if (watch_ != 0) return;
+  if (!watch_wanted()) {
+    if (!any_standing(standing::holding)) watch_outage_.over();
+    return;
+  }
+  if (!due(watch_outage_.retry_at())) return;
+  watch_ = ++last_request_;
+  const duration wait = random_.between(options_.watch_wait * 3 / 4, options_.watch_wait);
+  act(action::list_prefix{watch_, view_.listed_index(), wait});
+}
+
+void pool::check_outage() {
+  if (waiters_.empty()) return;
+  for (const outage* o : {&outage_, &watch_outage_})
+    if (o->on() && due(o->since() + options_.give_up_after)) return fail_waiters(o->last());
+}
+
+/// While nobody watches, nobody gets a slot: it would be lost at once.
+bool pool::serving() { return !watch_outage_.on() || !due(watch_outage_.since() + options_.outage_grace); }
+
+void pool::serve() {
+  while (!waiters_.empty() && !spares_.empty() && serving()) {
+    const auto usable = std::count_if(spares_.begin(), spares_.end(), [&](const member* m) { return !spent(*m); });
+    if (static_cast<std::size_t>(usable) < waiters_.front().count) return;
+    const waiter next = waiters_.front();
+    waiters_.pop();
+    hand_over(next);
+  }
+}
+
+/// Whether the slot has been used here for long enough that somebody elsewhere should have it.
+bool pool::spent(const member& m) const {
+  return contested_ && m.handoffs > 0 && now_ >= m.granted_at + options_.tenure;
+}
+
+void pool::hand_over(const waiter& w) {
+  const slot_id id = open_slot();
+  slot& s = *find(id);
+  fencing_token token;
+  time_point deadline = never;
+  for (auto at = spares_.begin(); s.members.size() < w.count;) {
+    member& m = **at;
+    if (spent(m)) {
+      ++at;
+      continue;
+    }
+    at = spares_.erase(at);
+    free_of_slot(m);
+    m.slot = id;
+    m.suspect = false;
+    token = std::max(token, fencing_token{m.grant, m.handoffs++});
+    deadline = std::min(deadline, m.lease.deadline());
+    s.members.push_back(&m);
+  }
+  in_use_ += w.count;
+  act(action::grant{w.ticket, id, token, deadline});
+}
+
+void pool::give_up(slot& s, slot_id id) {
+  s.held = false;
+  in_use_ -= static_cast<std::uint32_t>(s.members.size());
+  s.releasing = static_cast<std::uint32_t>(s.members.size());
+  for (member* m : s.members) {
+    m->slot = slot_id::none;
+    m->releasing = id;
+    m->idle_since = now_;
+    spares_.push_back(m);
+  }
+}
+
+void pool::lose(slot_id id, loss_reason reason) {
+  slot* s = find(id);
+  if (!s || !s->held) return;
+  s->held = false;
+  in_use_ -= static_cast<std::uint32_t>(s->members.size());
+  for (member* m : s->members) {
+    m->slot = slot_id::none;
+    m->idle_since = now_;
+    if (m->standing == standing::holding) spares_.push_back(m);
+  }
+  act(action::lose{id, reason});
+}
+
+void pool::lose_all(loss_reason reason) {
+  for (std::size_t i = 0; in_use_ != 0 && i < slots_.size(); ++i)
+    if (slots_[i].held) lose(slots_[i].members.front()->slot, reason);
+}
+
+void pool::report(const member& m) {
+  const slot* s = find(m.slot);
+  action::update news{m.slot, never, false};
+  for (const member* each : s->members) {
+    news.deadline = std::min(news.deadline, each->lease.deadline());
+    news.suspect = news.suspect || each->suspect;
+  }
+  act(news);
+}
+
+void pool::free_of_slot(member& m, failure why) {
+  if (m.releasing == slot_id::none) return;
+  const slot_id id = std::exchange(m.releasing, slot_id::none);
+  if (--find(id)->releasing == 0) act(action::released{id, std::move(why)});
+}
+
+void pool::drop(member& m, loss_reason reason, failure why) {
+  if (m.slot != slot_id::none) lose(m.slot, reason);
+  free_of_slot(m, std::move(why));
+  std::erase(spares_, &m);
+  if (txn_) std::erase(txn_->movers, &m);
+  if (unresolved_) std::erase(unresolved_->movers, &m);
+  // Never used again, whatever becomes of the requests that named it: a destroyed session makes them harmless.
+  doomed_.insert_or_assign(std::move(m.session), doomed{now_ + 2 * options_.ttl, {}, false});
+  members_.erase(m.id);
+}
+
+void pool::retire_sessions() {
+  for (auto at = members_.begin(); at != members_.end();) {
+    member& m = (at++)->second;
+    if (m.phase != phase::ready || m.standing != standing::absent) continue;
+    if (closing_ || due(m.idle_since + options_.session_idle)) drop(m, loss_reason::none);
+  }
+  for (auto at = doomed_.begin(); at != doomed_.end();) {
+    doomed& d = at->second;
+    if (due(d.until)) {
+      at = doomed_.erase(at);
+      continue;
+    }
+    if (!d.asking && due(d.attempts.retry_at())) {
+      d.asking = true;
+      act(action::destroy_session{at->first});
+    }
+    ++at;
+  }
+}
+
+void pool::finish_close() {
+  if (!closing_) return;
+  if (in_use_ == 0) close_deadline_ = std::min(close_deadline_, now_ + options_.give_up_after);
+  const bool clean = members_.empty() && doomed_.empty() && !txn_ && !unresolved_;
+  if (!clean && !due(close_deadline_)) return;
+  lose_all(loss_reason::closed);
+  for (auto& [id, m] : members_) free_of_slot(m, outage_.last());
+  closed_ = true;
+  act(action::closed{clean ? failure{} : failed(error::timed_out, "sessions are left to expire")});
+}
+
+void pool::fail_waiters(const failure& why) {
+  while (!waiters_.empty()) {
+    act(action::fail{waiters_.front().ticket, why});
+    waiters_.pop();
+  }
+}
+
+}  // namespace holdfast::protocol

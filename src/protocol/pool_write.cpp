@@ -1,0 +1,294 @@
+#include <algorithm>
+#include <utility>
+
+#include "protocol/pool.hpp"
+
+// What we write to the cluster: one transaction at a time, with everything that is due.
+
+namespace holdfast::protocol {
+
+namespace {
+
+constexpr unsigned once_conflicts_max = 3;
+
+/// Room for the write of the record, and for a listing.
+constexpr std::size_t operations_for_moves = operations_max - 4;
+
+}  // namespace
+
+void pool::write() {
+  if (txn_) return;
+  if (unresolved_) return read_prefix();
+  const bool stands = any_standing(standing::waiting) || any_standing(standing::holding);
+  if (waiters_.empty() && !stands) return;
+  const bool all_in_use = in_use_ == options_.limit && (waiters_.empty() || !waiters_.front().once);
+  if (all_in_use || !due(outage_.retry_at()) || !due(write_at_)) return;
+  switch (view_.state()) {
+    case view::state::none:
+      if (!waiters_.empty()) read_prefix();
+      break;
+    case view::state::stale:
+      // Whoever only wants to join can do that and look in one request.
+      if (stands || waiters_.front().once) {
+        read_prefix();
+        break;
+      }
+      [[fallthrough]];
+    case view::state::current:
+      write_from_view();
+      break;
+  }
+}
+
+void pool::write_from_view() {
+  if (limit_disagrees_ && !waiters_.empty()) {
+    if (view_.as_of() <= waiters_.front().asked) return read_prefix();
+    failure why = failed(error::limit_conflict, "the record in use has another limit than this semaphore");
+    why.details.limit_conflict = {view_.now().record.limit, options_.limit};
+    fail_waiters(why);
+  }
+  const std::uint32_t free = view_.current() ? plan(view_.now(), rules_for({})).free : 0;
+  const demand need = wanted(static_cast<std::uint32_t>(spares_.size()) + free);
+  if (need.looks) return read_prefix();
+
+  moves what = choose_moves(need);
+  if (!view_.current()) {
+    if (!what.join.empty()) send(what, {}, false);
+    return;
+  }
+  grant_plan next = plan(view_.now(), rules_for(what));
+  if ((need.slots != 0 || any_standing(standing::waiting)) && indulge(next)) next = plan(view_.now(), rules_for(what));
+
+  // What nobody who waits has a claim on, the newcomers take in the same write.
+  bool takes = false;
+  for (const std::vector<member*>* newcomers : {&what.requeue, &what.join})
+    for (const member* m : *newcomers) {
+      if (next.free == 0) break;
+      next.record.add(m->session);
+      --next.free;
+      takes = true;
+    }
+  const bool gives = std::any_of(what.requeue.begin(), what.requeue.end(),
+                                 [](const member* m) { return m->standing == standing::holding; }) ||
+                     !what.give_back.empty();
+  const bool writes_record = gives || takes || may_grant(next);
+  if (writes_record || !what.empty()) send(what, next, writes_record);
+}
+
+/// What the queue needs beyond the slots in use: whole requests, in order, as long as they fit. `takeable` slots could
+/// be had at once: a waiter that only looks needs its own among them, or is told no, once the view is younger than it.
+pool::demand pool::wanted(std::uint32_t takeable) {
+  demand need;
+  if (closing_) return need;
+  const std::uint32_t room = options_.limit - in_use_;
+  std::vector<ticket> denied;
+  waiters_.for_each([&](const waiter& w) {
+    if (w.once) {
+      if (w.count <= takeable && w.count <= room - need.slots && w.conflicts < once_conflicts_max) {
+        takeable -= w.count;
+      } else if (view_.as_of() > w.asked || w.conflicts >= once_conflicts_max) {
+        denied.push_back(w.ticket);
+        return true;
+      } else {
+        need.looks = true;
+        return false;
+      }
+    } else if (w.count > room - need.slots) {
+      return false;
+    }
+    need.slots += w.count;
+    need.requests.push_back(w.count);
+    return true;
+  });
+  for (const ticket t : denied) {
+    waiters_.remove(t);
+    act(action::deny{t});
+  }
+  return need;
+}
+
+pool::moves pool::choose_moves(const demand& need) {
+  moves what;
+  std::size_t kept = 0;
+  for (member* m : spares_) {
+    if (keeps(*m, need)) {
+      free_of_slot(*m);
+      ++kept;
+    } else {
+      what.give_back.push_back(m);
+    }
+  }
+  std::vector<member*> waiting, absent;
+  std::size_t creating = 0;
+  for (auto& [id, m] : members_) {
+    creating += m.phase == phase::creating;
+    if (m.phase != phase::ready) continue;
+    if (m.standing == standing::waiting) waiting.push_back(&m);
+    if (m.standing == standing::absent) absent.push_back(&m);
+  }
+  std::size_t missing = need.slots > kept ? need.slots - kept : 0;
+
+  // What goes back but is still wanted here joins again at the back. A wide request's entries move there together:
+  // standing together they are filled together, and no two wide requests can each hold half.
+  const bool wide = !need.requests.empty() && need.requests.front() > 1;
+  while (what.requeue.size() < missing && !what.give_back.empty()) {
+    what.requeue.push_back(what.give_back.back());
+    what.give_back.pop_back();
+  }
+  if (wide && !what.requeue.empty()) {
+    while (what.requeue.size() < missing && !waiting.empty()) {
+      what.requeue.push_back(waiting.back());
+      waiting.pop_back();
+    }
+  }
+  missing -= what.requeue.size();
+
+  // The newest leave when there are too many.
+  std::sort(waiting.begin(), waiting.end(), [this](const member* a, const member* b) {
+    return view_.now().find(a->session) < view_.now().find(b->session);
+  });
+  while (waiting.size() > missing) {
+    what.leave.push_back(waiting.back());
+    waiting.pop_back();
+  }
+  missing -= waiting.size();
+  if (missing > absent.size() + creating) create_sessions(missing - absent.size() - creating);
+
+  while (what.operations() > operations_for_moves) {  // the rest goes with the next write
+    std::vector<member*>& last = !what.leave.empty()     ? what.leave
+                                 : !what.requeue.empty() ? what.requeue
+                                                         : what.give_back;
+    last.pop_back();
+  }
+  if (absent.size() > missing) absent.resize(missing);
+  what.join = std::move(absent);
+  join_whole_requests(what, need, kept + what.requeue.size() + waiting.size());
+  return what;
+}
+
+/// Cuts the newcomers down to as many as fill whole requests, on top of the `supply` there is, and fit the transaction.
+void pool::join_whole_requests(moves& what, const demand& need, std::size_t supply) {
+  const std::size_t room = operations_for_moves - (what.operations() - what.join.size());
+  const std::size_t most = supply + std::min(what.join.size(), room);
+  std::size_t whole = 0;
+  for (const std::uint32_t count : need.requests) {
+    if (whole + count > most) break;
+    whole += count;
+  }
+  what.join.resize(whole > supply ? whole - supply : 0);
+}
+
+/// Whether a slot that nobody uses stays here.
+bool pool::keeps(const member& m, const demand& need) {
+  if (closing_ || spent(m)) return false;
+  if (!contested_ && !waiters_.empty()) return true;
+  if (need.slots == 0) return !contested_ && !due(m.idle_since + options_.idle);
+  // Part of a wide request, with others waiting elsewhere: only who stands first may keep a part.
+  for (const contender& entry : view_.now().contenders)
+    if (is_waiting(view_.now(), entry)) return is_ours(entry.session);
+  return true;
+}
+
+plan_rules pool::rules_for(const moves& what) {
+  plan_rules rules;
+  rules.limit = limit_disagrees_ ? view_.now().record.limit : options_.limit;
+  for (const std::vector<member*>* list : {&what.give_back, &what.requeue, &what.leave})
+    for (const member* m : *list) rules.leaving.push_back(m->session);
+  for (const auto& [session, d] : doomed_) rules.leaving.push_back(session);
+  for (const auto& [holder, since] : dead_since_)
+    if (!due(since + options_.lock_delay)) rules.spared.push_back(holder);
+  for (const auto& [session, seen] : indulged_)
+    if (seen.passed_over) rules.passed_over.push_back(session);
+  const std::size_t used = what.operations();
+  rules.grants_max = used < operations_max - 2 ? (operations_max - 2 - used) / 2 : 0;
+  return rules;
+}
+
+/// A free slot is written to the head of the queue by the head's own process. The others wait a while before they do it
+/// in its place, so that a dead holder costs one write, not one for each who waits.
+bool pool::may_grant(const grant_plan& next) {
+  if (next.granted.empty() || !any_standing(standing::waiting)) {
+    stalled_until_ = never;
+    return false;
+  }
+  if (find(next.granted.front()->session)) return true;
+  if (stalled_until_ == never)
+    stalled_until_ = now_ + random_.between(options_.grant_backup, 2 * options_.grant_backup);
+  return due(stalled_until_);
+}
+
+/// Go and guide contenders take their slot themselves. True if one had its time and did not: it is passed over until
+/// its entry changes.
+bool pool::indulge(const grant_plan& next) {
+  bool changed = false;
+  for (const contender* entry : next.left_free) {
+    const duration patience = random_.between(options_.patience, options_.patience * 3 / 2);
+    indulged& seen =
+        indulged_.try_emplace(entry->session, indulged{entry->modify_index, now_ + patience}).first->second;
+    if (!due(seen.until)) continue;
+    seen.passed_over = changed = true;
+    act(action::note{"contender " + entry->session + " of another kind does not take its slot: passed over"});
+  }
+  return changed;
+}
+
+void pool::create_sessions(std::size_t count) {
+  while (count-- != 0 && members_.size() < options_.limit) {
+    const member_id id{++last_member_};
+    member& m = members_[id];
+    m.id = id;
+    m.asked_at = m.idle_since = now_;
+    act(action::create_session{id});
+  }
+}
+
+void pool::read_prefix() {
+  if (read_ != 0 || !due(outage_.retry_at())) return;
+  read_ = ++last_request_;
+  act(action::list_prefix{read_, 0, {}});
+}
+
+void pool::send(const moves& what, const grant_plan& next, bool writes_record) {
+  const snapshot& now = view_.now();
+  pending_txn txn;
+  txn.id = ++last_request_;
+  txn.writes_record = writes_record;
+  txn.base = now.lock_index;
+  txn.guarded = writes_record || !what.leave.empty() || !what.requeue.empty();
+  txn.lists = !what.join.empty() && !writes_record;
+  std::vector<operation>& ops = txn.operations;
+
+  if (writes_record) {
+    txn.record = next.record;
+    ops.push_back({verb::cas, options_.lock_key, format(next.record), now.lock_flags, now.lock_index});
+    for (const contender* entry : next.granted) {
+      txn.granted.push_back(entry->session);
+      ops.push_back({verb::check_session, entry_key(entry->session), {}, 0, 0, entry->session});
+      ops.push_back({verb::set, entry_key(entry->session), entry->value, next_grant_flags(entry->flags)});
+    }
+  } else if (txn.guarded) {
+    if (now.lock_index != 0)
+      ops.push_back({verb::check_index, options_.lock_key, {}, 0, now.lock_index});
+    else
+      ops.push_back({verb::check_not_exists, options_.lock_key});
+  }
+  const auto move = [&](member& m, bool out, bool in) {
+    m.phase = phase::moving;
+    std::erase(spares_, &m);
+    txn.movers.push_back(&m);
+    if (out) txn.removed.push_back(m.session), ops.push_back({verb::remove, entry_key(m.session)});
+    if (!in) return;
+    txn.inserted.push_back(m.session);
+    ops.push_back({verb::lock, entry_key(m.session), options_.description, contender_magic, 0, m.session});
+  };
+  for (member* m : what.give_back) move(*m, true, false);
+  for (member* m : what.leave) move(*m, true, false);
+  for (member* m : what.requeue) move(*m, true, true);
+  for (member* m : what.join) move(*m, false, true);
+  if (txn.lists) ops.push_back({verb::get_tree, options_.prefix});
+
+  act(action::send_txn{txn.id, ops});
+  txn_ = std::move(txn);
+}
+
+}  // namespace holdfast::protocol

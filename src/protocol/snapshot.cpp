@@ -1,0 +1,58 @@
+#include "protocol/snapshot.hpp"
+
+#include <algorithm>
+#include <holdfast/error.hpp>
+#include <tuple>
+
+namespace holdfast::protocol {
+
+namespace {
+
+bool stands_before(const contender& a, const contender& b) {
+  return std::tie(a.create_index, a.session) < std::tie(b.create_index, b.session);
+}
+
+template <class Contenders>
+auto find_in(Contenders& contenders, std::string_view session) {
+  const auto at = std::find_if(contenders.begin(), contenders.end(),
+                               [&](const contender& entry) { return entry.session == session; });
+  return at == contenders.end() ? nullptr : &*at;
+}
+
+}  // namespace
+
+const contender* snapshot::find(std::string_view session) const { return find_in(contenders, session); }
+contender* snapshot::find(std::string_view session) { return find_in(contenders, session); }
+
+void snapshot::insert(contender entry) {
+  const auto at = std::upper_bound(contenders.begin(), contenders.end(), entry, stands_before);
+  contenders.insert(at, std::move(entry));
+}
+
+void snapshot::erase(std::string_view session) {
+  std::erase_if(contenders, [&](const contender& entry) { return entry.session == session; });
+}
+
+boost::system::result<snapshot> make_snapshot(std::string_view prefix, std::string_view lock_key,
+                                              std::vector<key_value> listing, std::uint64_t index) {
+  snapshot result;
+  result.index = index;
+  for (key_value& pair : listing) {
+    if (pair.key == lock_key) {
+      if (pair.flags != 0 && pair.flags != semaphore_flags) return make_error_code(error::not_a_semaphore);
+      auto record = parse_lock_record(pair.value);
+      if (!record) return record.error();
+      result.lock_index = pair.modify_index;
+      result.lock_flags = pair.flags;
+      result.record = *std::move(record);
+    } else if (!pair.session.empty() && pair.key.starts_with(prefix) &&
+               std::string_view(pair.key).substr(prefix.size()) == pair.session) {
+      result.contenders.push_back(
+          {std::move(pair.session), std::move(pair.value), pair.flags, pair.create_index, pair.modify_index});
+    }
+  }
+  std::sort(result.contenders.begin(), result.contenders.end(), stands_before);
+  return result;
+}
+
+}  // namespace holdfast::protocol

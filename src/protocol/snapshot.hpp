@@ -1,0 +1,70 @@
+#pragma once
+
+#include <boost/system/result.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/lock_record.hpp"
+
+namespace holdfast::protocol {
+
+/// A key below the prefix, as any Consul client reads it.
+struct key_value {
+  std::string key;
+  std::string value;
+  std::uint64_t flags = 0;
+  std::string session;
+  std::uint64_t create_index = 0;
+  std::uint64_t modify_index = 0;
+  bool operator==(const key_value&) const = default;
+};
+
+/// Our contenders' flags: a magic number in the high half ("may be granted by others"), a counter of grants in the low
+/// half. Each grant changes the counter, because a write that changes nothing moves no index and wakes nobody.
+inline constexpr std::uint64_t contender_magic = std::uint64_t{0x686f6c64} << 32;
+
+constexpr bool is_grantable(std::uint64_t flags) noexcept {
+  return (flags & ~std::uint64_t{0xffffffff}) == contender_magic;
+}
+constexpr std::uint64_t next_grant_flags(std::uint64_t flags) noexcept {
+  return contender_magic | ((flags + 1) & 0xffffffff);
+}
+
+/// A live contender entry: a key `<prefix>/<session>` that this very session has locked.
+struct contender {
+  std::string session;
+  std::string value;
+  std::uint64_t flags = 0;
+  std::uint64_t create_index = 0;
+  std::uint64_t modify_index = 0;
+
+  /// Whether it looks for itself in the record, so that others may grant it. Go and guide contenders do not.
+  bool grantable() const noexcept { return is_grantable(flags); }
+  bool operator==(const contender&) const = default;
+};
+
+/// What stands below a prefix at one index.
+struct snapshot {
+  std::uint64_t index = 0;
+  std::uint64_t lock_index = 0;  ///< the lock key's ModifyIndex; 0: there is none
+  std::uint64_t lock_flags = semaphore_flags;
+  lock_record record;
+  std::vector<contender> contenders;  ///< live ones, in queue order: by CreateIndex, then by key
+
+  const contender* find(std::string_view session) const;
+  contender* find(std::string_view session);
+  bool holds(std::string_view session) const { return record.names(session) && find(session); }
+  void insert(contender entry);
+  void erase(std::string_view session);
+  bool operator==(const snapshot&) const = default;
+};
+
+/// The snapshot in a listing of `prefix` (with its trailing slash). error::not_a_semaphore if the lock key's flags are
+/// another application's, error::corrupt_record if its value cannot be read. Keys that are neither are passed over.
+boost::system::result<snapshot> make_snapshot(std::string_view prefix, std::string_view lock_key,
+                                              std::vector<key_value> listing, std::uint64_t index);
+
+}  // namespace holdfast::protocol

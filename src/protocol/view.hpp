@@ -1,0 +1,70 @@
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "protocol/events.hpp"
+#include "protocol/snapshot.hpp"
+
+namespace holdfast::protocol {
+
+/// What the pool knows of the cluster. Listings and our own writes arrive over several connections, in any order: this
+/// keeps the latest, and knows when it is not enough.
+class view {
+public:
+  enum class state {
+    none,     ///< never seen, or unusable: look before anything is written
+    stale,    ///< another writer was seen to have moved on: look again before deciding
+    current,  ///< the best that is known; a write that rests on it is guarded by its index
+  };
+
+  enum state state() const { return state_; }
+  bool current() const { return state_ == state::current; }
+  const snapshot& now() const { return now_; }
+  /// The request that this rests on: it has seen everything that was true before that was sent.
+  request_id as_of() const { return as_of_; }
+  /// What a watch has to ask with to miss nothing: the index of the last listing (our own writes may have jumped over
+  /// others' since).
+  std::uint64_t listed_index() const { return state_ == state::none ? 0 : listed_index_; }
+
+  /// A listing that was asked for by `id`. False if it is older than what is known; that is certain unless it was asked
+  /// for later, which only then makes a lower index an index that went backwards.
+  bool accept(snapshot listing, request_id id) {
+    if (state_ != state::none && listing.index < now_.index && (id <= settled_ || id <= as_of_)) {
+      listed_index_ = 0;  // ask anew, and get an answer at once: a watch above the server's index would sleep
+      return false;
+    }
+    listed_index_ = listing.index;
+    now_ = std::move(listing);
+    as_of_ = std::max(as_of_, id);
+    state_ = state::current;
+    return true;
+  }
+  /// Our write has been applied at `index`: `patch(snapshot&)` says what it did, unless we have seen further already.
+  template <class Patch>
+  void wrote(std::uint64_t index, request_id id, request_id last_sent, Patch patch) {
+    settle(last_sent);
+    if (now_.index < index || index == 0) patch(now_);
+    now_.index = std::max(now_.index, index);
+    as_of_ = std::max(as_of_, id);
+    state_ = state::current;
+  }
+  /// Our write is known to be applied: what was asked for until now may not show it.
+  void settle(request_id last_sent) { settled_ = last_sent; }
+  void mark_stale() {
+    if (state_ == state::current) state_ = state::stale;
+  }
+  void forget() {
+    state_ = state::none;
+    listed_index_ = 0;
+  }
+
+private:
+  snapshot now_;
+  enum state state_ = state::none;
+  request_id as_of_ = 0;
+  request_id settled_ = 0;  ///< requests after this one were sent after our last write was known to be applied
+  std::uint64_t listed_index_ = 0;
+};
+
+}  // namespace holdfast::protocol
