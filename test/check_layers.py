@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Checks that includes point down only, and that public headers stay light.
+
+usage: check_layers.py              checks the project in the current folder
+       check_layers.py --self-test  shows that each rule is able to fail
+"""
+
+import pathlib
+import re
+import sys
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+# A header without an extension or with .h is the standard library's, or the system's.
+STANDARD = re.compile(r"[a-z_/]+(\.h)?")
+
+COMMON = {"holdfast/error.hpp", "holdfast/diagnostics.hpp"}
+
+
+class Layer:
+    """What the files of a folder may include: our own headers and Boost's, both by the beginnings of their paths."""
+
+    def __init__(self, ours, boost):
+        self.ours = ours
+        self.boost = boost
+
+
+# Boost.System's own folder, for error_code; no Asio, so that the core stays pure.
+SYSTEM_ONLY = ("boost/system/",)
+NO_HEAVY = re.compile(r"boost/(beast|json)\b")
+
+LAYERS = {
+    "src/protocol": Layer(("protocol/", *COMMON), SYSTEM_ONLY),
+    "src/consul": Layer(("consul/", "holdfast/consul/", *COMMON), ("boost/",)),
+    "include/holdfast/consul": Layer(("holdfast/consul/", *COMMON), ("boost/",)),
+    "include/holdfast/testing": Layer(("holdfast/testing/", "holdfast/consul/", *COMMON), ("boost/",)),
+    "src/testing": Layer(("testing/", "holdfast/testing/", "holdfast/consul/", "consul/", *COMMON), ("boost/",)),
+    "src/runtime": Layer(("runtime/", "protocol/", "consul/", "holdfast/"), ("boost/",)),
+    "src/cli": Layer(("cli/", "holdfast/"), ("boost/",)),
+    "src": Layer(("holdfast/",), ("boost/",)),
+    "include/holdfast": Layer(("holdfast/",), ("boost/",)),
+}
+
+# The core names values of the public interface in its own terms; these headers hold nothing but a struct or an enum,
+# and are checked to include nothing of ours and no Asio.
+VALUES = {"holdfast/fencing_token.hpp", "holdfast/loss_reason.hpp"}
+LAYERS["src/protocol"].ours += tuple(VALUES)
+
+
+def layer_of(path):
+    folder = path.rpartition("/")[0]
+    while folder:
+        if folder in LAYERS:
+            return folder
+        folder = folder.rpartition("/")[0]
+    return None
+
+
+def resolve(path, included, files):
+    """The project's name of an include: protocol code may say "plan.hpp" for "protocol/plan.hpp"."""
+    beside = path.rpartition("/")[0] + "/" + included
+    for root in ("src/", "include/"):
+        if beside in files and beside.startswith(root):
+            return beside[len(root) :]
+    return included
+
+
+def problems(files):
+    """Lines about each forbidden include in `files`, a dictionary of paths and texts."""
+    found = []
+    json_users = []
+    for path, text in sorted(files.items()):
+        folder = layer_of(path)
+        if folder is None:
+            continue
+        layer = LAYERS[folder]
+        for match in INCLUDE.finditer(text):
+            name = resolve(path, match[2], files)
+            line = text.count("\n", 0, match.start()) + 1
+            where = f"{path}:{line}: {folder} must not include {name}"
+            if path.startswith("include/") and NO_HEAVY.match(name):
+                found.append(f"{where}: public headers show no Beast and no JSON")
+            elif path.startswith("src/") and "awaitable_operators" in name:
+                found.append(f"{where}: the library cancels by itself, without awaitable operators")
+            elif path[len("include/") :] in VALUES and name.startswith(("holdfast/", "boost/asio")):
+                found.append(f"{where}: the pure core includes this header")
+            elif name.startswith("boost/"):
+                if folder == "src/protocol" and path.endswith(".cpp") and name.startswith("boost/json"):
+                    json_users.append(path)
+                elif not name.startswith(layer.boost):
+                    found.append(f"{where}: of Boost it may use {', '.join(layer.boost)}")
+            elif name.startswith(layer.ours) or STANDARD.fullmatch(name):
+                continue
+            else:
+                found.append(f"{where}: of ours it may use {', '.join(layer.ours)}")
+    for extra in sorted(set(json_users))[1:]:
+        found.append(f"{extra}: a second file of src/protocol uses Boost.JSON")
+    return found
+
+
+def self_test():
+    good = {
+        "src/protocol/plan.cpp": '#include "protocol/plan.hpp"\n#include <vector>\n#include "snapshot.hpp"\n'
+        "#include <boost/json/parse.hpp>\n#include <holdfast/error.hpp>\n",
+        "src/protocol/snapshot.hpp": "#include <boost/system/error_code.hpp>\n#include <holdfast/loss_reason.hpp>\n",
+        "src/consul/client.cpp": '#include <holdfast/consul/client.hpp>\n#include "consul/url.hpp"\n'
+        "#include <boost/beast/http/parser.hpp>\n#include <sys/socket.h>\n",
+        "src/runtime/driver.cpp": '#include "protocol/plan.hpp"\n#include <holdfast/consul/client.hpp>\n',
+        "src/error.cpp": "#include <holdfast/error.hpp>\n#include <string>\n",
+        "include/holdfast/semaphore.hpp": "#include <boost/asio/deferred.hpp>\n#include <holdfast/consul/config.hpp>\n",
+        "include/holdfast/loss_reason.hpp": "#include <string_view>\n",
+    }
+    bad = {
+        "asio in the core": ("src/protocol/a.cpp", "#include <boost/asio/post.hpp>"),
+        "JSON in a header of the core": ("src/protocol/a.hpp", "#include <boost/json/value.hpp>"),
+        "a second JSON user in the core": ("src/protocol/z.cpp", "#include <boost/json/value.hpp>"),
+        "consul in the core": ("src/protocol/a.cpp", "#include <holdfast/consul/kv.hpp>"),
+        "private consul in the core": ("src/protocol/a.cpp", '#include "consul/url.hpp"'),
+        "runtime in the core": ("src/protocol/a.cpp", '#  include "runtime/driver.hpp"'),
+        "public interface in the core": ("src/protocol/a.cpp", "#include <holdfast/semaphore.hpp>"),
+        "protocol in the client": ("src/consul/a.cpp", '#include "protocol/plan.hpp"'),
+        "runtime in the client": ("src/consul/a.cpp", '#include "runtime/driver.hpp"'),
+        "semaphore in the client": ("src/consul/a.cpp", "#include <holdfast/semaphore.hpp>"),
+        "semaphore in the client's headers": ("include/holdfast/consul/a.hpp", "#include <holdfast/slot.hpp>"),
+        "Beast in a public header": ("include/holdfast/consul/a.hpp", "#include <boost/beast/http.hpp>"),
+        "JSON in a public header": ("include/holdfast/a.hpp", "#include <boost/json.hpp>"),
+        "private code in a public header": ("include/holdfast/a.hpp", '#include "runtime/driver.hpp"'),
+        "operators in the library": (
+            "src/runtime/a.cpp",
+            "#include <boost/asio/experimental/awaitable_operators.hpp>",
+        ),
+        "asio in a value header": ("include/holdfast/loss_reason.hpp", "#include <boost/asio/post.hpp>"),
+        "private code in the command line": ("src/cli/a.cpp", '#include "runtime/driver.hpp"'),
+        "the file beside, in the wrong layer": ("src/consul/a.cpp", '#include "../protocol/plan.hpp"'),
+    }
+    failures = [f"good code is refused: {line}" for line in problems(good)]
+    for what, (path, text) in bad.items():
+        if len(problems({**good, path: text + "\n"})) != 1:
+            failures.append(f"not found: {what}")
+    for failure in failures:
+        print(failure)
+    print(f"{len(bad)} bad includes, {len(failures)} failures")
+    return 1 if failures else 0
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    files = {
+        path.as_posix(): path.read_text(encoding="utf-8")
+        for folder in ("src", "include")
+        for path in pathlib.Path(folder).rglob("*")
+        if path.suffix in (".cpp", ".hpp")
+    }
+    found = problems(files)
+    for line in found:
+        print(line)
+    print(f"{len(files)} files, {len(found)} problems")
+    return 1 if found or not files else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,184 @@
+// The child processes that agents and interoperability tests run in.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "support/process.hpp"
+
+using namespace std::chrono_literals;
+using holdfast::test::exit_status;
+using holdfast::test::find_program;
+using holdfast::test::process;
+using holdfast::test::run;
+
+namespace {
+
+bool exists(pid_t pid) { return ::kill(pid, 0) == 0; }
+
+// A process that nobody waits for yet (a zombie) has ended all the same.
+bool has_ended(pid_t pid) {
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  if (!std::getline(stat, line)) return true;
+  return line.find(") Z") != std::string::npos;
+}
+
+bool eventually(auto condition) {
+  for (int i = 0; i < 500; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(10ms);
+  }
+  return false;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(processes)
+
+BOOST_AUTO_TEST_CASE(reports_exit_status_and_output) {
+  const auto r = run({"sh", "-c", "echo out; echo err >&2; printf unfinished; exit 3"}, 5s);
+  BOOST_REQUIRE(r.status.has_value());
+  BOOST_TEST(r.status->code == 3);
+  BOOST_TEST(!r.status->success());
+  BOOST_TEST(r.output == "out\nerr\nunfinished\n");
+}
+
+BOOST_AUTO_TEST_CASE(reports_the_signal_that_killed_it) {
+  process p({.command = {"sh", "-c", "kill -TERM $$; sleep 9"}});
+  const auto status = p.wait(5s);
+  BOOST_REQUIRE(status.has_value());
+  BOOST_TEST((*status == exit_status{.code = 0, .signal = SIGTERM}));
+}
+
+BOOST_AUTO_TEST_CASE(sets_environment_and_directory) {
+  const auto r = run({"sh", "-c", "echo $HOLDFAST_A-$HOLDFAST_B"}, 5s, {{"HOLDFAST_A", "1"}, {"HOLDFAST_B", "2"}});
+  BOOST_TEST(r.output == "1-2\n");
+  process p({.command = {"pwd", "-P"}, .working_directory = "/"});
+  BOOST_TEST(p.wait(5s).has_value());
+  BOOST_TEST(p.output() == "/\n");
+}
+
+BOOST_AUTO_TEST_CASE(an_unknown_program_is_an_error_at_once) {
+  BOOST_CHECK_THROW(process({.command = {"holdfast-no-such-program"}}), std::system_error);
+  BOOST_CHECK_THROW(process({.command = {"sh"}, .working_directory = "/no/such/directory"}), std::system_error);
+  BOOST_TEST(!find_program("holdfast-no-such-program").has_value());
+  BOOST_TEST(find_program("sh").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_wait_ends_at_its_limit) {
+  process p({.command = {"sleep", "60"}});
+  const auto begin = std::chrono::steady_clock::now();
+  BOOST_TEST(!p.wait(50ms).has_value());
+  BOOST_TEST((std::chrono::steady_clock::now() - begin < 5s));
+  BOOST_TEST(p.running());
+  p.kill();
+  BOOST_TEST(!p.running());
+}
+
+BOOST_AUTO_TEST_CASE(lines_arrive_as_they_are_written) {
+  std::mutex mutex;
+  std::vector<std::string> seen;
+  process p({.command = {"sh", "-c", "echo first; sleep 60"}, .on_line = [&](std::string_view line) {
+               const std::lock_guard lock(mutex);
+               seen.emplace_back(line);
+             }});
+  BOOST_TEST(p.wait_for_line("first", 5s));
+  BOOST_TEST(!p.wait_for_line("second", 50ms));
+  const std::lock_guard lock(mutex);
+  BOOST_TEST(seen == std::vector<std::string>{"first"}, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(output_goes_to_a_file) {
+  const auto file = std::filesystem::temp_directory_path() / ("holdfast-output-" + std::to_string(::getpid()));
+  for (const char* word : {"one", "two"}) {
+    process p({.command = {"echo", word}, .output_file = file});
+    BOOST_TEST(p.wait(5s).has_value());
+    BOOST_TEST(p.output().empty());
+  }
+  std::ifstream in(file);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  std::filesystem::remove(file);
+  BOOST_TEST(text == "one\ntwo\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_frozen_process_stands_still_and_can_be_ended) {
+  process p({.command = {"sh", "-c", "while :; do echo tick; sleep 0.01; done"}});
+  BOOST_REQUIRE(p.wait_for_line("tick", 5s));
+  p.freeze();
+  std::this_thread::sleep_for(50ms);  // what was in the pipe is read
+  const auto frozen_at = p.lines().size();
+  std::this_thread::sleep_for(100ms);
+  BOOST_TEST(p.lines().size() == frozen_at);
+  p.thaw();
+  BOOST_TEST(eventually([&] { return p.lines().size() > frozen_at; }));
+  p.freeze();
+  BOOST_TEST((p.terminate() == exit_status{.code = 0, .signal = SIGTERM}));
+}
+
+BOOST_AUTO_TEST_CASE(it_ends_with_its_object_even_if_frozen_or_deaf) {
+  pid_t frozen = 0, deaf = 0;
+  {
+    process a({.command = {"sleep", "60"}});
+    a.freeze();
+    process b({.command = {"sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.01; done"}});
+    BOOST_TEST(b.wait_for_line("ready", 5s));
+    BOOST_TEST(b.terminate(50ms).signal == SIGKILL);
+    frozen = a.pid();
+    deaf = b.pid();
+  }
+  BOOST_TEST(!exists(frozen));
+  BOOST_TEST(!exists(deaf));
+}
+
+BOOST_AUTO_TEST_CASE(a_grandchild_that_keeps_the_pipe_open_does_not_hang_us) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto r = run({"sh", "-c", "sleep 20 & echo $!"}, 5s);
+  BOOST_TEST(r.status.has_value());
+  BOOST_TEST((std::chrono::steady_clock::now() - begin < 10s));
+  ::kill(std::stoi(r.output), SIGKILL);
+}
+
+BOOST_AUTO_TEST_CASE(it_outlives_the_thread_that_started_it) {
+  std::unique_ptr<process> p;
+  std::thread([&] {
+    p = std::make_unique<process>(holdfast::test::process_options{.command = {"sleep", "60"}});
+  }).join();
+  BOOST_TEST(!p->wait(100ms).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(it_ends_with_the_process_that_started_it) {
+  // This very program is the parent: its case below starts a child, names it, and is killed.
+  const auto self = std::filesystem::read_symlink("/proc/self/exe").string();
+  process parent({.command = {self, "--run_test=processes/parent/waits_to_be_killed"}});
+  BOOST_REQUIRE(parent.wait_for_line("child ", 20s));
+  pid_t child = 0;
+  for (const auto& line : parent.lines())
+    if (line.rfind("child ", 0) == 0) child = std::stoi(line.substr(6));
+  BOOST_TEST(exists(child));
+  parent.kill();
+  BOOST_TEST(eventually([&] { return has_ended(child); }));
+}
+
+BOOST_AUTO_TEST_SUITE(parent, *boost::unit_test::disabled())
+
+BOOST_AUTO_TEST_CASE(waits_to_be_killed) {
+  process child({.command = {"sleep", "60"}});
+  std::cout << "child " << child.pid() << std::endl;
+  std::this_thread::sleep_for(30s);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+BOOST_AUTO_TEST_SUITE_END()
