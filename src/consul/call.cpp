@@ -1,0 +1,268 @@
+#include "call.hpp"
+
+#include "duration.hpp"
+#include "http.hpp"
+#include "json.hpp"
+
+namespace holdfast::consul::detail {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds time_max = std::chrono::minutes(10);
+constexpr milliseconds lock_delay_max = std::chrono::seconds(60);
+
+// A request target: a path, then a query that grows parameter by parameter.
+class target {
+public:
+  explicit target(std::string_view path) : text_(path) {}
+
+  target& key(std::string_view k) {
+    append_encoded_key(text_, k);
+    return *this;
+  }
+  target& segment(std::string_view s) {
+    append_encoded(text_, s);
+    return *this;
+  }
+  target& flag(std::string_view name) {
+    text_ += separator_;
+    text_ += name;
+    separator_ = '&';
+    return *this;
+  }
+  target& parameter(std::string_view name, std::string_view value) {
+    flag(name);
+    text_ += '=';
+    append_encoded(text_, value);
+    return *this;
+  }
+  target& parameter(std::string_view name, std::uint64_t value) { return parameter(name, std::to_string(value)); }
+  target& read(const read_options& options) {
+    if (options.mode == consistency::consistent) flag("consistent");
+    if (options.mode == consistency::stale) flag("stale");
+    if (options.index != 0) parameter("index", options.index).parameter("wait", to_go_duration(options.wait));
+    return *this;
+  }
+
+  const std::string& text() const noexcept { return text_; }
+
+private:
+  std::string text_;
+  char separator_ = '?';
+};
+
+call start_call(const call_settings& settings, std::string_view name, std::string key, const request_options& options) {
+  call c;
+  c.name = name;
+  c.key = std::move(key);
+  c.retry = options.retry;
+  c.diag = options.diag;
+  c.time = options.timeout.count() == 0 ? settings.timeout : options.timeout;
+  if (c.time < milliseconds(0) || c.time > time_max) c.refused = error::invalid_option;
+  return c;
+}
+
+void finish_call(call& c, const call_settings& settings, std::string_view method, target& where,
+                 std::string_view body = {}) {
+  if (!settings.datacenter.empty()) where.flag(settings.datacenter);
+  c.request.bytes = format_request(method, where.text(), settings.headers, body);
+  c.request.is_write = c.does != effect::none;
+}
+
+call make_read(const call_settings& settings, std::string_view name, std::string key, target where,
+               const read_options& options) {
+  call c = start_call(settings, name, std::move(key), options.request);
+  if (options.index != 0) {
+    // To Consul a wait of 0 means its default of 5 minutes, and more than 10 minutes means 10.
+    if (options.wait < milliseconds(1) || options.wait > time_max) c.refused = error::invalid_option;
+    c.where = lane::blocking;
+    c.time += options.wait + options.wait / 16;
+  }
+  finish_call(c, settings, "GET", where.read(options));
+  return c;
+}
+
+std::string_view name_of(write_request::kind verb) noexcept {
+  switch (verb) {
+    case write_request::kind::put:
+      return "put";
+    case write_request::kind::cas:
+      return "cas";
+    case write_request::kind::acquire:
+      return "acquire";
+    case write_request::kind::release:
+      return "release";
+    case write_request::kind::remove:
+      return "remove";
+    case write_request::kind::remove_tree:
+      return "remove_tree";
+    case write_request::kind::remove_cas:
+      return "remove_cas";
+  }
+  return "write";
+}
+
+bool is_delete(write_request::kind verb) noexcept {
+  using kind = write_request::kind;
+  return verb == kind::remove || verb == kind::remove_tree || verb == kind::remove_cas;
+}
+
+void add_write_parameters(target& where, const write_request& request) {
+  switch (request.verb) {
+    case write_request::kind::put:
+    case write_request::kind::remove:
+      break;
+    case write_request::kind::cas:
+    case write_request::kind::remove_cas:
+      where.parameter("cas", request.index);
+      break;
+    case write_request::kind::acquire:
+      where.parameter("acquire", request.session);
+      break;
+    case write_request::kind::release:
+      where.parameter("release", request.session);
+      break;
+    case write_request::kind::remove_tree:
+      where.flag("recurse");
+      break;
+  }
+  if (request.flags != 0) where.parameter("flags", request.flags);
+}
+
+}  // namespace
+
+call_settings::call_settings(const config& settings, const agent_address& address)
+    : headers("Host: " + address.to_string() + "\r\n"), timeout(settings.request_timeout) {
+  if (!settings.token.empty()) headers += "X-Consul-Token: " + settings.token + "\r\n";
+  if (!settings.datacenter.empty()) {
+    datacenter = "dc=";
+    append_encoded(datacenter, settings.datacenter);
+  }
+}
+
+call make_call(const call_settings& settings, const get_request& request) {
+  target where("/v1/kv/");
+  where.key(request.key);
+  return make_read(settings, "get", request.key, std::move(where), request.options);
+}
+
+call make_call(const call_settings& settings, const list_request& request) {
+  target where("/v1/kv/");
+  where.key(request.prefix).flag("recurse");
+  return make_read(settings, "list", request.prefix, std::move(where), request.options);
+}
+
+call make_call(const call_settings& settings, const keys_request& request) {
+  target where("/v1/kv/");
+  where.key(request.prefix).flag("keys");
+  if (!request.separator.empty()) where.parameter("separator", request.separator);
+  return make_read(settings, "keys", request.prefix, std::move(where), request.options);
+}
+
+call make_call(const call_settings& settings, const write_request& request) {
+  call c = start_call(settings, name_of(request.verb), request.key, request.options);
+  c.does = effect::write;
+  target where("/v1/kv/");
+  where.key(request.key);
+  add_write_parameters(where, request);
+  finish_call(c, settings, is_delete(request.verb) ? "DELETE" : "PUT", where, request.value);
+  return c;
+}
+
+call make_call(const call_settings& settings, const session_create_request& request) {
+  call c = start_call(settings, "create_session", {}, request.options);
+  c.does = effect::write;
+  if (request.session.ttl < milliseconds(0)) c.refused = error::invalid_ttl;
+  if (request.session.lock_delay < milliseconds(0) || request.session.lock_delay > lock_delay_max) {
+    c.refused = error::invalid_option;
+  }
+  target where("/v1/session/create");
+  finish_call(c, settings, "PUT", where, write_session(request.session));
+  return c;
+}
+
+call make_call(const call_settings& settings, const session_renew_request& request) {
+  call c = start_call(settings, "renew_session", request.id, request.options);
+  c.where = lane::renewal;
+  c.does = effect::idempotent;
+  target where("/v1/session/renew/");
+  finish_call(c, settings, "PUT", where.segment(request.id));
+  return c;
+}
+
+call make_call(const call_settings& settings, const session_destroy_request& request) {
+  call c = start_call(settings, "destroy_session", request.id, request.options);
+  c.does = effect::idempotent;
+  target where("/v1/session/destroy/");
+  finish_call(c, settings, "PUT", where.segment(request.id));
+  return c;
+}
+
+call make_call(const call_settings& settings, const session_info_request& request) {
+  target where("/v1/session/info/");
+  where.segment(request.id);
+  return make_read(settings, "session", request.id, std::move(where), request.options);
+}
+
+call make_call(const call_settings& settings, const txn_request& request) {
+  call c = start_call(settings, "transact", request.operations.empty() ? std::string() : request.operations.front().key,
+                      request.options);
+  c.does = effect::write;
+  if (request.operations.size() > txn_operations_max) {
+    c.refused = error::too_large;
+    return c;
+  }
+  target where("/v1/txn");
+  finish_call(c, settings, "PUT", where, write_txn(request.operations));
+  return c;
+}
+
+bool may_repeat(const call& c, const error_code& e) noexcept {
+  if (!c.retry) return false;
+  if (e == error::unreachable) return true;  // certainly not sent
+  // A blocking query is its caller's to repeat: the caller knows whether it still wants to wait.
+  if (c.does == effect::write || c.where == lane::blocking) return false;
+  return e == error::connection_lost || e == error::server_error || e == error::too_many_requests;
+}
+
+std::string describe(const call& c, std::string_view address, const exchange& outcome) {
+  std::string text(c.name);
+  const auto add = [&text](std::string_view part) { text += part; };
+  const auto add_cause = [&] {
+    if (outcome.cause) add(": " + outcome.cause.message());
+  };
+
+  if (c.refused) {
+    add(": not sent: ");
+    add(c.refused.message());
+  } else if (outcome.error == error::unreachable) {
+    add(": cannot connect to ");
+    add(address);
+    add_cause();
+  } else if (outcome.error == error::too_busy) {
+    add(": not sent: no connection to ");
+    add(address);
+    add(" was free in time");
+  } else if (outcome.error == error::timed_out) {
+    add(": no complete reply from ");
+    add(address);
+    add(" within " + to_go_duration(c.time));
+  } else if (outcome.error == error::connection_lost) {
+    add(": the connection to ");
+    add(address);
+    add(" ended before a complete reply");
+    add_cause();
+  } else if (outcome.reply.status != 0) {
+    add(": ");
+    add(address);
+    add(" answered " + std::to_string(outcome.reply.status) + ": ");
+    add(outcome.error.message());
+  } else {
+    add(": ");
+    add(outcome.error.message());
+  }
+  return text;
+}
+
+}  // namespace holdfast::consul::detail

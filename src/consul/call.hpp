@@ -1,0 +1,56 @@
+#pragma once
+
+#include <holdfast/consul/client.hpp>
+#include <string>
+#include <string_view>
+
+#include "transport.hpp"
+
+// What to send for an operation, and how. Pure: arguments in, bytes and rules out.
+namespace holdfast::consul::detail {
+
+/// What a repetition would do.
+enum class effect {
+  none,        ///< a read
+  idempotent,  ///< a write that may be repeated after an unknown outcome: renew, destroy
+  write,       ///< one that may not
+};
+
+struct call {
+  std::string_view name;  ///< for messages
+  std::string key;        ///< for diagnostics
+  http_request request;
+  lane where = lane::ordinary;
+  effect does = effect::none;
+  bool retry = true;
+  std::chrono::milliseconds time{0};  ///< from start to deadline
+  diagnostics* diag = nullptr;
+  error_code refused;  ///< set: the arguments are not valid, and nothing is to be sent
+};
+
+/// What all calls of a client have in common.
+struct call_settings {
+  call_settings(const config& settings, const agent_address& address);
+
+  std::string headers;     // Host and the token
+  std::string datacenter;  // empty or "dc=..."
+  std::chrono::milliseconds timeout;
+};
+
+call make_call(const call_settings& settings, const get_request& request);
+call make_call(const call_settings& settings, const list_request& request);
+call make_call(const call_settings& settings, const keys_request& request);
+call make_call(const call_settings& settings, const write_request& request);
+call make_call(const call_settings& settings, const session_create_request& request);
+call make_call(const call_settings& settings, const session_renew_request& request);
+call make_call(const call_settings& settings, const session_destroy_request& request);
+call make_call(const call_settings& settings, const session_info_request& request);
+call make_call(const call_settings& settings, const txn_request& request);
+
+/// Whether the call may be sent once more after an attempt that ended with `e`.
+bool may_repeat(const call& c, const error_code& e) noexcept;
+
+/// One sentence about a failure: which operation, and why.
+std::string describe(const call& c, std::string_view address, const exchange& outcome);
+
+}  // namespace holdfast::consul::detail

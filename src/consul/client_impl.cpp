@@ -1,0 +1,151 @@
+#include "client_impl.hpp"
+
+#include <algorithm>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
+
+#include "config_check.hpp"
+#include "reply.hpp"
+
+namespace holdfast::consul::detail {
+namespace {
+
+// In the list of what close() ends, for as long as the coroutine's frame lives.
+class registration {
+public:
+  registration(boost::intrusive::list<operation>& list, operation& op) : list_(list), op_(op) { list.push_back(op); }
+  ~registration() { list_.erase(list_.iterator_to(op_)); }
+  registration(const registration&) = delete;
+  registration& operator=(const registration&) = delete;
+
+private:
+  boost::intrusive::list<operation>& list_;
+  operation& op_;
+};
+
+}  // namespace
+
+void operation::cancel(const error_code& reason) {
+  if (cancelled_) return;
+  cancelled_ = reason;
+  signal_.emit(asio::cancellation_type::terminal);
+}
+
+client_impl::client_impl(asio::any_io_executor executor, config settings)
+    : context_hook(asio::query(executor, asio::execution::context)),
+      executor_(std::move(executor)),
+      settings_(std::move(settings)),
+      address_(check(settings_)),
+      address_text_(address_.to_string()),
+      calls_(settings_, address_),
+      strand_(asio::make_strand(executor_)),
+      transport_(*strand_, settings_, address_, counters_),
+      random_(std::random_device{}()) {}
+
+void client_impl::on_context_shutdown() noexcept {
+  transport_.close();
+  strand_.reset();
+  executor_ = {};
+}
+
+void client_impl::start(std::shared_ptr<operation> op) {
+  const asio::cancellation_slot slot = op->slot();
+  // An exception is a bug or lack of memory: it leaves through io_context::run(), as from any handler.
+  asio::co_spawn(*strand_, perform(std::move(op)),
+                 asio::bind_cancellation_slot(slot, [](const std::exception_ptr& failure) {
+                   if (failure) std::rethrow_exception(failure);
+                 }));
+}
+
+void client_impl::request_cancel(std::shared_ptr<operation> op) {
+  if (!strand_) return;
+  asio::post(*strand_, [op = std::move(op)] { op->cancel(asio::error::operation_aborted); });
+}
+
+void client_impl::close() {
+  if (!strand_) return;
+  asio::post(*strand_, [self = shared_from_this()] {
+    self->closed_ = true;
+    self->transport_.close();
+    for (operation& op : self->running_) op.cancel(error::closed);
+  });
+}
+
+client_statistics client_impl::statistics() const noexcept {
+  const auto read = [](const std::atomic<std::uint64_t>& c) { return c.load(std::memory_order_relaxed); };
+  client_statistics s;
+  s.requests = read(counters_->requests);
+  s.writes = read(counters_->writes);
+  s.bytes_sent = read(counters_->bytes_sent);
+  s.bytes_received = read(counters_->bytes_received);
+  s.connections_opened = read(counters_->connections_opened);
+  s.connections_open = read(counters_->connections_open);
+  return s;
+}
+
+awaitable<void> client_impl::perform(std::shared_ptr<operation> op) {
+  client_impl& self = op->owner();
+  exchange outcome;
+  if (op->what().refused) {
+    outcome.error = op->what().refused;
+  } else if (self.closed_) {
+    outcome.error = error::closed;
+  } else if (op->cancelled()) {
+    outcome.error = op->cancelled();
+  } else {
+    const registration listed(self.running_, *op);
+    const time_point deadline = clock::now() + op->what().time;
+    try {
+      outcome = co_await self.attempt(*op, deadline);
+    } catch (const system_error& e) {  // thrown by co_await once the operation is cancelled
+      outcome.error = e.code();
+    }
+    if (outcome.error && op->cancelled()) outcome.error = op->cancelled();
+  }
+  if (outcome.error) self.report(op->what(), outcome);
+  op->complete(outcome.error);
+}
+
+awaitable<exchange> client_impl::attempt(operation& op, time_point deadline) {
+  const call& what = op.what();
+  error_code unknown;  // what an earlier attempt at a write ended with, if that may have been applied
+  for (unsigned retries = 0;; ++retries) {
+    exchange outcome = co_await transport_.send(what.request, what.where, deadline);
+    if (!outcome.error) outcome.error = op.decode(outcome.reply);
+
+    const bool again = outcome.error && may_repeat(what, outcome.error);
+    const clock::duration pause = again ? pause_before_retry(retries) : clock::duration(0);
+    if (!again || clock::now() + pause >= deadline) {
+      // That the last attempt had no effect says nothing about the ones before it.
+      if (unknown && outcome.error == condition::not_applied && outcome.error == condition::unavailable) {
+        outcome.error = unknown;
+      }
+      co_return outcome;
+    }
+    if (what.does != effect::none && outcome.error == condition::outcome_unknown) unknown = outcome.error;
+
+    timer_type timer(*strand_, pause);
+    co_await timer.async_wait(as_result);
+  }
+}
+
+// Full jitter: random between nothing and a bound that doubles (https://aws.amazon.com/blogs/architecture/
+// exponential-backoff-and-jitter). Clients that failed together do not come back together.
+clock::duration client_impl::pause_before_retry(unsigned retries) {
+  const auto doubled = settings_.backoff_min * (std::int64_t{1} << std::min(retries, 20u));
+  const clock::duration bound = std::min(doubled, settings_.backoff_max);
+  return clock::duration(std::uniform_int_distribution<clock::rep>(0, bound.count())(random_));
+}
+
+void client_impl::report(const call& what, const exchange& outcome) const {
+  if (what.diag == nullptr) return;
+  diagnostics& diag = *what.diag;
+  diag = diagnostics();
+  diag.message = describe(what, address_text_, outcome);
+  diag.key = what.key;
+  diag.server_message = readable(outcome.reply.body);
+}
+
+}  // namespace holdfast::consul::detail

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <atomic>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/intrusive/list.hpp>
+#include <holdfast/consul/client.hpp>
+#include <memory>
+#include <optional>
+#include <random>
+
+#include "call.hpp"
+#include "context_hook.hpp"
+#include "counters.hpp"
+#include "transport.hpp"
+
+namespace holdfast::consul::detail {
+
+class client_impl;
+
+/// One operation from its start to the post of its handler. The coroutine that performs it owns it; a cancellation slot
+/// knows it weakly, so that a late signal finds nothing.
+class operation : public boost::intrusive::list_base_hook<> {
+public:
+  operation(std::shared_ptr<client_impl> owner, call what) : owner_(std::move(owner)), call_(std::move(what)) {}
+  virtual ~operation() = default;
+  operation(const operation&) = delete;
+  operation& operator=(const operation&) = delete;
+
+  const call& what() const noexcept { return call_; }
+  client_impl& owner() const noexcept { return *owner_; }
+
+  /// What the reply means; the value is kept for `complete`.
+  virtual error_code decode(const http_reply& reply) = 0;
+  /// Posts the handler. Once.
+  virtual void complete(const error_code& ec) = 0;
+
+  /// On the strand. `reason` is what the operation is to fail with unless its reply is already there.
+  void cancel(const error_code& reason);
+  const error_code& cancelled() const noexcept { return cancelled_; }
+  asio::cancellation_slot slot() noexcept { return signal_.slot(); }
+
+private:
+  std::shared_ptr<client_impl> owner_;
+  call call_;
+  asio::cancellation_signal signal_;
+  error_code cancelled_;
+};
+
+class client_impl : public std::enable_shared_from_this<client_impl>, private context_hook {
+public:
+  client_impl(asio::any_io_executor executor, config settings);
+
+  void start(std::shared_ptr<operation> op);
+  /// From any thread: has the operation cancelled on the strand.
+  void request_cancel(std::shared_ptr<operation> op);
+  void close();
+
+  const asio::any_io_executor& executor() const noexcept { return executor_; }
+  asio::any_io_executor strand() const { return strand_ ? asio::any_io_executor(*strand_) : asio::any_io_executor(); }
+  const std::string& address() const noexcept { return address_text_; }
+  const call_settings& calls() const noexcept { return calls_; }
+  client_statistics statistics() const noexcept;
+
+private:
+  void on_context_shutdown() noexcept override;
+
+  static awaitable<void> perform(std::shared_ptr<operation> op);
+  awaitable<exchange> attempt(operation& op, time_point deadline);
+  clock::duration pause_before_retry(unsigned retries);
+  void report(const call& what, const exchange& outcome) const;
+
+  asio::any_io_executor executor_;
+  const config settings_;
+  const agent_address address_;
+  const std::string address_text_;
+  const call_settings calls_;
+  const std::shared_ptr<counters> counters_ = std::make_shared<counters>();
+  // The only strand that outlives an operation: it must go before the execution context does. The transport refers to
+  // it.
+  std::optional<strand_type> strand_;
+  transport transport_;
+  boost::intrusive::list<operation> running_;
+  std::minstd_rand random_;
+  bool closed_ = false;
+};
+
+}  // namespace holdfast::consul::detail

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <holdfast/consul/config.hpp>
+
+#include "url.hpp"
+
+namespace holdfast::consul::detail {
+
+/// The agent's address, if every field is in its documented range; else throws `system_error` and names the rule.
+agent_address check(const config& c);
+
+}  // namespace holdfast::consul::detail

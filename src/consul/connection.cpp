@@ -1,0 +1,173 @@
+#include "connection.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include <boost/asio/error.hpp>
+
+namespace holdfast::consul::detail {
+namespace {
+
+#ifdef TCP_KEEPIDLE
+// An integer TCP option in the form that Asio's set_option takes.
+class tcp_option {
+public:
+  constexpr tcp_option(int name, int value) noexcept : name_(name), value_(value) {}
+  template <class Protocol>
+  int level(const Protocol&) const noexcept {
+    return IPPROTO_TCP;
+  }
+  template <class Protocol>
+  int name(const Protocol&) const noexcept {
+    return name_;
+  }
+  template <class Protocol>
+  const void* data(const Protocol&) const noexcept {
+    return &value_;
+  }
+  template <class Protocol>
+  std::size_t size(const Protocol&) const noexcept {
+    return sizeof(value_);
+  }
+
+private:
+  int name_;
+  int value_;
+};
+#endif
+
+}  // namespace
+
+// Closes the socket at the deadline, which ends the operation that is outstanding on it.
+class connection::alarm {
+public:
+  alarm(connection& owner, time_point deadline) : owner_(owner) {
+    owner.expired_ = false;
+    owner.timer_.expires_at(deadline);
+    owner.timer_.async_wait([weak = owner.weak_from_this(), turn = ++owner.turn_](const error_code& ec) {
+      const auto self = weak.lock();
+      if (ec || !self || self->turn_ != turn) return;
+      self->expired_ = true;
+      self->close();
+    });
+  }
+  ~alarm() {
+    ++owner_.turn_;
+    owner_.timer_.cancel();
+  }
+  alarm(const alarm&) = delete;
+  alarm& operator=(const alarm&) = delete;
+
+private:
+  connection& owner_;
+};
+
+connection::connection(const strand_type& strand, std::shared_ptr<counters> statistics, std::size_t reply_bytes_max)
+    : socket_(strand), timer_(strand), parser_(reply_bytes_max), statistics_(std::move(statistics)) {}
+
+connection::~connection() { close(); }
+
+void connection::close() noexcept {
+  error_code ignored;
+  socket_.close(ignored);
+  if (std::exchange(connected_, false)) counters::subtract(statistics_->connections_open);
+}
+
+awaitable<error_code> connection::connect(endpoints candidates, time_point deadline) {
+  const alarm bell(*this, deadline);
+  error_code last = asio::error::host_not_found;
+  for (const auto& candidate : candidates) {
+    auto [ec] = co_await socket_.async_connect(candidate, as_result);
+    if (expired_) co_return asio::error::timed_out;
+    if (!ec) {
+      configure();
+      connected_ = true;
+      counters::add(statistics_->connections_opened);
+      counters::add(statistics_->connections_open);
+      co_return error_code();
+    }
+    last = ec;
+    close();
+  }
+  co_return last;
+}
+
+// Best effort: none of these is needed to be right, only to be quick.
+void connection::configure() {
+  error_code ignored;
+  socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+  socket_.non_blocking(true, ignored);  // for is_alive()
+  // A black hole in the network during a long blocking query is noticed after about 11 s.
+  socket_.set_option(asio::socket_base::keep_alive(true), ignored);
+#ifdef TCP_KEEPIDLE
+  socket_.set_option(tcp_option(TCP_KEEPIDLE, 5), ignored);
+  socket_.set_option(tcp_option(TCP_KEEPINTVL, 2), ignored);
+  socket_.set_option(tcp_option(TCP_KEEPCNT, 3), ignored);
+#endif
+}
+
+awaitable<exchange> connection::converse(const http_request& request, time_point deadline) {
+  const alarm bell(*this, deadline);
+  parser_.restart();
+
+  error_code failure;
+  std::size_t sent = 0;
+  while (sent < request.bytes.size() && !failure) {
+    auto [ec, n] = co_await socket_.async_write_some(asio::buffer(request.bytes) + sent, as_result);
+    if (sent == 0 && n > 0) {
+      counters::add(statistics_->requests);
+      if (request.is_write) counters::add(statistics_->writes);
+    }
+    counters::add(statistics_->bytes_sent, n);
+    sent += n;
+    failure = ec;
+  }
+  if (sent == 0) {
+    exchange nothing_sent;
+    nothing_sent.error = error::unreachable;
+    nothing_sent.cause = expired_ ? error_code(asio::error::timed_out) : failure;
+    close();
+    co_return nothing_sent;
+  }
+
+  // After a failed write the reply may still be there: Consul answers 413 and closes before it has read a large body.
+  exchange result = co_await read_reply();
+  if (result.error == error::connection_lost && failure) result.cause = failure;
+  if (expired_ && result.error) {
+    result.error = error::timed_out;
+    result.cause = {};
+  }
+  if (result.error) close();
+  co_return result;
+}
+
+awaitable<exchange> connection::read_reply() {
+  exchange result;
+  while (!parser_.done()) {
+    auto [ec, n] = co_await socket_.async_read_some(parser_.space(), as_result);
+    counters::add(statistics_->bytes_received, n);
+    if (!ec) {
+      result.error = parser_.commit(n);
+    } else if (ec == asio::error::eof) {
+      result.error = parser_.finish();
+      result.cause = ec;
+    } else {
+      result.error = error::connection_lost;
+      result.cause = ec;
+    }
+    if (result.error) co_return result;
+  }
+  result.reply = parser_.take();
+  co_return result;
+}
+
+bool connection::reusable() const noexcept { return socket_.is_open() && parser_.keep_alive(); }
+
+bool connection::is_alive() noexcept {
+  char byte = 0;
+  error_code ec;
+  socket_.receive(asio::buffer(&byte, 1), asio::socket_base::message_peek, ec);
+  return ec == asio::error::would_block;
+}
+
+}  // namespace holdfast::consul::detail

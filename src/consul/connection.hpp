@@ -1,0 +1,59 @@
+#pragma once
+
+#include <boost/asio/basic_stream_socket.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "counters.hpp"
+#include "http.hpp"
+#include "net.hpp"
+
+namespace holdfast::consul::detail {
+
+/// What came of one attempt: a reply, or an error of ours with the system's reason behind it.
+struct exchange {
+  error_code error;
+  error_code cause;
+  http_reply reply;
+};
+
+/// One TCP connection to the agent, for one request at a time. Between requests it has no operation outstanding, so it
+/// keeps no io_context running. Lives on the strand.
+class connection : public std::enable_shared_from_this<connection> {
+public:
+  using endpoints = std::vector<asio::ip::tcp::endpoint>;
+
+  connection(const strand_type& strand, std::shared_ptr<counters> statistics, std::size_t reply_bytes_max);
+  ~connection();
+
+  /// Tries one after the other. Returns the last one's error; asio::error::timed_out after the deadline.
+  awaitable<error_code> connect(endpoints candidates, time_point deadline);
+
+  /// Writes the request and reads the reply. error::unreachable: nothing was written. timed_out, connection_lost,
+  /// malformed_reply, reply_too_large: the request may have arrived.
+  awaitable<exchange> converse(const http_request& request, time_point deadline);
+
+  /// Whether the last reply left the connection fit for another request.
+  bool reusable() const noexcept;
+  /// Whether the agent has neither closed an idle connection nor sent something that nobody asked for.
+  bool is_alive() noexcept;
+
+private:
+  class alarm;
+
+  awaitable<exchange> read_reply();
+  void configure();
+  void close() noexcept;
+
+  asio::basic_stream_socket<asio::ip::tcp, strand_type> socket_;
+  timer_type timer_;
+  reply_parser parser_;
+  std::shared_ptr<counters> statistics_;
+  unsigned turn_ = 0;       // which alarm is set: a late expiry of an earlier one finds another number
+  bool expired_ = false;    // the alarm has closed the socket
+  bool connected_ = false;  // counted in connections_open
+};
+
+}  // namespace holdfast::consul::detail

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace holdfast::consul::detail {
+
+/// Behind client::statistics(): written on the strand, read from anywhere.
+struct counters {
+  std::atomic<std::uint64_t> requests{0};
+  std::atomic<std::uint64_t> writes{0};
+  std::atomic<std::uint64_t> bytes_sent{0};
+  std::atomic<std::uint64_t> bytes_received{0};
+  std::atomic<std::uint64_t> connections_opened{0};
+  std::atomic<std::uint64_t> connections_open{0};
+
+  static void add(std::atomic<std::uint64_t>& counter, std::uint64_t n = 1) noexcept {
+    counter.fetch_add(n, std::memory_order_relaxed);
+  }
+  static void subtract(std::atomic<std::uint64_t>& counter) noexcept {
+    counter.fetch_sub(1, std::memory_order_relaxed);
+  }
+};
+
+}  // namespace holdfast::consul::detail

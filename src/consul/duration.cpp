@@ -1,0 +1,83 @@
+#include "duration.hpp"
+
+#include <cstdint>
+#include <limits>
+
+namespace holdfast::consul::detail {
+namespace {
+
+struct unit {
+  std::string_view name;
+  std::int64_t nanoseconds;
+};
+
+// A name that starts like a shorter one comes before it ("ms" before "m").
+constexpr unit units[] = {
+    {"ns", 1},
+    {"us", 1'000},
+    {"\xc2\xb5s", 1'000},  // U+00B5 micro sign
+    {"\xce\xbcs", 1'000},  // U+03BC mu
+    {"ms", 1'000'000},
+    {"s", 1'000'000'000},
+    {"m", 60'000'000'000},
+    {"h", 3'600'000'000'000},
+};
+
+constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+
+bool is_digit(std::string_view text) noexcept { return !text.empty() && text[0] >= '0' && text[0] <= '9'; }
+
+// sum += count * scale, unless that overflows.
+bool add_scaled(std::int64_t& sum, std::int64_t count, std::int64_t scale) noexcept {
+  if (count > (most - sum) / scale) return false;
+  sum += count * scale;
+  return true;
+}
+
+}  // namespace
+
+std::string to_go_duration(std::chrono::milliseconds duration) { return std::to_string(duration.count()) + "ms"; }
+
+bool parse_go_duration(std::string_view text, std::chrono::nanoseconds& out) noexcept {
+  std::int64_t sum = 0;
+  if (text == "0") text = {};
+  while (!text.empty()) {
+    std::int64_t whole = 0;
+    bool any_digits = false;
+    for (; is_digit(text); text.remove_prefix(1)) {
+      any_digits = true;
+      if (whole > (most - 9) / 10) return false;
+      whole = whole * 10 + (text[0] - '0');
+    }
+
+    // Digits beyond the 9th after the point are below a nanosecond for every unit up to a second; they are dropped.
+    std::int64_t fraction = 0;
+    std::int64_t fraction_scale = 1;
+    if (text.starts_with('.')) {
+      for (text.remove_prefix(1); is_digit(text); text.remove_prefix(1)) {
+        any_digits = true;
+        if (fraction_scale == 1'000'000'000) continue;
+        fraction = fraction * 10 + (text[0] - '0');
+        fraction_scale *= 10;
+      }
+    }
+    if (!any_digits) return false;
+
+    const unit* found = nullptr;
+    for (const unit& u : units) {
+      if (text.starts_with(u.name)) {
+        found = &u;
+        break;
+      }
+    }
+    if (found == nullptr || !add_scaled(sum, whole, found->nanoseconds)) return false;
+    const auto part = static_cast<std::int64_t>(static_cast<double>(fraction) / static_cast<double>(fraction_scale) *
+                                                static_cast<double>(found->nanoseconds));
+    if (!add_scaled(sum, part, 1)) return false;
+    text.remove_prefix(found->name.size());
+  }
+  out = std::chrono::nanoseconds(sum);
+  return true;
+}
+
+}  // namespace holdfast::consul::detail

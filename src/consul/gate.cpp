@@ -1,0 +1,38 @@
+#include "gate.hpp"
+
+namespace holdfast::consul::detail {
+
+gate::waiter::waiter(gate& owner, time_point deadline) : owner(owner), timer(owner.strand_, deadline) {
+  owner.waiters_.push_back(*this);
+}
+
+// A waiter may end admitted and yet never get to run: the wait was cancelled, or the context went away. Then the place
+// goes to the next.
+gate::waiter::~waiter() {
+  if (is_linked()) owner.waiters_.erase(owner.waiters_.iterator_to(*this));
+  if (admitted) owner.leave();
+}
+
+awaitable<gate::pass> gate::enter(time_point deadline) {
+  if (is_open()) {
+    ++inside_;
+    co_return pass(*this);
+  }
+  waiter self(*this, deadline);
+  co_await self.timer.async_wait(as_result);
+  if (!std::exchange(self.admitted, false)) co_return pass();
+  co_return pass(*this);
+}
+
+void gate::leave() noexcept {
+  --inside_;
+  if (waiters_.empty()) return;
+  // The place is handed over here, not when the waiter runs: nobody who comes in between can take it.
+  waiter& next = waiters_.front();
+  waiters_.pop_front();
+  ++inside_;
+  next.admitted = true;
+  next.timer.cancel();
+}
+
+}  // namespace holdfast::consul::detail

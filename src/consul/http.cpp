@@ -1,0 +1,159 @@
+#include "http.hpp"
+
+#include <algorithm>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/string.hpp>
+#include <boost/beast/http/basic_parser.hpp>
+#include <boost/beast/http/error.hpp>
+#include <charconv>
+
+namespace holdfast::consul::detail {
+namespace {
+
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+
+constexpr std::size_t read_size = 16 * 1024;
+constexpr std::uint32_t header_bytes_max = 16 * 1024;
+// A Content-Length is only a claim: beyond this, memory is taken as the bytes come.
+constexpr std::uint64_t reserve_max = 1024 * 1024;
+
+template <class Integer>
+bool parse_number(beast::string_view text, Integer& out) noexcept {
+  const char* const end = text.data() + text.size();
+  const auto [stop, ec] = std::from_chars(text.data(), end, out);
+  return ec == std::errc() && stop == end;
+}
+
+// Keeps only what `http_reply` has a place for: no list of header fields is built.
+class message_parser final : public http::basic_parser<false> {
+public:
+  explicit message_parser(std::size_t body_bytes_max) {
+    eager(true);
+    header_limit(header_bytes_max);
+    body_limit(body_bytes_max);
+  }
+
+  http_reply reply;
+
+private:
+  void on_request_impl(http::verb, beast::string_view, beast::string_view, int, error_code&) override {}
+
+  void on_response_impl(int status, beast::string_view, int, error_code&) override {
+    reply.status = static_cast<unsigned>(status);
+  }
+
+  void on_field_impl(http::field, beast::string_view name, beast::string_view value, error_code& ec) override {
+    if (beast::iequals(name, "X-Consul-Index")) {
+      std::uint64_t index = 0;
+      if (!parse_number(value, index)) {
+        ec = error::malformed_reply;
+        return;
+      }
+      reply.index = index;
+    } else if (beast::iequals(name, "X-Consul-Knownleader")) {
+      reply.known_leader = value == "true";
+    } else if (beast::iequals(name, "X-Consul-Lastcontact")) {
+      std::uint32_t milliseconds = 0;
+      if (!parse_number(value, milliseconds)) {
+        ec = error::malformed_reply;
+        return;
+      }
+      reply.last_contact = std::chrono::milliseconds(milliseconds);
+    }
+  }
+
+  void on_header_impl(error_code&) override {}
+
+  void on_body_init_impl(const boost::optional<std::uint64_t>& length, error_code&) override {
+    if (length) reply.body.reserve(static_cast<std::size_t>(std::min(*length, reserve_max)));
+  }
+
+  std::size_t on_body_impl(beast::string_view bytes, error_code&) override {
+    reply.body.append(bytes.data(), bytes.size());
+    return bytes.size();
+  }
+
+  void on_chunk_header_impl(std::uint64_t, beast::string_view, error_code&) override {}
+
+  std::size_t on_chunk_body_impl(std::uint64_t, beast::string_view bytes, error_code&) override {
+    reply.body.append(bytes.data(), bytes.size());
+    return bytes.size();
+  }
+
+  void on_finish_impl(error_code&) override {}
+};
+
+error_code translate(const error_code& ec) {
+  return ec == http::error::body_limit ? error::reply_too_large : error::malformed_reply;
+}
+
+}  // namespace
+
+std::string format_request(std::string_view method, std::string_view target, std::string_view headers,
+                           std::string_view body) {
+  std::string out;
+  out.reserve(method.size() + target.size() + headers.size() + body.size() + 64);
+  out.append(method).append(" ").append(target).append(" HTTP/1.1\r\n").append(headers);
+  // A PUT without a body says so; a GET or DELETE has none to speak of.
+  if (!body.empty() || method == "PUT")
+    out.append("Content-Length: ").append(std::to_string(body.size())).append("\r\n");
+  out.append("\r\n").append(body);
+  return out;
+}
+
+class reply_parser::machine {
+public:
+  explicit machine(std::size_t body_bytes_max) : body_bytes_max_(body_bytes_max) { restart(); }
+
+  void restart() {
+    buffer.clear();
+    parser.emplace(body_bytes_max_);
+  }
+
+  beast::flat_buffer buffer;  // keeps its memory from reply to reply
+  std::optional<message_parser> parser;
+
+private:
+  std::size_t body_bytes_max_;
+};
+
+reply_parser::reply_parser(std::size_t body_bytes_max) : machine_(std::make_unique<machine>(body_bytes_max)) {}
+reply_parser::~reply_parser() = default;
+
+void reply_parser::restart() { machine_->restart(); }
+
+boost::asio::mutable_buffer reply_parser::space() { return machine_->buffer.prepare(read_size); }
+
+error_code reply_parser::commit(std::size_t size) {
+  machine& m = *machine_;
+  m.buffer.commit(size);
+  while (!m.parser->is_done() && m.buffer.size() > 0) {
+    error_code ec;
+    m.buffer.consume(m.parser->put(m.buffer.data(), ec));
+    if (ec == http::error::need_more) break;
+    if (ec) return translate(ec);
+  }
+  return {};
+}
+
+error_code reply_parser::finish() {
+  message_parser& parser = *machine_->parser;
+  if (!parser.is_done()) {
+    if (!parser.is_header_done() || !parser.need_eof()) return error::connection_lost;
+    error_code ec;
+    parser.put_eof(ec);
+    if (ec) return translate(ec);
+  }
+  return {};
+}
+
+bool reply_parser::done() const noexcept { return machine_->parser->is_done(); }
+
+bool reply_parser::keep_alive() const noexcept {
+  return done() && machine_->parser->keep_alive() && machine_->buffer.size() == 0;
+}
+
+http_reply reply_parser::take() { return std::move(machine_->parser->reply); }
+
+}  // namespace holdfast::consul::detail

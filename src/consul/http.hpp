@@ -1,0 +1,63 @@
+#pragma once
+
+#include <boost/asio/buffer.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <holdfast/error.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace holdfast::consul::detail {
+
+/// A complete request in one buffer, so that it leaves in one segment.
+struct http_request {
+  std::string bytes;
+  bool is_write = false;  ///< it changes something in Consul: for the statistics
+};
+
+/// `headers` are whole lines, each with its CRLF.
+std::string format_request(std::string_view method, std::string_view target, std::string_view headers,
+                           std::string_view body);
+
+/// What a reply says that matters here.
+struct http_reply {
+  unsigned status = 0;
+  std::string body;
+  std::optional<std::uint64_t> index;  ///< X-Consul-Index
+  bool known_leader = true;            ///< X-Consul-Knownleader
+  std::chrono::milliseconds last_contact{0};
+};
+
+/// Takes bytes in any split and makes one reply of them. No sockets: the owner reads into `space()` and calls `commit`.
+class reply_parser {
+public:
+  explicit reply_parser(std::size_t body_bytes_max);
+  ~reply_parser();
+  reply_parser(const reply_parser&) = delete;
+  reply_parser& operator=(const reply_parser&) = delete;
+
+  /// Forgets everything and expects a new reply.
+  void restart();
+
+  /// Where to put the next bytes; valid until the next call.
+  boost::asio::mutable_buffer space();
+  /// `size` bytes were put there. Errors: malformed_reply, reply_too_large.
+  error_code commit(std::size_t size);
+  /// The stream ended. error::connection_lost unless that is how this reply ends.
+  error_code finish();
+
+  bool done() const noexcept;
+  /// Whether another request may follow on the connection: only when both sides agree where this reply ended.
+  bool keep_alive() const noexcept;
+  /// The reply; once, when done().
+  http_reply take();
+
+private:
+  class machine;
+  std::unique_ptr<machine> machine_;
+};
+
+}  // namespace holdfast::consul::detail

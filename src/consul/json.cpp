@@ -1,0 +1,294 @@
+#include "json.hpp"
+
+#include <boost/json.hpp>
+
+#include "base64.hpp"
+#include "duration.hpp"
+
+namespace holdfast::consul::detail {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t depth_max = 16;
+
+error_code parse(std::string_view body, json::value& out) {
+  json::parse_options options;
+  options.max_depth = depth_max;
+  error_code ec;
+  out = json::parse(json::string_view(body.data(), body.size()), ec, out.storage(), options);
+  return ec ? error_code(error::malformed_reply) : error_code();
+}
+
+// A document and the memory it lives in: most replies fit the buffer, and nothing is freed piece by piece.
+class document {
+public:
+  explicit document(std::string_view body) : root_(&memory_), ec_(parse(body, root_)) {}
+
+  explicit operator bool() const noexcept { return !ec_; }
+  const json::value& root() const noexcept { return root_; }
+
+private:
+  unsigned char buffer_[4096];
+  json::monotonic_resource memory_{buffer_};
+  json::value root_;
+  error_code ec_;
+};
+
+// Each of these reads one required field, and is false if it is missing or of another type.
+bool read(const json::object& from, json::string_view name, std::uint64_t& out) noexcept {
+  const json::value* const field = from.if_contains(name);
+  if (field == nullptr) return false;
+  if (const auto* u = field->if_uint64()) {
+    out = *u;
+    return true;
+  }
+  // Boost.JSON keeps what fits in int64 there.
+  const auto* i = field->if_int64();
+  if (i == nullptr || *i < 0) return false;
+  out = static_cast<std::uint64_t>(*i);
+  return true;
+}
+
+bool read(const json::object& from, json::string_view name, std::string& out) {
+  const json::string* const text = [&]() -> const json::string* {
+    const json::value* const field = from.if_contains(name);
+    return field == nullptr ? nullptr : field->if_string();
+  }();
+  if (text == nullptr) return false;
+  out.assign(text->data(), text->size());
+  return true;
+}
+
+bool is_absent(const json::object& from, json::string_view name) noexcept {
+  const json::value* const field = from.if_contains(name);
+  return field == nullptr || field->is_null();
+}
+
+bool read_optional(const json::object& from, json::string_view name, std::string& out) {
+  return is_absent(from, name) || read(from, name, out);
+}
+
+// Applies `convert(element, target)` to each element of an array.
+template <class T, class Convert>
+bool read_array(const json::value& from, std::vector<T>& out, Convert convert) {
+  const json::array* const elements = from.if_array();
+  if (elements == nullptr) return false;
+  out.clear();
+  out.reserve(elements->size());
+  for (const json::value& element : *elements) {
+    if (!convert(element, out.emplace_back())) return false;
+  }
+  return true;
+}
+
+// The same for a field that Consul writes as null when it is empty.
+template <class T, class Convert>
+bool read_optional_array(const json::object& from, json::string_view name, std::vector<T>& out, Convert convert) {
+  out.clear();
+  return is_absent(from, name) || read_array(*from.if_contains(name), out, convert);
+}
+
+bool convert_string(const json::value& from, std::string& out) {
+  const json::string* const text = from.if_string();
+  if (text == nullptr) return false;
+  out.assign(text->data(), text->size());
+  return true;
+}
+
+bool convert_entry(const json::value& from, kv_entry& out) {
+  const json::object* const entry = from.if_object();
+  if (entry == nullptr) return false;
+  if (!is_absent(*entry, "Value")) {
+    const json::string* const encoded = entry->if_contains("Value")->if_string();
+    if (encoded == nullptr || !decode_base64({encoded->data(), encoded->size()}, out.value)) return false;
+  }
+  // The indexes decide who holds what, so a reply without one of them is not taken for one with 0.
+  return read(*entry, "Key", out.key) && read(*entry, "Flags", out.flags) &&
+         read(*entry, "CreateIndex", out.create_index) && read(*entry, "ModifyIndex", out.modify_index) &&
+         read(*entry, "LockIndex", out.lock_index) && read_optional(*entry, "Session", out.session);
+}
+
+bool convert_txn_result(const json::value& from, kv_entry& out) {
+  const json::object* const result = from.if_object();
+  const json::value* const entry = result == nullptr ? nullptr : result->if_contains("KV");
+  return entry != nullptr && convert_entry(*entry, out);
+}
+
+bool convert_txn_error(const json::value& from, txn_error& out) {
+  const json::object* const refusal = from.if_object();
+  std::uint64_t operation = 0;
+  if (refusal == nullptr || !read(*refusal, "OpIndex", operation) || !read(*refusal, "What", out.text)) return false;
+  out.operation = static_cast<std::size_t>(operation);
+  out.reason = refusal_of(out.text);
+  return true;
+}
+
+bool convert_session(const json::value& from, session_info& out) {
+  const json::object* const session = from.if_object();
+  if (session == nullptr) return false;
+
+  std::string behavior;
+  std::string ttl;
+  std::uint64_t lock_delay = 0;
+  if (!read(*session, "ID", out.id) || !read(*session, "CreateIndex", out.create_index) ||
+      !read(*session, "ModifyIndex", out.modify_index) || !read_optional(*session, "Name", out.name) ||
+      !read_optional(*session, "Node", out.node) || !read_optional(*session, "TTL", ttl) ||
+      !read_optional(*session, "Behavior", behavior) || !read(*session, "LockDelay", lock_delay) ||
+      !read_optional_array(*session, "NodeChecks", out.node_checks, convert_string)) {
+    return false;
+  }
+  if (behavior == "delete") {
+    out.behavior = session_behavior::remove;
+  } else if (behavior == "release" || behavior.empty()) {
+    out.behavior = session_behavior::release;
+  } else {
+    return false;
+  }
+  if (lock_delay > static_cast<std::uint64_t>(std::chrono::nanoseconds::max().count())) return false;
+  out.lock_delay = std::chrono::nanoseconds(static_cast<std::int64_t>(lock_delay));
+  return parse_go_duration(ttl, out.ttl);
+}
+
+std::string_view name_of(txn_verb verb) noexcept {
+  switch (verb) {
+    case txn_verb::set:
+      return "set";
+    case txn_verb::cas:
+      return "cas";
+    case txn_verb::lock:
+      return "lock";
+    case txn_verb::unlock:
+      return "unlock";
+    case txn_verb::get:
+      return "get";
+    case txn_verb::get_tree:
+      return "get-tree";
+    case txn_verb::check_index:
+      return "check-index";
+    case txn_verb::check_session:
+      return "check-session";
+    case txn_verb::check_not_exists:
+      return "check-not-exists";
+    case txn_verb::remove:
+      return "delete";
+    case txn_verb::remove_tree:
+      return "delete-tree";
+    case txn_verb::remove_cas:
+      return "delete-cas";
+  }
+  return "";
+}
+
+void append_quoted(std::string& out, std::string_view text) {
+  out += json::serialize(json::string_view(text.data(), text.size()));
+}
+
+error_code malformed_unless(bool ok) { return ok ? error_code() : error_code(error::malformed_reply); }
+
+}  // namespace
+
+error_code parse_entries(std::string_view body, std::vector<kv_entry>& out) {
+  const document reply(body);
+  return malformed_unless(reply && read_array(reply.root(), out, convert_entry));
+}
+
+error_code parse_keys(std::string_view body, std::vector<std::string>& out) {
+  const document reply(body);
+  return malformed_unless(reply && read_array(reply.root(), out, convert_string));
+}
+
+error_code parse_session_id(std::string_view body, std::string& out) {
+  const document reply(body);
+  const json::object* const created = reply ? reply.root().if_object() : nullptr;
+  return malformed_unless(created != nullptr && read(*created, "ID", out) && !out.empty());
+}
+
+error_code parse_sessions(std::string_view body, std::vector<session_info>& out) {
+  const document reply(body);
+  return malformed_unless(reply && read_array(reply.root(), out, convert_session));
+}
+
+error_code parse_txn(std::string_view body, std::size_t operations, txn_reply& out) {
+  const document reply(body);
+  const json::object* const txn = reply ? reply.root().if_object() : nullptr;
+  if (txn == nullptr || !read_optional_array(*txn, "Results", out.results, convert_txn_result) ||
+      !read_optional_array(*txn, "Errors", out.errors, convert_txn_error)) {
+    return error::malformed_reply;
+  }
+  for (const txn_error& refusal : out.errors) {
+    if (refusal.operation >= operations) return error::malformed_reply;
+  }
+  out.applied = out.errors.empty();
+  return {};
+}
+
+txn_refusal refusal_of(std::string_view text) noexcept {
+  // The beginning and the end of each of Consul's sentences: what is between may be a key, which may say anything.
+  struct sentence {
+    std::string_view begin;
+    std::string_view end;
+    txn_refusal meaning;
+  };
+  static constexpr sentence sentences[] = {
+      {"failed to set key ", ", index is stale", txn_refusal::conflict},
+      {"failed to delete key ", ", index is stale", txn_refusal::conflict},
+      {"failed index check for key ", "", txn_refusal::conflict},
+      {"failed session check for key ", "", txn_refusal::conflict},
+      {"failed to unlock key ", ", lock isn't held, or is held by another session", txn_refusal::conflict},
+      {"key ", " exists", txn_refusal::conflict},
+      {"failed to lock key ", ", lock is already held", txn_refusal::lock_held},
+      {"failed to lock key ", " due to lock delay", txn_refusal::lock_delay},
+      {"invalid session ", "", txn_refusal::invalid_session},
+      {"failed session lookup: index error", "", txn_refusal::invalid_session},
+      {"key ", " doesn't exist", txn_refusal::missing_key},
+      {"failed to check index, key ", " doesn't exist", txn_refusal::missing_key},
+      {"failed to check session, key ", " doesn't exist", txn_refusal::missing_key},
+      {"Permission denied", "", txn_refusal::permission_denied},
+  };
+  for (const sentence& s : sentences) {
+    if (text.starts_with(s.begin) && text.ends_with(s.end)) return s.meaning;
+  }
+  return txn_refusal::other;
+}
+
+std::string write_txn(const std::vector<txn_operation>& operations) {
+  std::string body = "[";
+  for (const txn_operation& operation : operations) {
+    if (body.size() > 1) body += ',';
+    body += R"({"KV":{"Verb":")";
+    body += name_of(operation.verb);
+    body += R"(","Key":)";
+    append_quoted(body, operation.key);
+    if (!operation.value.empty()) {
+      body += R"(,"Value":")";
+      append_base64(body, operation.value);
+      body += '"';
+    }
+    if (operation.flags != 0) body += ",\"Flags\":" + std::to_string(operation.flags);
+    if (operation.index != 0) body += ",\"Index\":" + std::to_string(operation.index);
+    if (!operation.session.empty()) {
+      body += R"(,"Session":)";
+      append_quoted(body, operation.session);
+    }
+    body += "}}";
+  }
+  body += ']';
+  return body;
+}
+
+std::string write_session(const session_options& options) {
+  std::string body = R"({"LockDelay":")" + to_go_duration(options.lock_delay) + '"';
+  body += options.behavior == session_behavior::remove ? R"(,"Behavior":"delete")" : R"(,"Behavior":"release")";
+  if (options.ttl.count() != 0) body += R"(,"TTL":")" + to_go_duration(options.ttl) + '"';
+  if (!options.name.empty()) {
+    body += R"(,"Name":)";
+    append_quoted(body, options.name);
+  }
+  // Without this field Consul adds serfHealth.
+  if (!options.node_checks) body += R"(,"NodeChecks":[])";
+  body += '}';
+  return body;
+}
+
+}  // namespace holdfast::consul::detail

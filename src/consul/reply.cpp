@@ -1,0 +1,160 @@
+#include "reply.hpp"
+
+#include <algorithm>
+
+#include "json.hpp"
+
+namespace holdfast::consul::detail {
+namespace {
+
+constexpr std::size_t readable_max = 512;
+
+// A server that forwards a request to the leader puts this before the leader's own words, once for each hop.
+std::string_view leaders_words(std::string_view text) noexcept {
+  constexpr std::string_view hops[] = {"rpc error making call: ", "rpc error: "};
+  for (bool stripped = true; stripped;) {
+    stripped = false;
+    for (const std::string_view hop : hops) {
+      if (!text.starts_with(hop)) continue;
+      text.remove_prefix(hop.size());
+      stripped = true;
+    }
+  }
+  return text;
+}
+
+// The few texts that say for certain that the request was refused; Consul sends most of them with status 500.
+error_code definite_refusal(std::string_view text) noexcept {
+  text = leaders_words(text);
+  if (text.starts_with("invalid session ") || text.starts_with("failed session lookup: index error")) {
+    return error::invalid_session;
+  }
+  if (text.starts_with("Invalid Session TTL")) return error::invalid_ttl;
+  if (text.starts_with("Permission denied") || text.starts_with("ACL not found")) return error::permission_denied;
+  return {};
+}
+
+error_code classify_client_error(const http_reply& reply) noexcept {
+  switch (reply.status) {
+    case 403:
+      return error::permission_denied;
+    case 413:
+      return error::too_large;
+    case 429:
+      return error::too_many_requests;
+    case 400:
+      if (reply.body.starts_with("Client sent an HTTP request to an HTTPS server")) return error::plain_http_refused;
+      if (const error_code refusal = definite_refusal(reply.body)) return refusal;
+      break;
+    default:
+      break;
+  }
+  return error::bad_request;
+}
+
+query_meta meta_of(const http_reply& reply) {
+  return {reply.index.value_or(0), reply.known_leader, reply.last_contact};
+}
+
+// Consul answers 404 where nothing is there. It says its index then: another server's 404 is no proof of absence.
+bool says_absent(const http_reply& reply) noexcept { return reply.status == 404 && reply.index.has_value(); }
+
+std::string_view trimmed(std::string_view text) noexcept {
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) text.remove_suffix(1);
+  return text;
+}
+
+template <class Value, class Parse>
+error_code decode_read(const http_reply& reply, answer<Value>& out, Parse parse) {
+  out.meta = meta_of(reply);
+  if (says_absent(reply)) return {};
+  if (const error_code ec = classify(reply)) return ec;
+  return parse(reply.body, out.value);
+}
+
+// For questions about one thing, which Consul answers with a list.
+template <class T>
+error_code only_element(std::vector<T>& list, std::optional<T>& out) {
+  if (list.size() != 1) return error::malformed_reply;
+  out = std::move(list.front());
+  return {};
+}
+
+}  // namespace
+
+error_code classify(const http_reply& reply) {
+  if (reply.status == 200) return {};
+  if (reply.status >= 300 && reply.status < 400) return error::bad_request;  // a key that is not a clean path
+  if (reply.status >= 400 && reply.status < 500) return classify_client_error(reply);
+  if (reply.status >= 500 && reply.status < 600) {
+    if (const error_code refusal = definite_refusal(reply.body)) return refusal;
+    return error::server_error;
+  }
+  return error::malformed_reply;
+}
+
+std::string readable(std::string_view server_text) {
+  std::string out(trimmed(server_text).substr(0, readable_max));
+  std::replace_if(
+      out.begin(), out.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
+  return out;
+}
+
+error_code decode_get(const http_reply& reply, entry_answer& out) {
+  return decode_read(reply, out, [](std::string_view body, std::optional<kv_entry>& value) -> error_code {
+    std::vector<kv_entry> list;
+    if (const error_code ec = parse_entries(body, list)) return ec;
+    return only_element(list, value);
+  });
+}
+
+error_code decode_list(const http_reply& reply, entries_answer& out) { return decode_read(reply, out, parse_entries); }
+
+error_code decode_keys(const http_reply& reply, keys_answer& out) { return decode_read(reply, out, parse_keys); }
+
+error_code decode_write(const http_reply& reply, bool& out) {
+  if (const error_code ec = classify(reply)) return ec;
+  const std::string_view body = trimmed(reply.body);
+  if (body != "true" && body != "false") return error::malformed_reply;
+  out = body == "true";
+  return {};
+}
+
+error_code decode_session_create(const http_reply& reply, std::string& out) {
+  if (const error_code ec = classify(reply)) return ec;
+  return parse_session_id(reply.body, out);
+}
+
+error_code decode_session_renew(const http_reply& reply) {
+  // Only Consul's own words: a 404 from something else must not cost anybody a live session.
+  if (reply.status == 404 && reply.body.starts_with("Session id ")) return error::invalid_session;
+  if (const error_code ec = classify(reply)) return ec;
+  std::vector<session_info> sessions;
+  if (const error_code ec = parse_sessions(reply.body, sessions)) return ec;
+  return sessions.size() == 1 ? error_code() : error_code(error::malformed_reply);
+}
+
+error_code decode_session_destroy(const http_reply& reply) {
+  bool destroyed = false;
+  if (const error_code ec = decode_write(reply, destroyed)) return ec;
+  return destroyed ? error_code() : error_code(error::malformed_reply);
+}
+
+error_code decode_session(const http_reply& reply, session_answer& out) {
+  out.meta = meta_of(reply);
+  if (const error_code ec = classify(reply)) return ec;
+  std::vector<session_info> list;
+  if (const error_code ec = parse_sessions(reply.body, list)) return ec;
+  return list.empty() ? error_code() : only_element(list, out.value);
+}
+
+error_code decode_txn(const http_reply& reply, std::size_t operations, txn_reply& out) {
+  if (reply.status != 409) {
+    if (const error_code ec = classify(reply)) return ec;
+  }
+  if (const error_code ec = parse_txn(reply.body, operations, out)) return ec;
+  // The status and the body say the same thing twice; a server that contradicts itself is not believed.
+  return out.applied == (reply.status == 200) ? error_code() : error_code(error::malformed_reply);
+}
+
+}  // namespace holdfast::consul::detail

@@ -1,0 +1,49 @@
+#include "resolve.hpp"
+
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/ip/basic_resolver.hpp>
+
+namespace holdfast::consul::detail {
+namespace {
+
+// Outlives the coroutine that waits for it when the deadline comes first.
+struct lookup {
+  explicit lookup(const strand_type& strand) : resolver(strand), finished(strand) {}
+
+  asio::ip::basic_resolver<asio::ip::tcp, strand_type> resolver;
+  timer_type finished;
+  bool answered = false;
+  resolution answer;
+};
+
+}  // namespace
+
+awaitable<resolution> resolve(const strand_type& strand, const agent_address& address, time_point deadline) {
+  resolution literal;
+  const auto ip = asio::ip::make_address(address.host, literal.error);
+  if (!literal.error) {
+    literal.endpoints.emplace_back(ip, address.port);
+    co_return literal;
+  }
+
+  const auto job = std::make_shared<lookup>(strand);
+  job->finished.expires_at(deadline);
+  job->resolver.async_resolve(address.host, std::to_string(address.port), asio::ip::resolver_base::numeric_service,
+                              [job](const error_code& ec, const auto& results) {
+                                job->answered = true;
+                                job->answer.error = ec;
+                                for (const auto& entry : results) job->answer.endpoints.push_back(entry.endpoint());
+                                job->finished.cancel();
+                              });
+  co_await job->finished.async_wait(as_result);
+  if (!job->answered) {
+    job->resolver.cancel();
+    // A cancelled wait ends up here too; then the caller's next co_await throws.
+    resolution late;
+    late.error = asio::error::timed_out;
+    co_return late;
+  }
+  co_return std::move(job->answer);
+}
+
+}  // namespace holdfast::consul::detail

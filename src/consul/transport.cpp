@@ -1,0 +1,85 @@
+#include "transport.hpp"
+
+#include <algorithm>
+
+#include "resolve.hpp"
+
+namespace holdfast::consul::detail {
+namespace {
+
+// A connection that was not needed for this long goes when the next request ends, and frees one of the 200 that an
+// agent has for each client address. A burst of blocking queries that ends and starts again is not in that case.
+constexpr std::chrono::seconds idle_max{60};
+
+exchange failure(error e, error_code cause = {}) {
+  exchange result;
+  result.error = e;
+  result.cause = cause;
+  return result;
+}
+
+}  // namespace
+
+transport::transport(const strand_type& strand, const config& settings, const agent_address& address,
+                     std::shared_ptr<counters> statistics)
+    : strand_(strand),
+      settings_(settings),
+      address_(address),
+      statistics_(std::move(statistics)),
+      gates_{gate(strand, settings.connections_max), gate(strand, 1), gate(strand, settings.blocking_max)} {}
+
+awaitable<exchange> transport::send(const http_request& request, lane which, time_point deadline) {
+  gate& entrance = gate_of(which);
+  std::size_t queued = 0;
+  for (const gate& g : gates_) queued += g.waiting();
+  if (!entrance.is_open() && queued >= settings_.queue_max) co_return failure(error::too_busy);
+
+  const gate::pass pass = co_await entrance.enter(deadline);
+  if (!pass) co_return failure(error::too_busy);
+
+  std::shared_ptr<connection> link = take_idle(which);
+  if (!link) {
+    link = std::make_shared<connection>(strand_, statistics_, settings_.reply_bytes_max);
+    exchange opened = co_await open(*link, deadline);
+    if (opened.error) co_return opened;
+  }
+  exchange result = co_await link->converse(request, deadline);
+  if (link->reusable() && !closed_) keep(std::move(link), which);
+  co_return result;
+}
+
+awaitable<exchange> transport::open(connection& link, time_point deadline) {
+  deadline = std::min(deadline, clock::now() + settings_.connect_timeout);
+  resolution found = co_await resolve(strand_, address_, deadline);
+  if (found.error) co_return failure(error::unreachable, found.error);
+  const error_code ec = co_await link.connect(std::move(found.endpoints), deadline);
+  if (ec) co_return failure(error::unreachable, ec);
+  co_return exchange();
+}
+
+std::shared_ptr<connection> transport::take_idle(lane which) {
+  idle_list& idle = idle_of(which);
+  while (!idle.empty()) {
+    std::shared_ptr<connection> link = std::move(idle.back().link);
+    idle.pop_back();
+    if (link->is_alive()) return link;
+  }
+  return nullptr;
+}
+
+void transport::keep(std::shared_ptr<connection> link, lane which) {
+  idle_list& idle = idle_of(which);
+  const time_point now = clock::now();
+  const auto first_wanted = std::find_if(idle.begin(), idle.end(),
+                                         [now](const idle_connection& entry) { return now - entry.since < idle_max; });
+  idle.erase(idle.begin(), first_wanted);
+  idle.push_back({std::move(link), now});
+}
+
+void transport::close() noexcept {
+  closed_ = true;
+  idle_.clear();
+  idle_renewal_.clear();
+}
+
+}  // namespace holdfast::consul::detail

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <array>
+#include <holdfast/consul/config.hpp>
+#include <memory>
+#include <vector>
+
+#include "connection.hpp"
+#include "gate.hpp"
+#include "url.hpp"
+
+namespace holdfast::consul::detail {
+
+/// Who a request shares its connections with: renewals wait behind nothing else, and blocking queries, which keep a
+/// connection for minutes, hold up nobody.
+enum class lane { ordinary, renewal, blocking };
+
+/// The connections to the agent. Lives on the strand.
+class transport {
+public:
+  transport(const strand_type& strand, const config& settings, const agent_address& address,
+            std::shared_ptr<counters> statistics);
+
+  /// One request on a connection of its lane, opened if none is idle. Errors beside those of connection::converse:
+  /// too_busy (the queue is full, or the deadline came first) and unreachable; both say that nothing was sent.
+  awaitable<exchange> send(const http_request& request, lane which, time_point deadline);
+
+  /// Drops the idle connections; those in use are not kept when their request ends.
+  void close() noexcept;
+
+private:
+  struct idle_connection {
+    std::shared_ptr<connection> link;
+    time_point since;
+  };
+  // The hottest is at the back.
+  using idle_list = std::vector<idle_connection>;
+
+  gate& gate_of(lane which) noexcept { return gates_[static_cast<std::size_t>(which)]; }
+  idle_list& idle_of(lane which) noexcept { return which == lane::renewal ? idle_renewal_ : idle_; }
+
+  awaitable<exchange> open(connection& link, time_point deadline);
+  std::shared_ptr<connection> take_idle(lane which);
+  void keep(std::shared_ptr<connection> link, lane which);
+
+  const strand_type& strand_;
+  const config& settings_;
+  const agent_address& address_;
+  std::shared_ptr<counters> statistics_;
+  std::array<gate, 3> gates_;
+  idle_list idle_;
+  idle_list idle_renewal_;
+  bool closed_ = false;
+};
+
+}  // namespace holdfast::consul::detail

@@ -1,0 +1,103 @@
+#include "url.hpp"
+
+#include <algorithm>
+#include <boost/asio/ip/address_v6.hpp>
+#include <charconv>
+
+namespace holdfast::consul::detail {
+namespace {
+
+bool is_alphanumeric(char c) noexcept {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+bool is_unreserved(char c) noexcept { return is_alphanumeric(c) || c == '-' || c == '.' || c == '_' || c == '~'; }
+
+bool is_host_name(std::string_view host) noexcept {
+  return !host.empty() && host.size() <= 253 && std::all_of(host.begin(), host.end(), [](char c) {
+    return is_alphanumeric(c) || c == '-' || c == '.' || c == '_';
+  });
+}
+
+bool is_v6_literal(std::string_view host) {
+  error_code ec;
+  boost::asio::ip::make_address_v6(std::string(host), ec);
+  return !ec;
+}
+
+bool equals_ignoring_case(std::string_view text, std::string_view lower) noexcept {
+  return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
+                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
+}
+
+bool parse_port(std::string_view text, std::uint16_t& out) noexcept {
+  const char* const end = text.data() + text.size();
+  const auto [stop, ec] = std::from_chars(text.data(), end, out);
+  return ec == std::errc() && stop == end && out != 0;
+}
+
+void append_percent(std::string& out, char c) {
+  constexpr char digits[] = "0123456789ABCDEF";
+  const auto byte = static_cast<unsigned char>(c);
+  out += {'%', digits[byte >> 4], digits[byte & 15]};
+}
+
+}  // namespace
+
+std::string agent_address::to_string() const {
+  const bool v6 = host.find(':') != std::string::npos;
+  return (v6 ? '[' + host + ']' : host) + ':' + std::to_string(port);
+}
+
+error_code parse_address(std::string_view text, agent_address& out) {
+  if (const auto scheme_end = text.find("://"); scheme_end != std::string_view::npos) {
+    if (!equals_ignoring_case(text.substr(0, scheme_end), "http")) return error::unsupported_scheme;
+    text.remove_prefix(scheme_end + 3);
+    if (text.ends_with('/')) text.remove_suffix(1);
+  }
+
+  std::string_view host = text;
+  std::string_view after_host;
+  if (text.starts_with('[')) {
+    const auto bracket = text.find(']');
+    if (bracket == std::string_view::npos) return error::invalid_address;
+    host = text.substr(1, bracket - 1);
+    after_host = text.substr(bracket + 1);
+    if (!is_v6_literal(host)) return error::invalid_address;
+  } else {
+    if (const auto colon = text.find(':'); colon != std::string_view::npos) {
+      host = text.substr(0, colon);
+      after_host = text.substr(colon);
+    }
+    if (!is_host_name(host)) return error::invalid_address;
+  }
+
+  agent_address parsed{.host = std::string(host)};
+  if (!after_host.empty()) {
+    if (!after_host.starts_with(':') || !parse_port(after_host.substr(1), parsed.port)) return error::invalid_address;
+  }
+  out = std::move(parsed);
+  return {};
+}
+
+void append_encoded(std::string& out, std::string_view text) {
+  for (const char c : text) {
+    if (is_unreserved(c)) {
+      out += c;
+    } else {
+      append_percent(out, c);
+    }
+  }
+}
+
+void append_encoded_key(std::string& out, std::string_view key) {
+  for (const char c : key) {
+    if (is_unreserved(c) || c == '/') {
+      out += c;
+    } else {
+      append_percent(out, c);
+    }
+  }
+}
+
+}  // namespace holdfast::consul::detail

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <holdfast/error.hpp>
+#include <string>
+#include <string_view>
+
+namespace holdfast::consul::detail {
+
+/// Where the agent listens.
+struct agent_address {
+  std::string host;  ///< a name or an IP literal, without brackets
+  std::uint16_t port = 8500;
+
+  /// `host:port`, with brackets around an IPv6 literal: for messages and for the Host header.
+  std::string to_string() const;
+  bool operator==(const agent_address&) const = default;
+};
+
+/// Accepts `host`, `host:port`, `[v6]`, `[v6]:port`, each also after `http://` and before one `/`. Any other scheme is
+/// error::unsupported_scheme, anything else error::invalid_address.
+error_code parse_address(std::string_view text, agent_address& out);
+
+/// Percent-encodes one query value or path segment: all but the unreserved characters of RFC 3986.
+void append_encoded(std::string& out, std::string_view text);
+
+/// The same for a KV key, whose slashes are part of the path.
+void append_encoded_key(std::string& out, std::string_view key);
+
+}  // namespace holdfast::consul::detail
