@@ -367,6 +367,10 @@ finished_process run(std::vector<std::string> command, std::chrono::milliseconds
   return result;
 }
 
+std::string sibling_program(std::string_view name) {
+  return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / name).string();
+}
+
 std::optional<std::filesystem::path> find_program(std::string_view name) {
   const auto executable = [](const std::filesystem::path& p) {
     std::error_code ec;

@@ -93,6 +93,9 @@ struct finished_process {
 finished_process run(std::vector<std::string> command, std::chrono::milliseconds limit,
                      std::vector<std::pair<std::string, std::string>> environment = {});
 
+/// The path of a program that was built into this one's folder.
+std::string sibling_program(std::string_view name);
+
 /// The path of an executable file found as a shell would find it.
 std::optional<std::filesystem::path> find_program(std::string_view name);
 

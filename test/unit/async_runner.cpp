@@ -1,5 +1,5 @@
-// The runner of asynchronous tests, seen to fail: each case of the nested suite `bad` must be reported in its own way.
-// That suite is disabled, and run here in a child process, case by case.
+// The runner of asynchronous tests, seen to fail: each case of victims/async_runner.cpp must be reported in its own
+// way.
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
@@ -7,7 +7,6 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/test/unit_test.hpp>
-#include <filesystem>
 #include <set>
 #include <stdexcept>
 #include <thread>
@@ -16,8 +15,8 @@
 #include "support/process.hpp"
 
 namespace asio = boost::asio;
-namespace utf = boost::unit_test;
 using holdfast::test::run;
+using holdfast::test::sibling_program;
 using namespace std::chrono_literals;
 
 namespace {
@@ -28,9 +27,9 @@ struct victim {
 };
 
 victim run_victim(const std::string& name) {
-  const auto self = std::filesystem::read_symlink("/proc/self/exe").string();
-  const auto result = run({self, "--run_test=async_runner/bad/" + name, "--color_output=no", "--log_level=error"},
-                          holdfast::test::scaled(std::chrono::seconds(20)));
+  const auto result =
+      run({sibling_program("victims"), "--run_test=async_runner/" + name, "--color_output=no", "--log_level=error"},
+          holdfast::test::scaled(20s));
   BOOST_REQUIRE_MESSAGE(result.status && result.status->signal == 0, "no end, or a crash: " << result.output);
   return {result.status->code, result.output};
 }
@@ -133,49 +132,4 @@ BOOST_AUTO_TEST_CASE(a_suite_with_nothing_to_run_fails) {
   BOOST_TEST(v.code != 0);
 }
 
-BOOST_AUTO_TEST_SUITE(bad, *utf::disabled())
-
-ASYNC_TEST_CASE(hang, 100ms) { co_await sleep(1h); }
-ASYNC_TEST_CASE(hang_threaded, 100ms, 2) { co_await sleep(1h); }
-
-asio::awaitable<void> ignore_cancellation() {
-  for (;;) {
-    try {
-      co_await sleep(20ms);
-    } catch (const boost::system::system_error&) {
-      // As a careless library does.
-    }
-    co_await asio::this_coro::reset_cancellation_state();
-  }
-}
-ASYNC_TEST_CASE(swallow, 100ms) { co_await ignore_cancellation(); }
-ASYNC_TEST_CASE(swallow_threaded, 100ms, 2) { co_await ignore_cancellation(); }
-
-ASYNC_TEST_CASE(exception) {
-  co_await sleep(1ms);
-  throw std::runtime_error("thrown on purpose");
-}
-ASYNC_TEST_CASE(exception_threaded, 5s, 2) {
-  co_await sleep(1ms);
-  throw std::runtime_error("thrown on purpose");
-}
-ASYNC_TEST_CASE(exception_of_a_handler) {
-  asio::post(ex, [] { throw std::runtime_error("thrown by a handler"); });
-  co_await sleep(1h);
-}
-
-ASYNC_TEST_CASE(check) {
-  co_await sleep(1ms);
-  BOOST_TEST(1 == 2);
-}
-ASYNC_TEST_CASE(require) {
-  co_await sleep(1ms);
-  BOOST_REQUIRE(3 == 4);
-}
-ASYNC_TEST_CASE(require_threaded, 5s, 2) {
-  co_await sleep(1ms);
-  BOOST_REQUIRE(5 == 6);
-}
-
-BOOST_AUTO_TEST_SUITE_END()
 BOOST_AUTO_TEST_SUITE_END()

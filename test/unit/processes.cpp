@@ -8,7 +8,6 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -23,6 +22,7 @@ using holdfast::test::exit_status;
 using holdfast::test::find_program;
 using holdfast::test::process;
 using holdfast::test::run;
+using holdfast::test::sibling_program;
 
 namespace {
 
@@ -160,9 +160,7 @@ BOOST_AUTO_TEST_CASE(it_outlives_the_thread_that_started_it) {
 }
 
 BOOST_AUTO_TEST_CASE(it_ends_with_the_process_that_started_it) {
-  // This very program is the parent: its case below starts a child, names it, and is killed.
-  const auto self = std::filesystem::read_symlink("/proc/self/exe").string();
-  process parent({.command = {self, "--run_test=processes/parent/waits_to_be_killed"}});
+  process parent({.command = {sibling_program("victims"), "--run_test=processes/parent_waits_to_be_killed"}});
   BOOST_REQUIRE(parent.wait_for_line("child ", 20s));
   pid_t child = 0;
   for (const auto& line : parent.lines())
@@ -172,13 +170,4 @@ BOOST_AUTO_TEST_CASE(it_ends_with_the_process_that_started_it) {
   BOOST_TEST(eventually([&] { return has_ended(child); }));
 }
 
-BOOST_AUTO_TEST_SUITE(parent, *boost::unit_test::disabled())
-
-BOOST_AUTO_TEST_CASE(waits_to_be_killed) {
-  process child({.command = {"sleep", "60"}});
-  std::cout << "child " << child.pid() << std::endl;
-  std::this_thread::sleep_for(30s);
-}
-
-BOOST_AUTO_TEST_SUITE_END()
 BOOST_AUTO_TEST_SUITE_END()

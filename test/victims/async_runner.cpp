@@ -1,0 +1,70 @@
+// Bad tests, each of which run_async must report: unit/async_runner.cpp runs them one by one.
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <stdexcept>
+
+#include "support/async.hpp"
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+
+namespace {
+
+asio::awaitable<void> sleep(std::chrono::milliseconds duration) {
+  const auto ex = co_await asio::this_coro::executor;
+  asio::steady_timer timer(ex, duration);
+  co_await timer.async_wait(asio::use_awaitable);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(async_runner)
+
+ASYNC_TEST_CASE(hang, 100ms) { co_await sleep(1h); }
+ASYNC_TEST_CASE(hang_threaded, 100ms, 2) { co_await sleep(1h); }
+
+asio::awaitable<void> ignore_cancellation() {
+  for (;;) {
+    try {
+      co_await sleep(20ms);
+    } catch (const boost::system::system_error&) {
+      // As a careless library does.
+    }
+    co_await asio::this_coro::reset_cancellation_state();
+  }
+}
+ASYNC_TEST_CASE(swallow, 100ms) { co_await ignore_cancellation(); }
+ASYNC_TEST_CASE(swallow_threaded, 100ms, 2) { co_await ignore_cancellation(); }
+
+ASYNC_TEST_CASE(exception) {
+  co_await sleep(1ms);
+  throw std::runtime_error("thrown on purpose");
+}
+ASYNC_TEST_CASE(exception_threaded, 5s, 2) {
+  co_await sleep(1ms);
+  throw std::runtime_error("thrown on purpose");
+}
+ASYNC_TEST_CASE(exception_of_a_handler) {
+  asio::post(ex, [] { throw std::runtime_error("thrown by a handler"); });
+  co_await sleep(1h);
+}
+
+ASYNC_TEST_CASE(check) {
+  co_await sleep(1ms);
+  BOOST_TEST(1 == 2);
+}
+ASYNC_TEST_CASE(require) {
+  co_await sleep(1ms);
+  BOOST_REQUIRE(3 == 4);
+}
+ASYNC_TEST_CASE(require_threaded, 5s, 2) {
+  co_await sleep(1ms);
+  BOOST_REQUIRE(5 == 6);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
