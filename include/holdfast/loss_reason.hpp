@@ -16,12 +16,18 @@ enum class loss_reason {
 
 constexpr std::string_view to_string(loss_reason reason) noexcept {
   switch (reason) {
-    case loss_reason::none: return "none";
-    case loss_reason::removed: return "removed";
-    case loss_reason::session_invalidated: return "session_invalidated";
-    case loss_reason::lease_expired: return "lease_expired";
-    case loss_reason::watch_failed: return "watch_failed";
-    case loss_reason::closed: return "closed";
+    case loss_reason::none:
+      return "none";
+    case loss_reason::removed:
+      return "removed";
+    case loss_reason::session_invalidated:
+      return "session_invalidated";
+    case loss_reason::lease_expired:
+      return "lease_expired";
+    case loss_reason::watch_failed:
+      return "watch_failed";
+    case loss_reason::closed:
+      return "closed";
   }
   return "unknown";
 }

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <holdfast/diagnostics.hpp>
+#include <string>
+
+namespace holdfast {
+
+/// What all participants of a semaphore must agree on (`prefix`, `lock_key`, `limit`), and how this process takes part.
+/// Checked once, by the semaphore's constructor.
+struct semaphore_options {
+  /// The KV folder that the semaphore lives in, say "service/db/semaphore". Not empty, no leading slash, no empty
+  /// segment; one trailing slash is accepted.
+  std::string prefix;
+  /// How many slots there are, 1 to 10'000. A record in use with another limit: error::limit_conflict.
+  std::uint32_t limit = 0;
+  /// The name of the coordinating record below the prefix. HashiCorp's clients use ".lock".
+  std::string lock_key = ".lock";
+  /// What an operator reads in our contender entries. Empty: "host:pid". At most 1 KiB.
+  std::string description;
+
+  /// TTL of our sessions, renewed every third of it. Above 0, at most 24 h; the server's range is 10 s to 24 h unless
+  /// configured otherwise. A process that dies keeps its slots for up to twice that; a process that cannot reach Consul
+  /// loses them after TTL minus margin.
+  std::chrono::milliseconds session_ttl{15'000};
+  /// How much earlier than Consul we give a slot up, for clock drift and for the holder to stop. 0: a tenth of the TTL.
+  std::chrono::milliseconds lease_margin{0};
+  /// Whether the node's health (serfHealth) ends our sessions too. Then a holder may lose its session before its TTL,
+  /// so pruning waits `lock_delay`. All participants should agree on it.
+  bool node_health_checks = false;
+  /// Only with node health checks: how long a dead holder's slot stays taken. 0 to 60 s.
+  std::chrono::milliseconds lock_delay{15'000};
+
+  /// How long a slot may go from hand to hand inside this process while others wait elsewhere. Longer is fewer
+  /// requests, and a longer wait for the others.
+  std::chrono::milliseconds tenure{100};
+  /// How long a slot that nobody uses is kept for the next acquire, as long as nobody waits elsewhere. 0: not at all.
+  std::chrono::milliseconds idle{0};
+  /// How long the watch of the record may fail before held slots are lost, never past their lease. 0: at the first
+  /// failure, as the semaphore guide has it.
+  std::chrono::milliseconds outage_grace{0};
+  /// How long an acquire rides out an agent that cannot answer before it fails with the last error.
+  std::chrono::milliseconds give_up_after{5'000};
+  /// How long a free slot is left for a Go or guide contender at the head of the queue, which takes it itself.
+  std::chrono::milliseconds patience{500};
+  /// How long a session that nobody needs is kept warm for the next acquire.
+  std::chrono::milliseconds session_idle{60'000};
+  /// Time for one request. 0: a third of the TTL, at most 5 s.
+  std::chrono::milliseconds request_timeout{0};
+  /// Coroutines that may wait here at once; the next fails with error::too_many_waiters.
+  std::size_t waiters_max = 1'000'000;
+
+  /// Told what an operator may want to read, one line each. Called on the internal strand: be quick, and do not throw.
+  std::function<void(const std::string&)> log;
+};
+
+/// Arguments of one acquire. Trivially destructible: safe to write in braces at a co_await with g++ 12.
+struct acquire_options {
+  std::uint32_t count = 1;      ///< slots, all or nothing; at most the limit, and at most 60
+  diagnostics* diag = nullptr;  ///< filled in on failure; must outlive the operation
+};
+
+}  // namespace holdfast

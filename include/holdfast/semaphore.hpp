@@ -1,0 +1,167 @@
+#pragma once
+
+#include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/deferred.hpp>
+#include <chrono>
+#include <cstdint>
+#include <holdfast/consul/client.hpp>
+#include <holdfast/diagnostics.hpp>
+#include <holdfast/error.hpp>
+#include <holdfast/options.hpp>
+#include <holdfast/slot.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace holdfast {
+
+/// What one semaphore did in this process since its construction; `waiting`, `sessions` and `held` are levels.
+struct semaphore_statistics {
+  std::uint64_t granted = 0;   ///< slots handed to callers
+  std::uint64_t handoffs = 0;  ///< of these: from one caller to the next, without a request
+  std::uint64_t lost = 0;
+  std::uint64_t waiting = 0;
+  std::uint64_t sessions = 0;
+  std::uint64_t held = 0;
+};
+
+namespace detail {
+
+class driver;
+
+struct acquire_request {
+  std::uint32_t count = 1;
+  bool once = false;
+  std::optional<std::chrono::nanoseconds> within{};
+  diagnostics* diag = nullptr;
+};
+
+asio::any_io_executor executor_of(const driver&) noexcept;
+void start_acquire(const std::shared_ptr<driver>&, acquire_request,
+                   asio::any_completion_handler<void(error_code, slot)>);
+void start_close(const std::shared_ptr<driver>&, asio::any_completion_handler<void(error_code)>);
+
+class acquire_initiation {
+public:
+  using executor_type = asio::any_io_executor;
+  acquire_initiation(std::shared_ptr<driver> impl, acquire_request request)
+      : impl_(std::move(impl)), request_(request) {}
+  executor_type get_executor() const noexcept { return executor_of(*impl_); }
+  void operator()(asio::any_completion_handler<void(error_code, slot)> handler) const {
+    start_acquire(impl_, request_, std::move(handler));
+  }
+
+private:
+  std::shared_ptr<driver> impl_;
+  acquire_request request_;
+};
+class close_initiation {
+public:
+  using executor_type = asio::any_io_executor;
+  explicit close_initiation(std::shared_ptr<driver> impl) : impl_(std::move(impl)) {}
+  executor_type get_executor() const noexcept { return executor_of(*impl_); }
+  void operator()(asio::any_completion_handler<void(error_code)> handler) const {
+    start_close(impl_, std::move(handler));
+  }
+
+private:
+  std::shared_ptr<driver> impl_;
+};
+
+template <class Token>
+concept slot_token = asio::completion_token_for<Token, void(error_code, slot)>;
+
+}  // namespace detail
+
+/// A distributed counting semaphore over Consul: at most `limit` slots are held at any time by all processes that agree
+/// on prefix, lock key and limit.
+///
+/// Any number of coroutines of one process may wait: they queue here, first come first served, and share at most
+/// `limit` Consul sessions. A released slot goes to the next local waiter without a request while nobody waits
+/// elsewhere or its tenure lasts; otherwise one write moves it to whoever waits longest in the cluster.
+///
+/// Errors of the acquires: closed, too_many_slots, too_many_waiters; not_a_semaphore, limit_conflict, corrupt_record;
+/// permission_denied, invalid_ttl, plain_http_refused, malformed_reply, reply_too_large, bad_request at once; and what
+/// `condition::unavailable` stands for, after `give_up_after`. `acquire_options::diag` gets the words.
+/// Cancellation (terminal, partial, total): operation_aborted, and no slot is taken; one that is granted at that moment
+/// goes to the next waiter or back. Nothing stays in Consul but, for a while, an idle session.
+/// Threads: safe from any thread; an internal strand; handlers run on their associated executor, never inside the
+/// strand. Lifetimes: the handle may be destroyed at any time: waiting acquires fail with error::closed, held slots
+/// stay held until released, then the sessions are destroyed in the background. `close` does it all and waits. A
+/// semaphore with sessions keeps the client's execution context running. Where the application's threads are busy for
+/// long, give the client a context and a thread of its own, so that renewals are on time.
+class semaphore {
+public:
+  using executor_type = asio::any_io_executor;
+
+  /// An empty handle: only assignment, destruction and `valid()` are allowed.
+  semaphore() noexcept = default;
+  /// Sends nothing yet. Throws `system_error`: invalid_prefix, invalid_limit, invalid_ttl, invalid_option.
+  semaphore(consul::client client, semaphore_options options);
+  semaphore(semaphore&&) noexcept = default;
+  semaphore& operator=(semaphore&& other) noexcept;
+  ~semaphore();
+
+  bool valid() const noexcept { return impl_ != nullptr; }
+  executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
+  const std::string& prefix() const noexcept;
+  std::uint32_t limit() const noexcept;
+  semaphore_statistics statistics() const noexcept;
+
+  /// Waits for a slot, however long that takes.
+  template <detail::slot_token Token = asio::deferred_t>
+  auto acquire(Token&& token = {}) {
+    return initiate({}, std::forward<Token>(token));
+  }
+  /// Waits for `options.count` slots: all of them, or none. Later acquires of this process do not overtake.
+  template <detail::slot_token Token = asio::deferred_t>
+  auto acquire(acquire_options options, Token&& token = {}) {
+    return initiate({options.count, false, {}, options.diag}, std::forward<Token>(token));
+  }
+  /// The same for `count` slots.
+  template <detail::slot_token Token = asio::deferred_t>
+  auto acquire(std::uint32_t count, Token&& token = {}) {
+    return initiate({count, false, {}, nullptr}, std::forward<Token>(token));
+  }
+
+  /// One look, no waiting: completes with an empty slot if not enough are free, or others wait here already.
+  template <detail::slot_token Token = asio::deferred_t>
+  auto try_acquire(Token&& token = {}) {
+    return initiate({1, true, {}, nullptr}, std::forward<Token>(token));
+  }
+  template <detail::slot_token Token = asio::deferred_t>
+  auto try_acquire(acquire_options options, Token&& token = {}) {
+    return initiate({options.count, true, {}, options.diag}, std::forward<Token>(token));
+  }
+
+  /// Waits for at most `duration`; completes with an empty slot if none was granted in that time.
+  template <detail::slot_token Token = asio::deferred_t>
+  auto try_acquire_for(std::chrono::nanoseconds duration, Token&& token = {}) {
+    return initiate({1, false, duration, nullptr}, std::forward<Token>(token));
+  }
+  template <detail::slot_token Token = asio::deferred_t>
+  auto try_acquire_for(std::chrono::nanoseconds duration, acquire_options options, Token&& token = {}) {
+    return initiate({options.count, false, duration, options.diag}, std::forward<Token>(token));
+  }
+
+  /// Ends it: waiting acquires fail with error::closed, held slots are lost (loss_reason::closed), everything in Consul
+  /// is given back and the sessions are destroyed. Completes when that is done, or after `give_up_after` with
+  /// error::timed_out: the rest expires with its sessions. Not cancellable.
+  template <class Token = asio::deferred_t>
+  auto close(Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code)>(detail::close_initiation(impl_), token);
+  }
+
+private:
+  template <class Token>
+  auto initiate(detail::acquire_request request, Token&& token) {
+    return asio::async_initiate<Token, void(error_code, slot)>(detail::acquire_initiation(impl_, request), token);
+  }
+
+  std::shared_ptr<detail::driver> impl_;
+};
+
+}  // namespace holdfast

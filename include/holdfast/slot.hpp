@@ -1,0 +1,124 @@
+#pragma once
+
+#include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/deferred.hpp>
+#include <chrono>
+#include <cstdint>
+#include <holdfast/error.hpp>
+#include <holdfast/fencing_token.hpp>
+#include <holdfast/loss_reason.hpp>
+#include <memory>
+#include <stop_token>
+#include <utility>
+
+namespace holdfast {
+
+namespace asio = boost::asio;
+
+enum class slot_state {
+  empty,     ///< a default-constructed or moved-from handle
+  held,      ///< the lease is fresh and the record is watched
+  suspect,   ///< held, but a renewal is overdue or the watch is down; the lease has not run out
+  lost,      ///< gone for good: nothing revives it
+  released,  ///< given back
+};
+
+namespace detail {
+
+class slot_impl;
+
+asio::any_io_executor executor_of(const slot_impl&) noexcept;
+void start_release(const std::shared_ptr<slot_impl>&, asio::any_completion_handler<void(error_code)>);
+void start_wait_lost(const std::shared_ptr<slot_impl>&, asio::any_completion_handler<void(error_code, loss_reason)>);
+
+// Not aggregates: g++ 12 destroys aggregate temporaries in a co_await expression twice.
+class slot_initiation {
+public:
+  using executor_type = asio::any_io_executor;
+  explicit slot_initiation(std::shared_ptr<slot_impl> impl) : impl_(std::move(impl)) {}
+  executor_type get_executor() const noexcept { return impl_ ? executor_of(*impl_) : executor_type(); }
+
+protected:
+  std::shared_ptr<slot_impl> impl_;
+};
+class release_initiation : public slot_initiation {
+public:
+  using slot_initiation::slot_initiation;
+  void operator()(asio::any_completion_handler<void(error_code)> handler) const {
+    start_release(impl_, std::move(handler));
+  }
+};
+class wait_lost_initiation : public slot_initiation {
+public:
+  using slot_initiation::slot_initiation;
+  void operator()(asio::any_completion_handler<void(error_code, loss_reason)> handler) const {
+    start_wait_lost(impl_, std::move(handler));
+  }
+};
+
+}  // namespace detail
+
+/// One or more slots of a semaphore in your hands, from `semaphore::acquire`.
+///
+/// The handle may be moved, not copied. Its destructor gives the slot back in the background, without blocking or
+/// throwing; `release` does the same and tells when it is done. If the process dies, Consul ends its session after one
+/// to two TTLs, and the slot is free again.
+///
+/// A slot can be lost at any time: see `loss_reason`. Then the stop token fires and `wait_lost` completes, once.
+/// Advisory: nothing stops a paused process from acting after its lease ran out. Ask `held` or `valid_for` before work
+/// that cannot be undone, and give the resource the `fencing_token`.
+///
+/// Threads: the const members are safe from any thread; an internal strand; handlers run on their associated executor,
+/// never inside the strand. Lifetimes: a slot keeps its semaphore's machinery alive. It may outlive the execution
+/// context: then it is not held.
+class slot {
+public:
+  slot() noexcept = default;
+  slot(slot&&) noexcept = default;
+  slot& operator=(slot&& other) noexcept;
+  ~slot();
+
+  /// Whether the handle came from an acquire, whatever became of the slot.
+  bool valid() const noexcept { return impl_ != nullptr; }
+  explicit operator bool() const noexcept { return valid(); }
+
+  slot_state state() const noexcept;
+  /// Whether the slot is ours at this instant: not lost, and the lease, on a clock that counts suspend, not over.
+  bool held() const noexcept { return valid_for() > std::chrono::nanoseconds::zero(); }
+  /// Time for which Consul certainly grants nobody else this slot; 0 when it is not held.
+  std::chrono::nanoseconds valid_for() const noexcept;
+  /// Why it was lost; `loss_reason::none` if it was not.
+  loss_reason lost_because() const noexcept;
+  /// The highest of the slots' tokens; see `fencing_token`.
+  holdfast::fencing_token fencing_token() const noexcept;
+  /// How many slots of the semaphore this is.
+  std::uint32_t count() const noexcept;
+  /// Fires when the slot is lost (not when it is released). Callbacks run on the client's executor.
+  std::stop_token stop_token() const;
+
+  /// Completes when the slot is lost, with the reason. error::not_held if it is or gets released, or is empty.
+  /// Cancellation (terminal, partial, total) ends the wait and nothing else.
+  template <class Token = asio::deferred_t>
+  auto wait_lost(Token&& token = {}) const {
+    return asio::async_initiate<Token, void(error_code, loss_reason)>(detail::wait_lost_initiation(impl_), token);
+  }
+
+  /// Gives the slot back: to the next local waiter, or to the cluster. Completes when that is done: at once, after one
+  /// write, or, when Consul does not answer, by the end of the lease with an error (the slot is free when its session
+  /// ends, within two TTLs). Errors: not_held (empty, or released before), slot_lost, or what the write failed with.
+  /// Not cancellable: the slot is given back in any case.
+  template <class Token = asio::deferred_t>
+  auto release(Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code)>(detail::release_initiation(impl_), token);
+  }
+
+private:
+  friend class detail::slot_impl;
+  explicit slot(std::shared_ptr<detail::slot_impl> impl) noexcept : impl_(std::move(impl)) {}
+
+  std::shared_ptr<detail::slot_impl> impl_;
+};
+
+}  // namespace holdfast

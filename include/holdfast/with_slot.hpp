@@ -1,0 +1,47 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/experimental/parallel_group.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <exception>
+#include <holdfast/error.hpp>
+#include <holdfast/semaphore.hpp>
+#include <holdfast/slot.hpp>
+#include <utility>
+
+namespace holdfast {
+
+/// Acquires a slot, runs `body(slot&)` (a coroutine: `asio::awaitable<void>`) and releases the slot.
+///
+/// When the slot is lost, the body is cancelled (terminal) and waited for; then error::slot_lost is thrown, whatever
+/// the body made of it. Otherwise the body's own exception is passed on, after the release. A failed release is not
+/// reported: the slot is free when its session ends. Cancelling the coroutine that awaits this cancels the acquire or
+/// the body, and then releases. Write the body as a captureless lambda, one that captures by reference, or a named one:
+/// g++ 12 destroys what a temporary lambda captured by value in a co_await expression twice.
+template <class Body>
+asio::awaitable<void> with_slot(semaphore& sem, Body body) {
+  slot held = co_await sem.acquire(asio::use_awaitable);
+  const auto executor = co_await asio::this_coro::executor;
+  // What was cancelled so far was meant for the acquire; from here on it is passed on to the body, and the release
+  // runs.
+  co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
+  co_await asio::this_coro::throw_if_cancelled(false);
+
+  auto group = asio::experimental::make_parallel_group(asio::co_spawn(executor, body(held), asio::deferred),
+                                                       held.wait_lost(asio::deferred));
+  auto [order, failure, wait_error, reason] =
+      co_await group.async_wait(asio::experimental::wait_for_one(), asio::use_awaitable);
+
+  co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
+  if (reason != loss_reason::none)
+    throw system_error(make_error_code(error::slot_lost), std::string(to_string(reason)));
+  error_code ignored;
+  co_await held.release(asio::redirect_error(asio::use_awaitable, ignored));
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace holdfast

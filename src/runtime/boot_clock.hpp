@@ -1,0 +1,21 @@
+#pragma once
+
+#include <time.h>
+
+#include "protocol/time.hpp"
+
+namespace holdfast::runtime {
+
+/// Now, on a clock that also counts while the machine is suspended: a lease runs out then too.
+inline protocol::time_point now() noexcept {
+#ifdef CLOCK_BOOTTIME
+  constexpr clockid_t id = CLOCK_BOOTTIME;
+#else
+  constexpr clockid_t id = CLOCK_MONOTONIC;
+#endif
+  timespec t{};
+  ::clock_gettime(id, &t);
+  return protocol::time_point(std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec));
+}
+
+}  // namespace holdfast::runtime

@@ -1,0 +1,403 @@
+#include "runtime/driver.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/append.hpp>
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/associated_executor.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/prefer.hpp>
+#include <boost/asio/query.hpp>
+#include <random>
+#include <utility>
+
+#include "runtime/boot_clock.hpp"
+#include "runtime/pool_options.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+using protocol::event::outcome;
+
+std::uint64_t number(auto id) { return static_cast<std::uint64_t>(id); }
+
+std::uint64_t random_seed() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) ^ device();
+}
+
+protocol::key_value to_core(consul::kv_entry&& entry) {
+  return {std::move(entry.key),     std::move(entry.value), entry.flags,
+          std::move(entry.session), entry.create_index,     entry.modify_index};
+}
+
+std::vector<protocol::key_value> to_core(std::vector<consul::kv_entry>&& entries) {
+  std::vector<protocol::key_value> result;
+  result.reserve(entries.size());
+  for (consul::kv_entry& entry : entries) result.push_back(to_core(std::move(entry)));
+  return result;
+}
+
+consul::txn_operation to_consul(protocol::operation&& op) {
+  using consul::txn_operation;
+  using protocol::verb;
+  switch (op.verb) {
+    case verb::lock:
+      return txn_operation::lock(std::move(op.key), std::move(op.value), std::move(op.session), op.flags);
+    case verb::cas:
+      return txn_operation::cas(std::move(op.key), std::move(op.value), op.index, op.flags);
+    case verb::set:
+      return txn_operation::set(std::move(op.key), std::move(op.value), op.flags);
+    case verb::remove:
+      return txn_operation::remove(std::move(op.key));
+    case verb::check_session:
+      return txn_operation::check_session(std::move(op.key), std::move(op.session));
+    case verb::check_index:
+      return txn_operation::check_index(std::move(op.key), op.index);
+    case verb::check_not_exists:
+      return txn_operation::check_not_exists(std::move(op.key));
+    case verb::get_tree:
+      return txn_operation::get_tree(std::move(op.key));
+  }
+  return {};
+}
+
+protocol::event::refusal to_core(consul::txn_refusal reason) {
+  switch (reason) {
+    case consul::txn_refusal::conflict:
+    case consul::txn_refusal::lock_held:
+    case consul::txn_refusal::lock_delay:
+    case consul::txn_refusal::missing_key:
+      return protocol::event::refusal::conflict;
+    case consul::txn_refusal::invalid_session:
+      return protocol::event::refusal::invalid_session;
+    case consul::txn_refusal::permission_denied:
+      return protocol::event::refusal::permission_denied;
+    case consul::txn_refusal::other:
+      break;
+  }
+  return protocol::event::refusal::other;
+}
+
+outcome to_outcome(const error_code& ec, const consul::txn_reply& reply) {
+  if (!ec) return reply.applied ? outcome::applied : outcome::refused;
+  return ec == condition::not_applied ? outcome::not_sent : outcome::unknown;
+}
+
+}  // namespace
+
+template <class... Results>
+driver::pending<Results...>::pending(asio::any_completion_handler<void(Results...)> h,
+                                     const asio::any_io_executor& fallback)
+    : handler(std::move(h)),
+      work(asio::prefer(asio::get_associated_executor(handler, fallback), asio::execution::outstanding_work.tracked)) {}
+
+driver::driver(consul::client client, semaphore_options options)
+    : context_hook(asio::query(client.get_executor(), asio::execution::context)),
+      options_(runtime::checked(std::move(options))),
+      client_(std::move(client)),
+      request_{runtime::request_timeout(options_), false, nullptr},
+      strand_(client_.strand()),
+      timer_(*strand_),
+      pool_(runtime::to_pool_options(options_), random_seed()) {}
+
+driver::~driver() = default;
+
+semaphore_statistics driver::statistics() const noexcept {
+  return {counters_.granted, counters_.handoffs, counters_.lost, counters_.waiting, counters_.sessions, counters_.held};
+}
+
+// ---- from any thread
+
+template <class Work>
+void driver::enter(Work work) noexcept {
+  if (gone_.load(std::memory_order_acquire)) return;
+  asio::dispatch(*strand_, [self = shared_from_this(), work = std::move(work)]() mutable {
+    if (!self->gone_.load(std::memory_order_relaxed)) work(*self);
+  });
+}
+
+/// Cancellation signals come on any thread, and as late as they like: `cancel(driver&)` is run on the strand, where it
+/// may find nothing to do.
+template <class Handler, class Cancel>
+void driver::on_cancel(Handler& handler, Cancel cancel) {
+  auto slot = asio::get_associated_cancellation_slot(handler);
+  if (!slot.is_connected()) return;
+  slot.assign([weak = weak_from_this(), cancel](asio::cancellation_type) {
+    if (const auto self = weak.lock()) self->enter(cancel);
+  });
+}
+
+void driver::acquire(const acquire_request& request, asio::any_completion_handler<void(error_code, slot)> handler) {
+  const std::uint64_t ticket = next_ticket_.fetch_add(1, std::memory_order_relaxed);
+  on_cancel(handler, [ticket](driver& self) { self.feed(protocol::event::cancel{protocol::ticket{ticket}}); });
+  acquiring waiting(std::move(handler), client_.get_executor());
+  waiting.diag = request.diag;
+  waiting.count = request.count;
+  enter([ticket, request, waiting = std::move(waiting)](driver& self) mutable {
+    self.acquires_.emplace(ticket, std::move(waiting));
+    const auto deadline = request.within ? runtime::now() + *request.within : protocol::never;
+    self.feed(protocol::event::acquire{protocol::ticket{ticket}, request.count, request.once, deadline});
+  });
+}
+
+void driver::release(protocol::slot_id id, asio::any_completion_handler<void(error_code)> handler) {
+  std::optional<pending<error_code>> waiting;
+  if (handler) waiting.emplace(std::move(handler), client_.get_executor());
+  enter([id, waiting = std::move(waiting)](driver& self) mutable {
+    if (!self.slots_.erase(number(id))) {  // lost on its way here
+      if (waiting) self.complete(*std::move(waiting), make_error_code(error::slot_lost));
+      return;
+    }
+    self.end_waits(id, error::not_held, loss_reason::none);
+    if (waiting) self.releases_.emplace(number(id), *std::move(waiting));
+    self.feed(protocol::event::release{id});
+  });
+}
+
+void driver::wait_lost(std::shared_ptr<slot_impl> slot,
+                       asio::any_completion_handler<void(error_code, loss_reason)> handler) {
+  const std::uint64_t ticket = next_ticket_.fetch_add(1, std::memory_order_relaxed);
+  on_cancel(handler, [ticket](driver& self) {
+    const auto at = self.losses_.find(ticket);
+    if (at == self.losses_.end()) return;
+    losing waiting = std::move(at->second);
+    self.losses_.erase(at);
+    self.complete(std::move(waiting), error_code(asio::error::operation_aborted), loss_reason::none);
+  });
+  losing waiting(slot->id, std::move(handler), client_.get_executor());
+  enter([ticket, slot = std::move(slot), waiting = std::move(waiting)](driver& self) mutable {
+    if (self.slots_.contains(number(slot->id))) {
+      self.losses_.emplace(ticket, std::move(waiting));
+    } else if (slot->reason() != loss_reason::none) {
+      self.complete(std::move(waiting), error_code(), slot->reason());
+    } else {
+      self.complete(std::move(waiting), make_error_code(error::not_held), loss_reason::none);
+    }
+  });
+}
+
+void driver::close(asio::any_completion_handler<void(error_code)> handler) {
+  enter([waiting = pending<error_code>(std::move(handler), client_.get_executor())](driver& self) mutable {
+    if (self.closed_) return self.complete(std::move(waiting), error_code());
+    self.closes_.push_back(std::move(waiting));
+    self.feed(protocol::event::close{true});
+  });
+}
+
+void driver::abandon() noexcept {
+  enter([](driver& self) {
+    if (!self.closed_) self.feed(protocol::event::close{false});
+  });
+}
+
+// ---- on the strand
+
+void driver::feed(protocol::pool_event e) {
+  protocol::pool_actions actions;
+  pool_.step(std::move(e), runtime::now(), actions);
+  for (protocol::pool_action& a : actions) std::visit([this](auto& concrete) { perform(concrete); }, a);
+  counters_.waiting = pool_.waiting();
+  counters_.sessions = pool_.sessions();
+  counters_.held = slots_.size();
+  schedule();
+}
+
+void driver::schedule() {
+  const auto wake = pool_.wake();
+  if (wake >= armed_) return;  // it wakes early enough, and then looks again
+  armed_ = wake;
+  sleep();
+}
+
+void driver::sleep() {
+  timer_->expires_after(std::max(armed_ - runtime::now(), protocol::duration::zero()));
+  timer_->async_wait([self = shared_from_this()](const error_code& ec) {
+    if (ec || self->gone_) return;  // armed anew, or over
+    self->armed_ = protocol::never;
+    if (!self->closed_) self->feed(protocol::event::tick{});
+  });
+}
+
+/// Posted to the plain executor, from where the handler goes on to its own: it never runs inside the strand.
+template <class Pending, class... Results>
+void driver::complete(Pending&& waiting, Results... results) {
+  asio::post(client_.get_executor(), asio::append(std::move(waiting.handler), std::move(results)...));
+}
+
+/// A handler for the client: runs on the strand, with the words for a failure, and ends when the driver is closed.
+template <class Reply>
+auto driver::reply_to(Reply reply) {
+  return asio::bind_executor(*strand_, std::move(reply));
+}
+
+void driver::perform(protocol::action::create_session& a) {
+  consul::session_options session;
+  session.name = "holdfast " + options_.prefix;
+  session.ttl = options_.session_ttl;
+  session.lock_delay = options_.node_health_checks ? options_.lock_delay : std::chrono::milliseconds(0);
+  session.behavior = consul::session_behavior::remove;
+  session.node_checks = options_.node_health_checks;
+  auto words = std::make_unique<diagnostics>();
+  consul::request_options request = request_;
+  request.diag = words.get();
+  client_.create_session(
+      std::move(session), request,
+      reply_to([self = shared_from_this(), member = a.member, words = std::move(words)](error_code ec, std::string id) {
+        if (self->gone_) return;
+        self->feed(protocol::event::session_created{member, ec ? "" : std::move(id), {ec, std::move(*words)}});
+      }));
+}
+
+void driver::perform(protocol::action::renew_session& a) {
+  client_.renew_session(
+      std::move(a.session), request_, reply_to([self = shared_from_this(), member = a.member](error_code ec) {
+        if (self->gone_) return;
+        using protocol::event::renewal;
+        const renewal what = !ec ? renewal::renewed : ec == error::invalid_session ? renewal::gone : renewal::failed;
+        self->feed(protocol::event::session_renewed{member, what});
+      }));
+}
+
+void driver::perform(protocol::action::destroy_session& a) {
+  std::string session = a.session;
+  client_.destroy_session(std::move(a.session), request_,
+                          reply_to([self = shared_from_this(), session = std::move(session)](error_code ec) {
+                            if (self->gone_) return;
+                            self->feed(protocol::event::session_destroyed{session, !ec});
+                          }));
+}
+
+void driver::perform(protocol::action::send_txn& a) {
+  std::vector<consul::txn_operation> operations;
+  operations.reserve(a.operations.size());
+  for (protocol::operation& op : a.operations) operations.push_back(to_consul(std::move(op)));
+  auto words = std::make_unique<diagnostics>();
+  consul::request_options request = request_;
+  request.diag = words.get();
+  client_.transact(std::move(operations), request,
+                   reply_to([self = shared_from_this(), id = a.id, words = std::move(words)](error_code ec,
+                                                                                             consul::txn_reply reply) {
+                     if (self->gone_) return;
+                     protocol::event::txn_done done{id, to_outcome(ec, reply)};
+                     done.results = to_core(std::move(reply.results));
+                     for (const consul::txn_error& each : reply.errors)
+                       done.refusals.push_back({each.operation, to_core(each.reason)});
+                     done.error = {ec, std::move(*words)};
+                     self->feed(std::move(done));
+                   }));
+}
+
+void driver::perform(protocol::action::list_prefix& a) {
+  auto words = std::make_unique<diagnostics>();
+  consul::read_options read;
+  read.mode = consul::consistency::consistent;
+  read.index = a.index;
+  read.wait = std::chrono::duration_cast<std::chrono::milliseconds>(a.wait);
+  read.request = request_;
+  read.request.diag = words.get();
+  auto reply = [self = shared_from_this(), id = a.id, words = std::move(words)](
+                   error_code ec, consul::answer<std::vector<consul::kv_entry>> answer) {
+    if (self->gone_ || self->closed_) return;
+    self->feed(protocol::event::prefix_listed{
+        id, to_core(std::move(answer.value)), answer.meta.index, {ec, std::move(*words)}});
+  };
+  std::string prefix = pool_.options().prefix;
+  if (a.index == 0) return client_.list(std::move(prefix), read, reply_to(std::move(reply)));
+  client_.list(std::move(prefix), read, asio::bind_cancellation_slot(watch_stop_.slot(), reply_to(std::move(reply))));
+}
+
+void driver::perform(protocol::action::grant& a) {
+  auto at = acquires_.find(number(a.ticket));
+  acquiring waiting = std::move(at->second);
+  acquires_.erase(at);
+  auto impl = std::make_shared<slot_impl>(shared_from_this(), a.slot, a.token, waiting.count, a.deadline);
+  slots_.emplace(number(a.slot), impl);
+  ++counters_.granted;
+  if (a.token.handoff != 0) ++counters_.handoffs;
+  complete(std::move(waiting), error_code(), slot_impl::make_handle(std::move(impl)));
+}
+
+void driver::perform(protocol::action::deny& a) {
+  auto at = acquires_.find(number(a.ticket));
+  acquiring waiting = std::move(at->second);
+  acquires_.erase(at);
+  complete(std::move(waiting), error_code(), slot());
+}
+
+void driver::perform(protocol::action::fail& a) {
+  auto at = acquires_.find(number(a.ticket));
+  acquiring waiting = std::move(at->second);
+  acquires_.erase(at);
+  if (waiting.diag) *waiting.diag = std::move(a.error.details);
+  complete(std::move(waiting), a.error.code, slot());
+}
+
+void driver::perform(protocol::action::released& a) {
+  const auto at = releases_.find(number(a.slot));
+  if (at == releases_.end()) return;  // nobody waits for it
+  pending<error_code> waiting = std::move(at->second);
+  releases_.erase(at);
+  complete(std::move(waiting), a.error.code);
+}
+
+void driver::perform(protocol::action::lose& a) {
+  const auto at = slots_.find(number(a.slot));
+  if (at == slots_.end()) return;
+  const std::shared_ptr<slot_impl> slot = std::move(at->second);
+  slots_.erase(at);
+  ++counters_.lost;
+  // The user's stop callbacks run in request_stop: not in here.
+  std::stop_source stop = slot->lose(a.reason);
+  if (stop.stop_possible()) asio::post(client_.get_executor(), [stop]() mutable { stop.request_stop(); });
+  end_waits(a.slot, {}, a.reason);
+  if (options_.log) options_.log("slot of " + options_.prefix + " lost: " + std::string(to_string(a.reason)));
+}
+
+void driver::perform(protocol::action::update& a) {
+  const auto at = slots_.find(number(a.slot));
+  if (at != slots_.end()) at->second->update(a.deadline, a.suspect);
+}
+
+void driver::perform(protocol::action::closed& a) {
+  closed_ = true;
+  timer_->cancel();
+  watch_stop_.emit(asio::cancellation_type::all);
+  for (pending<error_code>& waiting : std::exchange(closes_, {})) complete(std::move(waiting), a.error.code);
+}
+
+void driver::perform(protocol::action::note& a) {
+  if (options_.log) options_.log(a.text);
+}
+
+void driver::end_waits(protocol::slot_id id, error_code ec, loss_reason reason) {
+  for (auto at = losses_.begin(); at != losses_.end();) {
+    if (at->second.slot != id) {
+      ++at;
+      continue;
+    }
+    losing waiting = std::move(at->second);
+    at = losses_.erase(at);
+    complete(std::move(waiting), ec, reason);
+  }
+}
+
+/// What waits is destroyed, not called; handles find `gone_` and do nothing.
+void driver::on_context_shutdown() noexcept {
+  gone_.store(true, std::memory_order_release);
+  const auto acquires = std::exchange(acquires_, {});
+  const auto slots = std::exchange(slots_, {});
+  const auto releases = std::exchange(releases_, {});
+  const auto losses = std::exchange(losses_, {});
+  const auto closes = std::exchange(closes_, {});
+  for (const auto& [id, slot] : slots) slot->lose(loss_reason::closed);
+  timer_.reset();
+  strand_.reset();
+}
+
+}  // namespace holdfast::detail

@@ -1,0 +1,112 @@
+#include <algorithm>
+#include <boost/asio/append.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/system_executor.hpp>
+#include <utility>
+
+#include "runtime/boot_clock.hpp"
+#include "runtime/driver.hpp"
+#include "runtime/slot_impl.hpp"
+
+namespace holdfast {
+
+namespace detail {
+
+slot_state slot_impl::state() const noexcept {
+  const slot_state state = state_.load(std::memory_order_acquire);
+  const bool over = (state == slot_state::held || state == slot_state::suspect) &&
+                    runtime::now() >= deadline_.load(std::memory_order_acquire);
+  return over ? slot_state::lost : state;
+}
+
+std::chrono::nanoseconds slot_impl::valid_for() const noexcept {
+  const slot_state state = state_.load(std::memory_order_acquire);
+  if (state != slot_state::held && state != slot_state::suspect) return {};
+  const auto left = deadline_.load(std::memory_order_acquire) - runtime::now();
+  return std::max(left, std::chrono::nanoseconds::zero());
+}
+
+std::stop_token slot_impl::stop_token() {
+  const std::lock_guard lock(stop_mutex_);
+  if (!stop_.stop_possible()) {
+    stop_ = std::stop_source();
+    if (state_.load() == slot_state::lost) stop_.request_stop();  // nobody can have registered a callback yet
+  }
+  return stop_.get_token();
+}
+
+bool slot_impl::end_hold() noexcept {
+  slot_state state = state_.load();
+  while (state == slot_state::held || state == slot_state::suspect)
+    if (state_.compare_exchange_weak(state, slot_state::released)) return true;
+  return false;
+}
+
+void slot_impl::update(protocol::time_point deadline, bool suspect) noexcept {
+  deadline_.store(deadline, std::memory_order_release);
+  slot_state from = suspect ? slot_state::held : slot_state::suspect;
+  state_.compare_exchange_strong(from, suspect ? slot_state::suspect : slot_state::held);
+}
+
+std::stop_source slot_impl::lose(loss_reason reason) noexcept {
+  slot_state state = state_.load();
+  reason_.store(reason, std::memory_order_release);
+  while (state == slot_state::held || state == slot_state::suspect)
+    if (state_.compare_exchange_weak(state, slot_state::lost)) {
+      const std::lock_guard lock(stop_mutex_);
+      return stop_;
+    }
+  reason_.store(loss_reason::none, std::memory_order_release);  // it was released at this very moment
+  return std::stop_source(std::nostopstate);
+}
+
+asio::any_io_executor executor_of(const slot_impl& impl) noexcept { return executor_of(*impl.owner); }
+
+namespace {
+
+/// Completes without a driver's help, outside of the initiating function. An empty slot has no executor of its own.
+template <class Handler, class... Results>
+void complete(const std::shared_ptr<slot_impl>& impl, Handler handler, Results... results) {
+  const asio::any_io_executor executor = impl ? executor_of(*impl) : asio::any_io_executor(asio::system_executor());
+  asio::post(executor, asio::append(std::move(handler), std::move(results)...));
+}
+
+}  // namespace
+
+void start_release(const std::shared_ptr<slot_impl>& impl, asio::any_completion_handler<void(error_code)> handler) {
+  if (!impl) return complete(impl, std::move(handler), make_error_code(error::not_held));
+  if (!impl->end_hold()) {
+    const bool lost = impl->state() == slot_state::lost;
+    return complete(impl, std::move(handler), make_error_code(lost ? error::slot_lost : error::not_held));
+  }
+  impl->owner->release(impl->id, std::move(handler));
+}
+
+void start_wait_lost(const std::shared_ptr<slot_impl>& impl,
+                     asio::any_completion_handler<void(error_code, loss_reason)> handler) {
+  if (!impl) return complete(impl, std::move(handler), make_error_code(error::not_held), loss_reason::none);
+  impl->owner->wait_lost(impl, std::move(handler));
+}
+
+}  // namespace detail
+
+slot& slot::operator=(slot&& other) noexcept {
+  slot old(std::move(*this));  // gives it back, if it is still held
+  impl_ = std::move(other.impl_);
+  return *this;
+}
+
+slot::~slot() {
+  if (impl_ && impl_->end_hold()) impl_->owner->release(impl_->id);
+}
+
+slot_state slot::state() const noexcept { return impl_ ? impl_->state() : slot_state::empty; }
+std::chrono::nanoseconds slot::valid_for() const noexcept {
+  return impl_ ? impl_->valid_for() : std::chrono::nanoseconds(0);
+}
+loss_reason slot::lost_because() const noexcept { return impl_ ? impl_->reason() : loss_reason::none; }
+fencing_token slot::fencing_token() const noexcept { return impl_ ? impl_->token : holdfast::fencing_token(); }
+std::uint32_t slot::count() const noexcept { return impl_ ? impl_->count : 0; }
+std::stop_token slot::stop_token() const { return impl_ ? impl_->stop_token() : std::stop_token(); }
+
+}  // namespace holdfast

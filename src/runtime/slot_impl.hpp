@@ -1,0 +1,49 @@
+#pragma once
+
+#include <atomic>
+#include <holdfast/slot.hpp>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+
+#include "protocol/events.hpp"
+
+namespace holdfast::detail {
+
+class driver;
+
+/// What the user's handle and the driver share about one slot. The driver writes, anybody reads.
+class slot_impl {
+public:
+  slot_impl(std::shared_ptr<driver> owner, protocol::slot_id id, fencing_token token, std::uint32_t count,
+            protocol::time_point deadline)
+      : owner(std::move(owner)), id(id), token(token), count(count), deadline_(deadline) {}
+
+  static slot make_handle(std::shared_ptr<slot_impl> impl) { return slot(std::move(impl)); }
+
+  const std::shared_ptr<driver> owner;
+  const protocol::slot_id id;
+  const fencing_token token;
+  const std::uint32_t count;
+
+  slot_state state() const noexcept;
+  std::chrono::nanoseconds valid_for() const noexcept;
+  loss_reason reason() const noexcept { return reason_.load(std::memory_order_acquire); }
+  std::stop_token stop_token();
+
+  /// Whether this call ended the hold: the caller then owes the release.
+  bool end_hold() noexcept;
+  void update(protocol::time_point deadline, bool suspect) noexcept;
+  /// The stop source to fire, outside of any lock or strand; empty if nobody asked for a token or it was released
+  /// before.
+  std::stop_source lose(loss_reason reason) noexcept;
+
+private:
+  std::atomic<slot_state> state_{slot_state::held};
+  std::atomic<loss_reason> reason_{loss_reason::none};
+  std::atomic<protocol::time_point> deadline_;
+  std::mutex stop_mutex_;
+  std::stop_source stop_{std::nostopstate};  // made for the first who asks: most slots have nobody
+};
+
+}  // namespace holdfast::detail
