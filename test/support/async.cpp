@@ -81,6 +81,13 @@ struct thread_pool {
   }
 };
 
+// What co_spawn leaves in the signal holds the strand, which must go before its context. The signal itself must not:
+// what is destroyed with the context may still look at its slot.
+struct slot_clearer {
+  asio::cancellation_signal& signal;
+  ~slot_clearer() { signal.slot().clear(); }
+};
+
 void fail_as_late(std::chrono::milliseconds deadline, bool ended) {
   BOOST_REQUIRE_MESSAGE(false, "not complete after " + std::to_string(deadline.count()) + " ms; " +
                                    (ended ? "cancelled cleanly" : "ignored cancellation"));
@@ -97,9 +104,9 @@ std::chrono::milliseconds scaled(std::chrono::milliseconds deadline) {
 void run_async(const async_body& body, std::chrono::milliseconds deadline, int threads) {
   deadline = scaled(deadline);
   outcome result;
-  // Before the context: what is destroyed with the context may still look at its cancellation slot.
   asio::cancellation_signal cancel;
   asio::io_context io(threads);
+  const slot_clearer clearer{cancel};
 
   const asio::any_io_executor ex =
       threads > 1 ? asio::any_io_executor(asio::make_strand(io)) : asio::any_io_executor(io.get_executor());
