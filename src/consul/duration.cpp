@@ -46,19 +46,19 @@ bool parse_go_duration(std::string_view text, std::chrono::nanoseconds& out) noe
     bool any_digits = false;
     for (; is_digit(text); text.remove_prefix(1)) {
       any_digits = true;
-      if (whole > (most - 9) / 10) return false;
-      whole = whole * 10 + (text[0] - '0');
+      const int digit = text[0] - '0';
+      if (whole > (most - digit) / 10) return false;
+      whole = whole * 10 + digit;
     }
 
-    // Digits beyond the 9th after the point are below a nanosecond for every unit up to a second; they are dropped.
+    // In units of 10^-9; further digits are dropped.
     std::int64_t fraction = 0;
-    std::int64_t fraction_scale = 1;
     if (text.starts_with('.')) {
+      std::int64_t weight = 100'000'000;
       for (text.remove_prefix(1); is_digit(text); text.remove_prefix(1)) {
         any_digits = true;
-        if (fraction_scale == 1'000'000'000) continue;
-        fraction = fraction * 10 + (text[0] - '0');
-        fraction_scale *= 10;
+        fraction += (text[0] - '0') * weight;
+        weight /= 10;
       }
     }
     if (!any_digits) return false;
@@ -71,9 +71,8 @@ bool parse_go_duration(std::string_view text, std::chrono::nanoseconds& out) noe
       }
     }
     if (found == nullptr || !add_scaled(sum, whole, found->nanoseconds)) return false;
-    const auto part = static_cast<std::int64_t>(static_cast<double>(fraction) / static_cast<double>(fraction_scale) *
-                                                static_cast<double>(found->nanoseconds));
-    if (!add_scaled(sum, part, 1)) return false;
+    // fraction * nanoseconds / 10^9, in an order that cannot overflow: below 10^9 * 3.6 * 10^9.
+    if (!add_scaled(sum, fraction * (found->nanoseconds / 1'000) / 1'000'000, 1)) return false;
     text.remove_prefix(found->name.size());
   }
   out = std::chrono::nanoseconds(sum);

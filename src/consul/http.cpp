@@ -111,6 +111,13 @@ public:
     parser.emplace(body_bytes_max_);
   }
 
+  bool may_be_reply() const {
+    if (parser->reply.status != 0) return true;
+    constexpr std::string_view beginning = "HTTP/1.";
+    const std::string_view received(static_cast<const char*>(buffer.data().data()), buffer.size());
+    return received.starts_with(beginning.substr(0, received.size()));
+  }
+
   beast::flat_buffer buffer;  // keeps its memory from reply to reply
   std::optional<message_parser> parser;
 
@@ -128,12 +135,16 @@ boost::asio::mutable_buffer reply_parser::space() { return machine_->buffer.prep
 error_code reply_parser::commit(std::size_t size) {
   machine& m = *machine_;
   m.buffer.commit(size);
+  // Beast waits for the end of a header before it looks at it; what is no reply at all may never have one.
+  if (!m.may_be_reply()) return error::malformed_reply;
   while (!m.parser->is_done() && m.buffer.size() > 0) {
     error_code ec;
     m.buffer.consume(m.parser->put(m.buffer.data(), ec));
     if (ec == http::error::need_more) break;
     if (ec) return translate(ec);
   }
+  // Beast bounds a header, but not the line of a chunk's size, which may have extensions.
+  if (!m.parser->is_done() && m.buffer.size() > header_bytes_max) return error::malformed_reply;
   return {};
 }
 

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/system/error_code.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace holdfast::test {
+
+namespace asio = boost::asio;
+
+/// One connection that a scripted server has accepted. What it does is what the test says, in the test's own order.
+class scripted_peer {
+public:
+  explicit scripted_peer(asio::ip::tcp::socket socket) : socket_(std::move(socket)) {}
+
+  /// The next request, head and body. Empty if the client closed the connection.
+  asio::awaitable<std::string> read_request();
+  asio::awaitable<void> send(std::string bytes);
+  /// 200 with this body, and whatever header lines (each with its CRLF) come before it.
+  asio::awaitable<void> reply(std::string body, std::string headers = {});
+  /// A reply with another status.
+  asio::awaitable<void> refuse(int status, std::string body = {});
+  /// Completes when the client has closed the connection, or sent something instead: false then.
+  asio::awaitable<bool> closed_by_client();
+
+  void close();  ///< FIN
+  void reset();  ///< RST
+
+private:
+  asio::ip::tcp::socket socket_;
+  std::string received_;
+};
+
+/// A server that speaks no protocol: the test accepts, reads, and answers or does not.
+class scripted_server {
+public:
+  explicit scripted_server(asio::any_io_executor ex);
+
+  std::string address() const;
+  asio::awaitable<scripted_peer> accept();
+  /// Accepts a connection and reads its first request.
+  asio::awaitable<std::pair<scripted_peer, std::string>> accept_request();
+  void stop();  ///< connections are refused from now on
+
+private:
+  asio::ip::tcp::acceptor acceptor_;
+};
+
+/// An operation that was started and runs beside the test: `pending<bool> put(ex, client.put("k", "v"));`
+template <class... Results>
+class pending {
+public:
+  template <class Operation>
+  pending(const asio::any_io_executor& ex, Operation operation) : state_(std::make_shared<state>(ex)) {
+    std::move(operation)([shared = state_](boost::system::error_code ec, Results... results) {
+      shared->error = ec;
+      shared->results.emplace(std::move(results)...);
+      shared->done.cancel();
+    });
+  }
+
+  bool ready() const { return state_->results.has_value(); }
+
+  /// The error it completed with.
+  asio::awaitable<boost::system::error_code> wait() {
+    const auto shared = state_;
+    while (!shared->results) {
+      boost::system::error_code ignored;
+      co_await shared->done.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+    }
+    co_return shared->error;
+  }
+
+  /// The (first) result; after `wait`.
+  const auto& value() const { return std::get<0>(*state_->results); }
+
+private:
+  struct state {
+    explicit state(const asio::any_io_executor& ex) : done(ex, asio::steady_timer::time_point::max()) {}
+    boost::system::error_code error;
+    std::optional<std::tuple<Results...>> results;
+    asio::steady_timer done;
+  };
+  std::shared_ptr<state> state_;
+};
+
+}  // namespace holdfast::test

@@ -1,0 +1,190 @@
+#include "consul/call.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "support/print.hpp"
+
+using namespace holdfast::consul;
+using namespace holdfast::consul::detail;
+using namespace std::chrono_literals;
+using holdfast::error;
+
+namespace {
+
+const agent_address agent{.host = "::1", .port = 8500};
+
+call_settings settings_of(std::string token = {}, std::string datacenter = {}) {
+  config c;
+  c.token = std::move(token);
+  c.datacenter = std::move(datacenter);
+  return call_settings(c, agent);
+}
+
+template <class Request>
+call made(const Request& request) {
+  return make_call(settings_of(), request);
+}
+
+std::string first_line(const call& c) { return c.request.bytes.substr(0, c.request.bytes.find('\r')); }
+
+call written(write_request::kind verb, std::uint64_t flags = 0) {
+  return made(write_request{verb, "a/b c", "v", flags, 7, "s/1", {}});
+}
+
+read_options reading(consistency mode, std::uint64_t index = 0, std::chrono::milliseconds wait = 10s) {
+  read_options options;
+  options.mode = mode;
+  options.index = index;
+  options.wait = wait;
+  return options;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(consul_call)
+
+BOOST_AUTO_TEST_CASE(reads) {
+  BOOST_TEST(first_line(made(get_request{"a/b c", {}})) == "GET /v1/kv/a/b%20c HTTP/1.1");
+  BOOST_TEST(first_line(made(list_request{"a/", reading(consistency::consistent)})) ==
+             "GET /v1/kv/a/?recurse&consistent HTTP/1.1");
+  BOOST_TEST(first_line(made(keys_request{"a/", "", reading(consistency::stale)})) ==
+             "GET /v1/kv/a/?keys&stale HTTP/1.1");
+  BOOST_TEST(first_line(made(keys_request{"", "/", {}})) == "GET /v1/kv/?keys&separator=%2F HTTP/1.1");
+  BOOST_TEST(first_line(made(session_info_request{"a/b", {}})) == "GET /v1/session/info/a%2Fb HTTP/1.1");
+  const call c = made(get_request{"k", {}});
+  BOOST_TEST((c.does == effect::none));
+  BOOST_TEST(!c.request.is_write);
+  BOOST_TEST(c.time.count() == 5000);
+}
+
+BOOST_AUTO_TEST_CASE(blocking_reads_wait_in_a_lane_of_their_own) {
+  const call c = made(list_request{"a/", reading(consistency::leader, 18446744073709551615u, 16s)});
+  BOOST_TEST(first_line(c) == "GET /v1/kv/a/?recurse&index=18446744073709551615&wait=16000ms HTTP/1.1");
+  BOOST_TEST((c.where == lane::blocking));
+  BOOST_TEST((c.time == 16s + 1s + 5s));
+}
+
+BOOST_AUTO_TEST_CASE(writes) {
+  using kind = write_request::kind;
+  BOOST_TEST(first_line(written(kind::put)) == "PUT /v1/kv/a/b%20c HTTP/1.1");
+  BOOST_TEST(first_line(written(kind::put, 16210313421097356768u)) ==
+             "PUT /v1/kv/a/b%20c?flags=16210313421097356768 HTTP/1.1");
+  BOOST_TEST(first_line(written(kind::cas)) == "PUT /v1/kv/a/b%20c?cas=7 HTTP/1.1");
+  BOOST_TEST(first_line(written(kind::acquire, 3)) == "PUT /v1/kv/a/b%20c?acquire=s%2F1&flags=3 HTTP/1.1");
+  BOOST_TEST(first_line(written(kind::release)) == "PUT /v1/kv/a/b%20c?release=s%2F1 HTTP/1.1");
+  BOOST_TEST(first_line(written(kind::remove)) == "DELETE /v1/kv/a/b%20c HTTP/1.1");
+  BOOST_TEST(first_line(written(kind::remove_tree)) == "DELETE /v1/kv/a/b%20c?recurse HTTP/1.1");
+  BOOST_TEST(first_line(written(kind::remove_cas)) == "DELETE /v1/kv/a/b%20c?cas=7 HTTP/1.1");
+  const call c = written(kind::put);
+  BOOST_TEST(c.request.bytes.ends_with("Host: [::1]:8500\r\nContent-Length: 1\r\n\r\nv"));
+  BOOST_TEST((c.does == effect::write));
+  BOOST_TEST(c.request.is_write);
+  BOOST_TEST((c.where == lane::ordinary));
+  BOOST_TEST(c.key == "a/b c");
+}
+
+BOOST_AUTO_TEST_CASE(sessions) {
+  const call create = made(session_create_request{});
+  BOOST_TEST(first_line(create) == "PUT /v1/session/create HTTP/1.1");
+  BOOST_TEST((create.does == effect::write));
+  const call renew = made(session_renew_request{"id", {}});
+  BOOST_TEST(first_line(renew) == "PUT /v1/session/renew/id HTTP/1.1");
+  BOOST_TEST((renew.where == lane::renewal));
+  BOOST_TEST((renew.does == effect::idempotent));
+  const call destroy = made(session_destroy_request{"id", {}});
+  BOOST_TEST(first_line(destroy) == "PUT /v1/session/destroy/id HTTP/1.1");
+  BOOST_TEST((destroy.does == effect::idempotent));
+}
+
+BOOST_AUTO_TEST_CASE(token_and_datacenter_go_with_every_request) {
+  const call c = make_call(settings_of("secret", "d c"), get_request{"k", {}});
+  BOOST_TEST(c.request.bytes == "GET /v1/kv/k?dc=d%20c HTTP/1.1\r\nHost: [::1]:8500\r\nX-Consul-Token: secret\r\n\r\n");
+  const call t = make_call(settings_of("secret", "dc2"), txn_request{{txn_operation::get("k")}, {}});
+  BOOST_TEST(t.request.bytes.starts_with("PUT /v1/txn?dc=dc2 HTTP/1.1\r\n"));
+  BOOST_TEST(t.request.bytes.ends_with(R"([{"KV":{"Verb":"get","Key":"k"}}])"));
+}
+
+BOOST_AUTO_TEST_CASE(arguments_are_checked_at_their_edges) {
+  const auto refused = [](const call& c) { return c.refused; };
+  const auto with_timeout = [](std::chrono::milliseconds t) {
+    get_request request{"k", {}};
+    request.options.request.timeout = t;
+    return made(request).refused;
+  };
+  BOOST_TEST(!with_timeout(1ms));
+  BOOST_TEST(!with_timeout(10min));
+  BOOST_TEST(with_timeout(-1ms) == error::invalid_option);
+  BOOST_TEST(with_timeout(10min + 1ms) == error::invalid_option);
+
+  const auto with_wait = [](std::chrono::milliseconds t) {
+    return made(get_request{"k", reading(consistency::leader, 1, t)}).refused;
+  };
+  BOOST_TEST(!with_wait(1ms));
+  BOOST_TEST(!with_wait(10min));
+  BOOST_TEST(with_wait(0ms) == error::invalid_option);
+  BOOST_TEST(with_wait(10min + 1ms) == error::invalid_option);
+  BOOST_TEST(!refused(made(get_request{"k", reading(consistency::leader, 0, 0ms)})), "a wait without index is unused");
+
+  const auto with_session = [](std::chrono::milliseconds ttl, std::chrono::milliseconds delay) {
+    session_create_request request;
+    request.session.ttl = ttl;
+    request.session.lock_delay = delay;
+    return made(request).refused;
+  };
+  BOOST_TEST(!with_session(0ms, 0ms));
+  BOOST_TEST(!with_session(1ms, 60s));
+  BOOST_TEST(with_session(-1ms, 0ms) == error::invalid_ttl);
+  BOOST_TEST(with_session(0ms, -1ms) == error::invalid_option);
+  BOOST_TEST(with_session(0ms, 60'001ms) == error::invalid_option);
+
+  const auto with_operations = [](std::size_t count) {
+    return made(txn_request{std::vector<txn_operation>(count, txn_operation::get("k")), {}}).refused;
+  };
+  BOOST_TEST(!with_operations(0));
+  BOOST_TEST(!with_operations(64));
+  BOOST_TEST(with_operations(65) == error::too_large);
+}
+
+BOOST_AUTO_TEST_CASE(what_may_be_repeated) {
+  const call read = made(get_request{"k", {}});
+  const call blocking = made(get_request{"k", reading(consistency::leader, 1)});
+  const call write = written(write_request::kind::put);
+  const call renew = made(session_renew_request{"id", {}});
+  for (const call* c : {&read, &blocking, &write, &renew}) {
+    BOOST_TEST(may_repeat(*c, error::unreachable));
+    for (const error e : {error::too_busy, error::timed_out, error::permission_denied, error::bad_request,
+                          error::invalid_session, error::too_large, error::malformed_reply, error::closed}) {
+      BOOST_TEST(!may_repeat(*c, e));
+    }
+  }
+  for (const error e : {error::connection_lost, error::server_error, error::too_many_requests}) {
+    BOOST_TEST(may_repeat(read, e));
+    BOOST_TEST(may_repeat(renew, e));
+    BOOST_TEST(!may_repeat(blocking, e));
+    BOOST_TEST(!may_repeat(write, e));
+  }
+  get_request once{"k", {}};
+  once.options.request.retry = false;
+  BOOST_TEST(!may_repeat(made(once), error::unreachable));
+}
+
+BOOST_AUTO_TEST_CASE(failures_are_told_in_one_sentence) {
+  const call c = made(get_request{"k", {}});
+  const auto told = [&c](error e, unsigned status = 0) {
+    exchange outcome;
+    outcome.error = e;
+    outcome.reply.status = status;
+    return describe(c, "h:1", outcome);
+  };
+  exchange refused;
+  refused.error = error::unreachable;
+  refused.cause = make_error_code(boost::system::errc::connection_refused);
+  BOOST_TEST(describe(c, "h:1", refused) == "get: cannot connect to h:1: Connection refused");
+  BOOST_TEST(told(error::too_busy) == "get: not sent: no connection to h:1 was free in time");
+  BOOST_TEST(told(error::timed_out) == "get: no complete reply from h:1 within 5000ms");
+  BOOST_TEST(told(error::connection_lost) == "get: the connection to h:1 ended before a complete reply");
+  BOOST_TEST(told(error::server_error, 500) == "get: h:1 answered 500: the Consul server failed to answer the request");
+  BOOST_TEST(told(error::malformed_reply) == "get: the reply is not what Consul sends");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

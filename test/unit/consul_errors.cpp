@@ -1,0 +1,85 @@
+#include <boost/test/unit_test.hpp>
+#include <holdfast/diagnostics.hpp>
+#include <holdfast/error.hpp>
+#include <set>
+#include <string>
+
+#include "support/print.hpp"
+
+using holdfast::condition;
+using holdfast::diagnostics;
+using holdfast::error;
+using holdfast::error_code;
+
+namespace {
+
+constexpr int last_error = static_cast<int>(error::reply_too_large);
+
+error_code nth(int value) { return {value, holdfast::error_category()}; }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(consul_errors)
+
+BOOST_AUTO_TEST_CASE(each_error_has_a_text_of_its_own) {
+  std::set<std::string> texts;
+  for (int value = 1; value <= last_error; ++value) texts.insert(nth(value).message());
+  BOOST_TEST(texts.size() == static_cast<std::size_t>(last_error));
+  BOOST_TEST(!texts.contains(nth(last_error + 1).message()), "the last error is the last");
+  BOOST_TEST(nth(0).message() == "unknown holdfast error");
+}
+
+BOOST_AUTO_TEST_CASE(categories_are_named) {
+  const error_code ec = error::timed_out;
+  BOOST_TEST(ec.category().name() == "holdfast");
+  BOOST_TEST(holdfast::make_error_condition(condition::misuse).category().name() == "holdfast.condition");
+  BOOST_TEST(!holdfast::make_error_condition(condition::misuse).message().empty());
+}
+
+BOOST_AUTO_TEST_CASE(no_error_both_had_and_may_have_had_an_effect) {
+  for (int value = 1; value <= last_error; ++value) {
+    const error_code ec = nth(value);
+    const bool says_nothing = ec == error::closed || ec == error::slot_lost;
+    const int answers = (ec == condition::not_applied) + (ec == condition::outcome_unknown);
+    BOOST_TEST(answers == (says_nothing ? 0 : 1), ec.message());
+    if (ec == condition::misuse) BOOST_TEST((ec == condition::not_applied), ec.message());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(conditions_hold_for_what_the_header_says) {
+  const auto holds = [](error e, condition c) { return error_code(e) == c; };
+  BOOST_TEST(holds(error::unreachable, condition::unavailable));
+  BOOST_TEST(holds(error::unreachable, condition::not_applied));
+  BOOST_TEST(holds(error::too_busy, condition::unavailable));
+  BOOST_TEST(holds(error::too_many_requests, condition::unavailable));
+  BOOST_TEST(holds(error::timed_out, condition::unavailable));
+  BOOST_TEST(holds(error::timed_out, condition::outcome_unknown));
+  BOOST_TEST(holds(error::connection_lost, condition::unavailable));
+  BOOST_TEST(holds(error::server_error, condition::unavailable));
+  BOOST_TEST(holds(error::server_error, condition::outcome_unknown));
+  BOOST_TEST(!holds(error::permission_denied, condition::unavailable));
+  BOOST_TEST(holds(error::invalid_option, condition::misuse));
+  BOOST_TEST(!holds(error::invalid_session, condition::misuse));
+}
+
+BOOST_AUTO_TEST_CASE(other_categories_satisfy_no_condition) {
+  const error_code other(static_cast<int>(error::timed_out), boost::system::system_category());
+  for (const condition c :
+       {condition::not_applied, condition::outcome_unknown, condition::unavailable, condition::misuse}) {
+    BOOST_TEST(!(other == c));
+    BOOST_TEST(!(error_code() == c));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(diagnostics_are_one_line) {
+  diagnostics d;
+  BOOST_TEST(d.to_string() == "");
+  d.message = "get: refused";
+  BOOST_TEST(d.to_string() == "get: refused");
+  d.key = "a\nb";
+  d.server_message = "no";
+  d.limit_conflict = {.recorded = 3, .ours = 4};
+  BOOST_TEST(d.to_string() == "get: refused (key \"a b\") (limit recorded 3, ours 4); Consul said: no");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,79 @@
+#include "consul/url.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "support/print.hpp"
+
+using holdfast::error;
+using holdfast::consul::detail::agent_address;
+using holdfast::consul::detail::append_encoded;
+using holdfast::consul::detail::append_encoded_key;
+using holdfast::consul::detail::parse_address;
+
+namespace {
+
+std::string parsed(std::string_view text) {
+  agent_address a;
+  const auto ec = parse_address(text, a);
+  return ec ? ec.message() : a.to_string();
+}
+
+void check_error(std::string_view text, error expected) {
+  agent_address a{.host = "untouched", .port = 1};
+  BOOST_TEST_CONTEXT("address \"" << text << '"') {
+    BOOST_TEST(parse_address(text, a) == expected);
+    BOOST_TEST(a.host == "untouched");
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(consul_url)
+
+BOOST_AUTO_TEST_CASE(an_address_may_leave_out_what_has_a_default) {
+  BOOST_TEST(parsed("localhost") == "localhost:8500");
+  BOOST_TEST(parsed("127.0.0.1:1") == "127.0.0.1:1");
+  BOOST_TEST(parsed("http://consul.example:65535") == "consul.example:65535");
+  BOOST_TEST(parsed("HTTP://consul_1.example-x/") == "consul_1.example-x:8500");
+}
+
+BOOST_AUTO_TEST_CASE(ipv6_needs_brackets) {
+  BOOST_TEST(parsed("[::1]:8501") == "[::1]:8501");
+  BOOST_TEST(parsed("http://[2001:db8::7]/") == "[2001:db8::7]:8500");
+  agent_address a;
+  BOOST_TEST(!parse_address("[::1]", a));
+  BOOST_TEST(a.host == "::1");
+  check_error("::1", error::invalid_address);
+  check_error("[::1", error::invalid_address);
+  check_error("[]", error::invalid_address);
+  check_error("[localhost]", error::invalid_address);
+  check_error("[::1]8500", error::invalid_address);
+  check_error("[::1]:", error::invalid_address);
+}
+
+BOOST_AUTO_TEST_CASE(other_schemes_are_refused_by_name) {
+  check_error("https://localhost:8501", error::unsupported_scheme);
+  check_error("unix:///run/consul.sock", error::unsupported_scheme);
+  check_error("://localhost", error::unsupported_scheme);
+  check_error("httpx://localhost", error::unsupported_scheme);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_an_address_is_refused) {
+  for (const std::string_view text :
+       {"", "http://", "/", ":8500", "host:", "host:0", "host:65536", "host:-1", "host:8500x", "host:80:80", "host/",
+        "http://host/v1", "http://host:1//", "user@host", "ho st", "host\r\nX: y", "host?x", "h\xc3\xb6st"}) {
+    check_error(text, error::invalid_address);
+  }
+  check_error(std::string(254, 'a'), error::invalid_address);
+}
+
+BOOST_AUTO_TEST_CASE(keys_keep_their_slashes_and_values_do_not) {
+  std::string key;
+  append_encoded_key(key, "a/b c?&=#%+\r\n\xff~-._9");
+  BOOST_TEST(key == "a/b%20c%3F%26%3D%23%25%2B%0D%0A%FF~-._9");
+  std::string value;
+  append_encoded(value, "/x y");
+  BOOST_TEST(value == "%2Fx%20y");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
