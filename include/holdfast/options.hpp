@@ -14,13 +14,13 @@ namespace holdfast {
 struct semaphore_options {
   /// The KV folder that the semaphore lives in, say "service/db/semaphore". Not empty, no leading slash, no empty
   /// segment; one trailing slash is accepted.
-  std::string prefix;
+  std::string prefix{};
   /// How many slots there are, 1 to 10'000. A record in use with another limit: error::limit_conflict.
   std::uint32_t limit = 0;
   /// The name of the coordinating record below the prefix. HashiCorp's clients use ".lock".
   std::string lock_key = ".lock";
   /// What an operator reads in our contender entries. Empty: "host:pid". At most 1 KiB.
-  std::string description;
+  std::string description{};
 
   /// TTL of our sessions, renewed every third of it. Above 0, at most 24 h; the server's range is 10 s to 24 h unless
   /// configured otherwise. A process that dies keeps its slots for up to twice that; a process that cannot reach Consul
@@ -54,7 +54,7 @@ struct semaphore_options {
   std::size_t waiters_max = 1'000'000;
 
   /// Told what an operator may want to read, one line each. Called on the internal strand: be quick, and do not throw.
-  std::function<void(const std::string&)> log;
+  std::function<void(const std::string&)> log{};
 };
 
 /// Arguments of one acquire. Trivially destructible: safe to write in braces at a co_await with g++ 12.

@@ -12,9 +12,9 @@ struct config {
   /// `host:port`, `http://host:port` or `host` (port 8500). https:// and unix:// are refused: error::unsupported_scheme.
   std::string address = "127.0.0.1:8500";
   /// ACL token, sent with every request as X-Consul-Token; empty: none. Never logged.
-  std::string token;
+  std::string token{};
   /// Datacenter to ask, empty: the agent's own.
-  std::string datacenter;
+  std::string datacenter{};
 
   /// Default time for one operation, connecting and retries included. 1 ms to 10 min. Too short gives unknown outcomes
   /// under load; far over 30 s, requests to a leader that froze are waited for though a new leader exists.
