@@ -1,0 +1,231 @@
+// An HTTP server whose expensive handler is limited in the whole cluster: however many of these servers run, at most
+// `--limit` requests are at work at any time.
+//
+//   GET /work     holds a slot while it works: 200 with the slot's fencing token; 503 with Retry-After when no slot was
+//                 free in time, or Consul cannot be reached
+//   GET /status   what this server's semaphore did so far
+//
+// One semaphore serves all requests. They queue in this process and share a few Consul sessions, so a thousand waiting
+// clients cost Consul no more than a few.
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/use_future.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http.hpp>
+#include <charconv>
+#include <chrono>
+#include <holdfast/holdfast.hpp>
+#include <iostream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using asio::ip::tcp;
+using namespace std::chrono_literals;
+using namespace asio::experimental::awaitable_operators;
+
+namespace {
+
+using request = http::request<http::string_body>;
+using response = http::response<http::string_body>;
+
+struct options {
+  std::string address = "127.0.0.1";
+  int port = 8080;
+  int limit = 4;
+  int wait_ms = 1'000;
+  int work_ms = 500;
+  std::string prefix = "server/example";
+};
+
+response reply(http::status status, std::string text) {
+  response r{status, 11};
+  r.set(http::field::content_type, "text/plain");
+  if (status == http::status::service_unavailable) r.set(http::field::retry_after, "1");
+  r.keep_alive(false);  // one request for each connection keeps this example short
+  r.body() = std::move(text) + "\n";
+  r.prepare_payload();
+  return r;
+}
+
+class server {
+public:
+  server(asio::io_context& io, holdfast::consul::client consul, const options& o)
+      : options_(o),
+        semaphore_(std::move(consul), semaphore_of(o)),
+        acceptor_(io, tcp::endpoint(asio::ip::make_address(o.address), static_cast<unsigned short>(o.port))) {}
+
+  asio::awaitable<void> run() {
+    std::cout << "listening on http://" << acceptor_.local_endpoint() << ", /work and /status" << std::endl;
+    for (;;) {
+      auto [failed, socket] = co_await acceptor_.async_accept(asio::as_tuple(asio::use_awaitable));
+      if (!acceptor_.is_open()) co_return;
+      if (!failed) asio::co_spawn(acceptor_.get_executor(), serve(std::move(socket)), asio::detached);
+    }
+  }
+
+  /// Graceful: no more connections, the requests at work end, and the slots and sessions go back to Consul. Without the
+  /// last step the slots would stay taken until the sessions end, for up to twice their TTL.
+  asio::awaitable<void> stop_on_signal() {
+    asio::signal_set signals(acceptor_.get_executor(), SIGINT, SIGTERM);
+    co_await signals.async_wait(asio::use_awaitable);
+    signals.clear();  // a second Ctrl-C ends the program at once
+    std::cout << "stopping: " << connections_ << " connections to finish" << std::endl;
+    acceptor_.close();
+    asio::steady_timer pause(acceptor_.get_executor());
+    for (const auto end = std::chrono::steady_clock::now() + 10s;
+         connections_ != 0 && std::chrono::steady_clock::now() < end;) {
+      pause.expires_after(20ms);
+      co_await pause.async_wait(asio::use_awaitable);
+    }
+    co_await semaphore_.close();
+    std::cout << "stopped" << std::endl;
+  }
+
+private:
+  static holdfast::semaphore_options semaphore_of(const options& o) {
+    holdfast::semaphore_options result;
+    result.prefix = o.prefix;
+    result.limit = static_cast<std::uint32_t>(o.limit);
+    result.idle = 200ms;  // a busy server's next request finds a slot here, without asking Consul
+    result.log = [](const std::string& line) { std::cerr << line << std::endl; };
+    return result;
+  }
+
+  asio::awaitable<void> serve(tcp::socket socket) {
+    ++connections_;
+    boost::beast::tcp_stream stream(std::move(socket));
+    stream.expires_after(60s);
+    try {
+      boost::beast::flat_buffer buffer;
+      request asked;
+      co_await http::async_read(stream, buffer, asked, asio::use_awaitable);
+      response answer = co_await handle(std::move(asked));
+      co_await http::async_write(stream, answer, asio::use_awaitable);
+      stream.socket().shutdown(tcp::socket::shutdown_send);
+    } catch (const std::exception&) {
+      // The client has gone; a slot that it had went back with its handle.
+    }
+    --connections_;
+  }
+
+  asio::awaitable<response> handle(request asked) {
+    if (asked.target() == "/status") co_return status();
+    if (asked.target() != "/work") co_return reply(http::status::not_found, "try /work or /status");
+    if (asked.method() != http::verb::get) co_return reply(http::status::method_not_allowed, "GET, please");
+
+    holdfast::diagnostics why;
+    holdfast::acquire_options acquire{.diag = &why};
+    auto [failed, slot] = co_await semaphore_.try_acquire_for(std::chrono::milliseconds(options_.wait_ms), acquire,
+                                                              asio::as_tuple(asio::use_awaitable));
+    if (failed) co_return reply(http::status::service_unavailable, failed.message() + ": " + why.to_string());
+    if (!slot) co_return reply(http::status::service_unavailable, "all slots are taken");
+
+    // The work, which stops if the slot is lost: then somebody else may have it.
+    asio::steady_timer work(acceptor_.get_executor(), std::chrono::milliseconds(options_.work_ms));
+    auto finished = co_await (work.async_wait(asio::use_awaitable) || slot.wait_lost(asio::use_awaitable));
+    if (finished.index() == 1)
+      co_return reply(http::status::service_unavailable,
+                      "lost the slot: " + std::string(to_string(std::get<1>(finished))));
+    co_return reply(http::status::ok, "done with fencing token " + slot.fencing_token().to_string());
+  }  // the slot's destructor gives it back: to the next request that waits here, or to another server
+
+  response status() const {
+    const holdfast::semaphore_statistics s = semaphore_.statistics();
+    return reply(http::status::ok, "limit " + std::to_string(semaphore_.limit()) + ", held here " +
+                                       std::to_string(s.held) + ", waiting here " + std::to_string(s.waiting) +
+                                       ", granted " + std::to_string(s.granted) +
+                                       ", of these handed on without a request " + std::to_string(s.handoffs) +
+                                       ", lost " + std::to_string(s.lost));
+  }
+
+  const options& options_;
+  holdfast::semaphore semaphore_;
+  tcp::acceptor acceptor_;
+  int connections_ = 0;
+};
+
+constexpr const char* help = R"(usage: server [options]
+
+An HTTP server whose GET /work holds a slot of a limit that all servers of the cluster share.
+Try it: for i in 1 2 3 4 5 6; do curl -s http://127.0.0.1:8080/work & done; wait; curl http://127.0.0.1:8080/status
+
+  --address IP    to listen on (127.0.0.1)
+  --port N        to listen on (8080; 0: any that is free)
+  --limit N       requests at work in the whole cluster (4); the same for all servers
+  --wait-ms N     how long a request waits for a slot before it is told 503 (1000)
+  --work-ms N     how long the work takes (500)
+  --prefix KEY    where the semaphore is in Consul (server/example)
+
+Ctrl-C ends it gracefully. CONSUL_HTTP_ADDR says where Consul is (default 127.0.0.1:8500).
+)";
+
+int number(std::string_view option, std::string_view text, int least, int most) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < least || value > most)
+    throw std::invalid_argument(std::string(option) + " wants a number from " + std::to_string(least) + " to " +
+                                std::to_string(most) + ", not \"" + std::string(text) + "\"");
+  return value;
+}
+
+options parse(const std::vector<std::string_view>& words) {
+  options o;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string_view option = words[i];
+    const std::string_view value = i + 1 < words.size() ? words[++i] : std::string_view();
+    if (option == "--address")
+      o.address = value;
+    else if (option == "--port")
+      o.port = number(option, value, 0, 65'535);
+    else if (option == "--limit")
+      o.limit = number(option, value, 1, 10'000);
+    else if (option == "--wait-ms")
+      o.wait_ms = number(option, value, 0, 3'600'000);
+    else if (option == "--work-ms")
+      o.work_ms = number(option, value, 0, 3'600'000);
+    else if (option == "--prefix")
+      o.prefix = value;
+    else
+      throw std::invalid_argument("unknown option " + std::string(option) + "; see --help");
+  }
+  return o;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const std::vector<std::string_view> words(argv + 1, argv + argc);
+  if (!words.empty() && (words[0] == "--help" || words[0] == "-h")) {
+    std::cout << help;
+    return 0;
+  }
+  const options o = parse(words);
+  asio::io_context io(1);  // one thread, so that the server's own members need no lock
+  holdfast::consul::client consul(io, holdfast::consul::config::from_environment());
+  server self(io, consul, o);
+  auto stopped = asio::co_spawn(io, self.stop_on_signal(), asio::use_future);
+  asio::co_spawn(io, self.run(), asio::detached);
+  io.run();
+  stopped.get();
+  return 0;
+} catch (const std::invalid_argument& misuse) {
+  std::cerr << misuse.what() << '\n';
+  return 2;
+} catch (const std::exception& failed) {
+  std::cerr << failed.what() << '\n';
+  return 1;
+}
