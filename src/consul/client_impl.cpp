@@ -50,11 +50,11 @@ void client_impl::on_context_shutdown() noexcept {
   executor_ = {};
 }
 
-void client_impl::start(std::shared_ptr<operation> op) {
-  const asio::cancellation_slot slot = op->slot();
+void client_impl::start(const std::shared_ptr<operation>& op) {
+  // The completion handler owns the operation, because it goes last: the coroutine uses the slot to its very end.
   // An exception is a bug or lack of memory: it leaves through io_context::run(), as from any handler.
-  asio::co_spawn(*strand_, perform(std::move(op)),
-                 asio::bind_cancellation_slot(slot, [](const std::exception_ptr& failure) {
+  asio::co_spawn(*strand_, perform(*op),
+                 asio::bind_cancellation_slot(op->slot(), [op](const std::exception_ptr& failure) {
                    if (failure) std::rethrow_exception(failure);
                  }));
 }
@@ -85,27 +85,26 @@ client_statistics client_impl::statistics() const noexcept {
   return s;
 }
 
-awaitable<void> client_impl::perform(std::shared_ptr<operation> op) {
-  client_impl& self = op->owner();
+awaitable<void> client_impl::perform(operation& op) {
   exchange outcome;
-  if (op->what().refused) {
-    outcome.error = op->what().refused;
-  } else if (self.closed_) {
+  if (op.what().refused) {
+    outcome.error = op.what().refused;
+  } else if (closed_) {
     outcome.error = error::closed;
-  } else if (op->cancelled()) {
-    outcome.error = op->cancelled();
+  } else if (op.cancelled()) {
+    outcome.error = op.cancelled();
   } else {
-    const registration listed(self.running_, *op);
-    const time_point deadline = clock::now() + op->what().time;
+    const registration listed(running_, op);
+    const time_point deadline = clock::now() + op.what().time;
     try {
-      outcome = co_await self.attempt(*op, deadline);
+      outcome = co_await attempt(op, deadline);
     } catch (const system_error& e) {  // thrown by co_await once the operation is cancelled
       outcome.error = e.code();
     }
-    if (outcome.error && op->cancelled()) outcome.error = op->cancelled();
+    if (outcome.error && op.cancelled()) outcome.error = op.cancelled();
   }
-  if (outcome.error) self.report(op->what(), outcome);
-  op->complete(outcome.error);
+  if (outcome.error) report(op.what(), outcome);
+  op.complete(outcome.error);
 }
 
 awaitable<exchange> client_impl::attempt(operation& op, time_point deadline) {

@@ -17,8 +17,8 @@ namespace holdfast::consul::detail {
 
 class client_impl;
 
-/// One operation from its start to the post of its handler. The coroutine that performs it owns it; a cancellation slot
-/// knows it weakly, so that a late signal finds nothing.
+/// One operation from its start to the post of its handler. Its coroutine's completion handler owns it; the user's
+/// cancellation slot knows it weakly, so that a late signal finds nothing.
 class operation : public boost::intrusive::list_base_hook<> {
 public:
   operation(std::shared_ptr<client_impl> owner, call what) : owner_(std::move(owner)), call_(std::move(what)) {}
@@ -50,7 +50,7 @@ class client_impl : public std::enable_shared_from_this<client_impl>, private co
 public:
   client_impl(asio::any_io_executor executor, config settings);
 
-  void start(std::shared_ptr<operation> op);
+  void start(const std::shared_ptr<operation>& op);
   /// From any thread: has the operation cancelled on the strand.
   void request_cancel(std::shared_ptr<operation> op);
   void close();
@@ -64,7 +64,7 @@ public:
 private:
   void on_context_shutdown() noexcept override;
 
-  static awaitable<void> perform(std::shared_ptr<operation> op);
+  awaitable<void> perform(operation& op);
   awaitable<exchange> attempt(operation& op, time_point deadline);
   clock::duration pause_before_retry(unsigned retries);
   void report(const call& what, const exchange& outcome) const;

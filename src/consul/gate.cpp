@@ -1,13 +1,15 @@
 #include "gate.hpp"
 
+#include <boost/asio/this_coro.hpp>
+
 namespace holdfast::consul::detail {
 
 gate::waiter::waiter(gate& owner, time_point deadline) : owner(owner), timer(owner.strand_, deadline) {
   owner.waiters_.push_back(*this);
 }
 
-// A waiter may end admitted and yet never get to run: the wait was cancelled, or the context went away. Then the place
-// goes to the next.
+// A waiter may end admitted and yet not go in: it was cancelled, or the context went away. Then the place is the next
+// one's.
 gate::waiter::~waiter() {
   if (is_linked()) owner.waiters_.erase(owner.waiters_.iterator_to(*this));
   if (admitted) owner.leave();
@@ -20,7 +22,10 @@ awaitable<gate::pass> gate::enter(time_point deadline) {
   }
   waiter self(*this, deadline);
   co_await self.timer.async_wait(as_result);
-  if (!std::exchange(self.admitted, false)) co_return pass();
+  // Cancelled in the moment of its admission: then it must not take a connection only to close it.
+  const asio::cancellation_state cancellation = co_await asio::this_coro::cancellation_state;
+  if (!self.admitted || cancellation.cancelled() != asio::cancellation_type::none) co_return pass();
+  self.admitted = false;
   co_return pass(*this);
 }
 

@@ -63,11 +63,14 @@ void scripted_peer::reset() {
 }
 
 scripted_server::scripted_server(asio::any_io_executor ex)
-    : acceptor_(ex, asio::ip::tcp::endpoint(asio::ip::make_address_v4("127.0.0.1"), 0)) {}
+    : scripted_server(std::move(ex), {asio::ip::address_v4::loopback(), 0}) {}
 
-std::string scripted_server::address() const {
-  return "127.0.0.1:" + std::to_string(acceptor_.local_endpoint().port());
-}
+scripted_server::scripted_server(asio::any_io_executor ex, asio::ip::tcp::endpoint endpoint)
+    : acceptor_(std::move(ex), endpoint) {}
+
+std::string scripted_server::address() const { return "127.0.0.1:" + std::to_string(endpoint().port()); }
+
+asio::ip::tcp::endpoint scripted_server::endpoint() const { return acceptor_.local_endpoint(); }
 
 asio::awaitable<scripted_peer> scripted_server::accept() {
   asio::ip::tcp::socket socket = co_await acceptor_.async_accept(asio::use_awaitable);

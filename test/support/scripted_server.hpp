@@ -43,9 +43,12 @@ private:
 /// A server that speaks no protocol: the test accepts, reads, and answers or does not.
 class scripted_server {
 public:
+  /// On a free port of the loopback.
   explicit scripted_server(asio::any_io_executor ex);
+  scripted_server(asio::any_io_executor ex, asio::ip::tcp::endpoint endpoint);
 
   std::string address() const;
+  asio::ip::tcp::endpoint endpoint() const;
   asio::awaitable<scripted_peer> accept();
   /// Accepts a connection and reads its first request.
   asio::awaitable<std::pair<scripted_peer, std::string>> accept_request();

@@ -1,0 +1,685 @@
+// The client against servers that do as the test says: each way in which a request can fail, and who waits for whom.
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/test/unit_test.hpp>
+#include <holdfast/consul/client.hpp>
+
+#include "support/async.hpp"
+#include "support/print.hpp"
+#include "support/scripted_server.hpp"
+
+using namespace std::chrono_literals;
+using namespace holdfast::consul;
+using holdfast::condition;
+using holdfast::diagnostics;
+using holdfast::error;
+using holdfast::error_code;
+using holdfast::test::pending;
+using holdfast::test::scripted_peer;
+using holdfast::test::scripted_server;
+namespace asio = boost::asio;
+
+namespace {
+
+using entry_answer = answer<std::optional<kv_entry>>;
+
+// Deadlines that no passing test reaches.
+constexpr std::chrono::milliseconds ample = 60s;
+// A deadline that a test waits for.
+constexpr std::chrono::milliseconds brief = 50ms;
+
+config settings_for(const scripted_server& server) {
+  config c;
+  c.address = server.address();
+  c.request_timeout = ample;
+  c.connect_timeout = ample;
+  c.backoff_min = 1ms;
+  c.backoff_max = 1ms;
+  return c;
+}
+
+request_options once(std::chrono::milliseconds timeout = ample, diagnostics* diag = nullptr) {
+  return {.timeout = timeout, .retry = false, .diag = diag};
+}
+
+read_options read_once(diagnostics* diag = nullptr) {
+  read_options options;
+  options.request = once(ample, diag);
+  return options;
+}
+
+read_options watching(std::uint64_t index) {
+  read_options options;
+  options.index = index;
+  return options;
+}
+
+const std::string absent = "HTTP/1.1 404 Not Found\r\nX-Consul-Index: 3\r\nContent-Length: 0\r\n\r\n";
+const std::string session_body =
+    R"([{"ID":"i","Name":"","Node":"vm","LockDelay":0,"TTL":"10s","CreateIndex":1,"ModifyIndex":1}])";
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(consul_client)
+
+ASYNC_TEST_CASE(an_answer_comes_back) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  BOOST_TEST(consul.address() == server.address());
+  pending<bool> put(ex, consul.put("k", "value"));
+  auto [peer, request] = co_await server.accept_request();
+  BOOST_TEST(request == "PUT /v1/kv/k HTTP/1.1\r\nHost: " + server.address() + "\r\nContent-Length: 5\r\n\r\nvalue");
+  co_await peer.reply("true\n");
+  const error_code ec = co_await put.wait();
+  BOOST_TEST(!ec);
+  BOOST_TEST(put.value());
+  const client_statistics counted = consul.statistics();
+  BOOST_TEST(counted.requests == 1u);
+  BOOST_TEST(counted.writes == 1u);
+  BOOST_TEST(counted.bytes_sent == request.size());
+  BOOST_TEST(counted.bytes_received == 43u);
+  BOOST_TEST(counted.connections_opened == 1u);
+  BOOST_TEST(counted.connections_open == 1u);
+}
+
+ASYNC_TEST_CASE(a_connection_is_used_again) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  pending<bool> first(ex, consul.put("k", "1"));
+  auto [peer, request] = co_await server.accept_request();
+  co_await peer.reply("true");
+  co_await first.wait();
+  pending<bool> second(ex, consul.remove("k"));
+  const std::string deletion = co_await peer.read_request();
+  BOOST_TEST(deletion.starts_with("DELETE /v1/kv/k HTTP/1.1\r\n"));
+  co_await peer.reply("true");
+  const error_code ec = co_await second.wait();
+  BOOST_TEST(!ec);
+  BOOST_TEST(consul.statistics().connections_opened == 1u);
+}
+
+ASYNC_TEST_CASE(an_idle_connection_that_the_agent_closed_is_not_used_again) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  pending<bool> first(ex, consul.put("k", "1"));
+  auto [peer, request] = co_await server.accept_request();
+  co_await peer.reply("true");
+  co_await first.wait();
+  peer.close();
+
+  pending<bool> second(ex, consul.put("k", "2", 0, once()));
+  auto [other, again] = co_await server.accept_request();
+  co_await other.reply("true");
+  const error_code ec = co_await second.wait();
+  BOOST_TEST(!ec);
+  BOOST_TEST(consul.statistics().connections_open == 1u);
+}
+
+ASYNC_TEST_CASE(bytes_that_nobody_asked_for_end_a_connection) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  pending<bool> first(ex, consul.put("k", "1"));
+  auto [peer, request] = co_await server.accept_request();
+  co_await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ntrueHTTP/1.1 200 OK\r\n");
+  const error_code ec = co_await first.wait();
+  BOOST_TEST(!ec);
+  const bool closed = co_await peer.closed_by_client();
+  BOOST_TEST(closed);
+
+  pending<bool> second(ex, consul.put("k", "2"));
+  auto [other, again] = co_await server.accept_request();
+  co_await other.reply("true");
+  co_await second.wait();
+  co_await other.send("HTTP/1.1 408 Late\r\n\r\n");
+  pending<bool> third(ex, consul.put("k", "3"));
+  auto [last, once_more] = co_await server.accept_request();
+  co_await last.reply("true");
+  const error_code ec3 = co_await third.wait();
+  BOOST_TEST(!ec3);
+}
+
+ASYNC_TEST_CASE(nobody_listens) {
+  scripted_server server(ex);
+  const config settings = settings_for(server);
+  server.stop();
+  client consul(ex, settings);
+  diagnostics diag;
+  pending<bool> put(ex, consul.put("some/key", "1", 0, once(ample, &diag)));
+  const error_code ec = co_await put.wait();
+  BOOST_TEST(ec == error::unreachable);
+  BOOST_TEST((ec == condition::not_applied));
+  BOOST_TEST(diag.message == "put: cannot connect to " + settings.address + ": Connection refused");
+  BOOST_TEST(diag.key == "some/key");
+  BOOST_TEST(diag.server_message.empty());
+  BOOST_TEST(consul.statistics().requests == 0u);
+}
+
+ASYNC_TEST_CASE(a_name_that_does_not_resolve) {
+  config settings;
+  settings.address = "no-such-host.invalid:1";
+  client consul(ex, settings);
+  pending<entry_answer> get(ex, consul.get("k", read_once()));
+  const error_code ec = co_await get.wait();
+  BOOST_TEST(ec == error::unreachable);
+}
+
+ASYNC_TEST_CASE(a_name_that_resolves) {
+  scripted_server server(ex);
+  config settings = settings_for(server);
+  settings.address = "localhost" + settings.address.substr(settings.address.find(':'));
+  client consul(ex, settings);
+  pending<bool> put(ex, consul.put("k", "1"));
+  auto [peer, request] = co_await server.accept_request();
+  co_await peer.reply("true");
+  const error_code ec = co_await put.wait();
+  BOOST_TEST(!ec);
+}
+
+ASYNC_TEST_CASE(what_was_not_sent_is_sent_again_even_a_write) {
+  scripted_server server(ex);
+  config settings = settings_for(server);
+  const auto endpoint = server.endpoint();
+  server.stop();
+  client consul(ex, settings);
+  pending<bool> put(ex, consul.put("k", "1"));
+  // The first attempt has been refused when a second connection attempt can be seen; listening again lets it in.
+  scripted_server reopened(ex, endpoint);
+  auto [peer, request] = co_await reopened.accept_request();
+  co_await peer.reply("true");
+  const error_code ec = co_await put.wait();
+  BOOST_TEST(!ec);
+}
+
+ASYNC_TEST_CASE(a_silent_server) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  diagnostics diag;
+  pending<bool> put(ex, consul.put("k", "1", 0, {.timeout = brief, .retry = true, .diag = &diag}));
+  auto [peer, request] = co_await server.accept_request();
+  const error_code ec = co_await put.wait();
+  BOOST_TEST(ec == error::timed_out);
+  BOOST_TEST((ec == condition::outcome_unknown));
+  BOOST_TEST(diag.message == "put: no complete reply from " + server.address() + " within 50ms");
+  const bool closed = co_await peer.closed_by_client();
+  BOOST_TEST(closed, "a late reply must not be taken for the next one");
+  BOOST_TEST(consul.statistics().requests == 1u);
+  BOOST_TEST(consul.statistics().connections_open == 0u);
+}
+
+ASYNC_TEST_CASE(a_server_that_stops_in_the_middle) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  pending<bool> put(ex, consul.put("k", "1", 0, {.timeout = brief, .retry = true, .diag = nullptr}));
+  auto [peer, request] = co_await server.accept_request();
+  co_await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ntr");
+  const error_code ec = co_await put.wait();
+  BOOST_TEST(ec == error::timed_out);
+}
+
+ASYNC_TEST_CASE(a_lost_connection_leaves_a_write_unknown_and_it_is_not_repeated) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  for (const char* partial : {"", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ntru"}) {
+    for (const bool reset : {false, true}) {
+      pending<bool> put(ex, consul.put("k", "1"));
+      auto [peer, request] = co_await server.accept_request();
+      co_await peer.send(partial);
+      if (reset) {
+        peer.reset();
+      } else {
+        peer.close();
+      }
+      const error_code ec = co_await put.wait();
+      BOOST_TEST(ec == error::connection_lost);
+      BOOST_TEST((ec == condition::outcome_unknown));
+    }
+  }
+  BOOST_TEST(consul.statistics().requests == 4u);
+}
+
+ASYNC_TEST_CASE(reads_renewals_and_destroys_are_repeated) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  for (const int failure : {0, 429, 500}) {
+    const auto fail_once = [&server](int how) -> asio::awaitable<void> {
+      auto [peer, request] = co_await server.accept_request();
+      if (how == 0) {
+        peer.reset();
+      } else {
+        co_await peer.send("HTTP/1.1 " + std::to_string(how) +
+                           " Fails\r\nConnection: close\r\nContent-Length: 9\r\n\r\nNo leader");
+      }
+    };
+    pending<entry_answer> get(ex, consul.get("k"));
+    co_await fail_once(failure);
+    auto [read_peer, read] = co_await server.accept_request();
+    co_await read_peer.send(absent);
+    const error_code read_error = co_await get.wait();
+    BOOST_TEST(!read_error);
+    read_peer.close();
+
+    pending<> renew(ex, consul.renew_session("i"));
+    co_await fail_once(failure);
+    auto [renew_peer, renewal] = co_await server.accept_request();
+    co_await renew_peer.reply(session_body);
+    const error_code renew_error = co_await renew.wait();
+    BOOST_TEST(!renew_error);
+    renew_peer.close();
+
+    pending<> destroy(ex, consul.destroy_session("i"));
+    co_await fail_once(failure);
+    auto [destroy_peer, destruction] = co_await server.accept_request();
+    co_await destroy_peer.reply("true");
+    const error_code destroy_error = co_await destroy.wait();
+    BOOST_TEST(!destroy_error);
+    destroy_peer.close();
+  }
+}
+
+ASYNC_TEST_CASE(a_repeated_write_that_ends_unsent_is_still_unknown) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  pending<> destroy(ex, consul.destroy_session("i", {.timeout = brief, .retry = true, .diag = nullptr}));
+  auto [peer, request] = co_await server.accept_request();
+  server.stop();
+  peer.reset();
+  const error_code ec = co_await destroy.wait();
+  BOOST_TEST(ec == error::connection_lost);
+}
+
+ASYNC_TEST_CASE(definite_refusals_are_final_and_keep_the_connection) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  diagnostics diag;
+  pending<entry_answer> get(ex, consul.get("k", [&diag] {
+    read_options options;
+    options.request.diag = &diag;
+    return options;
+  }()));
+  auto [peer, request] = co_await server.accept_request();
+  co_await peer.refuse(403, "Permission\tdenied\n");
+  const error_code ec = co_await get.wait();
+  BOOST_TEST(ec == error::permission_denied);
+  BOOST_TEST(diag.server_message == "Permission denied");
+  BOOST_TEST(diag.message == "get: " + server.address() + " answered 403: " + ec.message());
+
+  pending<bool> acquire(ex, consul.acquire("k", "v", "i"));
+  const std::string next = co_await peer.read_request();
+  co_await peer.refuse(500, R"(invalid session "i")");
+  const error_code acquired = co_await acquire.wait();
+  BOOST_TEST(acquired == error::invalid_session);
+  BOOST_TEST(consul.statistics().connections_opened == 1u);
+}
+
+ASYNC_TEST_CASE(replies_that_are_none) {
+  scripted_server server(ex);
+  config settings = settings_for(server);
+  settings.reply_bytes_max = 1024;
+  client consul(ex, settings);
+  const std::pair<std::string, error> replies[] = {
+      {"SSH-2.0-OpenSSH_9.2\r\n", error::malformed_reply},
+      {std::string("\x15\x03\x01\x00\x02\x02\x28", 7), error::malformed_reply},
+      {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", error::malformed_reply},
+      {"HTTP/1.1 200 OK\r\nContent-Length: 1025\r\n\r\n", error::reply_too_large},
+      {"HTTP/1.1 400 Bad Request\r\nContent-Length: 48\r\n\r\nClient sent an HTTP request to an HTTPS server.\n",
+       error::plain_http_refused},
+  };
+  for (const auto& [bytes, expected] : replies) {
+    pending<entry_answer> get(ex, consul.get("k"));
+    auto [peer, request] = co_await server.accept_request();
+    co_await peer.send(bytes);
+    const error_code ec = co_await get.wait();
+    BOOST_TEST(ec == expected);
+    peer.close();
+  }
+}
+
+ASYNC_TEST_CASE(a_refusal_that_comes_before_the_whole_request_was_taken) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  pending<bool> put(ex, consul.put("k", std::string(32u << 20, 'x')));
+  scripted_peer peer = co_await server.accept();
+  co_await peer.refuse(413, "too large");
+  peer.close();  // with most of the request unread, so the client gets a reset behind the reply
+  const error_code ec = co_await put.wait();
+  BOOST_TEST(ec == error::too_large);
+}
+
+ASYNC_TEST_CASE(requests_queue_for_the_ordinary_lane_in_order) {
+  scripted_server server(ex);
+  config settings = settings_for(server);
+  settings.connections_max = 1;
+  client consul(ex, settings);
+  pending<bool> first(ex, consul.put("first", ""));
+  auto [peer, request] = co_await server.accept_request();
+  pending<bool> second(ex, consul.put("second", ""));
+  pending<bool> third(ex, consul.put("third", ""));
+  co_await peer.reply("true");
+  const std::string second_request = co_await peer.read_request();
+  BOOST_TEST(second_request.starts_with("PUT /v1/kv/second "));
+  BOOST_TEST(first.ready());
+  BOOST_TEST(!third.ready());
+  co_await peer.reply("true");
+  const std::string third_request = co_await peer.read_request();
+  BOOST_TEST(third_request.starts_with("PUT /v1/kv/third "));
+  co_await peer.reply("true");
+  const error_code ec = co_await third.wait();
+  BOOST_TEST(!ec);
+  BOOST_TEST(consul.statistics().connections_opened == 1u);
+}
+
+ASYNC_TEST_CASE(a_full_queue_and_a_deadline_in_the_queue_say_too_busy) {
+  scripted_server server(ex);
+  config settings = settings_for(server);
+  settings.connections_max = 1;
+  settings.queue_max = 1;
+  client consul(ex, settings);
+  pending<bool> running(ex, consul.put("k", "1"));
+  auto [peer, request] = co_await server.accept_request();
+  pending<bool> queued(ex, consul.put("k", "2", 0, {.timeout = brief, .retry = true, .diag = nullptr}));
+  pending<bool> refused(ex, consul.put("k", "3"));
+  const error_code at_once = co_await refused.wait();
+  BOOST_TEST(at_once == error::too_busy);
+  const error_code late = co_await queued.wait();
+  BOOST_TEST(late == error::too_busy);
+  BOOST_TEST((late == condition::not_applied));
+  co_await peer.reply("true");
+  const error_code ec = co_await running.wait();
+  BOOST_TEST(!ec);
+  BOOST_TEST(consul.statistics().requests == 1u);
+}
+
+ASYNC_TEST_CASE(renewals_wait_for_nobody_else) {
+  scripted_server server(ex);
+  config settings = settings_for(server);
+  settings.connections_max = 1;
+  settings.blocking_max = 1;
+  client consul(ex, settings);
+  pending<bool> put(ex, consul.put("k", "1"));
+  auto [put_peer, put_request] = co_await server.accept_request();
+  pending<entry_answer> watch(ex, consul.get("k", watching(7)));
+  auto [watch_peer, watch_request] = co_await server.accept_request();
+  pending<> renew(ex, consul.renew_session("i"));
+  auto [renew_peer, renew_request] = co_await server.accept_request();
+  BOOST_TEST(renew_request.starts_with("PUT /v1/session/renew/i "));
+  pending<> second_renew(ex, consul.renew_session("j"));
+  co_await renew_peer.reply(session_body);
+  const std::string second_request = co_await renew_peer.read_request();
+  BOOST_TEST(second_request.starts_with("PUT /v1/session/renew/j "));
+  co_await renew_peer.reply(session_body);
+  co_await second_renew.wait();
+
+  // The reserved connection stays reserved: an ordinary request does not take it while it is idle.
+  pending<bool> queued(ex, consul.put("k", "2"));
+  pending<> third_renew(ex, consul.renew_session("i"));
+  const std::string third_request = co_await renew_peer.read_request();
+  BOOST_TEST(third_request.starts_with("PUT /v1/session/renew/i "));
+  BOOST_TEST(!queued.ready());
+  BOOST_TEST(consul.statistics().connections_opened == 3u);
+}
+
+ASYNC_TEST_CASE(blocking_queries_wait_for_blocking_queries_only) {
+  scripted_server server(ex);
+  config settings = settings_for(server);
+  settings.blocking_max = 1;
+  client consul(ex, settings);
+  pending<entry_answer> first(ex, consul.get("a", watching(7)));
+  auto [peer, request] = co_await server.accept_request();
+  BOOST_TEST(request.starts_with("GET /v1/kv/a?index=7&wait=60000ms "));
+  pending<entry_answer> second(ex, consul.get("b", watching(7)));
+  pending<bool> put(ex, consul.put("k", "1"));
+  auto [other, put_request] = co_await server.accept_request();
+  BOOST_TEST(put_request.starts_with("PUT "));
+  co_await other.reply("true");
+  co_await put.wait();
+  BOOST_TEST(!second.ready());
+  co_await peer.send(absent);
+  const error_code ec = co_await first.wait();
+  BOOST_TEST(!ec);
+  BOOST_TEST(first.value().meta.index == 3u);
+
+  // Whichever idle connection the second one takes, it opens none.
+  co_await asio::post(ex, asio::use_awaitable);
+  const std::string next = co_await peer.read_request();
+  BOOST_TEST(next.starts_with("GET /v1/kv/b?index=7"));
+  BOOST_TEST(consul.statistics().connections_opened == 2u);
+}
+
+ASYNC_TEST_CASE(a_blocking_query_is_not_repeated_once_it_was_sent) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  pending<entry_answer> watch(ex, consul.get("k", watching(7)));
+  auto [peer, request] = co_await server.accept_request();
+  co_await peer.refuse(500, "rpc error making call: EOF");
+  const error_code ec = co_await watch.wait();
+  BOOST_TEST(ec == error::server_error);
+  BOOST_TEST(consul.statistics().requests == 1u);
+}
+
+ASYNC_TEST_CASE(a_cancelled_request_closes_its_connection) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  for (const auto type :
+       {asio::cancellation_type::terminal, asio::cancellation_type::partial, asio::cancellation_type::total}) {
+    asio::cancellation_signal signal;
+    error_code result;
+    asio::steady_timer done(ex, asio::steady_timer::time_point::max());
+    consul.put("k", "1", 0, {}, asio::bind_cancellation_slot(signal.slot(), [&](error_code ec, bool) {
+                 result = ec;
+                 done.cancel();
+               }));
+    auto [peer, request] = co_await server.accept_request();
+    signal.emit(type);
+    error_code ignored;
+    co_await done.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+    BOOST_TEST(result == asio::error::operation_aborted);
+    const bool closed = co_await peer.closed_by_client();
+    BOOST_TEST(closed);
+    signal.emit(type);  // a late signal finds nothing
+  }
+  BOOST_TEST(consul.statistics().connections_open == 0u);
+}
+
+ASYNC_TEST_CASE(a_cancelled_queued_request_leaves_the_others_alone) {
+  scripted_server server(ex);
+  config settings = settings_for(server);
+  settings.connections_max = 1;
+  client consul(ex, settings);
+  pending<bool> running(ex, consul.put("running", ""));
+  auto [peer, request] = co_await server.accept_request();
+  asio::cancellation_signal signal;
+  std::optional<error_code> result;
+  consul.put("cancelled", "", 0, {},
+             asio::bind_cancellation_slot(signal.slot(), [&](error_code ec, bool) { result = ec; }));
+  pending<bool> next(ex, consul.put("next", ""));
+  signal.emit(asio::cancellation_type::total);
+  co_await peer.reply("true");
+  const std::string next_request = co_await peer.read_request();
+  BOOST_TEST(next_request.starts_with("PUT /v1/kv/next "));
+  BOOST_REQUIRE(result.has_value());
+  BOOST_TEST(*result == asio::error::operation_aborted);
+}
+
+ASYNC_TEST_CASE(close_ends_everything) {
+  scripted_server server(ex);
+  config settings = settings_for(server);
+  settings.connections_max = 1;
+  client consul(ex, settings);
+  pending<bool> idle(ex, consul.put("k", ""));
+  auto [idle_peer, idle_request] = co_await server.accept_request();
+  pending<> renew(ex, consul.renew_session("i"));
+  auto [renew_peer, renew_request] = co_await server.accept_request();
+  co_await renew_peer.reply(session_body);
+  co_await renew.wait();
+  pending<bool> queued(ex, consul.put("queued", ""));
+  consul.close();
+  const error_code running_error = co_await idle.wait();
+  const error_code queued_error = co_await queued.wait();
+  BOOST_TEST(running_error == error::closed);
+  BOOST_TEST(queued_error == error::closed);
+  const bool running_closed = co_await idle_peer.closed_by_client();
+  const bool idle_closed = co_await renew_peer.closed_by_client();
+  BOOST_TEST(running_closed);
+  BOOST_TEST(idle_closed);
+  pending<bool> later(ex, consul.put("later", ""));
+  const error_code later_error = co_await later.wait();
+  BOOST_TEST(later_error == error::closed);
+  BOOST_TEST(consul.statistics().connections_open == 0u);
+  consul.close();
+}
+
+ASYNC_TEST_CASE(invalid_arguments_are_told_and_not_sent) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  diagnostics diag;
+  pending<txn_reply> txn(ex,
+                         consul.transact(std::vector<txn_operation>(65, txn_operation::get("k")), once(ample, &diag)));
+  const error_code ec = co_await txn.wait();
+  BOOST_TEST(ec == error::too_large);
+  BOOST_TEST(diag.message == "transact: not sent: " + ec.message());
+  BOOST_TEST(consul.statistics().connections_opened == 0u);
+}
+
+ASYNC_TEST_CASE(diagnostics_are_not_touched_on_success) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  diagnostics diag;
+  diag.message = "before";
+  pending<bool> put(ex, consul.put("k", "1", 0, once(ample, &diag)));
+  auto [peer, request] = co_await server.accept_request();
+  co_await peer.reply("true");
+  co_await put.wait();
+  BOOST_TEST(diag.message == "before");
+}
+
+ASYNC_TEST_CASE(the_handle_may_go_before_its_operations) {
+  scripted_server server(ex);
+  std::optional<client> consul(client(ex, settings_for(server)));
+  pending<bool> put(ex, consul->put("k", "1"));
+  consul.reset();
+  auto [peer, request] = co_await server.accept_request();
+  co_await peer.reply("true");
+  const error_code ec = co_await put.wait();
+  BOOST_TEST(!ec);
+}
+
+ASYNC_TEST_CASE(handlers_run_on_their_executor_and_never_in_the_strand) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  using strand_type = asio::strand<asio::any_io_executor>;
+  const strand_type own(ex);
+  const auto inside = *consul.strand().target<strand_type>();
+  asio::steady_timer done(ex, asio::steady_timer::time_point::max());
+  bool in_own = false;
+  bool in_clients = true;
+  consul.put("k", "1", 0, {}, asio::bind_executor(own, [&](error_code, bool) {
+               in_own = own.running_in_this_thread();
+               in_clients = inside.running_in_this_thread();
+               done.cancel();
+             }));
+  auto [peer, request] = co_await server.accept_request();
+  co_await peer.reply("true");
+  error_code ignored;
+  co_await done.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  BOOST_TEST(in_own);
+  BOOST_TEST(!in_clients);
+}
+
+BOOST_AUTO_TEST_CASE(run_returns_when_the_work_is_done) {
+  asio::io_context context;
+  scripted_server server(context.get_executor());
+  client consul(context, settings_for(server));
+  std::optional<scripted_peer> kept;
+  bool put = false;
+  consul.put("k", "1", 0, {}, [&](error_code, bool ok) { put = ok; });
+  asio::co_spawn(
+      context,
+      [&]() -> asio::awaitable<void> {
+        auto [peer, request] = co_await server.accept_request();
+        co_await peer.reply("true");
+        kept.emplace(std::move(peer));
+      },
+      asio::detached);
+  context.run();
+  BOOST_TEST(put);
+  BOOST_TEST(consul.statistics().connections_open == 1u, "an idle connection keeps nothing running");
+}
+
+BOOST_AUTO_TEST_CASE(run_does_not_return_before_a_handler_of_another_context_was_called) {
+  asio::io_context clients_context;
+  scripted_server server(clients_context.get_executor());
+  client consul(clients_context, settings_for(server));
+  asio::io_context users_context;
+  bool called = false;
+  consul.put("k", "1", 0, {},
+             asio::bind_executor(users_context.get_executor(), [&](error_code, bool) { called = true; }));
+  BOOST_TEST(users_context.poll() == 0u);
+  BOOST_TEST(!users_context.stopped(), "the operation is work of the handler's context");
+  server.stop();
+  consul.close();
+  clients_context.run();
+  users_context.run();
+  BOOST_TEST(called);
+}
+
+BOOST_AUTO_TEST_CASE(the_context_may_go_with_requests_in_every_state) {
+  int called = 0;
+  asio::cancellation_signal signals[4];
+  client survivor;
+  {
+    asio::io_context context;
+    scripted_server server(context.get_executor());
+    config settings = settings_for(server);
+    settings.connections_max = 1;
+    survivor = client(context, settings);
+    config unresolved = settings;
+    unresolved.address = "localhost:1";
+    client resolving(context, unresolved);
+
+    // Handlers that own a client, as the frame of a coroutine does.
+    const auto handler = [&](int n, client owned) {
+      auto shared = std::make_shared<client>(std::move(owned));
+      return asio::bind_cancellation_slot(signals[n].slot(),
+                                          [&called, shared = std::move(shared)](error_code, auto&&...) { ++called; });
+    };
+    survivor.renew_session("i", {}, handler(0, survivor));  // answered: leaves an idle connection
+    bool sent = false;
+    std::vector<scripted_peer> peers;
+    asio::co_spawn(
+        context,
+        [&]() -> asio::awaitable<void> {
+          for (int i = 0; i < 3; ++i) {
+            auto [peer, request] = co_await server.accept_request();
+            if (request.starts_with("PUT /v1/session")) co_await peer.reply(session_body);
+            peers.push_back(std::move(peer));
+          }
+          sent = true;
+        },
+        asio::detached);
+    survivor.put("running", "1", 0, {}, handler(1, survivor));
+    survivor.put("queued", "1", 0, {}, handler(2, survivor));
+    survivor.get("watched", watching(7), handler(3, survivor));
+    while (!sent || called == 0) context.run_one();
+    resolving.put("k", "1", 0, {}, [&called](error_code, bool) { ++called; });
+    context.poll();
+    survivor.put("posted", "1", 0, {}, [&called](error_code, bool) { ++called; });
+    BOOST_TEST(called == 1);
+  }
+  BOOST_TEST(called == 1, "destroyed handlers are not called");
+  BOOST_TEST(survivor.statistics().connections_open == 0u);
+  for (auto& signal : signals) signal.emit(asio::cancellation_type::all);
+  survivor.close();
+  BOOST_TEST(survivor.valid());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
