@@ -1,0 +1,491 @@
+// The client against real agents.
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/test/unit_test.hpp>
+#include <holdfast/consul/client.hpp>
+
+#include "support/agent.hpp"
+#include "support/async.hpp"
+#include "support/print.hpp"
+#include "support/scripted_server.hpp"
+
+using namespace std::chrono_literals;
+using namespace holdfast::consul;
+using holdfast::diagnostics;
+using holdfast::error;
+using holdfast::error_code;
+using holdfast::test::agent;
+using holdfast::test::agent_options;
+using holdfast::test::pending;
+using holdfast::test::shared_agent;
+using holdfast::test::unique_prefix;
+namespace asio = boost::asio;
+
+namespace {
+
+using entry_answer = answer<std::optional<kv_entry>>;
+using entries_answer = answer<std::vector<kv_entry>>;
+
+constexpr std::uint64_t go_semaphore_flags = 16210313421097356768u;
+const std::string no_session = "00000000-0000-0000-0000-000000000000";
+
+client client_of(const asio::any_io_executor& ex, const agent& a = shared_agent(), std::string token = {}) {
+  config c;
+  c.address = a.address();
+  c.token = std::move(token);
+  return client(ex, std::move(c));
+}
+
+session_options short_session() {
+  session_options options;
+  options.name = "test";
+  options.ttl = 30s;
+  options.lock_delay = 0ms;
+  options.node_checks = false;
+  return options;
+}
+
+request_options with(diagnostics& diag, std::chrono::milliseconds timeout = 0ms) {
+  return {.timeout = timeout, .retry = false, .diag = &diag};
+}
+
+// All the errors of a refused transaction must have this reason; the first one's operation is returned.
+void check_refused(const txn_reply& reply, txn_refusal reason, std::size_t operation = 0) {
+  BOOST_TEST(!reply.applied);
+  BOOST_TEST(reply.results.empty());
+  BOOST_TEST_REQUIRE(!reply.errors.empty());
+  BOOST_TEST((reply.errors[0].reason == reason), reply.errors[0].text);
+  BOOST_TEST(reply.errors[0].operation == operation);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(client)
+
+ASYNC_TEST_CASE(values_and_flags_come_back_as_they_went) {
+  auto consul = client_of(ex);
+  const std::string prefix = unique_prefix("kv");
+  std::string bytes;
+  for (int i = 0; i < 1024; ++i) bytes += static_cast<char>(i);
+  const std::string key = prefix + "a b/\xc3\xa9?&=%#\"\\";
+
+  const bool put = co_await consul.put(key, bytes, go_semaphore_flags);
+  BOOST_TEST(put);
+  const entry_answer got = co_await consul.get(key);
+  BOOST_TEST_REQUIRE(got.value.has_value());
+  BOOST_TEST(got.value->key == key);
+  BOOST_TEST((got.value->value == bytes));
+  BOOST_TEST(got.value->flags == go_semaphore_flags);
+  BOOST_TEST(got.value->session.empty());
+  BOOST_TEST(got.value->create_index == got.value->modify_index);
+  BOOST_TEST(got.meta.index == got.value->modify_index);
+  BOOST_TEST(got.meta.known_leader);
+
+  co_await consul.put(key, "", 18446744073709551615u);
+  const entry_answer again = co_await consul.get(key);
+  BOOST_TEST(again.value.value().value.empty());
+  BOOST_TEST(again.value->flags == 18446744073709551615u);
+  BOOST_TEST(again.value->create_index == got.value->create_index);
+  BOOST_TEST(again.value->modify_index > got.value->modify_index);
+
+  const bool removed = co_await consul.remove(key);
+  BOOST_TEST(removed);
+  const entry_answer gone = co_await consul.get(key);
+  BOOST_TEST(!gone.value.has_value());
+  BOOST_TEST(gone.meta.index > again.meta.index);
+  const bool removed_again = co_await consul.remove(key);
+  BOOST_TEST(removed_again);
+}
+
+ASYNC_TEST_CASE(check_and_set) {
+  auto consul = client_of(ex);
+  const std::string key = unique_prefix("cas") + "k";
+  const bool created = co_await consul.cas(key, "1", 0, 7);
+  const bool created_twice = co_await consul.cas(key, "2", 0);
+  BOOST_TEST(created);
+  BOOST_TEST(!created_twice);
+  const entry_answer got = co_await consul.get(key);
+  BOOST_TEST(got.value.value().value == "1");
+  const std::uint64_t index = got.value->modify_index;
+  const bool stale = co_await consul.cas(key, "3", index - 1);
+  const bool current = co_await consul.cas(key, "3", index);
+  BOOST_TEST(!stale);
+  BOOST_TEST(current);
+  const bool removed_stale = co_await consul.remove_cas(key, index);
+  BOOST_TEST(!removed_stale);
+  const entry_answer now = co_await consul.get(key);
+  const bool removed = co_await consul.remove_cas(key, now.value.value().modify_index);
+  BOOST_TEST(removed);
+}
+
+ASYNC_TEST_CASE(locks) {
+  auto consul = client_of(ex);
+  const std::string key = unique_prefix("lock") + "k";
+  const std::string one = co_await consul.create_session(short_session());
+  const std::string two = co_await consul.create_session(short_session());
+  const bool acquired = co_await consul.acquire(key, "1", one, go_semaphore_flags);
+  const bool contended = co_await consul.acquire(key, "2", two);
+  BOOST_TEST(acquired);
+  BOOST_TEST(!contended);
+  const entry_answer held = co_await consul.get(key);
+  BOOST_TEST(held.value.value().session == one);
+  BOOST_TEST(held.value->lock_index == 1u);
+  BOOST_TEST(held.value->flags == go_semaphore_flags);
+  const bool released_by_other = co_await consul.release(key, "", two);
+  const bool released = co_await consul.release(key, "", one);
+  BOOST_TEST(!released_by_other);
+  BOOST_TEST(released);
+  const entry_answer free = co_await consul.get(key);
+  BOOST_TEST(free.value.value().session.empty());
+
+  diagnostics diag;
+  pending<bool> dead(ex, consul.acquire(key, "", no_session, 0, with(diag)));
+  const error_code ec = co_await dead.wait();
+  BOOST_TEST(ec == error::invalid_session);
+  BOOST_TEST(diag.server_message == "invalid session \"" + no_session + '"');
+  BOOST_TEST(diag.key == key);
+  pending<bool> junk(ex, consul.acquire(key, "", "junk", 0, with(diag)));
+  const error_code junk_error = co_await junk.wait();
+  BOOST_TEST(junk_error == error::invalid_session);
+}
+
+ASYNC_TEST_CASE(lists_and_keys) {
+  auto consul = client_of(ex);
+  const std::string prefix = unique_prefix("list");
+  const entries_answer nothing = co_await consul.list(prefix);
+  BOOST_TEST(nothing.value.empty());
+  BOOST_TEST(nothing.meta.index > 0u);
+  for (const char* name : {"b", "a/2", "a/1"}) {
+    std::string key = prefix + name;
+    co_await consul.put(std::move(key), name);
+  }
+  const entries_answer all = co_await consul.list(prefix);
+  BOOST_TEST_REQUIRE(all.value.size() == 3u);
+  BOOST_TEST(all.value[0].key == prefix + "a/1");
+  BOOST_TEST(all.value[1].key == prefix + "a/2");
+  BOOST_TEST(all.value[2].value == "b");
+  const answer<std::vector<std::string>> names = co_await consul.keys(prefix);
+  BOOST_TEST(names.value.size() == 3u);
+  const answer<std::vector<std::string>> folders = co_await consul.keys(prefix, "/");
+  BOOST_TEST(folders.value == (std::vector<std::string>{prefix + "a/", prefix + "b"}),
+             boost::test_tools::per_element());
+  const bool removed = co_await consul.remove_tree(prefix + "a/");
+  BOOST_TEST(removed);
+  const answer<std::vector<std::string>> rest = co_await consul.keys(prefix);
+  BOOST_TEST(rest.value == std::vector<std::string>{prefix + "b"}, boost::test_tools::per_element());
+}
+
+ASYNC_TEST_CASE(large_replies_come_in_chunks, 20s) {
+  auto consul = client_of(ex);
+  const std::string prefix = unique_prefix("large");
+  const std::string value(256 * 1024, 'x');
+  for (int i = 0; i < 8; ++i) {
+    std::string key = prefix + std::to_string(i);
+    co_await consul.put(std::move(key), value);
+  }
+  const entries_answer all = co_await consul.list(prefix);
+  BOOST_TEST_REQUIRE(all.value.size() == 8u);
+  for (const kv_entry& entry : all.value) BOOST_TEST((entry.value == value));
+  co_await consul.remove_tree(prefix);
+  BOOST_TEST(consul.statistics().connections_opened == 1u);
+}
+
+ASYNC_TEST_CASE(consistency_modes) {
+  auto consul = client_of(ex);
+  const std::string key = unique_prefix("modes") + "k";
+  co_await consul.put(key, "1");
+  for (const consistency mode : {consistency::leader, consistency::consistent, consistency::stale}) {
+    read_options options;
+    options.mode = mode;
+    const entry_answer got = co_await consul.get(key, options);
+    BOOST_TEST(got.value.value().value == "1");
+    BOOST_TEST(got.meta.known_leader);
+  }
+}
+
+ASYNC_TEST_CASE(a_blocking_query_sleeps_until_its_key_changes) {
+  auto consul = client_of(ex);
+  const std::string key = unique_prefix("watch") + "k";
+  co_await consul.put(key, "1");
+  const entry_answer before = co_await consul.get(key);
+  read_options options;
+  options.index = before.meta.index;
+  pending<entry_answer> watch(ex, consul.get(key, options));
+  co_await consul.put(key + "-other", "1");
+  BOOST_TEST(!watch.ready());
+  co_await consul.put(key, "2");
+  const error_code ec = co_await watch.wait();
+  BOOST_TEST(!ec);
+  BOOST_TEST(watch.value().value.value().value == "2");
+  BOOST_TEST(watch.value().meta.index > before.meta.index);
+  BOOST_TEST(next_index(before.meta.index, watch.value().meta.index) == watch.value().meta.index);
+}
+
+ASYNC_TEST_CASE(a_blocking_query_without_news_answers_when_its_wait_is_over) {
+  auto consul = client_of(ex);
+  const std::string key = unique_prefix("quiet") + "k";
+  co_await consul.put(key, "1");
+  const entry_answer before = co_await consul.get(key);
+  read_options options;
+  options.index = before.meta.index + 1'000'000;  // above the server's: only the wait ends it
+  options.wait = 20ms;
+  const entry_answer after = co_await consul.get(key, options);
+  BOOST_TEST(after.value.value().value == "1");
+  BOOST_TEST(next_index(options.index, after.meta.index) == 0u);
+}
+
+ASYNC_TEST_CASE(sessions) {
+  auto consul = client_of(ex);
+  session_options options = short_session();
+  options.ttl = 1500ms;
+  options.lock_delay = 1ms;
+  options.behavior = session_behavior::remove;
+  const std::string id = co_await consul.create_session(options);
+  const auto info = co_await consul.session(id);
+  BOOST_TEST_REQUIRE(info.value.has_value());
+  BOOST_TEST(info.value->id == id);
+  BOOST_TEST(info.value->name == "test");
+  BOOST_TEST(info.value->node == shared_agent().node_name());
+  BOOST_TEST((info.value->ttl == 1500ms));
+  BOOST_TEST((info.value->lock_delay == 1ms));
+  BOOST_TEST((info.value->behavior == session_behavior::remove));
+  BOOST_TEST(info.value->node_checks.empty());
+  co_await consul.renew_session(id);
+
+  const std::string key = unique_prefix("session") + "k";
+  co_await consul.acquire(key, "", id);
+  co_await consul.destroy_session(id);
+  co_await consul.destroy_session(id);
+  const entry_answer gone = co_await consul.get(key);
+  BOOST_TEST(!gone.value.has_value(), "the session's keys went with it");
+  const auto no_info = co_await consul.session(id);
+  BOOST_TEST(!no_info.value.has_value());
+
+  diagnostics diag;
+  pending<> renew(ex, consul.renew_session(id, with(diag)));
+  const error_code ec = co_await renew.wait();
+  BOOST_TEST(ec == error::invalid_session);
+  BOOST_TEST(diag.server_message == "Session id '" + id + "' not found");
+}
+
+ASYNC_TEST_CASE(a_session_with_node_checks_and_one_without_ttl) {
+  auto consul = client_of(ex);
+  session_options options = short_session();
+  options.node_checks = true;
+  options.ttl = 0ms;
+  const std::string id = co_await consul.create_session(options);
+  const auto info = co_await consul.session(id);
+  BOOST_TEST(info.value.value().node_checks == std::vector<std::string>{"serfHealth"},
+             boost::test_tools::per_element());
+  BOOST_TEST(info.value->ttl.count() == 0);
+  co_await consul.destroy_session(id);
+}
+
+ASYNC_TEST_CASE(a_ttl_that_the_server_does_not_accept) {
+  auto consul = client_of(ex);
+  session_options options = short_session();
+  options.ttl = 25h;
+  diagnostics diag;
+  pending<std::string> create(ex, consul.create_session(options, with(diag)));
+  const error_code ec = co_await create.wait();
+  BOOST_TEST(ec == error::invalid_ttl);
+  BOOST_TEST(diag.server_message.starts_with("Invalid Session TTL"));
+}
+
+ASYNC_TEST_CASE(transactions_apply_whole) {
+  auto consul = client_of(ex);
+  const std::string prefix = unique_prefix("txn");
+  const std::string session = co_await consul.create_session(short_session());
+  const std::string bytes("\0\xff\"", 3);
+  std::vector<txn_operation> writes{
+      txn_operation::set(prefix + "set", bytes, go_semaphore_flags),
+      txn_operation::cas(prefix + "cas", "1", 0),
+      txn_operation::lock(prefix + "lock", "1", session),
+      txn_operation::get(prefix + "set"),
+      txn_operation::get_tree(prefix),
+      txn_operation::check_session(prefix + "lock", session),
+      txn_operation::check_not_exists(prefix + "none"),
+  };
+  const txn_reply written = co_await consul.transact(std::move(writes));
+  BOOST_TEST_REQUIRE(written.applied);
+  BOOST_TEST(written.errors.empty());
+  BOOST_TEST_REQUIRE(written.results.size() == 8u);  // 3 writes, 1 get, 3 of the tree, 1 check
+  BOOST_TEST(written.results[0].value.empty(), "what was written is not echoed");
+  BOOST_TEST(written.results[0].flags == go_semaphore_flags);
+  BOOST_TEST(written.results[2].session == session);
+  BOOST_TEST(written.results[3].value == bytes);
+  const std::uint64_t index = written.results[0].modify_index;
+  BOOST_TEST(written.results[6].modify_index == index, "one transaction, one index");
+
+  std::vector<txn_operation> more{
+      txn_operation::check_index(prefix + "set", index), txn_operation::unlock(prefix + "lock", "2", session),
+      txn_operation::remove_cas(prefix + "cas", index),  txn_operation::remove(prefix + "set"),
+      txn_operation::remove_tree(prefix + "lock"),
+  };
+  const txn_reply removed = co_await consul.transact(std::move(more));
+  BOOST_TEST(removed.applied);
+  const entries_answer rest = co_await consul.list(prefix);
+  BOOST_TEST(rest.value.empty());
+}
+
+ASYNC_TEST_CASE(transactions_say_why_they_were_refused) {
+  auto consul = client_of(ex);
+  const std::string prefix = unique_prefix("refused");
+  const std::string key = prefix + "k";
+  const std::string none = prefix + "none";
+  const std::string one = co_await consul.create_session(short_session());
+  session_options delaying = short_session();
+  delaying.lock_delay = 60s;
+  const std::string two = co_await consul.create_session(delaying);
+  co_await consul.acquire(key, "1", one);
+  co_await consul.acquire(prefix + "delayed", "1", two);
+  co_await consul.destroy_session(two);
+
+  const std::pair<txn_operation, txn_refusal> refusals[] = {
+      {txn_operation::cas(key, "2", 1), txn_refusal::conflict},
+      {txn_operation::cas(key, "2", 0), txn_refusal::conflict},
+      {txn_operation::remove_cas(key, 1), txn_refusal::conflict},
+      {txn_operation::check_index(key, 1), txn_refusal::conflict},
+      {txn_operation::check_session(key, no_session), txn_refusal::conflict},
+      {txn_operation::check_not_exists(key), txn_refusal::conflict},
+      {txn_operation::unlock(key, "", no_session), txn_refusal::conflict},
+      {txn_operation::lock(prefix + "delayed", "", one), txn_refusal::lock_delay},
+      {txn_operation::lock(key, "", no_session), txn_refusal::invalid_session},
+      {txn_operation::lock(key, "", "junk"), txn_refusal::invalid_session},
+      {txn_operation::get(none), txn_refusal::missing_key},
+      {txn_operation::check_index(none, 1), txn_refusal::missing_key},
+      {txn_operation::check_session(none, one), txn_refusal::missing_key},
+      {txn_operation::set("", ""), txn_refusal::other},
+  };
+  for (const auto& [operation, reason] : refusals) {
+    std::vector<txn_operation> operations{txn_operation::get(key), operation};
+    const txn_reply reply = co_await consul.transact(std::move(operations));
+    check_refused(reply, reason, 1);
+  }
+  const std::string other = co_await consul.create_session(short_session());
+  std::vector<txn_operation> held{txn_operation::lock(key, "", other)};
+  const txn_reply reply = co_await consul.transact(std::move(held));
+  check_refused(reply, txn_refusal::lock_held);
+  const entry_answer untouched = co_await consul.get(key);
+  BOOST_TEST(untouched.value.value().value == "1");
+}
+
+ASYNC_TEST_CASE(sizes_have_limits) {
+  auto consul = client_of(ex);
+  const std::string key = unique_prefix("sizes") + "k";
+  const bool put = co_await consul.put(key, std::string(512 * 1024, 'x'));
+  BOOST_TEST(put);
+  diagnostics diag;
+  pending<bool> over(ex, consul.put(key, std::string(512 * 1024 + 1, 'x'), 0, with(diag)));
+  const error_code ec = co_await over.wait();
+  BOOST_TEST(ec == error::too_large);
+  BOOST_TEST(diag.server_message.starts_with("Request body"));
+  std::vector<txn_operation> most(txn_operations_max, txn_operation::get_tree(key));
+  const txn_reply reply = co_await consul.transact(std::move(most));
+  BOOST_TEST(reply.applied);
+  pending<bool> path(ex, consul.put("//x", "1", 0, with(diag)));
+  const error_code path_error = co_await path.wait();
+  BOOST_TEST(path_error == error::bad_request);
+  pending<bool> unnamed(ex, consul.put("", "1", 0, with(diag)));
+  const error_code unnamed_error = co_await unnamed.wait();
+  BOOST_TEST(unnamed_error == error::bad_request);
+  BOOST_TEST(diag.server_message == "Missing key name");
+}
+
+ASYNC_TEST_CASE(sequential_requests_share_one_connection) {
+  auto consul = client_of(ex);
+  const std::string key = unique_prefix("reuse") + "k";
+  for (int i = 0; i < 50; ++i) co_await consul.put(key, "1");
+  const client_statistics counted = consul.statistics();
+  BOOST_TEST(counted.requests == 50u);
+  BOOST_TEST(counted.writes == 50u);
+  BOOST_TEST(counted.connections_opened == 1u);
+  BOOST_TEST(counted.connections_open == 1u);
+}
+
+ASYNC_TEST_CASE(parallel_requests_share_the_allowed_connections) {
+  auto consul = client_of(ex);
+  const std::string prefix = unique_prefix("parallel");
+  std::vector<pending<bool>> puts;
+  for (int i = 0; i < 100; ++i) puts.emplace_back(ex, consul.put(prefix + std::to_string(i), "1"));
+  for (auto& put : puts) {
+    const error_code ec = co_await put.wait();
+    BOOST_TEST(!ec);
+  }
+  BOOST_TEST(consul.statistics().requests == 100u);
+  BOOST_TEST(consul.statistics().connections_opened == 4u);
+}
+
+ASYNC_TEST_CASE(without_rights, 30s) {
+  // Requests without a token get all rights, so that the agent can be seen to be ready; the anonymous token has none.
+  const agent secured(agent_options{.extra_config = R"({"acl":{"enabled":true,"default_policy":"deny",
+      "tokens":{"master":"11111111-2222-3333-4444-555555555555","default":"11111111-2222-3333-4444-555555555555"}}})"});
+  auto owner = client_of(ex, secured);
+  auto consul = client_of(ex, secured, "anonymous");
+  co_await owner.put("p/k", "1");
+  const std::string session = co_await owner.create_session(short_session());
+
+  diagnostics diag;
+  pending<bool> put(ex, consul.put("p/k", "2", 0, with(diag)));
+  const error_code put_error = co_await put.wait();
+  BOOST_TEST(put_error == error::permission_denied);
+  BOOST_TEST(diag.server_message == "Permission denied");
+  BOOST_TEST(diag.to_string().find("anonymous") == std::string::npos, "the token is not told");
+  pending<entry_answer> get(ex, consul.get("p/k"));
+  const error_code get_error = co_await get.wait();
+  BOOST_TEST(get_error == error::permission_denied);
+  pending<std::string> create(ex, consul.create_session(short_session()));
+  const error_code create_error = co_await create.wait();
+  BOOST_TEST(create_error == error::permission_denied);
+  pending<> renew(ex, consul.renew_session(session));
+  const error_code renew_error = co_await renew.wait();
+  BOOST_TEST(renew_error == error::permission_denied);
+
+  std::vector<txn_operation> operations{txn_operation::set("p/k", "2")};
+  const txn_reply refused = co_await consul.transact(std::move(operations));
+  check_refused(refused, txn_refusal::permission_denied);
+
+  // Consul does not tell these from absence.
+  const entries_answer list = co_await consul.list("p/");
+  BOOST_TEST(list.value.empty());
+  const auto info = co_await consul.session(session);
+  BOOST_TEST(!info.value.has_value());
+
+  auto unknown = client_of(ex, secured, "99999999-2222-3333-4444-555555555555");
+  pending<entries_answer> unknown_list(ex, unknown.list("p/"));
+  const error_code unknown_error = co_await unknown_list.wait();
+  BOOST_TEST(unknown_error == error::permission_denied);
+}
+
+ASYNC_TEST_CASE(a_frozen_agent, 30s) {
+  agent own;
+  auto consul = client_of(ex, own);
+  co_await consul.put("k", "1");
+  own.freeze();
+  diagnostics diag;
+  pending<bool> put(ex, consul.put("k", "2", 0, with(diag, 200ms)));
+  const error_code ec = co_await put.wait();
+  BOOST_TEST(ec == error::timed_out);
+  own.thaw();
+  own.wait_until_ready();
+  const bool again = co_await consul.put("k", "3");
+  BOOST_TEST(again);
+  BOOST_TEST(consul.statistics().connections_opened == 2u);
+}
+
+ASYNC_TEST_CASE(a_restarted_agent, 30s) {
+  agent own;
+  auto consul = client_of(ex, own);
+  co_await consul.put("k", "1");
+  own.kill();
+  diagnostics diag;
+  pending<bool> put(ex, consul.put("k", "2", 0, with(diag)));
+  const error_code ec = co_await put.wait();
+  BOOST_TEST(ec == error::unreachable);
+  own.restart();
+  const bool again = co_await consul.put("k", "3");
+  BOOST_TEST(again);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
