@@ -15,7 +15,7 @@ def top_level_units(program):
     names = set()
     for line in (listing.stdout + listing.stderr).splitlines():
         if line and not line[0].isspace():
-            names.add(line.split(":")[0].rstrip("*"))
+            names.add(line.split(":")[0].rstrip(" *"))
     return names
 
 
