@@ -35,7 +35,7 @@ endif()
 find_program(HOLDFAST_CCACHE ccache)
 mark_as_advanced(HOLDFAST_CCACHE)
 if(PROJECT_IS_TOP_LEVEL AND HOLDFAST_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
-  # With these two, build directories share what they compile, debug information included.
-  set(CMAKE_CXX_COMPILER_LAUNCHER
-    ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${HOLDFAST_CCACHE})
+  # Build directories share what they compile, debug information included. Without CCACHE_BASEDIR, which makes paths
+  # relative, and so different for build directories of different depth.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_NOHASHDIR=1 ${HOLDFAST_CCACHE})
 endif()
