@@ -1,26 +1,10 @@
-// A whole program: one semaphore, one slot. The lines between the marks are README's first screen.
+// A whole program: one semaphore, one slot. It takes no options; CONSUL_HTTP_ADDR says where Consul is (default
+// 127.0.0.1:8500). The lines between the marks are README's first screen.
 
 // readme {
 #include <boost/asio.hpp>
 #include <holdfast/holdfast.hpp>
 #include <iostream>
-// } readme
-#include <string_view>
-
-namespace {
-
-int usage(const char* program, std::string_view argument) {
-  const bool asked = argument == "--help" || argument == "-h";
-  (asked ? std::cout : std::cerr)
-      << "usage: " << program
-      << "\n\nTakes one of two slots of the semaphore quickstart/reports and gives it back.\n"
-         "CONSUL_HTTP_ADDR says where Consul is (default 127.0.0.1:8500), and\n"
-         "CONSUL_HTTP_TOKEN is the ACL token, if one is needed.\n";
-  return asked ? 0 : 2;
-}
-
-}  // namespace
-// readme {
 
 boost::asio::awaitable<void> work(holdfast::consul::client consul) {
   holdfast::semaphore sem(consul, {.prefix = "quickstart/reports", .limit = 2});
@@ -29,10 +13,7 @@ boost::asio::awaitable<void> work(holdfast::consul::client consul) {
   co_await slot.release();  // the destructor does it too, in the background
 }
 
-int main(int argc, char** argv) try {
-  // } readme
-  if (argc > 1) return usage(argv[0], argv[1]);
-  // readme {
+int main() try {
   boost::asio::io_context io;
   holdfast::consul::client consul(io, holdfast::consul::config::from_environment());
   auto result = boost::asio::co_spawn(io, work(consul), boost::asio::use_future);
@@ -42,8 +23,7 @@ int main(int argc, char** argv) try {
   std::cerr << failed.what() << '\n';
   // } readme
   std::cerr << "Is a Consul agent running, and does CONSUL_HTTP_ADDR name it? For a try: consul agent -dev\n"
-               "Or let scripts/with-agent start one for this program: scripts/with-agent "
-            << argv[0] << '\n';
+               "Or let scripts/with-agent start one for this program: scripts/with-agent PROGRAM\n";
   // readme {
   return 1;
 }

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <holdfast/consul/kv.hpp>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "options.hpp"
+
+namespace demo {
+
+using clock = std::chrono::steady_clock;
+
+enum class state { starting, working, killed, ended, failed };
+
+struct worker_view {
+  char name = '?';
+  pid_t pid = 0;
+  demo::state state = demo::state::starting;
+  std::set<int> believers;  ///< the coroutines that say that they hold a slot
+  std::uint64_t taken = 0;  ///< slots, so far
+  std::uint64_t waiting = 0;
+  std::uint64_t handoffs = 0;
+  std::uint64_t requests = 0;
+};
+
+/// A line of the screen: one session that the lock record names, for as long as it does.
+struct slot_view {
+  std::string session;
+  char owner = '.';
+  std::string history;  ///< a letter for each sample: the worker, x for a dead one, . for a free slot
+};
+
+struct event_view {
+  double at = 0;
+  std::string text;
+};
+
+/// All that the supervisor knows, from two independent sources: the lock record, and what the workers say.
+class model {
+public:
+  explicit model(const options& o);
+
+  void line(std::string_view text);                                      ///< something that a worker says
+  void listing(const std::vector<holdfast::consul::kv_entry>& entries);  ///< all below the semaphore's prefix
+  void sample();                                                         ///< the next letter of each slot's history
+  void note(std::string text);
+
+  void begin_kill(worker_view& victim);
+  void confirm_death(worker_view& victim);
+  worker_view* find(char name);
+  worker_view& busiest();  ///< of those that hold a slot by the record: the one that holds most
+
+  double now() const { return std::chrono::duration<double>(clock::now() - started).count(); }
+  std::size_t named(char owner) const;
+
+  const options& settings;
+  clock::time_point started = clock::now();
+  std::vector<worker_view> workers;
+  std::vector<slot_view> slots;
+  std::deque<event_view> events;
+  std::vector<std::string> complaints;  ///< whatever must not happen, and did
+
+  std::size_t in_record = 0, in_record_most = 0;
+  std::size_t believing = 0, believing_most = 0;
+  std::size_t entries = 0;
+  std::uint64_t lost = 0;
+
+  // The death, and the recovery from it.
+  char victim = 0;
+  double killed_at = 0;
+  std::size_t victim_held = 0;       ///< when it was killed
+  std::size_t victim_held_most = 0;  ///< until its sessions ended: its places in the queue had their turn too
+  std::optional<double> recovered_after;
+
+private:
+  void complain(std::string text);
+
+  std::map<std::string, char> owners_;  ///< of sessions
+};
+
+}  // namespace demo

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model.hpp"
+
+namespace demo {
+
+/// Shows the model: redrawn in place if stdout is a terminal that is large enough, otherwise as lines of events.
+class screen {
+public:
+  explicit screen(const options& o);
+  ~screen();
+  screen(const screen&) = delete;
+  screen& operator=(const screen&) = delete;
+
+  void show(const model& m, const std::string& agent);
+  void summary(const model& m, bool passed);
+
+private:
+  std::vector<std::string> frame(const model& m, const std::string& agent) const;
+  void draw(const std::vector<std::string>& lines);
+  void tell(const model& m);
+  std::string paint(const std::string& text, const char* colour) const;
+  std::string worker_colour(const model& m, char name, const std::string& text) const;
+  std::string strip(const model& m, const slot_view& s) const;
+
+  bool live_ = false;
+  bool colours_ = false;
+  std::size_t columns_ = 80;
+  std::size_t rows_drawn_ = 0;
+  std::size_t events_told_ = 0;
+  double status_told_at_ = 0;
+};
+
+}  // namespace demo

@@ -1,0 +1,151 @@
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <exception>
+#include <holdfast/holdfast.hpp>
+#include <random>
+#include <string>
+
+#include "roles.hpp"
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using namespace asio::experimental::awaitable_operators;
+
+namespace demo {
+namespace {
+
+class worker {
+public:
+  worker(asio::io_context& io, const options& o)
+      : io_(io),
+        options_(o),
+        consul_(io, holdfast::consul::config::from_environment()),
+        semaphore_(consul_, semaphore_of(o)),
+        report_timer_(io),
+        random_(std::random_device{}()) {}
+
+  void start() {
+    asio::co_spawn(io_, stop_on_signal(), quietly);
+    asio::co_spawn(io_, report(), quietly);
+    working_ = options_.coroutines;
+    for (int i = 1; i <= options_.coroutines; ++i)
+      asio::co_spawn(io_, work(i), [this](const std::exception_ptr& failed) { ended(failed); });
+  }
+
+private:
+  static holdfast::semaphore_options semaphore_of(const options& o) {
+    holdfast::semaphore_options result;
+    result.prefix = o.prefix;
+    result.limit = static_cast<std::uint32_t>(o.limit);
+    result.description = std::string(1, o.worker);  // what the supervisor, and any operator, reads in our entries
+    result.session_ttl = o.ttl;
+    result.tenure = 300ms;
+    return result;
+  }
+
+  /// What each of the coroutines does. All of them share `semaphore_`.
+  asio::awaitable<void> work(int number) {
+    while (!stopping_) {
+      holdfast::diagnostics why;
+      holdfast::acquire_options request{.diag = &why};
+      auto [failed, slot] = co_await semaphore_.acquire(request, asio::as_tuple(asio::use_awaitable));
+      if (failed) {
+        say("error " + failed.message() + ": " + why.to_string());
+        break;
+      }
+      if (stopping_) break;  // the slot's destructor gives it back
+
+      const std::string who = std::to_string(number) + " " + slot.fencing_token().to_string();
+      say("enter " + who);
+      asio::steady_timer some_work(io_, std::chrono::milliseconds(std::uniform_int_distribution(20, 150)(random_)));
+      auto end = co_await (some_work.async_wait(asio::use_awaitable) || slot.wait_lost(asio::use_awaitable));
+      say((end.index() == 0 ? "leave " : "lost ") + who);  // before the release: nobody else can be in yet
+
+      holdfast::error_code ignored;  // a slot that was lost cannot be released
+      co_await slot.release(asio::redirect_error(asio::use_awaitable, ignored));
+    }
+  }
+
+  /// The last one out closes the semaphore, so that nothing of this process stays in Consul.
+  asio::awaitable<void> close() {
+    co_await semaphore_.close();
+    report_timer_.cancel();
+    signals_.cancel();
+    say_statistics();
+    say("end");
+  }
+
+  asio::awaitable<void> stop_on_signal() {
+    co_await signals_.async_wait(asio::use_awaitable);
+    stopping_ = true;
+  }
+
+  asio::awaitable<void> report() {
+    for (;;) {
+      say_statistics();
+      report_timer_.expires_after(100ms);
+      co_await report_timer_.async_wait(asio::use_awaitable);
+    }
+  }
+
+  static void quietly(const std::exception_ptr&) {}
+
+  void ended(const std::exception_ptr& failed) {
+    try {
+      if (failed) std::rethrow_exception(failed);
+    } catch (const std::exception& e) {
+      say(std::string("error ") + e.what());
+    }
+    if (--working_ == 0) asio::co_spawn(io_, close(), quietly);
+  }
+
+  void say_statistics() {
+    say("stats " + std::to_string(semaphore_.statistics().waiting) + " " +
+        std::to_string(consul_.statistics().requests));
+  }
+
+  /// One write each: all workers share one pipe, and the kernel keeps such short writes whole and in order. So what the
+  /// supervisor reads is in the order in which it happened, across processes.
+  void say(const std::string& what) {
+    std::string line = std::string(1, options_.worker) + " " + what;
+    line.resize(std::min<std::size_t>(line.size(), 500));
+    line += '\n';
+    if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) io_.stop();  // the supervisor is gone
+  }
+
+  asio::io_context& io_;
+  const options& options_;
+  holdfast::consul::client consul_;
+  holdfast::semaphore semaphore_;
+  asio::signal_set signals_{io_, SIGTERM};
+  asio::steady_timer report_timer_;
+  std::mt19937 random_;
+  int working_ = 0;
+  bool stopping_ = false;
+};
+
+}  // namespace
+
+int run_worker(const options& o) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody is left behind if the supervisor is killed
+  asio::io_context io(1);
+  worker self(io, o);
+  self.start();
+  io.run();
+  return 0;
+}
+
+}  // namespace demo

@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""Runs an example against a Consul agent of its own, and checks that it does what it is there to show.
+
+usage: examples.py CASE FOLDER      CASE: a function below; FOLDER: where the examples were built
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+WITH_AGENT = [sys.executable, str(ROOT / "scripts" / "with-agent"), "--session-ttl-min", "100ms"]
+DEADLINE = 60  # seconds
+
+
+class Failure(Exception):
+    pass
+
+
+def expect(condition, what):
+    if not condition:
+        raise Failure(what)
+
+
+def run(command, status=0, environment=None):
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=DEADLINE,
+        env=environment,
+    )
+    print(done.stdout)
+    expect(done.returncode == status, f"{command} ended with status {done.returncode}, not {status}")
+    return done.stdout
+
+
+def expect_lines(output, *patterns):
+    """Each pattern matches, in this order."""
+    at = 0
+    for pattern in patterns:
+        found = re.compile(pattern, re.MULTILINE).search(output, at)
+        expect(found, f"no /{pattern}/ in the rest of the output")
+        at = found.end()
+
+
+def quickstart(folder):
+    expect_lines(run([*WITH_AGENT, folder / "quickstart"]), r"^working, with fencing token \d+\.\d+$")
+
+
+def no_agent(folder):
+    """Without Consul each says so, says what to do, and fails."""
+    nowhere = {"CONSUL_HTTP_ADDR": "127.0.1.1:1", "PATH": "/usr/bin:/bin"}
+    for program in ("quickstart", "lost_slot"):
+        expect_lines(run([folder / program], 1, nowhere), "no connection to the agent", "consul agent -dev")
+    expect_lines(run([folder / "demo", "--seconds", "2"], 1, nowhere), "no connection to the agent")
+    https = {"CONSUL_HTTP_ADDR": "https://127.0.1.1:1", "PATH": "/usr/bin:/bin"}
+    expect_lines(run([folder / "quickstart"], 1, https), "only plain http is supported")
+
+
+def usage(folder):
+    for program in ("lost_slot", "exclusive_workers", "server", "demo"):
+        expect_lines(run([folder / program, "--help"]), f"^usage: .*{program}", "CONSUL_HTTP_ADDR")
+        run([folder / program, "--no-such-option"], 2)
+    expect_lines(run([folder / "demo", "--workers", "1"], 2), "--workers wants a number from 2 to 8")
+
+
+def lost_slot(folder):
+    lost = "lost: session_invalidated; the thread stopped"
+    cancelled = "the body was cancelled: session_invalidated"
+    not_begun = r"second step: not begun, the slot is lost \(session_invalidated\)"
+    output = run([*WITH_AGENT, folder / "lost_slot"])
+    expect_lines(output, lost, cancelled, "first step: done", not_begun)
+    expect("never reached" not in output, "the body ran on without its slot")
+
+
+def exclusive_workers(folder):
+    output = run([*WITH_AGENT, folder / "exclusive_workers", "--tasks", "10", "--task-ms", "50"])
+    did = re.findall(r"^worker \d did (task-\d+)$", output, re.MULTILINE)
+    expect(sorted(did) == sorted(f"task-{i}" for i in range(10)), "not each task was done once")
+    expect_lines(output, "^10 of 10 tasks have a result$")
+
+
+def crashed_worker(folder):
+    options = ["--crash", "--ttl-ms", "1000", "--tasks", "10", "--task-ms", "50"]
+    output = run([*WITH_AGENT, folder / "exclusive_workers", *options])
+    task = re.search(r"^worker 1 crashes with the lock of (task-\d+)", output, re.MULTILINE)
+    expect(task, "worker 1 did not crash")
+    expect_lines(output[task.end() :], f"^worker [23] did {task[1]}$", "^10 of 10 tasks have a result$")
+
+
+def get(url):
+    try:
+        with urllib.request.urlopen(url, timeout=20) as reply:
+            return reply.status, reply.headers, reply.read().decode()
+    except urllib.error.HTTPError as reply:
+        return reply.code, reply.headers, reply.read().decode()
+
+
+def server(folder):
+    options = ["--port", "0", "--limit", "2", "--wait-ms", "300", "--work-ms", "500"]
+    process = subprocess.Popen([*WITH_AGENT, folder / "server", *options], stdout=subprocess.PIPE, text=True)
+    watchdog = threading.Timer(DEADLINE, process.terminate)
+    watchdog.start()
+    try:
+        line = process.stdout.readline()
+        url = re.search(r"http://[\d.:]+", line)
+        expect(url, f"no address in: {line}")
+        replies = []
+        threads = [threading.Thread(target=lambda: replies.append(get(url[0] + "/work"))) for _ in range(4)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        print(*(f"{status} {text}" for status, _, text in replies))
+        expect(sorted(status for status, _, _ in replies) == [200, 200, 503, 503], "two of four should have had a slot")
+        for status, headers, text in replies:
+            expect_lines(text, r"fencing token \d+\.\d+" if status == 200 else "all slots are taken")
+            expect((headers["Retry-After"] == "1") == (status == 503), "Retry-After comes with 503 only")
+        status, _, text = get(url[0] + "/status")
+        expect_lines(text, "limit 2, held here 0, .*granted 2")
+        expect(get(url[0] + "/other")[0] == 404, "there is no such page")
+
+        # A request at work is answered before the server stops.
+        last = []
+        at_work = threading.Thread(target=lambda: last.append(get(url[0] + "/work")))
+        at_work.start()
+        while "held here 1" not in get(url[0] + "/status")[2]:
+            pass
+        process.terminate()
+        at_work.join()
+        expect(last and last[0][0] == 200, "the request at work was not answered")
+        rest = process.stdout.read()
+        print(rest)
+        expect_lines(rest, "^stopping: ", "^stopped$")
+        expect(process.wait() == 0, "the server did not end well")
+    finally:
+        watchdog.cancel()
+        if process.poll() is None:
+            process.terminate()
+            process.wait()
+
+
+def demo(folder):
+    output = run([*WITH_AGENT, folder / "demo", "--seconds", "5", "--ttl-ms", "1000"])
+    killed = r"killed process [ABC] \(SIGKILL\) while it held [1-4] slot"
+    back = "others hold all 4 slots again"
+    most = "^most holders at one time +4 by the lock record, 4 by the workers' own word$"
+    left = "^left in Consul at the end +0 holders, 0 contenders$"
+    expect_lines(output, killed, back, most, left, "^PASSED")
+
+
+CASES = [quickstart, no_agent, usage, lost_slot, exclusive_workers, crashed_worker, server, demo]
+
+
+def main():
+    cases = {case.__name__: case for case in CASES}
+    if len(sys.argv) != 3 or sys.argv[1] not in cases:
+        print(__doc__.strip(), "\ncases:", *cases)
+        return 2
+    try:
+        cases[sys.argv[1]](pathlib.Path(sys.argv[2]))
+    except (Failure, subprocess.TimeoutExpired) as failed:
+        print(f"FAILED: {failed}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
