@@ -10,8 +10,11 @@ namespace {
 /// Errors that no repetition will mend: those who wait should hear at once.
 bool is_final(const error_code& code) { return !(code == condition::unavailable); }
 
-constexpr slot_id make_slot_id(std::uint32_t generation, std::size_t index) {
-  return slot_id{(static_cast<std::uint64_t>(generation) << 32) | index};
+// A million slots at once; and a million handoffs a second do not use a generation twice in half a year.
+constexpr unsigned slot_index_bits = 20;
+
+constexpr slot_id make_slot_id(std::uint64_t generation, std::size_t index) {
+  return slot_id{(generation << slot_index_bits) | index};
 }
 
 }  // namespace
@@ -35,8 +38,11 @@ void pool::on(event::acquire& e) {
   if (waiters_.size() >= options_.waiters_max)
     return act(action::fail{e.ticket, failed(error::too_many_waiters, "the local queue is full")});
   // A single look does not overtake those who wait here already.
-  if (e.once && !waiters_.empty() && !waiters_.front().once) return act(action::deny{e.ticket});
-  if (waiters_.empty()) outage_.over();  // what failed before its time is not its failure
+  if (e.once && waiters_.patient() != 0) return act(action::deny{e.ticket});
+  if (waiters_.empty()) {  // what failed before its time is not its failure
+    outage_.over();
+    write_outage_.over();
+  }
   waiters_.push({e.ticket, e.count, e.once, e.deadline, last_request_, 0});
 }
 
@@ -63,7 +69,7 @@ void pool::on(event::close& e) {
 
 void pool::on(event::session_created& e) {
   const auto at = members_.find(e.member);
-  if (at == members_.end()) return;
+  if (at == members_.end() || at->second.phase != phase::creating) return;
   member& m = at->second;
   if (e.session.empty()) {
     members_.erase(at);
@@ -86,6 +92,7 @@ void pool::on(event::session_renewed& e) {
   member& m = at->second;
   switch (e.outcome) {
     case event::renewal::renewed:
+      if (now_ >= m.lease.deadline()) break;  // too late: lost is final
       m.lease.extend(m.asked_at, random_);
       if (m.slot != slot_id::none) report(m);
       break;
@@ -114,12 +121,9 @@ void pool::on(event::prefix_listed& e) {
   if (watched) watch_ = 0;
   if (e.id == read_) read_ = 0;
   if (e.error.code) {
-    if (watched)
-      on_watch_failed(std::move(e.error));
-    else if (is_final(e.error.code))
-      fail_waiters(e.error);
-    else
-      outage_.failed(std::move(e.error), now_, random_);
+    if (watched) return on_watch_failed(std::move(e.error));
+    if (is_final(e.error.code)) fail_waiters(e.error);
+    outage_.failed(std::move(e.error), now_, random_);  // in either case: what goes back to the cluster must look again
     return;
   }
   if (watched) watch_outage_.over();
@@ -141,6 +145,7 @@ void pool::on(event::txn_done& e) {
   switch (e.outcome) {
     case event::outcome::applied:
       outage_.over();
+      write_outage_.over();
       watch_outage_.retry_now();
       conflicts_ = 0;
       applied(std::move(txn), std::move(e.results));
@@ -153,14 +158,14 @@ void pool::on(event::txn_done& e) {
       settle_moves(txn, false);
       refresh();
       if (is_final(e.error.code)) fail_waiters(e.error);
-      outage_.failed(std::move(e.error), now_, random_);
+      write_outage_.failed(std::move(e.error), now_, random_);
       break;
     case event::outcome::unknown:
       txn.why = e.error;
       txn.looked_after = last_request_;
       unresolved_ = std::move(txn);
       view_.mark_stale();
-      outage_.failed(std::move(e.error), now_, random_);
+      write_outage_.failed(std::move(e.error), now_, random_);
       break;
   }
 }
@@ -173,13 +178,18 @@ const pool::member* pool::find(std::string_view session) const {
 
 bool pool::is_ours(std::string_view session) const { return doomed_.contains(session) || find(session); }
 
+bool pool::passed_over(std::string_view session) const {
+  const auto seen = indulged_.find(session);
+  return seen != indulged_.end() && seen->second.passed_over;
+}
+
 bool pool::any_standing(standing where) const {
   return std::any_of(members_.begin(), members_.end(), [&](const auto& m) { return m.second.standing == where; });
 }
 
 pool::slot* pool::find(slot_id id) {
-  const auto index = static_cast<std::uint64_t>(id) & 0xffffffff;
-  const auto generation = static_cast<std::uint32_t>(static_cast<std::uint64_t>(id) >> 32);
+  const auto index = static_cast<std::uint64_t>(id) & ((std::uint64_t{1} << slot_index_bits) - 1);
+  const auto generation = static_cast<std::uint64_t>(id) >> slot_index_bits;
   if (index >= slots_.size() || slots_[index].generation != generation) return nullptr;
   return &slots_[index];
 }

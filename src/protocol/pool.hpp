@@ -93,7 +93,7 @@ private:
   };
 
   struct slot {
-    std::uint32_t generation = 0;
+    std::uint64_t generation = 0;
     bool held = false;
     std::vector<member*> members{};
     std::uint32_t releasing = 0;  ///< members not free of it yet
@@ -116,7 +116,7 @@ private:
     std::vector<member*> movers{};  ///< members whose entries it adds or removes
     std::vector<std::string> removed{};
     std::vector<std::string> inserted{};
-    std::vector<std::string> granted{};  ///< waiting contenders, ours or others'
+    std::vector<contender> granted{};  ///< those that waited, ours or others'
     lock_record record{};
     std::uint64_t base = 0;  ///< the record's index that a guarded write rests on; 0: there must be none
     bool guarded = false;
@@ -214,6 +214,7 @@ private:
   }
   std::string entry_key(std::string_view session) const { return options_.prefix + std::string(session); }
   bool is_ours(std::string_view session) const;
+  bool passed_over(std::string_view session) const;
   const member* find(std::string_view session) const;
   bool any_standing(standing where) const;
   slot* find(slot_id id);
@@ -246,7 +247,8 @@ private:
   request_id read_ = 0;
   unsigned conflicts_ = 0;
   time_point write_at_{};  ///< not before: others were writing too
-  outage outage_;
+  outage outage_;          ///< reads and new sessions
+  outage write_outage_;    ///< of its own: where writes fail and reads do not, a read's success must not end it
 
   request_id watch_ = 0;
   outage watch_outage_;

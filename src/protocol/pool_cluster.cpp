@@ -10,7 +10,7 @@ namespace holdfast::protocol {
 void pool::adopt(boost::system::result<snapshot> listing, request_id id) {
   if (!listing) return refuse_listing(listing.error());
   const std::uint64_t index_before = view_.now().lock_index;
-  if (!view_.accept(*std::move(listing), id)) return view_.mark_stale();
+  if (!view_.accept(*std::move(listing), id, last_request_)) return refresh();  // what is known is newer
   if (view_.now().lock_index != index_before) stalled_until_ = never;
   if (unresolved_ && id > unresolved_->looked_after) resolve();
   mark_dead();
@@ -42,9 +42,7 @@ void pool::refresh() {
     return !entry || entry->modify_index != item.second.modify_index || !is_waiting(view_.now(), *entry);
   });
   for (const contender& entry : view_.now().contenders) {
-    const auto seen = indulged_.find(entry.session);
-    const bool passed_over = seen != indulged_.end() && seen->second.passed_over;
-    if (is_waiting(view_.now(), entry) && !passed_over && !is_ours(entry.session)) contested_ = true;
+    if (is_waiting(view_.now(), entry) && !passed_over(entry.session) && !is_ours(entry.session)) contested_ = true;
   }
 }
 
@@ -59,7 +57,9 @@ void pool::refresh(member& m) {
   if (before != standing::absent && m.standing == standing::absent)
     return drop(m, loss_reason::session_invalidated);  // not by us: the session ended, or somebody deleted the entry
   if (m.slot != slot_id::none && m.standing != standing::holding) lose(m.slot, loss_reason::removed);
-  if (m.standing == standing::holding && before != standing::holding) {
+  // A write of ours may have hidden the moment, or may not have been applied: only a new index is a new grant.
+  if (m.standing == standing::holding && m.grant != entry->modify_index) {
+    free_of_slot(m);
     m.granted_at = m.idle_since = now_;
     m.grant = entry->modify_index;
     m.handoffs = 0;
@@ -97,7 +97,10 @@ void pool::applied(pending_txn txn, std::vector<key_value> results) {
   if (txn.lists && results.size() >= single) {
     results.erase(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(single));
     view_.settle(last_request_);
-    return adopt(make_snapshot(options_.prefix, options_.lock_key, std::move(results), index), txn.id);
+    auto listing = make_snapshot(options_.prefix, options_.lock_key, std::move(results), index);
+    if (!listing)
+      for (member* m : txn.movers) m->standing = standing::waiting;  // they have joined: they go with the rest
+    return adopt(std::move(listing), txn.id);
   }
   view_.wrote(index, txn.id, last_request_, [&](snapshot& now) { patch(now, txn, index); });
   stalled_until_ = never;
@@ -110,11 +113,14 @@ void pool::patch(snapshot& now, const pending_txn& txn, std::uint64_t index) con
     now.record = txn.record;
     now.lock_index = index;
   }
-  for (const std::string& session : txn.granted)
-    if (contender* entry = now.find(session)) {
-      entry->flags = next_grant_flags(entry->flags);
-      entry->modify_index = index;
-    }
+  // A grantee may have left and joined again while the write was under way, and a listing may have shown the moment
+  // between: the write checked that the entry is there. Without it the holder would look dead.
+  for (contender granted : txn.granted) {
+    now.erase(granted.session);
+    granted.flags = next_grant_flags(granted.flags);
+    granted.modify_index = index;
+    now.insert(std::move(granted));
+  }
   for (const std::string& session : txn.removed) now.erase(session);
   for (const std::string& session : txn.inserted)
     now.insert({session, options_.description, contender_magic, index, index});
@@ -127,6 +133,7 @@ void pool::refused(pending_txn txn, const std::vector<event::refused_operation>&
   settle_moves(txn, false);
   refresh();
   if (!waiters_.empty() && waiters_.front().once) ++waiters_.front().conflicts;
+  bool denied = false, broken = false;
   for (const event::refused_operation& each : refusals) {
     const std::string session = each.operation < txn.operations.size() ? txn.operations[each.operation].session : "";
     switch (each.reason) {
@@ -136,13 +143,18 @@ void pool::refused(pending_txn txn, const std::vector<event::refused_operation>&
         if (const member* m = find(session)) drop(members_.at(m->id), loss_reason::session_invalidated);
         break;
       case event::refusal::permission_denied:
-        fail_waiters(failed(error::permission_denied, "the ACL token may not write below " + options_.prefix));
-        [[fallthrough]];
+        denied = true;
+        break;
       case event::refusal::other:
-        outage_.failed(failed(error::transaction_conflict, "a transaction was refused"), now_, random_);
+        broken = true;
         break;
     }
   }
+  if (denied) fail_waiters(failed(error::permission_denied, "the ACL token may not write below " + options_.prefix));
+  if (denied || broken)
+    write_outage_.failed(failed(error::transaction_conflict, "a transaction was refused"), now_, random_);
+  else
+    write_outage_.over();
   const duration pause =
       std::min<duration>(std::chrono::milliseconds(1) * (1 << std::min(conflicts_, 6u)), std::chrono::milliseconds(50));
   write_at_ = conflicts_ > 1 ? now_ + random_.between({}, pause) : now_;
@@ -155,7 +167,7 @@ void pool::settle_moves(const pending_txn& txn, bool maybe_applied) {
     m->phase = phase::ready;
     if (!maybe_applied) continue;
     m->standing = standing::absent;
-    m->idle_since = now_;
+    if (m->releasing == slot_id::none) m->idle_since = now_;
   }
 }
 
@@ -167,8 +179,10 @@ void pool::resolve() {
   unresolved_.reset();
   const snapshot& now = view_.now();
   const auto present = [&](const std::string& session) { return now.find(session) != nullptr; };
-  const bool moved_on = txn.guarded && now.lock_index != txn.base;
-  const bool done = !txn.writes_record && std::all_of(txn.inserted.begin(), txn.inserted.end(), present) &&
+  // No record is no guard for good: one may come and go again.
+  const bool guarded = txn.guarded && txn.base != 0;
+  const bool moved_on = guarded && now.lock_index != txn.base;
+  const bool done = !guarded && std::all_of(txn.inserted.begin(), txn.inserted.end(), present) &&
                     (!txn.inserted.empty() || std::none_of(txn.removed.begin(), txn.removed.end(), present));
   if (moved_on || done) return settle_moves(txn, true);
   act(action::note{"a write below " + options_.prefix + " has an unknown outcome: its sessions end"});

@@ -39,6 +39,10 @@ void pool::check_leases() {
       drop(m, loss_reason::lease_expired, failed(error::timed_out, "the session could not be renewed in time"));
       continue;
     }
+    if (m.releasing != slot_id::none && due(m.idle_since + options_.give_up_after)) {
+      drop(m, loss_reason::none, failed(error::timed_out, "the slot could not be given back: its session ends"));
+      continue;
+    }
     if (due(m.lease.renew_at())) {
       m.asked_at = now_;
       m.lease.asked();
@@ -71,12 +75,13 @@ void pool::check_watch() {
   if (!due(watch_outage_.retry_at())) return;
   watch_ = ++last_request_;
   const duration wait = random_.between(options_.watch_wait * 3 / 4, options_.watch_wait);
-  act(action::list_prefix{watch_, view_.listed_index(), wait});
+  // After a failure a plain look first: it answers at once, and so ends the outage as soon as there is an answer.
+  act(action::list_prefix{watch_, watch_outage_.on() ? 0 : view_.listed_index(), wait});
 }
 
 void pool::check_outage() {
   if (waiters_.empty()) return;
-  for (const outage* o : {&outage_, &watch_outage_})
+  for (const outage* o : {&outage_, &write_outage_, &watch_outage_})
     if (o->on() && due(o->since() + options_.give_up_after)) return fail_waiters(o->last());
 }
 
@@ -204,9 +209,10 @@ void pool::finish_close() {
   const bool clean = members_.empty() && doomed_.empty() && !txn_ && !unresolved_;
   if (!clean && !due(close_deadline_)) return;
   lose_all(loss_reason::closed);
-  for (auto& [id, m] : members_) free_of_slot(m, outage_.last());
+  const failure why = clean ? failure{} : failed(error::timed_out, "sessions are left to expire");
+  for (auto& [id, m] : members_) free_of_slot(m, why);
   closed_ = true;
-  act(action::closed{clean ? failure{} : failed(error::timed_out, "sessions are left to expire")});
+  act(action::closed{why});
 }
 
 void pool::fail_waiters(const failure& why) {

@@ -22,7 +22,12 @@ void pool::write() {
   const bool stands = any_standing(standing::waiting) || any_standing(standing::holding);
   if (waiters_.empty() && !stands) return;
   const bool all_in_use = in_use_ == options_.limit && (waiters_.empty() || !waiters_.front().once);
-  if (all_in_use || !due(outage_.retry_at()) || !due(write_at_)) return;
+  if (all_in_use) {  // nothing is asked of the cluster, so that no failure keeps anybody waiting
+    outage_.over();
+    write_outage_.over();
+    return;
+  }
+  if (!due(outage_.retry_at()) || !due(write_outage_.retry_at()) || !due(write_at_)) return;
   switch (view_.state()) {
     case view::state::none:
       if (!waiters_.empty()) read_prefix();
@@ -48,7 +53,8 @@ void pool::write_from_view() {
     fail_waiters(why);
   }
   const std::uint32_t free = view_.current() ? plan(view_.now(), rules_for({})).free : 0;
-  const demand need = wanted(static_cast<std::uint32_t>(spares_.size()) + free);
+  const auto usable = std::count_if(spares_.begin(), spares_.end(), [this](const member* m) { return !spent(*m); });
+  const demand need = wanted(static_cast<std::uint32_t>(usable) + free);
   if (need.looks) return read_prefix();
 
   moves what = choose_moves(need);
@@ -57,7 +63,8 @@ void pool::write_from_view() {
     return;
   }
   grant_plan next = plan(view_.now(), rules_for(what));
-  if ((need.slots != 0 || any_standing(standing::waiting)) && indulge(next)) next = plan(view_.now(), rules_for(what));
+  if (need.slots != 0 || any_standing(standing::waiting))
+    while (indulge(next)) next = plan(view_.now(), rules_for(what));
 
   // What nobody who waits has a claim on, the newcomers take in the same write.
   bool takes = false;
@@ -185,7 +192,7 @@ bool pool::keeps(const member& m, const demand& need) {
   if (need.slots == 0) return !contested_ && !due(m.idle_since + options_.idle);
   // Part of a wide request, with others waiting elsewhere: only who stands first may keep a part.
   for (const contender& entry : view_.now().contenders)
-    if (is_waiting(view_.now(), entry)) return is_ours(entry.session);
+    if (is_waiting(view_.now(), entry) && !passed_over(entry.session)) return is_ours(entry.session);
   return true;
 }
 
@@ -262,7 +269,7 @@ void pool::send(const moves& what, const grant_plan& next, bool writes_record) {
     txn.record = next.record;
     ops.push_back({verb::cas, options_.lock_key, format(next.record), now.lock_flags, now.lock_index});
     for (const contender* entry : next.granted) {
-      txn.granted.push_back(entry->session);
+      txn.granted.push_back(*entry);
       ops.push_back({verb::check_session, entry_key(entry->session), {}, 0, 0, entry->session});
       ops.push_back({verb::set, entry_key(entry->session), entry->value, next_grant_flags(entry->flags)});
     }

@@ -27,13 +27,15 @@ public:
   /// others' since).
   std::uint64_t listed_index() const { return state_ == state::none ? 0 : listed_index_; }
 
-  /// A listing that was asked for by `id`. False if it is older than what is known; that is certain unless it was asked
-  /// for later, which only then makes a lower index an index that went backwards.
-  bool accept(snapshot listing, request_id id) {
-    if (state_ != state::none && listing.index < now_.index && (id <= settled_ || id <= as_of_)) {
+  /// A listing that was asked for by `id`; `last_sent` is the last request so far. False if it is older than what is
+  /// known. Replies overtake each other, so a lower index means an older listing, unless it was asked for when all that
+  /// is known had arrived: only then is it an index that went backwards.
+  bool accept(snapshot listing, request_id id, request_id last_sent) {
+    if (state_ != state::none && listing.index < now_.index && id <= settled_) {
       listed_index_ = 0;  // ask anew, and get an answer at once: a watch above the server's index would sleep
       return false;
     }
+    settle(last_sent);
     listed_index_ = listing.index;
     now_ = std::move(listing);
     as_of_ = std::max(as_of_, id);
@@ -44,17 +46,19 @@ public:
   template <class Patch>
   void wrote(std::uint64_t index, request_id id, request_id last_sent, Patch patch) {
     settle(last_sent);
+    if (state_ == state::none) return;
     if (now_.index < index || index == 0) patch(now_);
     now_.index = std::max(now_.index, index);
     as_of_ = std::max(as_of_, id);
     state_ = state::current;
   }
-  /// Our write is known to be applied: what was asked for until now may not show it.
+  /// News has arrived: what was asked for until now may not show it.
   void settle(request_id last_sent) { settled_ = last_sent; }
   void mark_stale() {
     if (state_ == state::current) state_ = state::stale;
   }
   void forget() {
+    now_ = {};
     state_ = state::none;
     listed_index_ = 0;
   }
@@ -63,7 +67,7 @@ private:
   snapshot now_;
   enum state state_ = state::none;
   request_id as_of_ = 0;
-  request_id settled_ = 0;  ///< requests after this one were sent after our last write was known to be applied
+  request_id settled_ = 0;  ///< requests after this one were sent after the last news had arrived
   std::uint64_t listed_index_ = 0;
 };
 

@@ -21,17 +21,21 @@ struct waiter {
 };
 
 /// First come, first served; nobody overtakes, whatever its count. Finding by ticket is a binary search, because
-/// tickets grow; what is taken out of the middle leaves a hole that goes when it reaches the front.
+/// tickets grow; what is taken out of the middle leaves a hole that goes when it reaches the front, or when holes are
+/// most of it.
 class waiter_queue {
 public:
   std::size_t size() const { return live_; }
   bool empty() const { return live_ == 0; }
+  /// How many of them wait for as long as it takes. (A `once` waiter never stands behind one of those.)
+  std::size_t patient() const { return patient_; }
   waiter& front() { return queue_.front(); }
 
   void push(waiter w) {
     if (w.deadline != never) deadlines_.emplace(w.deadline, w.ticket);
     queue_.push_back(w);
     ++live_;
+    patient_ += !w.once;
   }
   void pop() { take(queue_.begin()); }
   bool remove(ticket t) {
@@ -57,12 +61,17 @@ private:
     if (at->deadline != never) deadlines_.erase({at->deadline, at->ticket});
     at->count = 0;
     --live_;
+    patient_ -= !at->once;
     while (!queue_.empty() && queue_.front().count == 0) queue_.pop_front();
+    if (queue_.size() > 2 * live_ + holes_max) std::erase_if(queue_, [](const waiter& w) { return w.count == 0; });
   }
+
+  static constexpr std::size_t holes_max = 64;
 
   std::deque<waiter> queue_;
   std::set<std::pair<time_point, ticket>> deadlines_;
   std::size_t live_ = 0;
+  std::size_t patient_ = 0;
 };
 
 }  // namespace holdfast::protocol
