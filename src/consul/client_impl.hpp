@@ -46,7 +46,7 @@ private:
   error_code cancelled_;
 };
 
-class client_impl : public std::enable_shared_from_this<client_impl>, private context_hook {
+class client_impl final : public std::enable_shared_from_this<client_impl>, private context_hook {
 public:
   client_impl(asio::any_io_executor executor, config settings);
 

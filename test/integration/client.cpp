@@ -381,7 +381,7 @@ ASYNC_TEST_CASE(sizes_have_limits) {
   const error_code ec = co_await over.wait();
   BOOST_TEST(ec == error::too_large);
   BOOST_TEST(diag.server_message.starts_with("Request body"));
-  std::vector<txn_operation> most(txn_operations_max, txn_operation::get_tree(key));
+  std::vector<txn_operation> most(txn_operations_max, txn_operation::get_tree(key + "/"));
   const txn_reply reply = co_await consul.transact(std::move(most));
   BOOST_TEST(reply.applied);
   pending<bool> path(ex, consul.put("//x", "1", 0, with(diag)));

@@ -159,7 +159,8 @@ public:
     return detail::initiate<Token, answer<std::optional<kv_entry>>>(impl_, detail::get_request{std::move(key), options},
                                                                     token);
   }
-  /// All keys that start with `prefix` (a string prefix: end it with a slash), in key order.
+  /// All keys that start with `prefix` (a string prefix: end it with a slash), in key order. Keys that the token may
+  /// not read are left out, or all: Consul does not tell that from absence. The same holds for `keys`.
   template <class Token = asio::deferred_t>
   auto list(std::string prefix, read_options options = {}, Token&& token = {}) {
     return detail::initiate<Token, answer<std::vector<kv_entry>>>(
@@ -252,7 +253,7 @@ public:
   }
 
   /// Ends every running and queued operation with error::closed and closes all connections. Later ones fail the same
-  /// way.
+  /// way. It satisfies no condition: a write may have been sent before.
   void close() noexcept;
 
 private:

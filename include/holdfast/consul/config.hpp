@@ -9,9 +9,10 @@ namespace holdfast::consul {
 
 /// How to reach the agent. Checked once, by the client's constructor.
 struct config {
-  /// `host:port`, `http://host:port` or `host` (port 8500). https:// and unix:// are refused: error::unsupported_scheme.
+  /// `host:port`, `http://host:port` or `host` (port 8500). https:// and unix:// are refused:
+  /// error::unsupported_scheme.
   std::string address = "127.0.0.1:8500";
-  /// ACL token, sent with every request as X-Consul-Token; empty: none. Never logged.
+  /// ACL token, sent with every request as X-Consul-Token; printable ASCII without spaces; empty: none. Never logged.
   std::string token{};
   /// Datacenter to ask, empty: the agent's own.
   std::string datacenter{};
@@ -21,7 +22,8 @@ struct config {
   std::chrono::milliseconds request_timeout{5'000};
   /// Time for one TCP connect, name resolution included. 1 ms to 10 min.
   std::chrono::milliseconds connect_timeout{2'000};
-  /// First and largest pause between retries; each pause is random between 0 and its turn's bound (full jitter).
+  /// First and largest pause between retries, 1 ms to 10 min; each pause is random between 0 and its turn's bound (full
+  /// jitter), which doubles from turn to turn.
   std::chrono::milliseconds backoff_min{20};
   std::chrono::milliseconds backoff_max{1'000};
 
@@ -35,7 +37,8 @@ struct config {
   /// Largest reply accepted, 1 KiB to 1 GiB. A prefix listing holds every entry below it.
   std::size_t reply_bytes_max = 64u << 20;
 
-  /// The defaults, overridden by CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN and CONSUL_DATACENTER where they are set.
+  /// The defaults, overridden by CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN and CONSUL_DATACENTER where they are set and not
+  /// empty. CONSUL_HTTP_SSL=true makes the address an https one, which the client refuses, rather than ignore it.
   static config from_environment();
 };
 

@@ -15,10 +15,12 @@ enum class consistency {
 
 /// What every operation takes. Trivially destructible, so that braces at the call are safe with g++ 12 coroutines.
 struct request_options {
-  /// Time for the whole operation, retries included; also the queueing for a connection. 0: `config::request_timeout`.
+  /// Time for the whole operation, retries included; also the queueing for a connection. Up to 10 min; 0:
+  /// `config::request_timeout`. Outside: error::invalid_option.
   std::chrono::milliseconds timeout{0};
   /// Whether to repeat the request while time is left, where repeating is safe: anything that was certainly not sent;
-  /// reads, renewals and destroys also after an unknown outcome. Exponential backoff with full jitter.
+  /// reads, renewals and destroys also after error::connection_lost, server_error and too_many_requests. Exponential
+  /// backoff with full jitter. A blocking query is not repeated once it was sent.
   bool retry = true;
   /// Filled in on failure. Must outlive the operation. See `diagnostics`.
   diagnostics* diag = nullptr;
@@ -29,7 +31,8 @@ struct read_options {
   /// Not 0: a blocking query, which answers when the index has gone past this value or `wait` is over. It has a
   /// connection of its own, and ends by `wait` + `wait`/16 + `request_options::timeout` at the latest.
   std::uint64_t index = 0;
-  /// How long a blocking query may wait; Consul adds up to 1/16. Consul's maximum is 10 minutes.
+  /// How long a blocking query may wait, 1 ms to 10 min (Consul's maximum); Consul adds up to 1/16. Outside:
+  /// error::invalid_option. Only used with an index.
   std::chrono::milliseconds wait{60'000};
   request_options request{};
 };
@@ -48,8 +51,8 @@ struct answer {
   query_meta meta{};
 };
 
-/// The index to ask with next, from the one asked with and the one answered: an index that is 0 or went backwards starts
-/// over at 0, which answers at once (https://www.consul.io/api-docs/features/blocking).
+/// The index to ask with next, from the one asked with and the one answered: an index that is 0 or went backwards
+/// starts over at 0, which answers at once (https://www.consul.io/api-docs/features/blocking).
 constexpr std::uint64_t next_index(std::uint64_t asked, std::uint64_t answered) noexcept {
   return answered < asked ? 0 : answered;
 }
