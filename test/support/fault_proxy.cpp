@@ -25,6 +25,7 @@ struct link {
   tcp::socket client;
   tcp::socket server;
   bool under_way = false;
+  bool watches = false;
   bool loses_reply = false;
 
   void close() {
@@ -118,12 +119,13 @@ struct fault_proxy::state {
         l->server.set_option(tcp::no_delay(true));
         asio::co_spawn(self->acceptor.get_executor(), downstream(self, l), asio::detached);
       }
-      if (!self->loses_reply_to.empty() &&
-          request.substr(0, request.find('\r')).find(self->loses_reply_to) != std::string::npos) {
+      const std::string line = request.substr(0, request.find('\r'));
+      if (!self->loses_reply_to.empty() && line.find(self->loses_reply_to) != std::string::npos) {
         self->loses_reply_to.clear();
         l->loses_reply = true;
       }
       l->under_way = true;
+      l->watches = line.find("index=") != std::string::npos;
       auto [ec, size] = co_await asio::async_write(l->server, asio::buffer(request), as_result);
       if (ec) break;
     }
@@ -189,6 +191,10 @@ void fault_proxy::cut() {
 std::size_t fault_proxy::requests() const { return state_->requests; }
 std::size_t fault_proxy::refused() const { return state_->refused; }
 std::size_t fault_proxy::replies_lost() const { return state_->replies_lost; }
+std::size_t fault_proxy::watches() const {
+  return static_cast<std::size_t>(std::count_if(state_->links.begin(), state_->links.end(),
+                                                [](const link_ptr& l) { return l->under_way && l->watches; }));
+}
 std::size_t fault_proxy::kept_back() const { return state_->kept_back; }
 
 }  // namespace holdfast::test

@@ -34,6 +34,7 @@ public:
   std::size_t requests() const;  ///< that came
   std::size_t refused() const;   ///< requests answered 500
   std::size_t replies_lost() const;
+  std::size_t watches() const;    ///< blocking queries that wait at the agent, now
   std::size_t kept_back() const;  ///< requests and pieces of replies, now
 
 private:

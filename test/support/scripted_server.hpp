@@ -85,6 +85,7 @@ public:
 
   /// The (first) result; after `wait`.
   const auto& value() const { return std::get<0>(*state_->results); }
+  auto take() { return std::move(std::get<0>(*state_->results)); }
 
 private:
   struct state {

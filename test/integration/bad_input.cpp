@@ -1,0 +1,344 @@
+// What cannot work: each fault gives an error of its own kind, words that name the fault, and changes nothing in
+// Consul.
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/test/unit_test.hpp>
+#include <ostream>
+
+#include "protocol/lock_record.hpp"
+#include "support/agent.hpp"
+#include "support/async.hpp"
+#include "support/participant.hpp"
+#include "support/print.hpp"
+#include "support/scripted_server.hpp"
+
+namespace holdfast::test {
+namespace {
+
+using protocol::semaphore_flags;
+
+/// The code and the words of what `make()` throws.
+template <class Make>
+std::pair<error_code, std::string> refusal_of(Make make) {
+  try {
+    make();
+  } catch (const system_error& e) {
+    return {e.code(), e.what()};
+  }
+  return {};
+}
+
+std::pair<error_code, std::string> refusal_of(semaphore_options options) {
+  return refusal_of([&] {
+    asio::io_context io;
+    const holdfast::semaphore sem(consul::client(io), std::move(options));
+  });
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+struct failed_acquire {
+  error_code code;
+  diagnostics words;
+};
+
+/// The same error, whichever way it is asked.
+asio::awaitable<failed_acquire> expect_failure(holdfast::semaphore& sem, error expected) {
+  failed_acquire result;
+  const acquire_options options{.diag = &result.words};
+  auto [ec, none] = co_await sem.acquire(options, as_result);
+  BOOST_TEST_CONTEXT(result.words.to_string()) {
+    BOOST_TEST(ec == expected);
+    BOOST_TEST(!none.valid());
+    BOOST_TEST(!result.words.message.empty());
+  }
+  result.code = ec;
+  diagnostics more;
+  const acquire_options looking{.diag = &more};
+  auto [tried, nothing] = co_await sem.try_acquire(looking, as_result);
+  BOOST_TEST_CONTEXT(more.to_string()) {
+    BOOST_TEST(tried == expected);
+    BOOST_TEST(!nothing.valid());
+  }
+  co_return result;
+}
+
+/// Answers every request on every connection with the same bytes, and counts them.
+asio::awaitable<void> answer_all(scripted_server& server, std::string bytes, std::size_t& requests) {
+  for (;;) {
+    auto [peer, request] = co_await server.accept_request();
+    ++requests;
+    co_await peer.send(bytes);
+    peer.close();
+  }
+}
+
+consul::config impatient(const std::string& address) {
+  consul::config c;
+  c.address = address;
+  return c;
+}
+
+}  // namespace
+}  // namespace holdfast::test
+
+using namespace holdfast;
+using namespace holdfast::test;
+
+BOOST_AUTO_TEST_SUITE(bad_input)
+
+BOOST_AUTO_TEST_CASE(bad_prefixes_are_refused_and_a_trailing_slash_is_not) {
+  for (const char* prefix : {"", "/", "/a", "a//b", "a//", "//"}) {
+    const auto [code, words] = refusal_of(calm(prefix, 1));
+    BOOST_TEST_CONTEXT("prefix \"" << prefix << "\": " << words) {
+      BOOST_TEST(code == error::invalid_prefix);
+      BOOST_TEST((code == condition::misuse));
+      BOOST_TEST(contains(words, "prefix"));
+    }
+  }
+  asio::io_context io;
+  const participant p(io.get_executor(), "127.0.0.1:1", calm("a/b/", 1));
+  BOOST_TEST(p.sem.prefix() == "a/b");
+}
+
+ASYNC_TEST_CASE(a_trailing_slash_names_the_same_semaphore, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("slash");
+  participant p(ex, a, calm(prefix + "/", 1));
+  participant q(ex, a, calm(prefix, 1));
+  slot held = co_await p.sem.acquire();
+  slot none = co_await q.sem.try_acquire();
+  BOOST_TEST(!none.valid());
+  BOOST_TEST(holders(a, prefix).size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(limits_out_of_range_are_refused) {
+  for (const std::uint32_t limit : {0u, 10'001u, 4'000'000'000u}) {
+    const auto [code, words] = refusal_of(calm("p", limit));
+    BOOST_TEST(code == error::invalid_limit);
+    BOOST_TEST(contains(words, "limit"));
+  }
+  const auto [code, words] = refusal_of(calm("p", 10'000));
+  BOOST_TEST(!code);
+}
+
+BOOST_AUTO_TEST_CASE(ttls_out_of_range_are_refused) {
+  for (const std::chrono::milliseconds ttl : {0ms, -1ms, std::chrono::milliseconds(24h) + 1ms}) {
+    semaphore_options options = calm("p", 1);
+    options.session_ttl = ttl;
+    const auto [code, words] = refusal_of(options);
+    BOOST_TEST(code == error::invalid_ttl);
+    BOOST_TEST(contains(words, "session_ttl"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(other_options_out_of_range_are_refused_by_name) {
+  const auto refused = [](auto change, const char* name) {
+    semaphore_options options = calm("p", 1);
+    change(options);
+    const auto [code, words] = refusal_of(options);
+    BOOST_TEST(code == error::invalid_option);
+    BOOST_TEST(contains(words, name), words << " does not name " << name);
+  };
+  refused([](auto& o) { o.lock_key = "a/b"; }, "lock_key");
+  refused([](auto& o) { o.lock_key = ""; }, "lock_key");
+  refused([](auto& o) { o.description = std::string(1025, 'x'); }, "description");
+  refused([](auto& o) { o.lease_margin = o.session_ttl; }, "lease_margin");
+  refused([](auto& o) { o.lock_delay = 61s; }, "lock_delay");
+  refused([](auto& o) { o.waiters_max = 0; }, "waiters_max");
+  refused([](auto& o) { o.tenure = -1ms; }, "duration");
+}
+
+BOOST_AUTO_TEST_CASE(a_scheme_that_is_not_plain_http_is_refused) {
+  asio::io_context io;
+  for (const char* address : {"https://127.0.0.1:8501", "unix:///tmp/consul.sock"}) {
+    const auto [code, words] = refusal_of([&] { const consul::client c(io, impatient(address)); });
+    BOOST_TEST(code == error::unsupported_scheme);
+    BOOST_TEST(contains(words, address));
+  }
+  const auto [code, words] = refusal_of([&] { const consul::client c(io, impatient("127.0.0.1:99999")); });
+  BOOST_TEST(code == error::invalid_address);
+}
+
+ASYNC_TEST_CASE(a_ttl_below_the_servers_minimum_fails_with_consuls_words, 30s) {
+  const agent own(agent_options{.session_ttl_min = "10s"});
+  const std::string prefix = unique_prefix("ttl");
+  semaphore_options options = calm(prefix, 1);
+  options.session_ttl = 2s;
+  participant p(ex, own, options);
+  const acquire_options plain;
+  diagnostics words;
+  acquire_options asked = plain;
+  asked.diag = &words;
+  auto [ec, none] = co_await p.sem.acquire(asked, as_result);
+  BOOST_TEST_INFO(words.to_string());
+  BOOST_TEST(ec == error::invalid_ttl);
+  BOOST_TEST(contains(words.server_message, "Invalid Session TTL"));
+  BOOST_TEST(contains(words.server_message, "between [10s=24h0m0s]"));
+  BOOST_TEST(listing(own, prefix).empty());
+  BOOST_TEST(sessions(own, prefix).empty());
+}
+
+ASYNC_TEST_CASE(an_unreachable_agent_is_named, 30s) {
+  scripted_server nobody(ex);
+  const std::string address = nobody.address();
+  nobody.stop();
+  semaphore_options options = calm("p", 1);
+  options.give_up_after = 300ms;
+  participant p(ex, address, options);
+  const failed_acquire result = co_await expect_failure(p.sem, error::unreachable);
+  BOOST_TEST((result.code == condition::unavailable));
+  BOOST_TEST((result.code == condition::not_applied));
+  BOOST_TEST(contains(result.words.message, address));
+}
+
+ASYNC_TEST_CASE(an_agent_that_speaks_tls_is_told_from_one_that_fails, 30s) {
+  scripted_server server(ex);
+  std::size_t requests = 0;
+  asio::co_spawn(
+      ex,
+      answer_all(server, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n", requests),
+      asio::detached);
+  participant p(ex, server.address(), calm("p", 1));
+  const failed_acquire result = co_await expect_failure(p.sem, error::plain_http_refused);
+  BOOST_TEST(contains(result.words.server_message, "HTTPS server"));
+  BOOST_TEST(requests == 2u);  // no use in repeating
+}
+
+ASYNC_TEST_CASE(a_malformed_reply_is_an_error_at_once, 60s) {
+  const std::string replies[] = {
+      "SSH-2.0-OpenSSH_9.2\r\n\r\n",
+      "HTTP/1.1 200 OK\r\nContent-Length: 9\r\nX-Consul-Index: 7\r\n\r\nnot json!",
+      "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Consul-Index: 7\r\n\r\n{}",
+      "HTTP/1.1 200 OK\r\nContent-Length: 12\r\nX-Consul-Index: 7\r\n\r\n[{\"Key\": 1}]",
+  };
+  for (const std::string& reply : replies) {
+    scripted_server server(ex);
+    std::size_t requests = 0;
+    asio::co_spawn(ex, answer_all(server, reply, requests), asio::detached);
+    participant p(ex, server.address(), calm("p", 1));
+    const failed_acquire result = co_await expect_failure(p.sem, error::malformed_reply);
+    BOOST_TEST((result.code == condition::outcome_unknown));
+    server.stop();
+  }
+}
+
+ASYNC_TEST_CASE(an_oversized_reply_is_an_error_and_changes_nothing, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("oversized");
+  write_key(a, prefix + "/large", std::string(300'000, 'x'));
+  const std::string before = listing(a, prefix);
+  consul::config settings = impatient(a.address());
+  settings.reply_bytes_max = 64 * 1024;
+  const consul::client client(ex, settings);
+  holdfast::semaphore sem(client, calm(prefix, 1));
+  const failed_acquire result = co_await expect_failure(sem, error::reply_too_large);
+  BOOST_TEST(result.words.key == prefix + "/");
+  BOOST_TEST(listing(a, prefix) == before);
+}
+
+ASYNC_TEST_CASE(a_corrupt_record_is_an_error_and_is_left_as_it_is, 60s) {
+  agent& a = shared_agent();
+  const std::string values[] = {
+      "",
+      "not json",
+      "[]",
+      R"({"Limit":0,"Holders":{}})",
+      R"({"Limit":-1,"Holders":{}})",
+      R"({"Limit":"2","Holders":{}})",
+      R"({"Limit":2,"Holders":"a"})",
+      R"({"Limit":2,"Holders":[1]})",
+      R"({"Limit":2,"Holders":{})",
+      R"({"Holders":{}})",
+      R"({"Limit":99999999999999999999,"Holders":{}})",
+  };
+  for (const std::string& value : values) {
+    BOOST_TEST_CONTEXT("record: " << value) {
+      const std::string prefix = unique_prefix("corrupt");
+      write_key(a, prefix + "/.lock", value, semaphore_flags);
+      const std::string before = listing(a, prefix);
+      participant p(ex, a, calm(prefix, 2));
+      const failed_acquire result = co_await expect_failure(p.sem, error::corrupt_record);
+      BOOST_TEST(result.words.key == prefix + "/.lock");
+      BOOST_TEST(listing(a, prefix) == before);
+      BOOST_TEST(sessions(a, prefix).empty());
+    }
+  }
+}
+
+ASYNC_TEST_CASE(unknown_sessions_in_the_record_are_pruned_and_not_counted, 30s) {
+  agent& a = shared_agent();
+  const std::string dead_1 = "00000000-0000-0000-0000-000000000001", dead_2 = "nobody";
+  const std::string records[] = {
+      R"({"Limit":2,"Holders":{")" + dead_1 + R"(":true,")" + dead_2 + R"(":true}})",
+      R"({"Limit":2,"Holders":[")" + dead_1 + R"(",")" + dead_2 + R"("]})",
+  };
+  for (const std::string& value : records) {
+    const std::string prefix = unique_prefix("unknown");
+    write_key(a, prefix + "/.lock", value, semaphore_flags);
+    participant p(ex, a, calm(prefix, 2));
+    slot one = co_await p.sem.try_acquire();
+    BOOST_TEST(one.held());
+    BOOST_TEST(holders(a, prefix) == sessions(a, prefix));
+    slot two = co_await p.sem.try_acquire();
+    BOOST_TEST(two.held());
+    BOOST_TEST(holders(a, prefix).size() == 2u);
+  }
+}
+
+ASYNC_TEST_CASE(a_token_without_rights_is_told_so_and_changes_nothing, 60s) {
+  // Requests without a token may do everything here: so may the tests.
+  const std::string master = "11111111-1111-1111-1111-111111111111";
+  const agent own(
+      agent_options{.extra_config = R"({"acl":{"enabled":true,"default_policy":"deny","tokens":{"master":")" + master +
+                                    R"(","default":")" + master + R"("}}})"});
+  // A token that has rules; not before the agent has left its legacy mode.
+  const auto token_with = [&](const std::string& name, const std::string& rules) {
+    const std::string policy = R"({"Name":")" + name + R"(","Rules":")" + rules + R"("})";
+    const std::string token = R"({"Policies":[{"Name":")" + name + R"("}]})";
+    if (own.put("/v1/acl/policy", policy).status != 200) return std::string();
+    const std::string body = own.put("/v1/acl/token", token).body;
+    const auto at = body.find("SecretID");
+    return at == std::string::npos ? std::string() : body.substr(body.find('-', at) - 8, 36);
+  };
+  const std::string prefix = unique_prefix("acl");
+  std::string sessions_only;
+  co_await until("the agent takes policies", [&] {
+    sessions_only = token_with("sessions", R"(session_prefix \"\" { policy = \"write\" })");
+    return !sessions_only.empty();
+  });
+  const std::string may_read =
+      token_with("read", R"(session_prefix \"\" { policy = \"write\" } key_prefix \"\" { policy = \"read\" })");
+  const std::string all =
+      token_with("all", R"(session_prefix \"\" { policy = \"write\" } key_prefix \"test/\" { policy = \"write\" })");
+  const std::string nothing = token_with("nothing", R"(operator = \"read\")");
+
+  write_key(own, prefix + "/.lock", R"({"Limit":1,"Holders":{}})", semaphore_flags);
+  const std::string before = listing(own, prefix);
+  const std::string tokens[] = {"99999999-9999-9999-9999-999999999999", nothing, sessions_only, may_read};
+  for (const std::string& token : tokens) {
+    BOOST_TEST_CONTEXT("token " << &token - tokens) {
+      consul::config settings = impatient(own.address());
+      settings.token = token;
+      const consul::client client(ex, settings);
+      holdfast::semaphore sem(client, calm(prefix, 1));
+      const failed_acquire result = co_await expect_failure(sem, error::permission_denied);
+      BOOST_TEST((result.code == condition::not_applied));
+      BOOST_TEST(!contains(result.words.to_string(), token));  // secrets are not for logs
+      BOOST_TEST(listing(own, prefix) == before);
+      co_await sem.close();
+      BOOST_TEST(sessions(own, prefix).empty());
+    }
+  }
+  consul::config settings = impatient(own.address());
+  settings.token = all;
+  const consul::client client(ex, settings);
+  holdfast::semaphore sem(client, calm(prefix, 1));
+  slot held = co_await sem.acquire();
+  BOOST_TEST(held.held());
+  co_await held.release();
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,297 @@
+// HashiCorp's own semaphore, `consul lock -n 3`, on the same prefix as ours: neither breaks the other's guarantees.
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <vector>
+
+#include "protocol/lock_record.hpp"
+#include "support/agent.hpp"
+#include "support/async.hpp"
+#include "support/participant.hpp"
+#include "support/print.hpp"
+#include "support/process.hpp"
+#include "support/scripted_server.hpp"
+
+namespace holdfast::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A file that all participants append one line to when they enter and when they leave: its order is what happened.
+class journal {
+public:
+  explicit journal(const std::string& name) {
+    std::string flat = unique_prefix(name);
+    std::replace(flat.begin(), flat.end(), '/', '-');
+    path_ = fs::temp_directory_path() / ("holdfast-" + flat);
+    fd_ = ::open(path_.c_str(), O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0600);
+    BOOST_REQUIRE(fd_ >= 0);
+  }
+  journal(const journal&) = delete;
+  journal& operator=(const journal&) = delete;
+  ~journal() {
+    ::close(fd_);
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+  }
+
+  const fs::path& path() const { return path_; }
+  void write(const std::string& line) {
+    const std::string whole = line + "\n";
+    BOOST_REQUIRE(::write(fd_, whole.data(), whole.size()) == static_cast<ssize_t>(whole.size()));
+  }
+  std::vector<std::string> lines() const {
+    std::vector<std::string> result;
+    std::ifstream in(path_);
+    for (std::string line; std::getline(in, line);) result.push_back(line);
+    return result;
+  }
+  std::size_t count(const std::string& text) const {
+    const std::vector<std::string> all = lines();
+    return static_cast<std::size_t>(std::count(all.begin(), all.end(), text));
+  }
+  /// How many were inside at once, at most; lines are "+who" and "-who".
+  int most_inside() const {
+    int now = 0, most = 0;
+    for (const std::string& line : lines()) {
+      now += line[0] == '+' ? 1 : -1;
+      BOOST_TEST(now >= 0);
+      most = std::max(most, now);
+    }
+    return most;
+  }
+
+private:
+  fs::path path_;
+  int fd_ = -1;
+};
+
+/// `consul lock -n 3 PREFIX` around a shell command.
+class consul_lock {
+public:
+  consul_lock(const agent& a, const std::string& prefix, const std::string& command) {
+    process_options options;
+    options.command = {
+        consul_program().string(), "lock", "-http-addr=" + a.address(), "-n", "3", "-child-exit-code", prefix, command};
+    child_ = std::make_unique<process>(std::move(options));
+  }
+  bool running() { return child_->running(); }
+  std::string output() const { return child_->output(); }
+  exit_status status() {
+    const auto result = child_->wait(5s);
+    return result ? *result : exit_status{-1, 0};
+  }
+  void interrupt() { child_->signal(SIGINT); }
+
+private:
+  std::unique_ptr<process> child_;
+};
+
+std::string inside_until(const journal& log, const fs::path& gate) {
+  return "echo +theirs >>" + log.path().string() + "; while [ ! -e " + gate.string() +
+         " ]; do sleep 0.02; done; echo -theirs >>" + log.path().string();
+}
+
+}  // namespace
+}  // namespace holdfast::test
+
+using namespace holdfast;
+using namespace holdfast::test;
+
+BOOST_AUTO_TEST_SUITE(interop)
+
+ASYNC_TEST_CASE(consul_lock_and_ours_together_are_never_more_than_the_limit, 90s) {
+  constexpr int turns = 12;
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("together");
+  journal log("together");
+  const std::string command =
+      "echo +theirs >>" + log.path().string() + "; sleep 0.02; echo -theirs >>" + log.path().string();
+  int ours = 0, theirs = 0;
+  bool enough = false;
+  std::vector<std::unique_ptr<participant>> us;
+  companions running(ex);
+  auto contend = [&](participant& me) -> asio::awaitable<void> {
+    while (!enough) {
+      slot held = co_await me.sem.acquire();
+      log.write("+ours");
+      co_await pause(20ms);
+      BOOST_TEST(held.held());
+      log.write("-ours");
+      ++ours;
+      co_await held.release();
+    }
+  };
+  auto contend_by_lock = [&]() -> asio::awaitable<void> {
+    while (!enough) {
+      consul_lock child(a, prefix, command);
+      co_await until(
+          "consul lock has had its turn", [&] { return !child.running(); }, 60s);
+      const exit_status status = child.status();
+      BOOST_TEST_INFO(child.output());
+      BOOST_TEST(status.success());
+      ++theirs;
+    }
+  };
+  // Four of each on three slots: there is always somebody of either side who waits.
+  for (int i = 0; i < 4; ++i) {
+    us.push_back(std::make_unique<participant>(ex, a, calm(prefix, 3)));
+    running.start(contend(*us.back()));
+    running.start(contend_by_lock());
+  }
+  co_await until(
+      "each side has had its turns", [&] { return (ours >= turns && theirs >= turns) || running.running() < 8; }, 60s);
+  enough = true;
+  co_await running.join();
+  const int most = log.most_inside();
+  BOOST_TEST(most <= 3);
+  BOOST_TEST(most >= 2);
+  BOOST_TEST(log.count("+ours") == log.count("-ours"));
+  BOOST_TEST(log.count("+theirs") == log.count("-theirs"));
+  std::cout << "interop: " << ours << " turns of ours, " << theirs << " of consul lock, at most " << most
+            << " inside a limit of 3\n";
+  for (auto& each : us) co_await each->sem.close();
+  BOOST_TEST(contenders(a, prefix).empty());
+  BOOST_TEST(holders(a, prefix).empty());
+}
+
+ASYNC_TEST_CASE(consul_lock_waits_while_we_hold_all_and_gets_in_after_a_release, 60s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("they-wait");
+  journal log("they-wait");
+  participant p(ex, a, calm(prefix, 3));
+  slot one = co_await p.sem.acquire();
+  slot two = co_await p.sem.acquire(2);
+  consul_lock child(a, prefix, "echo +theirs >>" + log.path().string());
+  co_await until("it waits", [&] { return contenders(a, prefix).size() == 4; });
+  co_await pause(300ms);
+  BOOST_TEST(child.running());
+  BOOST_TEST(log.lines().empty());
+  BOOST_TEST(one.held());
+  BOOST_TEST(two.held());
+  co_await one.release();
+  co_await until("it has had its turn", [&] { return !child.running(); });
+  BOOST_TEST(child.status().success());
+  BOOST_TEST(log.count("+theirs") == 1u);
+  BOOST_TEST(two.held());
+  slot again = co_await p.sem.acquire();
+  BOOST_TEST(again.held());
+}
+
+ASYNC_TEST_CASE(we_wait_while_three_consul_locks_hold_and_get_in_after_one, 60s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("we-wait");
+  journal log("we-wait"), gate("gate");
+  const fs::path gates[3] = {gate.path().string() + "-0", gate.path().string() + "-1", gate.path().string() + "-2"};
+  std::vector<std::unique_ptr<consul_lock>> children;
+  for (const fs::path& each : gates)
+    children.push_back(std::make_unique<consul_lock>(a, prefix, inside_until(log, each)));
+  co_await until("all three hold", [&] { return log.count("+theirs") == 3; });
+  participant p(ex, a, calm(prefix, 3));
+  slot none = co_await p.sem.try_acquire();
+  BOOST_TEST(!none.valid());
+  slot late = co_await p.sem.try_acquire_for(200ms);
+  BOOST_TEST(!late.valid());
+  pending<slot> waiting(ex, p.sem.acquire());
+  co_await until("we wait", [&] { return contenders(a, prefix).size() == 4; });
+  co_await pause(100ms);
+  BOOST_TEST(!waiting.ready());
+  std::ofstream(gates[1]) << '.';
+  const error_code ec = co_await waiting.wait();
+  BOOST_TEST(!ec);
+  BOOST_TEST(waiting.value().held());
+  BOOST_TEST(log.count("-theirs") == 1u);  // not before it left
+  std::ofstream(gates[0]) << '.';
+  std::ofstream(gates[2]) << '.';
+  for (auto& child : children) {
+    co_await until("it ends", [&] { return !child->running(); });
+    BOOST_TEST(child->status().success());
+  }
+  BOOST_TEST(waiting.value().held());
+  BOOST_TEST(holders(a, prefix).size() == 1u);
+  co_await p.sem.close();
+  BOOST_TEST(is_clean(a, prefix));
+  for (const fs::path& each : gates) fs::remove(each);
+}
+
+ASYNC_TEST_CASE(the_last_consul_lock_deletes_the_record_and_we_go_on, 60s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("deletes");
+  participant p(ex, a, calm(prefix, 3));
+  for (int i = 0; i < 3; ++i) {
+    consul_lock child(a, prefix, "true");
+    co_await until("it ends", [&] { return !child.running(); });
+    BOOST_TEST(child.status().success());
+    slot held = co_await p.sem.acquire();
+    BOOST_TEST(held.held());
+    co_await held.release();
+  }
+}
+
+ASYNC_TEST_CASE(a_consul_lock_that_died_waiting_costs_the_patience_once, 60s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("abandoned");
+  // What a killed `consul lock` leaves for up to twice its TTL: an entry of Go's, at the head of the queue, that
+  // nobody serves.
+  const std::string created = a.put("/v1/session/create", R"({"TTL":"60s","LockDelay":"0s","Behavior":"delete"})").body;
+  const std::string session = created.substr(created.find('-') - 8, 36);
+  a.put("/v1/kv/" + prefix + "/" + session + "?acquire=" + session +
+            "&flags=" + std::to_string(protocol::semaphore_flags),
+        "");
+  BOOST_REQUIRE(contenders(a, prefix).size() == 1u);
+  semaphore_options options = calm(prefix, 1);
+  options.patience = 500ms;
+  participant p(ex, a, options);
+  slot first = co_await p.sem.acquire();
+  BOOST_TEST(first.held());
+  const auto begun = std::chrono::steady_clock::now();
+  for (int i = 0; i < 10; ++i) {
+    co_await first.release();
+    first = co_await p.sem.acquire();
+  }
+  BOOST_TEST(first.held());
+  BOOST_TEST((std::chrono::steady_clock::now() - begun < 10 * options.patience));
+  a.put("/v1/session/destroy/" + session);
+}
+
+ASYNC_TEST_CASE(consul_lock_refuses_our_limit_as_we_refuse_its, 60s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("their-limit");
+  participant p(ex, a, calm(prefix, 2));
+  slot held = co_await p.sem.acquire();
+  consul_lock child(a, prefix, "true");
+  co_await until("it ends", [&] { return !child.running(); });
+  BOOST_TEST(!child.status().success());
+  BOOST_TEST(child.output().find("limit conflict (lock: 2, local: 3)") != std::string::npos);
+  BOOST_TEST(held.held());
+}
+
+ASYNC_TEST_CASE(the_form_of_the_record_stays_as_it_was_found, 60s) {
+  agent& a = shared_agent();
+  const std::string guide = unique_prefix("guide"), go = unique_prefix("go");
+  write_key(a, guide + "/.lock", R"({"Limit":2,"Holders":[]})", 0);
+  write_key(a, go + "/.lock", R"({"Limit":2,"Holders":{}})", protocol::semaphore_flags);
+  for (const std::string& prefix : {guide, go}) {
+    const bool list = prefix == guide;
+    participant p(ex, a, calm(prefix, 2));
+    slot held = co_await p.sem.acquire();
+    const std::string session = sessions(a, prefix).at(0);
+    BOOST_TEST(record(a, prefix) == (list ? R"({"Limit":2,"Holders":[")" + session + R"("]})"
+                                          : R"({"Limit":2,"Holders":{")" + session + R"(":true}})"));
+    const std::string flags = list ? "\"Flags\": 0," : "\"Flags\": 16210313421097356768,";
+    const std::string entry = a.get("/v1/kv/" + prefix + "/.lock?pretty").body;
+    BOOST_TEST_INFO(entry);
+    BOOST_TEST(entry.find(flags) != std::string::npos);
+    co_await held.release();
+    BOOST_TEST(record(a, prefix) == (list ? R"({"Limit":2,"Holders":[]})" : R"({"Limit":2,"Holders":{}})"));
+    co_await p.sem.close();
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,501 @@
+// When is a slot not ours any more? Each way to lose one, how soon the holder knows, and what is ridden out.
+
+#include <boost/test/unit_test.hpp>
+#include <stop_token>
+#include <thread>
+
+#include "protocol/lock_record.hpp"
+#include "support/agent.hpp"
+#include "support/async.hpp"
+#include "support/fault_proxy.hpp"
+#include "support/participant.hpp"
+#include "support/print.hpp"
+#include "support/scripted_server.hpp"
+
+namespace holdfast {
+
+static std::ostream& operator<<(std::ostream& out, loss_reason reason) { return out << to_string(reason); }
+
+namespace test {
+namespace {
+
+using clock = std::chrono::steady_clock;
+using protocol::semaphore_flags;
+
+/// A holder whose slot is watched, and who counts how often it is told of the loss.
+struct holder {
+  holder(const asio::any_io_executor& ex, slot taken)
+      : held(std::move(taken)), lost(ex, held.wait_lost()), on_stop(held.stop_token(), [this] { ++stops; }) {}
+
+  slot held;
+  pending<loss_reason> lost;
+  int stops = 0;
+  std::stop_callback<std::function<void()>> on_stop;
+};
+
+/// The bound of the issue: within a second.
+asio::awaitable<loss_reason> noticed_within_a_second(holder& h) {
+  const bool noticed = co_await happens_within(1s, [&] { return h.lost.ready(); });
+  BOOST_REQUIRE_MESSAGE(noticed, "the holder has not noticed within a second");
+  BOOST_TEST(!h.held.held());
+  BOOST_TEST((h.held.state() == slot_state::lost));
+  BOOST_TEST((h.held.valid_for() == 0ns));
+  BOOST_TEST(h.held.lost_because() == h.lost.value());
+  co_return h.lost.value();
+}
+
+/// Lost once is lost for good, and told once.
+asio::awaitable<void> expect_final(holder& h) {
+  const loss_reason reason = h.held.lost_because();
+  co_await until("the stop token has fired", [&] { return h.stops != 0; });
+  co_await pause(50ms);
+  BOOST_TEST(h.stops == 1);
+  BOOST_TEST(!h.held.held());
+  BOOST_TEST(h.held.stop_token().stop_requested());
+  const loss_reason again = co_await h.held.wait_lost();
+  BOOST_TEST(again == reason);
+  BOOST_TEST(h.held.lost_because() == reason);
+  auto [ec] = co_await h.held.release(as_result);
+  BOOST_TEST(ec == error::slot_lost);
+}
+
+asio::awaitable<void> until_watched(const fault_proxy& proxy, std::size_t by = 1) {
+  co_await until("the record is watched", [&] { return proxy.watches() >= by; });
+}
+
+asio::awaitable<void> expect_usable(participant& p) {
+  slot again = co_await p.sem.acquire();
+  BOOST_TEST(again.held());
+  co_await again.release();
+}
+
+}  // namespace
+}  // namespace test
+}  // namespace holdfast
+
+using namespace holdfast;
+using namespace holdfast::test;
+
+BOOST_AUTO_TEST_SUITE(loss)
+
+ASYNC_TEST_CASE(a_destroyed_session_is_noticed_within_a_second, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("destroyed");
+  participant p(ex, a, calm(prefix, 1));
+  slot h_slot = co_await p.sem.acquire();
+  holder h(ex, std::move(h_slot));
+  a.put("/v1/session/destroy/" + sessions(a, prefix).at(0));
+  const loss_reason reason = co_await noticed_within_a_second(h);
+  BOOST_TEST(reason == loss_reason::session_invalidated);
+  co_await expect_final(h);
+  co_await expect_usable(p);
+}
+
+ASYNC_TEST_CASE(a_deleted_prefix_is_noticed_within_a_second, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("deleted");
+  participant p(ex, a, calm(prefix, 1));
+  slot h_slot = co_await p.sem.acquire();
+  holder h(ex, std::move(h_slot));
+  a.del("/v1/kv/" + prefix + "/?recurse");
+  const loss_reason reason = co_await noticed_within_a_second(h);
+  BOOST_TEST(reason == loss_reason::session_invalidated);
+  co_await expect_final(h);
+  co_await expect_usable(p);
+}
+
+ASYNC_TEST_CASE(a_deleted_entry_is_noticed_within_a_second, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("entry");
+  participant p(ex, a, calm(prefix, 1));
+  slot h_slot = co_await p.sem.acquire();
+  holder h(ex, std::move(h_slot));
+  a.del("/v1/kv/" + prefix + "/" + contenders(a, prefix).at(0));
+  const loss_reason reason = co_await noticed_within_a_second(h);
+  BOOST_TEST(reason == loss_reason::session_invalidated);
+  co_await expect_usable(p);
+}
+
+ASYNC_TEST_CASE(a_deleted_record_is_noticed_within_a_second, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("record");
+  participant p(ex, a, calm(prefix, 1));
+  slot h_slot = co_await p.sem.acquire();
+  holder h(ex, std::move(h_slot));
+  a.del("/v1/kv/" + prefix + "/.lock");
+  const loss_reason reason = co_await noticed_within_a_second(h);
+  BOOST_TEST(reason == loss_reason::removed);
+  co_await expect_usable(p);
+}
+
+ASYNC_TEST_CASE(an_edited_record_is_noticed_within_a_second, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("edited");
+  participant p(ex, a, calm(prefix, 2));
+  slot gone_slot = co_await p.sem.acquire();
+  holder gone(ex, std::move(gone_slot));
+  const std::string first = holders(a, prefix).at(0);
+  slot stays_slot = co_await p.sem.acquire();
+  holder stays(ex, std::move(stays_slot));
+  std::vector<std::string> both = holders(a, prefix);
+  std::erase(both, first);
+  write_key(a, prefix + "/.lock", R"({"Limit":2,"Holders":{")" + both.at(0) + R"(":true}})", semaphore_flags);
+  const loss_reason reason = co_await noticed_within_a_second(gone);
+  BOOST_TEST(reason == loss_reason::removed);
+  co_await expect_final(gone);
+  BOOST_TEST(stays.held.held());
+  BOOST_TEST(!stays.lost.ready());
+  BOOST_TEST(stays.stops == 0);
+  co_await expect_usable(p);
+}
+
+ASYNC_TEST_CASE(an_edit_that_keeps_the_holder_costs_nothing, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("harmless");
+  participant p(ex, a, calm(prefix, 1));
+  slot h_slot = co_await p.sem.acquire();
+  holder h(ex, std::move(h_slot));
+  const std::string value = record(a, prefix);
+  for (int i = 0; i < 5; ++i) {
+    write_key(a, prefix + "/.lock", value + std::string(static_cast<std::size_t>(i), ' '), semaphore_flags);
+    co_await pause(5ms);
+  }
+  const auto seen = p.client.statistics().requests;
+  write_key(a, prefix + "/other", "x");
+  co_await until("the watch has looked", [&] { return p.client.statistics().requests > seen; });
+  BOOST_TEST(h.held.held());
+  BOOST_TEST(!h.lost.ready());
+  co_await h.held.release();
+  BOOST_TEST(h.stops == 0);  // released, not lost
+  const error_code ec = co_await h.lost.wait();
+  BOOST_TEST(ec == error::not_held);
+}
+
+ASYNC_TEST_CASE(one_of_several_slots_lost_is_all_of_them_lost, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("wide");
+  participant p(ex, a, calm(prefix, 3));
+  slot wide_slot = co_await p.sem.acquire(2);
+  holder wide(ex, std::move(wide_slot));
+  const std::string one = holders(a, prefix).at(1);
+  slot single_slot = co_await p.sem.acquire();
+  holder single(ex, std::move(single_slot));
+  a.put("/v1/session/destroy/" + one);
+  const loss_reason reason = co_await noticed_within_a_second(wide);
+  BOOST_TEST(reason == loss_reason::session_invalidated);
+  BOOST_TEST(single.held.held());
+  slot rest = co_await p.sem.acquire(2);  // what is left of the lost pair is of use again
+  BOOST_TEST(rest.held());
+}
+
+ASYNC_TEST_CASE(short_500s_are_ridden_out_when_outage_grace_says_so, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("500s-grace");
+  fault_proxy proxy(ex, a);
+  semaphore_options options = calm(prefix, 1);
+  options.outage_grace = scaled(8s);
+  participant p(ex, proxy.address(), options);
+  slot h_slot = co_await p.sem.acquire();
+  holder h(ex, std::move(h_slot));
+  co_await until_watched(proxy);
+  for (int outages = 1; outages <= 2; ++outages) {
+    const std::size_t before = proxy.refused();
+    proxy.set(fault_proxy::mode::refuse);
+    co_await until("the watch has failed several times", [&] { return proxy.refused() >= before + 4; });
+    BOOST_TEST((h.held.state() == slot_state::suspect));
+    BOOST_TEST(h.held.held());
+    proxy.set(fault_proxy::mode::pass);
+    co_await until("the slot is out of doubt", [&] { return h.held.state() != slot_state::suspect; });
+    BOOST_TEST((h.held.state() == slot_state::held));
+  }
+  BOOST_TEST(!h.lost.ready());
+  BOOST_TEST(h.stops == 0);
+  BOOST_TEST(holders(a, prefix).size() == 1u);
+
+  // The watch works again: what happens now is seen.
+  a.put("/v1/session/destroy/" + sessions(a, prefix).at(0));
+  const loss_reason reason = co_await noticed_within_a_second(h);
+  BOOST_TEST(reason == loss_reason::session_invalidated);
+}
+
+ASYNC_TEST_CASE(what_happened_during_an_outage_is_seen_after_it, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("500s-hide");
+  fault_proxy proxy(ex, a);
+  semaphore_options options = calm(prefix, 1);
+  options.outage_grace = scaled(8s);
+  participant p(ex, proxy.address(), options);
+  slot h_slot = co_await p.sem.acquire();
+  holder h(ex, std::move(h_slot));
+  co_await until_watched(proxy);
+  proxy.set(fault_proxy::mode::refuse);
+  co_await until("the watch has failed", [&] { return proxy.refused() >= 2; });
+  a.put("/v1/session/destroy/" + sessions(a, prefix).at(0));
+  co_await pause(20ms);
+  BOOST_TEST(h.held.held());  // it cannot know
+  proxy.set(fault_proxy::mode::pass);
+  const bool noticed = co_await happens_within(3s, [&] { return h.lost.ready(); });
+  BOOST_REQUIRE(noticed);
+  BOOST_TEST(h.lost.value() == loss_reason::session_invalidated);
+}
+
+ASYNC_TEST_CASE(short_500s_lose_the_slot_when_there_is_no_grace, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("500s");
+  fault_proxy proxy(ex, a);
+  participant p(ex, proxy.address(), calm(prefix, 1));
+  slot h_slot = co_await p.sem.acquire();
+  holder h(ex, std::move(h_slot));
+  co_await until_watched(proxy);
+  proxy.set(fault_proxy::mode::refuse);
+  const loss_reason reason = co_await noticed_within_a_second(h);
+  BOOST_TEST(reason == loss_reason::watch_failed);
+  proxy.set(fault_proxy::mode::pass);
+  co_await expect_final(h);
+  // The slot goes back, since the process is there to do it: by the record, or with its session.
+  co_await until("the slot is given back", [&] { return contenders(a, prefix).empty(); });
+  co_await expect_usable(p);
+}
+
+ASYNC_TEST_CASE(an_outage_longer_than_the_grace_loses_the_slot, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("500s-long");
+  fault_proxy proxy(ex, a);
+  semaphore_options options = calm(prefix, 1);
+  options.outage_grace = 300ms;
+  participant p(ex, proxy.address(), options);
+  slot h_slot = co_await p.sem.acquire();
+  holder h(ex, std::move(h_slot));
+  co_await until_watched(proxy);
+  const auto begun = clock::now();
+  proxy.set(fault_proxy::mode::refuse);
+  co_await until("it is lost", [&] { return h.lost.ready(); });
+  BOOST_TEST((clock::now() - begun >= 300ms));
+  BOOST_TEST(h.lost.value() == loss_reason::watch_failed);
+  co_await expect_final(h);
+}
+
+ASYNC_TEST_CASE(a_cut_connection_is_a_failure_of_the_watch, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("cut");
+  fault_proxy proxy(ex, a);
+  participant brittle(ex, proxy.address(), calm(prefix, 2));
+  semaphore_options options = calm(prefix, 2);
+  options.outage_grace = scaled(8s);
+  participant patient(ex, proxy.address(), options);
+  slot one_slot = co_await brittle.sem.acquire();
+  holder one(ex, std::move(one_slot));
+  slot two_slot = co_await patient.sem.acquire();
+  holder two(ex, std::move(two_slot));
+  co_await until_watched(proxy, 2);
+  proxy.cut();
+  const loss_reason reason = co_await noticed_within_a_second(one);
+  BOOST_TEST(reason == loss_reason::watch_failed);
+  co_await until("the other is out of doubt", [&] { return two.held.state() == slot_state::held; });
+  BOOST_TEST(!two.lost.ready());
+}
+
+ASYNC_TEST_CASE(the_lease_runs_out_when_the_agent_is_silent, 30s) {
+  agent own;
+  const std::string prefix = unique_prefix("frozen");
+  semaphore_options options = hasty(prefix, 1, 600ms);
+  options.outage_grace = 1h;  // only the lease counts
+  participant p(ex, own, options);
+  slot h_slot = co_await p.sem.acquire();
+  holder h(ex, std::move(h_slot));
+  own.freeze();
+  const auto frozen = clock::now();
+  co_await until("the renewal is overdue", [&] { return h.held.state() == slot_state::suspect; });
+  BOOST_TEST(h.held.held());
+  BOOST_TEST(!h.lost.ready());
+  co_await until("it is lost", [&] { return h.lost.ready(); });
+  BOOST_TEST((clock::now() - frozen < scaled(600ms + 1s)));
+  BOOST_TEST(h.lost.value() == loss_reason::lease_expired);
+  BOOST_TEST(!h.held.held());
+
+  // Everything that was kept back comes now, renewals included, and revives nothing.
+  own.thaw();
+  own.wait_until_ready();
+  co_await expect_final(h);
+  co_await expect_usable(p);
+}
+
+ASYNC_TEST_CASE(nobody_believes_past_the_deadline_though_the_context_is_blocked, 30s) {
+  agent own;
+  const std::string prefix = unique_prefix("blocked");
+  semaphore_options options = hasty(prefix, 1, 600ms);
+  options.outage_grace = 1h;
+  participant p(ex, own, options);
+  slot h_slot = co_await p.sem.acquire();
+  holder h(ex, std::move(h_slot));
+  own.freeze();
+  const auto left = h.held.valid_for();
+  BOOST_TEST((left > 0ns));
+  BOOST_TEST(h.held.held());
+  const auto deadline = clock::now() + left;
+  while (clock::now() < deadline) std::this_thread::sleep_until(deadline);  // nothing of ours runs meanwhile
+  BOOST_TEST(!h.held.held());
+  BOOST_TEST((h.held.valid_for() == 0ns));
+  BOOST_TEST((h.held.state() == slot_state::lost));
+  BOOST_TEST(!h.lost.ready());  // nobody could tell yet
+  own.thaw();
+  co_await until("it is told", [&] { return h.lost.ready(); });
+  BOOST_TEST(h.lost.value() == loss_reason::lease_expired);
+  co_await expect_final(h);
+}
+
+ASYNC_TEST_CASE(a_late_renewal_revives_nothing, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("late-renewal");
+  fault_proxy proxy(ex, a);
+  semaphore_options options = hasty(prefix, 1, 800ms);
+  options.outage_grace = 1h;
+  options.request_timeout = 5s;  // far longer than the lease: the reply will be accepted
+  options.lease_margin = options.session_ttl / 2;
+  participant p(ex, proxy.address(), options);
+  slot h_slot = co_await p.sem.acquire();
+  holder h(ex, std::move(h_slot));
+  co_await until_watched(proxy);
+  proxy.set(fault_proxy::mode::mute);
+  co_await until("a renewal is under way", [&] { return proxy.kept_back() >= 1; });
+  co_await until("it is lost", [&] { return h.lost.ready(); });
+  BOOST_TEST(h.lost.value() == loss_reason::lease_expired);
+  const std::size_t before = proxy.requests();
+  proxy.set(fault_proxy::mode::pass);
+  co_await until("the requests that were kept back are through", [&] { return proxy.kept_back() == 0; });
+  co_await until("its session is destroyed", [&] { return sessions(a, prefix).empty(); });
+  BOOST_TEST(proxy.requests() >= before);
+  BOOST_TEST(!h.held.held());
+  BOOST_TEST((h.held.state() == slot_state::lost));
+  co_await expect_final(h);
+  co_await expect_usable(p);
+}
+
+ASYNC_TEST_CASE(renewals_keep_a_slot_far_longer_than_the_ttl, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("renewed");
+  participant p(ex, a, hasty(prefix, 1, 500ms));
+  participant q(ex, a, hasty(prefix, 1, 500ms));
+  slot h_slot = co_await p.sem.acquire();
+  holder h(ex, std::move(h_slot));
+  const auto begun = clock::now();
+  slot none = co_await q.sem.try_acquire_for(scaled(2500ms));
+  BOOST_TEST(!none.valid());
+  BOOST_TEST((clock::now() - begun >= scaled(2500ms)));
+  BOOST_TEST(h.held.held());
+  BOOST_TEST(!h.lost.ready());
+}
+
+ASYNC_TEST_CASE(who_waits_survives_an_outage_and_is_served_after_it, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("waiter-500s");
+  fault_proxy proxy(ex, a);
+  semaphore_options options = calm(prefix, 1);
+  options.give_up_after = scaled(20s);
+  participant p(ex, proxy.address(), options);
+  participant q(ex, a, calm(prefix, 1));
+  slot held = co_await q.sem.acquire();
+  pending<slot> waiting(ex, p.sem.acquire());
+  co_await until("it waits", [&] { return contenders(a, prefix).size() == 2; });
+  proxy.set(fault_proxy::mode::refuse);
+  co_await until("the watch has failed", [&] { return proxy.refused() >= 3; });
+  BOOST_TEST(!waiting.ready());
+  co_await held.release();  // grants it, while it cannot see
+  BOOST_TEST(holders(a, prefix).size() == 1u);
+  proxy.set(fault_proxy::mode::pass);
+  const error_code ec = co_await waiting.wait();
+  BOOST_TEST(!ec);
+  BOOST_TEST(waiting.value().held());
+}
+
+ASYNC_TEST_CASE(who_waits_gives_up_when_the_agent_stays_away, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("waiter-gives-up");
+  fault_proxy proxy(ex, a);
+  semaphore_options options = calm(prefix, 1);
+  options.give_up_after = 400ms;
+  participant p(ex, proxy.address(), options);
+  proxy.set(fault_proxy::mode::refuse);
+  diagnostics words;
+  const acquire_options asked{.diag = &words};
+  auto [ec, none] = co_await p.sem.acquire(asked, as_result);
+  BOOST_TEST(ec == error::server_error);
+  BOOST_TEST((ec == condition::unavailable));
+  BOOST_TEST(words.server_message == "rpc error making call: EOF");
+  BOOST_TEST(words.message.find("500") != std::string::npos);
+  proxy.set(fault_proxy::mode::pass);
+  co_await expect_usable(p);
+  co_await p.sem.close();
+  BOOST_TEST(is_clean(a, prefix));
+}
+
+// ---- writes of which nobody knows whether they were applied
+
+ASYNC_TEST_CASE(an_acquire_whose_reply_is_lost_gets_its_slot_and_leaks_none, 60s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("lost-acquire");
+  fault_proxy proxy(ex, a);
+  participant p(ex, proxy.address(), calm(prefix, 1));
+  for (int i = 0; i < 5; ++i) {
+    proxy.lose_reply_to("/v1/txn");
+    slot held = co_await p.sem.acquire();
+    BOOST_TEST(held.held());
+    BOOST_TEST(proxy.replies_lost() == static_cast<std::size_t>(i + 1));
+    co_await until("one holder is left", [&] { return holders(a, prefix).size() == 1; });
+    co_await until("one entry is left", [&] { return contenders(a, prefix).size() == 1; });
+    co_await until("its session is there", [&] { return holders(a, prefix) == sessions(a, prefix); });
+    co_await held.release();
+  }
+  co_await p.sem.close();
+  BOOST_TEST(is_clean(a, prefix));
+}
+
+ASYNC_TEST_CASE(a_release_whose_reply_is_lost_gives_the_slot_back, 60s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("lost-release");
+  fault_proxy proxy(ex, a);
+  participant p(ex, proxy.address(), calm(prefix, 1));
+  for (int i = 0; i < 5; ++i) {
+    slot held = co_await p.sem.acquire();
+    proxy.lose_reply_to("/v1/txn");
+    auto [ec] = co_await held.release(as_result);
+    BOOST_TEST((!ec || ec == condition::outcome_unknown));
+    BOOST_TEST(proxy.replies_lost() == static_cast<std::size_t>(i + 1));
+    co_await until("nobody holds", [&] { return holders(a, prefix).empty() && contenders(a, prefix).empty(); });
+  }
+  co_await p.sem.close();
+  BOOST_TEST(is_clean(a, prefix));
+}
+
+ASYNC_TEST_CASE(a_session_whose_creation_is_in_doubt_does_not_stop_an_acquire, 60s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("lost-session");
+  fault_proxy proxy(ex, a);
+  participant p(ex, proxy.address(), calm(prefix, 1));
+  proxy.lose_reply_to("/v1/session/create");
+  slot held = co_await p.sem.acquire();
+  BOOST_TEST(held.held());
+  BOOST_TEST(proxy.replies_lost() == 1u);
+  BOOST_TEST(holders(a, prefix).size() == 1u);
+}
+
+ASYNC_TEST_CASE(closing_while_the_agent_is_silent_ends_in_its_time, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("close-silent");
+  fault_proxy proxy(ex, a);
+  semaphore_options options = hasty(prefix, 1, 1s);
+  options.give_up_after = 500ms;
+  participant p(ex, proxy.address(), options);
+  slot h_slot = co_await p.sem.acquire();
+  holder h(ex, std::move(h_slot));
+  proxy.set(fault_proxy::mode::mute);
+  auto [ec] = co_await p.sem.close(as_result);
+  BOOST_TEST(ec == error::timed_out);
+  const error_code told = co_await h.lost.wait();
+  BOOST_TEST(!told);
+  BOOST_TEST(h.lost.value() == loss_reason::closed);
+  proxy.cut();
+  co_await until("the session has expired", [&] { return sessions(a, prefix).empty(); });
+}
+
+BOOST_AUTO_TEST_SUITE_END()
