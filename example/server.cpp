@@ -131,7 +131,7 @@ private:
     holdfast::acquire_options acquire{.diag = &why};
     auto [failed, slot] = co_await semaphore_.try_acquire_for(std::chrono::milliseconds(options_.wait_ms), acquire,
                                                               asio::as_tuple(asio::use_awaitable));
-    if (failed) co_return reply(http::status::service_unavailable, failed.message() + ": " + why.to_string());
+    if (failed) co_return reply(http::status::service_unavailable, why.to_string());
     if (!slot) co_return reply(http::status::service_unavailable, "all slots are taken");
 
     // The work, which stops if the slot is lost: then somebody else may have it.

@@ -87,6 +87,8 @@ int main(int argc, char** argv) try {
   std::cerr << misuse.what() << '\n';
   return 2;
 } catch (const std::exception& failed) {
-  std::cerr << failed.what() << '\n';
+  std::cerr
+      << failed.what()
+      << "\nIs a Consul agent running, and does CONSUL_HTTP_ADDR name it? scripts/demo starts one for the demo.\n";
   return 1;
 }

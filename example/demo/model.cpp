@@ -29,8 +29,10 @@ model::model(const options& o) : settings(o), slots(static_cast<std::size_t>(o.l
 void model::note(std::string text) { events.push_back({now(), std::move(text)}); }
 
 void model::complain(std::string text) {
+  if (complaints.size() >= complaints_max || std::find(complaints.begin(), complaints.end(), text) != complaints.end())
+    return;
   note("WRONG: " + text);
-  if (complaints.size() < complaints_max) complaints.push_back(std::move(text));
+  complaints.push_back(std::move(text));
 }
 
 worker_view* model::find(char name) {
@@ -126,8 +128,8 @@ void model::listing(const std::vector<holdfast::consul::kv_entry>& all) {
   victim_held_most = std::max(victim_held_most, dead);
   if (dead != 0 || in_record < slots.size()) return;
   recovered_after = now() - killed_at;
-  note("the sessions of " + std::string(1, victim) + " have ended, and others hold all " +
-       slots_in_words(slots.size()) + " again: " + seconds(*recovered_after) + " after the kill");
+  note("the sessions of " + std::string(1, victim) + " have ended, and others hold " + slots_in_words(slots.size()) +
+       " again: " + seconds(*recovered_after) + " after the kill");
 }
 
 void model::sample() {

@@ -53,6 +53,7 @@ public:
   void listing(const std::vector<holdfast::consul::kv_entry>& entries);  ///< all below the semaphore's prefix
   void sample();                                                         ///< the next letter of each slot's history
   void note(std::string text);
+  void complain(std::string text);  ///< of what must not happen
 
   void begin_kill(worker_view& victim);
   void confirm_death(worker_view& victim);
@@ -67,7 +68,7 @@ public:
   std::vector<worker_view> workers;
   std::vector<slot_view> slots;
   std::deque<event_view> events;
-  std::vector<std::string> complaints;  ///< whatever must not happen, and did
+  std::vector<std::string> complaints;
 
   std::size_t in_record = 0, in_record_most = 0;
   std::size_t believing = 0, believing_most = 0;
@@ -82,8 +83,6 @@ public:
   std::optional<double> recovered_after;
 
 private:
-  void complain(std::string text);
-
   std::map<std::string, char> owners_;  ///< of sessions
 };
 

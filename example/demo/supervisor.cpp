@@ -16,12 +16,13 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/use_future.hpp>
 #include <chrono>
+#include <exception>
 #include <holdfast/consul/client.hpp>
 #include <iostream>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "model.hpp"
@@ -74,16 +75,15 @@ public:
     asio::co_spawn(io_, watch(), asio::detached);
     asio::co_spawn(io_, redraw(), asio::detached);
 
-    co_await sleep_until(model_.started + options_.run_time * 2 / 5);
+    co_await work_until(model_.started + options_.run_time * 2 / 5);
     kill_one();
-    co_await sleep_until(model_.started + options_.run_time);
+    co_await work_until(model_.started + options_.run_time);
     co_await wait_for_recovery();
     co_await stop_workers();
     const bool clean = co_await clean_up();
     const bool passed = judge(clean);
     screen_.show(model_, consul_.address());
     screen_.summary(model_, passed);
-    io_.stop();
     co_return passed ? 0 : 1;
   }
 
@@ -93,6 +93,11 @@ private:
   asio::awaitable<void> sleep_until(clock::time_point when) {
     asio::steady_timer timer(io_, when);
     co_await timer.async_wait(asio::use_awaitable);
+  }
+
+  /// Ends early if something has gone wrong already.
+  asio::awaitable<void> work_until(clock::time_point when) {
+    while (clock::now() < when && model_.complaints.empty()) co_await sleep_until(std::min(when, clock::now() + 50ms));
   }
 
   // --- The processes.
@@ -125,6 +130,7 @@ private:
   }
 
   void kill_one() {
+    if (!model_.complaints.empty()) return;
     worker_view& victim = model_.busiest();
     if (has_ended(victim)) return;
     model_.begin_kill(victim);
@@ -141,13 +147,14 @@ private:
       int status = 0;
       if (has_ended(w) || ::waitpid(w.pid, &status, WNOHANG) != w.pid) continue;
       w.state = stopping_ && status == 0 ? state::ended : state::failed;
-      if (w.state == state::failed) model_.note(std::string("process ") + w.name + " ended, which it should not");
+      if (w.state == state::failed) model_.complain(std::string("process ") + w.name + " ended by itself");
     }
   }
 
   asio::awaitable<void> wait_for_recovery() {
     const auto end = clock::now() + 2 * options_.ttl + 2s;
-    while (!model_.recovered_after && clock::now() < end) co_await sleep_until(clock::now() + 20ms);
+    while (!model_.recovered_after && model_.complaints.empty() && clock::now() < end)
+      co_await sleep_until(clock::now() + 20ms);
   }
 
   asio::awaitable<void> stop_workers() {
@@ -212,6 +219,7 @@ private:
   }
 
   bool judge(bool clean) {
+    if (!model_.complaints.empty()) return false;
     const auto limit = static_cast<std::size_t>(options_.limit);
     const auto bound = std::chrono::duration<double>(2 * options_.ttl).count() + 1;
     if (!model_.recovered_after || *model_.recovered_after > bound)
@@ -251,13 +259,20 @@ int run_supervisor(const options& o) {
     interrupted_by = signal;
     io.stop();
   });
-  auto result = asio::co_spawn(io, self.run(), asio::use_future);
+  std::exception_ptr failure;
+  int status = 1;
+  asio::co_spawn(io, self.run(), [&](std::exception_ptr failed, int passed) {
+    failure = std::move(failed);
+    status = passed;
+    io.stop();
+  });
   io.run();
   if (interrupted_by != 0) {
     std::cout << "\ninterrupted" << std::endl;
     return 128 + interrupted_by;
   }
-  return result.get();
+  if (failure) std::rethrow_exception(failure);
+  return status;
 }
 
 }  // namespace demo

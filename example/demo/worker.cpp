@@ -63,7 +63,7 @@ private:
       holdfast::acquire_options request{.diag = &why};
       auto [failed, slot] = co_await semaphore_.acquire(request, asio::as_tuple(asio::use_awaitable));
       if (failed) {
-        say("error " + failed.message() + ": " + why.to_string());
+        say("error " + why.to_string());
         break;
       }
       if (stopping_) break;  // the slot's destructor gives it back
