@@ -68,6 +68,20 @@ struct world_options {
         idle(random.chance(70) ? 0ms : 200ms),
         // A watch that lasts hides no lost wake-up; a short one is the usual safety net.
         watch_wait(random.chance(60) ? 600s : 1s) {}
+
+  /// Where a seeded bug shows soonest.
+  void provoke(seeded_bug bug) {
+    processes = 3;
+    users = 2;
+    operators = false;
+    go_contenders = 0;
+    watch_wait = 600s;
+    limit = 1;
+    const bool needs_losses = bug == seeded_bug::lease_counted_late || bug == seeded_bug::unknown_taken_for_refused;
+    request_faults = needs_losses ? 35 : 0;
+    crashes = bug == seeded_bug::no_prune || bug == seeded_bug::watch_misses_deletions;
+    pauses = bug == seeded_bug::lease_counted_late;
+  }
 };
 
 /// Checks what the users see, and nothing else: written apart from everything that makes it happen.
@@ -178,6 +192,7 @@ class world {
 public:
   world(std::uint64_t seed, seeded_bug bug, bool trace)
       : random_(seed), options_(random_), bug_(bug), trace_(trace), referee_(options_) {
+    if (bug != seeded_bug::none) options_.provoke(bug);
     consul_.forgets_deletions = bug == seeded_bug::watch_misses_deletions;
     consul_.cas_always_fits = bug == seeded_bug::unguarded_record;
     say([&] {
@@ -260,7 +275,7 @@ private:
     o.tenure = options_.tenure;
     o.idle = options_.idle;
     o.outage_grace = options_.request_faults != 0 && random_.chance(50) ? options_.ttl : 0s;
-    o.give_up_after = 1s;
+    o.give_up_after = 1s + 20 * options_.latency_max;
     o.patience = 100ms;
     o.session_idle = 4s;
     o.watch_wait = options_.watch_wait;
@@ -313,7 +328,7 @@ private:
       say([&] { return name(p) + "release " + number(slot); });
       referee_.gone(p.number, slot, true);
       p.releasing.insert(slot);
-      at(options_.ttl + 2s, [this, &p, slot] {
+      at(options_.ttl + 4s, [this, &p, slot] {
         when_running(p, [this, &p, slot] {
           if (p.releasing.contains(slot)) referee_.object("a release was never answered");
         });
@@ -363,6 +378,7 @@ private:
     const auto wish = p.requests.find(a.ticket);
     if (wish == p.requests.end()) {
       if (bug_ != seeded_bug::grant_dropped_after_cancel) referee_.object("a grant that nobody asked for");
+      dropped_.insert({p.number, a.slot});
       return;
     }
     const process::request asked = wish->second;
@@ -404,6 +420,7 @@ private:
     if (a.error.code && calm() && !options_.operators) referee_.object("a release failed though nothing was wrong");
   }
   void perform(process& p, action::lose& a) {
+    if (dropped_.contains({p.number, a.slot})) return;
     ++result_.losses;
     say([&] { return name(p) + "lose " + number(a.slot) + " " + std::string(to_string(a.reason)); });
     const bool cause = !calm() && (options_.request_faults != 0 || options_.pauses);
@@ -411,7 +428,9 @@ private:
       referee_.object("a slot was lost without a cause: " + std::string(to_string(a.reason)));
     referee_.gone(p.number, a.slot, false);
   }
-  void perform(process& p, action::update& a) { referee_.updated(p.number, a.slot, a.deadline); }
+  void perform(process& p, action::update& a) {
+    if (!dropped_.contains({p.number, a.slot})) referee_.updated(p.number, a.slot, a.deadline);
+  }
   void perform(process& p, action::closed& a) {
     say([&] { return name(p) + "closed " + a.error.details.to_string(); });
     if (!p.closing || p.closed) referee_.object("closed twice, or without being asked to");
@@ -426,8 +445,7 @@ private:
     const fate f = draw_fate();
     say([&] { return name(p) + "create session" + text(f); });
     at(f.there, [this, &p, f, a] {
-      const std::string id =
-          f.applied ? consul_.create_session(options_.ttl, random_.between(0s, options_.ttl), now_) : "";
+      const std::string id = f.applied ? consul_.create_session(options_.ttl, life_after_ttl(), now_) : "";
       at(f.back, [this, &p, f, a, id] {
         if (f.answered) p.sessions.insert(id);
         say([&] { return name(p) + "session " + (f.answered ? id : "failed"); });
@@ -527,6 +545,9 @@ private:
     duration back;
     bool answered;
   };
+
+  /// Real Consul takes the TTL twice; what it promises is the TTL.
+  duration life_after_ttl() { return random_.chance(50) ? duration(0) : random_.between(0s, options_.ttl); }
 
   /// What becomes of one request.
   struct fate {
@@ -843,7 +864,7 @@ private:
   static constexpr duration timeout_ = 400ms;
 
   dice random_;
-  const world_options options_;
+  world_options options_;
   const seeded_bug bug_;
   const bool trace_;
   referee referee_;
@@ -857,6 +878,7 @@ private:
   std::deque<go_contender> go_;
   std::vector<watch> watches_;
   time_point free_since_ = never;
+  std::set<std::pair<int, slot_id>> dropped_;  ///< seeded_bug::grant_dropped_after_cancel
 
   const time_point faults_end_ = time_point{} + 4s;
   /// All that died before is over by then: the longest lease, and late writes.
