@@ -4,8 +4,10 @@
 usage: examples.py CASE FOLDER      CASE: a function below; FOLDER: where the examples were built
 """
 
+import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -155,7 +157,53 @@ def demo(folder):
     expect_lines(output, killed, back, most, left, "^PASSED")
 
 
-CASES = [quickstart, no_agent, usage, lost_slot, exclusive_workers, crashed_worker, server, demo]
+def workers_of(process):
+    """The process ids of a demo's workers, by name."""
+    found = {}
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            parents = [int((folder / "stat").read_text().rpartition(")")[2].split()[1])]
+            parents += [int(pathlib.Path(f"/proc/{parents[0]}/stat").read_text().rpartition(")")[2].split()[1])]
+        except OSError:
+            continue  # it has ended meanwhile
+        if b"--worker" in words and process.pid in parents:
+            found[words[words.index(b"--worker") + 1].decode()] = int(folder.name)
+    return found
+
+
+def broken_limit(folder):
+    """The demo's check is able to fail: a worker that is paused past its lease goes on believing that it holds slots."""
+    command = [*WITH_AGENT, folder / "demo", "--seconds", "20", "--ttl-ms", "500"]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    watchdog = threading.Timer(DEADLINE, process.terminate)
+    watchdog.start()
+    paused, seconds_paused, output = None, 0, ""
+    try:
+        for line in process.stdout:
+            output += line
+            holds = re.search(r"slots held by \S*([ABC])", line)
+            if "WRONG" in line and paused:
+                os.kill(paused, signal.SIGCONT)
+                paused = None
+            elif holds and paused:
+                seconds_paused += 1
+                if seconds_paused == 3:  # it had just given its slot back: again
+                    os.kill(paused, signal.SIGCONT)
+                    paused = None
+            elif holds and "WRONG" not in output:
+                paused, seconds_paused = workers_of(process)[holds[1]], 0
+                os.kill(paused, signal.SIGSTOP)
+        expect(process.wait() == 1, "the demo should have failed")
+        expect_lines(output, r"WRONG: \d+ coroutines believed that they held one of 4 slots", "^FAILED")
+    finally:
+        print(output)
+        watchdog.cancel()
+        process.terminate()
+        process.wait()
+
+
+CASES = [quickstart, no_agent, usage, lost_slot, exclusive_workers, crashed_worker, server, demo, broken_limit]
 
 
 def main():
