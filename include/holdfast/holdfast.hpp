@@ -1,8 +1,8 @@
 #pragma once
 
-/// The front page. Most users need `holdfast::semaphore` (semaphore.hpp), the `holdfast::slot` that it gives (slot.hpp),
-/// `holdfast::with_slot` around a critical section (with_slot.hpp), and a `holdfast::consul::client` to reach Consul
-/// (consul/client.hpp), which is of use without semaphores too.
+/// The front page. Most users need `holdfast::semaphore` (semaphore.hpp), the `holdfast::slot` that it gives
+/// (slot.hpp), `holdfast::with_slot` around a critical section (with_slot.hpp), and a `holdfast::consul::client` to
+/// reach Consul (consul/client.hpp), which is of use without semaphores too.
 
 #include <holdfast/consul/client.hpp>
 #include <holdfast/diagnostics.hpp>

@@ -46,8 +46,9 @@ struct semaphore_options {
   std::chrono::milliseconds give_up_after{5'000};
   /// How long a free slot is left for a Go or guide contender at the head of the queue, which takes it itself.
   std::chrono::milliseconds patience{500};
-  /// How long a session that nobody needs is kept warm for the next acquire.
-  std::chrono::milliseconds session_idle{60'000};
+  /// How long a session that nobody needs is kept warm for the next acquire. Until then it also keeps the execution
+  /// context running.
+  std::chrono::milliseconds session_idle{10'000};
   /// Time for one request. 0: a third of the TTL, at most 5 s.
   std::chrono::milliseconds request_timeout{0};
   /// Coroutines that may wait here at once; the next fails with error::too_many_waiters.
@@ -57,7 +58,7 @@ struct semaphore_options {
   std::function<void(const std::string&)> log{};
 };
 
-/// Arguments of one acquire. Trivially destructible: safe to write in braces at a co_await with g++ 12.
+/// Arguments of one acquire. Trivially destructible, so that g++ 12 compiles it well in braces at a co_await, too.
 struct acquire_options {
   std::uint32_t count = 1;      ///< slots, all or nothing; at most the limit, and at most 60
   diagnostics* diag = nullptr;  ///< filled in on failure; must outlive the operation

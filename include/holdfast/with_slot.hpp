@@ -1,8 +1,10 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/cancellation_state.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -15,19 +17,21 @@
 
 namespace holdfast {
 
-/// Acquires a slot, runs `body(slot&)` (a coroutine: `asio::awaitable<void>`) and releases the slot.
+/// Runs `body(slot&)` (a coroutine: `asio::awaitable<void>`) while the slot is held, and releases the slot. For slots
+/// from `try_acquire` and the like; `held` must not be empty.
 ///
 /// When the slot is lost, the body is cancelled (terminal) and waited for; then error::slot_lost is thrown, whatever
 /// the body made of it. Otherwise the body's own exception is passed on, after the release. A failed release is not
-/// reported: the slot is free when its session ends. Cancelling the coroutine that awaits this cancels the acquire or
-/// the body, and then releases. Write the body as a captureless lambda, one that captures by reference, or a named one:
-/// g++ 12 destroys what a temporary lambda captured by value in a co_await expression twice.
+/// reported: the slot is free when its session ends. Cancelling the coroutine that awaits this cancels the body, and
+/// then releases. Write the body as a captureless lambda, one that captures by reference, or a named one: g++ 12
+/// destroys what a temporary lambda captured by value in a co_await expression twice.
 template <class Body>
-asio::awaitable<void> with_slot(semaphore& sem, Body body) {
-  slot held = co_await sem.acquire(asio::use_awaitable);
+asio::awaitable<void> with_slot(slot held, Body body) {
   const auto executor = co_await asio::this_coro::executor;
-  // What was cancelled so far was meant for the acquire; from here on it is passed on to the body, and the release
-  // runs.
+  const auto before = co_await asio::this_coro::cancellation_state;
+  if (before.cancelled() != asio::cancellation_type::none)
+    throw system_error(asio::error::operation_aborted);  // the handle gives the slot back
+  // From here on cancellation is for the body, and does not keep the release from running.
   co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
   co_await asio::this_coro::throw_if_cancelled(false);
 
@@ -42,6 +46,13 @@ asio::awaitable<void> with_slot(semaphore& sem, Body body) {
   error_code ignored;
   co_await held.release(asio::redirect_error(asio::use_awaitable, ignored));
   if (failure) std::rethrow_exception(failure);
+}
+
+/// Acquires a slot first. Cancelling the coroutine that awaits this cancels the acquire, too.
+template <class Body>
+asio::awaitable<void> with_slot(semaphore& sem, Body body) {
+  slot held = co_await sem.acquire(asio::use_awaitable);
+  co_await with_slot(std::move(held), std::move(body));
 }
 
 }  // namespace holdfast
