@@ -182,7 +182,7 @@ void pool::resolve() {
   // No record is no guard for good: one may come and go again.
   const bool guarded = txn.guarded && txn.base != 0;
   const bool moved_on = guarded && now.lock_index != txn.base;
-  const bool done = !guarded && std::all_of(txn.inserted.begin(), txn.inserted.end(), present) &&
+  const bool done = !(guarded && txn.writes_record) && std::all_of(txn.inserted.begin(), txn.inserted.end(), present) &&
                     (!txn.inserted.empty() || std::none_of(txn.removed.begin(), txn.removed.end(), present));
   if (moved_on || done) return settle_moves(txn, true);
   act(action::note{"a write below " + options_.prefix + " has an unknown outcome: its sessions end"});

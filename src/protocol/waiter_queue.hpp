@@ -29,6 +29,7 @@ public:
   bool empty() const { return live_ == 0; }
   /// How many of them wait for as long as it takes. (A `once` waiter never stands behind one of those.)
   std::size_t patient() const { return patient_; }
+  std::size_t room() const { return queue_.size(); }  ///< with the holes
   waiter& front() { return queue_.front(); }
 
   void push(waiter w) {

@@ -1,0 +1,370 @@
+#include "support/pool_story.hpp"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <sstream>
+#include <utility>
+
+namespace holdfast::test {
+
+using namespace protocol;
+using namespace std::chrono_literals;
+
+namespace {
+
+const std::string prefix = "p/";
+const std::string lock_key = "p/.lock";
+constexpr std::string_view session_prefix = "session-000";  // mini_consul's; a story has fewer than ten
+
+std::vector<std::string> words(std::string_view text) {
+  std::istringstream in{std::string(text)};
+  std::vector<std::string> result;
+  for (std::string word; in >> word;) result.push_back(word);
+  return result;
+}
+
+template <class T>
+T take(std::vector<T>& list) {
+  BOOST_REQUIRE(!list.empty());
+  T first = std::move(list.front());
+  list.erase(list.begin());
+  return first;
+}
+
+template <class T>
+T take(std::optional<T>& one) {
+  BOOST_REQUIRE(one.has_value());
+  return *std::exchange(one, std::nullopt);
+}
+
+failure because(error why) { return {make_error_code(why), {"because", {}, {}, {}}}; }
+
+std::string text(const failure& f) { return f.code ? " " + f.code.message() : ""; }
+
+}  // namespace
+
+pool_options pool_story::usual(std::uint32_t limit) {
+  pool_options o;
+  o.prefix = prefix;
+  o.lock_key = lock_key;
+  o.description = "us";
+  o.limit = limit;
+  return o;
+}
+
+pool_story::pool_story(pool_options options, std::uint64_t seed) : options_(options), pool_(std::move(options), seed) {}
+
+pool_story::lines pool_story::tell(pool_event e) {
+  actions_.clear();
+  pool_.step(std::move(e), now, actions_);
+  BOOST_TEST((pool_.wake() > now), "the pool asks to be woken in the past");
+  note_requests();
+  lines result;
+  for (const pool_action& a : actions_) result.push_back(line(a));
+  return result;
+}
+
+void pool_story::note_requests() {
+  for (const pool_action& a : actions_) {
+    const std::size_t before = requests++;
+    if (const auto* create = std::get_if<action::create_session>(&a))
+      creates_.push_back(*create);
+    else if (const auto* renew = std::get_if<action::renew_session>(&a))
+      renewals_.push_back(*renew);
+    else if (const auto* destroy = std::get_if<action::destroy_session>(&a))
+      destroys_.push_back(*destroy);
+    else if (const auto* list = std::get_if<action::list_prefix>(&a)) {
+      std::optional<action::list_prefix>& open = list->wait == duration(0) ? read_ : watch_;
+      BOOST_TEST(!open.has_value(), "one read and one watch at a time");
+      open = *list;
+    } else if (const auto* txn = std::get_if<action::send_txn>(&a)) {
+      BOOST_TEST(!txn_.has_value(), "one transaction at a time");
+      BOOST_TEST(txn->operations.size() <= operations_max);
+      txn_ = *txn;
+    } else {
+      requests = before;
+    }
+  }
+}
+
+pool_story::lines pool_story::acquire(std::uint64_t ticket, std::uint32_t count) {
+  return tell(event::acquire{protocol::ticket{ticket}, count});
+}
+pool_story::lines pool_story::try_acquire(std::uint64_t ticket, std::uint32_t count) {
+  return tell(event::acquire{protocol::ticket{ticket}, count, true});
+}
+pool_story::lines pool_story::acquire_until(std::uint64_t ticket, time_point deadline) {
+  return tell(event::acquire{protocol::ticket{ticket}, 1, false, deadline});
+}
+pool_story::lines pool_story::cancel(std::uint64_t ticket) { return tell(event::cancel{protocol::ticket{ticket}}); }
+pool_story::lines pool_story::release(char slot) {
+  return tell(event::release{slots_.at(static_cast<std::size_t>(slot - 'A'))});
+}
+pool_story::lines pool_story::close(bool revoke) { return tell(event::close{revoke}); }
+
+pool_story::lines pool_story::after(duration d) {
+  const time_point end = now + d;
+  lines all;
+  pool_actions actions;
+  while (pool_.wake() <= end) {
+    now = pool_.wake();
+    for (std::string& each : tell(event::tick{})) all.push_back(std::move(each));
+    actions.insert(actions.end(), actions_.begin(), actions_.end());
+  }
+  now = end;
+  actions_ = std::move(actions);
+  return all;
+}
+pool_story::lines pool_story::jump(duration d) {
+  now += d;
+  return tell(event::tick{});
+}
+
+pool_story::lines pool_story::created() {
+  return tell(event::session_created{take(creates_).member, consul.create_session(options_.ttl, options_.ttl, now)});
+}
+pool_story::lines pool_story::create_fails(error why) {
+  return tell(event::session_created{take(creates_).member, {}, because(why)});
+}
+pool_story::lines pool_story::renewed() {
+  return tell(event::session_renewed{take(renewals_).member, event::renewal::renewed});
+}
+pool_story::lines pool_story::renewal_fails() {
+  return tell(event::session_renewed{take(renewals_).member, event::renewal::failed});
+}
+pool_story::lines pool_story::renewal_says_gone() {
+  return tell(event::session_renewed{take(renewals_).member, event::renewal::gone});
+}
+pool_story::lines pool_story::destroyed(bool certain) {
+  const std::string session = take(destroys_).session;
+  if (certain) consul.destroy_session(session);
+  return tell(event::session_destroyed{session, certain});
+}
+
+pool_story::lines pool_story::listing(std::optional<action::list_prefix>& request) {
+  const request_id id = take(request).id;
+  return tell(event::prefix_listed{id, consul.list(prefix), consul.index_of(prefix), {}});
+}
+pool_story::lines pool_story::listed() { return listing(read_); }
+pool_story::lines pool_story::watched() { return listing(watch_); }
+pool_story::lines pool_story::watch_says(std::vector<key_value> entries, std::uint64_t at) {
+  const request_id id = take(watch_).id;
+  return tell(event::prefix_listed{id, std::move(entries), at, {}});
+}
+pool_story::lines pool_story::read_fails(error why) {
+  return tell(event::prefix_listed{take(read_).id, {}, 0, because(why)});
+}
+pool_story::lines pool_story::watch_fails(error why) {
+  return tell(event::prefix_listed{take(watch_).id, {}, 0, because(why)});
+}
+
+pool_story::lines pool_story::done() {
+  const action::send_txn txn = take(txn_);
+  mini_consul::txn_reply reply = reply_ ? *std::exchange(reply_, std::nullopt) : consul.transact(txn.operations);
+  return tell(event::txn_done{txn.id,
+                              reply.applied ? event::outcome::applied : event::outcome::refused,
+                              std::move(reply.results),
+                              std::move(reply.refusals),
+                              {}});
+}
+pool_story::lines pool_story::refused(std::vector<event::refused_operation> refusals) {
+  return tell(event::txn_done{take(txn_).id, event::outcome::refused, {}, std::move(refusals), {}});
+}
+pool_story::lines pool_story::not_sent(error why) {
+  return tell(event::txn_done{take(txn_).id, event::outcome::not_sent, {}, {}, because(why)});
+}
+pool_story::lines pool_story::unknown(error why) {
+  late_ = take(txn_);
+  return tell(event::txn_done{late_->id, event::outcome::unknown, {}, {}, because(why)});
+}
+pool_story::lines pool_story::applied_but_unknown() {
+  BOOST_REQUIRE(txn_.has_value());
+  BOOST_TEST(consul.transact(txn_->operations).applied);
+  return unknown();
+}
+bool pool_story::applied_late() { return consul.transact(take(late_).operations).applied; }
+
+void pool_story::apply_now() {
+  BOOST_REQUIRE(txn_.has_value());
+  reply_ = consul.transact(txn_->operations);
+}
+
+void pool_story::answer_reads_and_sessions() {
+  for (bool any = true; any;) {
+    any = true;
+    if (!creates_.empty())
+      created();
+    else if (!renewals_.empty())
+      renewed();
+    else if (!destroys_.empty())
+      destroyed();
+    else if (read_)
+      listed();
+    else
+      any = false;
+  }
+}
+bool pool_story::answer_all() {
+  const std::size_t before = requests;
+  answer_reads_and_sessions();
+  const bool open = txn_.has_value();
+  if (open) done();
+  return open || requests != before;
+}
+
+void pool_story::others_join_again(const std::string& session) {
+  consul.transact({{verb::lock, prefix + real(session), "other", contender_magic, 0, real(session)}});
+}
+std::string pool_story::others_join() {
+  const std::string session = consul.create_session(1h, 1h, now);
+  consul.transact({{verb::lock, prefix + session, "other", contender_magic, 0, session}});
+  return name(session);
+}
+std::string pool_story::go_joins() {
+  const std::string session = consul.create_session(1h, 1h, now);
+  consul.transact({{verb::lock, prefix + session, "go", semaphore_flags, 0, session}});
+  return name(session);
+}
+void pool_story::leaves(const std::string& session) { consul.remove(prefix + real(session)); }
+
+void pool_story::record_becomes(std::string_view holders, std::uint32_t limit, std::uint64_t flags) {
+  lock_record record{record_form::map, limit == 0 ? options_.limit : limit, {}};
+  for (const std::string& each : words(holders)) record.add(real(each));
+  consul.put(lock_key, format(record), flags);
+}
+void pool_story::others_grant(std::string_view holders, std::string_view granted) {
+  lock_record record{record_form::map, options_.limit, {}};
+  for (const std::string& each : words(holders)) record.add(real(each));
+  std::vector<operation> list{{verb::cas, lock_key, format(record), semaphore_flags, index()}};
+  for (const std::string& each : words(granted)) {
+    const key_value* entry = consul.get(prefix + real(each));
+    BOOST_REQUIRE(entry != nullptr);
+    list.push_back({verb::check_session, entry->key, {}, 0, 0, real(each)});
+    list.push_back({verb::set, entry->key, entry->value, next_grant_flags(entry->flags)});
+  }
+  BOOST_TEST(consul.transact(list).applied);
+}
+
+std::string pool_story::record() const {
+  const key_value* pair = consul.get(lock_key);
+  if (!pair) return "none";
+  const auto parsed = parse_lock_record(pair->value);
+  if (!parsed) return "corrupt";
+  std::string holders;
+  for (const std::string& each : parsed->holders) holders += (holders.empty() ? "" : " ") + name(each);
+  return "{" + holders + "}";
+}
+std::string pool_story::entries() const {
+  const auto seen = make_snapshot(prefix, lock_key, consul.list(prefix), 0);
+  BOOST_REQUIRE(seen.has_value());
+  std::string sessions;
+  for (const contender& each : seen->contenders) sessions += (sessions.empty() ? "" : " ") + name(each.session);
+  return sessions;
+}
+std::uint64_t pool_story::index() const {
+  const key_value* pair = consul.get(lock_key);
+  return pair ? pair->modify_index : 0;
+}
+
+std::string pool_story::real(std::string_view short_name) const {
+  return std::string(session_prefix) + std::string(short_name.substr(1));
+}
+std::string pool_story::name(std::string_view session) const {
+  if (session.starts_with(session_prefix)) session.remove_prefix(session_prefix.size());
+  return "s" + std::string(session);
+}
+std::string pool_story::name(slot_id slot) {
+  auto at = std::find(slots_.begin(), slots_.end(), slot);
+  if (at == slots_.end()) at = slots_.insert(at, slot);
+  return std::string(1, static_cast<char>('A' + (at - slots_.begin())));
+}
+
+std::string pool_story::operations(const std::vector<operation>& list) const {
+  std::string all;
+  for (const operation& op : list) {
+    const std::string who = name(std::string_view(op.key).substr(std::min(prefix.size(), op.key.size())));
+    std::string one;
+    switch (op.verb) {
+      case verb::lock:
+        one = "lock " + who;
+        if (op.key != prefix + op.session || op.value != options_.description || op.flags != contender_magic)
+          one += " (wrongly)";
+        break;
+      case verb::cas: {
+        const auto record = parse_lock_record(op.value);
+        one = "cas @" + std::to_string(op.index) + " {";
+        for (const std::string& each : record->holders) one += (one.back() == '{' ? "" : " ") + name(each);
+        one += "}";
+        if (op.key != lock_key) one += " (wrongly)";
+        if (record->limit != options_.limit) one += " limit " + std::to_string(record->limit);
+        if (record->form != record_form::map) one += " as a list";
+        if (op.flags != semaphore_flags) one += " flags " + std::to_string(op.flags);
+        break;
+      }
+      case verb::set:
+        one = "set " + who + " " + op.value + " +" + std::to_string(op.flags - contender_magic);
+        break;
+      case verb::remove:
+        one = "remove " + who;
+        break;
+      case verb::check_session:
+        one = "check " + who;
+        if (op.key != prefix + op.session) one += " (wrongly)";
+        break;
+      case verb::check_index:
+        one = "check @" + std::to_string(op.index);
+        break;
+      case verb::check_not_exists:
+        one = "check none";
+        break;
+      case verb::get_tree:
+        one = "tree";
+        break;
+    }
+    all += (all.empty() ? " " : " | ") + one;
+  }
+  return all;
+}
+
+std::string pool_story::line(const pool_action& a) {
+  struct {
+    pool_story& story;
+    static std::string number(ticket t) { return std::to_string(static_cast<std::uint64_t>(t)); }
+    std::string operator()(const action::create_session& x) const {
+      return "create m" + std::to_string(static_cast<std::uint64_t>(x.member));
+    }
+    std::string operator()(const action::renew_session& x) const { return "renew " + story.name(x.session); }
+    std::string operator()(const action::destroy_session& x) const { return "destroy " + story.name(x.session); }
+    std::string operator()(const action::send_txn& x) const {
+      return "txn #" + std::to_string(x.id) + ":" + story.operations(x.operations);
+    }
+    std::string operator()(const action::list_prefix& x) const {
+      if (x.wait == duration(0) && x.index == 0) return "read #" + std::to_string(x.id);
+      return "watch #" + std::to_string(x.id) + " from " + std::to_string(x.index);
+    }
+    std::string operator()(const action::grant& x) const {
+      return "grant t" + number(x.ticket) + " " + story.name(x.slot) + " " + x.token.to_string();
+    }
+    std::string operator()(const action::deny& x) const { return "deny t" + number(x.ticket); }
+    std::string operator()(const action::fail& x) const { return "fail t" + number(x.ticket) + text(x.error); }
+    std::string operator()(const action::released& x) const { return "released " + story.name(x.slot) + text(x.error); }
+    std::string operator()(const action::lose& x) const {
+      return "lose " + story.name(x.slot) + " " + std::string(to_string(x.reason));
+    }
+    std::string operator()(const action::update& x) const {
+      return "update " + story.name(x.slot) + (x.suspect ? " suspect" : "");
+    }
+    std::string operator()(const action::closed& x) const { return "closed" + text(x.error); }
+    std::string operator()(const action::note&) const { return "note"; }
+  } describe{*this};
+  return std::visit(describe, a);
+}
+
+void pool_story::hold(std::uint64_t ticket) {
+  acquire(ticket);
+  listed();
+  created();
+  done();
+}
+
+}  // namespace holdfast::test

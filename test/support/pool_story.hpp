@@ -1,0 +1,118 @@
+#pragma once
+
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/pool.hpp"
+#include "support/mini_consul.hpp"
+
+namespace holdfast::test {
+
+/// One pool, told step by step what happens, with a modelled Consul at hand to say what that would answer. Each step
+/// returns what the pool wants done, each action as one line of text with all that is in it (but for the instants,
+/// which have tests of their own):
+///
+///   create m1 | renew s1 | destroy s1 | read #1 | watch #4 from 12
+///   txn #3: cas @0 {s1} | lock s1                       the record's holders after it; its index before
+///   txn #5: cas @12 {s2} | check s2 | set s2 +1 | remove s1
+///   grant t1 A 12.0 | deny t1 | fail t1 why | released A | lose A why | update A | closed | note
+///
+/// Sessions are s1, s2, ... in the order of their creation; slots are A, B, ... in the order of their grants.
+class pool_story {
+public:
+  using lines = std::vector<std::string>;
+
+  pool_story() : pool_story(usual()) {}
+  explicit pool_story(protocol::pool_options options, std::uint64_t seed = 1);
+  static protocol::pool_options usual(std::uint32_t limit = 1);
+
+  // What local callers do.
+  lines acquire(std::uint64_t ticket, std::uint32_t count = 1);
+  lines try_acquire(std::uint64_t ticket, std::uint32_t count = 1);
+  lines acquire_until(std::uint64_t ticket, protocol::time_point deadline);
+  lines cancel(std::uint64_t ticket);
+  lines release(char slot);
+  lines close(bool revoke);
+
+  // What time does.
+  lines after(protocol::duration d);  ///< ticks whenever the pool asks for it, up to then
+  lines jump(protocol::duration d);   ///< one tick, then: the process was paused
+  protocol::time_point now{std::chrono::hours(1)};
+
+  // What Consul answers. Each takes the oldest open request of its kind.
+  lines created();
+  lines create_fails(error why = error::unreachable);
+  lines renewed();
+  lines renewal_fails();
+  lines renewal_says_gone();
+  lines destroyed(bool certain = true);
+  lines listed();  ///< the read, with what stands in Consul now
+  lines read_fails(error why);
+  lines watched();  ///< the watch
+  lines watch_says(std::vector<protocol::key_value> entries, std::uint64_t index);
+  lines watch_fails(error why = error::server_error);
+  lines done();  ///< the transaction: applied or refused, as Consul finds it
+  lines refused(std::vector<protocol::event::refused_operation> refusals);
+  lines not_sent(error why = error::unreachable);
+  lines unknown(error why = error::timed_out);  ///< not applied (yet)
+  lines applied_but_unknown();
+  bool applied_late();  ///< the last one of unknown outcome; false: Consul refused it
+  void apply_now();     ///< the transaction takes effect; done() then brings its reply
+  lines tell(protocol::pool_event e);
+
+  // What stands in Consul, and what others do there.
+  mini_consul consul;
+  std::string others_join();  ///< another pool's contender queues; returns its session's number
+  void others_join_again(const std::string& session);
+  std::string go_joins();
+  void leaves(const std::string& session);
+  /// The record becomes this: sessions' names, separated by spaces.
+  void record_becomes(std::string_view holders, std::uint32_t limit = 0,
+                      std::uint64_t flags = protocol::semaphore_flags);
+  /// Another process writes the record, and grants these of it.
+  void others_grant(std::string_view holders, std::string_view granted);
+  std::string record() const;   ///< "{s1 s2}", or "none"
+  std::string entries() const;  ///< "s1 s2", in queue order
+  std::string real(std::string_view name) const;
+  std::uint64_t index() const;  ///< of the record
+
+  const protocol::pool_actions& actions() const { return actions_; }  ///< the last step's
+  protocol::pool& pool() { return pool_; }
+  protocol::slot_id slot(char name) const { return slots_.at(static_cast<std::size_t>(name - 'A')); }
+  bool read_open() const { return read_.has_value(); }
+  bool watch_open() const { return watch_.has_value(); }
+  bool txn_open() const { return txn_.has_value(); }
+  bool renewal_open() const { return !renewals_.empty(); }
+  /// Answers all that is open but the transaction and the watch, or all of it; false: there was nothing.
+  void answer_reads_and_sessions();
+  bool answer_all();
+  /// The first acquire, as far as the grant: s1, #1 to #2.
+  void hold(std::uint64_t ticket = 1);
+
+  std::size_t requests = 0;  ///< so far
+
+private:
+  std::string line(const protocol::pool_action& a);
+  std::string name(std::string_view session) const;
+  std::string name(protocol::slot_id slot);
+  std::string operations(const std::vector<protocol::operation>& list) const;
+  lines listing(std::optional<protocol::action::list_prefix>& request);
+  void note_requests();
+
+  protocol::pool_options options_;
+  protocol::pool pool_;
+  protocol::pool_actions actions_;
+  std::vector<protocol::slot_id> slots_;
+  std::vector<protocol::action::create_session> creates_;
+  std::vector<protocol::action::renew_session> renewals_;
+  std::vector<protocol::action::destroy_session> destroys_;
+  std::optional<protocol::action::list_prefix> read_, watch_;
+  std::optional<protocol::action::send_txn> txn_, late_;
+  std::optional<mini_consul::txn_reply> reply_;
+};
+
+}  // namespace holdfast::test
