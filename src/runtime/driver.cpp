@@ -134,12 +134,27 @@ void driver::on_cancel(Handler& handler, Cancel cancel) {
 }
 
 void driver::acquire(const acquire_request& request, asio::any_completion_handler<void(error_code, slot)> handler) {
-  const std::uint64_t ticket = next_ticket_.fetch_add(1, std::memory_order_relaxed);
-  on_cancel(handler, [ticket](driver& self) { self.feed(protocol::event::cancel{protocol::ticket{ticket}}); });
+  // The ticket is given on the strand: tickets grow in the order in which the machine sees them, whatever thread asks.
+  struct place {
+    std::uint64_t ticket = 0;
+    bool cancelled = false;
+  };
+  std::shared_ptr<place> mine;
+  if (asio::get_associated_cancellation_slot(handler).is_connected()) {
+    mine = std::make_shared<place>();
+    on_cancel(handler, [mine](driver& self) {
+      mine->cancelled = true;
+      if (mine->ticket != 0) self.feed(protocol::event::cancel{protocol::ticket{mine->ticket}});
+    });
+  }
   acquiring waiting(std::move(handler), client_.get_executor());
   waiting.diag = request.diag;
   waiting.count = request.count;
-  enter([ticket, request, waiting = std::move(waiting)](driver& self) mutable {
+  enter([mine = std::move(mine), request, waiting = std::move(waiting)](driver& self) mutable {
+    if (mine && mine->cancelled)
+      return self.complete(std::move(waiting), error_code(asio::error::operation_aborted), slot());
+    const std::uint64_t ticket = ++self.last_ticket_;
+    if (mine) mine->ticket = ticket;
     self.acquires_.emplace(ticket, std::move(waiting));
     const auto deadline = request.within ? runtime::now() + *request.within : protocol::never;
     self.feed(protocol::event::acquire{protocol::ticket{ticket}, request.count, request.once, deadline});
@@ -162,7 +177,7 @@ void driver::release(protocol::slot_id id, asio::any_completion_handler<void(err
 
 void driver::wait_lost(std::shared_ptr<slot_impl> slot,
                        asio::any_completion_handler<void(error_code, loss_reason)> handler) {
-  const std::uint64_t ticket = next_ticket_.fetch_add(1, std::memory_order_relaxed);
+  const std::uint64_t ticket = next_wait_.fetch_add(1, std::memory_order_relaxed);
   on_cancel(handler, [ticket](driver& self) {
     const auto at = self.losses_.find(ticket);
     if (at == self.losses_.end()) return;

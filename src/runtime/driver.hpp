@@ -99,13 +99,14 @@ private:
   consul::request_options request_;
   std::optional<asio::any_io_executor> strand_;
   std::optional<asio::steady_timer> timer_;
-  std::atomic<bool> gone_{false};  ///< the execution context is
-  std::atomic<std::uint64_t> next_ticket_{1};
+  std::atomic<bool> gone_{false};            ///< the execution context is
+  std::atomic<std::uint64_t> next_wait_{1};  ///< keys of `losses_`
 
   protocol::pool pool_;
   protocol::time_point armed_ = protocol::never;
   asio::cancellation_signal watch_stop_;
   bool closed_ = false;
+  std::uint64_t last_ticket_ = 0;
 
   std::unordered_map<std::uint64_t, acquiring> acquires_;
   std::unordered_map<std::uint64_t, std::shared_ptr<slot_impl>> slots_;

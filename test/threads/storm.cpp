@@ -113,6 +113,32 @@ asio::awaitable<void> cancel_in_between(holdfast::semaphore& sem, score& s, unsi
   }
 }
 
+/// The closest race: the slot is handed to the waiter, or the waiter is cancelled, and right behind it comes the other.
+/// The first counts.
+asio::awaitable<void> race_the_handover(holdfast::semaphore& sem, score& s, int rounds) {
+  const asio::any_io_executor ex = co_await asio::this_coro::executor;
+  for (int i = 0; i < rounds; ++i) {
+    slot held = co_await sem.acquire();
+    auto one = std::make_shared<cancelled_acquire>(ex);
+    auto handler = [one](error_code ec, slot got) {
+      one->ec = ec;
+      one->got = std::move(got);
+      one->done = true;
+      one->ended.cancel();
+    };
+    sem.acquire(asio::bind_cancellation_slot(one->signal.slot(), asio::bind_executor(ex, std::move(handler))));
+    while (sem.statistics().waiting == 0) co_await pause(100us);
+    const bool cancel_first = i % 2 == 0;
+    if (cancel_first) one->signal.emit(asio::cancellation_type::terminal);
+    held = slot();
+    if (!cancel_first) one->signal.emit(asio::cancellation_type::terminal);
+    while (!one->done) co_await one->ended.async_wait(as_result);
+    const error_code expected = cancel_first ? error_code(asio::error::operation_aborted) : error_code();
+    if (one->ec != expected || one->got.held() == cancel_first) ++s.unexpected;
+    ++(cancel_first ? s.aborted : s.granted_though_cancelled);
+  }
+}
+
 asio::awaitable<void> storm_rounds(holdfast::semaphore& sem, score& s, unsigned seed, int rounds) {
   std::minstd_rand random(seed);
   for (int i = 0; i < rounds; ++i) {
@@ -226,12 +252,16 @@ BOOST_AUTO_TEST_CASE(acquires_cancels_and_releases_from_four_threads) {
   for (unsigned i = 0; i < coroutines; ++i) spawn(storm_rounds(two[i % 2]->sem, s, seed + i, rounds));
   for (unsigned i = 0; i < 2; ++i) spawn(short_lived(two[i]->client, prefix, s, seed + coroutines + i, passing));
 
+  participant apart(io.get_executor(), a, calm(prefix + "-apart", 1));
+  spawn(race_the_handover(apart.sem, s, 100));
+
   const auto end = clock::now() + scaled(60s);
   {
     auto work = std::make_unique<asio::executor_work_guard<asio::io_context::executor_type>>(io.get_executor());
     const pool_of_threads running(io);
     while (s.running != 0 && clock::now() < end) std::this_thread::sleep_for(5ms);
     if (s.running == 0) {  // otherwise it hangs, and that is the failure
+      apart.sem = holdfast::semaphore();
       for (auto& each : two) {
         ++s.running;
         each->sem.close([&s](error_code ec) {
@@ -239,7 +269,8 @@ BOOST_AUTO_TEST_CASE(acquires_cancels_and_releases_from_four_threads) {
           --s.running;
         });
       }
-      while ((s.running != 0 || !is_clean(a, prefix)) && clock::now() < end) std::this_thread::sleep_for(5ms);
+      while ((s.running != 0 || !is_clean(a, prefix) || !is_clean(a, prefix + "-apart")) && clock::now() < end)
+        std::this_thread::sleep_for(5ms);
     }
     work.reset();
     io.stop();
