@@ -56,7 +56,8 @@ struct fail {
   failure error;
   bool operator==(const fail&) const = default;
 };
-/// The release is done: locally, in Consul, or, with an error, when the session expires at the latest.
+/// The release is done: locally, in Consul, or, with an error, when the session expires at the latest. One for each
+/// release of a slot in use, after `give_up_after` at the latest; none for a slot that was lost before.
 struct released {
   slot_id slot;
   failure error{};
