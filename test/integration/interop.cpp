@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <boost/asio/thread_pool.hpp>
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <fstream>
@@ -115,6 +116,7 @@ ASYNC_TEST_CASE(consul_lock_and_ours_together_are_never_more_than_the_limit, 90s
       "echo +theirs >>" + log.path().string() + "; sleep 0.02; echo -theirs >>" + log.path().string();
   int ours = 0, theirs = 0;
   bool enough = false;
+  asio::thread_pool own(1);  // starting processes blocks this thread, and would hold ours up
   std::vector<std::unique_ptr<participant>> us;
   companions running(ex);
   auto contend = [&](participant& me) -> asio::awaitable<void> {
@@ -141,7 +143,7 @@ ASYNC_TEST_CASE(consul_lock_and_ours_together_are_never_more_than_the_limit, 90s
   };
   // Four of each on three slots: there is always somebody of either side who waits.
   for (int i = 0; i < 4; ++i) {
-    us.push_back(std::make_unique<participant>(ex, a, calm(prefix, 3)));
+    us.push_back(std::make_unique<participant>(own.get_executor(), a, calm(prefix, 3)));
     running.start(contend(*us.back()));
     running.start(contend_by_lock());
   }
@@ -159,6 +161,8 @@ ASYNC_TEST_CASE(consul_lock_and_ours_together_are_never_more_than_the_limit, 90s
   for (auto& each : us) co_await each->sem.close();
   BOOST_TEST(contenders(a, prefix).empty());
   BOOST_TEST(holders(a, prefix).empty());
+  us.clear();
+  own.join();
 }
 
 ASYNC_TEST_CASE(consul_lock_waits_while_we_hold_all_and_gets_in_after_a_release, 60s) {

@@ -205,8 +205,11 @@ asio::awaitable<void> short_lived(consul::client client, std::string prefix, sco
       ++s.running;
       sem->acquire(asio::bind_executor(ex, std::move(handler)));
     }
-    co_await pause(std::chrono::microseconds(random() % 5000));
-    if (sem->statistics().held + sem->statistics().waiting != 0) ++s.handles_dropped_in_use;
+    // Half of them as soon as somebody waits or holds, the others at any moment.
+    const auto in_use = [&sem] { return sem->statistics().held + sem->statistics().waiting != 0; };
+    for (int looks = 0; i % 2 == 0 && looks < 1000 && !in_use(); ++looks) co_await pause(50us);
+    if (i % 2 != 0) co_await pause(std::chrono::microseconds(random() % 5000));
+    if (in_use()) ++s.handles_dropped_in_use;
     sem.reset();
   }
 }

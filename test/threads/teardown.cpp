@@ -96,7 +96,7 @@ void one_teardown(agent& a, std::minstd_rand& random, int threads, reached& what
     spawn(own_semaphore(a.address(), prefix));
     if (random() % 3 == 0) spawn(close_after(p, std::chrono::microseconds(random() % 10'000)));
 
-    const std::chrono::microseconds life(random() % 20'000);
+    const auto life = std::chrono::microseconds(random() % 20'000) * (scaled(1ms) / 1ms);
     if (threads == 1) {
       io.run_for(life);
     } else {
