@@ -120,6 +120,8 @@ void pool::on(event::prefix_listed& e) {
   const bool watched = e.id == watch_;
   if (watched) watch_ = 0;
   if (e.id == read_) read_ = 0;
+  // Without an index there is nothing to watch from: such a watch would answer at once, again and again.
+  if (!e.error.code && e.index == 0) e.error = failed(error::malformed_reply, "a listing came without an index");
   if (e.error.code) {
     if (watched) return on_watch_failed(std::move(e.error));
     if (is_final(e.error.code)) fail_waiters(e.error);

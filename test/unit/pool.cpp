@@ -1080,6 +1080,14 @@ BOOST_AUTO_TEST_CASE(an_index_that_goes_backwards_is_followed) {
   EXPECT(s.watch_says(s.consul.list("p/"), 5), "watch #5 from 5");
 }
 
+BOOST_AUTO_TEST_CASE(a_listing_without_an_index_is_a_failed_watch) {
+  pool_story s;
+  s.hold();
+  s.after(10ms);
+  EXPECT(s.watch_says(s.consul.list("p/"), 0), "note", "update A suspect", "lose A watch_failed",
+         "txn #4: cas @12 {} | remove s1");
+}
+
 BOOST_AUTO_TEST_CASE(a_session_that_nobody_needs_is_kept_for_a_while_and_then_ended) {
   pool_story s;
   s.hold();
