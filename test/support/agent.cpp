@@ -11,6 +11,7 @@
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
+#include <boost/json/value.hpp>
 #include <boost/test/results_collector.hpp>
 #include <boost/test/tree/observer.hpp>
 #include <boost/test/unit_test.hpp>
@@ -367,7 +368,12 @@ bool agent::ready() const {
   try {
     const auto key = "/v1/kv/holdfast-agent-ready/" + state_->node_name;
     if (request("PUT", key, "x", milliseconds(2000)).status != 200) return false;
-    return request("DELETE", key, {}, milliseconds(2000)).status == 200;
+    if (request("DELETE", key, {}, milliseconds(2000)).status != 200) return false;
+    // Sessions need the agent's node in the catalog: that comes a moment later ("Missing node registration").
+    const auto created = request("PUT", "/v1/session/create", R"({"Checks":[],"LockDelay":"0s"})", milliseconds(2000));
+    if (created.status != 200) return false;
+    const std::string id(json::parse(created.body).at("ID").as_string());
+    return request("PUT", "/v1/session/destroy/" + id, {}, milliseconds(2000)).status == 200;
   } catch (const std::exception&) {
     return false;  // not listening yet, or no leader yet
   }
