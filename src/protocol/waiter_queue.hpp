@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <deque>
 #include <set>
@@ -33,6 +34,7 @@ public:
   waiter& front() { return queue_.front(); }
 
   void push(waiter w) {
+    assert(queue_.empty() || queue_.back().ticket < w.ticket);  // what `remove` relies on
     if (w.deadline != never) deadlines_.emplace(w.deadline, w.ticket);
     queue_.push_back(w);
     ++live_;
