@@ -133,7 +133,10 @@ void driver::on_cancel(Handler& handler, Cancel cancel) {
   });
 }
 
+// Once the context is gone no handler can run: it is destroyed, as those that waited were.
+
 void driver::acquire(const acquire_request& request, asio::any_completion_handler<void(error_code, slot)> handler) {
+  if (gone_) return;
   // The ticket is given on the strand: tickets grow in the order in which the machine sees them, whatever thread asks.
   struct place {
     std::uint64_t ticket = 0;
@@ -162,6 +165,7 @@ void driver::acquire(const acquire_request& request, asio::any_completion_handle
 }
 
 void driver::release(protocol::slot_id id, asio::any_completion_handler<void(error_code)> handler) {
+  if (gone_) return;
   std::optional<pending<error_code>> waiting;
   if (handler) waiting.emplace(std::move(handler), client_.get_executor());
   enter([id, waiting = std::move(waiting)](driver& self) mutable {
@@ -177,6 +181,7 @@ void driver::release(protocol::slot_id id, asio::any_completion_handler<void(err
 
 void driver::wait_lost(std::shared_ptr<slot_impl> slot,
                        asio::any_completion_handler<void(error_code, loss_reason)> handler) {
+  if (gone_) return;
   const std::uint64_t ticket = next_wait_.fetch_add(1, std::memory_order_relaxed);
   on_cancel(handler, [ticket](driver& self) {
     const auto at = self.losses_.find(ticket);
@@ -198,6 +203,7 @@ void driver::wait_lost(std::shared_ptr<slot_impl> slot,
 }
 
 void driver::close(asio::any_completion_handler<void(error_code)> handler) {
+  if (gone_) return;
   enter([waiting = pending<error_code>(std::move(handler), client_.get_executor())](driver& self) mutable {
     if (self.closed_) return self.complete(std::move(waiting), error_code());
     self.closes_.push_back(std::move(waiting));

@@ -68,6 +68,7 @@ namespace {
 template <class Handler, class... Results>
 void complete(const std::shared_ptr<slot_impl>& impl, Handler handler, Results... results) {
   const asio::any_io_executor executor = impl ? executor_of(*impl) : asio::any_io_executor(asio::system_executor());
+  if (!executor) return;  // the context is gone: no handler can run
   asio::post(executor, asio::append(std::move(handler), std::move(results)...));
 }
 

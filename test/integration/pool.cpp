@@ -1,7 +1,7 @@
 // One process with many coroutines: few sessions, few connections, few requests, and everybody in order.
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/test/unit_test.hpp>
 #include <iostream>
 #include <memory>
@@ -24,6 +24,7 @@ struct line_up {
   std::string prefix;
   std::vector<std::size_t> order;
   std::vector<fencing_token> tokens;
+  asio::steady_timer full;  // cancelled when the first `limit` are inside together
   crowd inside;
   std::size_t sessions_most = 0;
 };
@@ -35,8 +36,8 @@ asio::awaitable<void> one_of_many(holdfast::semaphore& sem, std::size_t number, 
   all.inside.enter();
   all.sessions_most = std::max<std::size_t>(all.sessions_most, sem.statistics().sessions);
   if (number % 1000 == 0) all.sessions_most = std::max(all.sessions_most, sessions(all.a, all.prefix).size());
-  const asio::any_io_executor ex = co_await asio::this_coro::executor;
-  co_await asio::post(ex, asio::use_awaitable);  // so that others come to hold theirs meanwhile
+  if (number + 1 == limit) all.full.cancel();
+  if (number + 1 < limit) co_await all.full.async_wait(as_result);  // the first show that every slot can be held
   all.inside.leave();
   co_await held.release();
 }
@@ -56,7 +57,12 @@ using namespace holdfast::test;
 BOOST_AUTO_TEST_SUITE(pool)
 
 ASYNC_TEST_CASE(ten_thousand_coroutines_get_their_turn_in_the_order_they_came, 60s) {
-  line_up all{.a = shared_agent(), .prefix = unique_prefix("ten-thousand"), .order = {}, .tokens = {}, .inside = {}};
+  line_up all{.a = shared_agent(),
+              .prefix = unique_prefix("ten-thousand"),
+              .order = {},
+              .tokens = {},
+              .full{ex, asio::steady_timer::time_point::max()},
+              .inside = {}};
   participant p(ex, all.a, calm(all.prefix, limit));
   companions running(ex);
   for (std::size_t i = 0; i < coroutines; ++i) running.start(one_of_many(p.sem, i, all));

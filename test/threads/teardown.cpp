@@ -173,6 +173,32 @@ BOOST_AUTO_TEST_CASE(a_context_that_never_ran_is_destroyed) {
   BOOST_TEST(outside.slots.empty());
 }
 
+BOOST_AUTO_TEST_CASE(operations_after_the_context_is_gone_drop_their_handlers) {
+  survivors outside;
+  const auto alive = std::make_shared<int>();
+  {
+    asio::io_context io;
+    outside.participants.push_back(
+        std::make_unique<participant>(io.get_executor(), shared_agent(), calm(unique_prefix("gone"), 1)));
+    asio::co_spawn(io, hold_outside(*outside.participants[0], outside), asio::detached);
+    const auto end = std::chrono::steady_clock::now() + scaled(30s);
+    while (outside.slots.empty() && std::chrono::steady_clock::now() < end) io.run_one_for(scaled(1s));
+  }
+  BOOST_REQUIRE(outside.slots.size() == 1u);
+  slot& held = outside.slots[0];
+  BOOST_TEST(!held.held());
+  participant& p = *outside.participants[0];
+  bool called = false;
+  held.wait_lost([alive, &called](error_code, loss_reason) { called = true; });
+  held.release([alive, &called](error_code) { called = true; });
+  p.sem.acquire([alive, &called](error_code, slot) { called = true; });
+  p.client.get("key", {}, [alive, &called](error_code, auto) { called = true; });
+  p.client.close();
+  p.sem.close([alive, &called](error_code) { called = true; });
+  BOOST_TEST(!called);
+  BOOST_TEST(alive.use_count() == 1);
+}
+
 BOOST_AUTO_TEST_CASE(a_context_ends_by_itself_when_all_is_given_back) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("ends");
