@@ -1,0 +1,95 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace holdfast::testing {
+
+/// What goes wrong with one request. Made by the named functions below.
+struct fault {
+  enum class kind {
+    none,
+    delay,               ///< it reaches Consul `time` later
+    drop_request,        ///< it never does; its connection is reset
+    drop_reply,          ///< it is applied, and its connection reset in place of the reply
+    cut_reply,           ///< it is applied; the connection ends after half of the reply's bytes
+    duplicate,           ///< it is applied twice; the second reply is the one that is sent
+    answer,              ///< it is not applied; the reply is `status` and `text`
+    answer_applied,      ///< it is applied, and the reply is that all the same: Consul has been seen to do so
+    refuse_connections,  ///< it is not applied; its connection is reset, and so are the next `count` as they are
+                         ///< accepted
+    freeze,              ///< nothing happens until `thaw`: then it is applied, though the client may have gone
+    index_reset,         ///< it is applied, and its reply's X-Consul-Index is 1, as after a loss of state
+    expire_session,      ///< the session that it names has ended a moment before it arrives
+    trickle,             ///< it is applied; the reply comes one byte after another, `time` apart
+  };
+
+  kind what = kind::none;
+  std::chrono::milliseconds time{0};
+  unsigned status = 0;
+  std::string text{};
+  std::size_t count = 0;
+  bool operator==(const fault&) const = default;
+
+  static fault delay(std::chrono::milliseconds time) { return {kind::delay, time, 0, {}, 0}; }
+  static fault drop_request() { return {kind::drop_request, {}, 0, {}, 0}; }
+  static fault drop_reply() { return {kind::drop_reply, {}, 0, {}, 0}; }
+  static fault cut_reply() { return {kind::cut_reply, {}, 0, {}, 0}; }
+  static fault duplicate() { return {kind::duplicate, {}, 0, {}, 0}; }
+  static fault answer(unsigned status, std::string text) { return {kind::answer, {}, status, std::move(text), 0}; }
+  static fault answer_applied(unsigned status, std::string text) {
+    return {kind::answer_applied, {}, status, std::move(text), 0};
+  }
+  static fault no_leader() { return answer(500, "No cluster leader"); }
+  static fault forbidden() { return answer(403, "Permission denied"); }
+  static fault too_many_requests() { return answer(429, "Your IP is issuing too many concurrent connections"); }
+  static fault refuse_connections(std::size_t count = 1) { return {kind::refuse_connections, {}, 0, {}, count}; }
+  static fault freeze() { return {kind::freeze, {}, 0, {}, 0}; }
+  static fault index_reset() { return {kind::index_reset, {}, 0, {}, 0}; }
+  static fault expire_session() { return {kind::expire_session, {}, 0, {}, 0}; }
+  static fault trickle(std::chrono::milliseconds between) { return {kind::trickle, between, 0, {}, 0}; }
+};
+
+/// Which requests a fault meets.
+struct fault_rule {
+  fault what;
+  /// Part of the method and target, as in "PUT /v1/txn" or "index="; empty: any.
+  std::string target{};
+  /// Part of the body, as in "\"lock\""; empty: any.
+  std::string body{};
+  std::size_t skip = 0;    ///< so many such requests pass first
+  std::size_t times = 1;   ///< so many are met; 0: all
+  double probability = 1;  ///< by the plan's seed
+};
+
+/// What goes wrong, in what order. Scripted by rules: the first that fits a request decides. Pure: the same plan, asked
+/// about the same requests, gives the same faults.
+class fault_plan {
+public:
+  /// Nothing goes wrong.
+  fault_plan() = default;
+  explicit fault_plan(std::vector<fault_rule> rules, std::uint64_t seed = 1);
+  /// Every kind of fault but `freeze` now and then: `probability` for each request, times up to `longest`.
+  static fault_plan random(std::uint64_t seed, double probability,
+                           std::chrono::milliseconds longest = std::chrono::milliseconds(50));
+
+  /// The fault for this request; counts it. `line` is method and target: "PUT /v1/txn".
+  fault next(std::string_view line, std::string_view body);
+  std::size_t met() const noexcept { return met_; }  ///< faults given out
+
+private:
+  struct counted {
+    fault_rule rule;
+    std::size_t seen = 0;
+    std::size_t met = 0;
+  };
+  std::vector<counted> rules_;
+  std::uint64_t random_ = 1;
+  std::size_t met_ = 0;
+};
+
+}  // namespace holdfast::testing

@@ -1,0 +1,191 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <holdfast/consul/kv.hpp>
+#include <holdfast/consul/query.hpp>
+#include <holdfast/consul/session.hpp>
+#include <holdfast/consul/txn.hpp>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace holdfast::testing {
+
+/// One rule of Consul that a store can be made to break, to see whether a test notices. See testing/defect.hpp.
+enum class defect : int;
+
+/// Limits as an agent's configuration has them. The defaults are Consul's.
+struct store_options {
+  std::string node = "stand-in";  ///< the one node that sessions belong to
+  std::chrono::nanoseconds session_ttl_min =
+      std::chrono::seconds(10);  ///< `session_ttl_min`; may be far lower in tests
+  std::chrono::nanoseconds session_ttl_max = std::chrono::hours(24);
+  std::size_t value_bytes_max = 512 * 1024;  ///< `limits.kv_max_value_size`
+  std::size_t txn_bytes_max = 512 * 1024;    ///< `limits.txn_max_req_len`
+};
+
+/// Why Consul would not do something: the status and the body of its reply.
+struct refusal {
+  unsigned status = 500;
+  std::string text;
+  bool operator==(const refusal&) const = default;
+};
+
+/// What a single write came to. Not done and not refused is Consul's `false`: a check did not hold.
+struct write_result {
+  bool done = false;
+  std::optional<refusal> refused;
+};
+
+/// What a blocking query asks about.
+struct subject {
+  enum class kind {
+    key,       ///< one key: `name`
+    prefix,    ///< the entries, or only the keys, that start with `name`
+    session,   ///< one session: `name` is its id
+    sessions,  ///< the list of all
+  } what = kind::prefix;
+  std::string name;
+  bool operator==(const subject&) const = default;
+};
+
+/// The parts of Consul that holdfast and its users rely on, in memory: KV, sessions, transactions, and the index and
+/// wake-up rules of blocking queries, as Consul 1.8 was measured to behave. It is compared with a real agent on random
+/// operations, reply by reply.
+///
+/// Pure: no I/O, no clock, no randomness, no threads. Time and session ids are arguments; the same calls give the same
+/// answers. Times must not go back. Copies are independent; one is a snapshot that `restore` takes.
+///
+/// Not modelled: ACLs, other datacenters, nodes, checks and services, prepared queries.
+/// Threads: distinct objects only. `server` puts a lock around its own.
+class store {
+public:
+  using time_point = std::chrono::steady_clock::time_point;
+  using duration = std::chrono::nanoseconds;
+
+  explicit store(store_options options = {});
+
+  const store_options& options() const noexcept { return options_; }
+
+  // --- KV. Each write is one step of the index, also one that changes nothing.
+
+  /// One operation by itself, as the KV endpoint does it: all verbs of a transaction that write.
+  write_result write(const consul::txn_operation& operation, time_point now);
+  /// All of them, or none: then `errors` has every refused operation, with Consul's text.
+  consul::txn_reply transact(const std::vector<consul::txn_operation>& operations, time_point now);
+
+  consul::answer<std::optional<consul::kv_entry>> get(std::string_view key) const;
+  consul::answer<std::vector<consul::kv_entry>> list(std::string_view prefix) const;
+  /// Names only, each cut after the first `separator` that follows the prefix.
+  consul::answer<std::vector<std::string>> keys(std::string_view prefix, std::string_view separator = {}) const;
+
+  // --- Sessions.
+
+  /// `session.id` is the caller's: 36 characters that no other session has. An empty `node` is the store's own;
+  /// `node_checks` are "serfHealth" or none. The indexes are filled in here.
+  std::optional<refusal> create_session(consul::session_info session, time_point now);
+  /// False if there is no such session. A session ends 2 x TTL after its last renewal, as Consul was measured to do.
+  bool renew_session(std::string_view id, time_point now);
+  void destroy_session(std::string_view id, time_point now);
+  consul::answer<std::optional<consul::session_info>> session(std::string_view id) const;
+  consul::answer<std::vector<consul::session_info>> sessions() const;
+
+  // --- Time, and what operators and accidents do.
+
+  /// Ends sessions whose time has come, and forgets tombstones after Consul's 15 minutes.
+  void advance(time_point now);
+  /// When `advance` has something to do next; `time_point::max()`: never.
+  time_point next_deadline() const;
+  /// The leader changes: every TTL starts anew, at its full 2 x TTL.
+  void restart_ttls(time_point now);
+  /// Every session ends now, as if its TTL had run out.
+  void expire_sessions(time_point now);
+  /// The node's health check fails: sessions that depend on it end.
+  void fail_node(time_point now);
+  /// From now on the index of a listing may be lower than before.
+  void collect_tombstones();
+  /// All state is that of `image`, and indexes are its indexes. Every watch fires, as after a snapshot's restoration.
+  void restore(const store& image);
+
+  // --- Blocking queries.
+
+  using watch_id = std::uint64_t;
+  /// The index that the read of the subject would answer with.
+  std::uint64_t index_of(const subject& asked) const;
+  /// Fires once, when something changes that Consul would look up the subject again for. That may be more than the
+  /// subject (for a missing key: what is beside it), so whoever waits compares indexes again.
+  watch_id watch(subject what);
+  void unwatch(watch_id id);
+  std::size_t watches() const noexcept { return watches_.size(); }
+  /// The watches that have fired since the last call, each named once.
+  std::vector<watch_id> take_fired();
+
+  /// Counts every write, like Raft's index.
+  std::uint64_t raft_index() const noexcept { return index_; }
+  /// For tests of tests: from now on one rule is broken.
+  void break_rule(defect which) noexcept { defect_ = which; }
+
+private:
+  using entries = std::map<std::string, consul::kv_entry, std::less<>>;
+  struct lease {
+    consul::session_info info;
+    time_point ends = time_point::max();
+  };
+  struct verdict {
+    enum class kind { done, not_done, refused } what = kind::done;
+    std::string text{};
+    explicit operator bool() const noexcept { return what == kind::done; }
+  };
+  struct undo {
+    std::string key;
+    std::optional<consul::kv_entry> was;
+  };
+  struct registered {
+    watch_id id;
+    subject what;
+    std::string path;  // of the node of Consul's radix tree that it hangs on
+    bool on_leaf;
+  };
+
+  bool has(defect which) const noexcept { return defect_ == which; }
+  verdict check_before(const consul::txn_operation& op, time_point now) const;
+  verdict apply(const consul::txn_operation& op, std::vector<consul::kv_entry>* results);
+  verdict lock(const consul::txn_operation& op, std::vector<consul::kv_entry>* results);
+  verdict unlock(const consul::txn_operation& op, std::vector<consul::kv_entry>* results);
+  void set(consul::kv_entry wanted, bool with_session, std::vector<consul::kv_entry>* results);
+  void remove(std::string_view key);
+  void remove_tree(std::string_view prefix);
+  verdict missing_session(std::string_view id) const;
+  void end_session(std::string id, time_point now);
+  std::uint64_t prefix_index(std::string_view prefix) const;
+  void begin();
+  void commit();
+  void roll_back();
+  void hang(registered& at) const;
+  void touch(const std::string& key, bool appeared, bool vanished);
+  void touch_sessions(const std::string& id);
+  template <class Condition>
+  void fire(Condition concerned);
+
+  store_options options_;
+  std::uint64_t index_ = 10;
+  std::uint64_t kv_index_ = 0;       // of the last change of any key, deletions included
+  std::uint64_t session_index_ = 0;  // of the last change of any session
+  entries entries_;
+  std::map<std::string, std::uint64_t, std::less<>> tombstones_;
+  std::map<std::string, lease, std::less<>> sessions_;
+  std::map<std::string, time_point, std::less<>> lock_delays_;
+  std::vector<undo> undo_;
+  watch_id last_watch_ = 0;
+  std::vector<registered> watches_;
+  std::vector<watch_id> fired_;
+  defect defect_{};
+};
+
+}  // namespace holdfast::testing
