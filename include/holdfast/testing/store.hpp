@@ -133,45 +133,63 @@ public:
 
 private:
   using entries = std::map<std::string, consul::kv_entry, std::less<>>;
+  using results = std::vector<consul::kv_entry>;
   struct lease {
     consul::session_info info;
     time_point ends = time_point::max();
   };
+  /// What an operation came to.
   struct verdict {
     enum class kind { done, not_done, refused } what = kind::done;
     std::string text{};
-    explicit operator bool() const noexcept { return what == kind::done; }
   };
   struct undo {
     std::string key;
-    std::optional<consul::kv_entry> was;
+    std::optional<consul::kv_entry> entry;
+    std::optional<std::uint64_t> tombstone;
+  };
+  struct grave {
+    time_point due;
+    std::uint64_t index;  ///< of the last tombstone that goes then
   };
   struct registered {
     watch_id id;
     subject what;
-    std::string path;  // of the node of Consul's radix tree that it hangs on
-    bool on_leaf;
+    std::string node;    ///< its path in Consul's radix tree; see store.cpp
+    bool leaf = false;   ///< the subject itself, not a node above it
+    bool fired = false;  ///< by the write under way
   };
 
-  bool has(defect which) const noexcept { return defect_ == which; }
   verdict check_before(const consul::txn_operation& op, time_point now) const;
-  verdict apply(const consul::txn_operation& op, std::vector<consul::kv_entry>* results);
-  verdict lock(const consul::txn_operation& op, std::vector<consul::kv_entry>* results);
-  verdict unlock(const consul::txn_operation& op, std::vector<consul::kv_entry>* results);
-  void set(consul::kv_entry wanted, bool with_session, std::vector<consul::kv_entry>* results);
-  void remove(std::string_view key);
-  void remove_tree(std::string_view prefix);
-  verdict missing_session(std::string_view id) const;
-  void end_session(std::string id, time_point now);
+  verdict apply(const consul::txn_operation& op, results& out);
+  verdict apply_check(const consul::txn_operation& op, results& out) const;
+  verdict cas(const consul::txn_operation& op, results& out);
+  verdict lock(const consul::txn_operation& op, results& out);
+  verdict unlock(const consul::txn_operation& op, results& out);
+  verdict remove_cas(const consul::txn_operation& op);
+  void set(const consul::txn_operation& op, results& out);
+  void put(consul::kv_entry entry, results& out);
+  void remove(const std::string& key);
+  void remove_tree(const std::string& prefix);
+  void end_session(const std::string& id, time_point now);
+  template <class Condition>
+  void end_sessions_if(Condition ended, time_point now);
+  const consul::kv_entry* find(std::string_view key) const;
+  std::uint64_t kv_index() const noexcept;
   std::uint64_t prefix_index(std::string_view prefix) const;
-  void begin();
+  bool breaks(defect which) const noexcept { return defect_ == which; }
+
+  void bury(const std::string& key);
+
+  void begin(time_point now);
+  void remember(const std::string& key);
   void commit();
   void roll_back();
-  void hang(registered& at) const;
-  void touch(const std::string& key, bool appeared, bool vanished);
-  void touch_sessions(const std::string& id);
-  template <class Condition>
-  void fire(Condition concerned);
+
+  std::string watched_node(const subject& what) const;
+  bool is_touched(const registered& watch, const std::string& key, bool comes_or_goes) const;
+  void touch(const std::string& key, bool comes_or_goes);
+  void touch_session(const std::string& id);
 
   store_options options_;
   std::uint64_t index_ = 10;
@@ -179,9 +197,16 @@ private:
   std::uint64_t session_index_ = 0;  // of the last change of any session
   entries entries_;
   std::map<std::string, std::uint64_t, std::less<>> tombstones_;
+  std::vector<grave> graves_;  // when tombstones go
   std::map<std::string, lease, std::less<>> sessions_;
+  time_point next_end_ = time_point::max();  // of a session, at the earliest
   std::map<std::string, time_point, std::less<>> lock_delays_;
+
+  // The write under way, and what to put back if it is refused.
+  time_point now_{};
   std::vector<undo> undo_;
+  std::uint64_t kv_index_before_ = 0;
+
   watch_id last_watch_ = 0;
   std::vector<registered> watches_;
   std::vector<watch_id> fired_;

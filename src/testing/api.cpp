@@ -1,0 +1,623 @@
+#include "api.hpp"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <charconv>
+#include <map>
+
+#include "consul/base64.hpp"
+#include "consul/duration.hpp"
+#include "go_text.hpp"
+
+namespace holdfast::testing::detail {
+namespace {
+
+namespace json = boost::json;
+using consul::kv_entry;
+using consul::session_behavior;
+using consul::session_info;
+using consul::txn_operation;
+using consul::txn_verb;
+using std::chrono::nanoseconds;
+
+constexpr nanoseconds wait_default = std::chrono::minutes(5);
+constexpr nanoseconds wait_max = std::chrono::minutes(10);
+constexpr std::size_t json_depth_max = 32;
+constexpr std::size_t session_id_size = 36;
+constexpr const char* data_center = "dc1";
+constexpr const char* malformed_id = "failed session lookup: index error: UUID must be 36 characters";
+
+// --- Requests
+
+using parameters = std::multimap<std::string, std::string, std::less<>>;
+
+int hex_value(char c) noexcept {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+// Nothing if an escape is not two hexadecimal digits.
+std::optional<std::string> percent_decoded(std::string_view text, bool plus_is_space) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%') {
+      const int high = i + 2 < text.size() ? hex_value(text[i + 1]) : -1;
+      const int low = high >= 0 ? hex_value(text[i + 2]) : -1;
+      if (low < 0) return std::nullopt;
+      out += static_cast<char>(high * 16 + low);
+      i += 2;
+    } else {
+      out += plus_is_space && text[i] == '+' ? ' ' : text[i];
+    }
+  }
+  return out;
+}
+
+parameters parse_query(std::string_view query) {
+  parameters out;
+  while (!query.empty()) {
+    const std::size_t end = std::min(query.find('&'), query.size());
+    const std::string_view pair = query.substr(0, end);
+    query.remove_prefix(std::min(end + 1, query.size()));
+    const std::size_t equals = std::min(pair.find('='), pair.size());
+    auto name = percent_decoded(pair.substr(0, equals), true);
+    auto value = percent_decoded(pair.substr(std::min(equals + 1, pair.size())), true);
+    if (!pair.empty() && name && value) out.emplace(std::move(*name), std::move(*value));
+  }
+  return out;
+}
+
+std::string value_of(const parameters& query, std::string_view name) {
+  const auto at = query.find(name);
+  return at == query.end() ? std::string() : at->second;
+}
+
+bool parse_number(std::string_view text, std::uint64_t& out) noexcept {
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return ec == std::errc() && end == text.data() + text.size();
+}
+
+// A path that Go's router takes for another one: it redirects there.
+std::optional<std::string> cleaned(std::string_view path) {
+  std::vector<std::string_view> segments;
+  bool differs = false;
+  for (std::size_t at = 1; at <= path.size();) {
+    const std::size_t end = std::min(path.find('/', at), path.size());
+    const std::string_view segment = path.substr(at, end - at);
+    const bool last = end == path.size();
+    if (segment == "..") {
+      if (!segments.empty()) segments.pop_back();
+      differs = true;
+    } else if (segment == "." || (segment.empty() && !last)) {
+      differs = true;
+    } else {
+      segments.push_back(segment);
+    }
+    at = end + 1;
+  }
+  if (!differs) return std::nullopt;
+  std::string out;
+  for (const std::string_view segment : segments) out.append("/").append(segment);
+  return out.empty() ? "/" : out;
+}
+
+// --- Replies
+
+api_reply text_reply(unsigned status, std::string text) {
+  return {status, {{"Content-Type", "text/plain; charset=utf-8"}}, std::move(text)};
+}
+
+api_reply json_reply(const json::value& value, unsigned status = 200) {
+  return {status, {{"Content-Type", "application/json"}}, json::serialize(value)};
+}
+
+api_reply bool_reply(bool value) { return json_reply(value); }
+
+api_reply refused(const refusal& why) { return text_reply(why.status, why.text); }
+
+api_reply not_found() { return {404, {}, {}}; }
+
+void add_meta(api_reply& reply, std::optional<std::uint64_t> index, bool known_leader = true) {
+  if (index) reply.headers.emplace_back("X-Consul-Index", std::to_string(*index));
+  reply.headers.emplace_back("X-Consul-Knownleader", known_leader ? "true" : "false");
+  reply.headers.emplace_back("X-Consul-Lastcontact", "0");
+}
+
+api_reply too_large(std::size_t size, std::size_t most) {
+  return text_reply(
+      413, "Request body(" + std::to_string(size) + " bytes) too large, max size: " + std::to_string(most) + " bytes.");
+}
+
+json::object to_json(const kv_entry& entry, bool with_value = true) {
+  json::object out;
+  out["LockIndex"] = entry.lock_index;
+  out["Key"] = entry.key;
+  out["Flags"] = entry.flags;
+  if (with_value && !entry.value.empty()) {
+    std::string encoded;
+    consul::detail::append_base64(encoded, entry.value);
+    out["Value"] = encoded;
+  } else {
+    out["Value"] = nullptr;
+  }
+  if (!entry.session.empty()) out["Session"] = entry.session;
+  out["CreateIndex"] = entry.create_index;
+  out["ModifyIndex"] = entry.modify_index;
+  return out;
+}
+
+json::object to_json(const session_info& session) {
+  json::array checks;
+  for (const std::string& check : session.node_checks) checks.emplace_back(check);
+  json::object out;
+  out["ID"] = session.id;
+  out["Name"] = session.name;
+  out["Node"] = session.node;
+  out["LockDelay"] = session.lock_delay.count();
+  out["Behavior"] = session.behavior == session_behavior::remove ? "delete" : "release";
+  out["TTL"] = session.ttl.count() == 0 ? std::string() : go_duration(session.ttl);
+  out["NodeChecks"] = std::move(checks);
+  out["ServiceChecks"] = nullptr;
+  out["CreateIndex"] = session.create_index;
+  out["ModifyIndex"] = session.modify_index;
+  return out;
+}
+
+template <class T>
+json::array to_array(const std::vector<T>& list) {
+  json::array out;
+  for (const T& each : list) out.push_back(to_json(each));
+  return out;
+}
+
+bool parse_json(std::string_view body, json::value& out) {
+  json::parse_options options;
+  options.max_depth = json_depth_max;
+  boost::system::error_code ec;
+  out = json::parse(json::string_view(body.data(), body.size()), ec, {}, options);
+  return !ec;
+}
+
+bool is_blank(std::string_view body) { return body.find_first_not_of(" \t\r\n") == std::string_view::npos; }
+
+// The message of Go's decoder, as far as it is known.
+std::string decoder_text(std::string_view body) { return is_blank(body) ? "EOF" : "unexpected EOF"; }
+
+std::string_view text_of(const json::object& from, std::string_view name) {
+  const json::value* const field = from.if_contains(json::string_view(name.data(), name.size()));
+  const json::string* const text = field ? field->if_string() : nullptr;
+  return text ? std::string_view(text->data(), text->size()) : std::string_view();
+}
+
+// --- What is asked of one read: whether it blocks, and on what.
+
+struct reading {
+  std::uint64_t index = 0;
+  nanoseconds wait = wait_default;
+};
+
+std::optional<api_reply> parse_reading(const parameters& query, reading& out) {
+  const std::string wait = value_of(query, "wait");
+  if (!wait.empty() && !consul::detail::parse_go_duration(wait, out.wait)) return text_reply(400, "Invalid wait time");
+  const std::string index = value_of(query, "index");
+  if (!index.empty() && !parse_number(index, out.index)) return text_reply(400, "Invalid index");
+  if (query.contains("stale") && query.contains("consistent"))
+    return text_reply(400, "Cannot specify ?stale with ?consistent, conflicting semantics.");
+  if (out.wait <= nanoseconds(0)) out.wait = wait_default;
+  out.wait = std::min(out.wait, wait_max);
+  return std::nullopt;
+}
+
+api_answer read_answer(api_reply reply, const reading& asked, std::uint64_t index, subject what) {
+  add_meta(reply, index);
+  api_answer out{std::move(reply)};
+  if (asked.index == 0 || index > asked.index) return out;
+  out.waits_for = std::move(what);
+  out.wait = asked.wait;
+  return out;
+}
+
+// --- One endpoint each. `name` is what follows the endpoint's path.
+
+struct call {
+  store& model;
+  const api_request& request;
+  const parameters& query;
+  std::string name;
+  store::time_point now;
+  std::mt19937_64& random;
+};
+
+std::optional<api_reply> conflicting(const parameters& query, std::initializer_list<std::string_view> names) {
+  const auto given = std::count_if(names.begin(), names.end(), [&](std::string_view n) { return query.contains(n); });
+  if (given < 2) return std::nullopt;
+  std::string text = "Conflicting flags: ";
+  for (bool first = true; const auto& [name, value] : query) {
+    text += (first ? "" : "&") + name + '=' + value;
+    first = false;
+  }
+  return text_reply(400, std::move(text));
+}
+
+// Nothing if the parameter is there and not a number.
+std::optional<std::uint64_t> number_of(const parameters& query, std::string_view name) {
+  std::uint64_t number = 0;
+  if (query.contains(name) && !parse_number(value_of(query, name), number)) return std::nullopt;
+  return number;
+}
+
+api_reply bad_number(const parameters& query, std::string_view name) {
+  const std::string text = value_of(query, name);
+  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  return text_reply(
+      500, "strconv.ParseUint: parsing " + go_quoted(text) + ": " + (digits ? "value out of range" : "invalid syntax"));
+}
+
+api_answer kv_read(const call& c) {
+  reading asked;
+  if (auto wrong = parse_reading(c.query, asked)) return {std::move(*wrong)};
+  const subject below{subject::kind::prefix, c.name};
+  if (c.query.contains("keys")) {
+    const auto found = c.model.keys(c.name, value_of(c.query, "separator"));
+    const bool none = found.value.empty();
+    return read_answer(none ? not_found() : json_reply(json::value_from(found.value)), asked, found.meta.index, below);
+  }
+  if (c.query.contains("recurse")) {
+    const auto found = c.model.list(c.name);
+    const bool none = found.value.empty();
+    return read_answer(none ? not_found() : json_reply(to_array(found.value)), asked, found.meta.index, below);
+  }
+  if (c.name.empty()) return {text_reply(400, "Missing key name")};
+  const auto found = c.model.get(c.name);
+  const subject key{subject::kind::key, c.name};
+  if (!found.value) return read_answer(not_found(), asked, found.meta.index, key);
+  if (c.query.contains("raw"))
+    return read_answer({200,
+                        {{"Content-Type", "text/plain"},
+                         {"X-Content-Type-Options", "nosniff"},
+                         {"Content-Security-Policy", "sandbox"}},
+                        found.value->value},
+                       asked, found.meta.index, key);
+  return read_answer(json_reply(json::array{to_json(*found.value)}), asked, found.meta.index, key);
+}
+
+api_answer kv_apply(const call& c, const txn_operation& op) {
+  const write_result came_to = c.model.write(op, c.now);
+  if (came_to.refused) return {refused(*came_to.refused)};
+  return {bool_reply(came_to.done)};
+}
+
+api_answer kv_put(const call& c) {
+  if (c.name.empty()) return {text_reply(400, "Missing key name")};
+  if (auto wrong = conflicting(c.query, {"cas", "acquire", "release"})) return {std::move(*wrong)};
+  const auto flags = number_of(c.query, "flags");
+  if (!flags) return {bad_number(c.query, "flags")};
+  const auto index = number_of(c.query, "cas");
+  if (!index || (c.query.contains("cas") && value_of(c.query, "cas").empty())) return {bad_number(c.query, "cas")};
+  const std::size_t most = c.model.options().value_bytes_max;
+  if (c.request.body.size() > most) return {too_large(c.request.body.size(), most)};
+  txn_operation op = txn_operation::set(c.name, c.request.body, *flags);
+  op.index = *index;
+  if (c.query.contains("cas")) op.verb = txn_verb::cas;
+  for (const auto& [name, verb] : {std::pair{"acquire", txn_verb::lock}, std::pair{"release", txn_verb::unlock}}) {
+    if (!c.query.contains(name)) continue;
+    op.verb = verb;
+    op.session = value_of(c.query, name);
+  }
+  return kv_apply(c, op);
+}
+
+api_answer kv_delete(const call& c) {
+  if (auto wrong = conflicting(c.query, {"recurse", "cas"})) return {std::move(*wrong)};
+  if (c.query.contains("recurse")) return kv_apply(c, txn_operation::remove_tree(c.name));
+  if (c.name.empty()) return {text_reply(400, "Missing key name")};
+  if (!c.query.contains("cas")) return kv_apply(c, txn_operation::remove(c.name));
+  const auto index = number_of(c.query, "cas");
+  if (!index) return {bad_number(c.query, "cas")};
+  return kv_apply(c, txn_operation::remove_cas(c.name, *index));
+}
+
+std::string new_session_id(std::mt19937_64& random) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string id;
+  for (int i = 0; i < 32; ++i) {
+    if (i == 8 || i == 12 || i == 16 || i == 20) id += '-';
+    id += digits[random() & 15];
+  }
+  return id;
+}
+
+// A number below 1000 means seconds.
+std::optional<nanoseconds> lock_delay_of(const json::value& field) {
+  nanoseconds delay{0};
+  if (const json::string* const text = field.if_string()) {
+    if (!consul::detail::parse_go_duration({text->data(), text->size()}, delay)) return std::nullopt;
+  } else if (field.is_number()) {
+    delay = nanoseconds(static_cast<std::int64_t>(std::clamp(field.to_number<double>(), 0.0, 9e18)));
+  } else {
+    return std::nullopt;
+  }
+  return delay < nanoseconds(1000) ? delay * 1'000'000'000 : delay;
+}
+
+// Fills in what the body says; a refusal if it says nonsense.
+std::optional<refusal> parse_session(std::string_view body, session_info& out) {
+  out.lock_delay = std::chrono::seconds(15);
+  out.node_checks = {"serfHealth"};
+  if (body.empty()) return std::nullopt;
+  json::value parsed;
+  if (!parse_json(body, parsed)) return refusal{400, "Request decode failed: " + decoder_text(body)};
+  const json::object* const fields = parsed.if_object();
+  if (!fields) return refusal{400, "Request decode failed: json: cannot unmarshal into Go value of type struct"};
+  if (const json::value* const delay = fields->if_contains("LockDelay"); delay && !delay->is_null()) {
+    const auto parsed_delay = lock_delay_of(*delay);
+    if (!parsed_delay)
+      return refusal{400, "Request decode failed: time: invalid duration " + go_quoted(text_of(*fields, "LockDelay"))};
+    out.lock_delay = *parsed_delay;
+  }
+  for (const char* const name : {"Checks", "NodeChecks"}) {
+    const json::value* const given = fields->if_contains(name);
+    const json::array* const checks = given ? given->if_array() : nullptr;
+    if (!checks) continue;
+    out.node_checks.clear();
+    for (const json::value& check : *checks)
+      if (check.is_string()) out.node_checks.emplace_back(check.get_string());
+  }
+  out.name = text_of(*fields, "Name");
+  out.node = text_of(*fields, "Node");
+  const std::string_view behavior = text_of(*fields, "Behavior");
+  if (behavior != "" && behavior != "release" && behavior != "delete")
+    return refusal{500, "Invalid Behavior setting '" + std::string(behavior) + "'"};
+  out.behavior = behavior == "delete" ? session_behavior::remove : session_behavior::release;
+  const std::string_view ttl = text_of(*fields, "TTL");
+  if (!consul::detail::parse_go_duration(ttl, out.ttl))
+    return refusal{500, "Session TTL '" + std::string(ttl) + "' invalid: time: invalid duration " + go_quoted(ttl)};
+  return std::nullopt;
+}
+
+api_answer session_create(const call& c) {
+  session_info session;
+  if (auto wrong = parse_session(c.request.body, session)) return {refused(*wrong)};
+  const std::string id = session.id = new_session_id(c.random);
+  if (auto wrong = c.model.create_session(std::move(session), c.now)) return {refused(*wrong)};
+  return {json_reply(json::object{{"ID", id}})};
+}
+
+// What is wrong with the session id in the path, if anything.
+std::optional<api_reply> bad_session(const call& c) {
+  if (c.name.empty()) return text_reply(400, "Missing session");
+  if (c.name.size() != session_id_size) return text_reply(500, malformed_id);
+  return std::nullopt;
+}
+
+api_answer session_destroy(const call& c) {
+  if (auto wrong = bad_session(c)) return {std::move(*wrong)};
+  c.model.destroy_session(c.name, c.now);
+  return {bool_reply(true)};
+}
+
+api_answer session_renew(const call& c) {
+  if (auto wrong = bad_session(c)) return {std::move(*wrong)};
+  if (!c.model.renew_session(c.name, c.now)) return {text_reply(404, "Session id '" + c.name + "' not found")};
+  return {json_reply(json::array{to_json(*c.model.session(c.name).value)})};
+}
+
+api_answer session_read(const call& c) {
+  if (auto wrong = bad_session(c)) {
+    if (wrong->status == 500) add_meta(*wrong, 1, false);
+    return {std::move(*wrong)};
+  }
+  reading asked;
+  if (auto wrong = parse_reading(c.query, asked)) return {std::move(*wrong)};
+  const auto found = c.model.session(c.name);
+  json::array list;
+  if (found.value) list.push_back(to_json(*found.value));
+  return read_answer(json_reply(list), asked, found.meta.index, {subject::kind::session, c.name});
+}
+
+api_answer session_list(const call& c) {
+  reading asked;
+  if (auto wrong = parse_reading(c.query, asked)) return {std::move(*wrong)};
+  const auto found = c.model.sessions();
+  return read_answer(json_reply(to_array(found.value)), asked, found.meta.index, {subject::kind::sessions, {}});
+}
+
+api_answer session_node(const call& c) {
+  reading asked;
+  if (auto wrong = parse_reading(c.query, asked)) return {std::move(*wrong)};
+  auto found = c.model.sessions();
+  std::erase_if(found.value, [&](const session_info& each) { return each.node != c.name; });
+  return read_answer(json_reply(to_array(found.value)), asked, found.meta.index, {subject::kind::sessions, {}});
+}
+
+// --- Transactions
+
+struct verb_name {
+  std::string_view name;
+  txn_verb verb;
+  bool writes;
+};
+constexpr verb_name verbs[] = {{"set", txn_verb::set, true},
+                               {"cas", txn_verb::cas, true},
+                               {"lock", txn_verb::lock, true},
+                               {"unlock", txn_verb::unlock, true},
+                               {"get", txn_verb::get, false},
+                               {"get-tree", txn_verb::get_tree, false},
+                               {"check-index", txn_verb::check_index, false},
+                               {"check-session", txn_verb::check_session, false},
+                               {"check-not-exists", txn_verb::check_not_exists, false},
+                               {"delete", txn_verb::remove, true},
+                               {"delete-tree", txn_verb::remove_tree, true},
+                               {"delete-cas", txn_verb::remove_cas, true}};
+
+struct transaction {
+  std::vector<txn_operation> operations;
+  std::vector<std::size_t> places;         // of each of these in the request
+  std::vector<consul::txn_error> unknown;  // verbs
+  bool writes = false;
+};
+
+bool number_field(const json::object& from, json::string_view name, std::uint64_t& out) {
+  const json::value* const field = from.if_contains(name);
+  if (!field || field->is_null()) return true;
+  boost::system::error_code ec;
+  out = field->to_number<std::uint64_t>(ec);
+  return !ec && !field->is_double();
+}
+
+std::optional<api_reply> parse_operation(const json::object& kv, std::size_t place, std::size_t value_max,
+                                         transaction& out) {
+  txn_operation op;
+  op.key = text_of(kv, "Key");
+  op.session = text_of(kv, "Session");
+  if (!number_field(kv, "Flags", op.flags) || !number_field(kv, "Index", op.index))
+    return text_reply(400, "Failed to parse body: json: cannot unmarshal number into Go struct field of type uint64");
+  if (!consul::detail::decode_base64(text_of(kv, "Value"), op.value))
+    return text_reply(400, "Failed to parse body: illegal base64 data");
+  if (op.value.size() > value_max)
+    return text_reply(413, "Value for key " + go_quoted(op.key) + " is too large (" + std::to_string(op.value.size()) +
+                               " > " + std::to_string(value_max) + " bytes)");
+  const std::string_view name = text_of(kv, "Verb");
+  const auto verb =
+      std::find_if(std::begin(verbs), std::end(verbs), [&](const verb_name& v) { return v.name == name; });
+  if (verb == std::end(verbs)) {
+    out.unknown.push_back({place, consul::txn_refusal::other, "unknown KV verb " + go_quoted(name)});
+    return std::nullopt;
+  }
+  op.verb = verb->verb;
+  out.writes = out.writes || verb->writes;
+  out.operations.push_back(std::move(op));
+  out.places.push_back(place);
+  return std::nullopt;
+}
+
+std::optional<api_reply> parse_transaction(const call& c, transaction& out) {
+  const std::size_t most = c.model.options().txn_bytes_max;
+  const std::string& body = c.request.body;
+  if (body.size() > most) return too_large(body.size(), most);
+  json::value parsed;
+  if (!parse_json(body, parsed)) return text_reply(400, "Failed to parse body: " + decoder_text(body));
+  const json::array* const list = parsed.if_array();
+  if (!list) return text_reply(400, "Failed to parse body: json: cannot unmarshal into Go value of type api.TxnOps");
+  if (list->size() > consul::txn_operations_max)
+    return text_reply(413, "Transaction contains too many operations (" + std::to_string(list->size()) + " > " +
+                               std::to_string(consul::txn_operations_max) + ")");
+  for (std::size_t place = 0; place < list->size(); ++place) {
+    const json::object* const op = (*list)[place].if_object();
+    const json::value* const kv = op ? op->if_contains("KV") : nullptr;
+    const json::object* const fields = kv ? kv->if_object() : nullptr;
+    if (!op || (kv && !fields && !kv->is_null()))
+      return text_reply(400, "Failed to parse body: json: cannot unmarshal into Go value of type api.TxnOp");
+    if (!fields) continue;  // of another kind than KV, or of none
+    if (auto wrong = parse_operation(*fields, place, c.model.options().value_bytes_max, out)) return wrong;
+  }
+  return std::nullopt;
+}
+
+api_answer txn(const call& c) {
+  transaction asked;
+  if (auto wrong = parse_transaction(c, asked)) return {std::move(*wrong)};
+  consul::txn_reply came_to;
+  if (asked.unknown.empty()) {
+    came_to = c.model.transact(asked.operations, c.now);
+  } else {
+    store(c.model).transact(asked.operations, c.now).errors.swap(came_to.errors);  // on a copy: it cannot apply
+  }
+  for (consul::txn_error& each : came_to.errors) each.operation = asked.places[each.operation];
+  came_to.errors.insert(came_to.errors.end(), asked.unknown.begin(), asked.unknown.end());
+  std::sort(came_to.errors.begin(), came_to.errors.end(),
+            [](const auto& a, const auto& b) { return a.operation < b.operation; });
+
+  json::object body;
+  if (came_to.applied) {
+    json::array results;
+    for (const kv_entry& entry : came_to.results) results.push_back(json::object{{"KV", to_json(entry)}});
+    body["Results"] = std::move(results);
+    body["Errors"] = nullptr;
+  } else {
+    json::array errors;
+    for (const auto& each : came_to.errors)
+      errors.push_back(json::object{{"OpIndex", each.operation}, {"What", each.text}});
+    body["Results"] = nullptr;
+    body["Errors"] = std::move(errors);
+  }
+  if (!asked.writes) {
+    body["Index"] = 0;
+    body["LastContact"] = 0;
+    body["KnownLeader"] = true;
+    body["ConsistencyLevel"] = "";
+  }
+  api_reply reply = json_reply(body, came_to.applied ? 200 : 409);
+  if (!asked.writes) add_meta(reply, std::nullopt);
+  return {std::move(reply)};
+}
+
+// --- What programs ask an agent about itself
+
+api_answer status_leader(const call&) { return {json_reply("127.0.0.1:8300")}; }
+
+api_answer agent_self(const call& c) {
+  const json::object settings{
+      {"Datacenter", data_center}, {"NodeName", c.model.options().node}, {"Server", true}, {"Version", "1.8.7"}};
+  return {json_reply(json::object{{"Config", settings}, {"Member", json::object{{"Name", c.model.options().node}}}})};
+}
+
+// --- Routes
+
+struct route {
+  std::string_view path;
+  bool named;  ///< something follows
+  std::string_view method;
+  api_answer (*handle)(const call&);
+};
+
+constexpr route routes[] = {
+    {"/v1/kv/", true, "GET", kv_read},
+    {"/v1/kv/", true, "PUT", kv_put},
+    {"/v1/kv/", true, "DELETE", kv_delete},
+    {"/v1/session/create", false, "PUT", session_create},
+    {"/v1/session/destroy/", true, "PUT", session_destroy},
+    {"/v1/session/renew/", true, "PUT", session_renew},
+    {"/v1/session/info/", true, "GET", session_read},
+    {"/v1/session/node/", true, "GET", session_node},
+    {"/v1/session/list", false, "GET", session_list},
+    {"/v1/txn", false, "PUT", txn},
+    {"/v1/status/leader", false, "GET", status_leader},
+    {"/v1/agent/self", false, "GET", agent_self},
+};
+
+bool leads_to(const route& r, std::string_view path) { return r.named ? path.starts_with(r.path) : path == r.path; }
+
+api_reply wrong_method(std::string_view path, const std::string& method) {
+  std::string allowed = "OPTIONS";
+  for (const route& each : routes)
+    if (leads_to(each, path)) allowed.append(",").append(each.method);
+  if (allowed == "OPTIONS") return not_found();
+  api_reply reply = method == "OPTIONS" ? api_reply{200, {}, {}} : text_reply(405, "method " + method + " not allowed");
+  reply.headers.emplace_back("Allow", std::move(allowed));
+  return reply;
+}
+
+}  // namespace
+
+api_answer api::handle(const api_request& request, store::time_point now) {
+  const std::string_view target = request.target;
+  const std::size_t question = std::min(target.find('?'), target.size());
+  const auto path = percent_decoded(target.substr(0, question), false);
+  if (!path || !path->starts_with('/')) return {text_reply(400, "400 Bad Request")};
+  if (const auto elsewhere = cleaned(*path)) return {{301, {{"Location", *elsewhere}}, {}}};
+  const parameters query = parse_query(target.substr(std::min(question + 1, target.size())));
+
+  for (const route& each : routes) {
+    if (!leads_to(each, *path) || each.method != request.method) continue;
+    const std::string asked_dc = value_of(query, "dc");
+    if (!asked_dc.empty() && asked_dc != data_center) return {text_reply(500, "No path to datacenter")};
+    return each.handle({model_, request, query, path->substr(each.path.size()), now, random_});
+  }
+  return {wrong_method(*path, request.method)};
+}
+
+}  // namespace holdfast::testing::detail

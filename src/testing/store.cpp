@@ -1,0 +1,606 @@
+#include <algorithm>
+#include <array>
+#include <holdfast/testing/store.hpp>
+#include <utility>
+
+#include "consul/json.hpp"
+#include "defect.hpp"
+#include "go_text.hpp"
+
+namespace holdfast::testing {
+namespace {
+
+using consul::kv_entry;
+using consul::session_behavior;
+using consul::session_info;
+using consul::txn_operation;
+using consul::txn_verb;
+using std::chrono::nanoseconds;
+
+constexpr nanoseconds lock_delay_max = std::chrono::seconds(60);
+constexpr nanoseconds tombstone_life = std::chrono::minutes(15);
+constexpr nanoseconds tombstone_granularity = std::chrono::seconds(30);
+constexpr std::size_t session_id_size = 36;
+constexpr const char* malformed_id = "failed session lookup: index error: UUID must be 36 characters";
+
+template <class Map>
+auto from_prefix(Map& map, std::string_view prefix) {
+  return map.lower_bound(prefix);
+}
+
+// The first place behind all that starts with the prefix.
+template <class Map>
+auto after_prefix(Map& map, std::string_view prefix) {
+  std::string next(prefix);
+  while (!next.empty() && next.back() == '\xff') next.pop_back();
+  if (next.empty()) return map.end();
+  ++reinterpret_cast<unsigned char&>(next.back());
+  return map.lower_bound(next);
+}
+
+kv_entry entry_of(const txn_operation& op) {
+  kv_entry entry;
+  entry.key = op.key;
+  entry.value = op.value;
+  entry.flags = op.flags;
+  return entry;
+}
+
+void append_without_value(std::vector<kv_entry>& out, const kv_entry& entry) {
+  out.push_back({entry.key, {}, entry.flags, entry.session, entry.create_index, entry.modify_index, entry.lock_index});
+}
+
+store::time_point later(store::time_point now, nanoseconds by) {
+  return by < store::time_point::max() - now ? now + by : store::time_point::max();
+}
+
+}  // namespace
+
+store::store(store_options options) : options_(std::move(options)) {}
+
+// --- Writes
+
+write_result store::write(const txn_operation& op, time_point now) {
+  results unused;
+  verdict came_to = check_before(op, now);
+  if (came_to.what == verdict::kind::done) {
+    begin(now);
+    came_to = apply(op, unused);
+    commit();
+  }
+  if (came_to.what == verdict::kind::refused) return {false, refusal{500, std::move(came_to.text)}};
+  return {came_to.what == verdict::kind::done, std::nullopt};
+}
+
+consul::txn_reply store::transact(const std::vector<txn_operation>& operations, time_point now) {
+  consul::txn_reply reply;
+  const auto note = [&reply](std::size_t at, verdict came_to) {
+    if (came_to.what == verdict::kind::done) return;
+    reply.errors.push_back({at, consul::detail::refusal_of(came_to.text), std::move(came_to.text)});
+  };
+  for (std::size_t i = 0; i < operations.size(); ++i) note(i, check_before(operations[i], now));
+  if (!reply.errors.empty()) return reply;
+
+  begin(now);
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    note(i, apply(operations[i], reply.results));
+    if (!reply.errors.empty() && breaks(defect::first_error_only)) break;
+  }
+  reply.applied = reply.errors.empty();
+  if (reply.applied || breaks(defect::partial_transaction)) {
+    commit();
+  } else {
+    roll_back();
+  }
+  if (!reply.applied) reply.results.clear();
+  return reply;
+}
+
+// What Consul looks at before it hands the write to Raft.
+store::verdict store::check_before(const txn_operation& op, time_point now) const {
+  if (op.key.empty() && op.verb != txn_verb::remove_tree) return {verdict::kind::refused, "Must provide key"};
+  if (op.verb != txn_verb::lock || breaks(defect::no_lock_delay)) return {};
+  const auto delay = lock_delays_.find(op.key);
+  if (delay == lock_delays_.end() || delay->second <= now) return {};
+  return {verdict::kind::not_done, "failed to lock key " + detail::go_quoted(op.key) + " due to lock delay"};
+}
+
+store::verdict store::apply(const txn_operation& op, results& out) {
+  switch (op.verb) {
+    case txn_verb::set:
+      set(op, out);
+      return {};
+    case txn_verb::cas:
+      return cas(op, out);
+    case txn_verb::lock:
+      return lock(op, out);
+    case txn_verb::unlock:
+      return unlock(op, out);
+    case txn_verb::remove:
+      remove(op.key);
+      return {};
+    case txn_verb::remove_tree:
+      remove_tree(op.key);
+      return {};
+    case txn_verb::remove_cas:
+      return remove_cas(op);
+    default:
+      return apply_check(op, out);
+  }
+}
+
+store::verdict store::apply_check(const txn_operation& op, results& out) const {
+  const auto no = [](std::string text) { return verdict{verdict::kind::not_done, std::move(text)}; };
+  const kv_entry* const found = find(op.key);
+  const std::string key = detail::go_quoted(op.key);
+  switch (op.verb) {
+    case txn_verb::get:
+      if (!found) return no("key " + key + " doesn't exist");
+      out.push_back(*found);
+      return {};
+    case txn_verb::get_tree: {
+      const auto end = after_prefix(entries_, op.key);
+      for (auto at = from_prefix(entries_, op.key); at != end; ++at) out.push_back(at->second);
+      return {};
+    }
+    case txn_verb::check_index:
+      if (!found) return no("failed to check index, key " + key + " doesn't exist");
+      if (found->modify_index != op.index)
+        return no("failed index check for key " + key + ", current modify index " +
+                  std::to_string(found->modify_index) + " != " + std::to_string(op.index));
+      append_without_value(out, *found);
+      return {};
+    case txn_verb::check_session:
+      if (!found) return no("failed to check session, key " + key + " doesn't exist");
+      if (found->session != op.session)
+        return no("failed session check for key " + key + ", current session " + detail::go_quoted(found->session) +
+                  " != " + detail::go_quoted(op.session));
+      append_without_value(out, *found);
+      return {};
+    default:  // check_not_exists
+      if (found) return no("key " + key + " exists");
+      return {};
+  }
+}
+
+store::verdict store::cas(const txn_operation& op, results& out) {
+  const kv_entry* const found = find(op.key);
+  bool fits = op.index == (found ? found->modify_index : 0);
+  if (breaks(defect::cas_ignores_index) && op.index != 0 && found) fits = true;
+  if (breaks(defect::cas_zero_overwrites) && op.index == 0) fits = true;
+  if (!fits) return {verdict::kind::not_done, "failed to set key " + detail::go_quoted(op.key) + ", index is stale"};
+  set(op, out);
+  return {};
+}
+
+store::verdict store::remove_cas(const txn_operation& op) {
+  const kv_entry* const found = find(op.key);
+  if (found && found->modify_index != op.index)
+    return {verdict::kind::not_done, "failed to delete key " + detail::go_quoted(op.key) + ", index is stale"};
+  remove(op.key);
+  return {};
+}
+
+store::verdict store::lock(const txn_operation& op, results& out) {
+  if (op.session.empty()) return {verdict::kind::refused, "missing session"};
+  if (op.session.size() != session_id_size) return {verdict::kind::refused, malformed_id};
+  if (!sessions_.contains(op.session))
+    return {verdict::kind::refused, "invalid session " + detail::go_quoted(op.session)};
+  const kv_entry* const found = find(op.key);
+  const bool free = !found || found->session.empty();
+  if (!free && found->session != op.session && !breaks(defect::lock_of_other_succeeds))
+    return {verdict::kind::not_done, "failed to lock key " + detail::go_quoted(op.key) + ", lock is already held"};
+  kv_entry entry = entry_of(op);
+  entry.session = op.session;
+  entry.lock_index = found ? found->lock_index : 0;
+  if (free && !(found && breaks(defect::lock_index_not_counted))) ++entry.lock_index;
+  put(std::move(entry), out);
+  return {};
+}
+
+store::verdict store::unlock(const txn_operation& op, results& out) {
+  if (op.session.empty()) return {verdict::kind::refused, "missing session"};
+  const kv_entry* const found = find(op.key);
+  if (!found || (found->session != op.session && !breaks(defect::unlock_by_anyone)))
+    return {verdict::kind::not_done,
+            "failed to unlock key " + detail::go_quoted(op.key) + ", lock isn't held, or is held by another session"};
+  kv_entry entry = entry_of(op);
+  entry.lock_index = found->lock_index;
+  put(std::move(entry), out);
+  return {};
+}
+
+// A plain write keeps the lock, but not its count.
+void store::set(const txn_operation& op, results& out) {
+  kv_entry entry = entry_of(op);
+  if (const kv_entry* const found = find(op.key)) {
+    if (!breaks(defect::put_drops_session)) entry.session = found->session;
+    if (breaks(defect::lock_index_survives_put)) entry.lock_index = found->lock_index;
+  }
+  put(std::move(entry), out);
+}
+
+void store::put(kv_entry entry, results& out) {
+  if (breaks(defect::flags_truncated)) entry.flags &= ~std::uint64_t{0} >> 1;
+  const auto at = entries_.find(entry.key);
+  const bool is_new = at == entries_.end();
+  entry.create_index = is_new ? index_ : at->second.create_index;
+  entry.modify_index = is_new ? index_ : at->second.modify_index;
+  if (is_new && breaks(defect::create_index_survives_delete)) {
+    const auto tombstone = tombstones_.find(entry.key);
+    if (tombstone != tombstones_.end()) entry.create_index = tombstone->second;
+  }
+  // What changes nothing moves no index.
+  if (is_new || at->second != entry || breaks(defect::identical_write_moves_index)) {
+    entry.modify_index = index_;
+    touch(entry.key, is_new);
+    remember(entry.key);
+    kv_index_ = index_;
+    entries_.insert_or_assign(entry.key, entry);
+  }
+  append_without_value(out, entry);
+}
+
+void store::remove(const std::string& key) {
+  if (!entries_.contains(key)) return;
+  remember(key);
+  entries_.erase(key);
+  if (!breaks(defect::delete_wakes_nobody)) touch(key, true);
+  bury(key);
+}
+
+// Leaves one tombstone, at the prefix itself, and none if everything goes.
+void store::remove_tree(const std::string& prefix) {
+  std::vector<std::string> gone;
+  const auto end = after_prefix(entries_, prefix);
+  for (auto at = from_prefix(entries_, prefix); at != end; ++at) gone.push_back(at->first);
+  if (gone.empty()) return;
+  remember(prefix);
+  for (const std::string& key : gone) {
+    remember(key);
+    entries_.erase(key);
+    if (!breaks(defect::delete_wakes_nobody)) touch(key, true);
+  }
+  bury(prefix);
+}
+
+// A tombstone keeps the index of listings from going back, for a while.
+void store::bury(const std::string& key) {
+  if (breaks(defect::delete_moves_no_index)) return;
+  kv_index_ = index_;
+  if (key.empty()) return;  // all is gone: listings have the index of all keys then
+  tombstones_[key] = index_;
+  const auto since_start = now_.time_since_epoch() + tombstone_life;
+  const time_point due(since_start + tombstone_granularity - since_start % tombstone_granularity);
+  if (graves_.empty() || graves_.back().due < due) graves_.push_back({due, 0});
+  graves_.back().index = index_;
+}
+
+void store::begin(time_point now) {
+  now_ = now;
+  ++index_;
+  kv_index_before_ = kv_index_;
+}
+
+// Before a change of the key or its tombstone.
+void store::remember(const std::string& key) {
+  const kv_entry* const found = find(key);
+  const auto tombstone = tombstones_.find(key);
+  undo_.push_back({key, found ? std::optional(*found) : std::nullopt,
+                   tombstone != tombstones_.end() ? std::optional(tombstone->second) : std::nullopt});
+}
+
+void store::commit() {
+  undo_.clear();
+  std::erase_if(watches_, [this](const registered& watch) {
+    if (watch.fired) fired_.push_back(watch.id);
+    return watch.fired;
+  });
+}
+
+void store::roll_back() {
+  const auto put_back = [](auto& map, const std::string& key, auto& was) {
+    if (was) {
+      map.insert_or_assign(key, *was);
+    } else {
+      map.erase(key);
+    }
+  };
+  for (auto each = undo_.rbegin(); each != undo_.rend(); ++each) {
+    put_back(entries_, each->key, each->entry);
+    put_back(tombstones_, each->key, each->tombstone);
+  }
+  undo_.clear();
+  kv_index_ = kv_index_before_;
+  for (registered& watch : watches_) watch.fired = false;
+}
+
+// --- Reads
+
+const kv_entry* store::find(std::string_view key) const {
+  const auto at = entries_.find(key);
+  return at == entries_.end() ? nullptr : &at->second;
+}
+
+// Consul never answers 0: that would make the next query not block.
+std::uint64_t store::kv_index() const noexcept { return std::max<std::uint64_t>(kv_index_, 1); }
+
+// The last change below the prefix, deletions included; if there is no trace of any, the last change of all.
+std::uint64_t store::prefix_index(std::string_view prefix) const {
+  if (prefix.empty() || breaks(defect::listing_index_is_global)) return kv_index();
+  std::uint64_t index = 0;
+  const auto end = after_prefix(entries_, prefix);
+  for (auto at = from_prefix(entries_, prefix); at != end; ++at) index = std::max(index, at->second.modify_index);
+  const auto last = after_prefix(tombstones_, prefix);
+  for (auto at = from_prefix(tombstones_, prefix); at != last; ++at) index = std::max(index, at->second);
+  return index != 0 ? index : kv_index();
+}
+
+std::uint64_t store::index_of(const subject& asked) const {
+  switch (asked.what) {
+    case subject::kind::key: {
+      const kv_entry* const found = find(asked.name);
+      if (!found && breaks(defect::missing_key_index_zero)) return 0;
+      return found ? found->modify_index : kv_index();
+    }
+    case subject::kind::prefix:
+      return prefix_index(asked.name);
+    default:
+      return std::max<std::uint64_t>(session_index_, 1);
+  }
+}
+
+consul::answer<std::optional<kv_entry>> store::get(std::string_view key) const {
+  const kv_entry* const found = find(key);
+  return {found ? std::optional(*found) : std::nullopt, {.index = index_of({subject::kind::key, std::string(key)})}};
+}
+
+consul::answer<std::vector<kv_entry>> store::list(std::string_view prefix) const {
+  consul::answer<std::vector<kv_entry>> out;
+  const auto end = after_prefix(entries_, prefix);
+  for (auto at = from_prefix(entries_, prefix); at != end; ++at) {
+    const std::string_view rest = std::string_view(at->first).substr(prefix.size());
+    if (breaks(defect::tree_is_folder) && !prefix.ends_with('/') && !rest.empty() && rest.front() != '/') continue;
+    out.value.push_back(at->second);
+  }
+  out.meta.index = prefix_index(prefix);
+  return out;
+}
+
+consul::answer<std::vector<std::string>> store::keys(std::string_view prefix, std::string_view separator) const {
+  consul::answer<std::vector<std::string>> out;
+  const auto end = after_prefix(entries_, prefix);
+  for (auto at = from_prefix(entries_, prefix); at != end; ++at) {
+    std::string_view key = at->first;
+    const std::size_t cut =
+        separator.empty() || breaks(defect::keys_not_cut) ? std::string_view::npos : key.find(separator, prefix.size());
+    if (cut != std::string_view::npos) key = key.substr(0, cut + separator.size());
+    if (out.value.empty() || out.value.back() != key) out.value.emplace_back(key);
+  }
+  out.meta.index = prefix_index(prefix);
+  return out;
+}
+
+// --- Sessions
+
+std::optional<refusal> store::create_session(session_info session, time_point now) {
+  if (session.node.empty()) session.node = options_.node;
+  if (session.node != options_.node) return refusal{500, "Missing node registration"};
+  for (const std::string& check : session.node_checks)
+    if (check != "serfHealth") return refusal{500, "Missing check '" + check + "' registration"};
+  if (session.ttl != nanoseconds(0) &&
+      (session.ttl < options_.session_ttl_min || session.ttl > options_.session_ttl_max))
+    return refusal{500, "Invalid Session TTL '" + std::to_string(session.ttl.count()) + "', must be between [" +
+                            detail::go_duration(options_.session_ttl_min) + "=" +
+                            detail::go_duration(options_.session_ttl_max) + "]"};
+  session_index_ = session.create_index = session.modify_index = ++index_;
+  lease held{std::move(session)};
+  if (held.info.ttl != nanoseconds(0)) held.ends = later(now, 2 * held.info.ttl);
+  next_end_ = std::min(next_end_, held.ends);
+  const std::string id = held.info.id;
+  sessions_.insert_or_assign(id, std::move(held));
+  touch_session(id);
+  commit();
+  return std::nullopt;
+}
+
+bool store::renew_session(std::string_view id, time_point now) {
+  const auto at = sessions_.find(id);
+  if (at == sessions_.end()) return false;
+  if (at->second.info.ttl != nanoseconds(0)) at->second.ends = later(now, 2 * at->second.info.ttl);
+  return true;
+}
+
+void store::destroy_session(std::string_view id, time_point now) {
+  if (!sessions_.contains(id)) return;
+  end_session(std::string(id), now);
+}
+
+void store::end_session(const std::string& id, time_point now) {
+  begin(now);
+  const auto at = sessions_.find(id);
+  const session_info session = std::move(at->second.info);
+  sessions_.erase(at);
+  session_index_ = index_;
+  touch_session(id);
+  std::vector<kv_entry> locked;
+  for (const auto& [key, entry] : entries_)
+    if (entry.session == id && !breaks(defect::destroy_keeps_locks)) locked.push_back(entry);
+  results unused;
+  for (kv_entry& entry : locked) {
+    if (session.lock_delay > nanoseconds(0))
+      lock_delays_[entry.key] = later(now, std::min(session.lock_delay, lock_delay_max));
+    if (session.behavior == session_behavior::remove || breaks(defect::release_deletes)) {
+      remove(entry.key);
+    } else {
+      entry.session.clear();
+      put(std::move(entry), unused);
+    }
+  }
+  commit();
+}
+
+template <class Condition>
+void store::end_sessions_if(Condition ended, time_point now) {
+  std::vector<std::string> gone;
+  for (const auto& [id, held] : sessions_)
+    if (ended(held)) gone.push_back(id);
+  for (const std::string& id : gone) end_session(id, now);
+}
+
+consul::answer<std::optional<session_info>> store::session(std::string_view id) const {
+  const auto at = sessions_.find(id);
+  return {at != sessions_.end() ? std::optional(at->second.info) : std::nullopt,
+          {.index = index_of({subject::kind::session, std::string(id)})}};
+}
+
+consul::answer<std::vector<session_info>> store::sessions() const {
+  consul::answer<std::vector<session_info>> out;
+  for (const auto& [id, held] : sessions_) out.value.push_back(held.info);
+  out.meta.index = index_of({subject::kind::sessions, {}});
+  return out;
+}
+
+// --- Time, operators and accidents
+
+void store::advance(time_point now) {
+  std::erase_if(lock_delays_, [now](const auto& each) { return each.second <= now; });
+  if (now >= next_end_) {
+    end_sessions_if([now](const lease& held) { return held.ends <= now; }, now);
+    next_end_ = time_point::max();
+    for (const auto& [id, held] : sessions_) next_end_ = std::min(next_end_, held.ends);
+  }
+  while (!graves_.empty() && graves_.front().due <= now) {
+    std::erase_if(tombstones_, [this](const auto& each) { return each.second <= graves_.front().index; });
+    graves_.erase(graves_.begin());
+  }
+}
+
+store::time_point store::next_deadline() const {
+  return graves_.empty() ? next_end_ : std::min(next_end_, graves_.front().due);
+}
+
+void store::restart_ttls(time_point now) {
+  for (auto& [id, held] : sessions_)
+    if (held.info.ttl != nanoseconds(0)) held.ends = later(now, 2 * held.info.ttl);
+}
+
+void store::expire_sessions(time_point now) {
+  end_sessions_if([](const lease&) { return true; }, now);
+}
+
+void store::fail_node(time_point now) {
+  end_sessions_if([](const lease& held) { return !held.info.node_checks.empty(); }, now);
+}
+
+void store::collect_tombstones() {
+  tombstones_.clear();
+  graves_.clear();
+}
+
+void store::restore(const store& image) {
+  const std::uint64_t index = std::max(index_, image.index_);
+  for (registered& watch : watches_) watch.fired = true;
+  commit();
+  std::vector<watch_id> fired = std::move(fired_);
+  const watch_id last = last_watch_;
+  *this = image;
+  index_ = index;
+  watches_.clear();
+  fired_ = std::move(fired);
+  last_watch_ = last;
+}
+
+// --- Blocking queries
+//
+// Consul keeps keys in a radix tree: a node for each place where keys begin to differ, and for each key. A write makes
+// new nodes all the way from the root to the key, and every old one that it replaces wakes who watches it. A query
+// watches the last node that the search for its key or prefix comes to. For a missing key that is a node above other
+// keys, which is why it wakes for its neighbours, and then finds that Consul answers it with the index of all keys.
+//
+// A key's path ends with a zero byte, so that no key is the beginning of another's path.
+
+namespace {
+
+std::size_t common_size(std::string_view a, std::string_view b) noexcept {
+  return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+}
+
+std::string path_of(std::string_view key) { return std::string(key) + '\0'; }
+
+// How much of the text some key's path begins with.
+template <class Map>
+std::size_t known_size(const Map& map, std::string_view text) {
+  std::size_t size = 0;
+  auto at = map.lower_bound(text);
+  if (at != map.end()) size = common_size(path_of(at->first), text);
+  if (at != map.begin()) size = std::max(size, common_size(path_of(std::prev(at)->first), text));
+  return size;
+}
+
+// What the paths that begin with `beginning` have in common.
+template <class Map>
+std::string common_path(const Map& map, std::string_view beginning) {
+  const bool whole_key = beginning.ends_with('\0');
+  const std::string_view prefix = whole_key ? beginning.substr(0, beginning.size() - 1) : beginning;
+  const auto first = from_prefix(map, prefix);
+  const auto end = after_prefix(map, prefix);
+  if (whole_key || first == end) return std::string(beginning);
+  const std::string path = path_of(first->first);
+  return path.substr(0, common_size(path, path_of(std::prev(end)->first)));
+}
+
+}  // namespace
+
+// A key that exists is watched itself: its path without the zero byte, which is no node's.
+std::string store::watched_node(const subject& what) const {
+  if (what.what == subject::kind::key && find(what.name)) return what.name;
+  const std::string sought = what.what == subject::kind::key ? path_of(what.name) : what.name;
+  const std::size_t known = known_size(entries_, sought);
+  return known == 0 ? std::string() : common_path(entries_, std::string_view(sought).substr(0, known));
+}
+
+// The key is about to be written, or has just been removed: `comes_or_goes`, it is not among the others.
+bool store::is_touched(const registered& watch, const std::string& key, bool comes_or_goes) const {
+  const std::string path = path_of(key);
+  if (watch.leaf) return watch.node == key;
+  if (path.starts_with(watch.node)) return !(breaks(defect::sibling_wakes_nobody) && !key.starts_with(watch.what.name));
+  if (!comes_or_goes) return false;
+  // A key that comes may split the edge above the node, one that goes may leave the node alone under its parent, which
+  // it is then merged with. Either way the node is replaced, unless what is split or merged is the root.
+  const std::size_t common = common_size(path, watch.node);
+  return common > 0 && common_path(entries_, std::string_view(watch.node).substr(0, common)) == watch.node;
+}
+
+void store::touch(const std::string& key, bool comes_or_goes) {
+  for (registered& watch : watches_) {
+    const bool on_keys = watch.what.what == subject::kind::key || watch.what.what == subject::kind::prefix;
+    if (on_keys && !watch.fired && is_touched(watch, key, comes_or_goes)) watch.fired = true;
+  }
+}
+
+// A missing session's watch fires for every other one here, which is more often than in Consul.
+void store::touch_session(const std::string& id) {
+  for (registered& watch : watches_) {
+    if (watch.what.what == subject::kind::sessions) watch.fired = true;
+    if (watch.what.what == subject::kind::session && (!watch.leaf || watch.what.name == id)) watch.fired = true;
+  }
+}
+
+store::watch_id store::watch(subject what) {
+  registered watch{++last_watch_, std::move(what), {}, false, false};
+  const bool on_sessions = watch.what.what == subject::kind::session || watch.what.what == subject::kind::sessions;
+  watch.leaf = on_sessions ? sessions_.contains(watch.what.name)
+                           : watch.what.what == subject::kind::key && find(watch.what.name);
+  if (!on_sessions) watch.node = watched_node(watch.what);
+  watches_.push_back(std::move(watch));
+  return last_watch_;
+}
+
+void store::unwatch(watch_id id) {
+  std::erase_if(watches_, [id](const registered& watch) { return watch.id == id; });
+}
+
+std::vector<store::watch_id> store::take_fired() { return std::exchange(fired_, {}); }
+
+}  // namespace holdfast::testing
