@@ -1,5 +1,8 @@
 #pragma once
 
+#include <array>
+#include <string_view>
+
 // Ways in which a store can be wrong. Each is one that Consul is not, and that a test of the store has to notice.
 namespace holdfast::testing {
 
@@ -29,5 +32,31 @@ enum class defect : int {
   sibling_wakes_nobody,  // a missing key's watch does not see what is beside it
   count_                 // how many there are
 };
+
+/// In their order.
+inline constexpr std::array<std::string_view, static_cast<int>(defect::count_)> defect_names{
+    "none",
+    "lock_index_not_counted",
+    "lock_index_survives_put",
+    "cas_ignores_index",
+    "cas_zero_overwrites",
+    "identical_write_moves_index",
+    "delete_wakes_nobody",
+    "delete_moves_no_index",
+    "create_index_survives_delete",
+    "put_drops_session",
+    "lock_of_other_succeeds",
+    "unlock_by_anyone",
+    "release_deletes",
+    "destroy_keeps_locks",
+    "partial_transaction",
+    "first_error_only",
+    "missing_key_index_zero",
+    "listing_index_is_global",
+    "flags_truncated",
+    "tree_is_folder",
+    "keys_not_cut",
+    "no_lock_delay",
+    "sibling_wakes_nobody"};
 
 }  // namespace holdfast::testing

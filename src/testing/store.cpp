@@ -255,11 +255,15 @@ void store::remove_tree(const std::string& prefix) {
   const auto end = after_prefix(entries_, prefix);
   for (auto at = from_prefix(entries_, prefix); at != end; ++at) gone.push_back(at->first);
   if (gone.empty()) return;
+  // Where the same transaction has written below the prefix before, Consul's radix tree drops what is there before it
+  // looks for who watches it: they are not woken, and hang on nodes that are in no tree any more.
+  const bool deafens =
+      std::any_of(undo_.begin(), undo_.end(), [&](const undo& each) { return each.key.starts_with(prefix); });
   remember(prefix);
   for (const std::string& key : gone) {
     remember(key);
     entries_.erase(key);
-    if (!breaks(defect::delete_wakes_nobody)) touch(key, true);
+    if (!breaks(defect::delete_wakes_nobody)) touch(key, true, deafens ? &prefix : nullptr);
   }
   bury(prefix);
 }
@@ -292,9 +296,11 @@ void store::remember(const std::string& key) {
 
 void store::commit() {
   undo_.clear();
-  std::erase_if(watches_, [this](const registered& watch) {
-    if (watch.fired) fired_.push_back(watch.id);
-    return watch.fired;
+  std::erase_if(watches_, [this](registered& watch) {
+    if (watch.is == registered::state::goes_deaf) watch.is = registered::state::deaf;
+    if (watch.is != registered::state::fires) return false;
+    fired_.push_back(watch.id);
+    return true;
   });
 }
 
@@ -312,7 +318,8 @@ void store::roll_back() {
   }
   undo_.clear();
   kv_index_ = kv_index_before_;
-  for (registered& watch : watches_) watch.fired = false;
+  for (registered& watch : watches_)
+    if (watch.is != registered::state::deaf) watch.is = registered::state::waits;
 }
 
 // --- Reads
@@ -500,7 +507,7 @@ void store::collect_tombstones() {
 
 void store::restore(const store& image) {
   const std::uint64_t index = std::max(index_, image.index_);
-  for (registered& watch : watches_) watch.fired = true;
+  for (registered& watch : watches_) watch.is = registered::state::fires;
   commit();
   std::vector<watch_id> fired = std::move(fired_);
   const watch_id last = last_watch_;
@@ -572,23 +579,28 @@ bool store::is_touched(const registered& watch, const std::string& key, bool com
   return common > 0 && common_path(entries_, std::string_view(watch.node).substr(0, common)) == watch.node;
 }
 
-void store::touch(const std::string& key, bool comes_or_goes) {
+void store::touch(const std::string& key, bool comes_or_goes, const std::string* deafened) {
   for (registered& watch : watches_) {
     const bool on_keys = watch.what.what == subject::kind::key || watch.what.what == subject::kind::prefix;
-    if (on_keys && !watch.fired && is_touched(watch, key, comes_or_goes)) watch.fired = true;
+    if (!on_keys || watch.is != registered::state::waits) continue;
+    if (deafened && watch.node.starts_with(*deafened)) {
+      watch.is = registered::state::goes_deaf;
+    } else if (is_touched(watch, key, comes_or_goes)) {
+      watch.is = registered::state::fires;
+    }
   }
 }
 
 // A missing session's watch fires for every other one here, which is more often than in Consul.
 void store::touch_session(const std::string& id) {
   for (registered& watch : watches_) {
-    if (watch.what.what == subject::kind::sessions) watch.fired = true;
-    if (watch.what.what == subject::kind::session && (!watch.leaf || watch.what.name == id)) watch.fired = true;
+    const bool one = watch.what.what == subject::kind::session && (!watch.leaf || watch.what.name == id);
+    if (one || watch.what.what == subject::kind::sessions) watch.is = registered::state::fires;
   }
 }
 
 store::watch_id store::watch(subject what) {
-  registered watch{++last_watch_, std::move(what), {}, false, false};
+  registered watch{++last_watch_, std::move(what), {}, false, registered::state::waits};
   const bool on_sessions = watch.what.what == subject::kind::session || watch.what.what == subject::kind::sessions;
   watch.leaf = on_sessions ? sessions_.contains(watch.what.name)
                            : watch.what.what == subject::kind::key && find(watch.what.name);

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <holdfast/testing/store.hpp>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace holdfast::test {
+
+/// Random operations on Consul, sent to a real agent and to the model, whose replies and wake-ups are compared.
+///
+/// A sequence is made from its seed alone, and says keys and sessions by their number: so that any part of it can be
+/// run again by itself, which is how a disagreement is shrunk.
+struct operation_step {
+  enum class kind {
+    put,
+    cas,
+    acquire,
+    release,
+    remove,
+    remove_cas,
+    remove_tree,
+    get,
+    raw,
+    list,
+    keys,
+    txn,
+    create_session,
+    renew_session,
+    destroy_session,
+    session,
+    sessions,
+    watch_key,
+    watch_list,
+    watch_keys,
+    watch_session,
+    watch_sessions,
+  } what{};
+  /// How a check's index relates to the key's.
+  enum class index { none, current, older, newer } index{};
+  std::uint8_t key = 0;
+  std::uint8_t value = 0;
+  std::uint8_t flags = 0;
+  std::uint8_t session = 0;
+  std::uint8_t option = 0;
+  std::vector<operation_step> parts{};  ///< of a transaction; `option` is its verb then
+};
+
+std::vector<operation_step> random_sequence(std::uint64_t seed, std::size_t length);
+std::string to_string(const std::vector<operation_step>& sequence);
+
+/// One sequence after another on one agent.
+class comparison {
+public:
+  explicit comparison(std::string agent_address);
+  ~comparison();
+
+  /// Empty if they agree, else what the first disagreement is. A fresh model each time, with that defect.
+  ///
+  /// No event tells when the agent has registered a blocking query. On a busy machine it may be after the next change,
+  /// which then answers what it should not have woken: so a disagreement is looked at again, with more and more time
+  /// for that, and only counts if it stays.
+  std::string run(const std::vector<operation_step>& sequence, testing::defect broken = {});
+  /// The shortest part of the sequence that was found to disagree too, and its disagreement.
+  std::pair<std::vector<operation_step>, std::string> shrink(std::vector<operation_step> sequence,
+                                                             testing::defect broken = {});
+
+  std::size_t operations() const noexcept;  ///< requests compared
+  std::size_t repeated() const noexcept;    ///< sequences whose disagreement did not stay
+  std::size_t wakes() const noexcept;       ///< blocking queries that both answered after a change
+
+  struct state;
+
+private:
+  std::string run_repeatedly(const std::vector<operation_step>& sequence, testing::defect broken, int patience_ms,
+                             std::initializer_list<int> registration_ms);
+  std::string run_once(const std::vector<operation_step>& sequence, testing::defect broken);
+  std::unique_ptr<state> state_;
+};
+
+}  // namespace holdfast::test
