@@ -106,8 +106,9 @@ public:
   }
 
   /// Gives the slot back: to the next local waiter, or to the cluster. Completes when that is done: at once, after one
-  /// write, or, when Consul does not answer, by the end of the lease with an error (the slot is free when its session
-  /// ends, within two TTLs). Errors: not_held (empty, or released before), slot_lost, or what the write failed with.
+  /// write, or, if that write's outcome stays unknown, when its session has been destroyed. When Consul does not answer
+  /// it ends with the lease, with an error: the slot is free when its session ends, within two TTLs. Errors: not_held
+  /// (empty, or released before), slot_lost, or what the write failed with.
   /// Not cancellable: the slot is given back in any case.
   template <class Token = asio::deferred_t>
   auto release(Token&& token = {}) {

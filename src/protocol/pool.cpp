@@ -109,6 +109,7 @@ void pool::on(event::session_destroyed& e) {
   const auto at = doomed_.find(e.session);
   if (at == doomed_.end()) return;
   if (e.gone) {
+    free_of_slot(at->second.releasing);
     doomed_.erase(at);
   } else {
     at->second.asking = false;

@@ -168,7 +168,7 @@ private:
   void lose(slot_id id, loss_reason reason);
   void lose_all(loss_reason reason);
   void report(const member& m);
-  void free_of_slot(member& m, failure why = {});
+  void free_of_slot(slot_id& releasing, failure why = {});
   void drop(member& m, loss_reason reason, failure why = {});
   void retire_sessions();
   void finish_close();
@@ -256,6 +256,9 @@ private:
   std::uint64_t last_member_ = 0;
   struct doomed {
     time_point until{};  ///< by then Consul has ended it without us
+    slot_id releasing = slot_id::none;  ///< the slot that is given back by the session's end
+    time_point answer_by = never;       ///< at the latest, with the reason below
+    failure why{};
     outage attempts{};
     bool asking = false;
   };

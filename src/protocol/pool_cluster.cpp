@@ -59,12 +59,12 @@ void pool::refresh(member& m) {
   if (m.slot != slot_id::none && m.standing != standing::holding) lose(m.slot, loss_reason::removed);
   // A write of ours may have hidden the moment, or may not have been applied: only a new index is a new grant.
   if (m.standing == standing::holding && m.grant != entry->modify_index) {
-    free_of_slot(m);
+    free_of_slot(m.releasing);
     m.granted_at = m.idle_since = now_;
     m.grant = entry->modify_index;
     m.handoffs = 0;
   }
-  if (m.standing != standing::holding) free_of_slot(m);
+  if (m.standing != standing::holding) free_of_slot(m.releasing);
 }
 
 /// A record that nobody lives by is ours to write anew; otherwise all must agree on the limit.

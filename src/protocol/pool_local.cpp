@@ -115,7 +115,7 @@ void pool::hand_over(const waiter& w) {
       continue;
     }
     at = spares_.erase(at);
-    free_of_slot(m);
+    free_of_slot(m.releasing);
     m.slot = id;
     m.suspect = false;
     token = std::max(token, fencing_token{m.grant, m.handoffs++});
@@ -166,21 +166,25 @@ void pool::report(const member& m) {
   act(news);
 }
 
-void pool::free_of_slot(member& m, failure why) {
-  if (m.releasing == slot_id::none) return;
-  const slot_id id = std::exchange(m.releasing, slot_id::none);
+void pool::free_of_slot(slot_id& releasing, failure why) {
+  if (releasing == slot_id::none) return;
+  const slot_id id = std::exchange(releasing, slot_id::none);
   if (--find(id)->releasing == 0) act(action::released{id, std::move(why)});
 }
 
 void pool::drop(member& m, loss_reason reason, failure why) {
   if (m.slot != slot_id::none) lose(m.slot, reason);
-  free_of_slot(m, std::move(why));
   std::erase(spares_, &m);
   if (txn_) std::erase(txn_->movers, &m);
   if (unresolved_) std::erase(unresolved_->movers, &m);
   // Never used again, whatever becomes of the requests that named it: a destroyed session makes them harmless.
-  doomed_.insert_or_assign(std::move(m.session), doomed{now_ + 2 * options_.ttl, {}, false});
+  doomed& d = doomed_.insert_or_assign(std::move(m.session), doomed{}).first->second;
+  d.until = now_ + 2 * options_.ttl;
+  d.releasing = m.releasing;
+  d.answer_by = m.lease.deadline();
+  d.why = std::move(why);
   members_.erase(m.id);
+  if (!d.why.code) free_of_slot(d.releasing);
 }
 
 void pool::retire_sessions() {
@@ -191,6 +195,7 @@ void pool::retire_sessions() {
   }
   for (auto at = doomed_.begin(); at != doomed_.end();) {
     doomed& d = at->second;
+    if (d.releasing != slot_id::none && due(d.answer_by)) free_of_slot(d.releasing, d.why);
     if (due(d.until)) {
       at = doomed_.erase(at);
       continue;
@@ -210,7 +215,8 @@ void pool::finish_close() {
   if (!clean && !due(close_deadline_)) return;
   lose_all(loss_reason::closed);
   const failure why = clean ? failure{} : failed(error::timed_out, "sessions are left to expire");
-  for (auto& [id, m] : members_) free_of_slot(m, why);
+  for (auto& [id, m] : members_) free_of_slot(m.releasing, why);
+  for (auto& [session, d] : doomed_) free_of_slot(d.releasing, why);
   closed_ = true;
   act(action::closed{why});
 }

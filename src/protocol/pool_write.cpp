@@ -119,7 +119,7 @@ pool::moves pool::choose_moves(const demand& need) {
   std::size_t kept = 0;
   for (member* m : spares_) {
     if (keeps(*m, need)) {
-      free_of_slot(*m);
+      free_of_slot(m->releasing);
       ++kept;
     } else {
       what.give_back.push_back(m);
