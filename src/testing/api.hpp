@@ -22,6 +22,7 @@ struct api_reply {
   unsigned status = 200;
   std::vector<std::pair<std::string, std::string>> headers;  ///< without Content-Length and Date
   std::string body;
+  bool operator==(const api_reply&) const = default;
 };
 
 struct api_answer {

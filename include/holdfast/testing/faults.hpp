@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace holdfast::testing {
@@ -24,7 +25,7 @@ struct fault {
                          ///< accepted
     freeze,              ///< nothing happens until `thaw`: then it is applied, though the client may have gone
     index_reset,         ///< it is applied, and its reply's X-Consul-Index is 1, as after a loss of state
-    expire_session,      ///< the session that it names has ended a moment before it arrives
+    expire_session,      ///< the session that it names (the first UUID of target, else of body) has ended just before
     trickle,             ///< it is applied; the reply comes one byte after another, `time` apart
   };
 

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <cstddef>
+#include <holdfast/testing/server.hpp>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "consul/context_hook.hpp"
+#include "testing/connection.hpp"
+#include "testing/treatment.hpp"
+
+namespace holdfast::testing::detail {
+
+/// What stands behind a front.
+class backend {
+public:
+  virtual ~backend() = default;
+  /// On the strand. `client` outlives the exchange.
+  virtual std::unique_ptr<exchange> open(connection& client) = 0;
+  virtual std::size_t body_bytes_max() const noexcept = 0;
+  /// The front closes, or the context under it goes: timers are to be let go.
+  virtual void release() noexcept = 0;
+};
+
+/// The I/O shell: accepts, reads, asks the plan what goes wrong, has the backend make the reply, writes it. Connections
+/// live on a strand. What users set from any thread is behind the mutex: it counts at once, though the strand is busy.
+class front_impl final : public std::enable_shared_from_this<front_impl>, private consul::detail::context_hook {
+public:
+  /// Throws `system_error`: an option is not valid.
+  front_impl(asio::any_io_executor executor, const server_options& options);
+
+  /// Begins to listen. Throws `system_error`.
+  void open(std::shared_ptr<backend> behind);
+  void close();
+
+  const asio::ip::tcp::endpoint& endpoint() const noexcept { return endpoint_; }
+  server_statistics statistics() const;
+  void set_faults(fault_plan plan);
+  void freeze();
+  void thaw();
+  void cut();
+  void stop();
+  void start();
+  void answer_blocked(api_reply reply);
+
+  // --- For backends.
+
+  const strand_type& strand() const noexcept { return *strand_; }
+  std::mutex& mutex() noexcept { return mutex_; }
+  /// With the mutex: whether stop() has returned, so that nothing may happen for this connection any more.
+  bool is_stopped(const connection& client) const noexcept { return client.run != run_; }
+  /// On the strand: as soon as possible, at once if this is a thread of the context. Dropped if the context is gone.
+  template <class F>
+  void dispatch(F f) {
+    if (strand_) asio::dispatch(*strand_, std::move(f));
+  }
+
+  /// Marks a connection as in a blocking query.
+  class blocked_mark {
+  public:
+    blocked_mark(front_impl& front, connection& client);
+    ~blocked_mark();
+    blocked_mark(const blocked_mark&) = delete;
+    blocked_mark& operator=(const blocked_mark&) = delete;
+
+  private:
+    front_impl& front_;
+    connection& client_;
+  };
+
+private:
+  using acceptor_type = asio::basic_socket_acceptor<asio::ip::tcp, strand_type>;
+  using acceptor_ptr = std::shared_ptr<acceptor_type>;
+  using connection_list = std::list<connection*>;
+  enum class mode { running, frozen, thawing };
+  class listed;  // in a list of connections, and counted, as long as the coroutine's frame lives
+
+  void on_context_shutdown() noexcept override;
+
+  acceptor_ptr bind() const;
+  void listen();
+  unsigned close_listener();
+  void accept(const acceptor_ptr& listener);
+  void accepted(const acceptor_ptr& listener, const boost::system::error_code& ec, socket_type socket);
+  void pause_accepting(const acceptor_ptr& listener);
+  bool is_one_too_many(const socket_type& socket) const;
+
+  static awaitable<void> serve(std::shared_ptr<front_impl> self, std::shared_ptr<connection> client);
+  awaitable<bool> serve_one(connection& client);
+  awaitable<parse_state> next_request(connection& client);
+  treatment meet(const api_request& request);
+  awaitable<std::optional<api_reply>> apply(connection& client, const http_request& request, const treatment& how);
+  awaitable<bool> deliver(connection& client, std::string bytes, const treatment& how);
+  awaitable<void> pass_freeze(connection& client, bool held);
+  bool is_held_back(bool held) const;
+  void release_next();
+
+  const asio::ip::tcp::endpoint asked_;
+  const std::size_t connections_max_;
+
+  mutable std::mutex mutex_;
+  // --- With the mutex.
+  fault_plan plan_;
+  mode mode_ = mode::running;
+  server_statistics statistics_;
+  std::size_t to_refuse_ = 0;  // connections
+  unsigned run_ = 0;           // counts stop()
+  acceptor_ptr acceptor_;      // bound, so that the port stays ours while it does not listen
+  bool listening_ = false;
+
+  // --- On the strand, or set once.
+  asio::ip::tcp::endpoint endpoint_;
+  std::shared_ptr<backend> backend_;
+  std::optional<strand_type> strand_;
+  std::optional<timer_type> accept_timer_;
+  connection_list connections_;
+  connection_list held_;  // by a freeze, in their order
+};
+
+}  // namespace holdfast::testing::detail

@@ -1,0 +1,226 @@
+#include <algorithm>
+#include <random>
+#include <unordered_map>
+
+#include "front.hpp"
+
+namespace holdfast::testing {
+namespace detail {
+
+// Above Consul's limits, so that bodies a little too large get its own words.
+constexpr std::size_t body_bytes_margin = 64 * 1024;
+
+/// The store behind a front, whose mutex guards it.
+class model final : public backend {
+public:
+  model(front_impl& front, const server_options& options)
+      : front_(front),
+        store_(options.model),
+        api_(store_, options.seed),
+        random_(options.seed),
+        timer_(front.strand()) {}
+
+  std::unique_ptr<exchange> open(connection& client) override;
+
+  std::size_t body_bytes_max() const noexcept override {
+    const store_options& limits = store_.options();
+    return std::max(limits.value_bytes_max, limits.txn_bytes_max) + body_bytes_margin;
+  }
+
+  void release() noexcept override { timer_.reset(); }
+
+  front_impl& front() const noexcept { return front_; }
+
+  /// With the mutex.
+  store& contents() noexcept { return store_; }
+
+  /// On the strand, after anything that may have changed the store.
+  void settle();
+
+  struct waiter {
+    connection& client;
+    bool fired = false;
+  };
+  struct asked {
+    api_answer answer;
+    store::watch_id watch = 0;  // if the answer waits
+    bool stopped = false;
+  };
+  /// The answer and the watch come from one state of the store, so that no change is missed between them.
+  asked ask(const connection& client, const api_request& request);
+  void add(store::watch_id watch, waiter& who) { waiters_.emplace(watch, &who); }
+  void remove(store::watch_id watch);
+  /// As Consul adds it to the wait of every query.
+  store::duration jitter(store::duration wait);
+
+private:
+  struct changes {
+    std::vector<store::watch_id> fired;
+    time_point next_deadline;
+  };
+  changes take_changes();
+  void follow(const changes& what);
+
+  front_impl& front_;
+  // --- With the mutex.
+  store store_;
+  api api_;
+  // --- On the strand.
+  std::minstd_rand random_;
+  std::unordered_map<store::watch_id, waiter*> waiters_;
+  std::optional<timer_type> timer_;
+  time_point due_ = time_point::max();
+};
+
+namespace {
+
+class model_exchange final : public exchange {
+public:
+  model_exchange(model& owner, connection& client) : model_(owner), client_(client) {}
+
+  awaitable<std::optional<api_reply>> perform(const http_request& request) override;
+  awaitable<void> end_session(std::string id) override;
+  void abandon() noexcept override { client_.wake(); }
+
+private:
+  awaitable<bool> fires(store::watch_id watch, time_point end);
+
+  model& model_;
+  connection& client_;
+};
+
+// A watch that somebody waits for.
+class registration {
+public:
+  registration(model& owner, store::watch_id watch, model::waiter& who) : model_(owner), watch_(watch) {
+    model_.add(watch_, who);
+  }
+  ~registration() { model_.remove(watch_); }
+  registration(const registration&) = delete;
+  registration& operator=(const registration&) = delete;
+
+private:
+  model& model_;
+  const store::watch_id watch_;
+};
+
+awaitable<std::optional<api_reply>> model_exchange::perform(const http_request& request) {
+  model::asked now = model_.ask(client_, request.call);
+  if (!now.stopped && now.answer.waits_for) {
+    const front_impl::blocked_mark mark(model_.front(), client_);
+    const time_point end = clock::now() + now.answer.wait + model_.jitter(now.answer.wait);
+    while (!now.stopped && now.answer.waits_for) {
+      const bool fired = co_await fires(now.watch, end);
+      if (client_.abandoned()) co_return std::nullopt;
+      if (!fired) break;
+      now = model_.ask(client_, request.call);
+    }
+  }
+  if (now.stopped) co_return std::nullopt;
+  co_return std::move(now.answer.reply);
+}
+
+// False: `end` came first, or nobody wants to know any more.
+awaitable<bool> model_exchange::fires(store::watch_id watch, time_point end) {
+  model::waiter self{client_};
+  const registration waits(model_, watch, self);
+  while (!self.fired && !client_.abandoned() && clock::now() < end) co_await client_.changed(end);
+  co_return self.fired;
+}
+
+awaitable<void> model_exchange::end_session(std::string id) {
+  {
+    const std::lock_guard lock(model_.front().mutex());
+    model_.contents().destroy_session(id, clock::now());
+  }
+  model_.settle();
+  co_return;
+}
+
+}  // namespace
+
+std::unique_ptr<exchange> model::open(connection& client) { return std::make_unique<model_exchange>(*this, client); }
+
+model::asked model::ask(const connection& client, const api_request& request) {
+  asked out;
+  changes what;
+  {
+    const std::lock_guard lock(front_.mutex());
+    if (front_.is_stopped(client)) {
+      out.stopped = true;
+      return out;
+    }
+    const time_point now = clock::now();
+    store_.advance(now);
+    out.answer = api_.handle(request, now);
+    what = take_changes();
+    // Last: nobody waits for it yet, so if it fired now it would be told to nobody.
+    if (out.answer.waits_for) out.watch = store_.watch(*out.answer.waits_for);
+  }
+  follow(what);
+  return out;
+}
+
+void model::remove(store::watch_id watch) {
+  waiters_.erase(watch);
+  const std::lock_guard lock(front_.mutex());
+  store_.unwatch(watch);
+}
+
+store::duration model::jitter(store::duration wait) {
+  return store::duration(std::uniform_int_distribution<store::duration::rep>(0, wait.count() / 16)(random_));
+}
+
+void model::settle() {
+  changes what;
+  {
+    const std::lock_guard lock(front_.mutex());
+    store_.advance(clock::now());
+    what = take_changes();
+  }
+  follow(what);
+}
+
+model::changes model::take_changes() { return {store_.take_fired(), store_.next_deadline()}; }
+
+// Wakes who waits, and looks when a session ends next.
+void model::follow(const changes& what) {
+  for (const store::watch_id watch : what.fired) {
+    const auto at = waiters_.find(watch);
+    if (at == waiters_.end()) continue;
+    at->second->fired = true;
+    at->second->client.wake();
+  }
+  if (!timer_ || std::exchange(due_, what.next_deadline) == what.next_deadline) return;
+  timer_->expires_at(what.next_deadline);
+  timer_->async_wait([front = front_.shared_from_this(), this](const boost::system::error_code& ec) {
+    if (ec) return;
+    due_ = time_point::max();
+    settle();
+  });
+}
+
+}  // namespace detail
+
+server::server(server_options options) : server(asio::any_io_executor(), std::move(options)) {}
+
+server::server(asio::any_io_executor executor, server_options options)
+    : front(std::move(executor), options), model_(std::make_shared<detail::model>(*impl_, options)) {
+  impl_->open(model_);
+}
+
+server::~server() = default;
+
+server::access::access(server& owner)
+    : owner_(owner), lock_(owner.impl_->mutex()), now_(std::chrono::steady_clock::now()) {
+  model().advance(now_);
+}
+
+server::access::~access() {
+  lock_.unlock();
+  owner_.impl_->dispatch([front = owner_.impl_, model = owner_.model_] { model->settle(); });
+}
+
+store& server::access::model() const noexcept { return owner_.model_->contents(); }
+
+}  // namespace holdfast::testing

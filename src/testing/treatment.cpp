@@ -1,0 +1,69 @@
+#include "treatment.hpp"
+
+namespace holdfast::testing::detail {
+namespace {
+
+api_reply text_reply(const fault& what) {
+  return {what.status, {{"Content-Type", "text/plain; charset=utf-8"}}, what.text};
+}
+
+}  // namespace
+
+treatment treat(const fault& what) {
+  using kind = fault::kind;
+  using delivery = treatment::delivery;
+  treatment out;
+  switch (what.what) {
+    case kind::none:
+      break;
+    case kind::delay:
+      out.delay = what.time;
+      break;
+    case kind::drop_request:
+      out.applications = 0;
+      out.reply = delivery::none;
+      break;
+    case kind::drop_reply:
+      out.reply = delivery::none;
+      break;
+    case kind::cut_reply:
+      out.reply = delivery::half;
+      break;
+    case kind::duplicate:
+      out.applications = 2;
+      break;
+    case kind::answer:
+      out.applications = 0;
+      out.instead = text_reply(what);
+      break;
+    case kind::answer_applied:
+      out.instead = text_reply(what);
+      break;
+    case kind::refuse_connections:
+      out.applications = 0;
+      out.refuses = what.count;
+      out.reply = delivery::none;
+      break;
+    case kind::freeze:
+      out.held = true;
+      break;
+    case kind::index_reset:
+      out.resets_index = true;
+      break;
+    case kind::expire_session:
+      out.ends_session = true;
+      break;
+    case kind::trickle:
+      out.reply = delivery::byte_by_byte;
+      out.between = what.time;
+      break;
+  }
+  return out;
+}
+
+void reset_index(api_reply& reply) {
+  for (auto& [name, value] : reply.headers)
+    if (name == "X-Consul-Index") value = "1";
+}
+
+}  // namespace holdfast::testing::detail

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <functional>
+#include <holdfast/testing/server.hpp>
+#include <string>
+#include <vector>
+
+namespace holdfast::test {
+
+namespace asio = boost::asio;
+
+/// The exact effect of one kind of fault, on a server or on a proxy before one. `front` is what the faults are set on;
+/// the state is in `model`, which may be the same.
+struct fault_story {
+  testing::fault::kind kind;
+  std::string name;
+  std::function<asio::awaitable<void>(asio::any_io_executor ex, testing::front& front, testing::server& model)> tell;
+};
+
+/// One for each kind of fault.
+const std::vector<fault_story>& fault_stories();
+
+/// The value of the key; "" if there is none.
+std::string value_of(testing::server& model, const std::string& key);
+
+}  // namespace holdfast::test
