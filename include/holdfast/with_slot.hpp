@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_state.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
@@ -17,35 +18,51 @@
 
 namespace holdfast {
 
+namespace detail {
+
+template <class Body>
+asio::awaitable<void> run_with_slot(slot held, Body body) {
+  const auto executor = co_await asio::this_coro::executor;
+  // Cancellation is for the body, and does not keep the release from running.
+  co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
+  co_await asio::this_coro::throw_if_cancelled(false);
+
+  // The loss comes on the client's executor, but may cancel the body on the body's own only.
+  auto group = asio::experimental::make_parallel_group(asio::co_spawn(executor, body(held), asio::deferred),
+                                                       held.wait_lost(asio::bind_executor(executor, asio::deferred)));
+  auto [order, failure, wait_error, reason] =
+      co_await group.async_wait(asio::experimental::wait_for_one(), asio::use_awaitable);
+
+  co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
+  // The lease may have run out without anybody having been told yet: this thread may have been away.
+  if (reason == loss_reason::none && held.state() == slot_state::lost) reason = loss_reason::lease_expired;
+  if (reason != loss_reason::none)
+    throw system_error(make_error_code(error::slot_lost), std::string(to_string(reason)));
+  error_code ignored;
+  co_await held.release(asio::redirect_error(asio::use_awaitable, ignored));
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace detail
+
 /// Runs `body(slot&)` (a coroutine: `asio::awaitable<void>`) while the slot is held, and releases the slot. For slots
 /// from `try_acquire` and the like; `held` must not be empty.
 ///
 /// When the slot is lost, the body is cancelled (terminal) and waited for; then error::slot_lost is thrown, whatever
 /// the body made of it. Otherwise the body's own exception is passed on, after the release. A failed release is not
 /// reported: the slot is free when its session ends. Cancelling the coroutine that awaits this cancels the body, and
-/// then releases. Write the body as a captureless lambda, one that captures by reference, or a named one: g++ 12
-/// destroys what a temporary lambda captured by value in a co_await expression twice.
+/// then releases. The awaiting coroutine's executor, which the body runs on too, must be a strand or a context with one
+/// thread: the body is cancelled there. Write the body as a captureless lambda, one that captures by reference, or a
+/// named one: g++ 12 destroys what a temporary lambda captured by value in a co_await expression twice.
 template <class Body>
 asio::awaitable<void> with_slot(slot held, Body body) {
   const auto executor = co_await asio::this_coro::executor;
   const auto before = co_await asio::this_coro::cancellation_state;
   if (before.cancelled() != asio::cancellation_type::none)
     throw system_error(asio::error::operation_aborted);  // the handle gives the slot back
-  // From here on cancellation is for the body, and does not keep the release from running.
-  co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
-  co_await asio::this_coro::throw_if_cancelled(false);
-
-  auto group = asio::experimental::make_parallel_group(asio::co_spawn(executor, body(held), asio::deferred),
-                                                       held.wait_lost(asio::deferred));
-  auto [order, failure, wait_error, reason] =
-      co_await group.async_wait(asio::experimental::wait_for_one(), asio::use_awaitable);
-
-  co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
-  if (reason != loss_reason::none)
-    throw system_error(make_error_code(error::slot_lost), std::string(to_string(reason)));
-  error_code ignored;
-  co_await held.release(asio::redirect_error(asio::use_awaitable, ignored));
-  if (failure) std::rethrow_exception(failure);
+  // A coroutine of its own: what it does to its cancellation state would otherwise stay done to its caller.
+  asio::awaitable<void> run = detail::run_with_slot(std::move(held), std::move(body));
+  co_await asio::co_spawn(executor, std::move(run), asio::use_awaitable);
 }
 
 /// Acquires a slot first. Cancelling the coroutine that awaits this cancels the acquire, too.

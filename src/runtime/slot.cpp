@@ -36,6 +36,7 @@ std::stop_token slot_impl::stop_token() {
 }
 
 bool slot_impl::end_hold() noexcept {
+  if (runtime::now() >= deadline_.load(std::memory_order_acquire)) return false;  // lost, and about to be told so
   slot_state state = state_.load();
   while (state == slot_state::held || state == slot_state::suspect)
     if (state_.compare_exchange_weak(state, slot_state::released)) return true;

@@ -8,6 +8,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/test/unit_test.hpp>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "protocol/lock_record.hpp"
@@ -487,6 +488,62 @@ ASYNC_TEST_CASE(with_slot_cancels_the_body_when_the_slot_is_lost_and_throws_slot
   BOOST_TEST(ec == error::slot_lost);
   BOOST_TEST(cancelled);
   BOOST_TEST(ended);
+}
+
+ASYNC_TEST_CASE(with_slot_leaves_its_callers_cancellation_as_it_was, 30s) {
+  participant p(ex, shared_agent(), calm(unique_prefix("with-slot-again"), 1));
+  slot held;
+  bool second = false, cancelled = false;
+  auto body = [](slot&) -> asio::awaitable<void> { co_await pause(1ms); };
+  auto wait = [&](slot&) -> asio::awaitable<void> { co_await forever(cancelled); };
+  auto turns = [&]() -> asio::awaitable<void> {
+    co_await with_slot(p.sem, body);
+    second = true;
+    co_await with_slot(p.sem, wait);
+  };
+  // In the body of the second turn,
+  cancellable one(ex, turns());
+  co_await until("the second turn", [&] { return p.sem.statistics().granted == 2; });
+  one.cancel();
+  co_await one.result();
+  BOOST_TEST(cancelled);
+
+  // and while the caller does something else after it.
+  auto sleep_after = [&]() -> asio::awaitable<void> {
+    co_await with_slot(p.sem, body);
+    second = true;
+    co_await forever(cancelled);
+    const asio::cancellation_state state = co_await asio::this_coro::cancellation_state;
+    BOOST_TEST((state.cancelled() != asio::cancellation_type::none));
+  };
+  second = cancelled = false;
+  cancellable two(ex, sleep_after());
+  co_await until("the end of the turn", [&] { return second; });
+  two.cancel();
+  co_await two.result();
+  BOOST_TEST(cancelled);
+}
+
+ASYNC_TEST_CASE(with_slot_throws_slot_lost_if_the_lease_ran_out_unnoticed, 30s) {
+  participant p(ex, shared_agent(), hasty(unique_prefix("with-slot-late"), 1, 300ms));
+  auto body = [](slot& held) -> asio::awaitable<void> {
+    std::this_thread::sleep_for(held.valid_for());  // nobody on this thread is told anything meanwhile
+    BOOST_TEST(!held.held());
+    BOOST_TEST((held.state() == slot_state::lost));
+    co_return;
+  };
+  error_code ec;
+  try {
+    co_await with_slot(p.sem, body);
+  } catch (const system_error& e) {
+    ec = e.code();
+  }
+  BOOST_TEST(ec == error::slot_lost);
+
+  slot held = co_await p.sem.acquire();
+  std::this_thread::sleep_for(held.valid_for());
+  auto [late] = co_await held.release(as_result);
+  BOOST_TEST(late == error::slot_lost);
 }
 
 ASYNC_TEST_CASE(cancelling_with_slot_cancels_the_body_and_releases, 30s) {
