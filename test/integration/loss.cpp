@@ -1,13 +1,13 @@
 // When is a slot not ours any more? Each way to lose one, how soon the holder knows, and what is ridden out.
 
 #include <boost/test/unit_test.hpp>
+#include <holdfast/testing/proxy.hpp>
 #include <stop_token>
 #include <thread>
 
 #include "protocol/lock_record.hpp"
 #include "support/agent.hpp"
 #include "support/async.hpp"
-#include "support/fault_proxy.hpp"
 #include "support/participant.hpp"
 #include "support/print.hpp"
 #include "support/scripted_server.hpp"
@@ -59,8 +59,23 @@ asio::awaitable<void> expect_final(holder& h) {
   BOOST_TEST(ec == error::slot_lost);
 }
 
-asio::awaitable<void> until_watched(const fault_proxy& proxy, std::size_t by = 1) {
-  co_await until("the record is watched", [&] { return proxy.watches() >= by; });
+asio::awaitable<void> until_watched(const testing::proxy& proxy, std::size_t by = 1) {
+  co_await until("the record is watched", [&] { return proxy.statistics().blocked >= by; });
+}
+
+const std::string agent_trouble = "rpc error making call: EOF";
+
+/// All is answered 500 from now on, also the queries that wait.
+void begin_500s(testing::proxy& proxy) {
+  proxy.set_faults(testing::fault_plan({{.what = testing::fault::answer(500, agent_trouble), .times = 0}}));
+  proxy.answer_blocked(500, agent_trouble);
+}
+
+void end_500s(testing::proxy& proxy) { proxy.set_faults({}); }
+
+/// The next such request is applied; its connection is cut in place of the reply.
+void lose_reply_to(testing::proxy& proxy, std::string target) {
+  proxy.set_faults(testing::fault_plan({{.what = testing::fault::drop_reply(), .target = std::move(target)}}));
 }
 
 asio::awaitable<void> expect_usable(participant& p) {
@@ -191,7 +206,7 @@ ASYNC_TEST_CASE(one_of_several_slots_lost_is_all_of_them_lost, 30s) {
 ASYNC_TEST_CASE(short_500s_are_ridden_out_when_outage_grace_says_so, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("500s-grace");
-  fault_proxy proxy(ex, a);
+  testing::proxy proxy(ex, a.address());
   semaphore_options options = calm(prefix, 1);
   options.outage_grace = scaled(8s);
   participant p(ex, proxy.address(), options);
@@ -199,12 +214,12 @@ ASYNC_TEST_CASE(short_500s_are_ridden_out_when_outage_grace_says_so, 30s) {
   holder h(ex, std::move(h_slot));
   co_await until_watched(proxy);
   for (int outages = 1; outages <= 2; ++outages) {
-    const std::size_t before = proxy.refused();
-    proxy.set(fault_proxy::mode::refuse);
-    co_await until("the watch has failed several times", [&] { return proxy.refused() >= before + 4; });
+    const auto before = proxy.statistics().faults;
+    begin_500s(proxy);
+    co_await until("the watch has failed several times", [&] { return proxy.statistics().faults >= before + 4; });
     BOOST_TEST((h.held.state() == slot_state::suspect));
     BOOST_TEST(h.held.held());
-    proxy.set(fault_proxy::mode::pass);
+    end_500s(proxy);
     co_await until("the slot is out of doubt", [&] { return h.held.state() != slot_state::suspect; });
     BOOST_TEST((h.held.state() == slot_state::held));
   }
@@ -221,19 +236,19 @@ ASYNC_TEST_CASE(short_500s_are_ridden_out_when_outage_grace_says_so, 30s) {
 ASYNC_TEST_CASE(what_happened_during_an_outage_is_seen_after_it, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("500s-hide");
-  fault_proxy proxy(ex, a);
+  testing::proxy proxy(ex, a.address());
   semaphore_options options = calm(prefix, 1);
   options.outage_grace = scaled(8s);
   participant p(ex, proxy.address(), options);
   slot h_slot = co_await p.sem.acquire();
   holder h(ex, std::move(h_slot));
   co_await until_watched(proxy);
-  proxy.set(fault_proxy::mode::refuse);
-  co_await until("the watch has failed", [&] { return proxy.refused() >= 2; });
+  begin_500s(proxy);
+  co_await until("the watch has failed", [&] { return proxy.statistics().faults >= 2; });
   a.put("/v1/session/destroy/" + sessions(a, prefix).at(0));
   co_await pause(20ms);
   BOOST_TEST(h.held.held());  // it cannot know
-  proxy.set(fault_proxy::mode::pass);
+  end_500s(proxy);
   const bool noticed = co_await happens_within(3s, [&] { return h.lost.ready(); });
   BOOST_REQUIRE(noticed);
   BOOST_TEST(h.lost.value() == loss_reason::session_invalidated);
@@ -242,15 +257,15 @@ ASYNC_TEST_CASE(what_happened_during_an_outage_is_seen_after_it, 30s) {
 ASYNC_TEST_CASE(short_500s_lose_the_slot_when_there_is_no_grace, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("500s");
-  fault_proxy proxy(ex, a);
+  testing::proxy proxy(ex, a.address());
   participant p(ex, proxy.address(), calm(prefix, 1));
   slot h_slot = co_await p.sem.acquire();
   holder h(ex, std::move(h_slot));
   co_await until_watched(proxy);
-  proxy.set(fault_proxy::mode::refuse);
+  begin_500s(proxy);
   const loss_reason reason = co_await noticed_within_a_second(h);
   BOOST_TEST(reason == loss_reason::watch_failed);
-  proxy.set(fault_proxy::mode::pass);
+  end_500s(proxy);
   co_await expect_final(h);
   // The slot goes back, since the process is there to do it: by the record, or with its session.
   co_await until("the slot is given back", [&] { return contenders(a, prefix).empty(); });
@@ -260,7 +275,7 @@ ASYNC_TEST_CASE(short_500s_lose_the_slot_when_there_is_no_grace, 30s) {
 ASYNC_TEST_CASE(an_outage_longer_than_the_grace_loses_the_slot, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("500s-long");
-  fault_proxy proxy(ex, a);
+  testing::proxy proxy(ex, a.address());
   semaphore_options options = calm(prefix, 1);
   options.outage_grace = 300ms;
   participant p(ex, proxy.address(), options);
@@ -268,7 +283,7 @@ ASYNC_TEST_CASE(an_outage_longer_than_the_grace_loses_the_slot, 30s) {
   holder h(ex, std::move(h_slot));
   co_await until_watched(proxy);
   const auto begun = clock::now();
-  proxy.set(fault_proxy::mode::refuse);
+  begin_500s(proxy);
   co_await until("it is lost", [&] { return h.lost.ready(); });
   BOOST_TEST((clock::now() - begun >= 300ms));
   BOOST_TEST(h.lost.value() == loss_reason::watch_failed);
@@ -278,7 +293,7 @@ ASYNC_TEST_CASE(an_outage_longer_than_the_grace_loses_the_slot, 30s) {
 ASYNC_TEST_CASE(a_cut_connection_is_a_failure_of_the_watch, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("cut");
-  fault_proxy proxy(ex, a);
+  testing::proxy proxy(ex, a.address());
   participant brittle(ex, proxy.address(), calm(prefix, 2));
   semaphore_options options = calm(prefix, 2);
   options.outage_grace = scaled(8s);
@@ -347,7 +362,7 @@ ASYNC_TEST_CASE(nobody_believes_past_the_deadline_though_the_context_is_blocked,
 ASYNC_TEST_CASE(a_late_renewal_revives_nothing, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("late-renewal");
-  fault_proxy proxy(ex, a);
+  testing::proxy proxy(ex, a.address());
   semaphore_options options = hasty(prefix, 1, 800ms);
   options.outage_grace = 1h;
   options.request_timeout = 5s;  // far longer than the lease: the reply will be accepted
@@ -356,15 +371,15 @@ ASYNC_TEST_CASE(a_late_renewal_revives_nothing, 30s) {
   slot h_slot = co_await p.sem.acquire();
   holder h(ex, std::move(h_slot));
   co_await until_watched(proxy);
-  proxy.set(fault_proxy::mode::mute);
-  co_await until("a renewal is under way", [&] { return proxy.kept_back() >= 1; });
+  proxy.freeze();
+  co_await until("a renewal is under way", [&] { return proxy.statistics().frozen >= 1; });
   co_await until("it is lost", [&] { return h.lost.ready(); });
   BOOST_TEST(h.lost.value() == loss_reason::lease_expired);
-  const std::size_t before = proxy.requests();
-  proxy.set(fault_proxy::mode::pass);
-  co_await until("the requests that were kept back are through", [&] { return proxy.kept_back() == 0; });
+  const auto before = proxy.statistics().requests;
+  proxy.thaw();
+  co_await until("the requests that were kept back are through", [&] { return proxy.statistics().frozen == 0; });
   co_await until("its session is destroyed", [&] { return sessions(a, prefix).empty(); });
-  BOOST_TEST(proxy.requests() >= before);
+  BOOST_TEST(proxy.statistics().requests >= before);
   BOOST_TEST(!h.held.held());
   BOOST_TEST((h.held.state() == slot_state::lost));
   co_await expect_final(h);
@@ -389,7 +404,7 @@ ASYNC_TEST_CASE(renewals_keep_a_slot_far_longer_than_the_ttl, 30s) {
 ASYNC_TEST_CASE(who_waits_survives_an_outage_and_is_served_after_it, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("waiter-500s");
-  fault_proxy proxy(ex, a);
+  testing::proxy proxy(ex, a.address());
   semaphore_options options = calm(prefix, 1);
   options.give_up_after = scaled(20s);
   participant p(ex, proxy.address(), options);
@@ -397,12 +412,12 @@ ASYNC_TEST_CASE(who_waits_survives_an_outage_and_is_served_after_it, 30s) {
   slot held = co_await q.sem.acquire();
   pending<slot> waiting(ex, p.sem.acquire());
   co_await until("it waits", [&] { return contenders(a, prefix).size() == 2; });
-  proxy.set(fault_proxy::mode::refuse);
-  co_await until("the watch has failed", [&] { return proxy.refused() >= 3; });
+  begin_500s(proxy);
+  co_await until("the watch has failed", [&] { return proxy.statistics().faults >= 3; });
   BOOST_TEST(!waiting.ready());
   co_await held.release();  // grants it, while it cannot see
   BOOST_TEST(holders(a, prefix).size() == 1u);
-  proxy.set(fault_proxy::mode::pass);
+  end_500s(proxy);
   const error_code ec = co_await waiting.wait();
   BOOST_TEST(!ec);
   BOOST_TEST(waiting.value().held());
@@ -411,19 +426,19 @@ ASYNC_TEST_CASE(who_waits_survives_an_outage_and_is_served_after_it, 30s) {
 ASYNC_TEST_CASE(who_waits_gives_up_when_the_agent_stays_away, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("waiter-gives-up");
-  fault_proxy proxy(ex, a);
+  testing::proxy proxy(ex, a.address());
   semaphore_options options = calm(prefix, 1);
   options.give_up_after = 400ms;
   participant p(ex, proxy.address(), options);
-  proxy.set(fault_proxy::mode::refuse);
+  begin_500s(proxy);
   diagnostics words;
   const acquire_options asked{.diag = &words};
   auto [ec, none] = co_await p.sem.acquire(asked, as_result);
   BOOST_TEST(ec == error::server_error);
   BOOST_TEST((ec == condition::unavailable));
-  BOOST_TEST(words.server_message == "rpc error making call: EOF");
+  BOOST_TEST(words.server_message == agent_trouble);
   BOOST_TEST(words.message.find("500") != std::string::npos);
-  proxy.set(fault_proxy::mode::pass);
+  end_500s(proxy);
   co_await expect_usable(p);
   co_await p.sem.close();
   BOOST_TEST(is_clean(a, prefix));
@@ -434,13 +449,13 @@ ASYNC_TEST_CASE(who_waits_gives_up_when_the_agent_stays_away, 30s) {
 ASYNC_TEST_CASE(an_acquire_whose_reply_is_lost_gets_its_slot_and_leaks_none, 60s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("lost-acquire");
-  fault_proxy proxy(ex, a);
+  testing::proxy proxy(ex, a.address());
   participant p(ex, proxy.address(), calm(prefix, 1));
   for (int i = 0; i < 5; ++i) {
-    proxy.lose_reply_to("/v1/txn");
+    lose_reply_to(proxy, "/v1/txn");
     slot held = co_await p.sem.acquire();
     BOOST_TEST(held.held());
-    BOOST_TEST(proxy.replies_lost() == static_cast<std::size_t>(i + 1));
+    BOOST_TEST(proxy.statistics().faults == static_cast<std::uint64_t>(i + 1));
     co_await until("one holder is left", [&] { return holders(a, prefix).size() == 1; });
     co_await until("one entry is left", [&] { return contenders(a, prefix).size() == 1; });
     co_await until("its session is there", [&] { return holders(a, prefix) == sessions(a, prefix); });
@@ -453,14 +468,14 @@ ASYNC_TEST_CASE(an_acquire_whose_reply_is_lost_gets_its_slot_and_leaks_none, 60s
 ASYNC_TEST_CASE(a_release_whose_reply_is_lost_gives_the_slot_back, 60s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("lost-release");
-  fault_proxy proxy(ex, a);
+  testing::proxy proxy(ex, a.address());
   participant p(ex, proxy.address(), calm(prefix, 1));
   for (int i = 0; i < 5; ++i) {
     slot held = co_await p.sem.acquire();
-    proxy.lose_reply_to("/v1/txn");
+    lose_reply_to(proxy, "/v1/txn");
     auto [ec] = co_await held.release(as_result);
     BOOST_TEST((!ec || ec == condition::outcome_unknown));
-    BOOST_TEST(proxy.replies_lost() == static_cast<std::size_t>(i + 1));
+    BOOST_TEST(proxy.statistics().faults == static_cast<std::uint64_t>(i + 1));
     co_await until("nobody holds", [&] { return holders(a, prefix).empty() && contenders(a, prefix).empty(); });
   }
   co_await p.sem.close();
@@ -470,25 +485,25 @@ ASYNC_TEST_CASE(a_release_whose_reply_is_lost_gives_the_slot_back, 60s) {
 ASYNC_TEST_CASE(a_session_whose_creation_is_in_doubt_does_not_stop_an_acquire, 60s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("lost-session");
-  fault_proxy proxy(ex, a);
+  testing::proxy proxy(ex, a.address());
   participant p(ex, proxy.address(), calm(prefix, 1));
-  proxy.lose_reply_to("/v1/session/create");
+  lose_reply_to(proxy, "/v1/session/create");
   slot held = co_await p.sem.acquire();
   BOOST_TEST(held.held());
-  BOOST_TEST(proxy.replies_lost() == 1u);
+  BOOST_TEST(proxy.statistics().faults == 1u);
   BOOST_TEST(holders(a, prefix).size() == 1u);
 }
 
 ASYNC_TEST_CASE(closing_while_the_agent_is_silent_ends_in_its_time, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("close-silent");
-  fault_proxy proxy(ex, a);
+  testing::proxy proxy(ex, a.address());
   semaphore_options options = hasty(prefix, 1, 1s);
   options.give_up_after = 500ms;
   participant p(ex, proxy.address(), options);
   slot h_slot = co_await p.sem.acquire();
   holder h(ex, std::move(h_slot));
-  proxy.set(fault_proxy::mode::mute);
+  proxy.freeze();
   auto [ec] = co_await p.sem.close(as_result);
   BOOST_TEST(ec == error::timed_out);
   const error_code told = co_await h.lost.wait();
