@@ -37,13 +37,15 @@ void pool::on(event::acquire& e) {
                                                                         std::to_string(options_.limit))});
   if (waiters_.size() >= options_.waiters_max)
     return act(action::fail{e.ticket, failed(error::too_many_waiters, "the local queue is full")});
+  if (e.deadline <= now_) {  // no time to wait: one look
+    e.once = true;
+    e.deadline = never;
+  }
   // A single look does not overtake those who wait here already.
   if (e.once && waiters_.patient() != 0) return act(action::deny{e.ticket});
-  if (waiters_.empty()) {  // what failed before its time is not its failure
-    outage_.over();
-    write_outage_.over();
-  }
-  waiters_.push({e.ticket, e.count, e.once, e.deadline, last_request_, 0});
+  if (waiters_.empty())  // what failed before its time does not keep it waiting
+    for (outage* o : {&outage_, &write_outage_, &create_outage_}) o->retry_now();
+  waiters_.push({e.ticket, e.count, e.once, e.deadline, now_, last_request_, 0});
 }
 
 void pool::on(event::cancel& e) {
@@ -76,10 +78,10 @@ void pool::on(event::session_created& e) {
     if (is_final(e.error.code))
       fail_waiters(e.error);
     else
-      outage_.failed(std::move(e.error), now_, random_);
+      create_outage_.failed(std::move(e.error), now_, random_);
     return;
   }
-  outage_.over();
+  create_outage_.over();
   m.session = std::move(e.session);
   m.lease = lease(options_.ttl, options_.lease_margin);
   m.lease.extend(m.asked_at, random_);

@@ -159,6 +159,7 @@ private:
   void check_leases();
   void check_watch();
   void check_outage();
+  bool is_stuck(const member& m);
   bool watch_wanted();
   bool serving();
   void serve();
@@ -247,15 +248,17 @@ private:
   request_id read_ = 0;
   unsigned conflicts_ = 0;
   time_point write_at_{};  ///< not before: others were writing too
-  outage outage_;          ///< reads and new sessions
-  outage write_outage_;    ///< of its own: where writes fail and reads do not, a read's success must not end it
+  // One for each: where writes or new sessions fail and reads do not, a read's success must not end that.
+  outage outage_;  ///< of reads
+  outage write_outage_;
+  outage create_outage_;  ///< of new sessions
 
   request_id watch_ = 0;
   outage watch_outage_;
 
   std::uint64_t last_member_ = 0;
   struct doomed {
-    time_point until{};  ///< by then Consul has ended it without us
+    time_point until{};                 ///< by then Consul has ended it without us
     slot_id releasing = slot_id::none;  ///< the slot that is given back by the session's end
     time_point answer_by = never;       ///< at the latest, with the reason below
     failure why{};

@@ -39,7 +39,7 @@ void pool::check_leases() {
       drop(m, loss_reason::lease_expired, failed(error::timed_out, "the session could not be renewed in time"));
       continue;
     }
-    if (m.releasing != slot_id::none && due(m.idle_since + options_.give_up_after)) {
+    if (is_stuck(m)) {
       drop(m, loss_reason::none, failed(error::timed_out, "the slot could not be given back: its session ends"));
       continue;
     }
@@ -54,6 +54,13 @@ void pool::check_leases() {
       if (m.slot != slot_id::none) report(m);
     }
   }
+}
+
+/// Whether what it holds should have gone back to the cluster long ago.
+bool pool::is_stuck(const member& m) {
+  if (m.releasing != slot_id::none) return due(m.idle_since + options_.give_up_after);
+  const bool unwanted = m.slot == slot_id::none && m.standing != standing::absent && waiters_.empty();
+  return unwanted && write_outage_.on() && due(std::max(m.idle_since, write_outage_.since()) + options_.give_up_after);
 }
 
 bool pool::watch_wanted() {
@@ -80,9 +87,11 @@ void pool::check_watch() {
 }
 
 void pool::check_outage() {
-  if (waiters_.empty()) return;
-  for (const outage* o : {&outage_, &write_outage_, &watch_outage_})
-    if (o->on() && due(o->since() + options_.give_up_after)) return fail_waiters(o->last());
+  for (const outage* o : {&outage_, &write_outage_, &create_outage_, &watch_outage_})
+    while (o->on() && !waiters_.empty() && due(std::max(o->since(), waiters_.front().came) + options_.give_up_after)) {
+      act(action::fail{waiters_.front().ticket, o->last()});
+      waiters_.pop();
+    }
 }
 
 /// While nobody watches, nobody gets a slot: it would be lost at once.
@@ -91,7 +100,12 @@ bool pool::serving() { return !watch_outage_.on() || !due(watch_outage_.since() 
 void pool::serve() {
   while (!waiters_.empty() && !spares_.empty() && serving()) {
     const auto usable = std::count_if(spares_.begin(), spares_.end(), [&](const member* m) { return !spent(*m); });
-    if (static_cast<std::size_t>(usable) < waiters_.front().count) return;
+    if (static_cast<std::size_t>(usable) < waiters_.front().count) {
+      // What is kept for it goes back when its tenure ends.
+      for (const member* m : spares_)
+        if (contested_ && m->handoffs > 0) due(m->granted_at + options_.tenure);
+      return;
+    }
     const waiter next = waiters_.front();
     waiters_.pop();
     hand_over(next);

@@ -25,6 +25,7 @@ void pool::write() {
   if (all_in_use) {  // nothing is asked of the cluster, so that no failure keeps anybody waiting
     outage_.over();
     write_outage_.over();
+    create_outage_.over();
     return;
   }
   if (!due(outage_.retry_at()) || !due(write_outage_.retry_at()) || !due(write_at_)) return;
@@ -55,7 +56,7 @@ void pool::write_from_view() {
   const std::uint32_t free = view_.current() ? plan(view_.now(), rules_for({})).free : 0;
   const auto usable = std::count_if(spares_.begin(), spares_.end(), [this](const member* m) { return !spent(*m); });
   const demand need = wanted(static_cast<std::uint32_t>(usable) + free);
-  if (need.looks) return read_prefix();
+  if (need.looks) read_prefix();  // what goes back does not wait for that
 
   moves what = choose_moves(need);
   if (!view_.current()) {
@@ -90,6 +91,10 @@ pool::demand pool::wanted(std::uint32_t takeable) {
   const std::uint32_t room = options_.limit - in_use_;
   std::vector<ticket> denied;
   waiters_.for_each([&](const waiter& w) {
+    if (w.once && w.count > room) {
+      denied.push_back(w.ticket);
+      return true;
+    }
     if (w.once) {
       if (w.count <= takeable && w.count <= room - need.slots && w.conflicts < once_conflicts_max) {
         takeable -= w.count;
@@ -240,6 +245,7 @@ bool pool::indulge(const grant_plan& next) {
 }
 
 void pool::create_sessions(std::size_t count) {
+  if (!due(create_outage_.retry_at())) return;
   while (count-- != 0 && members_.size() < options_.limit) {
     const member_id id{++last_member_};
     member& m = members_[id];

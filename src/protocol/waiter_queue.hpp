@@ -17,6 +17,7 @@ struct waiter {
   std::uint32_t count = 1;
   bool once = false;
   time_point deadline = never;
+  time_point came{};
   request_id asked = 0;    ///< the last request that was sent before it came: only later ones are a look for it
   unsigned conflicts = 0;  ///< attempts for a `once` waiter that another writer beat
 };

@@ -829,6 +829,111 @@ BOOST_AUTO_TEST_CASE(a_release_of_a_session_that_cannot_be_destroyed_ends_with_t
   EXPECT(all, "released A no complete reply came before the deadline");
 }
 
+BOOST_AUTO_TEST_CASE(a_slot_that_nobody_wants_goes_with_its_session_if_no_write_is_allowed) {
+  pool_story s;
+  const std::string other = s.others_join();
+  s.record_becomes(other, 1);
+  s.acquire(1);
+  while (s.entries() != "s1 s2") s.answer_all();
+  s.after(10ms);
+  s.leaves(other);
+  s.others_grant("s2", "s2");
+  s.cancel(1);
+  for (const time_point end = s.now + 10s; s.now < end && s.pool().sessions() != 0; s.after(50ms)) {
+    if (s.txn_open()) s.refused({{0, event::refusal::permission_denied}});
+    if (s.watch_open()) s.watched();
+    s.answer_reads_and_sessions();
+  }
+  BOOST_TEST(s.pool().sessions() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(sessions_that_cannot_be_created_fail_their_waiters_though_listings_come) {
+  pool_story s(pool_story::usual(2));
+  s.hold();
+  s.after(20ms);
+  std::size_t tries = 0;
+  std::string other;
+  lines failed;
+  const auto see = [&](const lines& some) {
+    for (const std::string& line : some) {
+      tries += line.starts_with("create");
+      if (line.starts_with("fail")) failed.push_back(line);
+    }
+  };
+  see(s.acquire(2));
+  const time_point end = s.now + 10s;
+  for (std::size_t answered = 0; s.now < end && failed.empty();) {
+    if (tries > answered) ++answered, see(s.create_fails(error::server_error));
+    see(s.after(50ms));
+    // Something changes all the time, and is seen.
+    if (other.empty())
+      other = s.go_joins();
+    else
+      s.leaves(std::exchange(other, {}));
+    if (s.watch_open()) see(s.watched());
+    while (s.renewal_open()) see(s.renewed());
+  }
+  BOOST_TEST(failed.size() == 1u);
+  BOOST_TEST((s.now <= end - 4s));
+  BOOST_TEST(tries < 30u);
+}
+
+BOOST_AUTO_TEST_CASE(an_acquire_answers_only_for_the_outage_in_its_own_time) {
+  auto options = pool_story::usual(2);
+  options.outage_grace = 13s;
+  pool_story s(options);
+  s.hold();
+  s.after(20ms);
+  for (const time_point end = s.now + 6s; s.now < end; s.after(50ms)) {
+    if (s.watch_open()) s.watch_fails();
+    while (s.renewal_open()) s.renewed();
+  }
+  EXPECT(s.acquire(2), "create m2");
+}
+
+// --- Single looks
+
+BOOST_AUTO_TEST_CASE(no_time_to_wait_is_a_single_look) {
+  auto options = pool_story::usual();
+  options.idle = 1s;
+  pool_story s(options);
+  s.hold();
+  s.release('A');
+  EXPECT(s.acquire_until(2, s.now), "grant t2 B 12.1");
+}
+
+BOOST_AUTO_TEST_CASE(a_look_while_all_slots_are_in_use_here_asks_nobody) {
+  pool_story s;
+  s.hold();
+  const std::size_t before = s.requests;
+  EXPECT(s.try_acquire(2), "deny t2");
+  BOOST_TEST(s.requests == before);
+}
+
+BOOST_AUTO_TEST_CASE(looks_do_not_keep_a_slot_from_going_back) {
+  pool_story s;
+  s.hold();
+  s.after(20ms);
+  s.others_join();
+  s.watched();
+  s.after(200ms);  // the tenure is over
+  EXPECT(s.release('A'), "txn #5: cas @12 {s2} | check s2 | set s2 other +1 | remove s1");
+  s.not_sent();
+  std::uint64_t next = 10;
+  s.try_acquire(next++);
+  s.try_acquire(next++);
+  for (int i = 0; i < 100 && !s.txn_open(); ++i) {
+    if (s.read_open()) {
+      const lines said = s.listed();
+      for (auto n = std::count_if(said.begin(), said.end(), [](auto& l) { return l.starts_with("deny"); }); n > 0; --n)
+        s.try_acquire(next++);
+    }
+    s.after(10ms);
+    while (s.renewal_open()) s.renewed();
+  }
+  BOOST_TEST(s.txn_open());
+}
+
 // --- Unknown outcomes
 
 BOOST_AUTO_TEST_CASE(an_unknown_take_that_was_applied_is_found_and_used) {
