@@ -137,8 +137,8 @@ public:
     return initiate({options.count, true, {}, options.diag}, std::forward<Token>(token));
   }
 
-  /// Waits for at most `duration`; completes with an empty slot if none was granted in that time. With no time at all it
-  /// is `try_acquire`.
+  /// Waits for at most `duration`; completes with an empty slot if none was granted in that time. With no time at all
+  /// it is `try_acquire`.
   template <detail::slot_token Token = asio::deferred_t>
   auto try_acquire_for(std::chrono::nanoseconds duration, Token&& token = {}) {
     return initiate({1, false, duration, nullptr}, std::forward<Token>(token));
