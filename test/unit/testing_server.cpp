@@ -49,6 +49,11 @@ asio::awaitable<void> block(raw_client& client, std::string key) {
   co_await client.send(std::move(bytes));
 }
 
+/// Of the test's context, beside the strand that the test's body is on.
+asio::any_io_executor off_strand(const asio::any_io_executor& ex) {
+  return static_cast<asio::io_context&>(asio::query(ex, asio::execution::context)).get_executor();
+}
+
 void write(server& consul, const std::string& key, const std::string& value) {
   consul.with([&](store& s, auto now) { s.write(consul::txn_operation::set(key, value), now); });
 }
@@ -91,8 +96,8 @@ ASYNC_TEST_CASE(it_runs_in_the_users_context, 20s) {
 }
 
 ASYNC_TEST_CASE(it_runs_in_a_context_of_several_threads, 20s, 3) {
-  server consul(ex);
-  consul::client client(ex, consul.client_config());
+  server consul(off_strand(ex));
+  consul::client client(off_strand(ex), consul.client_config());
   for (int i = 0; i < 50; ++i) {
     const bool put = co_await client.put("k", std::to_string(i));
     BOOST_TEST(put);
@@ -469,6 +474,8 @@ ASYNC_TEST_CASE(stopped_it_refuses_connections_and_started_it_has_its_port_and_s
     BOOST_TEST(cut.was_reset());
     co_await until_gone(consul);
     consul.thaw();
+    const auto port = static_cast<std::uint16_t>(std::stoi(address.substr(10)));
+    BOOST_CHECK_THROW(asio::ip::tcp::acceptor(ex, {asio::ip::address_v4::loopback(), port}, false), system_error);
 
     consul.start();
     consul.start();
@@ -527,6 +534,21 @@ ASYNC_TEST_CASE(with_a_thread_of_its_own_it_ends_at_once, 20s) {
     const received end = co_await each->receive();
     BOOST_TEST(static_cast<bool>(end.end));
   }
+}
+
+ASYNC_TEST_CASE(it_ends_while_several_threads_run_its_context, 60s, 3) {
+  for (int i = 0; i < 10; ++i) {
+    std::optional<server> consul(std::in_place, off_strand(ex));
+    things_under_way things(ex, consul->address());
+    co_await things.begin(*consul);
+    consul->answer_blocked(500, "x");
+    consul.reset();
+    for (const auto& each : things.clients) {
+      received end;
+      while (!end.end) end = co_await each->receive();
+    }
+  }
+  BOOST_TEST(true);  // it ended
 }
 
 BOOST_AUTO_TEST_CASE(after_the_server_the_context_runs_out_of_work) {
