@@ -190,6 +190,10 @@ std::string tail_of(const fs::path& file, std::uintmax_t from, std::size_t lines
   return result;
 }
 
+fs::path agent_program() {
+  return agents_are_models() ? fs::path(std::getenv("HOLDFAST_TEST_AGENT")) : consul_program();
+}
+
 // Prints what the living agents have logged during a test case that failed. The agents of the test case itself are gone
 // when Boost.Test reports it; those print from their destructors.
 class log_printer : public boost::unit_test::test_observer {
@@ -340,7 +344,7 @@ bool agent::start_once() {
   const auto log_start = fs::exists(log_file()) ? fs::file_size(log_file()) : 0;
 
   process_options child;
-  child.command = {consul_program().string(), "agent"};
+  child.command = {agent_program().string(), "agent"};
   if (state_->options.server && !state_->options.durable) child.command.emplace_back("-dev");
   child.command.push_back("-config-file=" + config_file.string());
   child.output_file = log_file();
@@ -432,6 +436,11 @@ std::string unique_prefix(std::string_view name) {
   static const std::string run = hex(random_number());
   static std::atomic<unsigned> count = 0;
   return "test/" + run + "/" + std::to_string(++count) + "-" + std::string(name);
+}
+
+bool agents_are_models() {
+  const char* named = std::getenv("HOLDFAST_TEST_AGENT");
+  return named && *named;
 }
 
 fs::path consul_program() {

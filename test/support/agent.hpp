@@ -43,6 +43,8 @@ struct agent_reply {
 /// that is removed with it. The agent ends with this object, and with the test's process.
 ///
 /// The program is `$HOLDFAST_CONSUL`, else `consul` on PATH. Without one the constructor throws: no test is skipped.
+/// With `$HOLDFAST_TEST_AGENT`, the program `model_agent`, it is the model of Consul instead, which is no client agent
+/// and keeps nothing on disk.
 /// If a test fails, the end of its agents' logs goes to stderr.
 class agent {
 public:
@@ -94,6 +96,9 @@ agent& shared_agent();
 
 /// A key prefix that no other test, and no other run, uses.
 std::string unique_prefix(std::string_view name);
+
+/// Whether agents are not real ones, but the model.
+bool agents_are_models();
 
 /// The Consul program that agents are started with. Throws if there is none.
 std::filesystem::path consul_program();
