@@ -6,7 +6,6 @@
 #include <map>
 
 #include "consul/base64.hpp"
-#include "consul/duration.hpp"
 #include "go_text.hpp"
 
 namespace holdfast::testing::detail {
@@ -23,9 +22,7 @@ using std::chrono::nanoseconds;
 constexpr nanoseconds wait_default = std::chrono::minutes(5);
 constexpr nanoseconds wait_max = std::chrono::minutes(10);
 constexpr std::size_t json_depth_max = 32;
-constexpr std::size_t session_id_size = 36;
 constexpr const char* data_center = "dc1";
-constexpr const char* malformed_id = "failed session lookup: index error: UUID must be 36 characters";
 
 // --- Requests
 
@@ -126,9 +123,10 @@ void add_meta(api_reply& reply, std::optional<std::uint64_t> index, bool known_l
   reply.headers.emplace_back("X-Consul-Lastcontact", "0");
 }
 
-api_reply too_large(std::size_t size, std::size_t most) {
-  return text_reply(
-      413, "Request body(" + std::to_string(size) + " bytes) too large, max size: " + std::to_string(most) + " bytes.");
+api_reply too_large(std::size_t size, std::size_t most, const char* option) {
+  return text_reply(413, "Request body(" + std::to_string(size) +
+                             " bytes) too large, max size: " + std::to_string(most) +
+                             " bytes. See https://www.consul.io/docs/agent/options.html#" + option + ".");
 }
 
 json::object to_json(const kv_entry& entry, bool with_value = true) {
@@ -173,23 +171,69 @@ json::array to_array(const std::vector<T>& list) {
   return out;
 }
 
+// One value; what follows it does not matter to Go's decoder.
 bool parse_json(std::string_view body, json::value& out) {
   json::parse_options options;
   options.max_depth = json_depth_max;
+  json::stream_parser parser({}, options);
   boost::system::error_code ec;
-  out = json::parse(json::string_view(body.data(), body.size()), ec, {}, options);
-  return !ec;
+  parser.write_some(body.data(), body.size(), ec);
+  if (!ec && !parser.done()) parser.finish(ec);
+  if (ec) return false;
+  out = parser.release();
+  return true;
 }
 
-bool is_blank(std::string_view body) { return body.find_first_not_of(" \t\r\n") == std::string_view::npos; }
-
 // The message of Go's decoder, as far as it is known.
-std::string decoder_text(std::string_view body) { return is_blank(body) ? "EOF" : "unexpected EOF"; }
+std::string decoder_text(std::string_view body) {
+  const std::size_t begin = body.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return "EOF";
+  if (std::string_view("{[\"-0123456789tfn").find(body[begin]) != std::string_view::npos) return "unexpected EOF";
+  return std::string("invalid character '") + body[begin] + "' looking for beginning of value";
+}
+
+std::string cannot_unmarshal(const json::value& value, std::string_view into) {
+  const char* const kind = value.is_string()   ? "string"
+                           : value.is_number() ? "number"
+                           : value.is_bool()   ? "bool"
+                           : value.is_array()  ? "array"
+                                               : "object";
+  return std::string("json: cannot unmarshal ") + kind + " into " + std::string(into);
+}
+
+bool same_letters(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return lower(x) == lower(y); });
+}
+
+// Go's decoder does not care for the case of names.
+const json::value* member_of(const json::object& from, std::string_view name) {
+  const json::value* found = from.if_contains(json::string_view(name.data(), name.size()));
+  for (const auto& member : from)
+    if (!found && same_letters({member.key().data(), member.key().size()}, name)) found = &member.value();
+  return found;
+}
+
+// The same; null counts as nothing.
+const json::value* field_of(const json::object& from, std::string_view name) {
+  const json::value* const found = member_of(from, name);
+  return found && !found->is_null() ? found : nullptr;
+}
 
 std::string_view text_of(const json::object& from, std::string_view name) {
-  const json::value* const field = from.if_contains(json::string_view(name.data(), name.size()));
+  const json::value* const field = field_of(from, name);
   const json::string* const text = field ? field->if_string() : nullptr;
   return text ? std::string_view(text->data(), text->size()) : std::string_view();
+}
+
+// The complaint about one of these fields that is no string.
+std::optional<std::string> not_a_text(const json::object& from, std::initializer_list<const char*> names) {
+  for (const char* const name : names) {
+    const json::value* const field = field_of(from, name);
+    if (field && !field->is_string())
+      return cannot_unmarshal(*field, "Go struct field ." + std::string(name) + " of type string");
+  }
+  return std::nullopt;
 }
 
 // --- What is asked of one read: whether it blocks, and on what.
@@ -201,7 +245,7 @@ struct reading {
 
 std::optional<api_reply> parse_reading(const parameters& query, reading& out) {
   const std::string wait = value_of(query, "wait");
-  if (!wait.empty() && !consul::detail::parse_go_duration(wait, out.wait)) return text_reply(400, "Invalid wait time");
+  if (!wait.empty() && parse_duration(wait, out.wait)) return text_reply(400, "Invalid wait time");
   const std::string index = value_of(query, "index");
   if (!index.empty() && !parse_number(index, out.index)) return text_reply(400, "Invalid index");
   if (query.contains("stale") && query.contains("consistent"))
@@ -298,7 +342,7 @@ api_answer kv_put(const call& c) {
   const auto index = number_of(c.query, "cas");
   if (!index || (c.query.contains("cas") && value_of(c.query, "cas").empty())) return {bad_number(c.query, "cas")};
   const std::size_t most = c.model.options().value_bytes_max;
-  if (c.request.body.size() > most) return {too_large(c.request.body.size(), most)};
+  if (c.request.body.size() > most) return {too_large(c.request.body.size(), most, "kv_max_value_size")};
   txn_operation op = txn_operation::set(c.name, c.request.body, *flags);
   op.index = *index;
   if (c.query.contains("cas")) op.verb = txn_verb::cas;
@@ -330,17 +374,34 @@ std::string new_session_id(std::mt19937_64& random) {
   return id;
 }
 
-// A number below 1000 means seconds.
-std::optional<nanoseconds> lock_delay_of(const json::value& field) {
+// A number below 1000 means seconds, also a negative one, and also one that a text came to. What is neither number nor
+// text is no delay. The complaint if a text is no duration.
+std::optional<std::string> lock_delay_of(const json::value& field, nanoseconds& out) {
   nanoseconds delay{0};
   if (const json::string* const text = field.if_string()) {
-    if (!consul::detail::parse_go_duration({text->data(), text->size()}, delay)) return std::nullopt;
+    if (auto wrong = parse_duration({text->data(), text->size()}, delay)) return wrong;
   } else if (field.is_number()) {
-    delay = nanoseconds(static_cast<std::int64_t>(std::clamp(field.to_number<double>(), 0.0, 9e18)));
-  } else {
-    return std::nullopt;
+    delay = nanoseconds(static_cast<std::int64_t>(std::clamp(field.to_number<double>(), -9e18, 9e18)));
   }
-  return delay < nanoseconds(1000) ? delay * 1'000'000'000 : delay;
+  constexpr std::int64_t second = 1'000'000'000;
+  out = delay < nanoseconds(1000) ? std::max(delay, nanoseconds(-9 * second)) * second : delay;
+  return std::nullopt;
+}
+
+// The complaint about the list of checks, if it is none.
+std::optional<std::string> parse_checks(const json::object& fields, const char* name, std::vector<std::string>& out) {
+  const json::value* const given = member_of(fields, name);
+  if (!given) return std::nullopt;
+  out.clear();
+  if (given->is_null()) return std::nullopt;
+  const json::array* const checks = given->if_array();
+  const std::string field = "Go struct field ." + std::string(name) + " of type ";
+  if (!checks) return cannot_unmarshal(*given, field + "[]types.CheckID");
+  for (const json::value& check : *checks) {
+    if (!check.is_string()) return cannot_unmarshal(check, field + "types.CheckID");
+    out.emplace_back(check.get_string());
+  }
+  return std::nullopt;
 }
 
 // Fills in what the body says; a refusal if it says nonsense.
@@ -348,24 +409,18 @@ std::optional<refusal> parse_session(std::string_view body, session_info& out) {
   out.lock_delay = std::chrono::seconds(15);
   out.node_checks = {"serfHealth"};
   if (body.empty()) return std::nullopt;
+  const auto undecodable = [](const std::string& why) { return refusal{400, "Request decode failed: " + why}; };
   json::value parsed;
-  if (!parse_json(body, parsed)) return refusal{400, "Request decode failed: " + decoder_text(body)};
+  if (!parse_json(body, parsed)) return undecodable(decoder_text(body));
+  if (parsed.is_null()) return std::nullopt;
   const json::object* const fields = parsed.if_object();
-  if (!fields) return refusal{400, "Request decode failed: json: cannot unmarshal into Go value of type struct"};
-  if (const json::value* const delay = fields->if_contains("LockDelay"); delay && !delay->is_null()) {
-    const auto parsed_delay = lock_delay_of(*delay);
-    if (!parsed_delay)
-      return refusal{400, "Request decode failed: time: invalid duration " + go_quoted(text_of(*fields, "LockDelay"))};
-    out.lock_delay = *parsed_delay;
-  }
-  for (const char* const name : {"Checks", "NodeChecks"}) {
-    const json::value* const given = fields->if_contains(name);
-    const json::array* const checks = given ? given->if_array() : nullptr;
-    if (!checks) continue;
-    out.node_checks.clear();
-    for (const json::value& check : *checks)
-      if (check.is_string()) out.node_checks.emplace_back(check.get_string());
-  }
+  if (!fields)
+    return undecodable(cannot_unmarshal(parsed, "Go value of type struct { LockDelay interface {}; *structs.Alias }"));
+  if (const auto wrong = not_a_text(*fields, {"Name", "Node", "Behavior", "TTL"})) return undecodable(*wrong);
+  for (const char* const name : {"Checks", "NodeChecks"})
+    if (const auto wrong = parse_checks(*fields, name, out.node_checks)) return undecodable(*wrong);
+  if (const json::value* const delay = field_of(*fields, "LockDelay"))
+    if (const auto wrong = lock_delay_of(*delay, out.lock_delay)) return undecodable(*wrong);
   out.name = text_of(*fields, "Name");
   out.node = text_of(*fields, "Node");
   const std::string_view behavior = text_of(*fields, "Behavior");
@@ -373,8 +428,9 @@ std::optional<refusal> parse_session(std::string_view body, session_info& out) {
     return refusal{500, "Invalid Behavior setting '" + std::string(behavior) + "'"};
   out.behavior = behavior == "delete" ? session_behavior::remove : session_behavior::release;
   const std::string_view ttl = text_of(*fields, "TTL");
-  if (!consul::detail::parse_go_duration(ttl, out.ttl))
-    return refusal{500, "Session TTL '" + std::string(ttl) + "' invalid: time: invalid duration " + go_quoted(ttl)};
+  if (ttl.empty()) return std::nullopt;
+  if (const auto wrong = parse_duration(ttl, out.ttl))
+    return refusal{500, "Session TTL '" + std::string(ttl) + "' invalid: " + *wrong};
   return std::nullopt;
 }
 
@@ -389,7 +445,7 @@ api_answer session_create(const call& c) {
 // What is wrong with the session id in the path, if anything.
 std::optional<api_reply> bad_session(const call& c) {
   if (c.name.empty()) return text_reply(400, "Missing session");
-  if (c.name.size() != session_id_size) return text_reply(500, malformed_id);
+  if (auto wrong = malformed_session_id(c.name)) return text_reply(500, std::move(*wrong));
   return std::nullopt;
 }
 
@@ -426,6 +482,7 @@ api_answer session_list(const call& c) {
 }
 
 api_answer session_node(const call& c) {
+  if (c.name.empty()) return {text_reply(400, "Missing node name")};
   reading asked;
   if (auto wrong = parse_reading(c.query, asked)) return {std::move(*wrong)};
   auto found = c.model.sessions();
@@ -460,23 +517,36 @@ struct transaction {
   bool writes = false;
 };
 
-bool number_field(const json::object& from, json::string_view name, std::uint64_t& out) {
-  const json::value* const field = from.if_contains(name);
-  if (!field || field->is_null()) return true;
+bool number_field(const json::object& from, std::string_view name, std::uint64_t& out) {
+  const json::value* const field = field_of(from, name);
+  if (!field) return true;
   boost::system::error_code ec;
   out = field->to_number<std::uint64_t>(ec);
   return !ec && !field->is_double();
 }
 
+// Where Go's decoder stops: at the first byte that does not belong there, or at a last group that is not full.
+std::size_t first_illegal(std::string_view base64) {
+  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const std::size_t end = std::min(base64.find_first_not_of(digits), base64.size());
+  if (end == base64.size()) return end / 4 * 4;
+  if (base64[end] != '=' || end % 4 < 2) return end;
+  const std::size_t behind = end / 4 * 4 + 4;  // the padded group is the last one
+  return end % 4 == 3 || base64.substr(end, 2) == "==" ? std::min(behind, base64.size()) : end;
+}
+
 std::optional<api_reply> parse_operation(const json::object& kv, std::size_t place, std::size_t value_max,
                                          transaction& out) {
+  if (const auto wrong = not_a_text(kv, {"Verb", "Key", "Value", "Session"}))
+    return text_reply(400, "Failed to parse body: " + *wrong);
   txn_operation op;
   op.key = text_of(kv, "Key");
   op.session = text_of(kv, "Session");
   if (!number_field(kv, "Flags", op.flags) || !number_field(kv, "Index", op.index))
     return text_reply(400, "Failed to parse body: json: cannot unmarshal number into Go struct field of type uint64");
   if (!consul::detail::decode_base64(text_of(kv, "Value"), op.value))
-    return text_reply(400, "Failed to parse body: illegal base64 data");
+    return text_reply(400, "Failed to parse body: illegal base64 data at input byte " +
+                               std::to_string(first_illegal(text_of(kv, "Value"))));
   if (op.value.size() > value_max)
     return text_reply(413, "Value for key " + go_quoted(op.key) + " is too large (" + std::to_string(op.value.size()) +
                                " > " + std::to_string(value_max) + " bytes)");
@@ -484,7 +554,8 @@ std::optional<api_reply> parse_operation(const json::object& kv, std::size_t pla
   const auto verb =
       std::find_if(std::begin(verbs), std::end(verbs), [&](const verb_name& v) { return v.name == name; });
   if (verb == std::end(verbs)) {
-    out.unknown.push_back({place, consul::txn_refusal::other, "unknown KV verb " + go_quoted(name)});
+    out.unknown.push_back({place, consul::txn_refusal::other,
+                           op.key.empty() ? "Must provide key" : "unknown KV verb " + go_quoted(name)});
     return std::nullopt;
   }
   op.verb = verb->verb;
@@ -497,20 +568,22 @@ std::optional<api_reply> parse_operation(const json::object& kv, std::size_t pla
 std::optional<api_reply> parse_transaction(const call& c, transaction& out) {
   const std::size_t most = c.model.options().txn_bytes_max;
   const std::string& body = c.request.body;
-  if (body.size() > most) return too_large(body.size(), most);
+  if (body.size() > most) return too_large(body.size(), most, "txn_max_req_len");
   json::value parsed;
   if (!parse_json(body, parsed)) return text_reply(400, "Failed to parse body: " + decoder_text(body));
+  if (parsed.is_null()) return std::nullopt;
   const json::array* const list = parsed.if_array();
-  if (!list) return text_reply(400, "Failed to parse body: json: cannot unmarshal into Go value of type api.TxnOps");
+  if (!list) return text_reply(400, "Failed to parse body: " + cannot_unmarshal(parsed, "Go value of type api.TxnOps"));
   if (list->size() > consul::txn_operations_max)
     return text_reply(413, "Transaction contains too many operations (" + std::to_string(list->size()) + " > " +
                                std::to_string(consul::txn_operations_max) + ")");
   for (std::size_t place = 0; place < list->size(); ++place) {
     const json::object* const op = (*list)[place].if_object();
-    const json::value* const kv = op ? op->if_contains("KV") : nullptr;
+    const json::value* const kv = op ? field_of(*op, "KV") : nullptr;
     const json::object* const fields = kv ? kv->if_object() : nullptr;
-    if (!op || (kv && !fields && !kv->is_null()))
-      return text_reply(400, "Failed to parse body: json: cannot unmarshal into Go value of type api.TxnOp");
+    if (!op || (kv && !fields))
+      return text_reply(
+          400, "Failed to parse body: " + cannot_unmarshal(op ? *kv : (*list)[place], "Go value of type api.TxnOp"));
     if (!fields) continue;  // of another kind than KV, or of none
     if (auto wrong = parse_operation(*fields, place, c.model.options().value_bytes_max, out)) return wrong;
   }
@@ -591,6 +664,23 @@ constexpr route routes[] = {
 
 bool leads_to(const route& r, std::string_view path) { return r.named ? path.starts_with(r.path) : path == r.path; }
 
+// Encoded as Go does it, which leaves more as it is than it must.
+api_reply moved_to(std::string_view path, std::string_view query) {
+  constexpr std::string_view plain = "-_.~$&+,/:;=@";
+  constexpr std::string_view digits = "0123456789ABCDEF";
+  std::string location;
+  for (const char c : path) {
+    const bool alphanumeric = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+    const auto byte = static_cast<unsigned char>(c);
+    if (alphanumeric || plain.find(c) != std::string_view::npos) {
+      location += c;
+    } else {
+      location += {'%', digits[byte >> 4], digits[byte & 15]};
+    }
+  }
+  return {301, {{"Location", location.append(query)}}, {}};
+}
+
 api_reply wrong_method(std::string_view path, const std::string& method) {
   std::string allowed = "OPTIONS";
   for (const route& each : routes)
@@ -608,10 +698,11 @@ api_answer api::handle(const api_request& request, store::time_point now) {
   const std::size_t question = std::min(target.find('?'), target.size());
   const auto path = percent_decoded(target.substr(0, question), false);
   if (!path || !path->starts_with('/')) return {text_reply(400, "400 Bad Request")};
-  if (const auto elsewhere = cleaned(*path)) return {{301, {{"Location", *elsewhere}}, {}}};
+  if (const auto elsewhere = cleaned(*path)) return {moved_to(*elsewhere, target.substr(question))};
   const parameters query = parse_query(target.substr(std::min(question + 1, target.size())));
 
   for (const route& each : routes) {
+    if (each.named && *path + '/' == each.path) return {moved_to(*path + '/', target.substr(question))};
     if (!leads_to(each, *path) || each.method != request.method) continue;
     const std::string asked_dc = value_of(query, "dc");
     if (!asked_dc.empty() && asked_dc != data_center) return {text_reply(500, "No path to datacenter")};

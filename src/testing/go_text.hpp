@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,5 +12,9 @@ namespace holdfast::testing::detail {
 std::string go_quoted(std::string_view text);
 /// `%v` of a duration: "10s", "24h0m0s", "1.5s", "20ms".
 std::string go_duration(std::chrono::nanoseconds time);
+/// `time.ParseDuration`: its complaint if the text is no duration.
+std::optional<std::string> parse_duration(std::string_view text, std::chrono::nanoseconds& out);
+/// What Consul says if it looks up a session whose id is no UUID. It does not care where the four dashes are.
+std::optional<std::string> malformed_session_id(std::string_view id);
 
 }  // namespace holdfast::testing::detail

@@ -20,8 +20,6 @@ using std::chrono::nanoseconds;
 constexpr nanoseconds lock_delay_max = std::chrono::seconds(60);
 constexpr nanoseconds tombstone_life = std::chrono::minutes(15);
 constexpr nanoseconds tombstone_granularity = std::chrono::seconds(30);
-constexpr std::size_t session_id_size = 36;
-constexpr const char* malformed_id = "failed session lookup: index error: UUID must be 36 characters";
 
 template <class Map>
 auto from_prefix(Map& map, std::string_view prefix) {
@@ -183,7 +181,7 @@ store::verdict store::remove_cas(const txn_operation& op) {
 
 store::verdict store::lock(const txn_operation& op, results& out) {
   if (op.session.empty()) return {verdict::kind::refused, "missing session"};
-  if (op.session.size() != session_id_size) return {verdict::kind::refused, malformed_id};
+  if (auto wrong = detail::malformed_session_id(op.session)) return {verdict::kind::refused, std::move(*wrong)};
   if (!sessions_.contains(op.session))
     return {verdict::kind::refused, "invalid session " + detail::go_quoted(op.session)};
   const kv_entry* const found = find(op.key);
