@@ -2,9 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -18,7 +16,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <deque>
 #include <fstream>
 #include <iostream>
@@ -40,28 +37,6 @@ using std::chrono::milliseconds;
 
 constexpr int start_attempts = 5;
 constexpr std::size_t log_lines_printed = 40;
-
-class socket_handle {
-public:
-  explicit socket_handle(int fd) : fd_(fd) {
-    if (fd < 0) throw std::system_error(errno, std::generic_category(), "socket");
-  }
-  socket_handle(const socket_handle&) = delete;
-  socket_handle& operator=(const socket_handle&) = delete;
-  ~socket_handle() { ::close(fd_); }
-  int get() const { return fd_; }
-
-private:
-  int fd_;
-};
-
-sockaddr_in socket_address(const std::string& host, std::uint16_t port) {
-  sockaddr_in a{};
-  a.sin_family = AF_INET;
-  a.sin_port = htons(port);
-  if (::inet_pton(AF_INET, host.c_str(), &a.sin_addr) != 1) throw std::invalid_argument("not an IPv4 address: " + host);
-  return a;
-}
 
 bool bind_to(const socket_handle& s, const sockaddr_in& a) {
   return ::bind(s.get(), reinterpret_cast<const sockaddr*>(&a), sizeof a) == 0;
@@ -106,75 +81,6 @@ void merge(json::object& into, const json::object& from) {
     else
       into[member.key()] = member.value();
   }
-}
-
-void wait_for(const socket_handle& s, short events, clock::time_point end) {
-  for (;;) {
-    const auto left = std::chrono::duration_cast<milliseconds>(end - clock::now()).count();
-    if (left <= 0) throw std::runtime_error("no complete reply in time");
-    pollfd p{s.get(), events, 0};
-    const int n = ::poll(&p, 1, static_cast<int>(left));
-    if (n > 0) return;
-    if (n < 0 && errno != EINTR) throw std::system_error(errno, std::generic_category(), "poll");
-  }
-}
-
-// HTTP/1.0: the reply's body ends with the connection, no chunks to decode.
-std::string exchange(const std::string& host, std::uint16_t port, std::string_view message, clock::time_point end) {
-  const socket_handle s(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const auto a = socket_address(host, port);
-  if (::connect(s.get(), reinterpret_cast<const sockaddr*>(&a), sizeof a) != 0) {
-    if (errno != EINPROGRESS) throw std::system_error(errno, std::generic_category(), "connect");
-    wait_for(s, POLLOUT, end);
-    int error = 0;
-    socklen_t size = sizeof error;
-    ::getsockopt(s.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-    if (error) throw std::system_error(error, std::generic_category(), "connect");
-  }
-  while (!message.empty()) {
-    const auto n = ::send(s.get(), message.data(), message.size(), MSG_NOSIGNAL);
-    if (n > 0)
-      message.remove_prefix(static_cast<std::size_t>(n));
-    else if (errno == EAGAIN)
-      wait_for(s, POLLOUT, end);
-    else if (errno != EINTR)
-      throw std::system_error(errno, std::generic_category(), "send");
-  }
-  std::string reply;
-  char buffer[16384];
-  for (;;) {
-    const auto n = ::recv(s.get(), buffer, sizeof buffer, 0);
-    if (n > 0)
-      reply.append(buffer, static_cast<std::size_t>(n));
-    else if (n == 0)
-      return reply;
-    else if (errno == EAGAIN)
-      wait_for(s, POLLIN, end);
-    else if (errno != EINTR)
-      throw std::system_error(errno, std::generic_category(), "recv");
-  }
-}
-
-agent_reply parse_reply(const std::string& text) {
-  const auto head_end = text.find("\r\n\r\n");
-  if (head_end == std::string::npos || text.compare(0, 5, "HTTP/") != 0)
-    throw std::runtime_error("not a complete HTTP reply: \"" + text.substr(0, 200) + '"');
-  agent_reply reply;
-  reply.status = std::atoi(text.c_str() + text.find(' '));
-  reply.body = text.substr(head_end + 4);
-  for (auto at = text.find("\r\n") + 2; at < head_end + 2;) {
-    const auto line_end = text.find("\r\n", at);
-    const auto colon = text.find(':', at);
-    if (colon < line_end) {
-      auto name = text.substr(at, colon - at);
-      for (char& c : name)
-        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-      const auto value = text.find_first_not_of(' ', colon + 1);
-      reply.headers[name] = text.substr(value, line_end - value);
-    }
-    at = line_end + 2;
-  }
-  return reply;
 }
 
 std::string tail_of(const fs::path& file, std::uintmax_t from, std::size_t lines) {
@@ -421,10 +327,8 @@ void agent::restart() {
 
 agent_reply agent::request(std::string_view method, std::string_view target, std::string_view body,
                            milliseconds limit) const {
-  std::string message;
-  message.append(method).append(" ").append(target).append(" HTTP/1.0\r\nHost: ").append(address());
-  message.append("\r\nContent-Length: ").append(std::to_string(body.size())).append("\r\n\r\n").append(body);
-  return parse_reply(exchange(state_->host, state_->http, message, clock::now() + limit));
+  const auto end = clock::now() + limit;
+  return raw_request(state_->host, state_->http, method, target, body, end).reply(end);
 }
 
 agent& shared_agent() {

@@ -3,11 +3,12 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "support/raw_http.hpp"
 
 namespace holdfast::test {
 
@@ -32,12 +33,7 @@ struct agent_options {
   std::chrono::milliseconds ready_within = std::chrono::seconds(30);
 };
 
-/// What an agent answered.
-struct agent_reply {
-  int status = 0;
-  std::map<std::string, std::string> headers;  ///< names in lower case
-  std::string body;
-};
+using agent_reply = raw_reply;
 
 /// A real Consul agent of the test's own: on an address 127.0.1.N with free ports, its files in a temporary directory
 /// that is removed with it. The agent ends with this object, and with the test's process.

@@ -1,0 +1,142 @@
+// A session's time to live: its bounds, its end, and what puts that off. The agents here allow 10ms.
+
+#include <chrono>
+#include <string>
+
+#include "support/fact.hpp"
+
+using namespace std::chrono_literals;
+using holdfast::test::peer;
+using clock_type = std::chrono::steady_clock;
+
+namespace {
+
+std::string refused(peer& consul, const char* ttl) {
+  return consul.create_session("{\"TTL\":\"" + std::string(ttl) + "\"}").said();
+}
+
+std::string ttl_of(peer& consul, const char* given) {
+  return std::string(consul.session_info(consul.session({{"TTL", given}})).at("TTL").as_string());
+}
+
+// Until the session has gone: what asks for it wakes up then.
+void wait_for_end(peer& consul, const std::string& id) {
+  auto reply = consul.info(id);
+  while (reply.size() > 0u) reply = consul.watch_target("/v1/session/info/" + id, reply.index()).woken();
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(ttl)
+
+FACT(a_ttl_below_the_minimum_is_refused) {
+  BOOST_TEST(refused(consul, "9ms") == "500 Invalid Session TTL '9000000', must be between [10ms=24h0m0s]");
+}
+
+FACT(a_ttl_above_a_day_is_refused) {
+  BOOST_TEST(refused(consul, "24h0m1s") == "500 Invalid Session TTL '86401000000000', must be between [10ms=24h0m0s]");
+}
+
+FACT(a_negative_ttl_is_refused) {
+  BOOST_TEST(refused(consul, "-1s") == "500 Invalid Session TTL '-1000000000', must be between [10ms=24h0m0s]");
+}
+
+FACT(the_bounds_themselves_are_accepted) {
+  BOOST_TEST(consul.create_session(R"({"TTL":"24h"})").status == 200);
+  BOOST_TEST(consul.create_session(R"({"TTL":"10ms"})").status == 200);
+}
+
+FACT(a_ttl_that_is_no_duration_is_refused) {
+  BOOST_TEST(refused(consul, "abc") == "500 Session TTL 'abc' invalid: time: invalid duration \"abc\"");
+  BOOST_TEST(refused(consul, "30") == "500 Session TTL '30' invalid: time: missing unit in duration \"30\"");
+  BOOST_TEST(refused(consul, "3x") == "500 Session TTL '3x' invalid: time: unknown unit \"x\" in duration \"3x\"");
+}
+
+// Consul shows it as it was written, also "30000ms"; the model always like this.
+FACT(a_ttl_is_shown_in_hours_minutes_and_seconds) {
+  for (const auto* given : {"", "30s", "1h0m0s", "1m30s", "50ms"}) BOOST_TEST(ttl_of(consul, given) == given);
+}
+
+FACT(a_ttl_of_0_is_none) {
+  for (const auto* none : {"0s", "0", "-0s"}) {
+    const auto reply = consul.create_session(R"({"TTL":")" + std::string(none) + R"("})");
+    BOOST_TEST(reply.status == 200);
+  }
+}
+
+FACT(a_session_that_nobody_renews_ends_and_not_before_its_ttl) {
+  const auto before = clock_type::now();
+  const auto id = consul.session({{"TTL", "100ms"}});
+  wait_for_end(consul, id);
+  BOOST_TEST((clock_type::now() - before >= 100ms));
+}
+
+FACT(a_session_lives_for_twice_its_ttl) {
+  const auto before = clock_type::now();
+  const auto id = consul.session({{"TTL", "100ms"}});
+  wait_for_end(consul, id);
+  BOOST_TEST((clock_type::now() - before >= 200ms));
+}
+
+FACT(renewing_puts_the_end_off) {
+  const auto id = consul.session({{"TTL", "250ms"}});
+  const auto begin = clock_type::now();
+  while (clock_type::now() < begin + 600ms) BOOST_REQUIRE(consul.renew(id).status == 200);
+  BOOST_TEST(consul.info(id).size() > 0u);
+}
+
+FACT(renewing_gives_the_full_time_again) {
+  const auto id = consul.session({{"TTL", "100ms"}});
+  const auto renewed = clock_type::now();
+  consul.renew(id);
+  wait_for_end(consul, id);
+  BOOST_TEST((clock_type::now() - renewed >= 200ms));
+}
+
+FACT(using_a_session_does_not_renew_it) {
+  const auto id = consul.session({{"TTL", "100ms"}});
+  const auto end = clock_type::now() + 20s;
+  auto reply = consul.put("a?acquire=" + id, "v");
+  while (reply.said() == "200 true" && clock_type::now() < end) {
+    consul.info(id);
+    reply = consul.put("a?acquire=" + id, "v");
+  }
+  BOOST_TEST(reply.said() == "500 invalid session \"" + id + '"');
+}
+
+FACT(an_expired_session_cannot_be_renewed) {
+  const auto id = consul.session({{"TTL", "20ms"}});
+  wait_for_end(consul, id);
+  BOOST_TEST(consul.renew(id).said() == "404 Session id '" + id + "' not found");
+}
+
+FACT(an_expired_session_releases_its_keys_and_wakes_who_watches_them) {
+  const auto id = consul.session({{"TTL", "50ms"}});
+  consul.put("a?acquire=" + id, "v");
+  auto watch = consul.watch("a");
+  BOOST_TEST(watch.woken().first().session == "");
+  BOOST_TEST(consul.info(id).said() == "200 []");
+}
+
+FACT(an_expired_session_of_behavior_delete_deletes_its_keys_and_wakes_who_watches_them) {
+  const auto id = consul.session({{"TTL", "50ms"}, {"Behavior", "delete"}});
+  consul.put("a?acquire=" + id, "v");
+  auto watch = consul.watch("a");
+  BOOST_TEST(watch.woken().said() == "404 ");
+}
+
+FACT(an_expiry_wakes_who_watches_the_prefix) {
+  const auto id = consul.session({{"TTL", "50ms"}, {"Behavior", "delete"}});
+  consul.put("a?acquire=" + id, "v");
+  consul.put("b", "v");
+  auto watch = consul.watch("?recurse");
+  BOOST_TEST(watch.woken().size() == 1u);
+}
+
+FACT(sessions_expire_each_by_itself) {
+  const auto brief = consul.session({{"TTL", "50ms"}}), lasting = consul.session({{"TTL", "60s"}});
+  wait_for_end(consul, brief);
+  BOOST_TEST(consul.renew(lasting).status == 200);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,68 @@
+#include "support/fact.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <holdfast/testing/server.hpp>
+#include <stdexcept>
+#include <string>
+
+#include "support/agent.hpp"
+#include "testing/defect.hpp"
+
+namespace holdfast::test {
+namespace {
+
+constexpr auto loopback = "127.0.0.1";
+constexpr std::chrono::seconds reply_within(20);
+constexpr std::chrono::milliseconds reply_of_defective_model_within(500);  // some wake nobody: no need to wait long
+
+const char* defect_name() { return std::getenv(defect_variable); }
+
+void add_defect(testing::server& model) {
+  const auto& names = testing::defect_names;
+  const auto at = std::find(names.begin(), names.end(), defect_name());
+  if (at == names.end()) throw std::invalid_argument(std::string("no such defect: ") + defect_name());
+  model.with([&](testing::store& s, auto) { s.break_rule(static_cast<testing::defect>(at - names.begin())); });
+}
+
+// As the agents of tests are.
+testing::server_options model_options() {
+  testing::server_options options;
+  options.host = loopback;
+  options.model.session_ttl_min = std::chrono::milliseconds(10);
+  return options;
+}
+
+struct model {
+  testing::server server{model_options()};
+  std::uint16_t port = 0;
+
+  model() {
+    if (defect_name()) add_defect(server);
+    const std::string address = server.address();
+    port = static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+  }
+};
+
+std::string new_prefix(std::string_view fact) {
+  static unsigned count = 0;
+  return std::to_string(++count) + "-" + std::string(fact) + "/";
+}
+
+}  // namespace
+
+void run_on_consul(std::string_view fact, void (*body)(peer&)) {
+  if (agents_are_models()) throw std::logic_error("a fact about Consul needs a real agent");
+  const auto& one = shared_agent();
+  peer consul(one.host(), one.http_port(), new_prefix(fact), reply_within);
+  body(consul);
+}
+
+void run_on_model(std::string_view fact, void (*body)(peer&)) {
+  static const model one;
+  peer consul(loopback, one.port, new_prefix(fact), defect_name() ? reply_of_defective_model_within : reply_within);
+  body(consul);
+}
+
+}  // namespace holdfast::test

@@ -1,0 +1,132 @@
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
+#include <chrono>
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/raw_http.hpp"
+
+// Consul, or the model of it, as a fact about Consul sees it: by raw HTTP, with no code of the library under test.
+namespace holdfast::test {
+
+/// An entry as JSON has it. Where a `peer` returns one, its key is without the fact's prefix.
+struct entry {
+  std::string key;
+  std::string value;  ///< in base64; empty for null
+  std::uint64_t flags = 0;
+  std::string session;  ///< empty if there is none
+  std::uint64_t created = 0, modified = 0, locked = 0;
+  bool operator==(const entry&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const entry& e);
+
+struct peer_reply : raw_reply {
+  /// Status and body, the one thing that most facts are about: "200 true". Without the newline that a development agent
+  /// puts behind JSON.
+  std::string said() const;
+  std::uint64_t index() const;  ///< X-Consul-Index
+  std::string header(const std::string& name) const;
+  boost::json::value json() const;     ///< these fail the test if that is not what the body is
+  std::size_t size() const;            ///< of the JSON array
+  std::vector<entry> entries() const;  ///< with whole keys
+  entry first() const;
+};
+
+/// An operation of a transaction: `op("set", "a").value("v")`. The key is completed with the fact's prefix.
+class op {
+public:
+  op(std::string verb, std::string key) : key_(std::move(key)) { fields_["Verb"] = verb; }
+  op& value(std::string_view v);
+  op& flags(std::uint64_t f) { return with("Flags", f); }
+  op& index(std::uint64_t i) { return with("Index", i); }
+  op& session(std::string_view id) { return with("Session", boost::json::string(id.data(), id.size())); }
+  op& with(std::string_view name, boost::json::value v);
+  boost::json::value json(std::string_view prefix) const;
+
+private:
+  std::string key_;
+  boost::json::object fields_;
+};
+
+struct txn_outcome {
+  int status = 0;
+  std::vector<entry> results;
+  /// "1: key "..." exists": the number of the operation, and what Consul says about it.
+  std::vector<std::string> errors;
+  peer_reply reply;
+};
+
+/// A blocking query under way. It waits for longer than any test: when it is answered, something has woken it.
+class watch {
+public:
+  watch(raw_request request, std::chrono::milliseconds reply_within)
+      : request_(std::move(request)), reply_within_(reply_within) {}
+  /// Nothing has come, and nothing comes in the next few milliseconds: a wake-up takes one.
+  bool still_waits() const;
+  /// The reply, which must come soon.
+  peer_reply woken();
+
+private:
+  raw_request request_;
+  std::chrono::milliseconds reply_within_;
+};
+
+/// Destroys the sessions that it made, so that facts do not see each other's.
+class peer {
+public:
+  /// Whatever is not answered after `reply_within`, which must be below 40 s, fails the test.
+  peer(std::string host, std::uint16_t port, std::string prefix, std::chrono::milliseconds reply_within);
+  peer(const peer&) = delete;
+  peer& operator=(const peer&) = delete;
+  ~peer();
+
+  const std::string& prefix() const { return prefix_; }
+  peer_reply request(std::string_view method, std::string_view target, std::string_view body = {}) const;
+
+  // Names are below the fact's prefix, as they stand in a URL, and may be followed by a query: "a?cas=0".
+  peer_reply get(std::string_view name) const { return request("GET", target(name)); }
+  peer_reply put(std::string_view name, std::string_view value = {}) const {
+    return request("PUT", target(name), value);
+  }
+  peer_reply del(std::string_view name) const { return request("DELETE", target(name)); }
+  entry read(std::string_view name) const;  ///< fails the test if there is none
+  std::vector<entry> list(std::string_view prefix) const;
+  /// The names, with blanks between them. `query` as in "&separator=/".
+  std::string keys(std::string_view prefix, std::string_view query = {}) const;
+  std::uint64_t index(std::string_view name) const { return get(name).index(); }
+  bool exists(std::string_view name) const { return get(name).status == 200; }
+
+  /// A session without checks and without lock delay, unless `fields` has other wishes.
+  std::string session(boost::json::object fields = {});
+  peer_reply create_session(std::string_view body);  ///< of exactly that body
+  peer_reply destroy(std::string_view id) const { return request("PUT", "/v1/session/destroy/" + std::string(id)); }
+  peer_reply renew(std::string_view id) const { return request("PUT", "/v1/session/renew/" + std::string(id)); }
+  peer_reply info(std::string_view id) const { return request("GET", "/v1/session/info/" + std::string(id)); }
+  /// The one session that info answers with.
+  boost::json::value session_info(std::string_view id) const;
+
+  txn_outcome txn(const std::vector<op>& operations) const;
+
+  /// Asks again when the index of that read is above what it is now, or above `index`.
+  holdfast::test::watch watch(std::string_view name) const { return watch(name, index(name)); }
+  holdfast::test::watch watch(std::string_view name, std::uint64_t index) const;
+  holdfast::test::watch watch_target(std::string_view target, std::uint64_t index) const;
+
+private:
+  std::string target(std::string_view name) const;
+
+  std::string host_;
+  std::uint16_t port_;
+  std::string prefix_;
+  std::chrono::milliseconds reply_within_;
+  std::vector<std::string> sessions_;
+};
+
+std::string base64(std::string_view bytes);
+
+}  // namespace holdfast::test
