@@ -159,7 +159,9 @@ void driver::acquire(const acquire_request& request, asio::any_completion_handle
     const std::uint64_t ticket = ++self.last_ticket_;
     if (mine) mine->ticket = ticket;
     self.acquires_.emplace(ticket, std::move(waiting));
-    const auto deadline = request.within ? runtime::now() + *request.within : protocol::never;
+    const auto now = runtime::now();
+    const bool ends = request.within && *request.within < protocol::never - now;  // else the sum would overflow
+    const auto deadline = ends ? now + *request.within : protocol::never;
     self.feed(protocol::event::acquire{protocol::ticket{ticket}, request.count, request.once, deadline});
   });
 }

@@ -168,4 +168,22 @@ ASYNC_TEST_CASE(sixty_processes_share_one_agent, 90s) {
   BOOST_TEST(inside.most() <= 2);
 }
 
+ASYNC_TEST_CASE(the_longest_time_there_is_can_be_waited_for, 30s) {
+  participant p(ex, shared_agent(), calm(unique_prefix("longest"), 1));
+  slot held = co_await p.sem.acquire();
+  for (const std::chrono::nanoseconds time :
+       {std::chrono::nanoseconds::max(), std::chrono::nanoseconds(24h * 365 * 290)}) {
+    pending<slot> waiting(ex, p.sem.try_acquire_for(time));
+    co_await pause(20ms);
+    BOOST_TEST(!waiting.ready());
+    held = slot();
+    const error_code ec = co_await waiting.wait();
+    BOOST_TEST(!ec);
+    held = waiting.take();
+    BOOST_TEST(held.held());
+  }
+  slot none = co_await p.sem.try_acquire_for(std::chrono::nanoseconds::min());
+  BOOST_TEST(!none.valid());
+}
+
 BOOST_AUTO_TEST_SUITE_END()
