@@ -47,7 +47,7 @@ enum class error {
   connection_lost,  ///< the connection ended before a complete reply
   server_error,     ///< 5xx
   malformed_reply,  ///< the reply is not what Consul sends
-  reply_too_large,  ///< the reply is over `config::reply_bytes_max`
+  reply_too_large,  ///< the reply is over `config::reply_bytes_max`, or takes more memory than there is
 };
 
 /// Classes of errors, to compare an `error_code` with.

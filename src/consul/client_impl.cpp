@@ -5,6 +5,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
+#include <new>
 
 #include "config_check.hpp"
 #include "reply.hpp"
@@ -112,7 +113,7 @@ awaitable<exchange> client_impl::attempt(operation& op, time_point deadline) {
   error_code unknown;  // what an earlier attempt at a write ended with, if that may have been applied
   for (unsigned retries = 0;; ++retries) {
     exchange outcome = co_await transport_.send(what.request, what.where, deadline);
-    if (!outcome.error) outcome.error = op.decode(outcome.reply);
+    if (!outcome.error) outcome.error = decode(op, outcome.reply);
 
     const bool again = outcome.error && may_repeat(what, outcome.error);
     const clock::duration pause = again ? pause_before_retry(retries) : clock::duration(0);
@@ -128,6 +129,13 @@ awaitable<exchange> client_impl::attempt(operation& op, time_point deadline) {
     timer_type timer(*strand_, pause);
     co_await timer.async_wait(as_result);
   }
+}
+
+// How much memory an answer takes is the server's choice: a lack of it is the failure of this operation only.
+error_code client_impl::decode(operation& op, const http_reply& reply) try {
+  return op.decode(reply);
+} catch (const std::bad_alloc&) {
+  return error::reply_too_large;
 }
 
 // Full jitter: random between nothing and a bound that doubles (https://aws.amazon.com/blogs/architecture/

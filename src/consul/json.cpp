@@ -1,5 +1,6 @@
 #include "json.hpp"
 
+#include <algorithm>
 #include <boost/json.hpp>
 
 #include "base64.hpp"
@@ -11,6 +12,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t depth_max = 16;
+constexpr std::size_t reserve_max = 1024;
 
 error_code parse(std::string_view body, json::value& out) {
   json::parse_options options;
@@ -75,7 +77,8 @@ bool read_array(const json::value& from, std::vector<T>& out, Convert convert) {
   const json::array* const elements = from.if_array();
   if (elements == nullptr) return false;
   out.clear();
-  out.reserve(elements->size());
+  // Beyond this it grows with what was checked: the reply's size alone must not decide how much memory is taken.
+  out.reserve(std::min<std::size_t>(elements->size(), reserve_max));
   for (const json::value& element : *elements) {
     if (!convert(element, out.emplace_back())) return false;
   }

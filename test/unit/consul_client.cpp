@@ -13,7 +13,9 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/test/unit_test.hpp>
 #include <holdfast/consul/client.hpp>
+#include <new>
 
+#include "consul/client_impl.hpp"
 #include "support/async.hpp"
 #include "support/print.hpp"
 #include "support/scripted_server.hpp"
@@ -63,6 +65,23 @@ read_options watching(std::uint64_t index) {
   options.index = index;
   return options;
 }
+
+// An operation for whose answer there is no memory.
+class starving final : public detail::operation {
+public:
+  starving(std::shared_ptr<detail::client_impl> owner, detail::call what, std::optional<error_code>& result,
+           asio::steady_timer& done)
+      : operation(std::move(owner), std::move(what)), result_(result), done_(done) {}
+  error_code decode(const detail::http_reply&) override { throw std::bad_alloc(); }
+  void complete(const error_code& ec) override {
+    result_ = ec;
+    done_.cancel();
+  }
+
+private:
+  std::optional<error_code>& result_;
+  asio::steady_timer& done_;
+};
 
 const std::string absent = "HTTP/1.1 404 Not Found\r\nX-Consul-Index: 3\r\nContent-Length: 0\r\n\r\n";
 const std::string session_body =
@@ -342,6 +361,23 @@ ASYNC_TEST_CASE(replies_that_are_none) {
     BOOST_TEST(ec == expected);
     peer.close();
   }
+}
+
+ASYNC_TEST_CASE(an_answer_that_takes_more_memory_than_there_is_fails_its_operation_only) {
+  scripted_server server(ex);
+  const auto impl = std::make_shared<detail::client_impl>(ex, settings_for(server));
+  diagnostics diag;
+  std::optional<error_code> result;
+  asio::steady_timer done(ex, asio::steady_timer::time_point::max());
+  const detail::get_request get{"k", read_once(&diag)};
+  impl->start(std::make_shared<starving>(impl, detail::make_call(impl->calls(), get), result, done));
+  auto [peer, request] = co_await server.accept_request();
+  co_await peer.reply("[]");
+  error_code ignored;
+  co_await done.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  BOOST_REQUIRE(result.has_value());
+  BOOST_TEST(*result == error::reply_too_large);
+  BOOST_TEST(!diag.message.empty());
 }
 
 ASYNC_TEST_CASE(a_refusal_that_comes_before_the_whole_request_was_taken) {

@@ -122,6 +122,18 @@ BOOST_AUTO_TEST_CASE(depth_is_bounded) {
   check_malformed(entries, R"([{"Unknown":)" + std::string(20, '[') + std::string(20, ']') + "}]");
 }
 
+BOOST_AUTO_TEST_CASE(memory_is_taken_for_what_was_checked) {
+  std::string zeros = "[0";
+  for (int i = 1; i < 100'000; ++i) zeros += ",0";
+  zeros += ']';
+  std::vector<kv_entry> out;
+  BOOST_TEST(parse_entries(zeros, out) == error::malformed_reply);
+  BOOST_TEST(out.capacity() <= 1024u);
+  std::vector<session_info> info;
+  BOOST_TEST(parse_sessions(zeros, info) == error::malformed_reply);
+  BOOST_TEST(info.capacity() <= 1024u);
+}
+
 BOOST_AUTO_TEST_CASE(key_lists) {
   std::vector<std::string> out;
   BOOST_TEST_REQUIRE(!parse_keys(R"(["a/","a/\u00e9\n"])", out));
