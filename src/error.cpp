@@ -7,7 +7,7 @@ namespace {
 const char* text_of(error e) noexcept {
   switch (e) {
     case error::invalid_prefix:
-      return "the prefix is empty, or has a leading or double slash";
+      return "the prefix is empty or not a plain path";
     case error::invalid_limit:
       return "the limit is 0 or over the largest supported";
     case error::invalid_ttl:

@@ -12,7 +12,7 @@ using boost::system::system_error;
 /// the text that names the key and what Consul said is in `diagnostics`.
 enum class error {
   // What the caller asked for cannot be. Nothing was sent.
-  invalid_prefix = 1,  ///< empty, or with a leading or double slash
+  invalid_prefix = 1,  ///< breaks a rule of `semaphore_options::prefix`
   invalid_limit,       ///< a limit of 0, or over the largest supported
   invalid_ttl,         ///< a session TTL that this library or the Consul server does not accept
   invalid_option,      ///< any other option out of its documented range

@@ -13,11 +13,13 @@ namespace holdfast {
 /// Checked once, by the semaphore's constructor.
 struct semaphore_options {
   /// The KV folder that the semaphore lives in, say "service/db/semaphore". Not empty, no leading slash, no empty
-  /// segment; one trailing slash is accepted.
+  /// segment, none that is "." or ".."; UTF-8 without control characters, at most 400 bytes. One trailing slash is
+  /// accepted. Else error::invalid_prefix.
   std::string prefix{};
   /// How many slots there are, 1 to 10'000. A record in use with another limit: error::limit_conflict.
   std::uint32_t limit = 0;
-  /// The name of the coordinating record below the prefix. HashiCorp's clients use ".lock".
+  /// The name of the coordinating record below the prefix. HashiCorp's clients use ".lock". One segment, by the rules
+  /// of `prefix`; else error::invalid_option.
   std::string lock_key = ".lock";
   /// What an operator reads in our contender entries. Empty: "host:pid". At most 1 KiB.
   std::string description{};
@@ -49,7 +51,7 @@ struct semaphore_options {
   /// How long a session that nobody needs is kept warm for the next acquire. Until then it also keeps the execution
   /// context running.
   std::chrono::milliseconds session_idle{10'000};
-  /// Time for one request. 0: a third of the TTL, at most 5 s.
+  /// Time for one request, at most 10 min. 0: a third of the TTL, at most 5 s.
   std::chrono::milliseconds request_timeout{0};
   /// Coroutines that may wait here at once; the next fails with error::too_many_waiters.
   std::size_t waiters_max = 1'000'000;

@@ -90,7 +90,11 @@ using namespace holdfast::test;
 BOOST_AUTO_TEST_SUITE(bad_input)
 
 BOOST_AUTO_TEST_CASE(bad_prefixes_are_refused_and_a_trailing_slash_is_not) {
-  for (const char* prefix : {"", "/", "/a", "a//b", "a//", "//"}) {
+  for (const char* prefix :
+       {"",         "/",     "/a",   "a//b",   "a//",      "//",           ".",        "..",
+        "./a",      "a/.",   "a/..", "a/../b", "a/./b/",   "a\n",          "a\x7f",    "a\xc2\x85",
+        "\x01",     "a\xff", "\xc3", "\x80",   "\xc0\xaf", "\xed\xa0\x80", "\xe2\x82", "\xf4\x90\x80\x80",
+        "\xc3/\xa9"}) {
     const auto [code, words] = refusal_of(calm(prefix, 1));
     BOOST_TEST_CONTEXT("prefix \"" << prefix << "\": " << words) {
       BOOST_TEST(code == error::invalid_prefix);
@@ -101,6 +105,10 @@ BOOST_AUTO_TEST_CASE(bad_prefixes_are_refused_and_a_trailing_slash_is_not) {
   asio::io_context io;
   const participant p(io.get_executor(), "127.0.0.1:1", calm("a/b/", 1));
   BOOST_TEST(p.sem.prefix() == "a/b");
+  for (const char* prefix : {"a/.b", "...", "a b", "\xc3\xa9/\xe2\x82\xac/\xf0\x9f\x94\x92"}) {
+    const auto [code, words] = refusal_of(calm(prefix, 1));
+    BOOST_TEST(!code, "prefix \"" << prefix << "\": " << words);
+  }
 }
 
 ASYNC_TEST_CASE(a_trailing_slash_names_the_same_semaphore, 30s) {
@@ -144,11 +152,21 @@ BOOST_AUTO_TEST_CASE(other_options_out_of_range_are_refused_by_name) {
   };
   refused([](auto& o) { o.lock_key = "a/b"; }, "lock_key");
   refused([](auto& o) { o.lock_key = ""; }, "lock_key");
+  refused([](auto& o) { o.lock_key = "."; }, "lock_key");
+  refused([](auto& o) { o.lock_key = ".."; }, "lock_key");
+  refused([](auto& o) { o.lock_key = "a\tb"; }, "lock_key");
+  refused([](auto& o) { o.lock_key = "\xff"; }, "lock_key");
   refused([](auto& o) { o.description = std::string(1025, 'x'); }, "description");
   refused([](auto& o) { o.lease_margin = o.session_ttl; }, "lease_margin");
   refused([](auto& o) { o.lock_delay = 61s; }, "lock_delay");
   refused([](auto& o) { o.waiters_max = 0; }, "waiters_max");
   refused([](auto& o) { o.tenure = -1ms; }, "duration");
+  refused([](auto& o) { o.request_timeout = 10min + 1ms; }, "request_timeout");  // what the client accepts
+  refused([](auto& o) { o.request_timeout = -1ms; }, "request_timeout");
+  semaphore_options most = calm("p", 1);
+  most.request_timeout = 10min;
+  const auto [code, words] = refusal_of(most);
+  BOOST_TEST(!code, words);
 }
 
 BOOST_AUTO_TEST_CASE(a_scheme_that_is_not_plain_http_is_refused) {
