@@ -30,9 +30,9 @@ transport::transport(const strand_type& strand, const config& settings, const ag
 
 awaitable<exchange> transport::send(const http_request& request, lane which, time_point deadline) {
   gate& entrance = gate_of(which);
-  std::size_t queued = 0;
-  for (const gate& g : gates_) queued += g.waiting();
-  if (!entrance.is_open() && queued >= settings_.queue_max) co_return failure(error::too_busy);
+  // Renewals are few, one for each session, and a lost one costs somebody a slot: they may always queue.
+  const bool full = which != lane::renewal && entrance.waiting() >= settings_.queue_max;
+  if (!entrance.is_open() && full) co_return failure(error::too_busy);
 
   const gate::pass pass = co_await entrance.enter(deadline);
   if (!pass) co_return failure(error::too_busy);

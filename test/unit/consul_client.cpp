@@ -464,6 +464,43 @@ ASYNC_TEST_CASE(renewals_wait_for_nobody_else) {
   BOOST_TEST(consul.statistics().connections_opened == 3u);
 }
 
+ASYNC_TEST_CASE(a_full_queue_refuses_no_renewal_and_no_other_kind) {
+  scripted_server server(ex);
+  config settings = settings_for(server);
+  settings.connections_max = 1;
+  settings.blocking_max = 1;
+  settings.queue_max = 1;
+  client consul(ex, settings);
+  pending<bool> put(ex, consul.put("k", "1"));
+  auto [put_peer, put_request] = co_await server.accept_request();
+  pending<bool> queued(ex, consul.put("k", "2"));
+  pending<bool> refused(ex, consul.put("k", "3"));
+  const error_code full = co_await refused.wait();
+  BOOST_TEST(full == error::too_busy);
+
+  std::vector<pending<>> renewals;
+  for (int i = 0; i < 4; ++i) renewals.emplace_back(ex, consul.renew_session("i"));
+  auto [renew_peer, first] = co_await server.accept_request();
+  co_await renew_peer.reply(session_body);
+  for (int i = 1; i < 4; ++i) {
+    co_await renew_peer.read_request();
+    co_await renew_peer.reply(session_body);
+  }
+  for (auto& renewal : renewals) {
+    const error_code ec = co_await renewal.wait();
+    BOOST_TEST(!ec);
+  }
+
+  pending<entry_answer> watch(ex, consul.get("a", watching(7)));
+  auto [watch_peer, watch_request] = co_await server.accept_request();
+  pending<entry_answer> waiting(ex, consul.get("b", watching(7)));
+  pending<entry_answer> one_too_many(ex, consul.get("c", watching(7)));
+  const error_code also_full = co_await one_too_many.wait();
+  BOOST_TEST(also_full == error::too_busy);
+  BOOST_TEST(!queued.ready());
+  BOOST_TEST(!waiting.ready());
+}
+
 ASYNC_TEST_CASE(blocking_queries_wait_for_blocking_queries_only) {
   scripted_server server(ex);
   config settings = settings_for(server);

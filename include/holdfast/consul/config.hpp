@@ -32,7 +32,8 @@ struct config {
   std::size_t connections_max = 4;
   /// Blocking queries at once, 1 to 1000; further ones wait for one to end, within their deadline.
   std::size_t blocking_max = 64;
-  /// Requests that wait for a connection, 1 to 1'000'000; the next fails at once with error::too_busy.
+  /// Ordinary requests that wait for a connection, and also blocking queries that do, 1 to 1'000'000; the next fails at
+  /// once with error::too_busy. Renewals are not counted and not refused.
   std::size_t queue_max = 100'000;
   /// Largest reply accepted, 1 KiB to 1 GiB. A prefix listing holds every entry below it.
   std::size_t reply_bytes_max = 64u << 20;
