@@ -74,19 +74,21 @@ void connection::close() noexcept {
 }
 
 awaitable<error_code> connection::connect(endpoints candidates, time_point deadline) {
-  const alarm bell(*this, deadline);
   error_code last = asio::error::host_not_found;
+  auto left = static_cast<clock::rep>(candidates.size());
   for (const auto& candidate : candidates) {
+    // Its share of the time: an address that drops everything must not use up what those behind it need.
+    const time_point now = clock::now();
+    const alarm bell(*this, now + (deadline - now) / left--);
     auto [ec] = co_await socket_.async_connect(candidate, as_result);
-    if (expired_) co_return asio::error::timed_out;
-    if (!ec) {
+    if (!ec && !expired_) {
       configure();
       connected_ = true;
       counters::add(statistics_->connections_opened);
       counters::add(statistics_->connections_open);
       co_return error_code();
     }
-    last = ec;
+    last = expired_ ? error_code(asio::error::timed_out) : ec;
     close();
   }
   co_return last;
