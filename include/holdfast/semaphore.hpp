@@ -91,8 +91,13 @@ concept slot_token = asio::completion_token_for<Token, void(error_code, slot)>;
 /// Threads: safe from any thread; an internal strand; handlers run on their associated executor, never inside the
 /// strand. Lifetimes: the handle may be destroyed at any time: waiting acquires fail with error::closed, held slots
 /// stay held until released, then the sessions are destroyed in the background. `close` does it all and waits. A
-/// semaphore with sessions keeps the client's execution context running. Where the application's threads are busy for
-/// long, give the client a context and a thread of its own, so that renewals are on time.
+/// semaphore with sessions keeps the client's execution context running.
+/// Where the application's threads are busy for long, give the client a context and a thread of its own, so that
+/// renewals are on time.
+/// Connections: a semaphore that is held or waited for has one blocking query under way. A client has
+/// `consul::config::blocking_max` (150) of them at once; semaphores beyond that take turns, and may see grants and
+/// losses 10 s later. One whose turn does not come in time loses its slots, after `outage_grace`
+/// (loss_reason::watch_failed), and the log names the option.
 class semaphore {
 public:
   using executor_type = asio::any_io_executor;

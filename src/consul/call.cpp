@@ -77,7 +77,9 @@ call make_read(const call_settings& settings, std::string_view name, std::string
     // To Consul a wait of 0 means its default of 5 minutes, and more than 10 minutes means 10.
     if (options.wait < milliseconds(1) || options.wait > time_max) c.refused = error::invalid_option;
     c.where = lane::blocking;
-    c.time += options.wait + options.wait / 16;
+    c.request.wait = options.wait;
+    c.request.slack = options.wait / 16 + c.time;
+    c.time = c.request.wait + c.request.slack;
   }
   finish_call(c, settings, "GET", where.read(options));
   return c;
@@ -240,6 +242,10 @@ std::string describe(const call& c, std::string_view address, const exchange& ou
     add(": cannot connect to ");
     add(address);
     add_cause();
+  } else if (outcome.error == error::too_busy && c.where == lane::blocking) {
+    add(": not sent: all places for blocking queries to ");
+    add(address);
+    add(" were taken (config::blocking_max)");
   } else if (outcome.error == error::too_busy) {
     add(": not sent: no connection to ");
     add(address);

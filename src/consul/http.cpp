@@ -7,6 +7,8 @@
 #include <boost/beast/http/error.hpp>
 #include <charconv>
 
+#include "duration.hpp"
+
 namespace holdfast::consul::detail {
 namespace {
 
@@ -89,6 +91,14 @@ error_code translate(const error_code& ec) {
 }
 
 }  // namespace
+
+http_request with_wait(http_request request, std::chrono::milliseconds wait) {
+  // In what comes before, keys are encoded: there is no other "&wait=".
+  constexpr std::string_view name = "&wait=";
+  const auto begin = request.bytes.find(name) + name.size();
+  request.bytes.replace(begin, request.bytes.find_first_of("& ", begin) - begin, to_go_duration(wait));
+  return request;
+}
 
 std::string format_request(std::string_view method, std::string_view target, std::string_view headers,
                            std::string_view body) {

@@ -16,7 +16,13 @@ namespace holdfast::consul::detail {
 struct http_request {
   std::string bytes;
   bool is_write = false;  ///< it changes something in Consul: for the statistics
+  /// What a blocking query asks Consul to wait, and how much longer its reply may take. 0: it is none.
+  std::chrono::milliseconds wait{0};
+  std::chrono::milliseconds slack{0};
 };
+
+/// The blocking query with another wait.
+http_request with_wait(http_request request, std::chrono::milliseconds wait);
 
 /// `headers` are whole lines, each with its CRLF.
 std::string format_request(std::string_view method, std::string_view target, std::string_view headers,

@@ -7,6 +7,8 @@
 namespace holdfast::consul::detail {
 namespace {
 
+using std::chrono::milliseconds;
+
 // A connection that was not needed for this long goes when the next request ends, and frees one of the 200 that an
 // agent has for each client address. A burst of blocking queries that ends and starts again is not in that case.
 constexpr std::chrono::seconds idle_max{60};
@@ -34,8 +36,21 @@ awaitable<exchange> transport::send(const http_request& request, lane which, tim
   const bool full = which != lane::renewal && entrance.waiting() >= settings_.queue_max;
   if (!entrance.is_open() && full) co_return failure(error::too_busy);
 
-  const gate::pass pass = co_await entrance.enter(deadline);
+  const gate::pass pass = co_await entrance.enter(deadline + request.wait);
   if (!pass) co_return failure(error::too_busy);
+
+  http_request shorter;
+  const http_request* sent = &request;
+  if (request.wait.count() != 0) {
+    // At least 1 ms, because 0 means 5 minutes to Consul.
+    const time_point now = clock::now();
+    deadline = std::max(deadline, now + milliseconds(1) + request.slack);
+    const auto left = std::chrono::ceil<milliseconds>(deadline - request.slack - now);
+    if (left < request.wait) {
+      shorter = with_wait(request, left);
+      sent = &shorter;
+    }
+  }
 
   std::shared_ptr<connection> link = take_idle(which);
   if (!link) {
@@ -43,7 +58,7 @@ awaitable<exchange> transport::send(const http_request& request, lane which, tim
     exchange opened = co_await open(*link, deadline);
     if (opened.error) co_return opened;
   }
-  exchange result = co_await link->converse(request, deadline);
+  exchange result = co_await link->converse(*sent, deadline);
   if (link->reusable() && !closed_) keep(std::move(link), which);
   co_return result;
 }

@@ -23,6 +23,10 @@ public:
 
   /// One request on a connection of its lane, opened if none is idle. Errors beside those of connection::converse:
   /// too_busy (the queue is full, or the deadline came first) and unreachable; both say that nothing was sent.
+  ///
+  /// A blocking query spends its wait in the queue: what is left of it when it gets its place is what it asks Consul
+  /// for. So those that are too many take turns. It queues for up to one wait past its deadline, because those before
+  /// it may wait longer than it; and then has its slack from there on.
   awaitable<exchange> send(const http_request& request, lane which, time_point deadline);
 
   /// Drops the idle connections; those in use are not kept when their request ends.

@@ -66,6 +66,13 @@ read_options watching(std::uint64_t index) {
   return options;
 }
 
+// What a blocking query asks Consul to wait.
+std::chrono::milliseconds wait_of(const std::string& request) {
+  const auto at = request.find("&wait=");
+  BOOST_TEST_REQUIRE(at != std::string::npos, "no wait in " << request);
+  return std::chrono::milliseconds(std::stoi(request.substr(at + 6)));
+}
+
 // An operation for whose answer there is no memory.
 class starving final : public detail::operation {
 public:
@@ -508,7 +515,7 @@ ASYNC_TEST_CASE(blocking_queries_wait_for_blocking_queries_only) {
   client consul(ex, settings);
   pending<entry_answer> first(ex, consul.get("a", watching(7)));
   auto [peer, request] = co_await server.accept_request();
-  BOOST_TEST(request.starts_with("GET /v1/kv/a?index=7&wait=60000ms "));
+  BOOST_TEST(request.starts_with("GET /v1/kv/a?index=7&wait="));
   pending<entry_answer> second(ex, consul.get("b", watching(7)));
   pending<bool> put(ex, consul.put("k", "1"));
   auto [other, put_request] = co_await server.accept_request();
@@ -526,6 +533,74 @@ ASYNC_TEST_CASE(blocking_queries_wait_for_blocking_queries_only) {
   const std::string next = co_await peer.read_request();
   BOOST_TEST(next.starts_with("GET /v1/kv/b?index=7"));
   BOOST_TEST(consul.statistics().connections_opened == 2u);
+}
+
+ASYNC_TEST_CASE(what_a_blocking_query_waits_for_its_place_is_a_part_of_its_wait) {
+  scripted_server server(ex);
+  config settings = settings_for(server);
+  settings.blocking_max = 1;
+  client consul(ex, settings);
+  pending<entry_answer> first(ex, consul.get("a", watching(7)));
+  auto [peer, request] = co_await server.accept_request();
+  BOOST_TEST((wait_of(request) > 59s));
+  pending<entry_answer> second(ex, consul.get("b&wait=1ms", watching(7)));
+  read_options shorter = watching(7);
+  shorter.wait = 20ms;
+  pending<entry_answer> third(ex, consul.get("c", shorter));
+  asio::steady_timer pause(ex, 50ms);
+  co_await pause.async_wait(asio::use_awaitable);
+  co_await peer.send(absent);
+  const std::string second_request = co_await peer.read_request();
+  BOOST_TEST(second_request.starts_with("GET /v1/kv/b%26wait%3D1ms?index=7&wait="));
+  BOOST_TEST((wait_of(second_request) <= 60s - 50ms));
+  BOOST_TEST((wait_of(second_request) > 30s));
+  co_await peer.send(absent);
+  const std::string third_request = co_await peer.read_request();
+  BOOST_TEST(third_request.starts_with("GET /v1/kv/c?index=7&wait=1ms HTTP/1.1\r\nHost: "));  // 0 would be 5 minutes
+  co_await peer.send(absent);
+  const error_code ec = co_await third.wait();
+  BOOST_TEST(!ec);
+}
+
+ASYNC_TEST_CASE(a_blocking_query_is_not_late_for_having_waited_for_its_place, 10s) {
+  scripted_server server(ex);
+  config settings = settings_for(server);
+  settings.blocking_max = 1;
+  client consul(ex, settings);
+  pending<entry_answer> first(ex, consul.get("a", watching(7)));
+  auto [peer, request] = co_await server.accept_request();
+  read_options options = watching(7);
+  options.wait = 1s;
+  options.request.timeout = 500ms;
+  pending<entry_answer> second(ex, consul.get("b", options));
+  asio::steady_timer pause(ex, 2s);  // past its own 1 s + 1/16 s + 500 ms, within the one wait more that it has here
+  co_await pause.async_wait(asio::use_awaitable);
+  BOOST_TEST(!second.ready());
+  co_await peer.send(absent);
+  const std::string next = co_await peer.read_request();
+  BOOST_TEST(next.starts_with("GET /v1/kv/b?index=7&wait=1ms "));
+  co_await peer.send(absent);
+  const error_code ec = co_await second.wait();
+  BOOST_TEST(!ec);
+}
+
+ASYNC_TEST_CASE(a_blocking_query_without_a_place_names_the_option) {
+  scripted_server server(ex);
+  config settings = settings_for(server);
+  settings.blocking_max = 1;
+  client consul(ex, settings);
+  pending<entry_answer> first(ex, consul.get("a", watching(7)));
+  auto [peer, request] = co_await server.accept_request();
+  diagnostics diag;
+  read_options options = watching(7);
+  options.wait = 20ms;
+  options.request = once(brief, &diag);
+  pending<entry_answer> second(ex, consul.get("b", options));
+  const error_code ec = co_await second.wait();
+  BOOST_TEST(ec == error::too_busy);
+  BOOST_TEST(diag.message == "get: not sent: all places for blocking queries to " + server.address() +
+                                 " were taken (config::blocking_max)");
+  BOOST_TEST(consul.statistics().requests == 1u);
 }
 
 ASYNC_TEST_CASE(a_blocking_query_is_not_repeated_once_it_was_sent) {

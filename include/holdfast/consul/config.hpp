@@ -30,8 +30,11 @@ struct config {
   /// Connections for ordinary requests, 1 to 1000. Renewals have one more of their own, each running blocking query
   /// another. An agent accepts 200 from one address by default (`http_max_conns_per_client`).
   std::size_t connections_max = 4;
-  /// Blocking queries at once, 1 to 1000; further ones wait for one to end, within their deadline.
-  std::size_t blocking_max = 64;
+  /// Blocking queries at once, 1 to 1000, each on a connection of its own. A semaphore that is held or waited for has
+  /// one: give a client at least as many as it has such semaphores. Beyond it they take turns (`read_options::index`):
+  /// each looks once in a while (at most 10 s) only, and notices grants and losses that much later. With more than the
+  /// agent accepts from one address, `connections_max` and one for renewals included, connections fail instead.
+  std::size_t blocking_max = 150;
   /// Ordinary requests that wait for a connection, and also blocking queries that do, 1 to 1'000'000; the next fails at
   /// once with error::too_busy. Renewals are not counted and not refused.
   std::size_t queue_max = 100'000;

@@ -29,7 +29,9 @@ struct request_options {
 struct read_options {
   consistency mode = consistency::leader;
   /// Not 0: a blocking query, which answers when the index has gone past this value or `wait` is over. It has a
-  /// connection of its own, and ends by `wait` + `wait`/16 + `request_options::timeout` at the latest.
+  /// connection of its own, and ends by `wait` + `wait`/16 + `request_options::timeout` at the latest. While
+  /// `config::blocking_max` others run it queues, up to one `wait` longer than that and then with error::too_busy; what
+  /// it has queued is taken off its `wait`, and once it runs it has `wait`/16 + `timeout` in any case.
   std::uint64_t index = 0;
   /// How long a blocking query may wait, 1 ms to 10 min (Consul's maximum); Consul adds up to 1/16. Outside:
   /// error::invalid_option. Only used with an index.
