@@ -13,9 +13,7 @@
 // the work of step 3 is *begun* only once: if it has effects elsewhere, give those the fencing token, or make them
 // harmless to repeat.
 
-#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,19 +24,17 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/use_future.hpp>
-#include <charconv>
 #include <chrono>
-#include <cstring>
 #include <holdfast/holdfast.hpp>
 #include <iostream>
 #include <map>
-#include <stdexcept>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
-extern char** environ;
+#include "common/agent.hpp"
+#include "common/child.hpp"
+#include "common/command_line.hpp"
 
 namespace asio = boost::asio;
 
@@ -48,7 +44,7 @@ struct options {
   int workers = 3;
   int tasks = 20;
   int task_ms = 100;
-  int ttl_ms = 10'000;  // Consul's usual minimum
+  int ttl_ms = 2'000;
   bool crash = false;
   std::string root = "exclusive_workers/" + std::to_string(::getpid());
   int worker = 0;  // which one this process is; 0: the parent of all
@@ -114,31 +110,30 @@ private:
   int done_ = 0;
 };
 
+int run_worker(const example::agent& agent, const options& o) {
+  asio::io_context io;
+  worker self(holdfast::consul::client(io, agent.config()), o);
+  auto result = asio::co_spawn(io, self.run(), asio::use_future);
+  io.run();
+  result.get();
+  return 0;
+}
+
 // --- The parent.
 
-pid_t start_worker(const options& o, int number) {
-  const std::vector<std::string> words = {"exclusive_workers",
-                                          "--worker",
-                                          std::to_string(number),
-                                          "--workers",
-                                          std::to_string(o.workers),
-                                          "--tasks",
-                                          std::to_string(o.tasks),
-                                          "--task-ms",
-                                          std::to_string(o.task_ms),
-                                          "--ttl-ms",
-                                          std::to_string(o.ttl_ms),
-                                          "--root",
-                                          o.root};
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  std::string crash = "--crash";
-  if (o.crash) arguments.push_back(crash.data());
-  arguments.push_back(nullptr);
-  pid_t pid = 0;
-  const int failed = ::posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr, arguments.data(), environ);
-  if (failed != 0) throw std::system_error(failed, std::generic_category(), "cannot start a worker");
-  return pid;
+pid_t start_worker(const std::string& consul_url, const options& o, int number) {
+  std::vector<std::string> arguments = {"--consul", consul_url, "--root", o.root};
+  const auto add = [&](const char* option, int value) {
+    arguments.emplace_back(option);
+    arguments.push_back(std::to_string(value));
+  };
+  add("--worker", number);
+  add("--workers", o.workers);
+  add("--tasks", o.tasks);
+  add("--task-ms", o.task_ms);
+  add("--ttl-ms", o.ttl_ms);
+  if (o.crash) arguments.emplace_back("--crash");
+  return example::start_again(std::move(arguments));
 }
 
 asio::awaitable<int> check(holdfast::consul::client consul, const options& o) {
@@ -151,9 +146,9 @@ asio::awaitable<int> check(holdfast::consul::client consul, const options& o) {
   co_return done.value.size() == static_cast<std::size_t>(o.tasks) ? 0 : 1;
 }
 
-int run_parent(holdfast::consul::client consul, asio::io_context& io, const options& o) {
+int run_parent(const example::agent& agent, const options& o) {
   std::vector<pid_t> workers;
-  for (int i = 1; i <= o.workers; ++i) workers.push_back(start_worker(o, i));
+  for (int i = 1; i <= o.workers; ++i) workers.push_back(start_worker(agent.url(), o, i));
   int failures = 0;
   for (const pid_t each : workers) {
     int status = 0;
@@ -161,7 +156,9 @@ int run_parent(holdfast::consul::client consul, asio::io_context& io, const opti
     const bool crashed_on_purpose = o.crash && each == workers.front() && WIFSIGNALED(status);
     if (status != 0 && !crashed_on_purpose) ++failures;
   }
-  auto result = asio::co_spawn(io, check(std::move(consul), o), asio::use_future);
+  asio::io_context io;
+  holdfast::consul::client consul(io, agent.config());
+  auto result = asio::co_spawn(io, check(consul, o), asio::use_future);
   io.run();
   const int unfinished = result.get();
   return failures == 0 && unfinished == 0 ? 0 : 1;
@@ -169,73 +166,38 @@ int run_parent(holdfast::consul::client consul, asio::io_context& io, const opti
 
 // --- The command line.
 
-constexpr const char* help = R"(usage: exclusive_workers [options]
+constexpr std::string_view help = R"(usage: exclusive_workers [options]
 
 Starts worker processes that share a list of tasks: each task gets exactly one result.
 
-  --workers N   processes (3)
-  --tasks N     tasks (20)
-  --task-ms N   how long a task takes (100)
-  --crash       the first worker kills itself in its second task; another does that task, after up to two TTLs
-  --ttl-ms N    TTL of the locks' sessions (10000, which is also the least that Consul usually accepts)
-
-CONSUL_HTTP_ADDR says where Consul is (default 127.0.0.1:8500).
+  --workers N      processes (3)
+  --tasks N        tasks (20)
+  --task-ms N      how long a task takes (100)
+  --crash          the first worker kills itself in its second task; another does that task, after up to two TTLs
+  --ttl-ms N       TTL of the locks' sessions (2000; with --consul 10000, the least that most agents accept)
 )";
 
-int number(std::string_view option, std::string_view text, int least, int most) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < least || value > most)
-    throw std::invalid_argument(std::string(option) + " wants a number from " + std::to_string(least) + " to " +
-                                std::to_string(most) + ", not \"" + std::string(text) + "\"");
-  return value;
-}
-
-options parse(const std::vector<std::string_view>& words) {
+options parse(example::arguments& given) {
   options o;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string_view option = words[i];
-    if (option == "--crash") {
-      o.crash = true;
-      continue;
-    }
-    const bool known = option == "--workers" || option == "--tasks" || option == "--task-ms" || option == "--ttl-ms" ||
-                       option == "--worker" || option == "--root";
-    if (!known) throw std::invalid_argument("unknown option " + std::string(option) + "; see --help");
-    if (++i == words.size()) throw std::invalid_argument(std::string(option) + " wants a value; see --help");
-    if (option == "--workers") o.workers = number(option, words[i], 1, 100);
-    if (option == "--tasks") o.tasks = number(option, words[i], 1, 10'000);
-    if (option == "--task-ms") o.task_ms = number(option, words[i], 0, 3'600'000);
-    if (option == "--ttl-ms") o.ttl_ms = number(option, words[i], 100, 86'400'000);
-    if (option == "--worker") o.worker = number(option, words[i], 1, 100);
-    if (option == "--root") o.root = words[i];
-  }
+  if (!given.consul().empty()) o.ttl_ms = 10'000;
+  o.workers = given.number("--workers", o.workers, 1, 100);
+  o.tasks = given.number("--tasks", o.tasks, 1, 10'000);
+  o.task_ms = given.number("--task-ms", o.task_ms, 0, 3'600'000);
+  o.ttl_ms = given.number("--ttl-ms", o.ttl_ms, 100, 86'400'000);
+  o.crash = given.flag("--crash");
+  // What the parent tells its workers.
+  o.worker = given.number("--worker", o.worker, 0, 100);
+  o.root = given.text("--root", o.root);
+  given.end();
   return o;
 }
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  const std::vector<std::string_view> words(argv + 1, argv + argc);
-  if (!words.empty() && (words[0] == "--help" || words[0] == "-h")) {
-    std::cout << help;
-    return 0;
-  }
-  const options o = parse(words);
-  asio::io_context io;
-  holdfast::consul::client consul(io, holdfast::consul::config::from_environment());
-  if (o.worker == 0) return run_parent(consul, io, o);
-
-  worker self(consul, o);
-  auto result = asio::co_spawn(io, self.run(), asio::use_future);
-  io.run();
-  result.get();
-  return 0;
-} catch (const std::invalid_argument& misuse) {
-  std::cerr << misuse.what() << '\n';
-  return 2;
-} catch (const std::exception& failed) {
-  std::cerr << failed.what()
-            << "\nIs a Consul agent running, and does CONSUL_HTTP_ADDR name it? For a try: consul agent -dev\n";
-  return 1;
+int main(int argc, char** argv) {
+  return example::run(argc, argv, help, [](example::arguments& given) {
+    const options o = parse(given);
+    const example::agent agent(given.consul());
+    return o.worker == 0 ? run_parent(agent, o) : run_worker(agent, o);
+  });
 }

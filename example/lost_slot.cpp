@@ -10,7 +10,6 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/use_future.hpp>
 #include <chrono>
-#include <cstdlib>
 #include <holdfast/holdfast.hpp>
 #include <iostream>
 #include <stop_token>
@@ -18,6 +17,9 @@
 #include <string_view>
 #include <thread>
 #include <vector>
+
+#include "common/agent.hpp"
+#include "common/command_line.hpp"
 
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
@@ -109,25 +111,23 @@ asio::awaitable<void> tell(holdfast::consul::client consul) {
   co_await consul.remove_tree(std::string(prefix) + "/");
 }
 
-int usage(const char* program, std::string_view argument) {
-  const bool asked = argument == "--help" || argument == "-h";
-  (asked ? std::cout : std::cerr) << "usage: " << program
-                                  << "\n\nHolds a slot, loses it three times, and shows how a program notices.\n"
-                                     "CONSUL_HTTP_ADDR says where Consul is (default 127.0.0.1:8500).\n";
-  return asked ? 0 : 2;
-}
+constexpr std::string_view help = R"(usage: lost_slot [options]
+
+Holds a slot, loses it three times, and shows how a program notices.
+
+)";
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  if (argc > 1) return usage(argv[0], argv[1]);
-  asio::io_context io;
-  holdfast::consul::client consul(io, holdfast::consul::config::from_environment());
-  auto result = asio::co_spawn(io, tell(consul), asio::use_future);
-  io.run();
-  result.get();
-} catch (const std::exception& failed) {
-  std::cerr << failed.what()
-            << "\nIs a Consul agent running, and does CONSUL_HTTP_ADDR name it? For a try: consul agent -dev\n";
-  return 1;
+int main(int argc, char** argv) {
+  return example::run(argc, argv, help, [](example::arguments& given) {
+    given.end();
+    const example::agent agent(given.consul());
+    asio::io_context io;
+    holdfast::consul::client consul(io, agent.config());
+    auto result = asio::co_spawn(io, tell(consul), asio::use_future);
+    io.run();
+    result.get();
+    return 0;
+  });
 }

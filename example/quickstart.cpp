@@ -1,10 +1,16 @@
-// A whole program: one semaphore, one slot. It takes no options; CONSUL_HTTP_ADDR says where Consul is (default
-// 127.0.0.1:8500). The lines between the marks are README's first screen.
+// A whole program: one semaphore, one slot. The lines between the marks are README's first screen.
+//
+//   quickstart                               runs on a stand-in for Consul, in this process
+//   quickstart --consul URL                  on a real agent, say http://127.0.0.1:8500
+
+#include <string_view>
 
 // readme {
 #include <boost/asio.hpp>
 #include <holdfast/holdfast.hpp>
+#include <holdfast/testing/server.hpp>
 #include <iostream>
+#include <optional>
 
 boost::asio::awaitable<void> work(holdfast::consul::client consul) {
   holdfast::semaphore sem(consul, {.prefix = "quickstart/reports", .limit = 2});
@@ -13,18 +19,28 @@ boost::asio::awaitable<void> work(holdfast::consul::client consul) {
   co_await slot.release();  // the destructor does it too, in the background
 }
 
-int main() try {
+int main(int argc, char** argv) try {
+  // } readme
+  if (argc != 1 && (argc != 3 || argv[1] != std::string_view("--consul"))) {
+    std::cerr << "usage: quickstart [--consul URL]\n";
+    return 2;
+  }
+  // readme {
+  auto config = holdfast::consul::config::from_environment();  // in production: it reads CONSUL_HTTP_ADDR
+  std::optional<holdfast::testing::server> stand_in;
+  if (argc == 1) config = stand_in.emplace().client_config();  // to try it: a stand-in for Consul, in this process
+  if (argc == 3) config.address = argv[2];                     // --consul URL
+  // } readme
+  if (stand_in) std::cerr << holdfast::testing::server::banner << '\n';
+  // readme {
+
   boost::asio::io_context io;
-  holdfast::consul::client consul(io, holdfast::consul::config::from_environment());
+  holdfast::consul::client consul(io, config);
   auto result = boost::asio::co_spawn(io, work(consul), boost::asio::use_future);
   io.run();
   result.get();  // throws what the coroutine has thrown
 } catch (const std::exception& failed) {
   std::cerr << failed.what() << '\n';
-  // } readme
-  std::cerr << "Is a Consul agent running, and does CONSUL_HTTP_ADDR name it? For a try: consul agent -dev\n"
-               "Or let scripts/with-agent start one for this program: scripts/with-agent PROGRAM\n";
-  // readme {
   return 1;
 }
 // } readme

@@ -22,14 +22,14 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
-#include <charconv>
 #include <chrono>
 #include <holdfast/holdfast.hpp>
 #include <iostream>
-#include <stdexcept>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "common/agent.hpp"
+#include "common/command_line.hpp"
 
 namespace asio = boost::asio;
 namespace http = boost::beast::http;
@@ -158,74 +158,44 @@ private:
   int connections_ = 0;
 };
 
-constexpr const char* help = R"(usage: server [options]
+constexpr std::string_view help = R"(usage: server [options]
 
-An HTTP server whose GET /work holds a slot of a limit that all servers of the cluster share.
+An HTTP server whose GET /work holds a slot of a limit that all servers of the cluster share. Ctrl-C ends it gracefully.
 Try it: for i in 1 2 3 4 5 6; do curl -s http://127.0.0.1:8080/work & done; wait; curl http://127.0.0.1:8080/status
 
-  --address IP    to listen on (127.0.0.1)
-  --port N        to listen on (8080; 0: any that is free)
-  --limit N       requests at work in the whole cluster (4); the same for all servers
-  --wait-ms N     how long a request waits for a slot before it is told 503 (1000)
-  --work-ms N     how long the work takes (500)
-  --prefix KEY    where the semaphore is in Consul (server/example)
-
-Ctrl-C ends it gracefully. CONSUL_HTTP_ADDR says where Consul is (default 127.0.0.1:8500).
+  --address IP     to listen on (127.0.0.1)
+  --port N         to listen on (8080; 0: any that is free)
+  --limit N        requests at work in the whole cluster (4); the same for all servers
+  --wait-ms N      how long a request waits for a slot before it is told 503 (1000)
+  --work-ms N      how long the work takes (500)
+  --prefix KEY     where the semaphore is in Consul (server/example)
 )";
 
-int number(std::string_view option, std::string_view text, int least, int most) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < least || value > most)
-    throw std::invalid_argument(std::string(option) + " wants a number from " + std::to_string(least) + " to " +
-                                std::to_string(most) + ", not \"" + std::string(text) + "\"");
-  return value;
-}
-
-options parse(const std::vector<std::string_view>& words) {
+options parse(example::arguments& given) {
   options o;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string_view option = words[i];
-    const std::string_view value = i + 1 < words.size() ? words[++i] : std::string_view();
-    if (option == "--address")
-      o.address = value;
-    else if (option == "--port")
-      o.port = number(option, value, 0, 65'535);
-    else if (option == "--limit")
-      o.limit = number(option, value, 1, 10'000);
-    else if (option == "--wait-ms")
-      o.wait_ms = number(option, value, 0, 3'600'000);
-    else if (option == "--work-ms")
-      o.work_ms = number(option, value, 0, 3'600'000);
-    else if (option == "--prefix")
-      o.prefix = value;
-    else
-      throw std::invalid_argument("unknown option " + std::string(option) + "; see --help");
-  }
+  o.address = given.text("--address", o.address);
+  o.port = given.number("--port", o.port, 0, 65'535);
+  o.limit = given.number("--limit", o.limit, 1, 10'000);
+  o.wait_ms = given.number("--wait-ms", o.wait_ms, 0, 3'600'000);
+  o.work_ms = given.number("--work-ms", o.work_ms, 0, 3'600'000);
+  o.prefix = given.text("--prefix", o.prefix);
+  given.end();
   return o;
 }
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  const std::vector<std::string_view> words(argv + 1, argv + argc);
-  if (!words.empty() && (words[0] == "--help" || words[0] == "-h")) {
-    std::cout << help;
+int main(int argc, char** argv) {
+  return example::run(argc, argv, help, [](example::arguments& given) {
+    const options o = parse(given);
+    const example::agent agent(given.consul());
+    asio::io_context io(1);  // one thread, so that the server's own members need no lock
+    holdfast::consul::client consul(io, agent.config());
+    server self(io, consul, o);
+    auto stopped = asio::co_spawn(io, self.stop_on_signal(), asio::use_future);
+    asio::co_spawn(io, self.run(), asio::detached);
+    io.run();
+    stopped.get();
     return 0;
-  }
-  const options o = parse(words);
-  asio::io_context io(1);  // one thread, so that the server's own members need no lock
-  holdfast::consul::client consul(io, holdfast::consul::config::from_environment());
-  server self(io, consul, o);
-  auto stopped = asio::co_spawn(io, self.stop_on_signal(), asio::use_future);
-  asio::co_spawn(io, self.run(), asio::detached);
-  io.run();
-  stopped.get();
-  return 0;
-} catch (const std::invalid_argument& misuse) {
-  std::cerr << misuse.what() << '\n';
-  return 2;
-} catch (const std::exception& failed) {
-  std::cerr << failed.what() << '\n';
-  return 1;
+  });
 }

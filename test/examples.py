@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs an example against a Consul agent of its own, and checks that it does what it is there to show.
+"""Runs an example, and checks that it does what it is there to show: on the stand-in for Consul that examples bring, and
+in the case `on_a_real_agent` some of them on an agent.
 
 usage: examples.py CASE FOLDER      CASE: a function below; FOLDER: where the examples were built
 """
@@ -15,7 +16,7 @@ import urllib.error
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-WITH_AGENT = [sys.executable, str(ROOT / "scripts" / "with-agent"), "--session-ttl-min", "100ms"]
+BANNER = "A stand-in for Consul, for development and tests only"
 DEADLINE = 60  # seconds
 
 
@@ -52,23 +53,33 @@ def expect_lines(output, *patterns):
         at = found.end()
 
 
-def quickstart(folder):
-    expect_lines(run([*WITH_AGENT, folder / "quickstart"]), r"^working, with fencing token \d+\.\d+$")
+def quickstart(folder, *options):
+    expect_lines(run([folder / "quickstart", *options]), r"^working, with fencing token \d+\.\d+$")
 
 
-def no_agent(folder):
-    """Without Consul each says so, says what to do, and fails."""
-    nowhere = {"CONSUL_HTTP_ADDR": "127.0.1.1:1", "PATH": "/usr/bin:/bin"}
-    expect_lines(run([folder / "quickstart"], 1, nowhere), "no connection to the agent", "consul agent -dev")
-    expect_lines(run([folder / "demo"], 1, nowhere), "no connection to the agent", "scripts/demo")
-    https = {"CONSUL_HTTP_ADDR": "https://127.0.1.1:1", "PATH": "/usr/bin:/bin"}
-    expect_lines(run([folder / "quickstart"], 1, https), "only plain http is supported")
+def failures(folder):
+    """Each says what is wrong. An agent is only looked for where --consul says; the environment's is not used."""
+    everyones = {"CONSUL_HTTP_ADDR": "127.0.1.1:1", "PATH": "/usr/bin:/bin"}
+    expect_lines(run([folder / "quickstart"], environment=everyones), BANNER)
+    expect_lines(run([folder / "lost_slot"], environment=everyones), BANNER)
+
+    nowhere = ["--consul", "http://127.0.1.1:1"]
+    expect_lines(run([folder / "quickstart", *nowhere], 1), "no connection to the agent")
+    output = run([folder / "demo", *nowhere], 1)
+    expect_lines(output, "no connection to the agent", "running at http://127.0.1.1:1. Without --consul")
+    expect(BANNER not in output, "a stand-in, though --consul was given")
+    expect_lines(run([folder / "lost_slot", "--consul", "https://127.0.1.1:1"], 1), "only plain http is supported")
 
 
 def usage(folder):
     for program in ("lost_slot", "exclusive_workers", "server", "demo"):
-        expect_lines(run([folder / program, "--help"]), f"^usage: .*{program}", "CONSUL_HTTP_ADDR")
+        output = run([folder / program, "--help"])
+        expect_lines(output, f"^usage: {program}", "^  --consul URL  ", "CONSUL_HTTP_ADDR")
+        expect(BANNER not in output, "the banner, though nothing is started")
         run([folder / program, "--no-such-option"], 2)
+        expect_lines(run([folder / program, "--consul"], 2), "--consul wants a value")
+    for program in ("quickstart", "stand_in"):
+        expect_lines(run([folder / program, "--no-such-option"], 2), f"^usage: {program}")
     expect_lines(run([folder / "demo", "--workers", "1"], 2), "--workers wants a number from 2 to 8")
 
 
@@ -76,13 +87,13 @@ def lost_slot(folder):
     lost = "lost: session_invalidated; the thread stopped"
     cancelled = "the body was cancelled: session_invalidated"
     not_begun = r"second step: not begun, the slot is lost \(session_invalidated\)"
-    output = run([*WITH_AGENT, folder / "lost_slot"])
+    output = run([folder / "lost_slot"])
     expect_lines(output, lost, cancelled, "first step: done", not_begun)
     expect("never reached" not in output, "the body ran on without its slot")
 
 
-def exclusive_workers(folder):
-    output = run([*WITH_AGENT, folder / "exclusive_workers", "--tasks", "10", "--task-ms", "50"])
+def exclusive_workers(folder, *options):
+    output = run([folder / "exclusive_workers", "--tasks", "10", "--task-ms", "50", *options])
     did = re.findall(r"^worker \d did (task-\d+)$", output, re.MULTILINE)
     expect(sorted(did) == sorted(f"task-{i}" for i in range(10)), "not each task was done once")
     expect_lines(output, "^10 of 10 tasks have a result$")
@@ -90,7 +101,7 @@ def exclusive_workers(folder):
 
 def crashed_worker(folder):
     options = ["--crash", "--ttl-ms", "1000", "--tasks", "10", "--task-ms", "50"]
-    output = run([*WITH_AGENT, folder / "exclusive_workers", *options])
+    output = run([folder / "exclusive_workers", *options])
     task = re.search(r"^worker 1 crashes with the lock of (task-\d+)", output, re.MULTILINE)
     expect(task, "worker 1 did not crash")
     expect_lines(output[task.end() :], f"^worker [23] did {task[1]}$", "^10 of 10 tasks have a result$")
@@ -106,7 +117,7 @@ def get(url):
 
 def server(folder):
     options = ["--port", "0", "--limit", "2", "--wait-ms", "300", "--work-ms", "500"]
-    process = subprocess.Popen([*WITH_AGENT, folder / "server", *options], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([folder / "server", *options], stdout=subprocess.PIPE, text=True)
     watchdog = threading.Timer(DEADLINE, process.terminate)
     watchdog.start()
     try:
@@ -148,8 +159,32 @@ def server(folder):
             process.wait()
 
 
-def demo(folder):
-    output = run([*WITH_AGENT, folder / "demo", "--seconds", "5", "--ttl-ms", "1000"])
+def stand_in(folder):
+    """It is what other programs can use: here another example."""
+    process = subprocess.Popen([folder / "stand_in", "0"], stdout=subprocess.PIPE, text=True)
+    watchdog = threading.Timer(DEADLINE, process.terminate)
+    watchdog.start()
+    try:
+        first_line = process.stdout.readline()
+        expect_lines(first_line, BANNER)
+        url = None
+        while not url:
+            line = process.stdout.readline()
+            expect(line, "no address")
+            url = re.search(r"CONSUL_HTTP_ADDR=(http://127\.0\.0\.1:\d+)$", line)
+        quickstart(folder, "--consul", url[1])
+        status, _, text = get(url[1] + "/v1/kv/quickstart/?keys")
+        expect(status == 200 and "quickstart/reports/.lock" in text, f"the semaphore is not there: {text}")
+        process.send_signal(signal.SIGINT)
+        expect(process.wait() == 0, "Ctrl-C is the normal end")
+    finally:
+        watchdog.cancel()
+        process.kill()
+        process.wait()
+
+
+def demo(folder, *options):
+    output = run([folder / "demo", "--seconds", "5", "--ttl-ms", "1000", *options])
     killed = r"killed process [ABC] \(SIGKILL\) while it held [1-4] slot"
     back = "others hold 4 slots again"
     most = "^most holders at one time +4 by the lock record, 4 by the workers' own word$"
@@ -163,18 +198,17 @@ def workers_of(process):
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().split(b"\0")
-            parents = [int((folder / "stat").read_text().rpartition(")")[2].split()[1])]
-            parents += [int(pathlib.Path(f"/proc/{parents[0]}/stat").read_text().rpartition(")")[2].split()[1])]
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue  # it has ended meanwhile
-        if b"--worker" in words and process.pid in parents:
+        if b"--worker" in words and parent == process.pid:
             found[words[words.index(b"--worker") + 1].decode()] = int(folder.name)
     return found
 
 
 def broken_limit(folder):
     """The demo's check is able to fail: a worker that is paused past its lease goes on believing that it holds slots."""
-    command = [*WITH_AGENT, folder / "demo", "--seconds", "20", "--ttl-ms", "500"]
+    command = [folder / "demo", "--seconds", "20", "--ttl-ms", "500"]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     watchdog = threading.Timer(DEADLINE, process.terminate)
     watchdog.start()
@@ -203,7 +237,21 @@ def broken_limit(folder):
         process.wait()
 
 
-CASES = [quickstart, no_agent, usage, lost_slot, exclusive_workers, crashed_worker, server, demo, broken_limit]
+def on_a_real_agent(folder):
+    """What goes through the same doors, on what the stand-in stands for."""
+    address = os.environ.get("CONSUL_HTTP_ADDR")
+    if not address:
+        with_agent = [sys.executable, ROOT / "scripts" / "with-agent", "--session-ttl-min", "100ms"]
+        run([*with_agent, sys.executable, __file__, "on_a_real_agent", folder])
+        return
+    consul = ["--consul", f"http://{address}"]
+    quickstart(folder, *consul)
+    exclusive_workers(folder, *consul)
+    demo(folder, *consul)
+
+
+CASES = [quickstart, failures, usage, lost_slot, exclusive_workers, crashed_worker, server, stand_in, demo, broken_limit]
+CASES.append(on_a_real_agent)
 
 
 def main():

@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
-"""Checks that the first program in README.md is the marked part of example/quickstart.cpp, which is compiled and run.
+"""Checks that README's programs are the marked parts of examples, which are compiled and run.
 
-usage: readme.py          checks; prints the difference
-       readme.py --write  puts the example's lines into README.md
+In README a line `<!-- cut from FILE -->` precedes the C++; in the file `// readme {` and `// } readme` enclose what is
+shown.
+
+usage: readme.py              checks; prints the difference
+       readme.py --write      puts the examples' lines into README.md
+       readme.py --self-test  shows that the check is able to fail
 """
 
 import difflib
@@ -12,8 +16,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
-EXAMPLE = ROOT / "example" / "quickstart.cpp"
-FIRST_PROGRAM = re.compile(r"^```cpp\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+EXCERPT = re.compile(r"^<!-- cut from (\S+) -->\n```cpp\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PROGRAM = re.compile(r"^```cpp$", re.MULTILINE)
 
 
 def marked_lines(text):
@@ -25,24 +29,60 @@ def marked_lines(text):
         elif mark == "// } readme":
             taking = False
         elif taking:
-            taken.append(line)
-    return "\n".join(taken) + "\n"
+            taken.append(line + "\n")
+    return "".join(taken)
+
+
+def renewed(readme, read):
+    """The README as it should be. `read` gives the text of a file."""
+
+    def excerpt(found):
+        return found[0][: found.start(2) - found.start()] + marked_lines(read(found[1])) + "```"
+
+    return EXCERPT.sub(excerpt, readme)
+
+
+def problems(readme, read):
+    right = renewed(readme, read)
+    result = list(difflib.unified_diff(right.splitlines(), readme.splitlines(), "examples", "README.md", lineterm=""))
+    if len(PROGRAM.findall(readme)) != len(EXCERPT.findall(readme)) or not EXCERPT.search(readme):
+        result.append("README.md: C++ that is not cut from a file, or none at all")
+    for file, _ in EXCERPT.findall(readme):
+        if not marked_lines(read(file)):
+            result.append(f"{file}: no marked lines")
+    return result
+
+
+def self_test():
+    files = {"a.cpp": "no\n// readme {\nyes\n// } readme\nno\n  // readme {\nalso\n// } readme\n", "b.cpp": "no marks\n"}
+    good = "text\n<!-- cut from a.cpp -->\n```cpp\nyes\nalso\n```\ntext\n"
+    bad = [
+        good.replace("also\n", ""),
+        good.replace("yes", "no"),
+        good + "```cpp\nuncut();\n```\n",
+        "no program\n",
+        "<!-- cut from b.cpp -->\n```cpp\n```\n",
+    ]
+    assert not problems(good, files.get), problems(good, files.get)
+    assert renewed(bad[0], files.get) == good and renewed(bad[1], files.get) == good
+    for each in bad:
+        assert problems(each, files.get), each
 
 
 def main():
-    program = marked_lines(EXAMPLE.read_text(encoding="utf-8"))
-    readme = README.read_text(encoding="utf-8")
-    block = FIRST_PROGRAM.search(readme)
-    if "co_await" not in program or not block:
-        print("no marked lines in the example, or no C++ in README.md")
-        return 1
-    if sys.argv[1:] == ["--write"]:
-        README.write_text(readme[: block.start(1)] + program + readme[block.end(1) :], encoding="utf-8")
+    def read(file):
+        return (ROOT / file).read_text(encoding="utf-8")
+
+    if sys.argv[1:] == ["--self-test"]:
+        self_test()
         return 0
-    names = ("example/quickstart.cpp", "README.md")
-    for line in difflib.unified_diff(program.splitlines(), block[1].splitlines(), *names, lineterm=""):
-        print(line)
-    return 0 if block[1] == program else 1
+    readme = README.read_text(encoding="utf-8")
+    if sys.argv[1:] == ["--write"]:
+        readme = renewed(readme, read)
+        README.write_text(readme, encoding="utf-8")
+    found = problems(readme, read)
+    print("\n".join(found))
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

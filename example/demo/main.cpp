@@ -7,88 +7,53 @@
 
 #include <unistd.h>
 
-#include <charconv>
-#include <exception>
-#include <iostream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "common/agent.hpp"
+#include "common/command_line.hpp"
 #include "roles.hpp"
 
 namespace {
 
-constexpr const char* help = R"(usage: demo [options]
+constexpr std::string_view help = R"(usage: demo [options]
 
-Worker processes share one semaphore in Consul; one of them is killed midway.
+Worker processes share one semaphore in Consul; one of them is killed midway. The exit status is 0 if the limit held and
+the killed process's slots came back.
 
   --seconds N      how long the workers work (15)
   --workers N      processes, 2 to 8 (3)
   --coroutines N   in each of them (50)
   --limit N        slots of the semaphore, 1 to 16 (4)
-  --ttl-ms N       TTL of the sessions (2000); Consul refuses less than 10000 unless its session_ttl_min allows it
+  --ttl-ms N       TTL of the sessions (2000; with --consul 10000, the least that most agents accept)
   --plain          lines instead of a live screen
-
-The exit status is 0 if the limit held and the killed process's slots came back. CONSUL_HTTP_ADDR says where Consul is
-(default 127.0.0.1:8500). scripts/demo does all the set-up, and starts a Consul agent of its own.
 )";
 
-int number(std::string_view option, std::string_view text, int least, int most) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < least || value > most)
-    throw std::invalid_argument(std::string(option) + " wants a number from " + std::to_string(least) + " to " +
-                                std::to_string(most) + ", not \"" + std::string(text) + "\"");
-  return value;
-}
-
-demo::options parse(const std::vector<std::string_view>& words) {
+demo::options parse(example::arguments& given) {
   demo::options o;
-  o.prefix = "holdfast-demo/" + std::to_string(::getpid());
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string_view option = words[i];
-    if (option == "--plain") {
-      o.plain = true;
-      continue;
-    }
-    const std::string_view value = i + 1 < words.size() ? words[++i] : std::string_view();
-    if (option == "--seconds")
-      o.run_time = std::chrono::seconds(number(option, value, 2, 3'600));
-    else if (option == "--workers")
-      o.workers = number(option, value, 2, 8);
-    else if (option == "--coroutines")
-      o.coroutines = number(option, value, 1, 10'000);
-    else if (option == "--limit")
-      o.limit = number(option, value, 1, 16);
-    else if (option == "--ttl-ms")
-      o.ttl = std::chrono::milliseconds(number(option, value, 500, 60'000));
-    else if (option == "--prefix")
-      o.prefix = value;
-    else if (option == "--worker" && value.size() == 1)
-      o.worker = value[0];
-    else
-      throw std::invalid_argument("unknown option " + std::string(option) + "; see --help");
-  }
+  if (!given.consul().empty()) o.ttl = std::chrono::seconds(10);
+  o.run_time = std::chrono::seconds(given.number("--seconds", static_cast<int>(o.run_time.count()), 2, 3'600));
+  o.workers = given.number("--workers", o.workers, 2, 8);
+  o.coroutines = given.number("--coroutines", o.coroutines, 1, 10'000);
+  o.limit = given.number("--limit", o.limit, 1, 16);
+  o.ttl = std::chrono::milliseconds(given.number("--ttl-ms", static_cast<int>(o.ttl.count()), 500, 60'000));
+  o.plain = given.flag("--plain");
+  // What the supervisor tells its workers.
+  o.prefix = given.text("--prefix", "holdfast-demo/" + std::to_string(::getpid()));
+  const std::string worker = given.text("--worker", {});
+  if (worker.size() > 1) throw std::invalid_argument("--worker wants a letter");
+  if (!worker.empty()) o.worker = worker[0];
+  given.end();
   return o;
 }
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  const std::vector<std::string_view> words(argv + 1, argv + argc);
-  if (!words.empty() && (words[0] == "--help" || words[0] == "-h")) {
-    std::cout << help;
-    return 0;
-  }
-  const demo::options o = parse(words);
-  return o.worker != 0 ? demo::run_worker(o) : demo::run_supervisor(o);
-} catch (const std::invalid_argument& misuse) {
-  std::cerr << misuse.what() << '\n';
-  return 2;
-} catch (const std::exception& failed) {
-  std::cerr
-      << failed.what()
-      << "\nIs a Consul agent running, and does CONSUL_HTTP_ADDR name it? scripts/demo starts one for the demo.\n";
-  return 1;
+int main(int argc, char** argv) {
+  return example::run(argc, argv, help, [](example::arguments& given) {
+    const demo::options o = parse(given);
+    const example::agent agent(given.consul());
+    return o.worker == 0 ? demo::run_supervisor(o, agent) : demo::run_worker(o, agent);
+  });
 }

@@ -91,7 +91,7 @@ std::string screen::strip(const model& m, const slot_view& s) const {
 
 std::vector<std::string> screen::frame(const model& m, const std::string& agent) const {
   std::vector<std::string> lines;
-  lines.push_back(paint("holdfast demo", bold) + format("   %.1f of %lld s   Consul at %s", m.now(),
+  lines.push_back(paint("holdfast demo", bold) + format("   %.1f of %lld s   %s", m.now(),
                                                         static_cast<long long>(m.settings.run_time.count()),
                                                         agent.c_str()));
   lines.push_back(format("%d processes with %d coroutines each share one semaphore of %d slots", m.settings.workers,

@@ -1,6 +1,5 @@
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,11 +24,10 @@
 #include <utility>
 #include <vector>
 
+#include "common/child.hpp"
 #include "model.hpp"
 #include "roles.hpp"
 #include "screen.hpp"
-
-extern char** environ;
 
 namespace asio = boost::asio;
 namespace consul = holdfast::consul;
@@ -44,8 +42,8 @@ void require(bool ok, const char* what) {
 
 class supervisor {
 public:
-  supervisor(asio::io_context& io, const options& o)
-      : io_(io), options_(o), consul_(io, consul::config::from_environment()), model_(o), screen_(o), lines_(io) {
+  supervisor(asio::io_context& io, const options& o, const example::agent& agent)
+      : io_(io), options_(o), agent_(agent), consul_(io, agent.config()), model_(o), screen_(o), lines_(io) {
     int ends[2];
     require(::pipe2(ends, O_CLOEXEC) == 0, "pipe");
     lines_.assign(ends[0]);
@@ -82,7 +80,7 @@ public:
     co_await stop_workers();
     const bool clean = co_await clean_up();
     const bool passed = judge(clean);
-    screen_.show(model_, consul_.address());
+    screen_.show(model_, agent_.description());
     screen_.summary(model_, passed);
     co_return passed ? 0 : 1;
   }
@@ -103,29 +101,12 @@ private:
   // --- The processes.
 
   void start_worker(char name) {
-    const std::vector<std::string> words = {"demo",
-                                            "--worker",
-                                            std::string(1, name),
-                                            "--prefix",
-                                            semaphore_prefix(),
-                                            "--coroutines",
-                                            std::to_string(options_.coroutines),
-                                            "--limit",
-                                            std::to_string(options_.limit),
-                                            "--ttl-ms",
-                                            std::to_string(options_.ttl.count())};
-    std::vector<char*> arguments;
-    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-    arguments.push_back(nullptr);
-    posix_spawn_file_actions_t files;
-    ::posix_spawn_file_actions_init(&files);
-    ::posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    ::posix_spawn_file_actions_adddup2(&files, write_end_, STDOUT_FILENO);
     worker_view w;
     w.name = name;
-    const int failed = ::posix_spawn(&w.pid, "/proc/self/exe", &files, nullptr, arguments.data(), environ);
-    ::posix_spawn_file_actions_destroy(&files);
-    if (failed != 0) throw std::system_error(failed, std::generic_category(), "cannot start a worker");
+    w.pid = example::start_again({"--worker", std::string(1, name), "--consul", agent_.url(), "--prefix",
+                                  semaphore_prefix(), "--coroutines", std::to_string(options_.coroutines), "--limit",
+                                  std::to_string(options_.limit), "--ttl-ms", std::to_string(options_.ttl.count())},
+                                 write_end_);
     model_.workers.push_back(std::move(w));
   }
 
@@ -202,7 +183,7 @@ private:
     for (auto next = clock::now();; next += 100ms) {
       reap();
       model_.sample();
-      screen_.show(model_, consul_.address());
+      screen_.show(model_, agent_.description());
       co_await sleep_until(next + 100ms);
     }
   }
@@ -239,6 +220,7 @@ private:
 
   asio::io_context& io_;
   const options& options_;
+  const example::agent& agent_;
   consul::client consul_;
   model model_;
   screen screen_;
@@ -249,9 +231,9 @@ private:
 
 }  // namespace
 
-int run_supervisor(const options& o) {
+int run_supervisor(const options& o, const example::agent& agent) {
   asio::io_context io(1);
-  supervisor self(io, o);
+  supervisor self(io, o, agent);
   int interrupted_by = 0;
   asio::signal_set signals(io, SIGINT, SIGTERM);
   signals.async_wait([&](const boost::system::error_code& ec, int signal) {

@@ -29,10 +29,10 @@ namespace {
 
 class worker {
 public:
-  worker(asio::io_context& io, const options& o)
+  worker(asio::io_context& io, const options& o, const example::agent& agent)
       : io_(io),
         options_(o),
-        consul_(io, holdfast::consul::config::from_environment()),
+        consul_(io, agent.config()),
         semaphore_(consul_, semaphore_of(o)),
         report_timer_(io),
         random_(std::random_device{}()) {}
@@ -139,10 +139,10 @@ private:
 
 }  // namespace
 
-int run_worker(const options& o) {
+int run_worker(const options& o, const example::agent& agent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody is left behind if the supervisor is killed
   asio::io_context io(1);
-  worker self(io, o);
+  worker self(io, o, agent);
   self.start();
   io.run();
   return 0;

@@ -1,0 +1,25 @@
+#include "agent.hpp"
+
+#include <chrono>
+#include <iostream>
+
+namespace example {
+
+agent::agent(const std::string& url) : url_(url) {
+  if (!url.empty()) {
+    config_ = holdfast::consul::config::from_environment();  // for the token; the address is the one that was given
+    config_.address = url;
+    return;
+  }
+  holdfast::testing::server_options options;
+  options.model.session_ttl_min = std::chrono::milliseconds(100);  // nobody wants to wait for Consul's usual 10 s
+  stand_in_.emplace(options);
+  config_ = stand_in_->client_config();
+  url_ = stand_in_->url();
+  std::cerr << holdfast::testing::server::banner << " It is at " << url_ << "; for a real agent: --consul URL"
+            << std::endl;
+}
+
+std::string agent::description() const { return (stand_in_ ? "stand-in for Consul at " : "Consul at ") + url_; }
+
+}  // namespace example

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <holdfast/consul/config.hpp>
+#include <holdfast/testing/server.hpp>
+#include <optional>
+#include <string>
+
+namespace example {
+
+/// The Consul of an example: the real agent that --consul names, else a stand-in in this process, whose banner it
+/// prints (on stderr, so that the example's own output is the same on both).
+class agent {
+public:
+  explicit agent(const std::string& url);
+
+  const holdfast::consul::config& config() const noexcept { return config_; }
+  /// What other processes give to --consul, to meet here.
+  const std::string& url() const noexcept { return url_; }
+  std::string description() const;  ///< "Consul at http://..." or "stand-in for Consul at http://..."
+
+private:
+  std::optional<holdfast::testing::server> stand_in_;
+  holdfast::consul::config config_;
+  std::string url_;
+};
+
+}  // namespace example
