@@ -7,19 +7,24 @@
 namespace holdfast::consul::detail {
 namespace {
 
+constexpr std::size_t host_size_max = 253;
+
 bool is_alphanumeric(char c) noexcept {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 bool is_unreserved(char c) noexcept { return is_alphanumeric(c) || c == '-' || c == '.' || c == '_' || c == '~'; }
 
+bool is_host_character(char c) noexcept { return is_alphanumeric(c) || c == '-' || c == '.' || c == '_'; }
+
 bool is_host_name(std::string_view host) noexcept {
-  return !host.empty() && host.size() <= 253 && std::all_of(host.begin(), host.end(), [](char c) {
-    return is_alphanumeric(c) || c == '-' || c == '.' || c == '_';
-  });
+  return !host.empty() && host.size() <= host_size_max && std::all_of(host.begin(), host.end(), is_host_character);
 }
 
+// Asio reads up to a zero byte, and takes anything for the zone behind a '%': but the host becomes a header's text.
 bool is_v6_literal(std::string_view host) {
+  const auto may_be_there = [](char c) { return is_host_character(c) || c == ':' || c == '%'; };
+  if (host.size() > host_size_max || !std::all_of(host.begin(), host.end(), may_be_there)) return false;
   error_code ec;
   boost::asio::ip::make_address_v6(std::string(host), ec);
   return !ec;

@@ -51,6 +51,14 @@ BOOST_AUTO_TEST_CASE(ipv6_needs_brackets) {
   check_error("[::1]:", error::invalid_address);
 }
 
+BOOST_AUTO_TEST_CASE(a_zone_is_no_place_for_anything) {
+  BOOST_TEST(parsed("[fe80::1%eth0.1]:8501") == "[fe80::1%eth0.1]:8501");
+  check_error("[fe80::1%eth0\r\nX-Other: 1]", error::invalid_address);
+  check_error("[fe80::1%eth 0]", error::invalid_address);
+  check_error(std::string_view("[::1\0x]", 7), error::invalid_address);
+  check_error("[fe80::1%" + std::string(253, 'e') + ']', error::invalid_address);
+}
+
 BOOST_AUTO_TEST_CASE(other_schemes_are_refused_by_name) {
   check_error("https://localhost:8501", error::unsupported_scheme);
   check_error("unix:///run/consul.sock", error::unsupported_scheme);
