@@ -108,7 +108,7 @@ api_reply text_reply(unsigned status, std::string text) {
 }
 
 api_reply json_reply(const json::value& value, unsigned status = 200) {
-  return {status, {{"Content-Type", "application/json"}}, json::serialize(value)};
+  return {status, {{"Content-Type", "application/json"}}, valid_utf8(json::serialize(value))};
 }
 
 api_reply bool_reply(bool value) { return json_reply(value); }
@@ -173,11 +173,12 @@ json::array to_array(const std::vector<T>& list) {
 
 // One value; what follows it does not matter to Go's decoder.
 bool parse_json(std::string_view body, json::value& out) {
+  const std::string text = valid_utf8(body);
   json::parse_options options;
   options.max_depth = json_depth_max;
   json::stream_parser parser({}, options);
   boost::system::error_code ec;
-  parser.write_some(body.data(), body.size(), ec);
+  parser.write_some(text.data(), text.size(), ec);
   if (!ec && !parser.done()) parser.finish(ec);
   if (ec) return false;
   out = parser.release();

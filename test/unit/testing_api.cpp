@@ -1,0 +1,40 @@
+#include "testing/api.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace holdfast::testing;
+using namespace holdfast::testing::detail;
+
+namespace {
+
+struct agent {
+  store model;
+  api consul{model, 1};
+
+  api_reply ask(std::string method, std::string target, std::string body = {}) {
+    return consul.handle({std::move(method), std::move(target), std::move(body)}, {}).reply;
+  }
+};
+
+}  // namespace
+
+// The differential test compares the whole with a real agent; what is here is what its random requests never are.
+BOOST_AUTO_TEST_SUITE(testing_api)
+
+BOOST_FIXTURE_TEST_CASE(json_is_utf8_whatever_the_key, agent) {
+  BOOST_TEST(ask("PUT", "/v1/kv/u%ff%e2%82x%ed%a0%80", "x").body == "true");
+  BOOST_TEST(ask("PUT", "/v1/kv/v%c3%a9%f0%9f%98%80", "x").body == "true");
+  BOOST_TEST(ask("GET", "/v1/kv/?keys").body ==
+             "[\"u\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdx\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\","
+             "\"v\xc3\xa9\xf0\x9f\x98\x80\"]");
+  BOOST_TEST(ask("GET", "/v1/kv/u%ff%e2%82x%ed%a0%80?raw").body == "x");
+}
+
+BOOST_FIXTURE_TEST_CASE(json_that_is_no_utf8_is_read_as_go_reads_it, agent) {
+  const api_reply reply = ask("PUT", "/v1/txn", "[{\"KV\":{\"Verb\":\"get\",\"Key\":\"no\xff\xf4\x90\"}}]");
+  BOOST_TEST(reply.status == 409u);
+  BOOST_TEST(reply.body.find("\"key \\\"no\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\\\" doesn't exist\"") !=
+             std::string::npos);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
