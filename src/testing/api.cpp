@@ -77,6 +77,11 @@ bool parse_number(std::string_view text, std::uint64_t& out) noexcept {
   return ec == std::errc() && end == text.data() + text.size();
 }
 
+// Consul refuses paths with characters that cannot be printed: exact for ASCII.
+bool is_printable(std::string_view path) {
+  return std::none_of(path.begin(), path.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+}
+
 // A path that Go's router takes for another one: it redirects there.
 std::optional<std::string> cleaned(std::string_view path) {
   std::vector<std::string_view> segments;
@@ -699,6 +704,7 @@ api_answer api::handle(const api_request& request, store::time_point now) {
   const std::size_t question = std::min(target.find('?'), target.size());
   const auto path = percent_decoded(target.substr(0, question), false);
   if (!path || !path->starts_with('/')) return {text_reply(400, "400 Bad Request")};
+  if (!is_printable(*path)) return {{400, {}, {}}};
   if (const auto elsewhere = cleaned(*path)) return {moved_to(*elsewhere, target.substr(question))};
   const parameters query = parse_query(target.substr(std::min(question + 1, target.size())));
 

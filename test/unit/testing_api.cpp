@@ -37,4 +37,22 @@ BOOST_FIXTURE_TEST_CASE(json_that_is_no_utf8_is_read_as_go_reads_it, agent) {
              std::string::npos);
 }
 
+BOOST_FIXTURE_TEST_CASE(paths_are_printable, agent) {
+  for (const char* const path : {"/v1/kv/a%0d%0ab", "/v1/kv//%0d%0aX:%20y", "/v1/kv/%00", "/v1/session/renew/%7f"}) {
+    const api_reply reply = ask("PUT", path);
+    BOOST_TEST(reply.status == 400u);
+    BOOST_TEST(reply.body.empty());
+  }
+  BOOST_TEST(ask("PUT", "/v1/kv/a%20%ff%c3%a9").status == 200u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_redirect_is_encoded_and_keeps_its_query, agent) {
+  const api_reply reply = ask("GET", "/v1/kv//a%20b%3f%ff%22%25x/../y%20z%3f%ff%22%25x?keys=%0a&x=y");
+  BOOST_TEST(reply.status == 301u);
+  BOOST_TEST_REQUIRE(reply.headers.size() == 1u);
+  BOOST_TEST(reply.headers[0].first == "Location");
+  BOOST_TEST(reply.headers[0].second == "/v1/kv/y%20z%3F%FF%22%25x?keys=%0a&x=y");
+  BOOST_TEST(ask("GET", "/v1/kv/a/../b/?recurse").headers.at(0).second == "/v1/kv/b/?recurse");
+}
+
 BOOST_AUTO_TEST_SUITE_END()
