@@ -27,8 +27,16 @@ elseif(HOLDFAST_SANITIZER STREQUAL "thread")
     add_compile_options(-Wno-tsan) # g++ does not model atomic_thread_fence; see test/tsan.supp
   endif()
   add_link_options(-fsanitize=thread)
+elseif(HOLDFAST_SANITIZER STREQUAL "fuzzer")
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    message(FATAL_ERROR "HOLDFAST_SANITIZER=fuzzer needs clang++: libFuzzer is a part of it")
+  endif()
+  add_compile_options(-O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined
+    -fno-sanitize-recover=all)
+  add_compile_definitions(_GLIBCXX_ASSERTIONS)
+  add_link_options(-fsanitize=address,undefined)
 elseif(HOLDFAST_SANITIZER)
-  message(FATAL_ERROR "HOLDFAST_SANITIZER must be empty, address or thread, not \"${HOLDFAST_SANITIZER}\"")
+  message(FATAL_ERROR "HOLDFAST_SANITIZER must be empty, address, thread or fuzzer, not \"${HOLDFAST_SANITIZER}\"")
 endif()
 
 # A launcher that the user chose stays.

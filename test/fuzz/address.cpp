@@ -1,0 +1,108 @@
+// The small texts that people write and Consul echoes: addresses, durations, base64, percent-encoding.
+
+#include <chrono>
+#include <string>
+
+#include "consul/base64.hpp"
+#include "consul/duration.hpp"
+#include "consul/url.hpp"
+#include "fuzz.hpp"
+#include "testing/go_text.hpp"
+
+using namespace holdfast;
+using namespace holdfast::consul::detail;
+using holdfast::fuzz::require;
+using std::chrono::nanoseconds;
+
+namespace {
+
+bool is_graphic(char c) { return c > 0x20 && c < 0x7f; }
+
+void check_address(std::string_view text) {
+  agent_address address;
+  const error_code ec = parse_address(text, address);
+  if (ec) {
+    require(ec == error::invalid_address || ec == error::unsupported_scheme, "an address is refused for what it is");
+    require(address == agent_address(), "a refused address leaves the target alone");
+    return;
+  }
+  require(address.port != 0, "a port is not 0");
+  require(!address.host.empty() && address.host.size() <= 253, "a host has a name of reasonable size");
+  // It goes into the Host header as it is.
+  require(std::all_of(address.host.begin(), address.host.end(), is_graphic), "a host has no spaces or line ends");
+  for (const std::string& again : {address.to_string(), "http://" + address.to_string() + '/'}) {
+    agent_address same;
+    require(!parse_address(again, same) && same == address, "an address survives being written");
+  }
+}
+
+void check_duration(std::string_view text) {
+  nanoseconds time{-1};
+  if (!parse_go_duration(text, time)) {
+    require(time == nanoseconds(-1), "a refused duration leaves the target alone");
+    return;
+  }
+  require(time >= nanoseconds(0), "a duration is not negative");
+  nanoseconds same{-1};
+  require(parse_go_duration(testing::detail::go_duration(time), same) && same == time,
+          "a duration survives being written as Go does");
+  const auto milliseconds = std::chrono::floor<std::chrono::milliseconds>(time);
+  require(parse_go_duration(to_go_duration(milliseconds), same) && same == milliseconds,
+          "a duration survives being written as we do");
+
+  // A duration is the sum of its parts, wherever it is cut ("0" without a unit is one only by itself).
+  for (std::size_t cut = 1; cut < text.size(); ++cut) {
+    nanoseconds left{0};
+    nanoseconds right{0};
+    if (parse_go_duration(text.substr(0, cut), left) && parse_go_duration(text.substr(cut), right))
+      require(left + right == time, "a duration is the sum of its parts");
+  }
+}
+
+void check_base64(std::string_view text) {
+  std::string bytes;
+  std::string again;
+  if (decode_base64(text, bytes)) {
+    append_base64(again, bytes);
+    require(again == text, "what decodes is the one encoding of its bytes");
+  }
+  std::string encoded;
+  append_base64(encoded, text);
+  require(encoded.size() == (text.size() + 2) / 3 * 4, "base64 is padded");
+  require(decode_base64(encoded, bytes) && bytes == text, "base64 survives");
+}
+
+int hex_digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c - 'A' + 10; }
+
+void check_encoded(std::string_view text, std::string_view encoded, bool slashes) {
+  std::string decoded;
+  for (std::size_t i = 0; i < encoded.size(); ++i) {
+    const char c = encoded[i];
+    require(is_graphic(c) && c != '?' && c != '#' && c != '&' && c != '=' && c != '+' && (slashes || c != '/'),
+            "an encoded text ends neither path nor query");
+    if (c != '%') {
+      decoded += c;
+      continue;
+    }
+    require(i + 2 < encoded.size(), "an escape has two digits");
+    decoded += static_cast<char>(hex_digit(encoded[i + 1]) * 16 + hex_digit(encoded[i + 2]));
+    i += 2;
+  }
+  require(decoded == text, "an encoded text survives");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text = fuzz::text_of(data, size);
+  check_address(text);
+  check_duration(text);
+  check_base64(text);
+  std::string encoded;
+  append_encoded(encoded, text);
+  check_encoded(text, encoded, false);
+  encoded.clear();
+  append_encoded_key(encoded, text);
+  check_encoded(text, encoded, true);
+  return 0;
+}

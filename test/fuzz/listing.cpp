@@ -1,0 +1,179 @@
+// From what stands below a prefix to the next write of the lock key: the heart of the protocol.
+//
+// The input begins with a byte. Even: the rest is the body of a reply to a listing. Odd: the rest makes entries that
+// are near enough to a semaphore's for all of the plan's rules to matter.
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "consul/json.hpp"
+#include "fuzz.hpp"
+#include "protocol/plan.hpp"
+#include "protocol/snapshot.hpp"
+
+using namespace holdfast;
+using namespace holdfast::protocol;
+using holdfast::fuzz::require;
+using names = std::vector<std::string>;
+
+namespace {
+
+constexpr const char* prefix = "p/";
+constexpr const char* lock_key = "p/.lock";
+constexpr std::array<const char*, 8> sessions{"s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"};
+
+bool contains(const names& list, std::string_view name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+// One session for each bit.
+names some_sessions(std::uint8_t bits) {
+  names out;
+  for (std::size_t i = 0; i < sessions.size(); ++i)
+    if (bits >> i & 1) out.emplace_back(sessions[i]);
+  return out;
+}
+
+std::uint64_t take_flags(fuzz::input& in) {
+  const std::uint8_t which = in.byte();
+  constexpr std::array<std::uint64_t, 4> other{0, semaphore_flags, ~std::uint64_t{0}, 1};
+  return which < 128 ? contender_magic | which : other[which % other.size()];
+}
+
+key_value take_lock(fuzz::input& in) {
+  lock_record record;
+  record.form = in.byte() % 2 ? record_form::list : record_form::map;
+  record.limit = 1 + in.byte();
+  record.holders = some_sessions(in.byte());
+  key_value pair{lock_key, format(record), 0, {}};
+  pair.flags = in.byte() < 250 ? semaphore_flags : 1;
+  pair.modify_index = in.byte();
+  return pair;
+}
+
+// One of a session, seldom anything else.
+key_value take_entry(fuzz::input& in) {
+  const std::uint8_t which = in.byte();
+  const std::string session = sessions[which % sessions.size()];
+  key_value pair{prefix + session, {}, take_flags(in), session};
+  pair.create_index = in.byte();
+  pair.modify_index = pair.create_index + in.byte();
+  if (which >= 240) pair.session.clear();
+  if (which >= 248) pair.key = std::string(in.text(4));
+  return pair;
+}
+
+std::vector<key_value> take_listing(fuzz::input& in) {
+  std::vector<key_value> out;
+  out.push_back(take_lock(in));
+  while (!in.empty() && out.size() < 32) out.push_back(take_entry(in));
+  return out;
+}
+
+std::vector<key_value> parse_listing(std::string_view body) {
+  std::vector<consul::kv_entry> entries;
+  if (consul::detail::parse_entries(body, entries)) return {};
+  std::vector<key_value> out;
+  for (auto& entry : entries)
+    out.push_back({entry.key, entry.value, entry.flags, entry.session, entry.create_index, entry.modify_index});
+  return out;
+}
+
+// Consul lists each key once. Whatever else says otherwise must do no harm, but need not make sense.
+bool names_a_key_twice(std::vector<key_value> listing) {
+  const auto by_key = [](const key_value& a, const key_value& b) { return a.key < b.key; };
+  const auto same_key = [](const key_value& a, const key_value& b) { return a.key == b.key; };
+  std::sort(listing.begin(), listing.end(), by_key);
+  return std::adjacent_find(listing.begin(), listing.end(), same_key) != listing.end();
+}
+
+names names_of(const std::vector<const contender*>& list) {
+  names out;
+  for (const contender* entry : list) out.push_back(entry->session);
+  return out;
+}
+
+// What must be true of any plan, also of one for nonsense.
+void check_bounds(const snapshot& now, const plan_rules& rules, const grant_plan& next) {
+  const names& holders = next.record.holders;
+  require(std::is_sorted(holders.begin(), holders.end()), "planned holders are sorted");
+  require(std::adjacent_find(holders.begin(), holders.end()) == holders.end(), "each is named once");
+  require(next.record.limit == rules.limit && next.record.form == now.record.form, "limit and form are as asked");
+  require(next.granted.size() <= rules.grants_max, "a write grants no more than it may");
+  std::size_t kept = 0;
+  for (const std::string& holder : holders) {
+    require(!contains(rules.leaving, holder), "who leaves holds nothing");
+    const bool is_new = !now.record.names(holder);
+    require(is_new == contains(names_of(next.granted), holder), "a new holder is one that was granted");
+    if (!is_new) require(now.find(holder) || contains(rules.spared, holder), "a kept holder lives, or is spared");
+    kept += is_new ? 0 : 1;
+  }
+  require(holders.size() <= std::max<std::size_t>(rules.limit, kept), "never more holders than the limit");
+  if (!next.granted.empty())
+    require(holders.size() + next.left_free.size() + next.free <= rules.limit, "and no slot is promised twice");
+}
+
+void check_rules(const snapshot& now, const plan_rules& rules, const grant_plan& next) {
+  std::size_t kept = 0;
+  for (const std::string& holder : now.record.holders) {
+    const bool stays = !contains(rules.leaving, holder) && (now.find(holder) || contains(rules.spared, holder));
+    require(stays == next.record.names(holder), "who lives and stays keeps what it holds");
+    kept += stays ? 1 : 0;
+  }
+  const bool stopped = next.granted.size() == rules.grants_max;
+  const std::size_t slots = rules.limit > kept ? rules.limit - kept : 0;
+  const std::size_t used = next.granted.size() + next.left_free.size() + next.free;
+  require(stopped ? used <= slots : used == slots, "each slot is held, granted, left free, or free");
+
+  // The queue: whoever waits and got nothing stands behind all that got something.
+  bool over = false;
+  const names granted = names_of(next.granted);
+  const names left_free = names_of(next.left_free);
+  for (const contender& entry : now.contenders) {
+    const bool served = contains(granted, entry.session) || contains(left_free, entry.session);
+    require(!served || !over, "nobody jumps the queue");
+    if (served) require(!now.record.names(entry.session), "a holder is not granted again");
+    if (contains(granted, entry.session)) require(entry.grantable(), "only who looks for itself is granted");
+    const bool passed = !entry.grantable() && contains(rules.passed_over, entry.session);
+    const bool waits = is_waiting(now, entry) && !contains(rules.leaving, entry.session) && !passed;
+    if (waits && !served) over = true;
+  }
+  if (over) require(next.free == 0, "no slot stays free while somebody waits for it");
+
+  // The write is done: the same plan again has nothing to add.
+  snapshot after = now;
+  after.record = next.record;
+  for (const std::string& session : rules.leaving) after.erase(session);
+  const grant_plan again = plan(after, rules);
+  require(stopped || again.granted.empty(), "a plan that was carried out grants nobody else");
+  if (again.granted.empty()) require(again.record == next.record, "and leaves the record alone");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::input in(data, size);
+  const bool is_body = in.byte() % 2 == 0;
+  plan_rules rules;
+  rules.limit = 1 + in.byte() % 16;
+  rules.leaving = some_sessions(in.byte());
+  rules.spared = some_sessions(in.byte());
+  rules.passed_over = some_sessions(in.byte());
+  if (const std::uint8_t grants_max = in.byte()) rules.grants_max = grants_max;
+  std::vector<key_value> listing = is_body ? parse_listing(in.rest()) : take_listing(in);
+
+  const auto now = make_snapshot(prefix, lock_key, listing, 1);
+  if (!now) return 0;
+  require(now->contenders.size() + (now->lock_index != 0 ? 1 : 0) <= listing.size(), "nothing comes of nothing");
+  const grant_plan next = plan(*now, rules);
+  require(plan(*now, rules).record == next.record, "the same questions, the same answers");
+  check_bounds(*now, rules, next);
+  if (names_a_key_twice(listing)) return 0;
+
+  check_rules(*now, rules, next);
+  std::reverse(listing.begin(), listing.end());
+  require(make_snapshot(prefix, lock_key, listing, 1).value() == *now, "the order of a listing does not matter");
+  return 0;
+}

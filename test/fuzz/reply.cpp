@@ -1,0 +1,179 @@
+// The client's side of a connection: bytes in any pieces, the reply made of them, and all that it may be taken for.
+//
+// The input: a byte for the body limit (its lowest bit) and whether the stream ends (the next), one for the sizes of
+// the pieces, and the bytes of the stream.
+
+#include "consul/reply.hpp"
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/json.hpp>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "consul/base64.hpp"
+#include "consul/json.hpp"
+#include "fuzz.hpp"
+
+using namespace holdfast;
+using namespace holdfast::consul;
+using namespace holdfast::consul::detail;
+using holdfast::fuzz::require;
+
+namespace {
+
+// What came of a stream of bytes.
+struct outcome {
+  error_code ec;
+  std::optional<http_reply> reply;
+  bool keep_alive = false;
+};
+
+outcome receive(reply_parser& parser, std::string_view stream, bool ends, fuzz::pieces sizes) {
+  outcome result;
+  while (!stream.empty() && !result.ec && !parser.done()) {
+    const boost::asio::mutable_buffer space = parser.space();
+    require(space.size() > 0, "there is always space for the next bytes");
+    const std::size_t piece = sizes.next(std::min(stream.size(), space.size()));
+    std::memcpy(space.data(), stream.data(), piece);
+    stream.remove_prefix(piece);
+    result.ec = parser.commit(piece);
+  }
+  if (!result.ec && ends && !parser.done()) {
+    result.ec = parser.finish();
+    require(result.ec || parser.done(), "a stream's end makes an end");
+  }
+  if (result.ec || !parser.done()) return result;
+  result.keep_alive = parser.keep_alive() && stream.empty();
+  result.reply = parser.take();
+  return result;
+}
+
+void require_same(const outcome& a, const outcome& b, bool ends) {
+  require(a.reply.has_value() == b.reply.has_value(), "pieces do not decide whether there is a reply");
+  if (!a.reply) {
+    // Beast looks at a first line when it comes, or only with the whole header, which for bad ones may never come.
+    require(a.ec.failed() == b.ec.failed() || !ends, "pieces do not decide whether a stream is refused");
+    return;
+  }
+  require(a.keep_alive == b.keep_alive, "pieces do not decide whether the connection lasts");
+  require(a.reply->status == b.reply->status && a.reply->body == b.reply->body && a.reply->index == b.reply->index &&
+              a.reply->known_leader == b.reply->known_leader && a.reply->last_contact == b.reply->last_contact,
+          "pieces do not decide what a reply says");
+}
+
+// In Consul's words, written by other code than the library's.
+std::string write_entries(const std::vector<kv_entry>& entries) {
+  boost::json::array list;
+  for (const kv_entry& entry : entries) {
+    std::string value;
+    append_base64(value, entry.value);
+    list.push_back({{"Key", entry.key},
+                    {"Value", value},
+                    {"Flags", entry.flags},
+                    {"Session", entry.session},
+                    {"CreateIndex", entry.create_index},
+                    {"ModifyIndex", entry.modify_index},
+                    {"LockIndex", entry.lock_index}});
+  }
+  return boost::json::serialize(list);
+}
+
+bool is_ours(const error_code& ec) { return !ec || ec.category() == error_category(); }
+
+void check_kv(const http_reply& reply) {
+  const bool absent = reply.status == 404 && reply.index;
+  entries_answer list;
+  const error_code ec_list = decode_list(reply, list);
+  entry_answer one;
+  const error_code ec_one = decode_get(reply, one);
+  keys_answer keys;
+  const error_code ec_keys = decode_keys(reply, keys);
+  for (const error_code& ec : {ec_list, ec_one, ec_keys}) {
+    require(is_ours(ec), "errors are ours");
+    require(ec || reply.status == 200 || absent, "only a 200 and Consul's own 404 answer a read");
+  }
+  if (absent) {
+    require(!ec_list && !ec_one && !ec_keys, "nothing is there: that is an answer");
+    require(list.value.empty() && !one.value && keys.value.empty(), "and it is empty");
+    return;
+  }
+  if (!ec_list) {
+    require(list.meta.index == reply.index.value_or(0), "an answer has the reply's index");
+    require(!ec_one == (list.value.size() == 1), "one entry is a list of one");
+    if (!ec_one) require(one.value == list.value.front(), "and the same one");
+    std::vector<kv_entry> again;
+    require(!parse_entries(write_entries(list.value), again) && again == list.value, "entries survive being written");
+    require(ec_keys || list.value.empty(), "entries are no keys");
+  } else {
+    require(ec_one.failed(), "what is no list is no list of one");
+  }
+}
+
+void check_sessions(const http_reply& reply) {
+  session_answer found;
+  const error_code ec = decode_session(reply, found);
+  require(is_ours(ec) && (ec || reply.status == 200), "only a 200 tells of a session");
+  const error_code renewed = decode_session_renew(reply);
+  require(is_ours(renewed), "errors are ours");
+  require(!renewed == (!ec && found.value), "a renewal is answered with the session");
+  if (renewed == error::invalid_session)
+    require(reply.status >= 400 && !reply.body.empty(), "a session is gone only if Consul says so");
+  if (!ec && found.value) {
+    require(found.value->ttl.count() >= 0 && found.value->lock_delay.count() >= 0, "times are not negative");
+  }
+  std::string id;
+  if (const error_code created = decode_session_create(reply, id); !created) {
+    require(reply.status == 200 && !id.empty(), "a new session has an id");
+  } else {
+    require(is_ours(created), "errors are ours");
+  }
+}
+
+void check_writes(const http_reply& reply) {
+  bool done = false;
+  const error_code ec = decode_write(reply, done);
+  require(is_ours(ec) && (ec || reply.status == 200), "only a 200 tells of a write");
+  require(!decode_session_destroy(reply) == (!ec && done), "a session that was destroyed was a write that was done");
+  txn_reply txn;
+  if (!decode_txn(reply, txn_operations_max, txn)) {
+    require(txn.applied ? reply.status == 200 : reply.status == 409, "a transaction says the same thing twice");
+    require(txn.applied == txn.errors.empty(), "a refused transaction says why");
+  }
+}
+
+void check_meaning(const http_reply& reply) {
+  const error_code ec = classify(reply);
+  require(is_ours(ec) && ec.failed() == (reply.status != 200), "all but a 200 is an error, and ours");
+  const std::string line = readable(reply.body);
+  require(line.size() <= 512, "a line for a log is short");
+  require(std::none_of(line.begin(), line.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }),
+          "a line for a log is one line");
+  check_kv(reply);
+  check_sessions(reply);
+  check_writes(reply);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::input in(data, size);
+  const std::uint8_t how = in.byte();
+  const std::uint8_t sizes = in.byte();
+  const std::string_view stream = in.rest();
+  const std::size_t body_bytes_max = how & 1 ? 64 : 64 * 1024;
+  const bool ends = how & 2;
+
+  reply_parser parser(body_bytes_max);
+  const outcome first = receive(parser, stream, ends, fuzz::pieces(sizes));
+  require(is_ours(first.ec), "errors are ours");
+  if (first.reply) require(first.reply->body.size() <= body_bytes_max, "a body keeps its limit");
+  parser.restart();
+  require_same(receive(parser, stream, ends, fuzz::pieces(0)), first, ends);
+  reply_parser fresh(body_bytes_max);
+  require_same(receive(fresh, stream, ends, fuzz::pieces(1)), first, ends);
+
+  if (first.reply) check_meaning(*first.reply);
+  return 0;
+}
