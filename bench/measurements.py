@@ -1,0 +1,157 @@
+"""What is measured: which workloads, with how many contenders and slots, by which systems, for how long."""
+
+import dataclasses
+import statistics
+
+HOLDFAST, GO, LOCK = "holdfast", "consul-go", "consul-lock"
+BEAST, ASIO, WRK = "floor-beast", "floor-asio", "floor-wrk"
+PEERS = (GO, LOCK)
+FLOORS = (BEAST, ASIO, WRK)
+
+ATTRIBUTES = ("workload", "system", "contenders", "limit", "rate")
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+    workload: str
+    system: str
+    contenders: int = 1
+    limit: int = 1
+    rate: float = None
+    seconds: float = 3.0
+    rounds: int = None  # None: in each round
+
+    def options(self):
+        given = {"--workload": self.workload, "--system": self.system, "--contenders": self.contenders}
+        given |= {"--limit": self.limit, "--seconds": self.seconds}
+        if self.rate:
+            given["--rate"] = self.rate
+        return [str(word) for pair in given.items() for word in pair]
+
+    def __str__(self):
+        rate = f" at {self.rate:g}/s" if self.rate else ""
+        return f"{self.workload} {self.contenders:,}/{self.limit}{rate} {self.system}"
+
+
+def each(systems, workload, contenders=1, limit=1, **more):
+    return [Measurement(workload, system, contenders, limit, **more) for system in systems]
+
+
+def full():
+    yield from each((HOLDFAST, BEAST, WRK, GO, LOCK), "cycle")
+    yield from each((HOLDFAST, ASIO), "cycle-idle")
+    for contenders in (8, 128, 1024, 100_000):
+        # The Go client has no pool: each goroutine is a contender, and more than 128 take minutes.
+        systems = (HOLDFAST, ASIO, GO) if contenders <= 128 else (HOLDFAST, ASIO)
+        for limit in (1, 4):
+            yield from each(systems, "pool", contenders, limit)
+    yield from each((HOLDFAST, ASIO), "pool-rival", 128, 4)
+    yield from each((HOLDFAST,), "waiting", 100_000)
+    yield from each((HOLDFAST,), "waiting-coroutine", 100_000)
+    for contenders in (2, 8, 32, 128):
+        for limit in (1, 4):
+            if contenders > limit:
+                yield from each((HOLDFAST, BEAST, GO), "handoff", contenders, limit, seconds=5)
+    yield from each((LOCK,), "handoff", 8, 1)
+    for limit in (1, 4):
+        yield from each((HOLDFAST, ASIO, GO), "mixed", 8 * 64, limit, seconds=8)
+    yield from each((HOLDFAST, BEAST, GO), "loss", seconds=5)
+    yield from each((HOLDFAST, BEAST, GO), "open-loop", 8, 1, rate=100)
+    yield from each((HOLDFAST, BEAST), "open-loop", 8, 1, rate=300)
+
+
+def quick():
+    """The measurements that the goals need, shortened; peers in the first round only."""
+    yield from each((HOLDFAST, BEAST), "cycle", seconds=0.5)
+    yield from each((WRK, GO, LOCK), "cycle", seconds=1, rounds=1)
+    yield from each((HOLDFAST, ASIO), "cycle-idle", seconds=0.3)
+    for contenders in (8, 128, 1024, 100_000):
+        yield from each((HOLDFAST, ASIO), "pool", contenders, 4, seconds=0.4)
+    yield from each((GO,), "pool", 128, 4, seconds=3, rounds=1)
+    yield from each((HOLDFAST,), "pool-rival", 128, 4, seconds=0.8)
+    yield from each((HOLDFAST,), "waiting", 100_000)
+    yield from each((HOLDFAST,), "waiting-coroutine", 100_000)
+    for contenders in (2, 8, 32, 128):
+        yield from each((HOLDFAST,), "handoff", contenders, 1, seconds=0.6)
+    yield from each((BEAST,), "handoff", 2, 1, seconds=0.3)
+    yield from each((GO,), "handoff", 8, 1, seconds=1, rounds=1)
+    yield from each((GO,), "handoff", 128, 1, seconds=3, rounds=1)
+    yield from each((LOCK,), "handoff", 8, 1, seconds=1, rounds=1)
+    yield from each((HOLDFAST,), "mixed", 8 * 64, 1, seconds=1.7)
+    yield from each((HOLDFAST, BEAST), "loss", seconds=0.6)
+    yield from each((GO,), "loss", seconds=0.6, rounds=1)
+    yield from each((HOLDFAST, BEAST), "open-loop", 8, 1, rate=100, seconds=0.8)
+    yield from each((GO,), "open-loop", 8, 1, rate=100, seconds=0.8, rounds=1)
+
+
+def smoke():
+    """Everything that needs no peer, for a moment: shows that it works, and measures nothing."""
+    shrunk = {1024: 64, 100_000: 1000, 8 * 64: 8 * 4, 128: 16}
+    done = set()
+    for m in full():
+        short = dataclasses.replace(m, contenders=shrunk.get(m.contenders, m.contenders), seconds=0.05)
+        if m.system in (GO, WRK) or (m.workload, m.system, m.rate) in done:
+            continue
+        done.add((m.workload, m.system, m.rate))
+        yield short
+
+
+def identity(row):
+    return tuple(row.get(name) for name in ATTRIBUTES)
+
+
+def combine(rows):
+    """One row of several rounds' rows: medians, but `limit_held` only if it held in each, and all of the errors."""
+    result = dict(rows[0])
+    for name, value in rows[0].items():
+        values = [row[name] for row in rows if row.get(name) is not None]
+        if name in ATTRIBUTES or not values:
+            continue
+        if name == "limit_held":
+            result[name] = all(values)
+        elif name in ("errors", "samples"):
+            result[name] = sum(values)
+        elif name == "distribution":
+            result[name] = [statistics.median(at) for at in zip(*[v for v in values if v] or [[]])]
+        else:
+            result[name] = statistics.median(values)
+    rates = [row["ops_per_s"] for row in rows if row.get("ops_per_s") is not None]
+    result["rounds"] = len(rows)
+    result["ops_per_s_range"] = [min(rates), max(rates)] if rates else None
+    return result
+
+
+def floor_system(workload):
+    return ASIO if workload.startswith(("pool", "mixed", "cycle-idle")) else BEAST
+
+
+class Results:
+    """The rows of all rounds, combined, and the ones that belong together."""
+
+    def __init__(self, rows):
+        by_identity = {}
+        for row in rows:
+            by_identity.setdefault(identity(row), []).append(row)
+        workloads = list(dict.fromkeys(row["workload"] for row in rows))
+        self.rows = [combine(same) for same in by_identity.values()]
+        self.rows.sort(key=lambda row: (workloads.index(row["workload"]), row["limit"], row["contenders"], row.get("rate") or 0))
+
+    def find(self, workload, system=HOLDFAST, contenders=1, limit=1, rate=None):
+        wanted = (workload, system, contenders, limit, rate)
+        return next((row for row in self.rows if identity(row) == wanted), None)
+
+    def of(self, row, system):
+        """The row of another system at the same work."""
+        return self.find(row["workload"], system, row["contenders"], row["limit"], row.get("rate"))
+
+    def floor(self, row):
+        """One write and one wake-up cost the same however many contend: any such row of the workload will do."""
+        system = floor_system(row["workload"])
+        same = [r for r in self.rows if (r["workload"], r["system"]) == (row["workload"], system)]
+        return self.of(row, system) or (same[0] if same and system == BEAST else None)
+
+    def peer(self, row):
+        # A pool that keeps its slot does what the peer does in a cycle.
+        like = {"cycle-idle": "cycle", "pool-rival": "pool"}.get(row["workload"], row["workload"])
+        as_peer = {**row, "workload": like}
+        return self.of(as_peer, GO) or self.of(as_peer, LOCK)

@@ -1,0 +1,26 @@
+#include "process.hpp"
+
+#include <random>
+
+namespace holdfast::bench {
+
+semaphore_options options_for(const parameters& p) {
+  semaphore_options options;
+  options.prefix = "bench/" + p.workload + "-" + std::to_string(std::random_device()());
+  options.limit = p.limit;
+  if (p.workload == "cycle-idle") options.idle = std::chrono::seconds(10);
+  return options;
+}
+
+traffic used_by(const std::deque<process>& processes) {
+  traffic sum;
+  for (const auto& each : processes) {
+    const auto s = each.client.statistics();
+    sum.requests += s.requests;
+    sum.bytes += s.bytes_sent + s.bytes_received;
+    sum.connections += s.connections_open;
+  }
+  return sum;
+}
+
+}  // namespace holdfast::bench

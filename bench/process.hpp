@@ -1,0 +1,49 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <chrono>
+#include <deque>
+#include <exception>
+#include <holdfast/semaphore.hpp>
+#include <string>
+#include <utility>
+
+#include "parameters.hpp"
+#include "row.hpp"
+
+namespace holdfast::bench {
+
+/// What a process of the cluster would have: connections of its own, sessions of its own.
+struct process {
+  process(asio::io_context& io, semaphore_options options)
+      : client(io, consul::config::from_environment()), semaphore(client, std::move(options)) {}
+
+  asio::awaitable<void> close() {
+    co_await semaphore.close();
+    client.close();
+  }
+
+  consul::client client;
+  holdfast::semaphore semaphore;
+};
+
+/// A prefix that no other run uses, and the defaults of the library.
+semaphore_options options_for(const parameters& p);
+
+/// What all of them have sent and received so far.
+traffic used_by(const std::deque<process>& processes);
+
+inline asio::awaitable<void> sleep_for(std::chrono::nanoseconds time) {
+  const auto executor = co_await asio::this_coro::executor;
+  asio::steady_timer timer(executor, time);
+  co_await timer.async_wait(asio::deferred);
+}
+
+inline void rethrow(std::exception_ptr failure) {
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace holdfast::bench

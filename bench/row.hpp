@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "measure.hpp"
+#include "parameters.hpp"
+
+namespace holdfast::bench {
+
+/// Requests, and bytes in both directions, of all processes together; connections is a level.
+struct traffic {
+  std::uint64_t requests = 0, bytes = 0, connections = 0;
+  traffic operator-(const traffic& earlier) const {
+    return {requests - earlier.requests, bytes - earlier.bytes, connections};
+  }
+};
+
+/// What one measurement has to say. What does not apply stays empty, and is null in the JSON.
+struct row {
+  std::optional<double> ops_per_s{};
+  const latencies* times = nullptr;
+  std::optional<double> requests_per_op{};
+  std::optional<double> bytes_per_op{};
+  std::optional<double> jain{};
+  std::optional<double> bytes_per_waiter{};
+  std::optional<bool> limit_held{};
+  std::optional<double> connections{};    ///< of one process, at the end of the window
+  std::optional<double> turn_wait_max{};  ///< longest wait of a process between two turns of its own, over the mean
+  std::uint64_t errors = 0;               ///< operations that failed, and slots that were lost
+
+  void set_rates(double operations, duration window, const traffic& used);
+  /// On one line.
+  std::string to_json(const parameters& p) const;
+};
+
+}  // namespace holdfast::bench
