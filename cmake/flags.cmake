@@ -17,12 +17,12 @@ endfunction()
 # Sanitizers are for all translation units or none.
 if(HOLDFAST_SANITIZER STREQUAL "address")
   # Asio recycles coroutine frames and handler memory, which hides a use after free from the sanitizer.
-  add_compile_options(-O0 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all)
+  add_compile_options(-O0 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all)
   add_compile_definitions(_GLIBCXX_ASSERTIONS BOOST_ASIO_DISABLE_AWAITABLE_FRAME_RECYCLING
     BOOST_ASIO_DISABLE_SMALL_BLOCK_RECYCLING)
   add_link_options(-fsanitize=address,undefined)
 elseif(HOLDFAST_SANITIZER STREQUAL "thread")
-  add_compile_options(-O1 -g -fsanitize=thread)
+  add_compile_options(-O1 -g1 -fsanitize=thread)
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     add_compile_options(-Wno-tsan) # g++ does not model atomic_thread_fence; see test/tsan.supp
   endif()

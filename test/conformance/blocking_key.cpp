@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "support/fact.hpp"
+#include "conformance/support/fact.hpp"
 
 using namespace std::chrono_literals;
 using holdfast::test::base64;

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include "support/fact.hpp"
+#include "conformance/support/fact.hpp"
 #include "support/process.hpp"
 #include "testing/defect.hpp"
 

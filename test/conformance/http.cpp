@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "support/fact.hpp"
+#include "conformance/support/fact.hpp"
 
 BOOST_AUTO_TEST_SUITE(http)
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "support/fact.hpp"
+#include "conformance/support/fact.hpp"
 
 using holdfast::test::base64;
 using holdfast::test::peer;

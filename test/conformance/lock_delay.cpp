@@ -4,7 +4,7 @@
 #include <string>
 #include <thread>
 
-#include "support/fact.hpp"
+#include "conformance/support/fact.hpp"
 
 using namespace std::chrono_literals;
 using holdfast::test::op;

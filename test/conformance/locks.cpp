@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "support/fact.hpp"
+#include "conformance/support/fact.hpp"
 
 using holdfast::test::base64;
 using holdfast::test::entry;

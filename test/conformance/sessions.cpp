@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "support/fact.hpp"
+#include "conformance/support/fact.hpp"
 
 namespace json = boost::json;
 using holdfast::test::peer;

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <string>
 
-#include "support/fact.hpp"
+#include "conformance/support/fact.hpp"
 
 using namespace std::chrono_literals;
 using holdfast::test::peer;

@@ -8,8 +8,8 @@
 #include <iostream>
 #include <vector>
 
+#include "differential/support/differential.hpp"
 #include "support/agent.hpp"
-#include "support/differential.hpp"
 #include "testing/defect.hpp"
 
 namespace holdfast::test {

@@ -3,7 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <string_view>
 
-#include "support/peer.hpp"
+#include "conformance/support/peer.hpp"
 
 namespace holdfast::test {
 

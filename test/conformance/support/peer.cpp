@@ -1,4 +1,4 @@
-#include "support/peer.hpp"
+#include "conformance/support/peer.hpp"
 
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>

@@ -1,4 +1,4 @@
-#include "support/differential.hpp"
+#include "differential/support/differential.hpp"
 
 #include <poll.h>
 

@@ -1,4 +1,4 @@
-#include "support/fact.hpp"
+#include "conformance/support/fact.hpp"
 
 #include <algorithm>
 #include <chrono>
