@@ -73,7 +73,7 @@ public:
     asio::co_spawn(io_, watch(), asio::detached);
     asio::co_spawn(io_, redraw(), asio::detached);
 
-    co_await work_until(model_.started + options_.run_time * 2 / 5);
+    co_await work_until(model_.started + std::chrono::milliseconds(options_.run_time) * 2 / 5);
     kill_one();
     co_await work_until(model_.started + options_.run_time);
     co_await wait_for_recovery();
