@@ -5,6 +5,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <cstdio>
 #include <iostream>
+#include <stdexcept>
 
 #include "process.hpp"
 
@@ -96,6 +97,8 @@ std::optional<double> arena::fairness() const {
 }
 
 void arena::print() const {
+  if (std::none_of(processes_.begin(), processes_.end(), [](const participant& p) { return p.entered > 0; }))
+    throw std::runtime_error("nobody got a slot");
   row r;
   r.set_rates(static_cast<double>(operations_), measured_, traffic_);
   const bool alone = parameters_.workload.starts_with("cycle");

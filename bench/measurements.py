@@ -134,7 +134,11 @@ class Results:
             by_identity.setdefault(identity(row), []).append(row)
         workloads = list(dict.fromkeys(row["workload"] for row in rows))
         self.rows = [combine(same) for same in by_identity.values()]
-        self.rows.sort(key=lambda row: (workloads.index(row["workload"]), row["limit"], row["contenders"], row.get("rate") or 0))
+
+        def place(row):
+            return workloads.index(row["workload"]), row["limit"], row["contenders"], row.get("rate") or 0
+
+        self.rows.sort(key=place)
 
     def find(self, workload, system=HOLDFAST, contenders=1, limit=1, rate=None):
         wanted = (workload, system, contenders, limit, rate)

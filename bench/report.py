@@ -8,7 +8,8 @@ from measurements import ASIO, BEAST, GO, HOLDFAST, LOCK, PEERS, WRK
 
 ROUNDED = ("ops_per_s", "p50_ms", "p99_ms", "requests_per_op", "bytes_per_op")
 QUANTILES = ("1 %", "5 %", "10 %", "25 %", "50 %", "75 %", "90 %", "95 %", "99 %", "99.9 %", "max")
-NAMES = {HOLDFAST: "holdfast", GO: "Go client", LOCK: "consul lock", BEAST: "bare requests", ASIO: "bare Asio", WRK: "wrk"}
+NAMES = {HOLDFAST: "holdfast", GO: "Go client", LOCK: "consul lock"}
+NAMES |= {BEAST: "bare requests", ASIO: "bare Asio", WRK: "wrk"}
 
 
 def summary(row):
@@ -19,8 +20,13 @@ def summary(row):
     return f"{rate}p50 {number(row.get('p50_ms'))} ms{errors}"
 
 
-HEADINGS = ("workload", "contenders", "limit", "system", "ops/s", "p50 ms", "p99 ms", "requests/op", "bytes/op", "Jain",
-            "bytes/waiter", "of floor", "of peer", "limit held")
+LEGEND = """Times: in cycle of an acquire and a release; in pool and mixed from asking for a slot to getting it; in
+handoff from one's release to the next one's acquire; in open-loop from arrival to slot; in loss from the end of the
+session to the notice. Bytes are those on the wire, both ways; the Go client asks for compressed replies. "of floor" and
+"of peer" are our rate over theirs; where there is no rate, their p50 over ours."""
+
+HEADINGS = ("workload", "contenders", "limit", "system", "ops/s", "p50 ms", "p99 ms", "requests/op", "bytes/op",
+            "Jain", "bytes/waiter", "of floor", "of peer", "limit held")
 
 
 def share(ours, other):
@@ -37,7 +43,7 @@ def cells(results):
         rate = f" {row['rate']:g}/s" if row.get("rate") else ""
         held = {True: "yes", False: "NO", None: "-"}[row.get("limit_held")]
         yield (row["workload"] + rate, f"{row['contenders']:,}", str(row["limit"]), row["system"],
-               *(number(row.get(name)) for name in ROUNDED), number(row.get("jain")), number(row.get("bytes_per_waiter")),
+               *(number(row.get(name)) for name in (*ROUNDED, "jain", "bytes_per_waiter")),
                share(row, results.floor(row)) if ours else "", share(row, results.peer(row)) if ours else "", held)
 
 
@@ -45,9 +51,12 @@ def table(results):
     lines = [HEADINGS, *cells(results)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(HEADINGS))]
     left = (0, 3)
-    return "\n".join(
-        "  ".join(cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths))).rstrip()
-        for line in lines)
+
+    def aligned(line):
+        pairs = enumerate(zip(line, widths))
+        return "  ".join(cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in pairs).rstrip()
+
+    return "\n".join(map(aligned, lines))
 
 
 # --- SVG
@@ -170,7 +179,9 @@ def bars(title, y_label, entries):
 def by_contenders(results, workload, name, limit, systems):
     series = {system: [] for system in systems}
     for row in results.rows:
-        if row["workload"] == workload and row["limit"] == limit and row["system"] in series and row.get(name) is not None:
+        if (row["workload"], row["limit"]) != (workload, limit) or row.get(name) is None:
+            continue
+        if row["system"] in series:
             series[row["system"]].append((row["contenders"], row[name]))
     return series
 
@@ -201,7 +212,8 @@ def charts(results):
     yield lines("What a handoff costs, limit 1: bytes", "bytes", many,
                 by_contenders(results, "handoff", "bytes_per_op", 1, ours))
     yield distribution(results, "Acquire and release, alone", workload="cycle")
-    yield distribution(results, "From release to the next acquire, 8 processes", workload="handoff", contenders=8, limit=1)
+    yield distribution(results, "From release to the next acquire, 8 processes",
+                       workload="handoff", contenders=8, limit=1)
     yield distribution(results, "The same, 128 processes", workload="handoff", contenders=128, limit=1)
     yield distribution(results, "From arrival to slot, 100 arrivals/s", workload="open-loop", rate=100)
     yield distribution(results, "From a session's end to the loss", workload="loss")
@@ -228,7 +240,8 @@ STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2em auto;
   max-width: 1180px; padding: 0 1em; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(460px, 1fr)); gap: 1em; }
-figure { margin: 0; } svg { width: 100%; height: auto; } svg text { font-size: 11px; fill: var(--ink); } svg .title { font-size: 14px; font-weight: 600; }
+figure { margin: 0; } svg { width: 100%; height: auto; } svg text { font-size: 11px; fill: var(--ink); }
+svg .title { font-size: 14px; font-weight: 600; }
 .grid { stroke: var(--grid); stroke-width: 1; } .stroke { fill: none; stroke-width: 2; }
 .holdfast.fill { fill: var(--ours); } .holdfast.stroke { stroke: var(--ours); }
 .consul-go.fill { fill: var(--go); } .consul-go.stroke { stroke: var(--go); }
@@ -236,7 +249,8 @@ figure { margin: 0; } svg { width: 100%; height: auto; } svg text { font-size: 1
 [class^=floor].fill { fill: var(--floor); } [class^=floor].stroke { stroke: var(--floor); stroke-dasharray: 5 4; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
 td, th { padding: 2px 8px; text-align: right; border-bottom: 1px solid var(--grid); white-space: nowrap; }
-td:first-child, th:first-child, td.words { text-align: left; } .met { color: var(--good); } .unmet { color: var(--bad); }
+td:first-child, th:first-child, td.words { text-align: left; }
+.met { color: var(--good); } .unmet { color: var(--bad); }
 """
 
 
@@ -263,7 +277,7 @@ same work costs with nothing around it: bare requests on one connection, or a se
 Compare rows of one report with each other, not with another machine's.</p>
 <div class="charts">{drawn}</div>
 <h2>Goals</h2><table>{"".join(map(goal_row, goals))}</table>
-<h2>All rows</h2><p>"of floor" and "of peer": our rate over theirs; where there is no rate, their p50 over ours.</p>
+<h2>All rows</h2><p>{escape_html.escape(LEGEND)}</p>
 <div class="scroll"><table>{html_row(HEADINGS, "th")}{"".join(map(html_row, cells(results)))}</table></div>
 </body></html>
 """

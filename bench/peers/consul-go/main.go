@@ -148,6 +148,11 @@ func (a *arena) cycled(asked time.Time) {
 	}
 }
 
+func (a *arena) limitHeld() *bool {
+	held := a.peak <= *limit
+	return &held
+}
+
 func (a *arena) failed(err error) {
 	a.Lock()
 	defer a.Unlock()
@@ -219,7 +224,7 @@ func closedLoop() {
 	time.Sleep(around)
 	a.Lock() // for good: the program ends
 
-	r := row{Limit: a.peak <= *limit, Errors: a.errors}
+	r := row{Limit: a.limitHeld(), Errors: a.errors}
 	operations := 0.0
 	for _, share := range a.shares {
 		operations += share
@@ -295,7 +300,7 @@ func openLoop() {
 		a.failed(fmt.Errorf("visitors still wait 5 s after the last arrival"))
 	}
 	a.Lock()
-	r := row{Limit: a.peak <= *limit, Errors: a.errors}
+	r := row{Limit: a.limitHeld(), Errors: a.errors}
 	r.rates(float64(len(a.times)), time.Since(begun).Seconds(), atomic.LoadInt64(&requests)-requestsBefore,
 		atomic.LoadInt64(&bytes)-bytesBefore)
 	r.print(a.times)
@@ -326,8 +331,7 @@ func loss() {
 		times = append(times, <-noticed)
 		semaphore.Release()
 	}
-	r := row{Limit: true}
-	r.print(times)
+	(&row{}).print(times)
 }
 
 // --- The row.
@@ -344,7 +348,7 @@ type row struct {
 	BytesPerOp     *float64  `json:"bytes_per_op"`
 	Jain           *float64  `json:"jain"`
 	BytesPerWaiter *float64  `json:"bytes_per_waiter"`
-	Limit          bool      `json:"limit_held"`
+	Limit          *bool     `json:"limit_held"`
 	Connections    *float64  `json:"connections"`
 	TurnWaitMax    *float64  `json:"turn_wait_max"`
 	Errors         int       `json:"errors"`
