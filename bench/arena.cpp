@@ -84,6 +84,7 @@ asio::awaitable<void> arena::conduct(std::function<traffic()> count, std::functi
   traffic_ = count() - before;
 
   co_await sleep_for(around);
+  limit_held_ = limit_.held(parameters_.limit);  // closing takes slots from those who are inside
   stopping_ = true;
   co_await close();
 }
@@ -104,7 +105,7 @@ void arena::print() const {
   const bool alone = parameters_.workload.starts_with("cycle");
   r.times = alone ? &cycles_ : parameters_.workload == "handoff" ? &handoffs_ : &waits_;
   if (!alone && !shape_.rival) r.jain = fairness();
-  r.limit_held = limit_.held(parameters_.limit);
+  r.limit_held = limit_held_;
   r.connections = static_cast<double>(traffic_.connections) / static_cast<double>(processes_.size());
   if (shape_.processes > 1 && parameters_.limit == 1 && turns_.count() > 0)
     r.turn_wait_max = static_cast<double>(turns_.max().count()) / static_cast<double>(turns_.mean().count());

@@ -51,6 +51,7 @@ private:
   const parameters parameters_;
   const shape shape_;
   limit_checker limit_;
+  bool limit_held_ = false;
   bool measuring_ = false, stopping_ = false;
   std::vector<participant> processes_;
   std::vector<std::uint64_t> shares_;  ///< of each contender, in the window
