@@ -19,6 +19,9 @@ constexpr std::size_t read_size = 16 * 1024;
 constexpr std::uint32_t header_bytes_max = 16 * 1024;
 // A Content-Length is only a claim: beyond this, memory is taken as the bytes come.
 constexpr std::uint64_t reserve_max = 1024 * 1024;
+// "0\r\n\r\n". As many bytes at least follow a chunked message's header, or any part of its body; and Beast asserts
+// that they are there once it has seen the first three.
+constexpr std::size_t last_chunk_size_min = 5;
 
 template <class Integer>
 bool parse_number(beast::string_view text, Integer& out) noexcept {
@@ -41,7 +44,8 @@ public:
 private:
   void on_request_impl(http::verb, beast::string_view, beast::string_view, int, error_code&) override {}
 
-  void on_response_impl(int status, beast::string_view, int, error_code&) override {
+  void on_response_impl(int status, beast::string_view, int, error_code& ec) override {
+    if (status < 100) ec = error::malformed_reply;
     reply.status = static_cast<unsigned>(status);
   }
 
@@ -148,6 +152,8 @@ error_code reply_parser::commit(std::size_t size) {
   // Beast waits for the end of a header before it looks at it; what is no reply at all may never have one.
   if (!m.may_be_reply()) return error::malformed_reply;
   while (!m.parser->is_done() && m.buffer.size() > 0) {
+    const bool in_chunks = m.parser->is_header_done() && m.parser->chunked();
+    if (in_chunks && m.buffer.size() < last_chunk_size_min) break;
     error_code ec;
     m.buffer.consume(m.parser->put(m.buffer.data(), ec));
     if (ec == http::error::need_more) break;

@@ -21,6 +21,9 @@ namespace http = boost::beast::http;
 
 constexpr std::uint32_t header_bytes_max = 16 * 1024;
 constexpr std::size_t buffered_max = 64 * 1024;
+// "0\r\n\r\n". As many bytes at least follow a chunked message's header, or any part of its body; and Beast asserts
+// that they are there once it has seen the first three.
+constexpr std::size_t last_chunk_size_min = 5;
 
 std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
 
@@ -41,6 +44,7 @@ parse_state state_of(const error_code& ec) {
 template <class Parser>
 parse_state parse_some(Parser& parser, beast::flat_buffer& buffer) {
   while (!parser.is_done() && buffer.size() > 0) {
+    if (parser.is_header_done() && parser.chunked() && buffer.size() < last_chunk_size_min) break;
     error_code ec;
     buffer.consume(parser.put(buffer.cdata(), ec));
     if (ec == http::error::need_more) break;

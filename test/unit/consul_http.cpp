@@ -38,6 +38,7 @@ const std::string sized =
     "X-Consul-Knownleader: false\r\nX-Consul-Lastcontact: 250\r\nContent-Length: 5\r\n\r\ntrue\n";
 const std::string chunked =
     "HTTP/1.1 200 OK\r\nX-Consul-Index: 7\r\nTransfer-Encoding: chunked\r\n\r\n2\r\ntr\r\n3;x=y\r\nue\n\r\n0\r\n\r\n";
+const std::string empty_chunked = "HTTP/1.1 200 OK\r\nX-Consul-Index: 7\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
 const std::string until_end = "HTTP/1.1 200 OK\r\nX-Consul-Index: 7\r\n\r\ntrue\n";
 const std::string bare = "HTTP/1.1 404 Not Found\r\nX-Consul-Index: 19\r\nContent-Length: 0\r\n\r\n";
 
@@ -75,6 +76,13 @@ BOOST_AUTO_TEST_CASE(a_reply_may_come_in_any_two_pieces) {
       BOOST_TEST_REQUIRE(parser.take().body == "true\n");
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_body_of_no_chunks_may_come_byte_by_byte) {
+  reply_parser parser(body_max);
+  BOOST_TEST(!feed_byte_by_byte(parser, empty_chunked));
+  BOOST_TEST(parser.done());
+  BOOST_TEST(parser.keep_alive());
 }
 
 BOOST_AUTO_TEST_CASE(the_headers_that_matter_are_kept) {
@@ -144,6 +152,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_http_is_malformed) {
   check_error("HTTP/1.1 200 OK\r\nno colon\r\n\r\n", error::malformed_reply);
   check_error("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", error::malformed_reply);
   check_error("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", error::malformed_reply);
+  check_error("HTTP/1.1 000 OK\r\nContent-Length: 0\r\n\r\n", error::malformed_reply);
   check_error("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", error::malformed_reply);
   check_error("HTTP/1.1 200 OK\r\nX-Consul-Index: seven\r\n\r\n", error::malformed_reply);
   check_error("HTTP/1.1 200 OK\r\nX-Consul-Index: 18446744073709551616\r\n\r\n", error::malformed_reply);
