@@ -253,15 +253,14 @@ void store::remove_tree(const std::string& prefix) {
   const auto end = after_prefix(entries_, prefix);
   for (auto at = from_prefix(entries_, prefix); at != end; ++at) gone.push_back(at->first);
   if (gone.empty()) return;
-  // Where the same transaction has written below the prefix before, Consul's radix tree drops what is there before it
-  // looks for who watches it: they are not woken, and hang on nodes that are in no tree any more.
-  const bool deafens =
+  const bool written_before =
       std::any_of(undo_.begin(), undo_.end(), [&](const undo& each) { return each.key.starts_with(prefix); });
+  if (written_before) deafen(prefix, gone);
   remember(prefix);
   for (const std::string& key : gone) {
     remember(key);
     entries_.erase(key);
-    if (!breaks(defect::delete_wakes_nobody)) touch(key, true, deafens ? &prefix : nullptr);
+    if (!breaks(defect::delete_wakes_nobody)) touch(key, true);
   }
   bury(prefix);
 }
@@ -577,15 +576,20 @@ bool store::is_touched(const registered& watch, const std::string& key, bool com
   return common > 0 && common_path(entries_, std::string_view(watch.node).substr(0, common)) == watch.node;
 }
 
-void store::touch(const std::string& key, bool comes_or_goes, const std::string* deafened) {
+void store::touch(const std::string& key, bool comes_or_goes) {
+  for (registered& watch : watches_)
+    if (waits_for_keys(watch) && is_touched(watch, key, comes_or_goes)) watch.is = registered::state::fires;
+}
+
+// All keys below the prefix are about to be removed, by a transaction that has written there before. Consul's radix
+// tree drops what is there before it looks for who watches it: they are not woken, and hang on nodes that are in no
+// tree any more. Only the key at the very node that is dropped is looked at before: one that all the others begin with.
+void store::deafen(const std::string& prefix, const std::vector<std::string>& sorted_keys) {
+  const std::string& first = sorted_keys.front();
+  const bool is_node = sorted_keys.back().starts_with(first);
   for (registered& watch : watches_) {
-    const bool on_keys = watch.what.what == subject::kind::key || watch.what.what == subject::kind::prefix;
-    if (!on_keys || watch.is != registered::state::waits) continue;
-    if (deafened && watch.node.starts_with(*deafened)) {
-      watch.is = registered::state::goes_deaf;
-    } else if (is_touched(watch, key, comes_or_goes)) {
-      watch.is = registered::state::fires;
-    }
+    if (!waits_for_keys(watch) || !watch.node.starts_with(prefix)) continue;
+    if (!(is_node && watch.leaf && watch.node == first)) watch.is = registered::state::goes_deaf;
   }
 }
 

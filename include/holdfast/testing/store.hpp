@@ -188,7 +188,9 @@ private:
 
   std::string watched_node(const subject& what) const;
   bool is_touched(const registered& watch, const std::string& key, bool comes_or_goes) const;
-  void touch(const std::string& key, bool comes_or_goes, const std::string* deafened = nullptr);
+  static bool waits_for_keys(const registered& watch);
+  void touch(const std::string& key, bool comes_or_goes);
+  void deafen(const std::string& prefix, const std::vector<std::string>& sorted_keys);
   void touch_session(const std::string& id);
 
   store_options options_;

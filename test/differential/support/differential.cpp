@@ -49,10 +49,6 @@ auto pick(const Array& from, std::uint8_t number) {
   return from[number % std::size(from)];
 }
 
-bool is_delete_tree(const operation_step& part) {
-  return std::string_view(pick(verb_names, part.option)) == "delete-tree";
-}
-
 // --- Making sequences
 
 class generator {
@@ -84,9 +80,6 @@ public:
       for (std::size_t i = 0; i < count; ++i) {
         step.parts.emplace_back();
         fill(step.parts.back());
-        // Whom Consul wakes when a transaction has written below the tree that it then deletes depends on the very
-        // nodes that it has copied before; the model only knows that it may be nobody.
-        if (i > 0 && is_delete_tree(step.parts.back())) step.parts.back().option = 0;
       }
     }
     return step;
