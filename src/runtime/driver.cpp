@@ -16,77 +16,18 @@
 #include <utility>
 
 #include "runtime/boot_clock.hpp"
+#include "runtime/convert.hpp"
 #include "runtime/pool_options.hpp"
 
 namespace holdfast::detail {
 
 namespace {
 
-using protocol::event::outcome;
-
 std::uint64_t number(auto id) { return static_cast<std::uint64_t>(id); }
 
 std::uint64_t random_seed() {
   std::random_device device;
   return (std::uint64_t{device()} << 32) ^ device();
-}
-
-protocol::key_value to_core(consul::kv_entry&& entry) {
-  return {std::move(entry.key),     std::move(entry.value), entry.flags,
-          std::move(entry.session), entry.create_index,     entry.modify_index};
-}
-
-std::vector<protocol::key_value> to_core(std::vector<consul::kv_entry>&& entries) {
-  std::vector<protocol::key_value> result;
-  result.reserve(entries.size());
-  for (consul::kv_entry& entry : entries) result.push_back(to_core(std::move(entry)));
-  return result;
-}
-
-consul::txn_operation to_consul(protocol::operation&& op) {
-  using consul::txn_operation;
-  using protocol::verb;
-  switch (op.verb) {
-    case verb::lock:
-      return txn_operation::lock(std::move(op.key), std::move(op.value), std::move(op.session), op.flags);
-    case verb::cas:
-      return txn_operation::cas(std::move(op.key), std::move(op.value), op.index, op.flags);
-    case verb::set:
-      return txn_operation::set(std::move(op.key), std::move(op.value), op.flags);
-    case verb::remove:
-      return txn_operation::remove(std::move(op.key));
-    case verb::check_session:
-      return txn_operation::check_session(std::move(op.key), std::move(op.session));
-    case verb::check_index:
-      return txn_operation::check_index(std::move(op.key), op.index);
-    case verb::check_not_exists:
-      return txn_operation::check_not_exists(std::move(op.key));
-    case verb::get_tree:
-      return txn_operation::get_tree(std::move(op.key));
-  }
-  return {};
-}
-
-protocol::event::refusal to_core(consul::txn_refusal reason) {
-  switch (reason) {
-    case consul::txn_refusal::conflict:
-    case consul::txn_refusal::lock_held:
-    case consul::txn_refusal::lock_delay:
-    case consul::txn_refusal::missing_key:
-      return protocol::event::refusal::conflict;
-    case consul::txn_refusal::invalid_session:
-      return protocol::event::refusal::invalid_session;
-    case consul::txn_refusal::permission_denied:
-      return protocol::event::refusal::permission_denied;
-    case consul::txn_refusal::other:
-      break;
-  }
-  return protocol::event::refusal::other;
-}
-
-outcome to_outcome(const error_code& ec, const consul::txn_reply& reply) {
-  if (!ec) return reply.applied ? outcome::applied : outcome::refused;
-  return ec == condition::not_applied ? outcome::not_sent : outcome::unknown;
 }
 
 }  // namespace
@@ -278,13 +219,11 @@ void driver::perform(protocol::action::create_session& a) {
 }
 
 void driver::perform(protocol::action::renew_session& a) {
-  client_.renew_session(
-      std::move(a.session), request_, reply_to([self = shared_from_this(), member = a.member](error_code ec) {
-        if (self->gone_) return;
-        using protocol::event::renewal;
-        const renewal what = !ec ? renewal::renewed : ec == error::invalid_session ? renewal::gone : renewal::failed;
-        self->feed(protocol::event::session_renewed{member, what});
-      }));
+  client_.renew_session(std::move(a.session), request_,
+                        reply_to([self = shared_from_this(), member = a.member](error_code ec) {
+                          if (self->gone_) return;
+                          self->feed(protocol::event::session_renewed{member, runtime::renewal(ec)});
+                        }));
 }
 
 void driver::perform(protocol::action::destroy_session& a) {
@@ -297,22 +236,14 @@ void driver::perform(protocol::action::destroy_session& a) {
 }
 
 void driver::perform(protocol::action::send_txn& a) {
-  std::vector<consul::txn_operation> operations;
-  operations.reserve(a.operations.size());
-  for (protocol::operation& op : a.operations) operations.push_back(to_consul(std::move(op)));
   auto words = std::make_unique<diagnostics>();
   consul::request_options request = request_;
   request.diag = words.get();
-  client_.transact(std::move(operations), request,
+  client_.transact(runtime::to_consul(std::move(a.operations)), request,
                    reply_to([self = shared_from_this(), id = a.id, words = std::move(words)](error_code ec,
                                                                                              consul::txn_reply reply) {
                      if (self->gone_) return;
-                     protocol::event::txn_done done{id, to_outcome(ec, reply)};
-                     done.results = to_core(std::move(reply.results));
-                     for (const consul::txn_error& each : reply.errors)
-                       done.refusals.push_back({each.operation, to_core(each.reason)});
-                     done.error = {ec, std::move(*words)};
-                     self->feed(std::move(done));
+                     self->feed(runtime::txn_done(id, ec, std::move(reply), std::move(*words)));
                    }));
 }
 
@@ -327,8 +258,7 @@ void driver::perform(protocol::action::list_prefix& a) {
   auto reply = [self = shared_from_this(), id = a.id, words = std::move(words)](
                    error_code ec, consul::answer<std::vector<consul::kv_entry>> answer) {
     if (self->gone_ || self->closed_) return;
-    self->feed(protocol::event::prefix_listed{
-        id, to_core(std::move(answer.value)), answer.meta.index, {ec, std::move(*words)}});
+    self->feed(runtime::prefix_listed(id, ec, std::move(answer), std::move(*words)));
   };
   std::string prefix = pool_.options().prefix;
   if (a.index == 0) return client_.list(std::move(prefix), read, reply_to(std::move(reply)));

@@ -128,12 +128,13 @@ store::verdict store::apply(const txn_operation& op, results& out) {
 }
 
 store::verdict store::apply_check(const txn_operation& op, results& out) const {
-  const auto no = [](std::string text) { return verdict{verdict::kind::not_done, std::move(text)}; };
+  const auto no = [&op](std::string_view before, std::string_view after) {
+    return verdict{verdict::kind::not_done, std::string(before) + detail::go_quoted(op.key) + std::string(after)};
+  };
   const kv_entry* const found = find(op.key);
-  const std::string key = detail::go_quoted(op.key);
   switch (op.verb) {
     case txn_verb::get:
-      if (!found) return no("key " + key + " doesn't exist");
+      if (!found) return no("key ", " doesn't exist");
       out.push_back(*found);
       return {};
     case txn_verb::get_tree: {
@@ -142,21 +143,21 @@ store::verdict store::apply_check(const txn_operation& op, results& out) const {
       return {};
     }
     case txn_verb::check_index:
-      if (!found) return no("failed to check index, key " + key + " doesn't exist");
+      if (!found) return no("failed to check index, key ", " doesn't exist");
       if (found->modify_index != op.index)
-        return no("failed index check for key " + key + ", current modify index " +
-                  std::to_string(found->modify_index) + " != " + std::to_string(op.index));
+        return no("failed index check for key ",
+                  ", current modify index " + std::to_string(found->modify_index) + " != " + std::to_string(op.index));
       append_without_value(out, *found);
       return {};
     case txn_verb::check_session:
-      if (!found) return no("failed to check session, key " + key + " doesn't exist");
+      if (!found) return no("failed to check session, key ", " doesn't exist");
       if (found->session != op.session)
-        return no("failed session check for key " + key + ", current session " + detail::go_quoted(found->session) +
-                  " != " + detail::go_quoted(op.session));
+        return no("failed session check for key ",
+                  ", current session " + detail::go_quoted(found->session) + " != " + detail::go_quoted(op.session));
       append_without_value(out, *found);
       return {};
     default:  // check_not_exists
-      if (found) return no("key " + key + " exists");
+      if (found) return no("key ", " exists");
       return {};
   }
 }
@@ -332,11 +333,14 @@ std::uint64_t store::kv_index() const noexcept { return std::max<std::uint64_t>(
 // The last change below the prefix, deletions included; if there is no trace of any, the last change of all.
 std::uint64_t store::prefix_index(std::string_view prefix) const {
   if (prefix.empty() || breaks(defect::listing_index_is_global)) return kv_index();
+  // None is past that of all keys: what reaches it is the last. There may be many tombstones.
   std::uint64_t index = 0;
   const auto end = after_prefix(entries_, prefix);
-  for (auto at = from_prefix(entries_, prefix); at != end; ++at) index = std::max(index, at->second.modify_index);
+  for (auto at = from_prefix(entries_, prefix); at != end && index < kv_index_; ++at)
+    index = std::max(index, at->second.modify_index);
   const auto last = after_prefix(tombstones_, prefix);
-  for (auto at = from_prefix(tombstones_, prefix); at != last; ++at) index = std::max(index, at->second);
+  for (auto at = from_prefix(tombstones_, prefix); at != last && index < kv_index_; ++at)
+    index = std::max(index, at->second);
   return index != 0 ? index : kv_index();
 }
 
@@ -562,6 +566,11 @@ std::string store::watched_node(const subject& what) const {
   const std::string sought = what.what == subject::kind::key ? path_of(what.name) : what.name;
   const std::size_t known = known_size(entries_, sought);
   return known == 0 ? std::string() : common_path(entries_, std::string_view(sought).substr(0, known));
+}
+
+bool store::waits_for_keys(const registered& watch) {
+  const bool on_keys = watch.what.what == subject::kind::key || watch.what.what == subject::kind::prefix;
+  return on_keys && watch.is == registered::state::waits;
 }
 
 // The key is about to be written, or has just been removed: `comes_or_goes`, it is not among the others.

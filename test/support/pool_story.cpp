@@ -5,6 +5,8 @@
 #include <sstream>
 #include <utility>
 
+#include "runtime/convert.hpp"
+
 namespace holdfast::test {
 
 using namespace protocol;
@@ -14,7 +16,6 @@ namespace {
 
 const std::string prefix = "p/";
 const std::string lock_key = "p/.lock";
-constexpr std::string_view session_prefix = "session-000";  // mini_consul's; a story has fewer than ten
 
 std::vector<std::string> words(std::string_view text) {
   std::istringstream in{std::string(text)};
@@ -121,7 +122,7 @@ pool_story::lines pool_story::jump(duration d) {
 }
 
 pool_story::lines pool_story::created() {
-  return tell(event::session_created{take(creates_).member, consul.create_session(options_.ttl, options_.ttl, now)});
+  return tell(event::session_created{take(creates_).member, consul.create_session(options_.ttl, now)});
 }
 pool_story::lines pool_story::create_fails(error why) {
   return tell(event::session_created{take(creates_).member, {}, because(why)});
@@ -137,13 +138,12 @@ pool_story::lines pool_story::renewal_says_gone() {
 }
 pool_story::lines pool_story::destroyed(bool certain) {
   const std::string session = take(destroys_).session;
-  if (certain) consul.destroy_session(session);
+  if (certain) consul.destroy_session(session, now);
   return tell(event::session_destroyed{session, certain});
 }
 
 pool_story::lines pool_story::listing(std::optional<action::list_prefix>& request) {
-  const request_id id = take(request).id;
-  return tell(event::prefix_listed{id, consul.list(prefix), consul.index_of(prefix), {}});
+  return tell(consul.listed(take(request).id, prefix));
 }
 pool_story::lines pool_story::listed() { return listing(read_); }
 pool_story::lines pool_story::watched() { return listing(watch_); }
@@ -160,12 +160,8 @@ pool_story::lines pool_story::watch_fails(error why) {
 
 pool_story::lines pool_story::done() {
   const action::send_txn txn = take(txn_);
-  mini_consul::txn_reply reply = reply_ ? *std::exchange(reply_, std::nullopt) : consul.transact(txn.operations);
-  return tell(event::txn_done{txn.id,
-                              reply.applied ? event::outcome::applied : event::outcome::refused,
-                              std::move(reply.results),
-                              std::move(reply.refusals),
-                              {}});
+  auto reply = reply_ ? *std::exchange(reply_, std::nullopt) : consul.transact(txn.operations, now);
+  return tell(runtime::txn_done(txn.id, {}, std::move(reply), {}));
 }
 pool_story::lines pool_story::refused(std::vector<event::refused_operation> refusals) {
   return tell(event::txn_done{take(txn_).id, event::outcome::refused, {}, std::move(refusals), {}});
@@ -179,14 +175,14 @@ pool_story::lines pool_story::unknown(error why) {
 }
 pool_story::lines pool_story::applied_but_unknown() {
   BOOST_REQUIRE(txn_.has_value());
-  BOOST_TEST(consul.transact(txn_->operations).applied);
+  BOOST_TEST(consul.transact(txn_->operations, now).applied);
   return unknown();
 }
-bool pool_story::applied_late() { return consul.transact(take(late_).operations).applied; }
+bool pool_story::applied_late() { return consul.transact(take(late_).operations, now).applied; }
 
 void pool_story::apply_now() {
   BOOST_REQUIRE(txn_.has_value());
-  reply_ = consul.transact(txn_->operations);
+  reply_ = consul.transact(txn_->operations, now);
 }
 
 void pool_story::answer_reads_and_sessions() {
@@ -213,40 +209,40 @@ bool pool_story::answer_all() {
 }
 
 void pool_story::others_join_again(const std::string& session) {
-  consul.transact({{verb::lock, prefix + real(session), "other", contender_magic, 0, real(session)}});
+  consul.transact({{verb::lock, prefix + real(session), "other", contender_magic, 0, real(session)}}, now);
 }
 std::string pool_story::others_join() {
-  const std::string session = consul.create_session(1h, 1h, now);
-  consul.transact({{verb::lock, prefix + session, "other", contender_magic, 0, session}});
+  const std::string session = consul.create_session(1h, now);
+  consul.transact({{verb::lock, prefix + session, "other", contender_magic, 0, session}}, now);
   return name(session);
 }
 std::string pool_story::go_joins() {
-  const std::string session = consul.create_session(1h, 1h, now);
-  consul.transact({{verb::lock, prefix + session, "go", semaphore_flags, 0, session}});
+  const std::string session = consul.create_session(1h, now);
+  consul.transact({{verb::lock, prefix + session, "go", semaphore_flags, 0, session}}, now);
   return name(session);
 }
-void pool_story::leaves(const std::string& session) { consul.remove(prefix + real(session)); }
+void pool_story::leaves(const std::string& session) { consul.remove(prefix + real(session), now); }
 
 void pool_story::record_becomes(std::string_view holders, std::uint32_t limit, std::uint64_t flags) {
   lock_record record{record_form::map, limit == 0 ? options_.limit : limit, {}};
   for (const std::string& each : words(holders)) record.add(real(each));
-  consul.put(lock_key, format(record), flags);
+  consul.put(lock_key, format(record), flags, now);
 }
 void pool_story::others_grant(std::string_view holders, std::string_view granted) {
   lock_record record{record_form::map, options_.limit, {}};
   for (const std::string& each : words(holders)) record.add(real(each));
   std::vector<operation> list{{verb::cas, lock_key, format(record), semaphore_flags, index()}};
   for (const std::string& each : words(granted)) {
-    const key_value* entry = consul.get(prefix + real(each));
-    BOOST_REQUIRE(entry != nullptr);
+    const std::optional<key_value> entry = consul.get(prefix + real(each));
+    BOOST_REQUIRE(entry.has_value());
     list.push_back({verb::check_session, entry->key, {}, 0, 0, real(each)});
     list.push_back({verb::set, entry->key, entry->value, next_grant_flags(entry->flags)});
   }
-  BOOST_TEST(consul.transact(list).applied);
+  BOOST_TEST(consul.transact(list, now).applied);
 }
 
 std::string pool_story::record() const {
-  const key_value* pair = consul.get(lock_key);
+  const std::optional<key_value> pair = consul.get(lock_key);
   if (!pair) return "none";
   const auto parsed = parse_lock_record(pair->value);
   if (!parsed) return "corrupt";
@@ -262,15 +258,18 @@ std::string pool_story::entries() const {
   return sessions;
 }
 std::uint64_t pool_story::index() const {
-  const key_value* pair = consul.get(lock_key);
+  const std::optional<key_value> pair = consul.get(lock_key);
   return pair ? pair->modify_index : 0;
 }
 
 std::string pool_story::real(std::string_view short_name) const {
-  return std::string(session_prefix) + std::string(short_name.substr(1));
+  return core_consul::session_id(std::stoull(std::string(short_name.substr(1))));
 }
 std::string pool_story::name(std::string_view session) const {
-  if (session.starts_with(session_prefix)) session.remove_prefix(session_prefix.size());
+  if (session.ends_with(core_consul::session_tail)) {
+    session.remove_suffix(core_consul::session_tail.size());
+    session.remove_prefix(std::min(session.find_first_not_of('0'), session.size()));
+  }
   return "s" + std::string(session);
 }
 std::string pool_story::name(slot_id slot) {

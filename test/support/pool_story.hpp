@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "protocol/pool.hpp"
-#include "support/mini_consul.hpp"
+#include "support/core_consul.hpp"
 
 namespace holdfast::test {
 
@@ -65,7 +65,7 @@ public:
   lines tell(protocol::pool_event e);
 
   // What stands in Consul, and what others do there.
-  mini_consul consul;
+  core_consul consul;
   std::string others_join();  ///< another pool's contender queues; returns its session's number
   void others_join_again(const std::string& session);
   std::string go_joins();
@@ -112,7 +112,7 @@ private:
   std::vector<protocol::action::destroy_session> destroys_;
   std::optional<protocol::action::list_prefix> read_, watch_;
   std::optional<protocol::action::send_txn> txn_, late_;
-  std::optional<mini_consul::txn_reply> reply_;
+  std::optional<consul::txn_reply> reply_;
 };
 
 }  // namespace holdfast::test

@@ -13,7 +13,9 @@
 
 #include "protocol/lock_record.hpp"
 #include "protocol/pool.hpp"
-#include "support/mini_consul.hpp"
+#include "runtime/convert.hpp"
+#include "support/core_consul.hpp"
+#include "testing/defect.hpp"
 
 namespace holdfast::test {
 
@@ -193,8 +195,8 @@ public:
   world(std::uint64_t seed, seeded_bug bug, bool trace)
       : random_(seed), options_(random_), bug_(bug), trace_(trace), referee_(options_) {
     if (bug != seeded_bug::none) options_.provoke(bug);
-    consul_.forgets_deletions = bug == seeded_bug::watch_misses_deletions;
-    consul_.cas_always_fits = bug == seeded_bug::unguarded_record;
+    if (bug == seeded_bug::watch_misses_deletions) consul_.store.break_rule(testing::defect::delete_moves_no_index);
+    if (bug == seeded_bug::unguarded_record) consul_.store.break_rule(testing::defect::cas_ignores_index);
     say([&] {
       return "limit " + std::to_string(options_.limit) + ", processes " + std::to_string(options_.processes) +
              ", users " + std::to_string(options_.users) + ", faults " + std::to_string(options_.request_faults) + "%" +
@@ -246,7 +248,7 @@ private:
       jobs_.erase(first);
       next();
       renew_go_contenders();
-      consul_.expire_sessions(now_);
+      end_sessions();
       answer_watches();
       referee_.check_believers(now_);
       check_use();
@@ -256,7 +258,11 @@ private:
   std::string clock_text() const { return std::to_string((now_ - time_point{}) / 1us) + " us"; }
   template <class Text>
   void say(Text text) const {
-    if (trace_) std::cout << clock_text() << "  " << text() << "\n";
+    if (!trace_) return;
+    std::string line = text();
+    for (std::size_t at; (at = line.find(core_consul::session_tail)) != std::string::npos;)
+      line.erase(at, core_consul::session_tail.size());
+    std::cout << clock_text() << "  " << line << "\n";
   }
   bool faults() const { return now_ < faults_end_; }
 
@@ -445,7 +451,7 @@ private:
     const fate f = draw_fate();
     say([&] { return name(p) + "create session" + text(f); });
     at(f.there, [this, &p, f, a] {
-      const std::string id = f.applied ? consul_.create_session(options_.ttl, life_after_ttl(), now_) : "";
+      const std::string id = f.applied ? create_session() : "";
       at(f.back, [this, &p, f, a, id] {
         if (f.answered) p.sessions.insert(id);
         say([&] { return name(p) + "session " + (f.answered ? id : "failed"); });
@@ -457,12 +463,15 @@ private:
     note_request(p);
     const fate f = draw_fate();
     at(f.there, [this, &p, f, a] {
-      const bool there = f.applied ? consul_.renew_session(a.session, now_) : false;
+      const bool there = f.applied && renew_session(a.session);
       at(f.back, [this, &p, f, a, there] {
-        using event::renewal;
-        const renewal outcome = !f.answered ? renewal::failed : there ? renewal::renewed : renewal::gone;
-        if (outcome != renewal::renewed) say([&] { return name(p) + "renewal of " + a.session + " fails"; });
-        deliver(p, event::session_renewed{a.member, outcome});
+        error_code ec;
+        if (!f.answered)
+          ec = error::timed_out;
+        else if (!there)
+          ec = error::invalid_session;
+        if (ec) say([&] { return name(p) + "renewal of " + a.session + " fails"; });
+        deliver(p, event::session_renewed{a.member, runtime::renewal(ec)});
       });
     });
   }
@@ -471,7 +480,7 @@ private:
     const fate f = draw_fate();
     say([&] { return name(p) + "destroy " + a.session + text(f); });
     at(f.there, [this, &p, f, a] {
-      if (f.applied && bug_ != seeded_bug::sessions_stay) consul_.destroy_session(a.session);
+      if (f.applied && bug_ != seeded_bug::sessions_stay) consul_.destroy_session(a.session, now_);
       at(f.back, [this, &p, f, a] { deliver(p, event::session_destroyed{a.session, f.answered}); });
     });
   }
@@ -485,30 +494,26 @@ private:
     say([&] { return name(p) + "txn " + std::to_string(a.id) + text(f) + describe(operations); });
     if (f.late != duration(0))
       at(f.late, [this, &p, operations, id = a.id] {
-        const bool applied = consul_.transact(operations).applied;
+        const bool applied = consul_.transact(operations, now_).applied;
         say([&] { return name(p) + "txn " + std::to_string(id) + " late: " + (applied ? "applied" : "refused"); });
       });
     at(f.there, [this, &p, f, id = a.id, operations = std::move(operations)] {
-      mini_consul::txn_reply reply;
+      consul::txn_reply reply;
       if (f.applied) {
-        reply = consul_.transact(operations);
+        reply = consul_.transact(operations, now_);
         if (reply.applied) check_record();
       }
       at(f.back, [this, &p, f, id, reply = std::move(reply)] {
+        const failure why = f.answered ? failure() : f.not_sent ? unreachable() : timed_out();
+        event::txn_done done = runtime::txn_done(id, why.code, f.answered ? reply : consul::txn_reply(), why.details);
         using event::outcome;
-        outcome what = reply.applied ? outcome::applied : outcome::refused;
-        if (!f.answered) what = f.not_sent ? outcome::not_sent : outcome::unknown;
-        if (what == outcome::unknown && bug_ == seeded_bug::unknown_taken_for_refused) what = outcome::not_sent;
+        if (done.outcome == outcome::unknown && bug_ == seeded_bug::unknown_taken_for_refused)
+          done.outcome = outcome::not_sent;
         say([&] {
           static const char* const words[] = {"applied", "refused", "not sent", "unknown"};
-          return name(p) + "txn " + std::to_string(id) + ": " + words[static_cast<int>(what)];
+          return name(p) + "txn " + std::to_string(id) + ": " + words[static_cast<int>(done.outcome)];
         });
-        const bool told = f.answered;
-        deliver(p, event::txn_done{id, what, told ? reply.results : std::vector<key_value>{},
-                                   told ? reply.refusals : std::vector<event::refused_operation>{},
-                                   told         ? failure{}
-                                   : f.not_sent ? unreachable()
-                                                : timed_out()});
+        deliver(p, std::move(done));
       });
     });
   }
@@ -521,7 +526,7 @@ private:
       at(f.there + f.back, [this, &p, a] { deliver(p, event::prefix_listed{a.id, {}, 0, timed_out()}); });
       return;
     }
-    at(f.there, [this, &p, f, a] { watches_.push_back({&p, a.id, a.index, now_ + a.wait, f.back, f.answered}); });
+    at(f.there, [this, &p, f, a] { watches_.push_back({&p, a.id, a.index, now_ + a.wait, f.back, f.answered, {}}); });
     if (a.index != 0) {
       at(f.there + a.wait, [] {});  // so that somebody looks at it then
       if (faults() && random_.chance(options_.request_faults / 2))
@@ -529,7 +534,7 @@ private:
           const auto found = std::find_if(watches_.begin(), watches_.end(),
                                           [&](const watch& w) { return w.owner == &p && w.id == id; });
           if (found == watches_.end()) return;
-          watches_.erase(found);
+          end_watch(static_cast<std::size_t>(found - watches_.begin()));
           deliver(p, event::prefix_listed{id, {}, 0, timed_out()});
         });
     }
@@ -544,10 +549,35 @@ private:
     time_point until;
     duration back;
     bool answered;
+    std::optional<testing::store::watch_id> waits;  ///< none: to be looked at
   };
 
-  /// Real Consul takes the TTL twice; what it promises is the TTL.
-  duration life_after_ttl() { return random_.chance(50) ? duration(0) : random_.between(0s, options_.ttl); }
+  /// The store ends a session after twice its TTL, as Consul does; what Consul promises is the TTL. So half of the
+  /// sessions end after that, a quarter some time later, and the store ends the rest.
+  struct lease {
+    duration life;
+    time_point ends;
+  };
+  std::string create_session() {
+    std::string id = consul_.create_session(options_.ttl, now_);
+    const duration patience = random_.chance(50) ? duration(0) : random_.between(0s, 2 * options_.ttl);
+    const duration life = options_.ttl + patience;
+    if (patience < options_.ttl) leases_.emplace(id, lease{life, now_ + life});
+    return id;
+  }
+  bool renew_session(const std::string& id) {
+    if (!consul_.renew_session(id, now_)) return false;
+    if (const auto its = leases_.find(id); its != leases_.end()) its->second.ends = now_ + its->second.life;
+    return true;
+  }
+  void end_sessions() {
+    std::erase_if(leases_, [this](const auto& each) {
+      const bool over = each.second.ends <= now_;
+      if (over) consul_.destroy_session(each.first, now_);
+      return over;
+    });
+    consul_.advance(now_);
+  }
 
   /// What becomes of one request.
   struct fate {
@@ -597,37 +627,43 @@ private:
   }
 
   void answer_watches() {
-    if (watches_.empty()) return;
-    const std::uint64_t index = consul_.index_of(prefix);
+    for (const testing::store::watch_id fired : consul_.store.take_fired())
+      for (watch& w : watches_)
+        if (w.waits == fired) w.waits.reset();
     for (std::size_t i = 0; i < watches_.size();) {
-      const watch w = watches_[i];
-      if (w.index != 0 && index <= w.index && now_ < w.until) {
+      watch& w = watches_[i];
+      // Woken, or new: as an agent does it, which waits again if the index is not past the one asked with.
+      if (!w.waits && w.index != 0 && consul_.index_of(prefix) <= w.index)
+        w.waits = consul_.store.watch({testing::subject::kind::prefix, std::string(prefix)});
+      if (w.waits && now_ < w.until) {
         ++i;
         continue;
       }
-      watches_.erase(watches_.begin() + static_cast<std::ptrdiff_t>(i));
-      at(w.back, [this, w, index, listing = listing_for_pool()] {
-        if (w.answered)
-          deliver(*w.owner, event::prefix_listed{w.id, listing, index, {}});
-        else
-          deliver(*w.owner, event::prefix_listed{w.id, {}, 0, timed_out()});
+      at(w.back, [this, owner = w.owner,
+                  e = w.answered ? listing_for_pool(w.id) : event::prefix_listed{w.id, {}, 0, timed_out()}] {
+        deliver(*owner, e);
       });
+      end_watch(i);
     }
   }
+  void end_watch(std::size_t i) {
+    if (watches_[i].waits) consul_.store.unwatch(*watches_[i].waits);
+    watches_.erase(watches_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
 
-  std::vector<key_value> listing_for_pool() const {
-    std::vector<key_value> listing = consul_.list(prefix);
-    if (bug_ != seeded_bug::no_prune) return listing;
-    const snapshot seen = look();
+  event::prefix_listed listing_for_pool(request_id id) {
+    event::prefix_listed e = consul_.listed(id, prefix);
+    if (bug_ != seeded_bug::no_prune) return e;
+    const snapshot& seen = look();
     for (const std::string& holder : seen.record.holders)
-      if (!seen.find(holder)) listing.push_back({std::string(prefix) + holder, {}, contender_magic, holder, 1, 1});
-    return listing;
+      if (!seen.find(holder)) e.listing.push_back({std::string(prefix) + holder, {}, contender_magic, holder, 1, 1});
+    return e;
   }
 
   void break_on_purpose(std::vector<operation>& operations) {
     for (operation& op : operations) {
-      if (bug_ == seeded_bug::grant_changes_no_flags && op.verb == verb::set)
-        if (const key_value* entry = consul_.get(op.key)) op.flags = entry->flags;
+      if (bug_ == seeded_bug::grant_leaves_the_entry && op.verb == verb::set)
+        op = {verb::check_session, op.key, {}, 0, 0, op.key.substr(prefix.size())};
     }
     if (bug_ == seeded_bug::release_keeps_the_entry && operations.front().verb == verb::cas)
       std::erase_if(operations, [](const operation& op) { return op.verb == verb::remove; });
@@ -677,26 +713,26 @@ private:
       switch (random_.below(5)) {
         case 0:
           say([&] { return "operator destroys " + victim.session; });
-          consul_.destroy_session(victim.session);
+          consul_.destroy_session(victim.session, now_);
           break;
         case 1:
           say([&] { return "operator deletes " + victim.key; });
-          consul_.remove(victim.key);
+          consul_.remove(victim.key, now_);
           break;
         case 2:
           say([] { return "operator deletes the prefix"; });
-          consul_.remove_tree(std::string(prefix));
+          consul_.remove_tree(std::string(prefix), now_);
           break;
         case 3:
-          if (const key_value* lock = consul_.get(std::string(lock_key))) {
+          if (const auto lock = consul_.get(lock_key)) {
             say([] { return "operator empties the record"; });
             auto record = parse_lock_record(lock->value);
             record->holders.clear();
-            consul_.put(std::string(lock_key), format(*record), lock->flags);
+            consul_.put(std::string(lock_key), format(*record), lock->flags, now_);
           }
           break;
         case 4:
-          consul_.collect_tombstones();
+          consul_.store.collect_tombstones();
           break;
       }
     }
@@ -716,8 +752,8 @@ private:
     switch (g.state) {
       case go_contender::outside:
         if (now_ >= last_call_) return;
-        g.session = consul_.create_session(options_.ttl, options_.ttl, now_);
-        consul_.transact({{verb::lock, std::string(prefix) + g.session, "go", semaphore_flags, 0, g.session}});
+        g.session = consul_.create_session(options_.ttl, now_);
+        consul_.transact({{verb::lock, std::string(prefix) + g.session, "go", semaphore_flags, 0, g.session}}, now_);
         g.state = go_contender::waiting;
         break;
       case go_contender::waiting: {
@@ -737,9 +773,7 @@ private:
         if (record.holders.size() >= options_.limit) break;
         record.add(g.session);
         // The write takes effect now; between the look and the write nothing happens here, so it always fits.
-        if (!consul_.transact({{verb::cas, std::string(lock_key), format(record), semaphore_flags, seen->lock_index}})
-                 .applied)
-          break;
+        if (!write_record(record, seen->lock_index)) break;
         say([&] { return "go " + g.session + " takes a slot"; });
         g.state = go_contender::holding;
         referee_.go_holds(g.number, true);
@@ -752,17 +786,16 @@ private:
         const auto seen = make_snapshot(prefix, lock_key, consul_.list(prefix), 0);
         lock_record record = seen->record;
         record.drop(g.session);
-        if (seen->lock_index != 0)
-          consul_.transact({{verb::cas, std::string(lock_key), format(record), semaphore_flags, seen->lock_index}});
+        if (seen->lock_index != 0) write_record(record, seen->lock_index);
         g.state = go_contender::leaving;  // for a moment it looks like a waiting contender
         break;
       }
       case go_contender::leaving: {
-        consul_.destroy_session(std::exchange(g.session, {}));
+        consul_.destroy_session(std::exchange(g.session, {}), now_);
         g.state = go_contender::outside;
         const auto seen = make_snapshot(prefix, lock_key, consul_.list(prefix), 0);
         if (seen->lock_index != 0 && seen->record.holders.empty() && random_.chance(50))
-          consul_.remove(std::string(lock_key));
+          consul_.remove(std::string(lock_key), now_);
         next = random_.between(0ms, 1s);
         break;
       }
@@ -770,14 +803,24 @@ private:
     at(next, [this, i] { go_step(i); });
   }
 
+  bool write_record(const lock_record& record, std::uint64_t index) {
+    return consul_.transact({{verb::cas, std::string(lock_key), format(record), semaphore_flags, index}}, now_).applied;
+  }
+
   // --- checks of what stands in Consul, and of what it costs
 
   bool calm() const { return now_ >= calm_; }
 
-  snapshot look() const { return *make_snapshot(prefix, lock_key, consul_.list(prefix), 0); }
+  /// What stands in Consul. Somebody looks after every step, and most steps write nothing.
+  const snapshot& look() {
+    const std::uint64_t index = consul_.store.raft_index();
+    if (seen_at_ != index) seen_ = *make_snapshot(prefix, lock_key, consul_.list(prefix), 0);
+    seen_at_ = index;
+    return seen_;
+  }
 
   void check_record() {
-    const snapshot seen = look();
+    const snapshot& seen = look();
     const auto alive = std::count_if(seen.record.holders.begin(), seen.record.holders.end(),
                                      [&](const std::string& holder) { return seen.find(holder) != nullptr; });
     if (static_cast<std::uint32_t>(alive) > options_.limit) referee_.object("the record names more than the limit");
@@ -788,7 +831,7 @@ private:
     const bool quiet = now_ >= calm_ && now_ < last_call_;
     bool idle = false;
     if (quiet) {
-      const snapshot seen = look();
+      const snapshot& seen = look();
       const auto holders = static_cast<std::size_t>(std::count_if(
           seen.contenders.begin(), seen.contenders.end(), [&](const contender& c) { return seen.holds(c.session); }));
       for (const auto& p : processes_) {
@@ -810,7 +853,7 @@ private:
       if (referee_.holds_any(p->number)) referee_.object(name(*p) + "has a slot that was never released");
       if (!p->releasing.empty()) referee_.object(name(*p) + "has a release that never ended");
     }
-    const snapshot left = look();
+    const snapshot& left = look();
     for (const auto& p : processes_)
       for (const std::string& session : p->sessions) {
         if (left.find(session)) referee_.object(name(*p) + "has left its entry " + session);
@@ -868,7 +911,7 @@ private:
   const seeded_bug bug_;
   const bool trace_;
   referee referee_;
-  mini_consul consul_;
+  core_consul consul_;
   world_result result_;
 
   time_point now_{};
@@ -877,6 +920,9 @@ private:
   std::vector<std::unique_ptr<process>> processes_;
   std::deque<go_contender> go_;
   std::vector<watch> watches_;
+  std::map<std::string, lease> leases_;  ///< of sessions that end before the store ends them
+  snapshot seen_;                        ///< at this Raft index:
+  std::uint64_t seen_at_ = 0;
   time_point free_since_ = never;
   std::set<std::pair<int, slot_id>> dropped_;  ///< seeded_bug::grant_dropped_after_cancel
 
@@ -907,8 +953,8 @@ std::string_view to_string(seeded_bug bug) {
       return "watch_never_answers";
     case seeded_bug::unguarded_record:
       return "unguarded_record";
-    case seeded_bug::grant_changes_no_flags:
-      return "grant_changes_no_flags";
+    case seeded_bug::grant_leaves_the_entry:
+      return "grant_leaves_the_entry";
     case seeded_bug::release_keeps_the_entry:
       return "release_keeps_the_entry";
     case seeded_bug::sessions_stay:

@@ -18,7 +18,7 @@ enum class seeded_bug {
   watch_misses_deletions,      ///< a contender that leaves or dies wakes nobody
   watch_never_answers,
   unguarded_record,         ///< the record is written without looking at its index
-  grant_changes_no_flags,   ///< the grantee's entry stays as it was
+  grant_leaves_the_entry,   ///< the record names the grantee, and nothing is written to its entry
   release_keeps_the_entry,  ///< the record is written, the contender entry stays
   sessions_stay,            ///< what is dropped is not destroyed
   overtaking,               ///< a later waiter is granted what an earlier one should have had
@@ -32,7 +32,7 @@ inline constexpr seeded_bug seeded_bugs[] = {
     seeded_bug::watch_misses_deletions,
     seeded_bug::watch_never_answers,
     seeded_bug::unguarded_record,
-    seeded_bug::grant_changes_no_flags,
+    seeded_bug::grant_leaves_the_entry,
     seeded_bug::release_keeps_the_entry,
     seeded_bug::sessions_stay,
     seeded_bug::overtaking,

@@ -220,7 +220,8 @@ BOOST_AUTO_TEST_CASE(a_single_look_that_others_beat_three_times_is_denied) {
   EXPECT(s.created(), "txn #2: cas @0 {s1} | lock s1");
   for (int i = 0; i < 3; ++i) {
     s.record_becomes("", 1);
-    s.consul.put("p/.lock", i % 2 ? R"({"Limit":1,"Holders":{}})" : R"({"Holders":{},"Limit":1})", semaphore_flags);
+    s.consul.put("p/.lock", i % 2 ? R"({"Limit":1,"Holders":{}})" : R"({"Holders":{},"Limit":1})", semaphore_flags,
+                 s.now);
     lines answer = s.done();
     for (std::string& each : s.after(100ms)) answer.push_back(each);
     if (i < 2) {
@@ -420,6 +421,26 @@ BOOST_AUTO_TEST_CASE(a_slot_that_others_granted_is_adopted) {
   EXPECT(s.watched(), "grant t1 A 16.0");
 }
 
+/// The first grant changes the entry whatever is written, for a plain write takes its LockIndex back; the second does
+/// so only because of the flags.
+BOOST_AUTO_TEST_CASE(an_entry_that_others_granted_twice_has_the_second_grants_token) {
+  pool_story s;
+  s.record_becomes(s.others_join());
+  s.acquire(1);
+  s.listed();
+  s.created();
+  s.done();
+  s.others_grant("s2", "s2");
+  EXPECT(s.watched(), "grant t1 A 16.0");
+  s.record_becomes("");  // an operator, and somebody holds the slot meanwhile
+  s.others_grant("s2", "s2");
+  s.leaves("s1");
+  s.after(10ms);
+  s.watched();
+  EXPECT(s.acquire(2));
+  EXPECT(s.release('A'), "released A", "grant t2 B 18.0");
+}
+
 BOOST_AUTO_TEST_CASE(a_dead_holder_is_replaced_by_the_head_of_the_queue_at_once_and_by_the_others_after_a_while) {
   pool_story s;
   s.record_becomes(s.others_join());
@@ -494,7 +515,7 @@ BOOST_AUTO_TEST_CASE(a_go_contender_that_takes_its_slot_is_waited_for) {
 
 BOOST_AUTO_TEST_CASE(the_guides_record_is_written_back_as_it_was_found) {
   pool_story s;
-  s.consul.put("p/.lock", R"({"Limit":1,"Holders":[]})", 0);
+  s.consul.put("p/.lock", R"({"Limit":1,"Holders":[]})", 0, s.now);
   s.acquire(1);
   s.listed();
   EXPECT(s.created(), "txn #2: cas @11 {s1} as a list flags 0 | lock s1");
@@ -537,7 +558,7 @@ BOOST_AUTO_TEST_CASE(a_record_that_nobody_lives_by_is_taken_over_with_our_limit)
 
 BOOST_AUTO_TEST_CASE(foreign_flags_are_not_touched) {
   pool_story s;
-  s.consul.put("p/.lock", "anything", 0x2ddccbc058a50c18);
+  s.consul.put("p/.lock", "anything", 0x2ddccbc058a50c18, s.now);
   EXPECT(s.acquire(1), "read #1");
   EXPECT(s.listed(), "fail t1 the lock key belongs to something other than a semaphore");
   EXPECT(s.after(1min));
@@ -545,7 +566,7 @@ BOOST_AUTO_TEST_CASE(foreign_flags_are_not_touched) {
 
 BOOST_AUTO_TEST_CASE(a_corrupt_record_is_not_touched) {
   pool_story s;
-  s.consul.put("p/.lock", "{", semaphore_flags);
+  s.consul.put("p/.lock", "{", semaphore_flags, s.now);
   s.try_acquire(1);
   EXPECT(s.listed(), "fail t1 the semaphore's record cannot be parsed");
   EXPECT(s.after(1min));
@@ -555,7 +576,7 @@ BOOST_AUTO_TEST_CASE(a_record_that_becomes_corrupt_loses_the_slots) {
   pool_story s;
   s.hold();
   s.after(10ms);
-  s.consul.put("p/.lock", "{", semaphore_flags);
+  s.consul.put("p/.lock", "{", semaphore_flags, s.now);
   EXPECT(s.watched(), "lose A removed", "destroy s1");
 }
 
@@ -567,10 +588,10 @@ BOOST_AUTO_TEST_CASE(joining_a_record_that_has_become_foreign_leaves_nothing) {
   s.acquire(2);
   s.record_becomes(s.others_join());
   EXPECT(s.done(), "txn #5: lock s1 | tree");  // refused: what is known is old, so join and look
-  s.consul.put("p/.lock", "x", 42);
+  s.consul.put("p/.lock", "x", 42, s.now);
   EXPECT(s.done(), "fail t2 the lock key belongs to something other than a semaphore", "destroy s1");
   s.destroyed();
-  s.consul.remove("p/.lock");
+  s.consul.remove("p/.lock", s.now);
   BOOST_TEST(s.entries() == "s2");
 }
 
@@ -590,7 +611,7 @@ BOOST_AUTO_TEST_CASE(the_entry_is_gone) {
   pool_story s;
   s.hold();
   s.after(10ms);
-  s.consul.destroy_session(s.real("s1"));
+  s.consul.destroy_session(s.real("s1"), s.now);
   EXPECT(s.watched(), "lose A session_invalidated", "destroy s1");
   EXPECT(s.destroyed());
   BOOST_TEST(s.pool().sessions() == 0u);
@@ -704,7 +725,7 @@ BOOST_AUTO_TEST_CASE(a_slot_of_two_sessions_is_lost_with_either_and_the_other_go
   s.created();
   s.done();
   s.after(10ms);
-  s.consul.destroy_session(s.real("s1"));
+  s.consul.destroy_session(s.real("s1"), s.now);
   EXPECT(s.watched(), "lose A session_invalidated", "watch #4 from 14", "txn #5: cas @13 {} | remove s2", "destroy s1");
 }
 
@@ -768,7 +789,7 @@ BOOST_AUTO_TEST_CASE(the_record_may_go_away_whenever_nobody_holds) {
   s.hold();
   s.release('A');
   s.done();
-  s.consul.remove("p/.lock");
+  s.consul.remove("p/.lock", s.now);
   s.acquire(2);
   EXPECT(s.done(), "txn #5: lock s1 | tree");
   EXPECT(s.done(), "watch #6 from 16", "txn #7: cas @0 {s1} | check s1 | set s1 us +1");
@@ -780,7 +801,7 @@ BOOST_AUTO_TEST_CASE(a_session_that_died_unnoticed_is_replaced) {
   s.hold();
   s.release('A');
   s.done();
-  s.consul.destroy_session(s.real("s1"));
+  s.consul.destroy_session(s.real("s1"), s.now);
   s.acquire(2);
   EXPECT(s.done(), "create m2", "destroy s1");
 }
@@ -981,7 +1002,7 @@ BOOST_AUTO_TEST_CASE(an_unknown_take_without_a_record_costs_its_session_because_
   s.record_becomes(s.others_join());
   EXPECT(s.listed(), "note", "destroy s1");
   s.destroyed();
-  s.consul.remove("p/.lock");
+  s.consul.remove("p/.lock", s.now);
   BOOST_TEST(!s.applied_late());
 }
 
@@ -1164,7 +1185,7 @@ BOOST_AUTO_TEST_CASE(a_look_that_fails_for_good_is_not_repeated_in_a_circle) {
   s.hold();
   s.release('A');
   s.record_becomes("s1", 1);
-  s.consul.put("p/.lock", R"({"Holders":{"session-0001":true},"Limit":1})", semaphore_flags);
+  s.consul.put("p/.lock", R"({"Holders":{")" + s.real("s1") + R"(":true},"Limit":1})", semaphore_flags, s.now);
   EXPECT(s.done(), "read #4");
   EXPECT(s.read_fails(error::permission_denied));
   std::size_t tries = 0;

@@ -1,0 +1,77 @@
+#include "support/core_consul.hpp"
+
+#include <utility>
+
+#include "runtime/convert.hpp"
+
+namespace holdfast::test {
+
+using consul::txn_operation;
+using testing::subject;
+
+namespace {
+
+// The shortest TTL of the simulations is far below Consul's.
+testing::store_options quick() {
+  testing::store_options options;
+  options.session_ttl_min = std::chrono::milliseconds(1);
+  return options;
+}
+
+testing::store::time_point at(protocol::time_point t) { return testing::store::time_point(t.time_since_epoch()); }
+
+}  // namespace
+
+core_consul::core_consul() : store(quick()) {}
+
+std::string core_consul::session_id(std::uint64_t number) {
+  const std::string digits = std::to_string(number);
+  return std::string(8 - digits.size(), '0') + digits + std::string(session_tail);
+}
+
+std::string core_consul::create_session(protocol::duration ttl, protocol::time_point now) {
+  consul::session_info session;
+  session.id = session_id(++last_session_);
+  session.ttl = ttl;
+  session.behavior = consul::session_behavior::remove;
+  std::string id = session.id;
+  store.create_session(std::move(session), at(now));
+  return id;
+}
+bool core_consul::renew_session(std::string_view id, protocol::time_point now) {
+  return store.renew_session(id, at(now));
+}
+void core_consul::destroy_session(std::string_view id, protocol::time_point now) { store.destroy_session(id, at(now)); }
+bool core_consul::has_session(std::string_view id) const { return store.session(id).value.has_value(); }
+void core_consul::advance(protocol::time_point now) { store.advance(at(now)); }
+
+consul::txn_reply core_consul::transact(std::vector<protocol::operation> operations, protocol::time_point now) {
+  return store.transact(runtime::to_consul(std::move(operations)), at(now));
+}
+
+protocol::event::prefix_listed core_consul::listed(protocol::request_id id, std::string_view prefix) const {
+  return runtime::prefix_listed(id, {}, store.list(prefix), {});
+}
+std::vector<protocol::key_value> core_consul::list(std::string_view prefix) const {
+  return runtime::to_core(store.list(prefix).value);
+}
+std::uint64_t core_consul::index_of(std::string_view prefix) const {
+  return store.index_of({subject::kind::prefix, std::string(prefix)});
+}
+std::optional<protocol::key_value> core_consul::get(std::string_view key) const {
+  auto found = store.get(key).value;
+  if (!found) return std::nullopt;
+  return std::move(runtime::to_core({*std::move(found)}).front());
+}
+
+void core_consul::put(std::string key, std::string value, std::uint64_t flags, protocol::time_point now) {
+  store.write(txn_operation::set(std::move(key), std::move(value), flags), at(now));
+}
+void core_consul::remove(std::string key, protocol::time_point now) {
+  store.write(txn_operation::remove(std::move(key)), at(now));
+}
+void core_consul::remove_tree(std::string prefix, protocol::time_point now) {
+  store.write(txn_operation::remove_tree(std::move(prefix)), at(now));
+}
+
+}  // namespace holdfast::test

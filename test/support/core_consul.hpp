@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <holdfast/consul/txn.hpp>
+#include <holdfast/testing/store.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/events.hpp"
+#include "protocol/operation.hpp"
+#include "protocol/snapshot.hpp"
+#include "protocol/time.hpp"
+
+namespace holdfast::test {
+
+/// The model of Consul as the core sees it: asked on the core's clock and in its terms, and answered in them, by the
+/// driver's own conversions. It has no rules of its own; they are the store's.
+class core_consul {
+public:
+  core_consul();
+
+  testing::store store;
+
+  /// As the driver asks for one: its end deletes its keys, without a lock delay. The first is `session_id(1)`.
+  std::string create_session(protocol::duration ttl, protocol::time_point now);
+  bool renew_session(std::string_view id, protocol::time_point now);
+  void destroy_session(std::string_view id, protocol::time_point now);
+  bool has_session(std::string_view id) const;
+  void advance(protocol::time_point now);
+
+  consul::txn_reply transact(std::vector<protocol::operation> operations, protocol::time_point now);
+  /// What a read of the prefix, or its watch, brings now.
+  protocol::event::prefix_listed listed(protocol::request_id id, std::string_view prefix) const;
+  std::vector<protocol::key_value> list(std::string_view prefix) const;
+  std::uint64_t index_of(std::string_view prefix) const;
+  std::optional<protocol::key_value> get(std::string_view key) const;
+
+  // What operators and other programs do, without looking.
+  void put(std::string key, std::string value, std::uint64_t flags, protocol::time_point now);
+  void remove(std::string key, protocol::time_point now);
+  void remove_tree(std::string prefix, protocol::time_point now);
+
+  /// Ids are as long as Consul's, and in the order of creation. What tells them apart comes first: the rest,
+  /// `session_tail`, can be left out where people read them.
+  static std::string session_id(std::uint64_t number);
+  static constexpr std::string_view session_tail = "-0000-4000-8000-000000000000";
+
+private:
+  std::uint64_t last_session_ = 0;
+};
+
+}  // namespace holdfast::test

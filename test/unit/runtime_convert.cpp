@@ -1,0 +1,95 @@
+#include "runtime/convert.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <vector>
+
+using namespace holdfast;
+using consul::txn_operation;
+using consul::txn_refusal;
+using protocol::verb;
+using protocol::event::outcome;
+using protocol::event::refusal;
+using protocol::event::renewal;
+
+namespace {
+
+outcome outcome_of(const error_code& ec, bool applied = false) {
+  return runtime::txn_done(1, ec, {applied, {}, {}}, {}).outcome;
+}
+
+refusal refusal_of(txn_refusal reason) {
+  const auto done = runtime::txn_done(1, {}, {false, {}, {{3, reason, "why"}}}, {});
+  BOOST_REQUIRE(done.refusals.size() == 1u);
+  BOOST_TEST(done.refusals.front().operation == 3u);
+  return done.refusals.front().reason;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(runtime_convert)
+
+BOOST_AUTO_TEST_CASE(each_verb_becomes_consuls_with_what_it_needs) {
+  const auto made = runtime::to_consul({{verb::lock, "a", "v", 1, 0, "s"},
+                                        {verb::cas, "b", "v", 2, 20},
+                                        {verb::set, "c", "v", 3},
+                                        {verb::remove, "d"},
+                                        {verb::check_session, "e", {}, 0, 0, "s"},
+                                        {verb::check_index, "f", {}, 0, 30},
+                                        {verb::check_not_exists, "g"},
+                                        {verb::get_tree, "h"}});
+  const std::vector<txn_operation> expected{txn_operation::lock("a", "v", "s", 1),  txn_operation::cas("b", "v", 20, 2),
+                                            txn_operation::set("c", "v", 3),        txn_operation::remove("d"),
+                                            txn_operation::check_session("e", "s"), txn_operation::check_index("f", 30),
+                                            txn_operation::check_not_exists("g"),   txn_operation::get_tree("h")};
+  BOOST_TEST((made == expected));
+}
+
+BOOST_AUTO_TEST_CASE(an_entry_keeps_what_the_core_looks_at) {
+  const auto made = runtime::to_core({{"k", "v", ~std::uint64_t{0}, "s", 1, 2, 3}});
+  BOOST_REQUIRE(made.size() == 1u);
+  BOOST_TEST((made.front() == protocol::key_value{"k", "v", ~std::uint64_t{0}, "s", 1, 2}));
+}
+
+BOOST_AUTO_TEST_CASE(only_what_certainly_had_no_effect_was_not_sent) {
+  BOOST_TEST((outcome_of({}, true) == outcome::applied));
+  BOOST_TEST((outcome_of({}) == outcome::refused));
+  BOOST_TEST((outcome_of(error::unreachable) == outcome::not_sent));
+  BOOST_TEST((outcome_of(error::permission_denied) == outcome::not_sent));
+  BOOST_TEST((outcome_of(error::timed_out) == outcome::unknown));
+  BOOST_TEST((outcome_of(error::malformed_reply) == outcome::unknown));
+  BOOST_TEST((outcome_of(error::closed) == outcome::unknown));
+}
+
+BOOST_AUTO_TEST_CASE(a_refusal_says_which_operation_and_why) {
+  for (const txn_refusal each :
+       {txn_refusal::conflict, txn_refusal::lock_held, txn_refusal::lock_delay, txn_refusal::missing_key})
+    BOOST_TEST((refusal_of(each) == refusal::conflict));
+  BOOST_TEST((refusal_of(txn_refusal::invalid_session) == refusal::invalid_session));
+  BOOST_TEST((refusal_of(txn_refusal::permission_denied) == refusal::permission_denied));
+  BOOST_TEST((refusal_of(txn_refusal::other) == refusal::other));
+}
+
+BOOST_AUTO_TEST_CASE(a_failure_keeps_its_words) {
+  diagnostics words;
+  words.message = "no route";
+  const auto done = runtime::txn_done(7, error::unreachable, {}, words);
+  BOOST_TEST(done.id == 7u);
+  BOOST_TEST((done.error == protocol::failure{error::unreachable, words}));
+  const auto listed = runtime::prefix_listed(8, error::unreachable, {}, words);
+  BOOST_TEST(listed.id == 8u);
+  BOOST_TEST((listed.error == protocol::failure{error::unreachable, words}));
+}
+
+BOOST_AUTO_TEST_CASE(a_listing_comes_with_its_index) {
+  const auto listed = runtime::prefix_listed(1, {}, {{{"k", "v", 0, "s", 1, 2, 3}}, {.index = 9}}, {});
+  BOOST_TEST(listed.index == 9u);
+  BOOST_TEST((listed.listing == std::vector<protocol::key_value>{{"k", "v", 0, "s", 1, 2}}));
+}
+
+BOOST_AUTO_TEST_CASE(only_consul_can_say_that_a_session_is_gone) {
+  BOOST_TEST((runtime::renewal({}) == renewal::renewed));
+  BOOST_TEST((runtime::renewal(error::invalid_session) == renewal::gone));
+  BOOST_TEST((runtime::renewal(error::unreachable) == renewal::failed));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
