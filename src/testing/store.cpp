@@ -248,15 +248,14 @@ void store::remove(const std::string& key) {
   bury(key);
 }
 
-// Leaves one tombstone, at the prefix itself, and none if everything goes.
+// Leaves one tombstone, at the prefix itself, and none if everything goes. Consul 1.8 forgets to wake some of those who
+// wait below the prefix if the same transaction has touched a key there before; which ones depends on the nodes of its
+// radix tree that it happened to copy. Here all are woken.
 void store::remove_tree(const std::string& prefix) {
   std::vector<std::string> gone;
   const auto end = after_prefix(entries_, prefix);
   for (auto at = from_prefix(entries_, prefix); at != end; ++at) gone.push_back(at->first);
   if (gone.empty()) return;
-  const bool written_before =
-      std::any_of(undo_.begin(), undo_.end(), [&](const undo& each) { return each.key.starts_with(prefix); });
-  if (written_before) deafen(prefix, gone);
   remember(prefix);
   for (const std::string& key : gone) {
     remember(key);
@@ -295,10 +294,8 @@ void store::remember(const std::string& key) {
 void store::commit() {
   undo_.clear();
   std::erase_if(watches_, [this](registered& watch) {
-    if (watch.is == registered::state::goes_deaf) watch.is = registered::state::deaf;
-    if (watch.is != registered::state::fires) return false;
-    fired_.push_back(watch.id);
-    return true;
+    if (watch.fires) fired_.push_back(watch.id);
+    return watch.fires;
   });
 }
 
@@ -316,8 +313,7 @@ void store::roll_back() {
   }
   undo_.clear();
   kv_index_ = kv_index_before_;
-  for (registered& watch : watches_)
-    if (watch.is != registered::state::deaf) watch.is = registered::state::waits;
+  for (registered& watch : watches_) watch.fires = false;
 }
 
 // --- Reads
@@ -508,7 +504,7 @@ void store::collect_tombstones() {
 
 void store::restore(const store& image) {
   const std::uint64_t index = std::max(index_, image.index_);
-  for (registered& watch : watches_) watch.is = registered::state::fires;
+  for (registered& watch : watches_) watch.fires = true;
   commit();
   std::vector<watch_id> fired = std::move(fired_);
   const watch_id last = last_watch_;
@@ -568,11 +564,6 @@ std::string store::watched_node(const subject& what) const {
   return known == 0 ? std::string() : common_path(entries_, std::string_view(sought).substr(0, known));
 }
 
-bool store::waits_for_keys(const registered& watch) {
-  const bool on_keys = watch.what.what == subject::kind::key || watch.what.what == subject::kind::prefix;
-  return on_keys && watch.is == registered::state::waits;
-}
-
 // The key is about to be written, or has just been removed: `comes_or_goes`, it is not among the others.
 bool store::is_touched(const registered& watch, const std::string& key, bool comes_or_goes) const {
   const std::string path = path_of(key);
@@ -586,19 +577,9 @@ bool store::is_touched(const registered& watch, const std::string& key, bool com
 }
 
 void store::touch(const std::string& key, bool comes_or_goes) {
-  for (registered& watch : watches_)
-    if (waits_for_keys(watch) && is_touched(watch, key, comes_or_goes)) watch.is = registered::state::fires;
-}
-
-// All keys below the prefix are about to be removed, by a transaction that has written there before. Consul's radix
-// tree drops what is there before it looks for who watches it: they are not woken, and hang on nodes that are in no
-// tree any more. Only the key at the very node that is dropped is looked at before: one that all the others begin with.
-void store::deafen(const std::string& prefix, const std::vector<std::string>& sorted_keys) {
-  const std::string& first = sorted_keys.front();
-  const bool is_node = sorted_keys.back().starts_with(first);
   for (registered& watch : watches_) {
-    if (!waits_for_keys(watch) || !watch.node.starts_with(prefix)) continue;
-    if (!(is_node && watch.leaf && watch.node == first)) watch.is = registered::state::goes_deaf;
+    const bool on_keys = watch.what.what == subject::kind::key || watch.what.what == subject::kind::prefix;
+    if (on_keys && is_touched(watch, key, comes_or_goes)) watch.fires = true;
   }
 }
 
@@ -606,12 +587,12 @@ void store::deafen(const std::string& prefix, const std::vector<std::string>& so
 void store::touch_session(const std::string& id) {
   for (registered& watch : watches_) {
     const bool one = watch.what.what == subject::kind::session && (!watch.leaf || watch.what.name == id);
-    if (one || watch.what.what == subject::kind::sessions) watch.is = registered::state::fires;
+    if (one || watch.what.what == subject::kind::sessions) watch.fires = true;
   }
 }
 
 store::watch_id store::watch(subject what) {
-  registered watch{++last_watch_, std::move(what), {}, false, registered::state::waits};
+  registered watch{++last_watch_, std::move(what), {}, false, false};
   const bool on_sessions = watch.what.what == subject::kind::session || watch.what.what == subject::kind::sessions;
   watch.leaf = on_sessions ? sessions_.contains(watch.what.name)
                            : watch.what.what == subject::kind::key && find(watch.what.name);

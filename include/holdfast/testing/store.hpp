@@ -155,9 +155,9 @@ private:
   struct registered {
     watch_id id;
     subject what;
-    std::string node;   ///< its path in Consul's radix tree; see store.cpp
-    bool leaf = false;  ///< the subject itself, not a node above it
-    enum class state { waits, fires, goes_deaf, deaf } is = state::waits;  ///< the middle two by the write under way
+    std::string node;    ///< its path in Consul's radix tree; see store.cpp
+    bool leaf = false;   ///< the subject itself, not a node above it
+    bool fires = false;  ///< by the write under way
   };
 
   verdict check_before(const consul::txn_operation& op, time_point now) const;
@@ -188,9 +188,7 @@ private:
 
   std::string watched_node(const subject& what) const;
   bool is_touched(const registered& watch, const std::string& key, bool comes_or_goes) const;
-  static bool waits_for_keys(const registered& watch);
   void touch(const std::string& key, bool comes_or_goes);
-  void deafen(const std::string& prefix, const std::vector<std::string>& sorted_keys);
   void touch_session(const std::string& id);
 
   store_options options_;

@@ -49,6 +49,10 @@ auto pick(const Array& from, std::uint8_t number) {
   return from[number % std::size(from)];
 }
 
+bool is_delete_tree(const operation_step& part) {
+  return std::string_view(pick(verb_names, part.option)) == "delete-tree";
+}
+
 // --- Making sequences
 
 class generator {
@@ -80,6 +84,8 @@ public:
       for (std::size_t i = 0; i < count; ++i) {
         step.parts.emplace_back();
         fill(step.parts.back());
+        // Whom Consul forgets to wake when a transaction deletes a tree that it has touched before is not modelled.
+        if (i > 0 && is_delete_tree(step.parts.back())) step.parts.back().option = 0;
       }
     }
     return step;
