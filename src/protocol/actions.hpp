@@ -38,6 +38,20 @@ struct list_prefix {
   bool operator==(const list_prefix&) const = default;
 };
 
+/// Read one key, consistently, when it has gone past `index`, or when `wait` is over.
+struct watch_key {
+  request_id id;
+  std::string key;
+  std::uint64_t index = 0;
+  duration wait{};
+  bool operator==(const watch_key&) const = default;
+};
+/// The watch's answer is of no use any more.
+struct stop_watch {
+  request_id id;
+  bool operator==(const stop_watch&) const = default;
+};
+
 /// The acquire is done: the caller has a slot.
 struct grant {
   protocol::ticket ticket;
@@ -90,9 +104,10 @@ struct note {
 
 namespace holdfast::protocol {
 
-using pool_action = std::variant<action::create_session, action::renew_session, action::destroy_session,
-                                 action::send_txn, action::list_prefix, action::grant, action::deny, action::fail,
-                                 action::released, action::lose, action::update, action::closed, action::note>;
+using pool_action =
+    std::variant<action::create_session, action::renew_session, action::destroy_session, action::send_txn,
+                 action::list_prefix, action::watch_key, action::stop_watch, action::grant, action::deny, action::fail,
+                 action::released, action::lose, action::update, action::closed, action::note>;
 using pool_actions = std::vector<pool_action>;
 
 }  // namespace holdfast::protocol

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/error.hpp>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -93,6 +94,13 @@ struct prefix_listed {
   failure error{};
   bool operator==(const prefix_listed&) const = default;
 };
+/// What a watched key has become, or still is: none if there is no such key.
+struct key_watched {
+  request_id id;
+  std::optional<key_value> pair{};
+  failure error{};
+  bool operator==(const key_watched&) const = default;
+};
 /// The time that `pool::wake` named has come.
 struct tick {
   bool operator==(const tick&) const = default;
@@ -100,8 +108,8 @@ struct tick {
 
 }  // namespace event
 
-using pool_event =
-    std::variant<event::acquire, event::cancel, event::release, event::close, event::session_created,
-                 event::session_renewed, event::session_destroyed, event::txn_done, event::prefix_listed, event::tick>;
+using pool_event = std::variant<event::acquire, event::cancel, event::release, event::close, event::session_created,
+                                event::session_renewed, event::session_destroyed, event::txn_done, event::prefix_listed,
+                                event::key_watched, event::tick>;
 
 }  // namespace holdfast::protocol

@@ -11,7 +11,7 @@ namespace holdfast::protocol {
 inline constexpr std::size_t operations_max = 64;
 
 /// The transaction verbs that the protocol needs. The shell hands them to Consul as they are.
-enum class verb { lock, cas, set, remove, check_session, check_index, check_not_exists, get_tree };
+enum class verb { lock, cas, remove, remove_cas, get_tree };
 
 struct operation {
   protocol::verb verb;
@@ -25,7 +25,7 @@ struct operation {
 
 /// How many results Consul returns for it in the reply (get_tree: any number).
 constexpr std::size_t results_of(verb v) noexcept {
-  return v == verb::remove || v == verb::check_not_exists || v == verb::get_tree ? 0 : 1;
+  return v == verb::remove || v == verb::remove_cas || v == verb::get_tree ? 0 : 1;
 }
 
 }  // namespace holdfast::protocol

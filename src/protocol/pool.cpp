@@ -7,9 +7,6 @@ namespace holdfast::protocol {
 
 namespace {
 
-/// Errors that no repetition will mend: those who wait should hear at once.
-bool is_final(const error_code& code) { return !(code == condition::unavailable); }
-
 // A million slots at once; and a million handoffs a second do not use a generation twice in half a year.
 constexpr unsigned slot_index_bits = 20;
 
@@ -120,13 +117,12 @@ void pool::on(event::session_destroyed& e) {
 }
 
 void pool::on(event::prefix_listed& e) {
-  const bool watched = e.id == watch_;
-  if (watched) watch_ = 0;
+  const std::optional<watch> watched = take_watch(e.id);
   if (e.id == read_) read_ = 0;
   // Without an index there is nothing to watch from: such a watch would answer at once, again and again.
   if (!e.error.code && e.index == 0) e.error = failed(error::malformed_reply, "a listing came without an index");
   if (e.error.code) {
-    if (watched) return on_watch_failed(std::move(e.error));
+    if (watched) return on_watch_failed(*watched, std::move(e.error));
     if (is_final(e.error.code)) fail_waiters(e.error);
     outage_.failed(std::move(e.error), now_, random_);  // in either case: what goes back to the cluster must look again
     return;
@@ -136,11 +132,15 @@ void pool::on(event::prefix_listed& e) {
   adopt(make_snapshot(options_.prefix, options_.lock_key, std::move(e.listing), e.index), e.id);
 }
 
-void pool::on_watch_failed(failure why) {
-  if (!watch_wanted()) return;
-  act(action::note{"watch of " + options_.prefix + " failed: " + why.details.to_string()});
-  if (is_final(why.code)) fail_waiters(why);
-  watch_outage_.failed(std::move(why), now_, random_);
+void pool::on(event::key_watched& e) {
+  const std::optional<watch> asked = take_watch(e.id);
+  if (!asked) return;
+  if (e.error.code) return on_watch_failed(*asked, std::move(e.error));
+  watch_outage_.over();
+  if (asked->key == options_.lock_key)
+    saw_record(std::move(e.pair));
+  else
+    saw_entry(*asked, std::move(e.pair));
 }
 
 void pool::on(event::txn_done& e) {

@@ -39,16 +39,25 @@ struct pool_options {
   /// A slot that is held for less gets no watch: a burst of short holds costs two writes each and nothing else.
   duration watch_delay = std::chrono::milliseconds(5);
   duration watch_wait = std::chrono::seconds(10);
+  /// With no more contenders than this, whoever watches anything watches all of it.
+  std::size_t watch_all_max = 4;
+  /// How long a waiter watches its own entry only, which is touched when it is granted: at least, and for each that may
+  /// stand before it. Where slots move fast it needs nothing else; where they do not, it then looks after the others.
+  duration own_watch = std::chrono::milliseconds(100);
+  duration own_watch_each = std::chrono::milliseconds(5);
   /// How long the waiting behind the head of the queue leave it to the head's own process to take a free slot.
   duration grant_backup = std::chrono::milliseconds(100);
 };
+
+/// Errors that no repetition will mend: those who wait should hear at once.
+inline bool is_final(const error_code& code) { return !(code == condition::unavailable); }
 
 /// acquire(n) joins in one transaction: n entries, the listing, and room for the write of the record.
 inline constexpr std::uint32_t acquire_max = operations_max - 4;
 
 /// One process's share of a semaphore: the local queue, the sessions that contend for it in the cluster, and every
 /// decision about them. Events in, actions out; the same events give the same actions. One transaction and one read are
-/// under way at a time, one watch beside them, and one renewal for each session.
+/// under way at a time, a few watches beside them, and one renewal for each session.
 ///
 /// The flow of a slot: an acquire queues -> sessions are created (`member`s) -> they join the cluster's queue, or take
 /// a free slot in one write -> the record names them -> the slot is handed to the front of the local queue -> a release
@@ -86,6 +95,7 @@ private:
     slot_id slot = slot_id::none;       ///< in a user's hands
     slot_id releasing = slot_id::none;  ///< the slot that a user gave back, until this session is free of it
     time_point granted_at{};            ///< by the cluster: the tenure runs from here
+    time_point waiting_since{};         ///< in the cluster's queue
     time_point idle_since{};            ///< in nobody's hands since
     std::uint64_t grant = 0;            ///< the index of the granting write
     std::uint64_t handoffs = 0;
@@ -109,6 +119,9 @@ private:
     std::size_t operations() const { return give_back.size() + 2 * requeue.size() + leave.size() + join.size(); }
   };
 
+  /// What a transaction reads beside what it writes.
+  enum class look { none, record, everything };
+
   /// A transaction under way. It names sessions, not members: those may be dropped meanwhile.
   struct pending_txn {
     request_id id = 0;
@@ -116,12 +129,13 @@ private:
     std::vector<member*> movers{};  ///< members whose entries it adds or removes
     std::vector<std::string> removed{};
     std::vector<std::string> inserted{};
-    std::vector<contender> granted{};  ///< those that waited, ours or others'
+    std::vector<std::string> granted{};  ///< those that waited, ours or others'
     lock_record record{};
     std::uint64_t base = 0;  ///< the record's index that a guarded write rests on; 0: there must be none
     bool guarded = false;
     bool writes_record = false;
-    bool lists = false;
+    bool frees = false;  ///< leaves a slot free where there was none: those who came unseen do not know
+    pool::look look = look::none;
     request_id looked_after = 0;  ///< outcome unknown: only requests after this one can tell
     failure why{};
   };
@@ -131,6 +145,14 @@ private:
     std::uint64_t modify_index = 0;
     time_point until{};
     bool passed_over = false;
+  };
+
+  /// A blocking query: of all below the prefix, or of one key.
+  struct watch {
+    std::string key;
+    std::uint64_t index = 0;
+    duration wait{};
+    request_id id = 0;
   };
 
   /// What local waiters need from the cluster, in the order of the queue.
@@ -150,17 +172,15 @@ private:
   void on(event::session_destroyed& e);
   void on(event::txn_done& e);
   void on(event::prefix_listed& e);
+  void on(event::key_watched& e);
   void on(event::tick&) {}
-  void on_watch_failed(failure why);
 
   // pool_local.cpp: time, leases, slots and the local queue
   void settle();
   void expire_waiters();
   void check_leases();
-  void check_watch();
   void check_outage();
   bool is_stuck(const member& m);
-  bool watch_wanted();
   bool serving();
   void serve();
   void hand_over(const waiter& w);
@@ -175,8 +195,18 @@ private:
   void finish_close();
   void fail_waiters(const failure& why);
 
+  // pool_watch.cpp: what we want to hear of
+  void check_watches();
+  std::vector<watch> wanted_watches();
+  void start(watch w);
+  std::optional<watch> take_watch(request_id id);
+  void saw_record(std::optional<key_value> pair);
+  void saw_entry(const watch& asked, std::optional<key_value> pair);
+  void on_watch_failed(const watch& asked, failure why);
+
   // pool_cluster.cpp: what the cluster says, and what it means for us
   void adopt(boost::system::result<snapshot> listing, request_id id);
+  void saw_own_join(const pending_txn& txn, snapshot seen);
   void refuse_listing(const error_code& why);
   void refresh();
   void refresh(member& m);
@@ -215,6 +245,7 @@ private:
   }
   std::string entry_key(std::string_view session) const { return options_.prefix + std::string(session); }
   bool is_ours(std::string_view session) const;
+  bool wide() { return !waiters_.empty() && waiters_.front().count > 1; }
   bool passed_over(std::string_view session) const;
   const member* find(std::string_view session) const;
   bool any_standing(standing where) const;
@@ -236,7 +267,9 @@ private:
   std::uint32_t in_use_ = 0;     ///< members in users' hands
 
   view view_;
-  bool contested_ = false;  ///< somebody else's contender waits
+  bool contested_ = false;     ///< somebody else's contender waits
+  bool foreign_ = false;       ///< there are contenders that nobody may grant
+  bool owes_a_grant_ = false;  ///< to those whom a write of ours that freed a slot did not know of
   bool limit_disagrees_ = false;
   std::map<std::string, indulged, std::less<>> indulged_;
   std::map<std::string, time_point, std::less<>> dead_since_;  ///< only with a lock delay
@@ -253,7 +286,7 @@ private:
   outage write_outage_;
   outage create_outage_;  ///< of new sessions
 
-  request_id watch_ = 0;
+  std::vector<watch> watches_;  ///< under way, the oldest first
   outage watch_outage_;
 
   std::uint64_t last_member_ = 0;

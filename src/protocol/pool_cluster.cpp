@@ -34,7 +34,7 @@ void pool::refuse_listing(const error_code& why) {
 void pool::refresh() {
   for (auto at = members_.begin(); at != members_.end();) refresh((at++)->second);
   spares_.clear();
-  contested_ = false;
+  contested_ = foreign_ = false;
   for (auto& [id, m] : members_)
     if (m.phase == phase::ready && m.standing == standing::holding && m.slot == slot_id::none) spares_.push_back(&m);
   std::erase_if(indulged_, [this](const auto& item) {
@@ -43,6 +43,7 @@ void pool::refresh() {
   });
   for (const contender& entry : view_.now().contenders) {
     if (is_waiting(view_.now(), entry) && !passed_over(entry.session) && !is_ours(entry.session)) contested_ = true;
+    if (!entry.grantable()) foreign_ = true;
   }
 }
 
@@ -65,6 +66,7 @@ void pool::refresh(member& m) {
     m.handoffs = 0;
   }
   if (m.standing != standing::holding) free_of_slot(m.releasing);
+  if (m.standing == standing::waiting && before != standing::waiting) m.waiting_since = now_;
 }
 
 /// A record that nobody lives by is ours to write anew; otherwise all must agree on the limit.
@@ -89,41 +91,61 @@ void pool::applied(pending_txn txn, std::vector<key_value> results) {
   std::size_t single = 0;
   std::uint64_t index = 0;
   for (const operation& op : txn.operations) {
-    const bool writes = op.verb == verb::lock || op.verb == verb::cas || op.verb == verb::set;
+    const bool writes = op.verb == verb::lock || op.verb == verb::cas;
     if (writes && single < results.size()) index = std::max(index, results[single].modify_index);
     single += results_of(op.verb);
   }
   settle_moves(txn, true);
-  if (txn.lists && results.size() >= single) {
+  if (txn.look != look::none && results.size() >= single) {
     results.erase(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(single));
-    view_.settle(last_request_);
-    auto listing = make_snapshot(options_.prefix, options_.lock_key, std::move(results), index);
-    if (!listing)
+    auto seen = make_snapshot(options_.prefix, options_.lock_key, std::move(results), index);
+    if (!seen)
       for (member* m : txn.movers) m->standing = standing::waiting;  // they have joined: they go with the rest
-    return adopt(std::move(listing), txn.id);
+    if (seen && txn.look == look::record) return saw_own_join(txn, *std::move(seen));
+    view_.settle(last_request_);
+    owes_a_grant_ = txn.frees;
+    return adopt(std::move(seen), txn.id);
   }
-  view_.wrote(index, txn.id, last_request_, [&](snapshot& now) { patch(now, txn, index); });
+  view_.wrote(index, txn.id, last_request_, txn.guarded, [&](snapshot& now) { patch(now, txn, index); });
   stalled_until_ = never;
   refresh();
   check_limit();
 }
 
+/// Who joins the back of a full queue has no need of all that stands before it. If a slot is free, or anything is not
+/// as it should be, the whole is needed after all.
+void pool::saw_own_join(const pending_txn& txn, snapshot seen) {
+  const bool is_news = view_.now().index < seen.index;
+  const bool full = seen.record.limit == options_.limit && seen.record.holders.size() >= options_.limit;
+  view_.wrote(seen.index, txn.id, last_request_, false, [&](snapshot& now) {
+    patch(now, txn, seen.index);
+    if (seen.lock_index > now.lock_index) now.take_record(seen);
+  });
+  if (is_news) full ? view_.mark_partial() : view_.mark_stale();
+  refresh();
+}
+
+/// What the transaction did at `index`, but for what has been seen of it that is newer. Without an index it only
+/// removed.
 void pool::patch(snapshot& now, const pending_txn& txn, std::uint64_t index) const {
-  if (txn.writes_record) {
+  const auto is_newer = [&](const std::string& session) {
+    const contender* entry = now.find(session);
+    return index != 0 && entry && entry->modify_index > index;
+  };
+  if (txn.writes_record && index >= now.lock_index) {
     now.record = txn.record;
     now.lock_index = index;
   }
-  // A grantee may have left and joined again while the write was under way, and a listing may have shown the moment
-  // between: the write checked that the entry is there. Without it the holder would look dead.
-  for (contender granted : txn.granted) {
-    now.erase(granted.session);
-    granted.flags = next_grant_flags(granted.flags);
-    granted.modify_index = index;
-    now.insert(std::move(granted));
+  for (const std::string& session : txn.granted) {
+    contender* entry = now.find(session);
+    if (!entry || is_newer(session)) continue;
+    entry->flags = next_grant_flags(entry->flags);
+    entry->modify_index = index;
   }
-  for (const std::string& session : txn.removed) now.erase(session);
+  for (const std::string& session : txn.removed)
+    if (!is_newer(session)) now.erase(session);
   for (const std::string& session : txn.inserted)
-    now.insert({session, options_.description, contender_magic, index, index});
+    if (!is_newer(session)) now.insert({session, options_.description, contender_magic, index, index});
 }
 
 void pool::refused(pending_txn txn, const std::vector<event::refused_operation>& refusals) {

@@ -15,7 +15,7 @@ void pool::settle() {
   wake_ = never;
   expire_waiters();
   check_leases();
-  check_watch();
+  check_watches();
   check_outage();
   serve();
   write();
@@ -61,29 +61,6 @@ bool pool::is_stuck(const member& m) {
   if (m.releasing != slot_id::none) return due(m.idle_since + options_.give_up_after);
   const bool unwanted = m.slot == slot_id::none && m.standing != standing::absent && waiters_.empty();
   return unwanted && write_outage_.on() && due(std::max(m.idle_since, write_outage_.since()) + options_.give_up_after);
-}
-
-bool pool::watch_wanted() {
-  bool wanted = false;
-  for (const auto& [id, m] : members_) {
-    if (m.standing == standing::waiting) wanted = true;
-    if (m.standing == standing::holding && due(m.granted_at + options_.watch_delay)) wanted = true;
-  }
-  return wanted;
-}
-
-void pool::check_watch() {
-  if (watch_outage_.on() && due(watch_outage_.since() + options_.outage_grace)) lose_all(loss_reason::watch_failed);
-  if (watch_ != 0) return;
-  if (!watch_wanted()) {
-    if (!any_standing(standing::holding)) watch_outage_.over();
-    return;
-  }
-  if (!due(watch_outage_.retry_at())) return;
-  watch_ = ++last_request_;
-  const duration wait = random_.between(options_.watch_wait * 3 / 4, options_.watch_wait);
-  // After a failure a plain look first: it answers at once, and so ends the outage as soon as there is an answer.
-  act(action::list_prefix{watch_, watch_outage_.on() ? 0 : view_.listed_index(), wait});
 }
 
 void pool::check_outage() {

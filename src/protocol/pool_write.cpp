@@ -20,7 +20,7 @@ void pool::write() {
   if (txn_) return;
   if (unresolved_) return read_prefix();
   const bool stands = any_standing(standing::waiting) || any_standing(standing::holding);
-  if (waiters_.empty() && !stands) return;
+  if (waiters_.empty() && !stands && !owes_a_grant_) return;
   const bool all_in_use = in_use_ == options_.limit && (waiters_.empty() || !waiters_.front().once);
   if (all_in_use) {  // nothing is asked of the cluster, so that no failure keeps anybody waiting
     outage_.over();
@@ -36,6 +36,14 @@ void pool::write() {
     case view::state::stale:
       // Whoever only wants to join can do that and look in one request.
       if (stands || waiters_.front().once) {
+        read_prefix();
+        break;
+      }
+      write_from_view();
+      break;
+    case view::state::partial:
+      // To wait, nothing more need be known; nor to join, or leave, the queue.
+      if (!spares_.empty() || (!waiters_.empty() && waiters_.front().once)) {
         read_prefix();
         break;
       }
@@ -60,7 +68,8 @@ void pool::write_from_view() {
 
   moves what = choose_moves(need);
   if (!view_.current()) {
-    if (!what.join.empty()) send(what, {}, false);
+    owes_a_grant_ = false;  // others have written since: it is theirs
+    if (!what.empty()) send(what, {}, false);
     return;
   }
   grant_plan next = plan(view_.now(), rules_for(what));
@@ -212,13 +221,14 @@ plan_rules pool::rules_for(const moves& what) {
   for (const auto& [session, seen] : indulged_)
     if (seen.passed_over) rules.passed_over.push_back(session);
   const std::size_t used = what.operations();
-  rules.grants_max = used < operations_max - 2 ? (operations_max - 2 - used) / 2 : 0;
+  rules.grants_max = used < operations_max - 2 ? operations_max - 2 - used : 0;
   return rules;
 }
 
 /// A free slot is written to the head of the queue by the head's own process. The others wait a while before they do it
 /// in its place, so that a dead holder costs one write, not one for each who waits.
 bool pool::may_grant(const grant_plan& next) {
+  if (std::exchange(owes_a_grant_, false) && !next.granted.empty()) return true;
   if (next.granted.empty() || !any_standing(standing::waiting)) {
     stalled_until_ = never;
     return false;
@@ -267,23 +277,25 @@ void pool::send(const moves& what, const grant_plan& next, bool writes_record) {
   txn.id = ++last_request_;
   txn.writes_record = writes_record;
   txn.base = now.lock_index;
-  txn.guarded = writes_record || !what.leave.empty() || !what.requeue.empty();
-  txn.lists = !what.join.empty() && !writes_record;
+  txn.guarded = writes_record;
   std::vector<operation>& ops = txn.operations;
 
   if (writes_record) {
     txn.record = next.record;
     ops.push_back({verb::cas, options_.lock_key, format(next.record), now.lock_flags, now.lock_index});
     for (const contender* entry : next.granted) {
-      txn.granted.push_back(*entry);
-      ops.push_back({verb::check_session, entry_key(entry->session), {}, 0, 0, entry->session});
-      ops.push_back({verb::set, entry_key(entry->session), entry->value, next_grant_flags(entry->flags)});
+      txn.granted.push_back(entry->session);
+      // Only if that is still where it stood: who has left and come back stands at the end.
+      ops.push_back(
+          {verb::cas, entry_key(entry->session), entry->value, next_grant_flags(entry->flags), entry->modify_index});
     }
-  } else if (txn.guarded) {
-    if (now.lock_index != 0)
-      ops.push_back({verb::check_index, options_.lock_key, {}, 0, now.lock_index});
-    else
-      ops.push_back({verb::check_not_exists, options_.lock_key});
+    const std::size_t limit = next.record.limit;
+    txn.frees = now.record.holders.size() >= limit && next.record.holders.size() < limit;
+    if (txn.frees) txn.look = look::everything;
+  } else if (!what.join.empty()) {
+    const bool known = view_.state() == view::state::current || view_.state() == view::state::partial;
+    const bool many = now.contenders.size() > options_.watch_all_max;
+    txn.look = known && many && !foreign_ && !wide() ? look::record : look::everything;
   }
   const auto move = [&](member& m, bool out, bool in) {
     m.phase = phase::moving;
@@ -295,10 +307,14 @@ void pool::send(const moves& what, const grant_plan& next, bool writes_record) {
     ops.push_back({verb::lock, entry_key(m.session), options_.description, contender_magic, 0, m.session});
   };
   for (member* m : what.give_back) move(*m, true, false);
-  for (member* m : what.leave) move(*m, true, false);
+  for (member* m : what.leave) {  // if nobody has granted it meanwhile
+    move(*m, true, false);
+    ops.back() = {verb::remove_cas, ops.back().key, {}, 0, now.find(m->session)->modify_index};
+  }
   for (member* m : what.requeue) move(*m, true, true);
   for (member* m : what.join) move(*m, false, true);
-  if (txn.lists) ops.push_back({verb::get_tree, options_.prefix});
+  if (txn.look == look::record) ops.push_back({verb::get_tree, options_.lock_key});
+  if (txn.look == look::everything) ops.push_back({verb::get_tree, options_.prefix});
 
   act(action::send_txn{txn.id, ops});
   txn_ = std::move(txn);

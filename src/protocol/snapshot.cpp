@@ -33,6 +33,21 @@ void snapshot::erase(std::string_view session) {
   std::erase_if(contenders, [&](const contender& entry) { return entry.session == session; });
 }
 
+void snapshot::take_record(const snapshot& other) {
+  lock_index = other.lock_index;
+  lock_flags = other.lock_flags;
+  record = other.record;
+}
+
+void snapshot::keep_newer(const snapshot& other) {
+  if (other.lock_index > index) take_record(other);
+  for (const contender& entry : other.contenders) {
+    if (entry.modify_index <= index) continue;
+    erase(entry.session);
+    insert(entry);
+  }
+}
+
 boost::system::result<snapshot> make_snapshot(std::string_view prefix, std::string_view lock_key,
                                               std::vector<key_value> listing, std::uint64_t index) {
   snapshot result;

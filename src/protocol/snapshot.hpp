@@ -58,7 +58,11 @@ struct snapshot {
   contender* find(std::string_view session);
   bool holds(std::string_view session) const { return record.names(session) && find(session); }
   void insert(contender entry);
+  /// The record of another look, which saw only that.
+  void take_record(const snapshot& other);
   void erase(std::string_view session);
+  /// Whatever `other` knows that has changed since this was taken.
+  void keep_newer(const snapshot& other);
   bool operator==(const snapshot&) const = default;
 };
 

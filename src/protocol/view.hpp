@@ -15,6 +15,7 @@ public:
   enum class state {
     none,     ///< never seen, or unusable: look before anything is written
     stale,    ///< another writer was seen to have moved on: look again before deciding
+    partial,  ///< what it says of our own entries is right; others may have come, gone and moved up unseen
     current,  ///< the best that is known; a write that rests on it is guarded by its index
   };
 
@@ -31,36 +32,56 @@ public:
   /// known. Replies overtake each other, so a lower index means an older listing, unless it was asked for when all that
   /// is known had arrived: only then is it an index that went backwards.
   bool accept(snapshot listing, request_id id, request_id last_sent) {
-    if (state_ != state::none && listing.index < now_.index && id <= settled_) {
+    const bool late = state_ != state::none && id <= settled_;
+    if (late && listing.index < now_.index) {
       listed_index_ = 0;  // ask anew, and get an answer at once: a watch above the server's index would sleep
       return false;
     }
+    const bool in_part = late && listing.index < learned_index_;
     settle(last_sent);
     listed_index_ = listing.index;
+    if (in_part)
+      listing.keep_newer(now_);
+    else
+      learned_index_ = listing.index;
     now_ = std::move(listing);
     as_of_ = std::max(as_of_, id);
-    state_ = state::current;
+    state_ = in_part ? state::partial : state::current;
     return true;
   }
   /// Our write has been applied at `index`: `patch(snapshot&)` says what it did, unless we have seen further already.
+  /// `guarded`: it would not have been if anybody else had changed the record.
   template <class Patch>
-  void wrote(std::uint64_t index, request_id id, request_id last_sent, Patch patch) {
+  void wrote(std::uint64_t index, request_id id, request_id last_sent, bool guarded, Patch patch) {
     settle(last_sent);
     if (state_ == state::none) return;
     if (now_.index < index || index == 0) patch(now_);
     now_.index = std::max(now_.index, index);
+    if (!guarded) return;
     as_of_ = std::max(as_of_, id);
     state_ = state::current;
+  }
+  /// A look at some keys only: `patch(snapshot&)` says what it showed. The others may have changed with them.
+  template <class Patch>
+  void learned(std::uint64_t index, request_id last_sent, Patch patch) {
+    settle(last_sent);
+    if (state_ == state::none) return;
+    patch(now_);
+    learned_index_ = std::max(learned_index_, index);
+    mark_partial();
   }
   /// News has arrived: what was asked for until now may not show it.
   void settle(request_id last_sent) { settled_ = last_sent; }
   void mark_stale() {
-    if (state_ == state::current) state_ = state::stale;
+    if (state_ != state::none) state_ = state::stale;
+  }
+  void mark_partial() {
+    if (state_ == state::current) state_ = state::partial;
   }
   void forget() {
     now_ = {};
     state_ = state::none;
-    listed_index_ = 0;
+    listed_index_ = learned_index_ = 0;
   }
 
 private:
@@ -69,6 +90,7 @@ private:
   request_id as_of_ = 0;
   request_id settled_ = 0;  ///< requests after this one were sent after the last news had arrived
   std::uint64_t listed_index_ = 0;
+  std::uint64_t learned_index_ = 0;
 };
 
 }  // namespace holdfast::protocol

@@ -16,16 +16,10 @@ consul::txn_operation to_consul(protocol::operation&& op) {
       return txn_operation::lock(std::move(op.key), std::move(op.value), std::move(op.session), op.flags);
     case verb::cas:
       return txn_operation::cas(std::move(op.key), std::move(op.value), op.index, op.flags);
-    case verb::set:
-      return txn_operation::set(std::move(op.key), std::move(op.value), op.flags);
     case verb::remove:
       return txn_operation::remove(std::move(op.key));
-    case verb::check_session:
-      return txn_operation::check_session(std::move(op.key), std::move(op.session));
-    case verb::check_index:
-      return txn_operation::check_index(std::move(op.key), op.index);
-    case verb::check_not_exists:
-      return txn_operation::check_not_exists(std::move(op.key));
+    case verb::remove_cas:
+      return txn_operation::remove_cas(std::move(op.key), op.index);
     case verb::get_tree:
       return txn_operation::get_tree(std::move(op.key));
   }
@@ -54,6 +48,11 @@ outcome to_outcome(const error_code& ec, const consul::txn_reply& reply) {
   return ec == condition::not_applied ? outcome::not_sent : outcome::unknown;
 }
 
+protocol::key_value to_core(consul::kv_entry&& entry) {
+  return {std::move(entry.key),     std::move(entry.value), entry.flags,
+          std::move(entry.session), entry.create_index,     entry.modify_index};
+}
+
 }  // namespace
 
 std::vector<consul::txn_operation> to_consul(std::vector<protocol::operation> operations) {
@@ -66,9 +65,7 @@ std::vector<consul::txn_operation> to_consul(std::vector<protocol::operation> op
 std::vector<protocol::key_value> to_core(std::vector<consul::kv_entry> entries) {
   std::vector<protocol::key_value> result;
   result.reserve(entries.size());
-  for (consul::kv_entry& entry : entries)
-    result.push_back({std::move(entry.key), std::move(entry.value), entry.flags, std::move(entry.session),
-                      entry.create_index, entry.modify_index});
+  for (consul::kv_entry& entry : entries) result.push_back(to_core(std::move(entry)));
   return result;
 }
 
@@ -84,6 +81,13 @@ protocol::event::txn_done txn_done(protocol::request_id id, const error_code& ec
 protocol::event::prefix_listed prefix_listed(protocol::request_id id, const error_code& ec,
                                              consul::answer<std::vector<consul::kv_entry>> answer, diagnostics words) {
   return {id, to_core(std::move(answer.value)), answer.meta.index, {ec, std::move(words)}};
+}
+
+protocol::event::key_watched key_watched(protocol::request_id id, const error_code& ec,
+                                         consul::answer<std::optional<consul::kv_entry>> answer, diagnostics words) {
+  protocol::event::key_watched seen{id, {}, {ec, std::move(words)}};
+  if (answer.value) seen.pair = to_core(*std::move(answer.value));
+  return seen;
 }
 
 protocol::event::renewal renewal(const error_code& ec) {

@@ -5,6 +5,7 @@
 #include <holdfast/consul/txn.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/error.hpp>
+#include <optional>
 #include <vector>
 
 #include "protocol/events.hpp"
@@ -23,6 +24,8 @@ protocol::event::txn_done txn_done(protocol::request_id id, const error_code& ec
                                    diagnostics words);
 protocol::event::prefix_listed prefix_listed(protocol::request_id id, const error_code& ec,
                                              consul::answer<std::vector<consul::kv_entry>> answer, diagnostics words);
+protocol::event::key_watched key_watched(protocol::request_id id, const error_code& ec,
+                                         consul::answer<std::optional<consul::kv_entry>> answer, diagnostics words);
 protocol::event::renewal renewal(const error_code& ec);
 
 }  // namespace holdfast::runtime

@@ -247,22 +247,49 @@ void driver::perform(protocol::action::send_txn& a) {
                    }));
 }
 
-void driver::perform(protocol::action::list_prefix& a) {
-  auto words = std::make_unique<diagnostics>();
+consul::read_options driver::read_options(std::uint64_t index, protocol::duration wait, diagnostics& words) const {
   consul::read_options read;
   read.mode = consul::consistency::consistent;
-  read.index = a.index;
-  read.wait = std::chrono::duration_cast<std::chrono::milliseconds>(a.wait);
+  read.index = index;
+  read.wait = std::chrono::ceil<std::chrono::milliseconds>(wait);
   read.request = request_;
-  read.request.diag = words.get();
-  auto reply = [self = shared_from_this(), id = a.id, words = std::move(words)](
-                   error_code ec, consul::answer<std::vector<consul::kv_entry>> answer) {
-    if (self->gone_ || self->closed_) return;
-    self->feed(runtime::prefix_listed(id, ec, std::move(answer), std::move(*words)));
+  read.request.diag = &words;
+  return read;
+}
+
+/// Like `reply_to`, for what can be stopped: `watches_` has the signal until the answer comes.
+template <class Reply>
+auto driver::stoppable(protocol::request_id id, Reply reply) {
+  auto forget = [self = shared_from_this(), id, reply = std::move(reply)](error_code ec, auto answer) mutable {
+    if (self->gone_ || self->watches_.erase(id) == 0 || self->closed_) return;
+    reply(*self, ec, std::move(answer));
   };
-  std::string prefix = pool_.options().prefix;
-  if (a.index == 0) return client_.list(std::move(prefix), read, reply_to(std::move(reply)));
-  client_.list(std::move(prefix), read, asio::bind_cancellation_slot(watch_stop_.slot(), reply_to(std::move(reply))));
+  return asio::bind_cancellation_slot(watches_[id].slot(), reply_to(std::move(forget)));
+}
+
+void driver::perform(protocol::action::list_prefix& a) {
+  auto words = std::make_unique<diagnostics>();
+  const consul::read_options read = read_options(a.index, a.wait, *words);
+  client_.list(pool_.options().prefix, read,
+               stoppable(a.id, [id = a.id, words = std::move(words)](
+                                   driver& self, error_code ec, consul::answer<std::vector<consul::kv_entry>> answer) {
+                 self.feed(runtime::prefix_listed(id, ec, std::move(answer), std::move(*words)));
+               }));
+}
+
+void driver::perform(protocol::action::watch_key& a) {
+  auto words = std::make_unique<diagnostics>();
+  const consul::read_options read = read_options(a.index, a.wait, *words);
+  client_.get(std::move(a.key), read,
+              stoppable(a.id, [id = a.id, words = std::move(words)](
+                                  driver& self, error_code ec, consul::answer<std::optional<consul::kv_entry>> answer) {
+                self.feed(runtime::key_watched(id, ec, std::move(answer), std::move(*words)));
+              }));
+}
+
+void driver::perform(protocol::action::stop_watch& a) {
+  const auto at = watches_.find(a.id);
+  if (at != watches_.end()) at->second.emit(asio::cancellation_type::all);  // the answer takes it out
 }
 
 void driver::perform(protocol::action::grant& a) {
@@ -320,7 +347,9 @@ void driver::perform(protocol::action::update& a) {
 void driver::perform(protocol::action::closed& a) {
   closed_ = true;
   timer_->cancel();
-  watch_stop_.emit(asio::cancellation_type::all);
+  std::vector<protocol::action::stop_watch> open;
+  for (const auto& [id, signal] : watches_) open.push_back({id});
+  for (protocol::action::stop_watch& each : open) perform(each);
   for (pending<error_code>& waiting : std::exchange(closes_, {})) complete(std::move(waiting), a.error.code);
 }
 

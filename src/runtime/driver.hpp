@@ -80,6 +80,8 @@ private:
   void perform(protocol::action::destroy_session& a);
   void perform(protocol::action::send_txn& a);
   void perform(protocol::action::list_prefix& a);
+  void perform(protocol::action::watch_key& a);
+  void perform(protocol::action::stop_watch& a);
   void perform(protocol::action::grant& a);
   void perform(protocol::action::deny& a);
   void perform(protocol::action::fail& a);
@@ -91,6 +93,9 @@ private:
   void end_waits(protocol::slot_id id, error_code ec, loss_reason reason);
   template <class Reply>
   auto reply_to(Reply reply);
+  consul::read_options read_options(std::uint64_t index, protocol::duration wait, diagnostics& words) const;
+  template <class Reply>
+  auto stoppable(protocol::request_id id, Reply reply);
 
   void on_context_shutdown() noexcept override;
 
@@ -104,7 +109,7 @@ private:
 
   protocol::pool pool_;
   protocol::time_point armed_ = protocol::never;
-  asio::cancellation_signal watch_stop_;
+  std::map<protocol::request_id, asio::cancellation_signal> watches_;  ///< to stop them by
   bool closed_ = false;
   std::uint64_t last_ticket_ = 0;
 

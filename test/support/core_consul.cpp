@@ -7,7 +7,6 @@
 namespace holdfast::test {
 
 using consul::txn_operation;
-using testing::subject;
 
 namespace {
 
@@ -52,11 +51,11 @@ consul::txn_reply core_consul::transact(std::vector<protocol::operation> operati
 protocol::event::prefix_listed core_consul::listed(protocol::request_id id, std::string_view prefix) const {
   return runtime::prefix_listed(id, {}, store.list(prefix), {});
 }
+protocol::event::key_watched core_consul::key_seen(protocol::request_id id, std::string_view key) const {
+  return runtime::key_watched(id, {}, store.get(key), {});
+}
 std::vector<protocol::key_value> core_consul::list(std::string_view prefix) const {
   return runtime::to_core(store.list(prefix).value);
-}
-std::uint64_t core_consul::index_of(std::string_view prefix) const {
-  return store.index_of({subject::kind::prefix, std::string(prefix)});
 }
 std::optional<protocol::key_value> core_consul::get(std::string_view key) const {
   auto found = store.get(key).value;

@@ -33,8 +33,8 @@ public:
   consul::txn_reply transact(std::vector<protocol::operation> operations, protocol::time_point now);
   /// What a read of the prefix, or its watch, brings now.
   protocol::event::prefix_listed listed(protocol::request_id id, std::string_view prefix) const;
+  protocol::event::key_watched key_seen(protocol::request_id id, std::string_view key) const;
   std::vector<protocol::key_value> list(std::string_view prefix) const;
-  std::uint64_t index_of(std::string_view prefix) const;
   std::optional<protocol::key_value> get(std::string_view key) const;
 
   // What operators and other programs do, without looking.

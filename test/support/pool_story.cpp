@@ -50,6 +50,7 @@ pool_options pool_story::usual(std::uint32_t limit) {
   o.lock_key = lock_key;
   o.description = "us";
   o.limit = limit;
+  o.own_watch = o.own_watch_each = 0ms;  // who waits, watches everything at once
   return o;
 }
 
@@ -78,6 +79,12 @@ void pool_story::note_requests() {
       std::optional<action::list_prefix>& open = list->wait == duration(0) ? read_ : watch_;
       BOOST_TEST(!open.has_value(), "one read and one watch at a time");
       open = *list;
+    } else if (const auto* watch = std::get_if<action::watch_key>(&a)) {
+      key_watches_.push_back(*watch);
+      BOOST_TEST(key_watches_.size() <= 4u);
+    } else if (const auto* stop = std::get_if<action::stop_watch>(&a)) {
+      BOOST_TEST(std::erase_if(key_watches_, [&](const auto& each) { return each.id == stop->id; }) == 1u);
+      requests = before;
     } else if (const auto* txn = std::get_if<action::send_txn>(&a)) {
       BOOST_TEST(!txn_.has_value(), "one transaction at a time");
       BOOST_TEST(txn->operations.size() <= operations_max);
@@ -147,6 +154,13 @@ pool_story::lines pool_story::listing(std::optional<action::list_prefix>& reques
 }
 pool_story::lines pool_story::listed() { return listing(read_); }
 pool_story::lines pool_story::watched() { return listing(watch_); }
+pool_story::lines pool_story::key_watched() {
+  const action::watch_key watch = take(key_watches_);
+  return tell(consul.key_seen(watch.id, watch.key));
+}
+pool_story::lines pool_story::key_watch_fails(error why) {
+  return tell(event::key_watched{take(key_watches_).id, {}, because(why)});
+}
 pool_story::lines pool_story::watch_says(std::vector<key_value> entries, std::uint64_t at) {
   const request_id id = take(watch_).id;
   return tell(event::prefix_listed{id, std::move(entries), at, {}});
@@ -235,8 +249,7 @@ void pool_story::others_grant(std::string_view holders, std::string_view granted
   for (const std::string& each : words(granted)) {
     const std::optional<key_value> entry = consul.get(prefix + real(each));
     BOOST_REQUIRE(entry.has_value());
-    list.push_back({verb::check_session, entry->key, {}, 0, 0, real(each)});
-    list.push_back({verb::set, entry->key, entry->value, next_grant_flags(entry->flags)});
+    list.push_back({verb::cas, entry->key, entry->value, next_grant_flags(entry->flags), entry->modify_index});
   }
   BOOST_TEST(consul.transact(list, now).applied);
 }
@@ -290,34 +303,28 @@ std::string pool_story::operations(const std::vector<operation>& list) const {
           one += " (wrongly)";
         break;
       case verb::cas: {
+        if (op.key != lock_key) {
+          one = "grant " + who + " " + op.value + " @" + std::to_string(op.index) + " +" +
+                std::to_string(op.flags - contender_magic);
+          break;
+        }
         const auto record = parse_lock_record(op.value);
         one = "cas @" + std::to_string(op.index) + " {";
         for (const std::string& each : record->holders) one += (one.back() == '{' ? "" : " ") + name(each);
         one += "}";
-        if (op.key != lock_key) one += " (wrongly)";
         if (record->limit != options_.limit) one += " limit " + std::to_string(record->limit);
         if (record->form != record_form::map) one += " as a list";
         if (op.flags != semaphore_flags) one += " flags " + std::to_string(op.flags);
         break;
       }
-      case verb::set:
-        one = "set " + who + " " + op.value + " +" + std::to_string(op.flags - contender_magic);
-        break;
       case verb::remove:
         one = "remove " + who;
         break;
-      case verb::check_session:
-        one = "check " + who;
-        if (op.key != prefix + op.session) one += " (wrongly)";
-        break;
-      case verb::check_index:
-        one = "check @" + std::to_string(op.index);
-        break;
-      case verb::check_not_exists:
-        one = "check none";
+      case verb::remove_cas:
+        one = "remove " + who + " @" + std::to_string(op.index);
         break;
       case verb::get_tree:
-        one = "tree";
+        one = op.key == prefix ? "tree" : "look";
         break;
     }
     all += (all.empty() ? " " : " | ") + one;
@@ -341,6 +348,11 @@ std::string pool_story::line(const pool_action& a) {
       if (x.wait == duration(0) && x.index == 0) return "read #" + std::to_string(x.id);
       return "watch #" + std::to_string(x.id) + " from " + std::to_string(x.index);
     }
+    std::string operator()(const action::watch_key& x) const {
+      const std::string what = x.key == lock_key ? "record" : story.name(std::string_view(x.key).substr(prefix.size()));
+      return "watch #" + std::to_string(x.id) + " " + what + " from " + std::to_string(x.index);
+    }
+    std::string operator()(const action::stop_watch& x) const { return "stop #" + std::to_string(x.id); }
     std::string operator()(const action::grant& x) const {
       return "grant t" + number(x.ticket) + " " + story.name(x.slot) + " " + x.token.to_string();
     }

@@ -16,9 +16,9 @@ namespace holdfast::test {
 /// returns what the pool wants done, each action as one line of text with all that is in it (but for the instants,
 /// which have tests of their own):
 ///
-///   create m1 | renew s1 | destroy s1 | read #1 | watch #4 from 12
+///   create m1 | renew s1 | destroy s1 | read #1 | watch #4 from 12 | watch #5 s1 from 12 | stop #5
 ///   txn #3: cas @0 {s1} | lock s1                       the record's holders after it; its index before
-///   txn #5: cas @12 {s2} | check s2 | set s2 +1 | remove s1
+///   txn #5: cas @12 {s2} | grant s2 us @11 +1 | remove s1      the entry's value, index before, count after
 ///   grant t1 A 12.0 | deny t1 | fail t1 why | released A | lose A why | update A | closed | note
 ///
 /// Sessions are s1, s2, ... in the order of their creation; slots are A, B, ... in the order of their grants.
@@ -55,6 +55,8 @@ public:
   lines watched();  ///< the watch
   lines watch_says(std::vector<protocol::key_value> entries, std::uint64_t index);
   lines watch_fails(error why = error::server_error);
+  lines key_watched();  ///< the watch of a key, and the next
+  lines key_watch_fails(error why = error::server_error);
   lines done();  ///< the transaction: applied or refused, as Consul finds it
   lines refused(std::vector<protocol::event::refused_operation> refusals);
   lines not_sent(error why = error::unreachable);
@@ -85,6 +87,7 @@ public:
   protocol::slot_id slot(char name) const { return slots_.at(static_cast<std::size_t>(name - 'A')); }
   bool read_open() const { return read_.has_value(); }
   bool watch_open() const { return watch_.has_value(); }
+  bool key_watch_open() const { return !key_watches_.empty(); }
   bool txn_open() const { return txn_.has_value(); }
   bool renewal_open() const { return !renewals_.empty(); }
   /// Answers all that is open but the transaction and the watch, or all of it; false: there was nothing.
@@ -111,6 +114,7 @@ private:
   std::vector<protocol::action::renew_session> renewals_;
   std::vector<protocol::action::destroy_session> destroys_;
   std::optional<protocol::action::list_prefix> read_, watch_;
+  std::vector<protocol::action::watch_key> key_watches_;
   std::optional<protocol::action::send_txn> txn_, late_;
   std::optional<consul::txn_reply> reply_;
 };

@@ -55,6 +55,8 @@ struct world_options {
   duration tenure;
   duration idle;
   duration watch_wait;
+  std::size_t watch_all_max;
+  duration own_watch;
 
   explicit world_options(dice& random)
       : limit(static_cast<std::uint32_t>(1 + random.below(3))),
@@ -69,7 +71,9 @@ struct world_options {
         tenure(random.chance(50) ? 100ms : 0ms),
         idle(random.chance(70) ? 0ms : 200ms),
         // A watch that lasts hides no lost wake-up; a short one is the usual safety net.
-        watch_wait(random.chance(60) ? 600s : 1s) {}
+        watch_wait(random.chance(60) ? 600s : 1s),
+        watch_all_max(random.chance(50) ? 0 : 4),
+        own_watch(random.chance(70) ? 100ms : 0ms) {}
 
   /// Where a seeded bug shows soonest.
   void provoke(seeded_bug bug) {
@@ -285,6 +289,8 @@ private:
     o.patience = 100ms;
     o.session_idle = 4s;
     o.watch_wait = options_.watch_wait;
+    o.watch_all_max = options_.watch_all_max;
+    o.own_watch = options_.own_watch;
     p->pool = std::make_unique<protocol::pool>(o, random_.below(1u << 30));
     for (int user = 0; user < options_.users; ++user) again(*p, user);
     processes_.push_back(std::move(p));
@@ -519,32 +525,52 @@ private:
   }
 
   void perform(process& p, action::list_prefix& a) {
+    query(p, a.id, {testing::subject::kind::prefix, std::string(prefix)}, a.index, a.wait);
+  }
+  void perform(process& p, action::watch_key& a) {
+    query(p, a.id, {testing::subject::kind::key, a.key}, a.index, a.wait);
+  }
+  /// Its answer may be on the way.
+  void perform(process& p, action::stop_watch& a) {
+    if (const auto found = find_watch(p, a.id)) end_watch(*found);
+  }
+  void query(process& p, request_id id, testing::subject what, std::uint64_t index, duration wait) {
     note_request(p);
-    if (a.index != 0 && bug_ == seeded_bug::watch_never_answers) return;
+    if (index != 0 && bug_ == seeded_bug::watch_never_answers) return;
     const fate f = draw_fate();
+    say([&] {
+      return name(p) + "look " + std::to_string(id) + " at " + what.name + " from " + std::to_string(index) + text(f);
+    });
     if (!f.applied) {
-      at(f.there + f.back, [this, &p, a] { deliver(p, event::prefix_listed{a.id, {}, 0, timed_out()}); });
+      at(f.there + f.back, [this, &p, id, what] { deliver_failure(p, id, what); });
       return;
     }
-    at(f.there, [this, &p, f, a] { watches_.push_back({&p, a.id, a.index, now_ + a.wait, f.back, f.answered, {}}); });
-    if (a.index != 0) {
-      at(f.there + a.wait, [] {});  // so that somebody looks at it then
+    at(f.there, [this, &p, f, id, what, index, wait] {
+      watches_.push_back({&p, id, what, index, now_ + wait, f.back, f.answered, {}});
+    });
+    if (index != 0) {
+      at(f.there + wait, [] {});  // so that somebody looks at it then
       if (faults() && random_.chance(options_.request_faults / 2))
-        at(f.there + random_.between(0s, 1s), [this, &p, id = a.id] {
-          const auto found = std::find_if(watches_.begin(), watches_.end(),
-                                          [&](const watch& w) { return w.owner == &p && w.id == id; });
-          if (found == watches_.end()) return;
-          end_watch(static_cast<std::size_t>(found - watches_.begin()));
-          deliver(p, event::prefix_listed{id, {}, 0, timed_out()});
+        at(f.there + random_.between(0s, 1s), [this, &p, id, what] {
+          const auto found = find_watch(p, id);
+          if (!found) return;
+          end_watch(*found);
+          deliver_failure(p, id, what);
         });
     }
   }
+  static pool_event failure_of(request_id id, const testing::subject& what) {
+    if (what.what == testing::subject::kind::key) return event::key_watched{id, {}, timed_out()};
+    return event::prefix_listed{id, {}, 0, timed_out()};
+  }
+  void deliver_failure(process& p, request_id id, const testing::subject& what) { deliver(p, failure_of(id, what)); }
 
   // --- Consul, and the way there
 
   struct watch {
     process* owner;
     request_id id;
+    testing::subject what;
     std::uint64_t index;
     time_point until;
     duration back;
@@ -633,18 +659,26 @@ private:
     for (std::size_t i = 0; i < watches_.size();) {
       watch& w = watches_[i];
       // Woken, or new: as an agent does it, which waits again if the index is not past the one asked with.
-      if (!w.waits && w.index != 0 && consul_.index_of(prefix) <= w.index)
-        w.waits = consul_.store.watch({testing::subject::kind::prefix, std::string(prefix)});
+      if (!w.waits && w.index != 0 && consul_.store.index_of(w.what) <= w.index) w.waits = consul_.store.watch(w.what);
       if (w.waits && now_ < w.until) {
         ++i;
         continue;
       }
-      at(w.back, [this, owner = w.owner,
-                  e = w.answered ? listing_for_pool(w.id) : event::prefix_listed{w.id, {}, 0, timed_out()}] {
-        deliver(*owner, e);
-      });
+      say([&] { return name(*w.owner) + "look " + std::to_string(w.id) + " is answered"; });
+      at(w.back,
+         [this, owner = w.owner, e = w.answered ? answer_to(w) : failure_of(w.id, w.what)] { deliver(*owner, e); });
       end_watch(i);
     }
+  }
+  pool_event answer_to(const watch& w) {
+    if (w.what.what == testing::subject::kind::key) return consul_.key_seen(w.id, w.what.name);
+    return listing_for_pool(w.id);
+  }
+  std::optional<std::size_t> find_watch(const process& p, request_id id) const {
+    const auto found =
+        std::find_if(watches_.begin(), watches_.end(), [&](const watch& w) { return w.owner == &p && w.id == id; });
+    if (found == watches_.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - watches_.begin());
   }
   void end_watch(std::size_t i) {
     if (watches_[i].waits) consul_.store.unwatch(*watches_[i].waits);
@@ -661,10 +695,8 @@ private:
   }
 
   void break_on_purpose(std::vector<operation>& operations) {
-    for (operation& op : operations) {
-      if (bug_ == seeded_bug::grant_leaves_the_entry && op.verb == verb::set)
-        op = {verb::check_session, op.key, {}, 0, 0, op.key.substr(prefix.size())};
-    }
+    if (bug_ == seeded_bug::grant_leaves_the_entry)
+      std::erase_if(operations, [](const operation& op) { return op.verb == verb::cas && op.key != lock_key; });
     if (bug_ == seeded_bug::release_keeps_the_entry && operations.front().verb == verb::cas)
       std::erase_if(operations, [](const operation& op) { return op.verb == verb::remove; });
   }
@@ -893,12 +925,12 @@ private:
     return std::to_string(static_cast<std::uint64_t>(n));
   }
   static std::string describe(const std::vector<operation>& operations) {
-    static const char* const verbs[] = {"lock",          "cas",         "set",        "remove",
-                                        "check-session", "check-index", "check-none", "tree"};
+    static const char* const verbs[] = {"lock", "cas", "remove", "remove-cas", "tree"};
     std::string text;
     for (const operation& op : operations) {
       text += std::string(" ") + verbs[static_cast<int>(op.verb)] + " " + op.key.substr(prefix.size());
-      if (op.verb == verb::cas) text += "@" + std::to_string(op.index) + " " + op.value;
+      if (op.verb == verb::cas) text += "@" + std::to_string(op.index);
+      if (op.key == lock_key) text += " " + op.value;
     }
     return text;
   }

@@ -76,13 +76,13 @@ BOOST_AUTO_TEST_CASE(the_first_acquire_looks_creates_a_session_and_takes_the_slo
 BOOST_AUTO_TEST_CASE(a_warm_acquire_and_its_release_are_one_write_each) {
   pool_story s;
   s.hold();
-  EXPECT(s.release('A'), "txn #3: cas @12 {} | remove s1");
+  EXPECT(s.release('A'), "txn #3: cas @12 {} | remove s1 | tree");
   EXPECT(s.done(), "released A");
   s.after(1s);
   const std::size_t before = s.requests;
   EXPECT(s.acquire(2), "txn #4: cas @13 {s1} | lock s1");
   EXPECT(s.done(), "grant t2 B 14.0");
-  EXPECT(s.release('B'), "txn #5: cas @14 {} | remove s1");
+  EXPECT(s.release('B'), "txn #5: cas @14 {} | remove s1 | tree");
   EXPECT(s.done(), "released B");
   BOOST_TEST(s.requests - before == 2u);
 }
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_wide_request_is_all_or_nothing_and_is_not_overtaken) {
   EXPECT(s.release('A'), "released A", "create m2");
   EXPECT(s.created(), "txn #3: cas @12 {s1 s2} | lock s2");
   EXPECT(s.done(), "grant t2 B 14.0");
-  EXPECT(s.release('B'), "grant t3 C 12.2", "txn #4: cas @14 {s1} | remove s2");
+  EXPECT(s.release('B'), "grant t3 C 12.2", "txn #4: cas @14 {s1} | remove s2 | tree");
 }
 
 BOOST_AUTO_TEST_CASE(more_slots_than_there_are_fail_at_once) {
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(of_two_wide_requests_who_does_not_stand_first_gives_its_par
   EXPECT(s.done(), "watch #3 from 18");
   s.others_grant("s1 s3", "s1 s3");  // an unfair grant: half for each
   EXPECT(s.watched(), "watch #4 from 19",
-         "txn #5: cas @19 {s1 s2} | check s2 | set s2 other +1 | remove s3 | lock s3 | remove s4 | lock s4");
+         "txn #5: cas @19 {s1 s2} | grant s2 other @14 +1 | remove s3 | lock s3 | remove s4 | lock s4");
 }
 
 // --- One look
@@ -273,7 +273,7 @@ BOOST_AUTO_TEST_CASE(cancelled_while_the_slot_is_taken_gives_it_back) {
   s.listed();
   s.created();
   EXPECT(s.cancel(1), "fail t1 Operation canceled");
-  EXPECT(s.done(), "txn #3: cas @12 {} | remove s1");
+  EXPECT(s.done(), "txn #3: cas @12 {} | remove s1 | tree");
   EXPECT(s.done());
   check_nothing_is_left(s);
 }
@@ -295,7 +295,7 @@ BOOST_AUTO_TEST_CASE(cancelled_in_the_queue_leaves_it) {
   s.listed();
   EXPECT(s.created(), "txn #2: lock s2 | tree");
   EXPECT(s.done(), "watch #3 from 15");
-  EXPECT(s.cancel(1), "fail t1 Operation canceled", "txn #4: check @13 | remove s2");
+  EXPECT(s.cancel(1), "fail t1 Operation canceled", "txn #4: remove s2 @15");
   EXPECT(s.done());
   BOOST_TEST(s.entries() == "s1");
 }
@@ -307,7 +307,7 @@ BOOST_AUTO_TEST_CASE(cancelled_while_joining_leaves_when_it_has_joined) {
   s.listed();
   s.created();
   EXPECT(s.cancel(1), "fail t1 Operation canceled");
-  EXPECT(s.done(), "watch #3 from 15", "txn #4: check @13 | remove s2");
+  EXPECT(s.done(), "watch #3 from 15", "txn #4: remove s2 @15");
   s.done();
   BOOST_TEST(s.entries() == "s1");
 }
@@ -325,7 +325,7 @@ BOOST_AUTO_TEST_CASE(a_join_whose_reply_is_overtaken_by_the_watch_is_left_again)
   s.others_join();                          // something else happens,
   EXPECT(s.watched(), "watch #6 from 19");  // and the watch is faster
   EXPECT(s.cancel(2), "fail t2 Operation canceled");
-  EXPECT(s.done(), "txn #7: check @15 | remove s3");
+  EXPECT(s.done(), "txn #7: remove s3 @17");
 }
 
 BOOST_AUTO_TEST_CASE(granted_by_others_after_the_cancel_gives_it_on) {
@@ -339,7 +339,7 @@ BOOST_AUTO_TEST_CASE(granted_by_others_after_the_cancel_gives_it_on) {
   s.leaves("s1");
   s.others_grant("s2", "s2");  // faster than our leaving
   EXPECT(s.done(), "read #5");
-  EXPECT(s.listed(), "txn #6: cas @17 {} | remove s2");
+  EXPECT(s.listed(), "txn #6: cas @17 {} | remove s2 | tree");
   s.done();
   check_nothing_is_left(s);
 }
@@ -353,7 +353,7 @@ BOOST_AUTO_TEST_CASE(a_release_grants_to_the_first_who_waits_elsewhere_in_the_sa
   s.others_join();
   s.others_join();
   EXPECT(s.watched(), "watch #4 from 16");
-  EXPECT(s.release('A'), "txn #5: cas @12 {s2} | check s2 | set s2 other +1 | remove s1");
+  EXPECT(s.release('A'), "txn #5: cas @12 {s2} | grant s2 other @14 +1 | remove s1");
   EXPECT(s.done(), "released A");
   BOOST_TEST(s.record() == "{s2}");
   BOOST_TEST(s.entries() == "s2 s3");
@@ -368,7 +368,7 @@ BOOST_AUTO_TEST_CASE(a_contested_slot_is_handed_on_here_until_its_tenure_ends_th
   for (std::uint64_t t = 2; t <= 4; ++t) s.acquire(t);
   EXPECT(s.release('A'), "released A", "grant t2 B 12.1");
   s.after(100ms);
-  EXPECT(s.release('B'), "txn #5: cas @12 {s2} | check s2 | set s2 other +1 | remove s1 | lock s1");
+  EXPECT(s.release('B'), "txn #5: cas @12 {s2} | grant s2 other @14 +1 | remove s1 | lock s1");
   EXPECT(s.done(), "released B");
   BOOST_TEST(s.entries() == "s2 s1");
   s.others_grant("s1", "s1");
@@ -397,7 +397,7 @@ BOOST_AUTO_TEST_CASE(an_idle_slot_stays_for_a_while) {
   EXPECT(s.release('B'), "released B");
   const lines all = s.after(1s);
   BOOST_REQUIRE(!all.empty());
-  BOOST_TEST(all.back() == "txn #4: cas @12 {} | remove s1");
+  BOOST_TEST(all.back() == "txn #4: cas @12 {} | remove s1 | tree");
 }
 
 BOOST_AUTO_TEST_CASE(an_idle_slot_goes_at_once_when_somebody_else_comes) {
@@ -407,7 +407,7 @@ BOOST_AUTO_TEST_CASE(an_idle_slot_goes_at_once_when_somebody_else_comes) {
   EXPECT(s.after(10ms), "watch #3 from 1");
   s.watched();
   s.others_join();
-  EXPECT(s.watched(), "watch #5 from 14", "txn #6: cas @12 {s2} | check s2 | set s2 other +1 | remove s1");
+  EXPECT(s.watched(), "watch #5 from 14", "txn #6: cas @12 {s2} | grant s2 other @14 +1 | remove s1");
 }
 
 BOOST_AUTO_TEST_CASE(a_slot_that_others_granted_is_adopted) {
@@ -453,25 +453,26 @@ BOOST_AUTO_TEST_CASE(a_dead_holder_is_replaced_by_the_head_of_the_queue_at_once_
   EXPECT(s.watched(), "watch #4 from 18");  // s2 stands first: its process should do it
   const lines all = s.after(200ms);
   BOOST_REQUIRE(!all.empty());
-  BOOST_TEST(all.front() == "txn #5: cas @13 {s2} | check s2 | set s2 other +1");
+  BOOST_TEST(all.front() == "txn #5: cas @13 {s2} | grant s2 other @15 +1");
   s.done();
   s.leaves("s2");
-  EXPECT(s.watched(), "watch #6 from 20", "txn #7: cas @19 {s3} | check s3 | set s3 us +1");
+  EXPECT(s.watched(), "watch #6 from 20", "txn #7: cas @19 {s3} | grant s3 us @17 +1");
   EXPECT(s.done(), "grant t1 A 21.0");
 }
 
-BOOST_AUTO_TEST_CASE(a_grantee_that_left_and_joined_again_meanwhile_is_not_taken_for_dead) {
+BOOST_AUTO_TEST_CASE(a_grantee_that_left_and_joined_again_meanwhile_stands_at_the_end) {
   pool_story s;
   s.hold();
   s.after(10ms);
   const std::string other = s.others_join();
   s.watched();
-  EXPECT(s.release('A'), "txn #5: cas @12 {s2} | check s2 | set s2 other +1 | remove s1");
+  EXPECT(s.release('A'), "txn #5: cas @12 {s2} | grant s2 other @14 +1 | remove s1");
   s.leaves(other);
   EXPECT(s.watched(), "watch #6 from 15");  // the moment between
   s.others_join_again(other);
   s.acquire(2);
-  EXPECT(s.done(), "released A", "txn #7: lock s1 | tree");
+  EXPECT(s.done(), "released A", "grant t2 B 12.1");  // refused
+  BOOST_TEST(s.record() == "{s1}");
 }
 
 BOOST_AUTO_TEST_CASE(a_go_contender_at_the_head_gets_its_chance_and_is_then_passed_over_for_good) {
@@ -482,9 +483,9 @@ BOOST_AUTO_TEST_CASE(a_go_contender_at_the_head_gets_its_chance_and_is_then_pass
   EXPECT(s.created(), "txn #2: lock s2 | tree");
   EXPECT(s.done(), "watch #3 from 14");
   EXPECT(s.after(499ms));
-  EXPECT(s.after(300ms), "note", "txn #4: cas @0 {s2} | check s2 | set s2 us +1");
+  EXPECT(s.after(300ms), "note", "txn #4: cas @0 {s2} | grant s2 us @14 +1");
   EXPECT(s.done(), "grant t1 A 15.0");
-  EXPECT(s.release('A'), "txn #5: cas @15 {} | remove s2");
+  EXPECT(s.release('A'), "txn #5: cas @15 {} | remove s2 | tree");
   s.done();
   EXPECT(s.acquire(2), "txn #6: cas @16 {s2} | lock s2");  // no second wait for the same entry
 }
@@ -498,7 +499,7 @@ BOOST_AUTO_TEST_CASE(each_go_contender_gets_its_own_chance) {
   s.created();
   s.done();
   EXPECT(s.after(800ms), "note");
-  EXPECT(s.after(800ms), "note", "txn #4: cas @0 {s3} | check s3 | set s3 us +1");
+  EXPECT(s.after(800ms), "note", "txn #4: cas @0 {s3} | grant s3 us @16 +1");
 }
 
 BOOST_AUTO_TEST_CASE(a_go_contender_that_takes_its_slot_is_waited_for) {
@@ -531,7 +532,7 @@ BOOST_AUTO_TEST_CASE(a_lock_delay_keeps_the_dead_in_the_record) {
   EXPECT(s.created(), "txn #2: lock s2 | tree");
   s.done();
   EXPECT(s.after(2900ms));
-  EXPECT(s.after(200ms), "txn #4: cas @13 {s2} | check s2 | set s2 us +1");
+  EXPECT(s.after(200ms), "txn #4: cas @13 {s2} | grant s2 us @16 +1");
 }
 
 // --- Limits and other people's keys
@@ -553,7 +554,7 @@ BOOST_AUTO_TEST_CASE(a_record_that_nobody_lives_by_is_taken_over_with_our_limit)
   s.record_becomes("s7 s8 s9", 3);
   s.acquire(1);
   s.listed();
-  EXPECT(s.created(), "txn #2: cas @11 {s1} | lock s1");
+  EXPECT(s.created(), "txn #2: cas @11 {s1} | lock s1 | tree");
 }
 
 BOOST_AUTO_TEST_CASE(foreign_flags_are_not_touched) {
@@ -602,7 +603,7 @@ BOOST_AUTO_TEST_CASE(removed_from_the_record) {
   s.hold();
   s.after(10ms);
   s.record_becomes("");
-  EXPECT(s.watched(), "lose A removed", "watch #4 from 13", "txn #5: check @13 | remove s1");
+  EXPECT(s.watched(), "lose A removed", "watch #4 from 13", "txn #5: remove s1 @12");
   EXPECT(s.release('A'));
   EXPECT(s.done());
 }
@@ -684,7 +685,7 @@ BOOST_AUTO_TEST_CASE(a_failed_watch_loses_the_slot_without_grace) {
   pool_story s;
   s.hold();
   s.after(10ms);
-  EXPECT(s.watch_fails(), "note", "update A suspect", "lose A watch_failed", "txn #4: cas @12 {} | remove s1");
+  EXPECT(s.watch_fails(), "note", "update A suspect", "lose A watch_failed", "txn #4: cas @12 {} | remove s1 | tree");
 }
 
 BOOST_AUTO_TEST_CASE(a_failed_watch_is_ridden_out_with_grace) {
@@ -726,7 +727,8 @@ BOOST_AUTO_TEST_CASE(a_slot_of_two_sessions_is_lost_with_either_and_the_other_go
   s.done();
   s.after(10ms);
   s.consul.destroy_session(s.real("s1"), s.now);
-  EXPECT(s.watched(), "lose A session_invalidated", "watch #4 from 14", "txn #5: cas @13 {} | remove s2", "destroy s1");
+  EXPECT(s.watched(), "lose A session_invalidated", "watch #4 from 14", "txn #5: cas @13 {} | remove s2 | tree",
+         "destroy s1");
 }
 
 BOOST_AUTO_TEST_CASE(a_listing_older_than_our_own_write_is_no_loss) {
@@ -736,7 +738,7 @@ BOOST_AUTO_TEST_CASE(a_listing_older_than_our_own_write_is_no_loss) {
   s.done();
   s.acquire(2);
   s.done();  // granted at 14
-  EXPECT(s.after(10ms), "watch #5 from 1");
+  EXPECT(s.after(10ms), "watch #5 from 13");
   EXPECT(s.watch_says({}, 13), "lose B session_invalidated",
          "destroy s1");  // asked for later: newer
 }
@@ -749,7 +751,7 @@ BOOST_AUTO_TEST_CASE(a_listing_that_a_newer_one_overtook_is_no_loss) {
   s.acquire(2);
   s.done();
   s.after(10ms);  // watch #5
-  EXPECT(s.release('B'), "txn #6: cas @14 {} | remove s1");
+  EXPECT(s.release('B'), "txn #6: cas @14 {} | remove s1 | tree");
   s.acquire(3);
   EXPECT(s.done(), "released B", "txn #7: cas @15 {s1} | lock s1");
   EXPECT(s.done(), "grant t3 C 16.0");
@@ -780,7 +782,7 @@ BOOST_AUTO_TEST_CASE(a_refused_release_looks_again_and_tries_again) {
   const std::string other = s.others_join();
   s.record_becomes("s1 " + other);
   EXPECT(s.done(), "read #4");
-  EXPECT(s.listed(), "txn #5: cas @15 {s2} | remove s1");
+  EXPECT(s.listed(), "txn #5: cas @15 {s2} | remove s1 | tree");
   EXPECT(s.done(), "released A");
 }
 
@@ -792,7 +794,7 @@ BOOST_AUTO_TEST_CASE(the_record_may_go_away_whenever_nobody_holds) {
   s.consul.remove("p/.lock", s.now);
   s.acquire(2);
   EXPECT(s.done(), "txn #5: lock s1 | tree");
-  EXPECT(s.done(), "watch #6 from 16", "txn #7: cas @0 {s1} | check s1 | set s1 us +1");
+  EXPECT(s.done(), "watch #6 from 16", "txn #7: cas @0 {s1} | grant s1 us @16 +1");
   EXPECT(s.done(), "grant t2 B 17.0");
 }
 
@@ -938,7 +940,7 @@ BOOST_AUTO_TEST_CASE(looks_do_not_keep_a_slot_from_going_back) {
   s.others_join();
   s.watched();
   s.after(200ms);  // the tenure is over
-  EXPECT(s.release('A'), "txn #5: cas @12 {s2} | check s2 | set s2 other +1 | remove s1");
+  EXPECT(s.release('A'), "txn #5: cas @12 {s2} | grant s2 other @14 +1 | remove s1");
   s.not_sent();
   std::uint64_t next = 10;
   s.try_acquire(next++);
@@ -1086,7 +1088,7 @@ BOOST_AUTO_TEST_CASE(an_unknown_requeue) {
     s.watched();
     s.acquire(2);
     s.after(100ms);
-    EXPECT(s.release('A'), "txn #5: cas @12 {s2} | check s2 | set s2 other +1 | remove s1 | lock s1");
+    EXPECT(s.release('A'), "txn #5: cas @12 {s2} | grant s2 other @14 +1 | remove s1 | lock s1");
     EXPECT(was_applied ? s.applied_but_unknown() : s.unknown(), "read #6");
     if (was_applied) {
       EXPECT(s.listed(), "released A");
@@ -1229,7 +1231,7 @@ BOOST_AUTO_TEST_CASE(a_listing_without_an_index_is_a_failed_watch) {
   s.hold();
   s.after(10ms);
   EXPECT(s.watch_says(s.consul.list("p/"), 0), "note", "update A suspect", "lose A watch_failed",
-         "txn #4: cas @12 {} | remove s1");
+         "txn #4: cas @12 {} | remove s1 | tree");
 }
 
 BOOST_AUTO_TEST_CASE(a_session_that_nobody_needs_is_kept_for_a_while_and_then_ended) {
@@ -1258,7 +1260,7 @@ BOOST_AUTO_TEST_CASE(close_takes_the_slots_back) {
   s.hold();
   s.acquire(2);
   EXPECT(s.close(true), "fail t2 the semaphore or client was closed", "lose A closed",
-         "txn #3: cas @12 {} | remove s1");
+         "txn #3: cas @12 {} | remove s1 | tree");
   EXPECT(s.done(), "destroy s1");
   EXPECT(s.destroyed(), "closed");
   EXPECT(s.acquire(3), "fail t3 the semaphore or client was closed");
@@ -1271,7 +1273,7 @@ BOOST_AUTO_TEST_CASE(close_without_revoke_waits_for_the_releases) {
   EXPECT(s.close(false));
   EXPECT(s.acquire(2), "fail t2 the semaphore or client was closed");
   s.after(1s);
-  EXPECT(s.release('A'), "txn #4: cas @12 {} | remove s1");
+  EXPECT(s.release('A'), "txn #4: cas @12 {} | remove s1 | tree");
   s.done();
   EXPECT(s.destroyed(), "closed");
 }
@@ -1326,6 +1328,173 @@ BOOST_AUTO_TEST_CASE(cancelled_waiters_take_no_room) {
   BOOST_TEST(queue.size() == 1u);
   BOOST_TEST(queue.patient() == 1u);
   BOOST_TEST(queue.room() < 200u);
+}
+
+// --- Who watches what, where many wait
+
+/// Entries s1 to s6 of others, s1 holding; ours is s7.
+struct crowd : pool_story {
+  static protocol::pool_options options() {
+    protocol::pool_options o = usual();
+    o.own_watch = 100ms;
+    o.own_watch_each = 5ms;
+    return o;
+  }
+  crowd() : pool_story(options()) {
+    others_join();
+    record_becomes("s1");
+    for (int i = 0; i < 5; ++i) others_join();
+  }
+  void wait(std::uint64_t ticket = 1) {
+    acquire(ticket);
+    listed();
+    created();
+    done();
+  }
+};
+
+BOOST_AUTO_TEST_CASE(a_waiter_watches_its_own_entry_and_is_granted_by_it_without_a_look_at_the_others) {
+  crowd s;
+  s.acquire(1);
+  s.listed();
+  EXPECT(s.created(), "txn #2: lock s7 | look");
+  EXPECT(s.done(), "watch #3 s7 from 25");
+  s.others_grant("s7", "s7");
+  EXPECT(s.key_watched(), "read #4", "grant t1 A 26.0");
+  // What it must know to give the slot back, it has by then.
+  s.listed();
+  EXPECT(s.release('A'), "txn #5: cas @26 {s1} | grant s1 other @12 +1 | remove s7");
+}
+
+BOOST_AUTO_TEST_CASE(a_release_before_the_look_waits_for_it) {
+  crowd s;
+  s.wait();
+  s.others_grant("s7", "s7");
+  s.key_watched();
+  EXPECT(s.release('A'));
+  EXPECT(s.listed(), "txn #5: cas @26 {s1} | grant s1 other @12 +1 | remove s7");
+}
+
+BOOST_AUTO_TEST_CASE(who_has_waited_for_long_watches_the_entry_before_its_own) {
+  crowd s;
+  s.wait();
+  EXPECT(s.after(150ms), "watch #4 from 23");  // 100 ms, and 5 ms for each that may stand before it
+  EXPECT(s.watched(), "watch #5 s6 from 23");
+  s.leaves("s6");
+  s.key_watched();  // its own, unchanged
+  EXPECT(s.key_watched(), "watch #6 from 25");
+  EXPECT(s.watched(), "watch #7 s5 from 21");
+}
+
+BOOST_AUTO_TEST_CASE(the_head_of_the_queue_watches_everything) {
+  crowd s;
+  s.wait();
+  for (const char* each : {"s2", "s3", "s4", "s5", "s6"}) s.leaves(each);
+  for (int i = 0; i < 5; ++i) s.others_join();
+  EXPECT(s.after(150ms), "watch #4 from 23");
+  EXPECT(s.watched(), "watch #5 from 40");
+  // It is who notices a holder's death.
+  s.leaves("s1");
+  EXPECT(s.watched(), "watch #6 from 41", "txn #7: cas @13 {s7} | grant s7 us @25 +1");
+}
+
+BOOST_AUTO_TEST_CASE(an_unchanged_predecessor_is_no_proof_that_nobody_granted_us) {
+  crowd s;
+  s.wait();
+  s.after(150ms);
+  s.key_watched();  // its own, unchanged
+  s.watched();      // watch #5 s6
+  s.others_grant("s7", "s7");
+  EXPECT(s.key_watched(), "watch #6 s7 from 25");
+  EXPECT(s.key_watched(), "read #7", "grant t1 A 26.0");
+}
+
+BOOST_AUTO_TEST_CASE(a_holder_among_many_watches_its_entry_and_the_record) {
+  crowd s;
+  s.wait();
+  s.others_grant("s7", "s7");
+  s.key_watched();
+  s.listed();
+  EXPECT(s.after(5ms), "watch #5 s7 from 26", "watch #6 record from 26");
+}
+
+BOOST_AUTO_TEST_CASE(a_holder_among_many_notices_that_its_entry_is_gone) {
+  crowd s;
+  s.wait();
+  s.others_grant("s7", "s7");
+  s.key_watched();
+  s.listed();
+  s.after(5ms);
+  s.leaves("s7");
+  EXPECT(s.key_watched(), "lose A session_invalidated", "destroy s7");
+}
+
+BOOST_AUTO_TEST_CASE(a_holder_among_many_notices_an_edited_record) {
+  crowd s;
+  s.wait();
+  s.others_grant("s7", "s7");
+  s.key_watched();
+  s.listed();
+  s.after(5ms);
+  s.record_becomes("s1");
+  s.key_watched();  // its entry, unchanged
+  const lines news = s.key_watched();
+  BOOST_REQUIRE(!news.empty());
+  BOOST_TEST(news.front() == "lose A removed");
+}
+
+BOOST_AUTO_TEST_CASE(who_came_unseen_is_granted_by_whoever_frees_a_slot) {
+  pool_story s(crowd::options());
+  s.hold();
+  const std::string other = s.others_join();  // sees a full record, and waits for its entry to be touched
+  EXPECT(s.release('A'), "txn #3: cas @12 {} | remove s1 | tree");
+  EXPECT(s.done(), "released A", "txn #4: cas @15 {s2} | grant s2 other @14 +1");
+  EXPECT(s.done());
+}
+
+BOOST_AUTO_TEST_CASE(who_joins_and_sees_a_free_slot_looks_again) {
+  crowd s;
+  s.acquire(1);
+  s.listed();
+  s.created();
+  s.record_becomes("");
+  EXPECT(s.done(), "watch #3 s7 from 26", "read #4");
+}
+
+BOOST_AUTO_TEST_CASE(with_contenders_of_another_kind_everything_is_watched) {
+  crowd s;
+  s.go_joins();
+  s.acquire(1);
+  s.listed();
+  EXPECT(s.created(), "txn #2: lock s8 | tree");
+  EXPECT(s.done(), "watch #3 from 27");
+}
+
+BOOST_AUTO_TEST_CASE(a_watch_that_nobody_needs_may_fail) {
+  crowd s;
+  s.wait();
+  EXPECT(s.after(150ms), "watch #4 from 23");
+  EXPECT(s.key_watch_fails());
+  EXPECT(s.watched(), "watch #5 s6 from 23");
+}
+
+BOOST_AUTO_TEST_CASE(old_watches_do_not_pile_up) {
+  crowd s;
+  s.wait();
+  s.after(150ms);
+  s.key_watched();
+  s.watched();  // watch #5 s6
+  std::size_t stopped = 0;
+  for (std::uint64_t i = 2; i < 12; ++i) {
+    for (const std::string& each : s.cancel(i - 1)) stopped += each.starts_with("stop");
+    s.done();
+    const std::string other = s.others_join();  // a new one to look after
+    s.acquire(i);
+    s.done();
+    for (const std::string& each : s.after(200ms)) stopped += each.starts_with("stop");
+    s.watched();
+  }
+  BOOST_TEST(stopped > 0u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

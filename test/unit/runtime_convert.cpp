@@ -31,16 +31,12 @@ BOOST_AUTO_TEST_SUITE(runtime_convert)
 BOOST_AUTO_TEST_CASE(each_verb_becomes_consuls_with_what_it_needs) {
   const auto made = runtime::to_consul({{verb::lock, "a", "v", 1, 0, "s"},
                                         {verb::cas, "b", "v", 2, 20},
-                                        {verb::set, "c", "v", 3},
                                         {verb::remove, "d"},
-                                        {verb::check_session, "e", {}, 0, 0, "s"},
-                                        {verb::check_index, "f", {}, 0, 30},
-                                        {verb::check_not_exists, "g"},
+                                        {verb::remove_cas, "f", {}, 0, 30},
                                         {verb::get_tree, "h"}});
-  const std::vector<txn_operation> expected{txn_operation::lock("a", "v", "s", 1),  txn_operation::cas("b", "v", 20, 2),
-                                            txn_operation::set("c", "v", 3),        txn_operation::remove("d"),
-                                            txn_operation::check_session("e", "s"), txn_operation::check_index("f", 30),
-                                            txn_operation::check_not_exists("g"),   txn_operation::get_tree("h")};
+  const std::vector<txn_operation> expected{txn_operation::lock("a", "v", "s", 1), txn_operation::cas("b", "v", 20, 2),
+                                            txn_operation::remove("d"), txn_operation::remove_cas("f", 30),
+                                            txn_operation::get_tree("h")};
   BOOST_TEST((made == expected));
 }
 

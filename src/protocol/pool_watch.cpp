@@ -1,0 +1,163 @@
+#include <algorithm>
+#include <utility>
+
+#include "protocol/pool.hpp"
+
+// What we want to hear of. A handoff should wake those whom it concerns, and send them what they need: so a waiter
+// watches its own entry, for a grant touches it. That suffices as long as those who free a slot see to it that it goes
+// to whoever waits (`owes_a_grant_`). If they die before, nothing may be touched at all, so who has waited for long
+// looks after those before it: the head of the queue after everything, any other after the entry just before its own,
+// which is touched when that contender is granted, leaves or dies.
+
+namespace holdfast::protocol {
+
+namespace {
+
+constexpr std::size_t watches_max = 4;
+
+template <class Watches>
+bool is_on(const Watches& list, const std::string& key) {
+  return std::any_of(list.begin(), list.end(), [&](const auto& each) { return each.key == key; });
+}
+
+}  // namespace
+
+void pool::check_watches() {
+  if (watch_outage_.on() && due(watch_outage_.since() + options_.outage_grace)) lose_all(loss_reason::watch_failed);
+  const std::vector<watch> wanted = wanted_watches();
+  if (wanted.empty()) {
+    if (!any_standing(standing::holding)) watch_outage_.over();
+    return;
+  }
+  if (is_on(watches_, options_.prefix) || !due(watch_outage_.retry_at())) return;
+  for (const watch& each : wanted) {
+    if (is_on(watches_, each.key)) continue;
+    // An old one that still runs costs nothing until it ends; but they must not pile up.
+    if (watches_.size() >= watches_max) {
+      const auto unwanted = std::find_if(watches_.begin(), watches_.end(),
+                                         [&](const watch& running) { return !is_on(wanted, running.key); });
+      act(action::stop_watch{unwanted->id});
+      watches_.erase(unwanted);
+    }
+    start(each);
+  }
+}
+
+std::vector<pool::watch> pool::wanted_watches() {
+  const snapshot& now = view_.now();
+  const member *holder = nullptr, *first = nullptr;  // of those that wait, the first in the queue
+  const contender* first_entry = nullptr;
+  std::size_t holders = 0;
+  for (const auto& [id, m] : members_) {
+    if (m.standing == standing::holding && due(m.granted_at + options_.watch_delay)) {
+      holder = &m;
+      ++holders;
+    }
+    if (m.standing != standing::waiting) continue;
+    const contender* entry = now.find(m.session);
+    if (first && first_entry < entry) continue;
+    first = &m;
+    first_entry = entry;
+  }
+  if (!holder && !first) return {};
+
+  // After a failure a plain look first: it answers at once, and so ends the outage as soon as there is an answer.
+  const watch everything{options_.prefix, watch_outage_.on() ? 0 : view_.listed_index(), options_.watch_wait};
+  const bool few = now.contenders.size() <= options_.watch_all_max;
+  if (watch_outage_.on() || view_.state() == view::state::none) return {everything};
+  if (holder && (few || foreign_ || holders > 1)) return {everything};
+
+  std::vector<watch> wanted;
+  if (holder) {
+    wanted.push_back({entry_key(holder->session), holder->grant, options_.watch_wait});
+    wanted.push_back({options_.lock_key, now.lock_index, options_.watch_wait});
+  }
+  if (first) {
+    const auto ahead = static_cast<duration::rep>(now.contenders.size());
+    const time_point long_since = first->waiting_since + options_.own_watch + ahead * options_.own_watch_each;
+    if (!foreign_ && !wide() && first_entry && !due(long_since)) {
+      wanted.push_back({entry_key(first->session), first_entry->modify_index, long_since - now_});
+    } else {
+      const contender* before = nullptr;
+      for (const contender* entry = now.contenders.data(); entry != first_entry; ++entry)
+        if (is_waiting(now, *entry)) before = entry;
+      if (few || foreign_ || wide() || !before || !view_.current()) return {everything};
+      wanted.push_back({entry_key(before->session), before->modify_index, options_.watch_wait});
+    }
+  }
+  return wanted;
+}
+
+void pool::start(watch w) {
+  w.id = ++last_request_;
+  if (w.wait == options_.watch_wait) w.wait = random_.between(w.wait * 3 / 4, w.wait);
+  if (w.key == options_.prefix)
+    act(action::list_prefix{w.id, w.index, w.wait});
+  else
+    act(action::watch_key{w.id, w.key, w.index, w.wait});
+  watches_.push_back(std::move(w));
+}
+
+std::optional<pool::watch> pool::take_watch(request_id id) {
+  const auto at = std::find_if(watches_.begin(), watches_.end(), [&](const watch& each) { return each.id == id; });
+  if (at == watches_.end()) return std::nullopt;
+  watch found = std::move(*at);
+  watches_.erase(at);
+  return found;
+}
+
+void pool::on_watch_failed(const watch& asked, failure why) {
+  // Nobody needs it any more, or what covers it runs.
+  if (!is_on(wanted_watches(), asked.key) || is_on(watches_, options_.prefix)) return;
+  act(action::note{"watch of " + asked.key + " failed: " + why.details.to_string()});
+  if (is_final(why.code)) fail_waiters(why);
+  watch_outage_.failed(std::move(why), now_, random_);
+}
+
+void pool::saw_record(std::optional<key_value> pair) {
+  if (pair && pair->modify_index == view_.now().lock_index) return;  // its wait is over
+  boost::system::result<snapshot> seen = make_snapshot(options_.prefix, options_.lock_key, {}, 0);
+  if (pair) seen = make_snapshot(options_.prefix, options_.lock_key, {*pair}, 0);
+  // Whatever is not just a newer record of others' doings, the whole tells better: a grant's token is in the entry.
+  const bool is_grant = seen && std::any_of(members_.begin(), members_.end(), [&](const auto& m) {
+                          return m.second.standing != standing::holding && seen->record.names(m.second.session);
+                        });
+  if (!seen || is_grant || seen->lock_index < view_.now().lock_index) return view_.mark_stale();
+  view_.learned(seen->lock_index, last_request_, [&](snapshot& now) { now.take_record(*seen); });
+  refresh();
+  check_limit();
+}
+
+void pool::saw_entry(const watch& asked, std::optional<key_value> pair) {
+  const std::string_view session = std::string_view(asked.key).substr(options_.prefix.size());
+  const contender* known = view_.now().find(session);
+  if (!known || known->modify_index != asked.index) return;  // we know better by now
+  const member* m = find(session);
+  if (pair && pair->modify_index == asked.index) {  // its wait is over
+    // Should anybody have granted us out of turn, our own entry tells.
+    if (!m)
+      for (auto& [id, each] : members_) each.waiting_since = now_;
+    return;
+  }
+  if (!m) return view_.mark_partial();  // whoever stood before us does not any more
+  if (m->phase == phase::moving) return;
+  if (!pair || pair->session != session) {
+    view_.learned(0, last_request_, [&](snapshot& now) { now.erase(session); });
+    return refresh();
+  }
+  // Only a grant counts the flags up, and the record names us by the same write.
+  if (pair->modify_index < asked.index || !is_grantable(pair->flags) || pair->flags == known->flags)
+    return view_.mark_stale();
+  view_.learned(pair->modify_index, last_request_, [&](snapshot& now) {
+    contender& entry = *now.find(session);
+    entry.flags = pair->flags;
+    entry.modify_index = pair->modify_index;
+    if (now.lock_index == 0) now.record.limit = options_.limit;
+    now.record.add(pair->session);
+    now.lock_index = std::max(now.lock_index, pair->modify_index);
+  });
+  refresh();
+  read_prefix();  // while the slot is in use: whoever gives it back must know who waits
+}
+
+}  // namespace holdfast::protocol
