@@ -37,7 +37,7 @@ struct pool_options {
   duration lock_delay{};
   duration session_idle = std::chrono::seconds(60);
   /// A slot that is held for less gets no watch: a burst of short holds costs two writes each and nothing else.
-  duration watch_delay = std::chrono::milliseconds(5);
+  duration watch_delay = std::chrono::milliseconds(10);
   duration watch_wait = std::chrono::seconds(10);
   /// With no more contenders than this, whoever watches anything watches all of it.
   std::size_t watch_all_max = 4;
