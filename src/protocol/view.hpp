@@ -50,16 +50,15 @@ public:
     return true;
   }
   /// Our write has been applied at `index`: `patch(snapshot&)` says what it did, unless we have seen further already.
-  /// `guarded`: it would not have been if anybody else had changed the record.
+  /// `guarded`: it would not have been if anybody else had changed the record. What made the view partial or stale
+  /// meanwhile may be newer than the write.
   template <class Patch>
   void wrote(std::uint64_t index, request_id id, request_id last_sent, bool guarded, Patch patch) {
     settle(last_sent);
     if (state_ == state::none) return;
     if (now_.index < index || index == 0) patch(now_);
     now_.index = std::max(now_.index, index);
-    if (!guarded) return;
-    as_of_ = std::max(as_of_, id);
-    state_ = state::current;
+    if (guarded && state_ == state::current) as_of_ = std::max(as_of_, id);
   }
   /// A look at some keys only: `patch(snapshot&)` says what it showed. The others may have changed with them.
   template <class Patch>
