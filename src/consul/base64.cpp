@@ -27,52 +27,55 @@ std::uint32_t digit_at(std::string_view text, std::size_t i) noexcept {
 }  // namespace
 
 void append_base64(std::string& out, std::string_view bytes) {
-  out.reserve(out.size() + (bytes.size() + 2) / 3 * 4);
+  const std::size_t before = out.size();
+  out.resize(before + (bytes.size() + 2) / 3 * 4);
+  char* to = out.data() + before;
   std::size_t i = 0;
   for (; i + 3 <= bytes.size(); i += 3) {
     const std::uint32_t group = byte_at(bytes, i) << 16 | byte_at(bytes, i + 1) << 8 | byte_at(bytes, i + 2);
-    out += {alphabet[group >> 18], alphabet[group >> 12 & 63], alphabet[group >> 6 & 63], alphabet[group & 63]};
+    *to++ = alphabet[group >> 18];
+    *to++ = alphabet[group >> 12 & 63];
+    *to++ = alphabet[group >> 6 & 63];
+    *to++ = alphabet[group & 63];
   }
-  if (bytes.size() - i == 1) {
-    const std::uint32_t group = byte_at(bytes, i) << 16;
-    out += {alphabet[group >> 18], alphabet[group >> 12 & 63], '=', '='};
-  } else if (bytes.size() - i == 2) {
-    const std::uint32_t group = byte_at(bytes, i) << 16 | byte_at(bytes, i + 1) << 8;
-    out += {alphabet[group >> 18], alphabet[group >> 12 & 63], alphabet[group >> 6 & 63], '='};
-  }
+  const std::size_t left = bytes.size() - i;
+  if (left == 0) return;
+  const std::uint32_t group = byte_at(bytes, i) << 16 | (left == 2 ? byte_at(bytes, i + 1) << 8 : 0);
+  *to++ = alphabet[group >> 18];
+  *to++ = alphabet[group >> 12 & 63];
+  *to++ = left == 2 ? alphabet[group >> 6 & 63] : '=';
+  *to++ = '=';
 }
 
 bool decode_base64(std::string_view text, std::string& out) {
   out.clear();
   if (text.size() % 4 != 0) return false;
-  out.reserve(text.size() / 4 * 3);
+  const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
+  const std::size_t whole = (text.size() - padding) / 4 * 4;
+  out.resize(text.size() / 4 * 3 - padding);
+  char* to = out.data();
 
-  std::size_t padding = 0;
-  if (text.ends_with("==")) {
-    padding = 2;
-  } else if (text.ends_with('=')) {
-    padding = 1;
+  // What is no digit has a bit that no digit has.
+  std::uint32_t all = 0;
+  for (std::size_t i = 0; i < whole; i += 4) {
+    const std::uint32_t a = digit_at(text, i), b = digit_at(text, i + 1), c = digit_at(text, i + 2),
+                        d = digit_at(text, i + 3);
+    all |= a | b | c | d;
+    const std::uint32_t group = a << 18 | b << 12 | c << 6 | d;
+    *to++ = static_cast<char>(group >> 16);
+    *to++ = static_cast<char>(group >> 8);
+    *to++ = static_cast<char>(group);
   }
-  const std::size_t digit_count = text.size() - padding;
-
-  std::uint32_t group = 0;
-  for (std::size_t i = 0; i < digit_count; ++i) {
-    const std::uint32_t digit = digit_at(text, i);
-    if (digit == no_digit) return false;
-    group = group << 6 | digit;
-    if (i % 4 == 3) {
-      out += {static_cast<char>(group >> 16), static_cast<char>(group >> 8), static_cast<char>(group)};
-      group = 0;
-    }
+  if (padding != 0) {
+    const std::uint32_t a = digit_at(text, whole), b = digit_at(text, whole + 1);
+    const std::uint32_t c = padding == 1 ? digit_at(text, whole + 2) : 0;
+    all |= a | b | c;
+    const std::uint32_t group = a << 18 | b << 12 | c << 6;
+    if ((padding == 1 ? group & 0xff : group & 0xffff) != 0) return false;  // stray bits
+    *to++ = static_cast<char>(group >> 16);
+    if (padding == 1) *to++ = static_cast<char>(group >> 8);
   }
-  if (padding == 1) {
-    if ((group & 3) != 0) return false;
-    out += {static_cast<char>(group >> 10), static_cast<char>(group >> 2)};
-  } else if (padding == 2) {
-    if ((group & 15) != 0) return false;
-    out += static_cast<char>(group >> 4);
-  }
-  return true;
+  return all < 64;
 }
 
 }  // namespace holdfast::consul::detail

@@ -11,7 +11,6 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t depth_max = 16;
 constexpr std::size_t reserve_max = 1024;
 
 error_code parse(std::string_view body, json::value& out) {
@@ -99,34 +98,6 @@ bool convert_string(const json::value& from, std::string& out) {
   return true;
 }
 
-bool convert_entry(const json::value& from, kv_entry& out) {
-  const json::object* const entry = from.if_object();
-  if (entry == nullptr) return false;
-  if (!is_absent(*entry, "Value")) {
-    const json::string* const encoded = entry->if_contains("Value")->if_string();
-    if (encoded == nullptr || !decode_base64({encoded->data(), encoded->size()}, out.value)) return false;
-  }
-  // The indexes decide who holds what, so a reply without one of them is not taken for one with 0.
-  return read(*entry, "Key", out.key) && read(*entry, "Flags", out.flags) &&
-         read(*entry, "CreateIndex", out.create_index) && read(*entry, "ModifyIndex", out.modify_index) &&
-         read(*entry, "LockIndex", out.lock_index) && read_optional(*entry, "Session", out.session);
-}
-
-bool convert_txn_result(const json::value& from, kv_entry& out) {
-  const json::object* const result = from.if_object();
-  const json::value* const entry = result == nullptr ? nullptr : result->if_contains("KV");
-  return entry != nullptr && convert_entry(*entry, out);
-}
-
-bool convert_txn_error(const json::value& from, txn_error& out) {
-  const json::object* const refusal = from.if_object();
-  std::uint64_t operation = 0;
-  if (refusal == nullptr || !read(*refusal, "OpIndex", operation) || !read(*refusal, "What", out.text)) return false;
-  out.operation = static_cast<std::size_t>(operation);
-  out.reason = refusal_of(out.text);
-  return true;
-}
-
 bool convert_session(const json::value& from, session_info& out) {
   const json::object* const session = from.if_object();
   if (session == nullptr) return false;
@@ -191,11 +162,6 @@ error_code malformed_unless(bool ok) { return ok ? error_code() : error_code(err
 
 }  // namespace
 
-error_code parse_entries(std::string_view body, std::vector<kv_entry>& out) {
-  const document reply(body);
-  return malformed_unless(reply && read_array(reply.root(), out, convert_entry));
-}
-
 error_code parse_keys(std::string_view body, std::vector<std::string>& out) {
   const document reply(body);
   return malformed_unless(reply && read_array(reply.root(), out, convert_string));
@@ -210,20 +176,6 @@ error_code parse_session_id(std::string_view body, std::string& out) {
 error_code parse_sessions(std::string_view body, std::vector<session_info>& out) {
   const document reply(body);
   return malformed_unless(reply && read_array(reply.root(), out, convert_session));
-}
-
-error_code parse_txn(std::string_view body, std::size_t operations, txn_reply& out) {
-  const document reply(body);
-  const json::object* const txn = reply ? reply.root().if_object() : nullptr;
-  if (txn == nullptr || !read_optional_array(*txn, "Results", out.results, convert_txn_result) ||
-      !read_optional_array(*txn, "Errors", out.errors, convert_txn_error)) {
-    return error::malformed_reply;
-  }
-  for (const txn_error& refusal : out.errors) {
-    if (refusal.operation >= operations) return error::malformed_reply;
-  }
-  out.applied = out.errors.empty();
-  return {};
 }
 
 txn_refusal refusal_of(std::string_view text) noexcept {

@@ -14,6 +14,9 @@
 // Unknown fields are ignored, so newer servers may add some. On error `out` is unspecified.
 namespace holdfast::consul::detail {
 
+/// How deep a document may be.
+inline constexpr std::size_t depth_max = 16;
+
 error_code parse_entries(std::string_view body, std::vector<kv_entry>& out);
 error_code parse_keys(std::string_view body, std::vector<std::string>& out);
 error_code parse_session_id(std::string_view body, std::string& out);

@@ -80,9 +80,55 @@ std::string write_entries(const std::vector<kv_entry>& entries) {
   return boost::json::serialize(list);
 }
 
+// The same from a document tree, which is what the library does without.
+std::optional<std::vector<kv_entry>> read_from_tree(const boost::json::value& document) {
+  const auto number = [](const boost::json::object& entry, const char* name) {
+    return entry.at(name).to_number<std::uint64_t>();
+  };
+  const auto text = [](const boost::json::object& entry, const char* name) -> std::string_view {
+    const auto* const found = entry.if_contains(name);
+    if (!found || found->is_null()) return {};
+    return {found->as_string().data(), found->as_string().size()};
+  };
+  std::vector<kv_entry> out;
+  try {
+    for (const auto& element : document.as_array()) {
+      const boost::json::object& from = element.as_object();
+      kv_entry& entry = out.emplace_back();
+      entry.key = std::string_view(from.at("Key").as_string());
+      if (!decode_base64(text(from, "Value"), entry.value)) return {};
+      entry.session = text(from, "Session");
+      entry.flags = number(from, "Flags");
+      entry.create_index = number(from, "CreateIndex");
+      entry.modify_index = number(from, "ModifyIndex");
+      entry.lock_index = number(from, "LockIndex");
+    }
+  } catch (const std::exception&) {
+    return {};
+  }
+  return out;
+}
+
+void check_against_tree(const std::string& body) {
+  boost::json::parse_options options;
+  options.max_depth = depth_max;
+  boost::system::error_code ec;
+  const auto document = boost::json::parse(body, ec, {}, options);
+  std::vector<kv_entry> read;
+  const bool good = !parse_entries(body, read);
+  if (ec) return require(!good, "what is no JSON is no listing");
+  const auto expected = read_from_tree(document);
+  if (good) require(expected == read, "a tree of the document says the same");
+  // A tree has each member once: of one that comes twice, a wrong one may be missing in it.
+  if (expected) {
+    require(!parse_entries(boost::json::serialize(document), read) && read == *expected, "and is understood");
+  }
+}
+
 bool is_ours(const error_code& ec) { return !ec || ec.category() == error_category(); }
 
 void check_kv(const http_reply& reply) {
+  check_against_tree(reply.body);
   const bool absent = reply.status == 404 && reply.index;
   entries_answer list;
   const error_code ec_list = decode_list(reply, list);

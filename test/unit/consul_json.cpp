@@ -115,6 +115,69 @@ BOOST_AUTO_TEST_CASE(wrong_types_and_values_are_refused) {
   BOOST_TEST(!entries(" [ ] \r\n"));
 }
 
+BOOST_AUTO_TEST_CASE(escapes_anywhere_are_read) {
+  // Longer than any buffer of the parser.
+  const std::string name(10'000, 'n');
+  std::vector<kv_entry> out;
+  BOOST_TEST_REQUIRE(
+      !parse_entries(R"([{"K\u0065y":"\u0061/\"\\\n\ud83d\ude00)" + name + R"(\/","V\u0061lue":"AP\u00394",)" +
+                         R"("Sess\u0069on":"s\t1","Flags":1,"LockIndex":2,"CreateIndex":3,"ModifyIndex":4}])",
+                     out));
+  BOOST_TEST(out.at(0).key == "a/\"\\\n\xf0\x9f\x98\x80" + name + "/");
+  BOOST_TEST(out.at(0).value == std::string("\0\xffx", 3));
+  BOOST_TEST(out.at(0).session == "s\t1");
+  check_malformed(entries, "[" + replaced(entry_text, R"("Value":"AP94")", R"("Value":"AP\n4")") + "]");
+}
+
+BOOST_AUTO_TEST_CASE(of_a_member_that_comes_twice_the_last_one_counts) {
+  std::vector<kv_entry> out;
+  const auto twice = replaced(entry_text, "}", R"(,"Key":"other","Flags":1,"Session":null,"Value":null})");
+  BOOST_TEST_REQUIRE(!parse_entries("[" + twice + "," + entry_text + "]", out));
+  BOOST_TEST(out.at(0).key == "other");
+  BOOST_TEST(out.at(0).flags == 1u);
+  BOOST_TEST(out.at(0).session == "");
+  BOOST_TEST(out.at(0).value == "");
+  BOOST_TEST((out.at(1) == entry_value));
+
+  txn_reply reply;
+  const std::string kv = R"("KV":)" + entry_text;
+  BOOST_TEST_REQUIRE(!parse_txn(R"({"Results":[{"KV":)" + twice + "," + kv + R"(}],"Errors":null})", 1, reply));
+  BOOST_TEST((reply.results == std::vector<kv_entry>{entry_value}));
+  BOOST_TEST_REQUIRE(!parse_txn(
+      R"({"Results":[{)" + kv + R"(}],"Errors":[{"OpIndex":0,"What":"x"}],)" + R"("Results":[],"Errors":null})", 1,
+      reply));
+  BOOST_TEST(reply.applied);
+  BOOST_TEST(reply.results.empty());
+  // An entry that is begun again is another one.
+  check_malformed(txn, R"({"Results":[{)" + kv + R"(,"KV":{"Key":"k"}}]})");
+}
+
+BOOST_AUTO_TEST_CASE(unknown_members_may_be_anything) {
+  // Also what would mean something, or would be wrong, one level higher.
+  const std::string inner = R"("Key":-1,"KV":{"Key":7},"Results":0,"Errors":[{"What":{}}],"Flags":1.5)";
+  for (const std::string& value :
+       {"{" + inner + "}", "[{" + inner + "},[[]],{}]", std::string("null"), std::string("-1"), std::string("1e3"),
+        std::string(R"("a\nb")"), std::string("true")}) {
+    const auto unknown = R"("Unknown":)" + value;
+    std::vector<kv_entry> out;
+    for (const auto& text :
+         {replaced(entry_text, "{", "{" + unknown + ","), replaced(entry_text, "}", "," + unknown + "}"),
+          replaced(entry_text, R"("Flags")", unknown + R"(,"Flags")")}) {
+      BOOST_TEST_REQUIRE(!parse_entries("[" + text + "," + text + "]", out), value);
+      BOOST_TEST((out == std::vector<kv_entry>{entry_value, entry_value}));
+    }
+    txn_reply reply;
+    const auto body = "{" + unknown + R"(,"Results":[{)" + unknown + R"(,"KV":)" + entry_text + "," + unknown + "}]," +
+                      unknown + R"(,"Errors":[{)" + unknown + R"(,"OpIndex":0,"What":"w",)" + unknown + "}]}";
+    BOOST_TEST_REQUIRE(!parse_txn(body, 1, reply), body);
+    BOOST_TEST((reply.results == std::vector<kv_entry>{entry_value}));
+    BOOST_TEST((reply.errors == std::vector<txn_error>{{0, txn_refusal::other, "w"}}));
+  }
+  // Members have their meaning in their own place only.
+  check_malformed(entries, R"([{"KV":)" + entry_text + "}]");
+  check_malformed(txn, R"({"Results":[)" + entry_text + "]}");
+}
+
 BOOST_AUTO_TEST_CASE(depth_is_bounded) {
   const std::size_t deep = 1'000'000;
   check_malformed(entries, std::string(deep, '['));
@@ -194,10 +257,27 @@ BOOST_AUTO_TEST_CASE(refused_transactions) {
 }
 
 BOOST_AUTO_TEST_CASE(malformed_transactions) {
-  for (const char* body : {"", "[]", "null", R"({"Results":{}})", R"({"Results":[null]})", R"({"Results":[{}]})",
-                           R"({"Results":[{"KV":null}]})", R"({"Results":[{"Node":{}}]})", R"({"Errors":[{}]})",
-                           R"({"Errors":"no"})", R"({"Errors":[{"OpIndex":-1,"What":"x"}]})",
-                           R"({"Errors":[{"OpIndex":0}]})", R"({"Errors":[{"OpIndex":0,"What":null}]})"}) {
+  for (const char* body : {"",
+                           "[]",
+                           "null",
+                           R"({"Results":{}})",
+                           R"({"Results":[null]})",
+                           R"({"Results":[{}]})",
+                           R"({"Results":[{"KV":null}]})",
+                           R"({"Results":[{"Node":{}}]})",
+                           R"({"Errors":[{}]})",
+                           R"({"Errors":"no"})",
+                           R"({"Errors":[{"OpIndex":-1,"What":"x"}]})",
+                           R"({"Errors":[{"OpIndex":0}]})",
+                           R"({"Errors":[{"OpIndex":0,"What":null}]})",
+                           R"({"Results":[[]]})",
+                           R"({"Results":[7]})",
+                           R"({"Results":[{"KV":[]}]})",
+                           R"([{}])",
+                           R"({"Errors":[{"OpIndex":[],"What":""}]})",
+                           R"({"Errors":[null]})",
+                           R"({}{})",
+                           R"({)"}) {
     check_malformed(txn, body);
   }
 }

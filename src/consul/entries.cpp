@@ -1,0 +1,320 @@
+#include <algorithm>
+#include <array>
+#include <boost/json/basic_parser_impl.hpp>
+#include <cstdint>
+
+#include "base64.hpp"
+#include "json.hpp"
+
+// Listings and transactions: what is read again and again, and what gets long. They are read in one pass, straight into
+// our types: a tree of the document costs more than all the rest.
+namespace holdfast::consul::detail {
+namespace {
+
+namespace json = boost::json;
+
+// For a guess at how many entries there are. Only so far: else a reply's size alone decided how much memory is taken.
+constexpr std::size_t usual_entry_text = 200;
+constexpr std::size_t reserve_max = 1024;
+
+/// Where in a document the parser is: in which object or array.
+enum class place : std::uint8_t { outside, listing, entry, txn, results, result, errors, refusal };
+
+/// What comes next there: an element, or the member that was just named.
+enum class item : std::uint8_t {
+  element,
+  unknown_member,
+  key,
+  value,
+  flags,
+  session,
+  create_index,
+  modify_index,
+  lock_index,
+  results,
+  errors,
+  kv,
+  op_index,
+  what,
+};
+
+struct known_member {
+  place in;
+  std::string_view name;
+  item is;
+};
+
+// In the order in which Consul writes them.
+constexpr std::array known_members{
+    known_member{place::entry, "LockIndex", item::lock_index},
+    known_member{place::entry, "Key", item::key},
+    known_member{place::entry, "Flags", item::flags},
+    known_member{place::entry, "Value", item::value},
+    known_member{place::entry, "Session", item::session},
+    known_member{place::entry, "CreateIndex", item::create_index},
+    known_member{place::entry, "ModifyIndex", item::modify_index},
+    known_member{place::result, "KV", item::kv},
+    known_member{place::txn, "Results", item::results},
+    known_member{place::txn, "Errors", item::errors},
+    known_member{place::refusal, "OpIndex", item::op_index},
+    known_member{place::refusal, "What", item::what},
+};
+
+constexpr unsigned bit(item i) noexcept { return 1u << static_cast<unsigned>(i); }
+
+// The indexes decide who holds what, so a reply without one of them is not taken for one with 0.
+constexpr unsigned needed_in(place p) noexcept {
+  switch (p) {
+    case place::entry:
+      return bit(item::key) | bit(item::flags) | bit(item::create_index) | bit(item::modify_index) |
+             bit(item::lock_index);
+    case place::result:
+      return bit(item::kv);
+    case place::refusal:
+      return bit(item::op_index) | bit(item::what);
+    default:
+      return 0;
+  }
+}
+
+/// Boost.JSON's parser calls it with the parts of a document, in their order, and sees to the syntax. A part of another
+/// type than belongs there ends it. Of a member that comes twice the last one counts.
+class reader {
+public:
+  // The body's size bounds them all.
+  static constexpr std::size_t max_object_size = static_cast<std::size_t>(-1);
+  static constexpr std::size_t max_array_size = max_object_size;
+  static constexpr std::size_t max_key_size = max_object_size;
+  static constexpr std::size_t max_string_size = max_object_size;
+
+  explicit reader(std::vector<kv_entry>& listing) : entries_(listing) {}
+  explicit reader(txn_reply& txn) : entries_(txn.results), txn_(&txn) {}
+
+  bool on_document_begin(error_code&) { return true; }
+  bool on_document_end(error_code&) { return true; }
+
+  bool on_object_begin(error_code& ec) {
+    if (passes_over()) return ++skipped_ > 0;
+    switch (at_) {
+      case place::outside:
+        return txn_ ? go_to(place::txn) : malformed(ec);
+      case place::listing:
+        entries_.emplace_back();
+        return go_to(place::entry);
+      case place::results:
+        entries_.emplace_back();
+        return go_to(place::result);
+      case place::result:
+        entries_.back() = kv_entry();
+        return go_to(place::entry);
+      case place::errors:
+        txn_->errors.emplace_back();
+        return go_to(place::refusal);
+      default:
+        return malformed(ec);
+    }
+  }
+
+  bool on_object_end(std::size_t, error_code& ec) {
+    if (skipped_ > 0) return --skipped_, true;
+    const unsigned needed = needed_in(at_);
+    if ((seen_ & needed) != needed) return malformed(ec);
+    switch (at_) {
+      case place::entry:
+        go_to(txn_ ? place::result : place::listing);
+        seen_ = bit(item::kv);
+        return true;
+      case place::result:
+        return go_to(place::results);
+      case place::refusal:
+        return go_to(place::errors);
+      default:
+        return go_to(place::outside);
+    }
+  }
+
+  bool on_array_begin(error_code& ec) {
+    if (passes_over()) return ++skipped_ > 0;
+    if (at_ == place::outside && !txn_) return go_to(place::listing);
+    if (next_ != item::results && next_ != item::errors) return malformed(ec);
+    const place inside = next_ == item::results ? place::results : place::errors;
+    on_null(ec);
+    return go_to(inside);
+  }
+
+  bool on_array_end(std::size_t, error_code&) {
+    if (skipped_ > 0) return --skipped_, true;
+    return go_to(at_ == place::listing ? place::outside : place::txn);
+  }
+
+  bool on_key_part(json::string_view part, std::size_t, error_code&) { return skipped_ > 0 || keep(part); }
+  bool on_key(json::string_view rest, std::size_t, error_code&) {
+    if (skipped_ > 0) return true;
+    next_ = find(whole(rest));
+    kept_.clear();
+    return true;
+  }
+
+  bool on_string_part(json::string_view part, std::size_t, error_code&) { return passes_over() || keep(part); }
+  bool on_string(json::string_view rest, std::size_t, error_code& ec) {
+    if (passes_over()) return true;
+    const bool taken = take(whole(rest));
+    kept_.clear();
+    return taken || malformed(ec);
+  }
+
+  bool on_uint64(std::uint64_t number, json::string_view, error_code& ec) {
+    return passes_over() || take(number) || malformed(ec);
+  }
+  bool on_int64(std::int64_t number, json::string_view, error_code& ec) {
+    return passes_over() || (number >= 0 && take(static_cast<std::uint64_t>(number))) || malformed(ec);
+  }
+  bool on_double(double, json::string_view, error_code& ec) { return passes_over() || malformed(ec); }
+  bool on_bool(bool, error_code& ec) { return passes_over() || malformed(ec); }
+  // How Go writes a slice that is empty.
+  bool on_null(error_code& ec) { return passes_over() || clear() || malformed(ec); }
+
+  bool on_number_part(json::string_view, error_code&) { return true; }
+  bool on_comment_part(json::string_view, error_code&) { return true; }
+  bool on_comment(json::string_view, error_code&) { return true; }
+
+private:
+  static bool malformed(error_code& ec) {
+    ec = error::malformed_reply;
+    return false;
+  }
+
+  bool go_to(place p) noexcept {
+    at_ = p;
+    next_ = item::element;
+    seen_ = 0;
+    expected_ = 0;
+    return true;
+  }
+
+  /// Consul writes members in the order of the list: each is looked for behind the one before it first.
+  item find(std::string_view name) noexcept {
+    for (std::size_t tried = 0; tried < known_members.size(); ++tried) {
+      const known_member& candidate = known_members[expected_];
+      expected_ = expected_ + 1 == known_members.size() ? 0 : expected_ + 1;
+      if (candidate.in == at_ && candidate.name == name) return candidate.is;
+    }
+    return item::unknown_member;
+  }
+
+  /// Whether what comes now belongs to a member that nobody reads.
+  bool passes_over() const noexcept { return skipped_ > 0 || next_ == item::unknown_member; }
+
+  /// A string with escapes comes in parts.
+  bool keep(json::string_view part) {
+    kept_.append(part.data(), part.size());
+    return true;
+  }
+  std::string_view whole(json::string_view rest) {
+    if (kept_.empty()) return {rest.data(), rest.size()};
+    kept_.append(rest.data(), rest.size());
+    return kept_;
+  }
+
+  bool take(std::string_view text) {
+    seen_ |= bit(next_);
+    switch (next_) {
+      case item::key:
+        entries_.back().key = text;
+        return true;
+      case item::value:
+        return decode_base64(text, entries_.back().value);
+      case item::session:
+        entries_.back().session = text;
+        return true;
+      case item::what:
+        txn_->errors.back().text = text;
+        txn_->errors.back().reason = refusal_of(text);
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  bool take(std::uint64_t number) {
+    seen_ |= bit(next_);
+    switch (next_) {
+      case item::flags:
+        entries_.back().flags = number;
+        return true;
+      case item::create_index:
+        entries_.back().create_index = number;
+        return true;
+      case item::modify_index:
+        entries_.back().modify_index = number;
+        return true;
+      case item::lock_index:
+        entries_.back().lock_index = number;
+        return true;
+      case item::op_index:
+        txn_->errors.back().operation = static_cast<std::size_t>(number);
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  bool clear() {
+    switch (next_) {
+      case item::value:
+        entries_.back().value.clear();
+        return true;
+      case item::session:
+        entries_.back().session.clear();
+        return true;
+      case item::results:
+        entries_.clear();
+        return true;
+      case item::errors:
+        txn_->errors.clear();
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  std::vector<kv_entry>& entries_;
+  txn_reply* txn_ = nullptr;
+  place at_ = place::outside;
+  item next_ = item::element;
+  unsigned seen_ = 0;        // members of the object that the parser is in
+  std::size_t skipped_ = 0;  // objects and arrays, in an unknown member, that the parser is in
+  std::size_t expected_ = 0;
+  std::string kept_;
+};
+
+template <class Target>
+error_code read(std::string_view body, Target& out) {
+  json::parse_options options;
+  options.max_depth = depth_max;
+  json::basic_parser<reader> parser(options, out);
+  error_code ec;
+  const std::size_t used = parser.write_some(false, body.data(), body.size(), ec);
+  return ec || used != body.size() ? error_code(error::malformed_reply) : error_code();
+}
+
+}  // namespace
+
+error_code parse_entries(std::string_view body, std::vector<kv_entry>& out) {
+  out.clear();
+  out.reserve(std::min(body.size() / usual_entry_text, reserve_max));
+  return read(body, out);
+}
+
+error_code parse_txn(std::string_view body, std::size_t operations, txn_reply& out) {
+  out.results.clear();
+  out.errors.clear();
+  if (const error_code ec = read(body, out)) return ec;
+  for (const txn_error& refusal : out.errors) {
+    if (refusal.operation >= operations) return error::malformed_reply;
+  }
+  out.applied = out.errors.empty();
+  return {};
+}
+
+}  // namespace holdfast::consul::detail
