@@ -166,6 +166,7 @@ void pool::on(event::txn_done& e) {
       write_outage_.failed(std::move(e.error), now_, random_);
       break;
     case event::outcome::unknown:
+      owes_a_grant_ = owes_a_grant_ || txn.frees;
       txn.why = e.error;
       txn.looked_after = last_request_;
       unresolved_ = std::move(txn);

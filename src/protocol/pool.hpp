@@ -198,6 +198,8 @@ private:
   // pool_watch.cpp: what we want to hear of
   void check_watches();
   std::vector<watch> wanted_watches();
+  duration own_watch() const;
+  bool must_know_who_comes() const;
   void start(watch w);
   std::optional<watch> take_watch(request_id id);
   void saw_record(std::optional<key_value> pair);
@@ -270,6 +272,7 @@ private:
   bool contested_ = false;     ///< somebody else's contender waits
   bool foreign_ = false;       ///< there are contenders that nobody may grant
   bool owes_a_grant_ = false;  ///< to those whom a write of ours that freed a slot did not know of
+  time_point listed_at_{};     ///< when everything was last seen
   bool limit_disagrees_ = false;
   std::map<std::string, indulged, std::less<>> indulged_;
   std::map<std::string, time_point, std::less<>> dead_since_;  ///< only with a lock delay
@@ -288,6 +291,7 @@ private:
 
   std::vector<watch> watches_;  ///< under way, the oldest first
   outage watch_outage_;
+  time_point watch_all_until_{};  ///< the watch of a single key has failed
 
   std::uint64_t last_member_ = 0;
   struct doomed {

@@ -11,6 +11,7 @@ void pool::adopt(boost::system::result<snapshot> listing, request_id id) {
   if (!listing) return refuse_listing(listing.error());
   const std::uint64_t index_before = view_.now().lock_index;
   if (!view_.accept(*std::move(listing), id, last_request_)) return refresh();  // what is known is newer
+  listed_at_ = now_;
   if (view_.now().lock_index != index_before) stalled_until_ = never;
   if (unresolved_ && id > unresolved_->looked_after) resolve();
   mark_dead();
@@ -96,6 +97,7 @@ void pool::applied(pending_txn txn, std::vector<key_value> results) {
     single += results_of(op.verb);
   }
   settle_moves(txn, true);
+  if (txn.writes_record) owes_a_grant_ = txn.frees;
   if (txn.look != look::none && results.size() >= single) {
     results.erase(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(single));
     auto seen = make_snapshot(options_.prefix, options_.lock_key, std::move(results), index);
@@ -103,7 +105,6 @@ void pool::applied(pending_txn txn, std::vector<key_value> results) {
       for (member* m : txn.movers) m->standing = standing::waiting;  // they have joined: they go with the rest
     if (seen && txn.look == look::record) return saw_own_join(txn, *std::move(seen));
     view_.settle(last_request_);
-    owes_a_grant_ = txn.frees;
     return adopt(std::move(seen), txn.id);
   }
   view_.wrote(index, txn.id, last_request_, txn.guarded, [&](snapshot& now) { patch(now, txn, index); });

@@ -49,6 +49,7 @@ std::vector<pool::watch> pool::wanted_watches() {
   const contender* first_entry = nullptr;
   std::size_t holders = 0;
   for (const auto& [id, m] : members_) {
+    if (m.phase == phase::moving) continue;  // the write's reply will tell
     if (m.standing == standing::holding && due(m.granted_at + options_.watch_delay)) {
       holder = &m;
       ++holders;
@@ -64,8 +65,9 @@ std::vector<pool::watch> pool::wanted_watches() {
   // After a failure a plain look first: it answers at once, and so ends the outage as soon as there is an answer.
   const watch everything{options_.prefix, watch_outage_.on() ? 0 : view_.listed_index(), options_.watch_wait};
   const bool few = now.contenders.size() <= options_.watch_all_max;
-  if (watch_outage_.on() || view_.state() == view::state::none) return {everything};
-  if (holder && (few || foreign_ || holders > 1)) return {everything};
+  if (watch_outage_.on() || now_ < watch_all_until_ || view_.state() == view::state::none) return {everything};
+  const bool stale = view_.state() == view::state::stale;
+  if (holder && (few || foreign_ || stale || holders > 1 || must_know_who_comes())) return {everything};
 
   std::vector<watch> wanted;
   if (holder) {
@@ -73,8 +75,7 @@ std::vector<pool::watch> pool::wanted_watches() {
     wanted.push_back({options_.lock_key, now.lock_index, options_.watch_wait});
   }
   if (first) {
-    const auto ahead = static_cast<duration::rep>(now.contenders.size());
-    const time_point long_since = first->waiting_since + options_.own_watch + ahead * options_.own_watch_each;
+    const time_point long_since = first->waiting_since + own_watch();
     if (!foreign_ && !wide() && first_entry && !due(long_since)) {
       wanted.push_back({entry_key(first->session), first_entry->modify_index, long_since - now_});
     } else {
@@ -87,6 +88,15 @@ std::vector<pool::watch> pool::wanted_watches() {
   }
   return wanted;
 }
+
+/// How long a waiter is content with its own entry.
+duration pool::own_watch() const {
+  const auto ahead = static_cast<duration::rep>(view_.now().contenders.size());
+  return options_.own_watch + ahead * options_.own_watch_each;
+}
+
+/// What is kept here, or handed on here, is only while nobody waits elsewhere.
+bool pool::must_know_who_comes() const { return !contested_ && (!spares_.empty() || !waiters_.empty()); }
 
 void pool::start(watch w) {
   w.id = ++last_request_;
@@ -109,6 +119,12 @@ std::optional<pool::watch> pool::take_watch(request_id id) {
 void pool::on_watch_failed(const watch& asked, failure why) {
   // Nobody needs it any more, or what covers it runs.
   if (!is_on(wanted_watches(), asked.key) || is_on(watches_, options_.prefix)) return;
+  if (asked.key != options_.prefix) {
+    watch_all_until_ = now_ + options_.watch_wait;
+    const member* m = find(std::string_view(asked.key).substr(options_.prefix.size()));
+    const bool is_holders = asked.key == options_.lock_key || (m && m->standing == standing::holding);
+    if (!is_holders && any_standing(standing::holding)) return;  // no slot is in danger: everything is asked for next
+  }
   act(action::note{"watch of " + asked.key + " failed: " + why.details.to_string()});
   if (is_final(why.code)) fail_waiters(why);
   watch_outage_.failed(std::move(why), now_, random_);
@@ -122,7 +138,8 @@ void pool::saw_record(std::optional<key_value> pair) {
   const bool is_grant = seen && std::any_of(members_.begin(), members_.end(), [&](const auto& m) {
                           return m.second.standing != standing::holding && seen->record.names(m.second.session);
                         });
-  if (!seen || is_grant || seen->lock_index < view_.now().lock_index) return view_.mark_stale();
+  const bool is_free = seen && seen->record.holders.size() < options_.limit && any_standing(standing::waiting);
+  if (!seen || is_grant || is_free || seen->lock_index < view_.now().lock_index) return view_.mark_stale();
   view_.learned(seen->lock_index, last_request_, [&](snapshot& now) { now.take_record(*seen); });
   refresh();
   check_limit();

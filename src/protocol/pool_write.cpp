@@ -35,7 +35,7 @@ void pool::write() {
       break;
     case view::state::stale:
       // Whoever only wants to join can do that and look in one request.
-      if (stands || waiters_.front().once) {
+      if (stands || waiters_.empty() || waiters_.front().once) {
         read_prefix();
         break;
       }
@@ -43,7 +43,7 @@ void pool::write() {
       break;
     case view::state::partial:
       // To wait, nothing more need be known; nor to join, or leave, the queue.
-      if (!spares_.empty() || (!waiters_.empty() && waiters_.front().once)) {
+      if (!spares_.empty() || owes_a_grant_ || (!waiters_.empty() && waiters_.front().once)) {
         read_prefix();
         break;
       }
@@ -68,13 +68,13 @@ void pool::write_from_view() {
 
   moves what = choose_moves(need);
   if (!view_.current()) {
-    owes_a_grant_ = false;  // others have written since: it is theirs
     if (!what.empty()) send(what, {}, false);
     return;
   }
   grant_plan next = plan(view_.now(), rules_for(what));
   if (need.slots != 0 || any_standing(standing::waiting))
     while (indulge(next)) next = plan(view_.now(), rules_for(what));
+  if (next.granted.empty()) owes_a_grant_ = false;  // there is nobody to grant
 
   // What nobody who waits has a claim on, the newcomers take in the same write.
   bool takes = false;
@@ -228,7 +228,7 @@ plan_rules pool::rules_for(const moves& what) {
 /// A free slot is written to the head of the queue by the head's own process. The others wait a while before they do it
 /// in its place, so that a dead holder costs one write, not one for each who waits.
 bool pool::may_grant(const grant_plan& next) {
-  if (std::exchange(owes_a_grant_, false) && !next.granted.empty()) return true;
+  if (owes_a_grant_) return true;
   if (next.granted.empty() || !any_standing(standing::waiting)) {
     stalled_until_ = never;
     return false;
@@ -295,7 +295,9 @@ void pool::send(const moves& what, const grant_plan& next, bool writes_record) {
   } else if (!what.join.empty()) {
     const bool known = view_.state() == view::state::current || view_.state() == view::state::partial;
     const bool many = now.contenders.size() > options_.watch_all_max;
-    txn.look = known && many && !foreign_ && !wide() ? look::record : look::everything;
+    // Sometimes everybody must look whether the others still live, however short they want to wait.
+    const bool lately = now_ < listed_at_ + own_watch();
+    txn.look = known && lately && many && !foreign_ && !wide() ? look::record : look::everything;
   }
   const auto move = [&](member& m, bool out, bool in) {
     m.phase = phase::moving;

@@ -223,6 +223,39 @@ bool pool_story::answer_all() {
   return open || requests != before;
 }
 
+pool_story::lines pool_story::run(bool writes) {
+  lines all;
+  const auto is_due = [this](testing::subject::kind what, const std::string& key, std::uint64_t index) {
+    return consul.store.index_of({what, key}) > index;
+  };
+  for (int i = 0; i < 200; ++i) {
+    const auto due = std::find_if(key_watches_.begin(), key_watches_.end(), [&](const action::watch_key& each) {
+      return is_due(testing::subject::kind::key, each.key, each.index);
+    });
+    lines some;
+    if (!creates_.empty()) {
+      some = created();
+    } else if (!renewals_.empty()) {
+      some = renewed();
+    } else if (!destroys_.empty()) {
+      some = destroyed();
+    } else if (due != key_watches_.end()) {
+      std::rotate(key_watches_.begin(), due, due + 1);
+      some = key_watched();
+    } else if (watch_ && is_due(testing::subject::kind::prefix, prefix, watch_->index)) {
+      some = watched();
+    } else if (read_) {
+      some = listed();
+    } else if (writes && txn_) {
+      some = done();
+    } else {
+      break;
+    }
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
 void pool_story::others_join_again(const std::string& session) {
   consul.transact({{verb::lock, prefix + real(session), "other", contender_magic, 0, real(session)}}, now);
 }
@@ -377,6 +410,15 @@ void pool_story::hold(std::uint64_t ticket) {
   listed();
   created();
   done();
+}
+
+void check_step(const pool_story::lines& found, const pool_story::lines& expected, int line) {
+  const auto joined = [](const pool_story::lines& list) {
+    std::string all;
+    for (const std::string& each : list) all += (all.empty() ? "\"" : ", \"") + each + "\"";
+    return all;
+  };
+  BOOST_TEST(found == expected, "line " << line << ": " << joined(found) << " instead of " << joined(expected));
 }
 
 }  // namespace holdfast::test

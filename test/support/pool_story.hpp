@@ -96,6 +96,10 @@ public:
   /// The first acquire, as far as the grant: s1, #1 to #2.
   void hold(std::uint64_t ticket = 1);
 
+  /// Answers what Consul would answer now: sessions, watches that are due, reads and, unless told otherwise, writes; as
+  /// long as there is anything, but not without end.
+  lines run(bool writes = true);
+
   std::size_t requests = 0;  ///< so far
 
 private:
@@ -119,4 +123,9 @@ private:
   std::optional<consul::txn_reply> reply_;
 };
 
+void check_step(const pool_story::lines& found, const pool_story::lines& expected, int line);
+
 }  // namespace holdfast::test
+
+/// EXPECT(s.acquire(1), "read #1"): the step, and all that the pool wants done after it, in order.
+#define EXPECT(step, ...) holdfast::test::check_step((step), {__VA_ARGS__}, __LINE__)

@@ -1,0 +1,425 @@
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+
+#include "support/pool_story.hpp"
+
+// Who watches what, where many contend: see pool_story.hpp for how the pool's answers read.
+
+using namespace holdfast;
+using namespace holdfast::protocol;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+using lines = pool_story::lines;
+
+pool_options directed(std::uint32_t limit = 1) {
+  pool_options o = pool_story::usual(limit);
+  o.own_watch = 100ms;
+  o.own_watch_each = 5ms;
+  return o;
+}
+
+/// Entries s1 to s6 of others, s1 holding; ours is s7.
+struct crowd : pool_story {
+  explicit crowd(pool_options o = directed()) : pool_story(std::move(o)) {
+    others_join();
+    record_becomes("s1");
+    for (int i = 0; i < 5; ++i) others_join();
+  }
+  void wait(std::uint64_t ticket = 1) {
+    acquire(ticket);
+    listed();
+    created();
+    done();
+  }
+  void hold() {
+    wait();
+    others_grant("s7", "s7");
+    key_watched();
+    listed();
+    after(5ms);
+  }
+};
+
+/// All slots but one are others', and nobody waits.
+struct full_house : pool_story {
+  explicit full_house(pool_options o) : pool_story(std::move(o)) {
+    for (int i = 0; i < 4; ++i) others_join();
+    record_becomes("s1 s2 s3 s4");
+    acquire(1);
+    run();
+    after(10ms);
+    run();
+  }
+};
+
+bool says(const lines& all, std::string_view what) {
+  for (const std::string& each : all)
+    if (each.starts_with(what)) return true;
+  return false;
+}
+
+void append(lines& all, const lines& more) { all.insert(all.end(), more.begin(), more.end()); }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(pool_watch)
+
+BOOST_AUTO_TEST_CASE(a_waiter_watches_its_own_entry_and_is_granted_by_it_without_a_look_at_the_others) {
+  crowd s;
+  s.acquire(1);
+  s.listed();
+  EXPECT(s.created(), "txn #2: lock s7 | look");
+  EXPECT(s.done(), "watch #3 s7 from 25");
+  s.others_grant("s7", "s7");
+  EXPECT(s.key_watched(), "read #4", "grant t1 A 26.0");
+  // What it must know to give the slot back, it has by then.
+  s.listed();
+  EXPECT(s.release('A'), "txn #5: cas @26 {s1} | grant s1 other @12 +1 | remove s7");
+}
+
+BOOST_AUTO_TEST_CASE(a_release_before_the_look_waits_for_it) {
+  crowd s;
+  s.wait();
+  s.others_grant("s7", "s7");
+  s.key_watched();
+  EXPECT(s.release('A'));
+  EXPECT(s.listed(), "txn #5: cas @26 {s1} | grant s1 other @12 +1 | remove s7");
+}
+
+BOOST_AUTO_TEST_CASE(who_has_waited_for_long_watches_the_entry_before_its_own) {
+  crowd s;
+  s.wait();
+  EXPECT(s.after(150ms), "watch #4 from 23");  // 100 ms, and 5 ms for each that may stand before it
+  EXPECT(s.watched(), "watch #5 s6 from 23");
+  s.leaves("s6");
+  s.key_watched();  // its own, unchanged
+  EXPECT(s.key_watched(), "watch #6 from 25");
+  EXPECT(s.watched(), "watch #7 s5 from 21");
+}
+
+BOOST_AUTO_TEST_CASE(the_head_of_the_queue_watches_everything) {
+  crowd s;
+  s.wait();
+  for (const char* each : {"s2", "s3", "s4", "s5", "s6"}) s.leaves(each);
+  for (int i = 0; i < 5; ++i) s.others_join();
+  EXPECT(s.after(150ms), "watch #4 from 23");
+  EXPECT(s.watched(), "watch #5 from 40");
+  // It is who notices a holder's death.
+  s.leaves("s1");
+  EXPECT(s.watched(), "watch #6 from 41", "txn #7: cas @13 {s7} | grant s7 us @25 +1");
+}
+
+BOOST_AUTO_TEST_CASE(an_unchanged_predecessor_is_no_proof_that_nobody_granted_us) {
+  crowd s;
+  s.wait();
+  s.after(150ms);
+  s.key_watched();  // its own, unchanged
+  s.watched();      // watch #5 s6
+  s.others_grant("s7", "s7");
+  EXPECT(s.key_watched(), "watch #6 s7 from 25");
+  EXPECT(s.key_watched(), "read #7", "grant t1 A 26.0");
+}
+
+BOOST_AUTO_TEST_CASE(a_holder_among_many_watches_its_entry_and_the_record) {
+  crowd s;
+  s.wait();
+  s.others_grant("s7", "s7");
+  s.key_watched();
+  s.listed();
+  EXPECT(s.after(5ms), "watch #5 s7 from 26", "watch #6 record from 26");
+}
+
+BOOST_AUTO_TEST_CASE(a_holder_among_many_notices_that_its_entry_is_gone) {
+  crowd s;
+  s.wait();
+  s.others_grant("s7", "s7");
+  s.key_watched();
+  s.listed();
+  s.after(5ms);
+  s.leaves("s7");
+  EXPECT(s.key_watched(), "lose A session_invalidated", "destroy s7");
+}
+
+BOOST_AUTO_TEST_CASE(a_holder_among_many_notices_an_edited_record) {
+  crowd s;
+  s.wait();
+  s.others_grant("s7", "s7");
+  s.key_watched();
+  s.listed();
+  s.after(5ms);
+  s.record_becomes("s1");
+  s.key_watched();  // its entry, unchanged
+  const lines news = s.key_watched();
+  BOOST_REQUIRE(!news.empty());
+  BOOST_TEST(news.front() == "lose A removed");
+}
+
+BOOST_AUTO_TEST_CASE(who_came_unseen_is_granted_by_whoever_frees_a_slot) {
+  pool_story s(directed());
+  s.hold();
+  const std::string other = s.others_join();  // sees a full record, and waits for its entry to be touched
+  EXPECT(s.release('A'), "txn #3: cas @12 {} | remove s1 | tree");
+  EXPECT(s.done(), "released A", "txn #4: cas @15 {s2} | grant s2 other @14 +1");
+  EXPECT(s.done());
+}
+
+BOOST_AUTO_TEST_CASE(who_joins_and_sees_a_free_slot_looks_again) {
+  crowd s;
+  s.acquire(1);
+  s.listed();
+  s.created();
+  s.record_becomes("");
+  EXPECT(s.done(), "watch #3 s7 from 26", "read #4");
+}
+
+BOOST_AUTO_TEST_CASE(with_contenders_of_another_kind_everything_is_watched) {
+  crowd s;
+  s.go_joins();
+  s.acquire(1);
+  s.listed();
+  EXPECT(s.created(), "txn #2: lock s8 | tree");
+  EXPECT(s.done(), "watch #3 from 27");
+}
+
+BOOST_AUTO_TEST_CASE(a_watch_that_nobody_needs_may_fail) {
+  crowd s;
+  s.wait();
+  EXPECT(s.after(150ms), "watch #4 from 23");
+  EXPECT(s.key_watch_fails());
+  EXPECT(s.watched(), "watch #5 s6 from 23");
+}
+
+BOOST_AUTO_TEST_CASE(old_watches_do_not_pile_up) {
+  crowd s;
+  s.wait();
+  s.after(150ms);
+  s.key_watched();
+  s.watched();  // watch #5 s6
+  std::size_t stopped = 0;
+  for (std::uint64_t i = 2; i < 12; ++i) {
+    for (const std::string& each : s.cancel(i - 1)) stopped += each.starts_with("stop");
+    s.done();
+    const std::string other = s.others_join();  // a new one to look after
+    s.acquire(i);
+    s.done();
+    for (const std::string& each : s.after(200ms)) stopped += each.starts_with("stop");
+    s.watched();
+  }
+  BOOST_TEST(stopped > 0u);
+}
+
+// --- What an independent review found
+
+BOOST_AUTO_TEST_CASE(a_holder_among_many_notices_once_that_the_record_is_gone) {
+  crowd s;
+  s.hold();
+  s.consul.remove("p/.lock", s.now);
+  const std::size_t before = s.requests;
+  BOOST_TEST(says(s.run(), "lose A removed"));
+  BOOST_TEST(s.requests - before < 10u);
+}
+
+BOOST_AUTO_TEST_CASE(a_holder_among_many_notices_once_that_the_record_is_corrupt) {
+  crowd s;
+  s.hold();
+  s.consul.put("p/.lock", "nonsense", semaphore_flags, s.now);
+  const std::size_t before = s.requests;
+  BOOST_TEST(says(s.run(), "lose A removed"));
+  BOOST_TEST(s.requests - before < 10u);
+}
+
+BOOST_AUTO_TEST_CASE(an_entry_that_is_edited_by_hand_is_looked_at_once) {
+  crowd s;
+  s.hold();
+  const auto entry = *s.consul.get("p/" + s.real("s7"));
+  s.consul.put(entry.key, "edited", entry.flags, s.now);
+  const std::size_t before = s.requests;
+  s.run();
+  BOOST_TEST(s.requests - before < 10u);
+}
+
+BOOST_AUTO_TEST_CASE(a_write_of_ours_that_is_not_answered_yet_is_not_asked_about) {
+  crowd waits;
+  waits.wait();
+  waits.cancel(1);
+  waits.apply_now();
+  crowd holds;
+  holds.hold();
+  holds.release('A');
+  holds.apply_now();
+  for (crowd* s : {&waits, &holds}) {
+    const std::size_t before = s->requests;
+    s->run(false);
+    BOOST_TEST(s->requests - before < 5u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_release_whose_watch_is_answered_first_costs_nothing_more) {
+  crowd s;
+  s.hold();
+  s.after(200ms);
+  s.run();
+  s.release('A');
+  s.apply_now();
+  const std::size_t before = s.requests;
+  s.run();
+  BOOST_TEST(s.requests == before);
+}
+
+BOOST_AUTO_TEST_CASE(a_holder_seen_in_the_record_only_is_not_taken_for_dead) {
+  pool_options o = directed(3);
+  o.watch_all_max = 0;
+  pool_story s(o);
+  s.hold();
+  s.after(5ms);
+  s.acquire(2);
+  s.created();
+  s.done();
+  s.run();
+  s.release('B');
+  if (s.read_open()) s.listed();
+  s.apply_now();
+  const std::string other = s.others_join();
+  s.others_grant("s1 " + other, other);
+  s.run(false);  // the watch of the record overtakes the write's reply
+  s.done();
+  s.release('A');
+  s.run();
+  BOOST_TEST(s.record() == "{" + other + "}");
+}
+
+BOOST_AUTO_TEST_CASE(an_idle_slot_among_many_holders_goes_when_somebody_comes) {
+  pool_options o = directed(5);
+  o.idle = 1h;
+  full_house s(o);
+  s.release('A');
+  s.run();
+  const std::string other = s.others_join();
+  s.run();
+  s.after(1s);
+  s.run();
+  BOOST_TEST((s.record().find(other) != std::string::npos), s.record());
+}
+
+BOOST_AUTO_TEST_CASE(the_tenure_ends_among_many_holders_too) {
+  full_house s(directed(5));
+  const std::string other = s.others_join();
+  char slot = 'A';
+  bool given = false;
+  for (std::uint64_t t = 2; t < 6 && !given; ++t) {  // one waits here, one holds, 90 ms each
+    s.after(45ms);
+    s.run();
+    s.acquire(t);
+    s.run();
+    s.after(45ms);
+    s.run();
+    s.release(slot++);
+    s.run();
+    given = s.record().find(other) != std::string::npos;
+  }
+  BOOST_TEST(given);
+}
+
+BOOST_AUTO_TEST_CASE(who_owes_a_grant_gives_it_to_the_next_if_the_first_leaves) {
+  pool_story s(directed());
+  s.hold();
+  const std::string first = s.others_join(), second = s.others_join();
+  s.release('A');
+  s.done();  // grants the first
+  s.leaves(first);
+  s.run();
+  BOOST_TEST(s.record() == "{" + second + "}");
+}
+
+BOOST_AUTO_TEST_CASE(who_owes_a_grant_gives_it_though_the_reply_of_the_release_is_lost) {
+  pool_story s(directed());
+  s.hold();
+  const std::string other = s.others_join();
+  s.release('A');
+  s.applied_but_unknown();
+  s.after(1s);
+  s.run();
+  BOOST_TEST(s.record() == "{" + other + "}");
+}
+
+BOOST_AUTO_TEST_CASE(a_failed_watch_of_a_waiter_costs_no_slot) {
+  pool_options o = directed(2);
+  o.watch_all_max = 0;
+  pool_story s(o);
+  s.others_join();
+  s.others_join();
+  s.record_becomes("s1");
+  s.leaves("s2");
+  s.acquire(1);
+  s.run();
+  s.after(5ms);
+  s.run();
+  s.others_join();
+  s.run();
+  s.acquire(2);
+  s.run();
+  s.after(5ms);
+  s.run();
+  s.key_watched();
+  s.key_watched();
+  BOOST_REQUIRE(s.key_watch_open());  // that of the one who waits is the youngest
+  BOOST_TEST(!says(s.key_watch_fails(), "lose"));
+}
+
+BOOST_AUTO_TEST_CASE(who_waits_for_short_times_only_notices_a_dead_holder_too) {
+  crowd s;
+  s.acquire_until(1, s.now + 100ms);
+  s.run();
+  s.after(150ms);
+  s.run();
+  for (int i = 1; i <= 6; ++i) s.leaves("s" + std::to_string(i));
+  lines all;
+  for (std::uint64_t t = 2; t < 12 && !says(all, "grant"); ++t) {
+    append(all, s.acquire_until(t, s.now + 100ms));
+    append(all, s.run());
+    for (int i = 0; i < 12; ++i) {
+      append(all, s.after(10ms));
+      append(all, s.run());
+    }
+  }
+  BOOST_TEST(says(all, "grant"));
+}
+
+BOOST_AUTO_TEST_CASE(where_single_keys_cannot_be_watched_everything_is) {
+  pool_options o = directed();
+  o.outage_grace = 10s;
+  crowd s(o);
+  s.hold();
+  const std::size_t before = s.requests;
+  for (const time_point end = s.now + 1s; s.now < end; s.after(1ms)) {
+    if (s.key_watch_open()) s.key_watch_fails();
+    s.run();
+  }
+  BOOST_TEST(s.requests - before < 30u);
+}
+
+BOOST_AUTO_TEST_CASE(a_debt_while_nobody_waits_here_is_looked_into) {
+  pool_options o = directed(2);
+  o.watch_all_max = 0;
+  pool_story s(o);
+  s.hold();
+  s.after(5ms);
+  s.acquire(2, 2);
+  s.release('A');
+  s.created();
+  s.done();
+  s.after(5ms);
+  s.watched();
+  s.release('B');
+  s.apply_now();
+  s.others_join();
+  s.watched();
+  s.consul.remove("p/.lock", s.now);
+  for (int i = 0; i < 10 && s.key_watch_open(); ++i) s.key_watched();
+  s.done();
+}
+
+BOOST_AUTO_TEST_SUITE_END()
