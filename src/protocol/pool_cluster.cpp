@@ -120,7 +120,7 @@ void pool::saw_own_join(const pending_txn& txn, snapshot seen) {
   const bool full = seen.record.limit == options_.limit && seen.record.holders.size() >= options_.limit;
   view_.wrote(seen.index, txn.id, last_request_, false, [&](snapshot& now) {
     patch(now, txn, seen.index);
-    if (seen.lock_index > now.lock_index) now.take_record(seen);
+    if (seen.lock_index > now.lock_index) now.take_record(seen.record, seen.lock_flags, seen.lock_index);
   });
   if (is_news) full ? view_.mark_partial() : view_.mark_stale();
   refresh();
@@ -133,10 +133,7 @@ void pool::patch(snapshot& now, const pending_txn& txn, std::uint64_t index) con
     const contender* entry = now.find(session);
     return index != 0 && entry && entry->modify_index > index;
   };
-  if (txn.writes_record && index >= now.lock_index) {
-    now.record = txn.record;
-    now.lock_index = index;
-  }
+  if (txn.writes_record && index > now.lock_index) now.take_record(txn.record, now.lock_flags, index);
   for (const std::string& session : txn.granted) {
     contender* entry = now.find(session);
     if (!entry || is_newer(session)) continue;
@@ -145,8 +142,11 @@ void pool::patch(snapshot& now, const pending_txn& txn, std::uint64_t index) con
   }
   for (const std::string& session : txn.removed)
     if (!is_newer(session)) now.erase(session);
-  for (const std::string& session : txn.inserted)
-    if (!is_newer(session)) now.insert({session, options_.description, contender_magic, index, index});
+  for (const std::string& session : txn.inserted) {
+    if (is_newer(session)) continue;
+    now.erase(session);  // a late listing may have brought it back
+    now.insert({session, options_.description, contender_magic, index, index});
+  }
 }
 
 void pool::refused(pending_txn txn, const std::vector<event::refused_operation>& refusals) {

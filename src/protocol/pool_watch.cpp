@@ -140,7 +140,8 @@ void pool::saw_record(std::optional<key_value> pair) {
                         });
   const bool is_free = seen && seen->record.holders.size() < options_.limit && any_standing(standing::waiting);
   if (!seen || is_grant || is_free || seen->lock_index < view_.now().lock_index) return view_.mark_stale();
-  view_.learned(seen->lock_index, last_request_, [&](snapshot& now) { now.take_record(*seen); });
+  view_.learned(seen->lock_index, last_request_,
+                [&](snapshot& now) { now.take_record(seen->record, seen->lock_flags, seen->lock_index); });
   refresh();
   check_limit();
 }
@@ -171,7 +172,6 @@ void pool::saw_entry(const watch& asked, std::optional<key_value> pair) {
     entry.modify_index = pair->modify_index;
     if (now.lock_index == 0) now.record.limit = options_.limit;
     now.record.add(pair->session);
-    now.lock_index = std::max(now.lock_index, pair->modify_index);
   });
   refresh();
   read_prefix();  // while the slot is in use: whoever gives it back must know who waits

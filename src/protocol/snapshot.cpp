@@ -33,18 +33,22 @@ void snapshot::erase(std::string_view session) {
   std::erase_if(contenders, [&](const contender& entry) { return entry.session == session; });
 }
 
-void snapshot::take_record(const snapshot& other) {
-  lock_index = other.lock_index;
-  lock_flags = other.lock_flags;
-  record = other.record;
+void snapshot::take_record(lock_record whole, std::uint64_t flags, std::uint64_t at) {
+  for (const contender& entry : contenders)
+    if (entry.modify_index > at && record.names(entry.session)) whole.add(entry.session);
+  record = std::move(whole);
+  lock_flags = flags;
+  lock_index = at;
 }
 
 void snapshot::keep_newer(const snapshot& other) {
-  if (other.lock_index > index) take_record(other);
+  const bool newer_record = other.lock_index > index;
+  if (newer_record) take_record(other.record, other.lock_flags, other.lock_index);
   for (const contender& entry : other.contenders) {
     if (entry.modify_index <= index) continue;
     erase(entry.session);
     insert(entry);
+    if (!newer_record && other.record.names(entry.session)) record.add(entry.session);
   }
 }
 

@@ -51,15 +51,15 @@ struct snapshot {
   std::uint64_t index = 0;
   std::uint64_t lock_index = 0;  ///< the lock key's ModifyIndex; 0: there is none
   std::uint64_t lock_flags = semaphore_flags;
-  lock_record record;
+  lock_record record;                 ///< as of `lock_index`, and those whose entries tell that they were granted since
   std::vector<contender> contenders;  ///< live ones, in queue order: by CreateIndex, then by key
 
   const contender* find(std::string_view session) const;
   contender* find(std::string_view session);
   bool holds(std::string_view session) const { return record.names(session) && find(session); }
   void insert(contender entry);
-  /// The record of another look, which saw only that.
-  void take_record(const snapshot& other);
+  /// The whole record, as it was at `index`. Who was granted later stays in it.
+  void take_record(lock_record whole, std::uint64_t flags, std::uint64_t index);
   void erase(std::string_view session);
   /// Whatever `other` knows that has changed since this was taken.
   void keep_newer(const snapshot& other);
