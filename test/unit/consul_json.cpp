@@ -91,7 +91,9 @@ BOOST_AUTO_TEST_CASE(an_entry_may_lack_value_and_session) {
 
 BOOST_AUTO_TEST_CASE(an_entry_must_have_its_key_and_its_numbers) {
   for (const char* name : {"Key", "Flags", "LockIndex", "CreateIndex", "ModifyIndex"}) {
-    check_malformed(entries, "[" + replaced(entry_text, name, "Other") + "]");
+    const auto lacking = replaced(entry_text, name, "Other");
+    check_malformed(entries, "[" + lacking + "]");
+    check_malformed(entries, "[" + entry_text + "," + lacking + "]");
   }
 }
 
@@ -148,6 +150,10 @@ BOOST_AUTO_TEST_CASE(of_a_member_that_comes_twice_the_last_one_counts) {
       reply));
   BOOST_TEST(reply.applied);
   BOOST_TEST(reply.results.empty());
+  BOOST_TEST_REQUIRE(!parse_txn(R"({"Results":[{)" + kv + "," + replaced(kv, "Session", "Other") + "}]}", 1, reply));
+  BOOST_TEST(reply.results.at(0).session == "");
+  check_malformed(txn, R"({"Results":[{)" + kv + R"(},{}]})");
+  check_malformed(txn, R"({"Errors":[{"OpIndex":0,"What":"x"},{"OpIndex":0}]})");
   // An entry that is begun again is another one.
   check_malformed(txn, R"({"Results":[{)" + kv + R"(,"KV":{"Key":"k"}}]})");
 }
@@ -157,7 +163,7 @@ BOOST_AUTO_TEST_CASE(unknown_members_may_be_anything) {
   const std::string inner = R"("Key":-1,"KV":{"Key":7},"Results":0,"Errors":[{"What":{}}],"Flags":1.5)";
   for (const std::string& value :
        {"{" + inner + "}", "[{" + inner + "},[[]],{}]", std::string("null"), std::string("-1"), std::string("1e3"),
-        std::string(R"("a\nb")"), std::string("true")}) {
+        std::string(R"("a\nb")"), std::string(R"({"a\nb":["c\n"]})"), std::string("true")}) {
     const auto unknown = R"("Unknown":)" + value;
     std::vector<kv_entry> out;
     for (const auto& text :
@@ -174,6 +180,8 @@ BOOST_AUTO_TEST_CASE(unknown_members_may_be_anything) {
     BOOST_TEST((reply.errors == std::vector<txn_error>{{0, txn_refusal::other, "w"}}));
   }
   // Members have their meaning in their own place only.
+  const auto misplaced = replaced(entry_text, "{", R"({"KV":0,"Results":[{}],"Errors":{},"What":1,"OpIndex":null,)");
+  BOOST_TEST(!entries("[" + misplaced + "]"));
   check_malformed(entries, R"([{"KV":)" + entry_text + "}]");
   check_malformed(txn, R"({"Results":[)" + entry_text + "]}");
 }
@@ -182,7 +190,14 @@ BOOST_AUTO_TEST_CASE(depth_is_bounded) {
   const std::size_t deep = 1'000'000;
   check_malformed(entries, std::string(deep, '['));
   check_malformed(entries, std::string(deep, '[') + std::string(deep, ']'));
-  check_malformed(entries, R"([{"Unknown":)" + std::string(20, '[') + std::string(20, ']') + "}]");
+  const auto nested = [](std::size_t depth) {
+    return "[" + replaced(entry_text, "}", R"(,"Unknown":)" + std::string(depth, '[') + std::string(depth, ']') + "}") +
+           "]";
+  };
+  BOOST_TEST(!entries(nested(depth_max - 2)));
+  check_malformed(entries, nested(depth_max - 1));
+  check_malformed(session_id,
+                  R"({"ID":"id-1","Unknown":)" + std::string(depth_max, '[') + std::string(depth_max, ']') + "}");
 }
 
 BOOST_AUTO_TEST_CASE(memory_is_taken_for_what_was_checked) {
