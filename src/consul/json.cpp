@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <charconv>
 
 #include "base64.hpp"
 #include "duration.hpp"
@@ -155,7 +156,26 @@ std::string_view name_of(txn_verb verb) noexcept {
 }
 
 void append_quoted(std::string& out, std::string_view text) {
-  out += json::serialize(json::string_view(text.data(), text.size()));
+  const auto is_plain = [](unsigned char c) { return c >= 0x20 && c != '"' && c != '\\'; };
+  if (!std::all_of(text.begin(), text.end(), is_plain)) {
+    out += json::serialize(json::string_view(text.data(), text.size()));
+    return;
+  }
+  out += '"';
+  out += text;
+  out += '"';
+}
+
+void append_number(std::string& out, std::uint64_t number) {
+  char digits[20];
+  const auto end = std::to_chars(std::begin(digits), std::end(digits), number).ptr;
+  out.append(digits, end);
+}
+
+// About how long the operation's JSON is.
+std::size_t size_of(const txn_operation& operation) noexcept {
+  constexpr std::size_t names_and_numbers = 128;
+  return names_and_numbers + operation.key.size() + operation.value.size() / 3 * 4 + operation.session.size();
 }
 
 error_code malformed_unless(bool ok) { return ok ? error_code() : error_code(error::malformed_reply); }
@@ -208,7 +228,11 @@ txn_refusal refusal_of(std::string_view text) noexcept {
 }
 
 std::string write_txn(const std::vector<txn_operation>& operations) {
-  std::string body = "[";
+  std::size_t size = 2;
+  for (const txn_operation& operation : operations) size += size_of(operation);
+  std::string body;
+  body.reserve(size);
+  body += '[';
   for (const txn_operation& operation : operations) {
     if (body.size() > 1) body += ',';
     body += R"({"KV":{"Verb":")";
@@ -220,8 +244,8 @@ std::string write_txn(const std::vector<txn_operation>& operations) {
       append_base64(body, operation.value);
       body += '"';
     }
-    if (operation.flags != 0) body += ",\"Flags\":" + std::to_string(operation.flags);
-    if (operation.index != 0) body += ",\"Index\":" + std::to_string(operation.index);
+    if (operation.flags != 0) append_number(body += R"(,"Flags":)", operation.flags);
+    if (operation.index != 0) append_number(body += R"(,"Index":)", operation.index);
     if (!operation.session.empty()) {
       body += R"(,"Session":)";
       append_quoted(body, operation.session);
