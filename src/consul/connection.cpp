@@ -115,7 +115,14 @@ awaitable<exchange> connection::converse(const http_request& request, time_point
   error_code failure;
   std::size_t sent = 0;
   while (sent < request.bytes.size() && !failure) {
-    auto [ec, n] = co_await socket_.async_write_some(asio::buffer(request.bytes) + sent, as_result);
+    const asio::const_buffer rest = asio::buffer(request.bytes) + sent;
+    error_code ec;
+    std::size_t n = socket_.write_some(rest, ec);
+    if (ec == asio::error::would_block) {
+      auto [ended, written] = co_await socket_.async_write_some(rest, as_result);
+      ec = ended;
+      n = written;
+    }
     if (sent == 0 && n > 0) {
       counters::add(statistics_->requests);
       if (request.is_write) counters::add(statistics_->writes);
@@ -132,34 +139,30 @@ awaitable<exchange> connection::converse(const http_request& request, time_point
     co_return nothing_sent;
   }
 
-  // After a failed write the reply may still be there: Consul answers 413 and closes before it has read a large body.
-  exchange result = co_await read_reply();
+  exchange result;
+  while (!parser_.done() && !result.error) {
+    auto [ec, n] = co_await socket_.async_read_some(parser_.space(), as_result);
+    counters::add(statistics_->bytes_received, n);
+    result.cause = ec;
+    if (!ec) {
+      result.error = parser_.commit(n);
+    } else {
+      result.error = ec == asio::error::eof ? parser_.finish() : error_code(error::connection_lost);
+    }
+  }
+  if (!result.error) {
+    result.cause = {};
+    result.reply = parser_.take();
+    co_return result;
+  }
+  // After a failed write the reply may still have been there: Consul answers 413 and closes before it has read a large
+  // body.
   if (result.error == error::connection_lost && failure) result.cause = failure;
-  if (expired_ && result.error) {
+  if (expired_) {
     result.error = error::timed_out;
     result.cause = {};
   }
-  if (result.error) close();
-  co_return result;
-}
-
-awaitable<exchange> connection::read_reply() {
-  exchange result;
-  while (!parser_.done()) {
-    auto [ec, n] = co_await socket_.async_read_some(parser_.space(), as_result);
-    counters::add(statistics_->bytes_received, n);
-    if (!ec) {
-      result.error = parser_.commit(n);
-    } else if (ec == asio::error::eof) {
-      result.error = parser_.finish();
-      result.cause = ec;
-    } else {
-      result.error = error::connection_lost;
-      result.cause = ec;
-    }
-    if (result.error) co_return result;
-  }
-  result.reply = parser_.take();
+  close();
   co_return result;
 }
 

@@ -43,7 +43,6 @@ public:
 private:
   class alarm;
 
-  awaitable<exchange> read_reply();
   void configure();
   void close() noexcept;
 

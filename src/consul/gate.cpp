@@ -15,11 +15,14 @@ gate::waiter::~waiter() {
   if (admitted) owner.leave();
 }
 
+gate::pass gate::try_enter() noexcept {
+  if (!is_open()) return pass();
+  ++inside_;
+  return pass(*this);
+}
+
 awaitable<gate::pass> gate::enter(time_point deadline) {
-  if (is_open()) {
-    ++inside_;
-    co_return pass(*this);
-  }
+  if (is_open()) co_return try_enter();
   waiter self(*this, deadline);
   co_await self.timer.async_wait(as_result);
   // Cancelled in the moment of its admission: then it must not take a connection only to close it.

@@ -17,7 +17,10 @@ public:
     pass() = default;
     explicit pass(gate& owner) noexcept : owner_(&owner) {}
     pass(pass&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)) {}
-    pass& operator=(pass&&) = delete;
+    pass& operator=(pass&& other) noexcept {
+      std::swap(owner_, other.owner_);
+      return *this;
+    }
     ~pass() {
       if (owner_ != nullptr) owner_->leave();
     }
@@ -35,6 +38,8 @@ public:
   bool is_open() const noexcept { return inside_ < limit_; }
   std::size_t waiting() const noexcept { return waiters_.size(); }
 
+  /// Empty if it is not open.
+  pass try_enter() noexcept;
   awaitable<pass> enter(time_point deadline);
 
 private:

@@ -32,12 +32,14 @@ transport::transport(const strand_type& strand, const config& settings, const ag
 
 awaitable<exchange> transport::send(const http_request& request, lane which, time_point deadline) {
   gate& entrance = gate_of(which);
-  // Renewals are few, one for each session, and a lost one costs somebody a slot: they may always queue.
-  const bool full = which != lane::renewal && entrance.waiting() >= settings_.queue_max;
-  if (!entrance.is_open() && full) co_return failure(error::too_busy);
-
-  const gate::pass pass = co_await entrance.enter(deadline + request.wait);
-  if (!pass) co_return failure(error::too_busy);
+  gate::pass pass = entrance.try_enter();
+  if (!pass) {
+    // Renewals are few, one for each session, and a lost one costs somebody a slot: they may always queue.
+    const bool full = which != lane::renewal && entrance.waiting() >= settings_.queue_max;
+    if (full) co_return failure(error::too_busy);
+    pass = co_await entrance.enter(deadline + request.wait);
+    if (!pass) co_return failure(error::too_busy);
+  }
 
   http_request shorter;
   const http_request* sent = &request;
