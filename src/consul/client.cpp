@@ -18,21 +18,29 @@ public:
   typed_operation(std::shared_ptr<client_impl> owner, call what, Decode decode, handler_of<Results...> handler)
       : operation(std::move(owner), std::move(what)),
         decode_(std::move(decode)),
-        work_(asio::prefer(asio::get_associated_executor(handler, this->owner().executor()),
-                           asio::execution::outstanding_work.tracked)),
-        handler_(std::move(handler)) {}
+        home_(asio::get_associated_executor(handler, this->owner().executor())),
+        handler_(std::move(handler)) {
+    lives_on_strand_ = home_ == this->owner().home();
+    // The coroutine is work for the strand, and so for this handler too.
+    if (!lives_on_strand_) home_ = asio::prefer(home_, asio::execution::outstanding_work.tracked);
+  }
 
   error_code decode(const http_reply& reply) override {
     return std::apply([&](Results&... results) { return decode_(reply, results...); }, results_);
   }
 
-  // Posted to the plain executor, not to the strand, from where the handler goes on to its own: so it never runs inside
-  // the strand. Posting to the handler's executor itself is not open to a type-erased one (Boost 1.81).
+  // Posted to the plain executor, not to the strand, from where the handler goes on to its own: so none but the
+  // strand's own handlers run inside the strand. Posting to the handler's executor itself is not open to a type-erased
+  // one (Boost 1.81).
   void complete(const error_code& ec) override {
     if (ec) results_ = {};
     std::apply(
         [&](Results&... results) {
-          asio::post(owner().executor(), asio::append(std::move(handler_), ec, std::move(results)...));
+          if (lives_on_strand_ && has_left()) {
+            std::move(handler_)(ec, std::move(results)...);
+          } else {
+            asio::post(owner().executor(), asio::append(std::move(handler_), ec, std::move(results)...));
+          }
         },
         results_);
   }
@@ -40,7 +48,8 @@ public:
 private:
   Decode decode_;
   std::tuple<Results...> results_;
-  asio::any_completion_executor work_;
+  asio::any_completion_executor home_;
+  bool lives_on_strand_ = false;
   handler_of<Results...> handler_;
 };
 

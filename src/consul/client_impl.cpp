@@ -42,22 +42,28 @@ client_impl::client_impl(asio::any_io_executor executor, config settings)
       address_text_(address_.to_string()),
       calls_(settings_, address_),
       strand_(asio::make_strand(executor_)),
+      home_(strand()),
       transport_(*strand_, settings_, address_, counters_),
       random_(std::random_device{}()) {}
 
 void client_impl::on_context_shutdown() noexcept {
   transport_.close();
+  home_ = {};
   strand_.reset();
   executor_ = {};
 }
 
 void client_impl::start(const std::shared_ptr<operation>& op) {
+  // Elsewhere than on the strand the coroutine is posted to it.
+  const bool begins_here = strand_->running_in_this_thread();
+  if (!begins_here) op->leave();
   // The completion handler owns the operation, because it goes last: the coroutine uses the slot to its very end.
   // An exception is a bug or lack of memory: it leaves through io_context::run(), as from any handler.
   asio::co_spawn(*strand_, perform(*op),
                  asio::bind_cancellation_slot(op->slot(), [op](const std::exception_ptr& failure) {
                    if (failure) std::rethrow_exception(failure);
                  }));
+  if (begins_here) op->leave();
 }
 
 void client_impl::request_cancel(std::shared_ptr<operation> op) {

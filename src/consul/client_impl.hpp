@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <boost/asio/any_completion_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/intrusive/list.hpp>
 #include <holdfast/consul/client.hpp>
@@ -31,7 +32,7 @@ public:
 
   /// What the reply means; the value is kept for `complete`.
   virtual error_code decode(const http_reply& reply) = 0;
-  /// Posts the handler. Once.
+  /// Posts the handler; calls it if it is the strand's own, and not in the stack of who has started the operation. Once.
   virtual void complete(const error_code& ec) = 0;
 
   /// On the strand. `reason` is what the operation is to fail with unless its reply is already there.
@@ -39,11 +40,16 @@ public:
   const error_code& cancelled() const noexcept { return cancelled_; }
   asio::cancellation_slot slot() noexcept { return signal_.slot(); }
 
+  /// Who has started it is no longer in the stack.
+  void leave() noexcept { has_left_ = true; }
+  bool has_left() const noexcept { return has_left_; }
+
 private:
   std::shared_ptr<client_impl> owner_;
   call call_;
   asio::cancellation_signal signal_;
   error_code cancelled_;
+  bool has_left_ = false;
 };
 
 class client_impl final : public std::enable_shared_from_this<client_impl>, private context_hook {
@@ -57,6 +63,8 @@ public:
 
   const asio::any_io_executor& executor() const noexcept { return executor_; }
   asio::any_io_executor strand() const { return strand_ ? asio::any_io_executor(*strand_) : asio::any_io_executor(); }
+  /// The strand, as it looks from a handler that lives on it.
+  const asio::any_completion_executor& home() const noexcept { return home_; }
   const std::string& address() const noexcept { return address_text_; }
   const call_settings& calls() const noexcept { return calls_; }
   client_statistics statistics() const noexcept;
@@ -76,9 +84,10 @@ private:
   const std::string address_text_;
   const call_settings calls_;
   const std::shared_ptr<counters> counters_ = std::make_shared<counters>();
-  // The only strand that outlives an operation: it must go before the execution context does. The transport refers to
-  // it.
+  // What outlives an operation and refers to the execution context, and so must go before that does. The transport
+  // refers to the strand.
   std::optional<strand_type> strand_;
+  asio::any_completion_executor home_;
   transport transport_;
   boost::intrusive::list<operation> running_;
   std::minstd_rand random_;

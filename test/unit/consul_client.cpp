@@ -398,6 +398,19 @@ ASYNC_TEST_CASE(a_refusal_that_comes_before_the_whole_request_was_taken) {
   BOOST_TEST(ec == error::too_large);
 }
 
+ASYNC_TEST_CASE(a_request_that_the_socket_does_not_take_at_once_arrives_whole) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  const std::string value(16u << 20, 'x');
+  pending<bool> put(ex, consul.put("k", value));
+  auto [peer, request] = co_await server.accept_request();
+  BOOST_TEST(request.ends_with("\r\n\r\n" + value));
+  co_await peer.reply("true");
+  const error_code ec = co_await put.wait();
+  BOOST_TEST(!ec);
+  BOOST_TEST(consul.statistics().bytes_sent == request.size());
+}
+
 ASYNC_TEST_CASE(requests_queue_for_the_ordinary_lane_in_order) {
   scripted_server server(ex);
   config settings = settings_for(server);
@@ -741,6 +754,40 @@ ASYNC_TEST_CASE(handlers_run_on_their_executor_and_never_in_the_strand) {
   co_await done.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
   BOOST_TEST(in_own);
   BOOST_TEST(!in_clients);
+}
+
+// It may be a part that is in the middle of something, and has called the client for it.
+ASYNC_TEST_CASE(the_strands_own_handlers_run_in_it_and_not_before_the_call_has_returned) {
+  scripted_server server(ex);
+  config settings = settings_for(server);
+  settings.connections_max = 1;
+  settings.queue_max = 1;
+  client consul(ex, settings);
+  const auto inside = *consul.strand().target<asio::strand<asio::any_io_executor>>();
+  asio::steady_timer done(ex, asio::steady_timer::time_point::max());
+  std::vector<error_code> results;
+  bool returned = false;
+  const auto handler = [&](error_code ec, bool) {
+    BOOST_TEST(returned);
+    BOOST_TEST(inside.running_in_this_thread());
+    results.push_back(ec);
+    if (results.size() == 4) done.cancel();
+  };
+  asio::post(inside, [&] {
+    consul.put("answered", "1", 0, {}, asio::bind_executor(consul.strand(), handler));
+    consul.put("queued", "1", 0, {}, asio::bind_executor(consul.strand(), handler));
+    consul.put("too busy", "1", 0, {}, asio::bind_executor(consul.strand(), handler));
+    consul.put("invalid", "1", 0, once(-1ms), asio::bind_executor(consul.strand(), handler));
+    returned = true;
+  });
+  auto [peer, request] = co_await server.accept_request();
+  co_await peer.reply("true");
+  co_await peer.read_request();
+  co_await peer.reply("true");
+  error_code ignored;
+  co_await done.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  const std::vector<error_code> expected{error::too_busy, error::invalid_option, {}, {}};
+  BOOST_TEST(results == expected, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(run_returns_when_the_work_is_done) {
