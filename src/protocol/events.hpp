@@ -16,8 +16,17 @@ namespace holdfast::protocol {
 
 /// A local acquire; tickets grow, and are never used twice.
 enum class ticket : std::uint64_t {};
-/// A slot in a user's hands; never used twice. 0 is none.
+/// A slot in a user's hands; never used twice. 0 is none. Those in use at a time have different indices, small ones.
 enum class slot_id : std::uint64_t { none = 0 };
+// A million slots at once; and a million handoffs a second do not use a generation twice in half a year.
+inline constexpr unsigned slot_index_bits = 20;
+constexpr slot_id make_slot_id(std::uint64_t generation, std::size_t index) noexcept {
+  return slot_id{(generation << slot_index_bits) | index};
+}
+constexpr std::size_t index_of(slot_id id) noexcept {
+  return static_cast<std::uint64_t>(id) & ((std::uint64_t{1} << slot_index_bits) - 1);
+}
+constexpr std::uint64_t generation_of(slot_id id) noexcept { return static_cast<std::uint64_t>(id) >> slot_index_bits; }
 /// One session of the pool's, from before it has an id; never used twice.
 enum class member_id : std::uint64_t {};
 /// A request to Consul; later requests have higher numbers.

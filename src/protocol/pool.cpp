@@ -5,24 +5,19 @@
 
 namespace holdfast::protocol {
 
-namespace {
-
-// A million slots at once; and a million handoffs a second do not use a generation twice in half a year.
-constexpr unsigned slot_index_bits = 20;
-
-constexpr slot_id make_slot_id(std::uint64_t generation, std::size_t index) {
-  return slot_id{(generation << slot_index_bits) | index};
-}
-
-}  // namespace
-
 pool::pool(pool_options options, std::uint64_t seed) : options_(std::move(options)), random_(seed) {}
 
-void pool::step(pool_event e, time_point now, pool_actions& out) {
+void pool::step(pool_event&& e, time_point now, pool_actions& out) {
   now_ = std::max(now_, now);
   out_ = &out;
-  std::visit([this](auto& concrete) { on(concrete); }, e);
-  settle();
+  const bool local = std::visit(
+      [this]<class Event>(Event& concrete) {
+        on(concrete);
+        return std::is_same_v<Event, event::acquire> || std::is_same_v<Event, event::cancel> ||
+               std::is_same_v<Event, event::release>;
+      },
+      e);
+  if (!local || !serve_only()) settle();
   out_ = nullptr;
 }
 
@@ -194,19 +189,23 @@ bool pool::any_standing(standing where) const {
 }
 
 pool::slot* pool::find(slot_id id) {
-  const auto index = static_cast<std::uint64_t>(id) & ((std::uint64_t{1} << slot_index_bits) - 1);
-  const auto generation = static_cast<std::uint64_t>(id) >> slot_index_bits;
-  if (index >= slots_.size() || slots_[index].generation != generation) return nullptr;
+  const std::size_t index = index_of(id);
+  if (index >= slots_.size() || slots_[index].generation != generation_of(id)) return nullptr;
   return &slots_[index];
 }
 
 slot_id pool::open_slot() {
-  auto at = std::find_if(slots_.begin(), slots_.end(), [](const slot& s) { return !s.held && s.releasing == 0; });
-  if (at == slots_.end()) at = slots_.emplace(slots_.end());
-  ++at->generation;  // the first is 1, so that no id is 0
-  at->held = true;
-  at->members.clear();
-  return make_slot_id(at->generation, static_cast<std::size_t>(at - slots_.begin()));
+  if (free_slots_.empty()) {
+    free_slots_.push_back(slots_.size());
+    slots_.emplace_back();
+  }
+  const std::size_t index = free_slots_.back();
+  free_slots_.pop_back();
+  slot& s = slots_[index];
+  ++s.generation;  // the first is 1, so that no id is 0
+  s.held = true;
+  s.members.clear();
+  return make_slot_id(s.generation, index);
 }
 
 failure pool::failed(error_code code, std::string text) const {

@@ -67,11 +67,14 @@ public:
   pool(pool_options options, std::uint64_t seed);
 
   /// Takes the event and appends what must be done, in order. `now` never goes backwards.
-  void step(pool_event e, time_point now, pool_actions& out);
+  void step(pool_event&& e, time_point now, pool_actions& out);
   /// When a `tick` is due, at the latest.
   time_point wake() const { return wake_; }
 
   const pool_options& options() const { return options_; }
+  /// Whether an acquire that sets no deadline only queues now, so that the time does not matter to it.
+  bool only_queues() const { return calm_ && in_use_ == options_.limit; }
+  time_point now() const { return now_; }
   std::size_t waiting() const { return waiters_.size(); }
   std::size_t sessions() const { return members_.size(); }
 
@@ -177,6 +180,8 @@ private:
 
   // pool_local.cpp: time, leases, slots and the local queue
   void settle();
+  bool serve_only();
+  bool settled();
   void expire_waiters();
   void check_leases();
   void check_outage();
@@ -189,7 +194,7 @@ private:
   void lose(slot_id id, loss_reason reason);
   void lose_all(loss_reason reason);
   void report(const member& m);
-  void free_of_slot(slot_id& releasing, failure why = {});
+  void free_of_slot(slot_id& releasing, const failure* why = nullptr);
   void drop(member& m, loss_reason reason, failure why = {});
   void retire_sessions();
   void finish_close();
@@ -260,13 +265,16 @@ private:
 
   time_point now_{};
   time_point wake_ = never;
+  bool calm_ = false;     ///< when it last settled, there was nothing that a local event could have changed
+  bool suspect_ = false;  ///< a member is
   pool_actions* out_ = nullptr;
 
   waiter_queue waiters_;
   std::map<member_id, member> members_;
   std::vector<slot> slots_;
-  std::vector<member*> spares_;  ///< ready and holding, in nobody's hands
-  std::uint32_t in_use_ = 0;     ///< members in users' hands
+  std::vector<std::size_t> free_slots_;  ///< those of `slots_` that nobody has, nor waits for the release of
+  std::vector<member*> spares_;          ///< ready and holding, in nobody's hands
+  std::uint32_t in_use_ = 0;             ///< members in users' hands
 
   view view_;
   bool contested_ = false;     ///< somebody else's contender waits

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "protocol/pool.hpp"
@@ -21,6 +22,27 @@ void pool::settle() {
   write();
   retire_sessions();
   finish_close();
+  calm_ = !closing_ && !suspect_ && !unresolved_ && !outage_.on() && !write_outage_.on() && !create_outage_.on() &&
+          !watch_outage_.on();
+}
+
+/// After a local event: serves the queue, and says whether that was all. So it is while every slot is in a user's hands
+/// here, as nothing else of what `settle` looks at has changed since it last ran, and none of its times has come.
+bool pool::serve_only() {
+  if (!calm_ || now_ >= wake_) return false;
+  serve();
+  if (in_use_ != options_.limit || (!waiters_.empty() && waiters_.front().once)) return false;
+  wake_at(waiters_.first_deadline());
+  assert(settled());
+  return true;
+}
+
+/// Whether `settle` would do nothing; for the assertion above.
+bool pool::settled() {
+  const time_point wake = wake_;
+  const std::size_t actions = out_->size();
+  settle();
+  return std::exchange(wake_, wake) >= wake && out_->size() == actions;
 }
 
 void pool::expire_waiters() {
@@ -32,6 +54,7 @@ void pool::expire_waiters() {
 }
 
 void pool::check_leases() {
+  suspect_ = false;
   for (auto at = members_.begin(); at != members_.end();) {
     member& m = (at++)->second;
     if (m.phase == phase::creating) continue;
@@ -49,6 +72,7 @@ void pool::check_leases() {
       act(action::renew_session{m.id, m.session});
     }
     const bool suspect = due(m.lease.suspect_at()) || watch_outage_.on();
+    suspect_ = suspect_ || suspect;
     if (suspect != m.suspect) {
       m.suspect = suspect;
       if (m.slot != slot_id::none) report(m);
@@ -83,9 +107,8 @@ void pool::serve() {
         if (contested_ && m->handoffs > 0) due(m->granted_at + options_.tenure);
       return;
     }
-    const waiter next = waiters_.front();
+    hand_over(waiters_.front());
     waiters_.pop();
-    hand_over(next);
   }
 }
 
@@ -133,6 +156,7 @@ void pool::lose(slot_id id, loss_reason reason) {
   slot* s = find(id);
   if (!s || !s->held) return;
   s->held = false;
+  free_slots_.push_back(index_of(id));
   in_use_ -= static_cast<std::uint32_t>(s->members.size());
   for (member* m : s->members) {
     m->slot = slot_id::none;
@@ -157,10 +181,15 @@ void pool::report(const member& m) {
   act(news);
 }
 
-void pool::free_of_slot(slot_id& releasing, failure why) {
+void pool::free_of_slot(slot_id& releasing, const failure* why) {
   if (releasing == slot_id::none) return;
   const slot_id id = std::exchange(releasing, slot_id::none);
-  if (--find(id)->releasing == 0) act(action::released{id, std::move(why)});
+  if (--find(id)->releasing != 0) return;
+  free_slots_.push_back(index_of(id));
+  // In place: it comes with each handoff, and is large.
+  auto& done = std::get<action::released>(out_->emplace_back(std::in_place_type<action::released>));
+  done.slot = id;
+  if (why) done.error = *why;
 }
 
 void pool::drop(member& m, loss_reason reason, failure why) {
@@ -186,7 +215,7 @@ void pool::retire_sessions() {
   }
   for (auto at = doomed_.begin(); at != doomed_.end();) {
     doomed& d = at->second;
-    if (d.releasing != slot_id::none && due(d.answer_by)) free_of_slot(d.releasing, d.why);
+    if (d.releasing != slot_id::none && due(d.answer_by)) free_of_slot(d.releasing, &d.why);
     if (due(d.until)) {
       at = doomed_.erase(at);
       continue;
@@ -206,8 +235,8 @@ void pool::finish_close() {
   if (!clean && !due(close_deadline_)) return;
   lose_all(loss_reason::closed);
   const failure why = clean ? failure{} : failed(error::timed_out, "sessions are left to expire");
-  for (auto& [id, m] : members_) free_of_slot(m.releasing, why);
-  for (auto& [session, d] : doomed_) free_of_slot(d.releasing, why);
+  for (auto& [id, m] : members_) free_of_slot(m.releasing, &why);
+  for (auto& [session, d] : doomed_) free_of_slot(d.releasing, &why);
   closed_ = true;
   act(action::closed{why});
 }

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <deque>
+#include <utility>
+
+#include "protocol/events.hpp"
+
+namespace holdfast::protocol {
+
+/// Entries in the order in which they came, which is that of their `ticket`s. Finding one is a binary search; what is
+/// taken out of the middle leaves a hole (`is_hole()`, for good after `leave_hole()`) that goes when it reaches the
+/// front, or when holes are most of it.
+template <class Entry>
+class ticket_queue {
+public:
+  std::size_t size() const { return live_; }
+  bool empty() const { return live_ == 0; }
+  std::size_t room() const { return entries_.size(); }  ///< with the holes
+  Entry& front() { return entries_.front(); }
+
+  void push(Entry&& e) {
+    assert(entries_.empty() || entries_.back().ticket < e.ticket);  // what `find` relies on
+    entries_.push_back(std::move(e));
+    ++live_;
+  }
+  /// Null if it is not there (any more).
+  Entry* find(ticket t) {
+    if (!entries_.empty() && front().ticket == t) return &front();  // as most are that are looked for
+    const auto at = std::lower_bound(entries_.begin(), entries_.end(), t,
+                                     [](const Entry& e, ticket wanted) { return e.ticket < wanted; });
+    return at == entries_.end() || at->ticket != t || at->is_hole() ? nullptr : &*at;
+  }
+  /// Takes out one of its entries. Others may move.
+  void erase(Entry& e) {
+    e.leave_hole();
+    --live_;
+    while (!entries_.empty() && entries_.front().is_hole()) entries_.pop_front();
+    if (entries_.size() > 2 * live_ + holes_max)
+      std::erase_if(entries_, [](const Entry& each) { return each.is_hole(); });
+  }
+  /// Calls `visit(Entry&)` in order until it returns false.
+  template <class Visit>
+  void for_each(Visit visit) {
+    for (Entry& e : entries_)
+      if (!e.is_hole() && !visit(e)) return;
+  }
+
+private:
+  static constexpr std::size_t holes_max = 64;
+
+  std::deque<Entry> entries_;
+  std::size_t live_ = 0;
+};
+
+}  // namespace holdfast::protocol
