@@ -56,7 +56,7 @@ struct semaphore_options {
   /// Coroutines that may wait here at once; the next fails with error::too_many_waiters.
   std::size_t waiters_max = 1'000'000;
 
-  /// Told what an operator may want to read, one line each. Called on the internal strand: be quick, and do not throw.
+  /// Told what an operator may want to read, one line each. Called on the client's strand: be quick, and do not throw.
   std::function<void(const std::string&)> log{};
 };
 

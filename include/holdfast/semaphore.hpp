@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
@@ -39,10 +38,9 @@ struct acquire_request {
   diagnostics* diag = nullptr;
 };
 
-asio::any_io_executor executor_of(const driver&) noexcept;
-void start_acquire(const std::shared_ptr<driver>&, acquire_request,
-                   asio::any_completion_handler<void(error_code, slot)>);
-void start_close(const std::shared_ptr<driver>&, asio::any_completion_handler<void(error_code)>);
+const asio::any_io_executor& executor_of(const driver&) noexcept;
+void start_acquire(const std::shared_ptr<driver>&, const acquire_request&, pending<error_code, slot>&&);
+void start_close(const std::shared_ptr<driver>&, pending<error_code>&&);
 
 class acquire_initiation {
 public:
@@ -50,8 +48,9 @@ public:
   acquire_initiation(std::shared_ptr<driver> impl, acquire_request request)
       : impl_(std::move(impl)), request_(request) {}
   executor_type get_executor() const noexcept { return executor_of(*impl_); }
-  void operator()(asio::any_completion_handler<void(error_code, slot)> handler) const {
-    start_acquire(impl_, request_, std::move(handler));
+  template <class Handler>
+  void operator()(Handler&& handler) const {
+    start_acquire(impl_, request_, {std::forward<Handler>(handler), executor_of(*impl_)});
   }
 
 private:
@@ -63,8 +62,9 @@ public:
   using executor_type = asio::any_io_executor;
   explicit close_initiation(std::shared_ptr<driver> impl) : impl_(std::move(impl)) {}
   executor_type get_executor() const noexcept { return executor_of(*impl_); }
-  void operator()(asio::any_completion_handler<void(error_code)> handler) const {
-    start_close(impl_, std::move(handler));
+  template <class Handler>
+  void operator()(Handler&& handler) const {
+    start_close(impl_, {std::forward<Handler>(handler), executor_of(*impl_)});
   }
 
 private:
@@ -88,8 +88,8 @@ concept slot_token = asio::completion_token_for<Token, void(error_code, slot)>;
 /// `condition::unavailable` stands for, after `give_up_after`. `acquire_options::diag` gets the words.
 /// Cancellation (terminal, partial, total): operation_aborted, and no slot is taken; one that is granted at that moment
 /// goes to the next waiter or back. Nothing stays in Consul but, for a while, an idle session.
-/// Threads: safe from any thread; an internal strand; handlers run on their associated executor, never inside the
-/// strand. Lifetimes: the handle may be destroyed at any time: waiting acquires fail with error::closed, held slots
+/// Threads: safe from any thread; an internal lock; handlers run on their associated executor, never under the lock.
+/// Lifetimes: the handle may be destroyed at any time: waiting acquires fail with error::closed, held slots
 /// stay held until released, then the sessions are destroyed in the background. `close` does it all and waits. A
 /// semaphore with sessions keeps the client's execution context running.
 /// Where the application's threads are busy for long, give the client a context and a thread of its own, so that

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <boost/asio/any_completion_executor.hpp>
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/associated_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/prefer.hpp>
 #include <chrono>
 #include <cstdint>
 #include <holdfast/error.hpp>
@@ -11,6 +14,7 @@
 #include <holdfast/loss_reason.hpp>
 #include <memory>
 #include <stop_token>
+#include <type_traits>
 #include <utility>
 
 namespace holdfast {
@@ -29,32 +33,66 @@ namespace detail {
 
 class slot_impl;
 
-asio::any_io_executor executor_of(const slot_impl&) noexcept;
-void start_release(const std::shared_ptr<slot_impl>&, asio::any_completion_handler<void(error_code)>);
-void start_wait_lost(const std::shared_ptr<slot_impl>&, asio::any_completion_handler<void(error_code, loss_reason)>);
+/// A handler that waits, its type erased. Its executor is looked at before that: afterwards it costs an allocation.
+template <class... Results>
+struct pending {
+  pending() = default;
+  template <class Handler>
+  pending(Handler&& h, const asio::any_io_executor& home) {
+    auto own = asio::get_associated_executor(h, home);
+    bool is_home = false;
+    if constexpr (std::is_convertible_v<decltype(own), asio::any_io_executor>) {
+      const asio::any_io_executor& same = own;
+      is_home = same == home;
+    }
+    if (!is_home)
+      elsewhere = std::make_unique<asio::any_completion_executor>(
+          asio::prefer(std::move(own), asio::execution::outstanding_work.tracked));
+    asio::any_completion_handler<void(Results...)>(std::forward<Handler>(h)).swap(handler);
+  }
+  pending(pending&&) noexcept = default;
+  pending& operator=(pending&& other) noexcept {  // Boost 1.81's handler has no assignment that works
+    handler.swap(other.handler);
+    elsewhere.swap(other.elsewhere);
+    return *this;
+  }
+
+  asio::any_completion_handler<void(Results...)> handler{};
+  std::unique_ptr<asio::any_completion_executor> elsewhere{};  ///< its executor, at work, if it is not the client's
+};
+
+const asio::any_io_executor& executor_of(const slot_impl&) noexcept;
+void start_release(const std::shared_ptr<slot_impl>&, pending<error_code>&&);
+void start_wait_lost(const std::shared_ptr<slot_impl>&, pending<error_code, loss_reason>&&);
 
 // Not aggregates: g++ 12 destroys aggregate temporaries in a co_await expression twice.
 class slot_initiation {
 public:
   using executor_type = asio::any_io_executor;
   explicit slot_initiation(std::shared_ptr<slot_impl> impl) : impl_(std::move(impl)) {}
-  executor_type get_executor() const noexcept { return impl_ ? executor_of(*impl_) : executor_type(); }
+  executor_type get_executor() const noexcept { return home(); }
 
 protected:
+  const executor_type& home() const noexcept {
+    static const executor_type none;
+    return impl_ ? executor_of(*impl_) : none;
+  }
   std::shared_ptr<slot_impl> impl_;
 };
 class release_initiation : public slot_initiation {
 public:
   using slot_initiation::slot_initiation;
-  void operator()(asio::any_completion_handler<void(error_code)> handler) const {
-    start_release(impl_, std::move(handler));
+  template <class Handler>
+  void operator()(Handler&& handler) const {
+    start_release(impl_, {std::forward<Handler>(handler), home()});
   }
 };
 class wait_lost_initiation : public slot_initiation {
 public:
   using slot_initiation::slot_initiation;
-  void operator()(asio::any_completion_handler<void(error_code, loss_reason)> handler) const {
-    start_wait_lost(impl_, std::move(handler));
+  template <class Handler>
+  void operator()(Handler&& handler) const {
+    start_wait_lost(impl_, {std::forward<Handler>(handler), home()});
   }
 };
 
@@ -70,15 +108,17 @@ public:
 /// Advisory: nothing stops a paused process from acting after its lease ran out. Ask `held` or `valid_for` before work
 /// that cannot be undone, and give the resource the `fencing_token`.
 ///
-/// Threads: the const members are safe from any thread; an internal strand; handlers run on their associated executor,
-/// never inside the strand. Lifetimes: a slot keeps its semaphore's machinery alive. It may outlive the execution
+/// Threads: the const members are safe from any thread; an internal lock; handlers run on their associated executor,
+/// never under the lock. Lifetimes: a slot keeps its semaphore's machinery alive. It may outlive the execution
 /// context: then it is not held.
 class slot {
 public:
   slot() noexcept = default;
   slot(slot&&) noexcept = default;
   slot& operator=(slot&& other) noexcept;
-  ~slot();
+  ~slot() {
+    if (impl_) give_back();
+  }
 
   /// Whether the handle came from an acquire, whatever became of the slot.
   bool valid() const noexcept { return impl_ != nullptr; }
@@ -118,6 +158,7 @@ public:
 private:
   friend class detail::slot_impl;
   explicit slot(std::shared_ptr<detail::slot_impl> impl) noexcept : impl_(std::move(impl)) {}
+  void give_back() noexcept;
 
   std::shared_ptr<detail::slot_impl> impl_;
 };

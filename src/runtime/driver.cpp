@@ -7,23 +7,19 @@
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/bind_executor.hpp>
-#include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
 #include <boost/asio/query.hpp>
+#include <boost/asio/require.hpp>
 #include <random>
 #include <utility>
 
-#include "runtime/boot_clock.hpp"
 #include "runtime/convert.hpp"
 #include "runtime/pool_options.hpp"
 
 namespace holdfast::detail {
 
 namespace {
-
-std::uint64_t number(auto id) { return static_cast<std::uint64_t>(id); }
 
 std::uint64_t random_seed() {
   std::random_device device;
@@ -32,19 +28,27 @@ std::uint64_t random_seed() {
 
 }  // namespace
 
-template <class... Results>
-driver::pending<Results...>::pending(asio::any_completion_handler<void(Results...)> h,
-                                     const asio::any_io_executor& fallback)
-    : handler(std::move(h)),
-      work(asio::prefer(asio::get_associated_executor(handler, fallback), asio::execution::outstanding_work.tracked)) {}
+/// A cancellation signal comes on any thread, and as late as it likes: it names what it means, and may find nothing.
+template <class Key>
+struct driver::canceller {
+  std::weak_ptr<driver> owner;
+  Key key{};
+  void operator()(asio::cancellation_type) const {
+    const auto self = owner.lock();
+    if (!self) return;
+    const std::lock_guard lock(self->mutex_);
+    if (!self->gone_) self->cancel(key);
+  }
+};
 
 driver::driver(consul::client client, semaphore_options options)
     : context_hook(asio::query(client.get_executor(), asio::execution::context)),
       options_(runtime::checked(std::move(options))),
       client_(std::move(client)),
       request_{runtime::request_timeout(options_), false, nullptr},
-      strand_(client_.strand()),
-      timer_(*strand_),
+      executor_(client_.get_executor()),
+      post_(asio::require(executor_, asio::execution::blocking.never)),
+      timer_(executor_),
       pool_(runtime::to_pool_options(options_), random_seed()) {}
 
 driver::~driver() = default;
@@ -55,120 +59,100 @@ semaphore_statistics driver::statistics() const noexcept {
 
 // ---- from any thread
 
-template <class Work>
-void driver::enter(Work work) noexcept {
-  if (gone_.load(std::memory_order_acquire)) return;
-  asio::dispatch(*strand_, [self = shared_from_this(), work = std::move(work)]() mutable {
-    if (!self->gone_.load(std::memory_order_relaxed)) work(*self);
-  });
-}
+// Once the context is gone no handler can run: it is destroyed, as those that waited were. What is moved under the lock
+// is declared before it, so that it is destroyed after it.
 
-/// Cancellation signals come on any thread, and as late as they like: `cancel(driver&)` is run on the strand, where it
-/// may find nothing to do.
-template <class Handler, class Cancel>
-void driver::on_cancel(Handler& handler, Cancel cancel) {
+/// What to fill in under the lock; null if nobody can cancel it.
+template <class Key, class Handler>
+driver::canceller<Key>* driver::on_cancel(Handler& handler) {
   auto slot = asio::get_associated_cancellation_slot(handler);
-  if (!slot.is_connected()) return;
-  slot.assign([weak = weak_from_this(), cancel](asio::cancellation_type) {
-    if (const auto self = weak.lock()) self->enter(cancel);
-  });
+  if (!slot.is_connected()) return nullptr;
+  return &slot.template emplace<canceller<Key>>(weak_from_this());
 }
 
-// Once the context is gone no handler can run: it is destroyed, as those that waited were.
-
-void driver::acquire(const acquire_request& request, asio::any_completion_handler<void(error_code, slot)> handler) {
-  if (gone_) return;
-  // The ticket is given on the strand: tickets grow in the order in which the machine sees them, whatever thread asks.
-  struct place {
-    std::uint64_t ticket = 0;
-    bool cancelled = false;
-  };
-  std::shared_ptr<place> mine;
-  if (asio::get_associated_cancellation_slot(handler).is_connected()) {
-    mine = std::make_shared<place>();
-    on_cancel(handler, [mine](driver& self) {
-      mine->cancelled = true;
-      if (mine->ticket != 0) self.feed(protocol::event::cancel{protocol::ticket{mine->ticket}});
-    });
-  }
-  acquiring waiting(std::move(handler), client_.get_executor());
+void driver::acquire(const acquire_request& request, pending<error_code, slot>&& handler) {
+  auto* const cancelling = on_cancel<protocol::ticket>(handler.handler);
+  acquiring waiting(std::move(handler));
   waiting.diag = request.diag;
   waiting.count = request.count;
-  enter([mine = std::move(mine), request, waiting = std::move(waiting)](driver& self) mutable {
-    if (mine && mine->cancelled)
-      return self.complete(std::move(waiting), error_code(asio::error::operation_aborted), slot());
-    const std::uint64_t ticket = ++self.last_ticket_;
-    if (mine) mine->ticket = ticket;
-    self.acquires_.emplace(ticket, std::move(waiting));
-    const auto now = runtime::now();
-    const bool ends = request.within && *request.within < protocol::never - now;  // else the sum would overflow
-    const auto deadline = ends ? now + *request.within : protocol::never;
-    self.feed(protocol::event::acquire{protocol::ticket{ticket}, request.count, request.once, deadline});
-  });
+  const std::lock_guard lock(mutex_);
+  if (gone_) return;
+  const protocol::ticket ticket{++last_ticket_};
+  if (cancelling) cancelling->key = ticket;
+  waiting.ticket = ticket;
+  keep_running();
+  acquires_.push(std::move(waiting));
+  const auto now = !request.within && pool_.only_queues() ? pool_.now() : runtime::now();  // reading it takes a while
+  const bool ends = request.within && *request.within < protocol::never - now;  // else the sum would overflow
+  const auto deadline = ends ? now + *request.within : protocol::never;
+  feed(protocol::event::acquire{ticket, request.count, request.once, deadline}, now);
 }
 
-void driver::release(protocol::slot_id id, asio::any_completion_handler<void(error_code)> handler) {
+void driver::cancel(protocol::ticket ticket) { feed(protocol::event::cancel{ticket}); }
+
+void driver::release(const slot_impl& slot, protocol::time_point now, pending<error_code>&& waiting) {
+  std::shared_ptr<slot_impl> ended;
+  const std::lock_guard lock(mutex_);
   if (gone_) return;
-  std::optional<pending<error_code>> waiting;
-  if (handler) waiting.emplace(std::move(handler), client_.get_executor());
-  enter([id, waiting = std::move(waiting)](driver& self) mutable {
-    if (!self.slots_.erase(number(id))) {  // lost on its way here
-      if (waiting) self.complete(*std::move(waiting), make_error_code(error::slot_lost));
-      return;
-    }
-    self.end_waits(id, error::not_held, loss_reason::none);
-    if (waiting) self.releases_.emplace(number(id), *std::move(waiting));
-    self.feed(protocol::event::release{id});
-  });
+  if (waiting.handler) keep_running();
+  if (in_use(slot.id) != &slot) {  // lost on its way here
+    if (waiting.handler) complete(std::move(waiting), make_error_code(error::slot_lost));
+    return;
+  }
+  place& at = places_[index_of(slot.id)];
+  ended = std::move(at.slot);
+  at.releasing = std::move(waiting);
+  counters::add(counters_.held, -1);
+  end_waits(slot.id, error::not_held, loss_reason::none);
+  feed(protocol::event::release{slot.id}, now);
 }
 
-void driver::wait_lost(std::shared_ptr<slot_impl> slot,
-                       asio::any_completion_handler<void(error_code, loss_reason)> handler) {
+void driver::wait_lost(const slot_impl& slot, pending<error_code, loss_reason>&& waiting) {
+  auto* const cancelling = on_cancel<std::pair<protocol::slot_id, std::uint64_t>>(waiting.handler);
+  const std::lock_guard lock(mutex_);
   if (gone_) return;
-  const std::uint64_t ticket = next_wait_.fetch_add(1, std::memory_order_relaxed);
-  on_cancel(handler, [ticket](driver& self) {
-    const auto at = self.losses_.find(ticket);
-    if (at == self.losses_.end()) return;
-    losing waiting = std::move(at->second);
-    self.losses_.erase(at);
-    self.complete(std::move(waiting), error_code(asio::error::operation_aborted), loss_reason::none);
-  });
-  losing waiting(slot->id, std::move(handler), client_.get_executor());
-  enter([ticket, slot = std::move(slot), waiting = std::move(waiting)](driver& self) mutable {
-    if (self.slots_.contains(number(slot->id))) {
-      self.losses_.emplace(ticket, std::move(waiting));
-    } else if (slot->reason() != loss_reason::none) {
-      self.complete(std::move(waiting), error_code(), slot->reason());
-    } else {
-      self.complete(std::move(waiting), make_error_code(error::not_held), loss_reason::none);
-    }
-  });
+  keep_running();
+  const std::pair key(slot.id, ++last_wait_);
+  if (cancelling) cancelling->key = key;
+  if (in_use(slot.id)) {
+    losses_.emplace(key, std::move(waiting));
+  } else if (slot.reason() != loss_reason::none) {
+    complete(std::move(waiting), error_code(), slot.reason());
+  } else {
+    complete(std::move(waiting), make_error_code(error::not_held), loss_reason::none);
+  }
 }
 
-void driver::close(asio::any_completion_handler<void(error_code)> handler) {
+void driver::cancel(std::pair<protocol::slot_id, std::uint64_t> wait) {
+  const auto at = losses_.find(wait);
+  if (at == losses_.end()) return;
+  pending<error_code, loss_reason> waiting = std::move(at->second);
+  losses_.erase(at);
+  complete(std::move(waiting), error_code(asio::error::operation_aborted), loss_reason::none);
+}
+
+void driver::close(pending<error_code>&& waiting) {
+  const std::lock_guard lock(mutex_);
   if (gone_) return;
-  enter([waiting = pending<error_code>(std::move(handler), client_.get_executor())](driver& self) mutable {
-    if (self.closed_) return self.complete(std::move(waiting), error_code());
-    self.closes_.push_back(std::move(waiting));
-    self.feed(protocol::event::close{true});
-  });
+  keep_running();
+  if (closed_) return complete(std::move(waiting), error_code());
+  closes_.push_back(std::move(waiting));
+  feed(protocol::event::close{true});
 }
 
 void driver::abandon() noexcept {
-  enter([](driver& self) {
-    if (!self.closed_) self.feed(protocol::event::close{false});
-  });
+  const std::lock_guard lock(mutex_);
+  if (!gone_ && !closed_) feed(protocol::event::close{false});
 }
 
-// ---- on the strand
+// ---- under the lock
 
-void driver::feed(protocol::pool_event e) {
-  protocol::pool_actions actions;
-  pool_.step(std::move(e), runtime::now(), actions);
-  for (protocol::pool_action& a : actions) std::visit([this](auto& concrete) { perform(concrete); }, a);
-  counters_.waiting = pool_.waiting();
-  counters_.sessions = pool_.sessions();
-  counters_.held = slots_.size();
+void driver::feed(protocol::pool_event&& e, protocol::time_point now) {
+  pool_.step(std::move(e), now, actions_);
+  for (protocol::pool_action& a : actions_) std::visit([this](auto& concrete) { perform(concrete); }, a);
+  actions_.clear();
+  counters_.waiting.store(pool_.waiting(), std::memory_order_relaxed);
+  counters_.sessions.store(pool_.sessions(), std::memory_order_relaxed);
   schedule();
 }
 
@@ -182,22 +166,53 @@ void driver::schedule() {
 void driver::sleep() {
   timer_->expires_after(std::max(armed_ - runtime::now(), protocol::duration::zero()));
   timer_->async_wait([self = shared_from_this()](const error_code& ec) {
-    if (ec || self->gone_) return;  // armed anew, or over
+    if (ec) return;  // armed anew, or over
+    const std::lock_guard lock(self->mutex_);
+    if (self->gone_) return;
     self->armed_ = protocol::never;
     if (!self->closed_) self->feed(protocol::event::tick{});
   });
 }
 
-/// Posted to the plain executor, from where the handler goes on to its own: it never runs inside the strand.
-template <class Pending, class... Results>
-void driver::complete(Pending&& waiting, Results... results) {
-  asio::post(client_.get_executor(), asio::append(std::move(waiting.handler), std::move(results)...));
+/// While handlers wait the client's context must not run out of work. One piece of it is enough for all of them.
+void driver::keep_running() {
+  if (pending_count_++ == 0) work_ = asio::prefer(post_, asio::execution::outstanding_work.tracked);
 }
 
-/// A handler for the client: runs on the strand, with the words for a failure, and ends when the driver is closed.
+/// Posted to the client's executor, from where the handler goes on to its own if that is another.
+template <class... Results>
+void driver::complete(pending<Results...>&& waiting, Results... results) {
+  if (waiting.elsewhere) {
+    asio::post(post_, asio::append(std::move(waiting.handler), std::move(results)...));
+    waiting.elsewhere.reset();
+  } else {
+    post_.execute([handler = std::move(waiting.handler), ... results = std::move(results)]() mutable {
+      std::move(handler)(std::move(results)...);
+    });
+  }
+  if (--pending_count_ == 0) work_ = {};
+}
+
+slot_impl* driver::in_use(protocol::slot_id id) const {
+  const std::size_t index = index_of(id);
+  if (index >= places_.size()) return nullptr;
+  slot_impl* const there = places_[index].slot.get();
+  return there && there->id == id ? there : nullptr;
+}
+
+/// On the client's strand, so that lines neither mix nor change places.
+void driver::log(std::string line) {
+  if (!options_.log) return;
+  asio::post(client_.strand(), [self = shared_from_this(), line = std::move(line)] { self->options_.log(line); });
+}
+
+/// A handler for the client: calls `reply`, which must keep the driver alive, under the lock.
 template <class Reply>
 auto driver::reply_to(Reply reply) {
-  return asio::bind_executor(*strand_, std::move(reply));
+  return [this, reply = std::move(reply)](auto&&... results) mutable {
+    const std::lock_guard lock(mutex_);
+    reply(std::forward<decltype(results)>(results)...);
+  };
 }
 
 void driver::perform(protocol::action::create_session& a) {
@@ -293,55 +308,51 @@ void driver::perform(protocol::action::stop_watch& a) {
 }
 
 void driver::perform(protocol::action::grant& a) {
-  auto at = acquires_.find(number(a.ticket));
-  acquiring waiting = std::move(at->second);
-  acquires_.erase(at);
+  acquiring& waiting = *acquires_.find(a.ticket);
   auto impl = std::make_shared<slot_impl>(shared_from_this(), a.slot, a.token, waiting.count, a.deadline);
-  slots_.emplace(number(a.slot), impl);
-  ++counters_.granted;
-  if (a.token.handoff != 0) ++counters_.handoffs;
+  const std::size_t index = index_of(a.slot);
+  if (index >= places_.size()) places_.resize(index + 1);
+  places_[index].slot = impl;
+  counters::add(counters_.held);
+  counters::add(counters_.granted);
+  if (a.token.handoff != 0) counters::add(counters_.handoffs);
   complete(std::move(waiting), error_code(), slot_impl::make_handle(std::move(impl)));
+  acquires_.erase(waiting);
 }
 
 void driver::perform(protocol::action::deny& a) {
-  auto at = acquires_.find(number(a.ticket));
-  acquiring waiting = std::move(at->second);
-  acquires_.erase(at);
+  acquiring& waiting = *acquires_.find(a.ticket);
   complete(std::move(waiting), error_code(), slot());
+  acquires_.erase(waiting);
 }
 
 void driver::perform(protocol::action::fail& a) {
-  auto at = acquires_.find(number(a.ticket));
-  acquiring waiting = std::move(at->second);
-  acquires_.erase(at);
+  acquiring& waiting = *acquires_.find(a.ticket);
   if (waiting.diag) *waiting.diag = std::move(a.error.details);
   complete(std::move(waiting), a.error.code, slot());
+  acquires_.erase(waiting);
 }
 
 void driver::perform(protocol::action::released& a) {
-  const auto at = releases_.find(number(a.slot));
-  if (at == releases_.end()) return;  // nobody waits for it
-  pending<error_code> waiting = std::move(at->second);
-  releases_.erase(at);
-  complete(std::move(waiting), a.error.code);
+  pending<error_code>& waiting = places_[index_of(a.slot)].releasing;
+  if (waiting.handler) complete(std::move(waiting), a.error.code);
 }
 
 void driver::perform(protocol::action::lose& a) {
-  const auto at = slots_.find(number(a.slot));
-  if (at == slots_.end()) return;
-  const std::shared_ptr<slot_impl> slot = std::move(at->second);
-  slots_.erase(at);
-  ++counters_.lost;
+  slot_impl* const slot = in_use(a.slot);
+  if (!slot) return;
   // The user's stop callbacks run in request_stop: not in here.
   std::stop_source stop = slot->lose(a.reason);
-  if (stop.stop_possible()) asio::post(client_.get_executor(), [stop]() mutable { stop.request_stop(); });
+  if (stop.stop_possible()) asio::post(post_, [stop]() mutable { stop.request_stop(); });
+  places_[index_of(a.slot)].slot.reset();
+  counters::add(counters_.held, -1);
+  counters::add(counters_.lost);
   end_waits(a.slot, {}, a.reason);
-  if (options_.log) options_.log("slot of " + options_.prefix + " lost: " + std::string(to_string(a.reason)));
+  log("slot of " + options_.prefix + " lost: " + std::string(to_string(a.reason)));
 }
 
 void driver::perform(protocol::action::update& a) {
-  const auto at = slots_.find(number(a.slot));
-  if (at != slots_.end()) at->second->update(a.deadline, a.suspect);
+  if (slot_impl* const slot = in_use(a.slot)) slot->update(a.deadline, a.suspect);
 }
 
 void driver::perform(protocol::action::closed& a) {
@@ -353,33 +364,31 @@ void driver::perform(protocol::action::closed& a) {
   for (pending<error_code>& waiting : std::exchange(closes_, {})) complete(std::move(waiting), a.error.code);
 }
 
-void driver::perform(protocol::action::note& a) {
-  if (options_.log) options_.log(a.text);
-}
+void driver::perform(protocol::action::note& a) { log(std::move(a.text)); }
 
 void driver::end_waits(protocol::slot_id id, error_code ec, loss_reason reason) {
-  for (auto at = losses_.begin(); at != losses_.end();) {
-    if (at->second.slot != id) {
-      ++at;
-      continue;
-    }
-    losing waiting = std::move(at->second);
+  for (auto at = losses_.lower_bound({id, 0}); at != losses_.end() && at->first.first == id;) {
+    pending<error_code, loss_reason> waiting = std::move(at->second);
     at = losses_.erase(at);
     complete(std::move(waiting), ec, reason);
   }
 }
 
-/// What waits is destroyed, not called; handles find `gone_` and do nothing.
+/// What waits is destroyed, not called, and without the lock: it may hold slots. Handles find `gone_` and do nothing.
 void driver::on_context_shutdown() noexcept {
-  gone_.store(true, std::memory_order_release);
+  std::unique_lock lock(mutex_);
+  gone_ = true;
   const auto acquires = std::exchange(acquires_, {});
-  const auto slots = std::exchange(slots_, {});
-  const auto releases = std::exchange(releases_, {});
+  const auto places = std::exchange(places_, {});
   const auto losses = std::exchange(losses_, {});
   const auto closes = std::exchange(closes_, {});
-  for (const auto& [id, slot] : slots) slot->lose(loss_reason::closed);
+  lock.unlock();
+  for (const place& each : places)
+    if (each.slot) each.slot->lose(loss_reason::closed);
   timer_.reset();
-  strand_.reset();
+  executor_ = {};
+  post_ = {};
+  work_ = {};
 }
 
 }  // namespace holdfast::detail

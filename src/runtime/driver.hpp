@@ -1,8 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/any_completion_executor.hpp>
-#include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -11,20 +9,23 @@
 #include <holdfast/semaphore.hpp>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "consul/context_hook.hpp"
 #include "protocol/pool.hpp"
+#include "protocol/ticket_queue.hpp"
+#include "runtime/boot_clock.hpp"
 #include "runtime/slot_impl.hpp"
 
 namespace holdfast::detail {
 
 namespace asio = boost::asio;
 
-/// The I/O shell around one pool: brings it events, does what it says. It decides nothing. Its state lives on the
-/// client's strand; what other threads may call says so.
+/// The I/O shell around one pool: brings it events, does what it says. It decides nothing. A mutex guards its state:
+/// to hand a slot on takes less time than the way to a strand. Under it no handler is called, nor destroyed.
 ///
 /// Alive while a handle or an operation needs it; a held slot and its driver keep each other alive, until the slot is
 /// released or lost, or the execution context goes.
@@ -34,44 +35,44 @@ public:
   ~driver();
 
   // From any thread.
-  void acquire(const acquire_request& request, asio::any_completion_handler<void(error_code, slot)> handler);
-  void release(protocol::slot_id id, asio::any_completion_handler<void(error_code)> handler = {});
-  void wait_lost(std::shared_ptr<slot_impl> slot, asio::any_completion_handler<void(error_code, loss_reason)> handler);
-  void close(asio::any_completion_handler<void(error_code)> handler);
+  void acquire(const acquire_request& request, pending<error_code, slot>&& handler);
+  void release(const slot_impl& slot, protocol::time_point now, pending<error_code>&& waiting = {});
+  void wait_lost(const slot_impl& slot, pending<error_code, loss_reason>&& waiting);
+  void close(pending<error_code>&& waiting);
   void abandon() noexcept;
-  asio::any_io_executor get_executor() const noexcept { return client_.get_executor(); }
+  const asio::any_io_executor& get_executor() const noexcept { return executor_; }
   const semaphore_options& options() const noexcept { return options_; }
   semaphore_statistics statistics() const noexcept;
 
 private:
-  /// A handler that waits for the machine. Keeps its executor's run() from returning.
-  template <class... Results>
-  struct pending {
-    explicit pending(asio::any_completion_handler<void(Results...)> h, const asio::any_io_executor& fallback);
-    asio::any_completion_handler<void(Results...)> handler;
-    asio::any_completion_executor work;
-  };
   struct acquiring : pending<error_code, slot> {
-    using pending::pending;
+    explicit acquiring(pending&& handler) : pending(std::move(handler)) {}
+    protocol::ticket ticket{};
     diagnostics* diag = nullptr;
     std::uint32_t count = 1;
-  };
-  struct losing : pending<error_code, loss_reason> {
-    losing(protocol::slot_id id, asio::any_completion_handler<void(error_code, loss_reason)> h,
-           const asio::any_io_executor& fallback)
-        : pending(std::move(h), fallback), slot(id) {}
-    protocol::slot_id slot;
-  };
 
-  /// Runs `work(driver&)` on the strand, at once if this is it. Nothing happens once the context is gone.
-  template <class Work>
-  void enter(Work work) noexcept;
-  template <class Handler, class Cancel>
-  void on_cancel(Handler& handler, Cancel cancel);
-  template <class Pending, class... Results>
-  void complete(Pending&& waiting, Results... results);
+    bool is_hole() const { return !handler; }
+    void leave_hole() {}  // its handler is gone
+  };
+  /// What belongs to a slot in use, or one whose release is under way.
+  struct place {
+    std::shared_ptr<slot_impl> slot{};
+    pending<error_code> releasing{};
+  };
+  template <class Key>
+  struct canceller;
 
-  void feed(protocol::pool_event e);
+  template <class Key, class Handler>
+  canceller<Key>* on_cancel(Handler& handler);
+  void cancel(protocol::ticket ticket);
+  void cancel(std::pair<protocol::slot_id, std::uint64_t> wait);
+  void keep_running();
+  template <class... Results>
+  void complete(pending<Results...>&& waiting, Results... results);
+  slot_impl* in_use(protocol::slot_id id) const;
+
+  void feed(protocol::pool_event&& e) { feed(std::move(e), runtime::now()); }
+  void feed(protocol::pool_event&& e, protocol::time_point now);
   void schedule();
   void sleep();
 
@@ -91,6 +92,7 @@ private:
   void perform(protocol::action::closed& a);
   void perform(protocol::action::note& a);
   void end_waits(protocol::slot_id id, error_code ec, loss_reason reason);
+  void log(std::string line);
   template <class Reply>
   auto reply_to(Reply reply);
   consul::read_options read_options(std::uint64_t index, protocol::duration wait, diagnostics& words) const;
@@ -102,25 +104,34 @@ private:
   const semaphore_options options_;
   consul::client client_;
   consul::request_options request_;
-  std::optional<asio::any_io_executor> strand_;
+
+  std::mutex mutex_;
+  bool gone_ = false;               ///< the execution context is
+  asio::any_io_executor executor_;  ///< the client's
+  asio::any_io_executor post_;      ///< the same, to post to
+  asio::any_io_executor work_;      ///< the same, at work, while handlers wait
+  std::size_t pending_count_ = 0;   ///< how many do
   std::optional<asio::steady_timer> timer_;
-  std::atomic<bool> gone_{false};            ///< the execution context is
-  std::atomic<std::uint64_t> next_wait_{1};  ///< keys of `losses_`
 
   protocol::pool pool_;
+  protocol::pool_actions actions_;
   protocol::time_point armed_ = protocol::never;
   std::map<protocol::request_id, asio::cancellation_signal> watches_;  ///< to stop them by
   bool closed_ = false;
   std::uint64_t last_ticket_ = 0;
+  std::uint64_t last_wait_ = 0;
 
-  std::unordered_map<std::uint64_t, acquiring> acquires_;
-  std::unordered_map<std::uint64_t, std::shared_ptr<slot_impl>> slots_;
-  std::unordered_map<std::uint64_t, pending<error_code>> releases_;
-  std::map<std::uint64_t, losing> losses_;
+  protocol::ticket_queue<acquiring> acquires_;
+  std::vector<place> places_;  ///< by the slots' indices
+  std::map<std::pair<protocol::slot_id, std::uint64_t>, pending<error_code, loss_reason>> losses_;
   std::vector<pending<error_code>> closes_;
 
   struct counters {
     std::atomic<std::uint64_t> granted{0}, handoffs{0}, lost{0}, waiting{0}, sessions{0}, held{0};
+    /// Only whoever has the lock writes: no need for an atomic addition.
+    static void add(std::atomic<std::uint64_t>& counter, int n = 1) noexcept {
+      counter.store(counter.load(std::memory_order_relaxed) + static_cast<std::uint64_t>(n), std::memory_order_relaxed);
+    }
   } counters_;
 };
 

@@ -7,14 +7,14 @@ namespace holdfast {
 
 namespace detail {
 
-asio::any_io_executor executor_of(const driver& impl) noexcept { return impl.get_executor(); }
+const asio::any_io_executor& executor_of(const driver& impl) noexcept { return impl.get_executor(); }
 
-void start_acquire(const std::shared_ptr<driver>& impl, acquire_request request,
-                   asio::any_completion_handler<void(error_code, slot)> handler) {
+void start_acquire(const std::shared_ptr<driver>& impl, const acquire_request& request,
+                   pending<error_code, slot>&& handler) {
   impl->acquire(request, std::move(handler));
 }
 
-void start_close(const std::shared_ptr<driver>& impl, asio::any_completion_handler<void(error_code)> handler) {
+void start_close(const std::shared_ptr<driver>& impl, pending<error_code>&& handler) {
   impl->close(std::move(handler));
 }
 

@@ -35,12 +35,14 @@ std::stop_token slot_impl::stop_token() {
   return stop_.get_token();
 }
 
-bool slot_impl::end_hold() noexcept {
-  if (runtime::now() >= deadline_.load(std::memory_order_acquire)) return false;  // lost, and about to be told so
+std::optional<protocol::time_point> slot_impl::end_hold() noexcept {
   slot_state state = state_.load();
+  if (state != slot_state::held && state != slot_state::suspect) return {};
+  const auto now = runtime::now();
+  if (now >= deadline_.load(std::memory_order_acquire)) return {};  // lost, and about to be told so
   while (state == slot_state::held || state == slot_state::suspect)
-    if (state_.compare_exchange_weak(state, slot_state::released)) return true;
-  return false;
+    if (state_.compare_exchange_weak(state, slot_state::released)) return now;
+  return {};
 }
 
 void slot_impl::update(protocol::time_point deadline, bool suspect) noexcept {
@@ -61,33 +63,33 @@ std::stop_source slot_impl::lose(loss_reason reason) noexcept {
   return std::stop_source(std::nostopstate);
 }
 
-asio::any_io_executor executor_of(const slot_impl& impl) noexcept { return executor_of(*impl.owner); }
+const asio::any_io_executor& executor_of(const slot_impl& impl) noexcept { return impl.owner->get_executor(); }
 
 namespace {
 
 /// Completes without a driver's help, outside of the initiating function. An empty slot has no executor of its own.
-template <class Handler, class... Results>
-void complete(const std::shared_ptr<slot_impl>& impl, Handler handler, Results... results) {
+template <class... Results>
+void complete(const std::shared_ptr<slot_impl>& impl, pending<Results...>&& waiting, Results... results) {
   const asio::any_io_executor executor = impl ? executor_of(*impl) : asio::any_io_executor(asio::system_executor());
   if (!executor) return;  // the context is gone: no handler can run
-  asio::post(executor, asio::append(std::move(handler), std::move(results)...));
+  asio::post(executor, asio::append(std::move(waiting.handler), std::move(results)...));
 }
 
 }  // namespace
 
-void start_release(const std::shared_ptr<slot_impl>& impl, asio::any_completion_handler<void(error_code)> handler) {
+void start_release(const std::shared_ptr<slot_impl>& impl, pending<error_code>&& handler) {
   if (!impl) return complete(impl, std::move(handler), make_error_code(error::not_held));
-  if (!impl->end_hold()) {
+  const auto now = impl->end_hold();
+  if (!now) {
     const bool lost = impl->state() == slot_state::lost;
     return complete(impl, std::move(handler), make_error_code(lost ? error::slot_lost : error::not_held));
   }
-  impl->owner->release(impl->id, std::move(handler));
+  impl->owner->release(*impl, *now, std::move(handler));
 }
 
-void start_wait_lost(const std::shared_ptr<slot_impl>& impl,
-                     asio::any_completion_handler<void(error_code, loss_reason)> handler) {
+void start_wait_lost(const std::shared_ptr<slot_impl>& impl, pending<error_code, loss_reason>&& handler) {
   if (!impl) return complete(impl, std::move(handler), make_error_code(error::not_held), loss_reason::none);
-  impl->owner->wait_lost(impl, std::move(handler));
+  impl->owner->wait_lost(*impl, std::move(handler));
 }
 
 }  // namespace detail
@@ -98,8 +100,8 @@ slot& slot::operator=(slot&& other) noexcept {
   return *this;
 }
 
-slot::~slot() {
-  if (impl_ && impl_->end_hold()) impl_->owner->release(impl_->id);
+void slot::give_back() noexcept {
+  if (const auto now = impl_->end_hold()) impl_->owner->release(*impl_, *now);
 }
 
 slot_state slot::state() const noexcept { return impl_ ? impl_->state() : slot_state::empty; }

@@ -4,6 +4,7 @@
 #include <holdfast/slot.hpp>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 
 #include "protocol/events.hpp"
@@ -31,8 +32,8 @@ public:
   loss_reason reason() const noexcept { return reason_.load(std::memory_order_acquire); }
   std::stop_token stop_token();
 
-  /// Whether this call ended the hold: the caller then owes the release.
-  bool end_hold() noexcept;
+  /// When this call ended the hold, if it did: the caller then owes the release.
+  std::optional<protocol::time_point> end_hold() noexcept;
   void update(protocol::time_point deadline, bool suspect) noexcept;
   /// The stop source to fire, outside of any lock or strand; empty if nobody asked for a token or it was released
   /// before.

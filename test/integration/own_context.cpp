@@ -1,5 +1,9 @@
 // A client with a context and a thread of its own keeps its leases, however long the application's threads are busy.
 
+#include <atomic>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/test/unit_test.hpp>
@@ -50,6 +54,48 @@ ASYNC_TEST_CASE(handlers_run_on_their_own_executor, 30s) {
   co_await p.sem.close();
   BOOST_TEST((std::this_thread::get_id() == here));
   own.join();
+}
+
+ASYNC_TEST_CASE(a_handlers_context_keeps_running_until_it_is_called_and_no_longer, 30s) {
+  participant p(ex, shared_agent(), calm(unique_prefix("handlers"), 1));
+  slot held = co_await p.sem.acquire();
+  asio::io_context other;
+  std::atomic<int> called = 0, called_elsewhere = 0;
+  slot got;
+  const auto there = [&](auto handler) {
+    return asio::bind_executor(other.get_executor(), [&, handler](auto... results) mutable {
+      called_elsewhere += !other.get_executor().running_in_this_thread();
+      handler(std::move(results)...);
+      ++called;
+    });
+  };
+  // Ends when the context has nothing to wait for any more.
+  const auto run_until = [&](int calls) -> asio::awaitable<void> {
+    other.restart();
+    std::thread runs([&] { other.run(); });
+    co_await until("the handler was called", [&] { return called == calls; });
+    runs.join();
+  };
+
+  p.sem.acquire([](error_code, slot) {});
+  asio::cancellation_signal cancel;
+  p.sem.acquire(asio::bind_cancellation_slot(cancel.slot(), there([](error_code ec, slot) {
+                                               if (ec != asio::error::operation_aborted)
+                                                 throw boost::system::system_error(ec);
+                                             })));
+  cancel.emit(asio::cancellation_type::all);
+  co_await run_until(1);  // though others wait on
+
+  p.sem.acquire(there([&](error_code, slot s) { got = std::move(s); }));
+  co_await held.release();
+  co_await run_until(2);
+  BOOST_TEST(got.held());
+  got.release(there([](error_code ec) {
+    if (ec) throw boost::system::system_error(ec);
+  }));
+  co_await run_until(3);
+  BOOST_TEST(called_elsewhere == 0);
+  co_await p.sem.close();
 }
 
 BOOST_AUTO_TEST_SUITE_END()
