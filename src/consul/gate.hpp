@@ -2,6 +2,7 @@
 
 #include <boost/intrusive/list.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "net.hpp"
@@ -30,17 +31,21 @@ public:
     gate* owner_ = nullptr;
   };
 
-  gate(const strand_type& strand, std::size_t limit) noexcept : strand_(strand), limit_(limit) {}
+  /// What a request to an agent takes is less than `moment`, and the time that it is given is much more.
+  gate(const strand_type& strand, std::size_t limit, clock::duration moment = std::chrono::milliseconds(10)) noexcept
+      : strand_(strand), limit_(limit), moment_(moment) {}
   gate(const gate&) = delete;
   gate& operator=(const gate&) = delete;
 
-  /// Whether `enter` would not wait.
+  /// Whether not all places are taken.
   bool is_open() const noexcept { return inside_ < limit_; }
   std::size_t waiting() const noexcept { return waiters_.size(); }
 
-  /// Empty if it is not open.
-  pass try_enter() noexcept;
-  awaitable<pass> enter(time_point deadline);
+  /// Those who go in use something that is costly to make, of which there are `spare` lying about. Who finds none of
+  /// those waits a moment for somebody to leave one, even though it is open. By default, nobody does.
+  awaitable<pass> enter(time_point deadline, std::size_t spare = SIZE_MAX);
+  /// The same, without any wait: empty where that would wait.
+  pass try_enter(std::size_t spare = SIZE_MAX) noexcept;
 
 private:
   struct waiter;
@@ -58,7 +63,9 @@ private:
 
   const strand_type& strand_;
   const std::size_t limit_;
+  const clock::duration moment_;
   std::size_t inside_ = 0;
+  std::size_t admitted_ = 0;  ///< of these, waiters that have yet to run
   boost::intrusive::list<waiter> waiters_;
 };
 

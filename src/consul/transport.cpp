@@ -1,6 +1,7 @@
 #include "transport.hpp"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "resolve.hpp"
 
@@ -32,12 +33,14 @@ transport::transport(const strand_type& strand, const config& settings, const ag
 
 awaitable<exchange> transport::send(const http_request& request, lane which, time_point deadline) {
   gate& entrance = gate_of(which);
-  gate::pass pass = entrance.try_enter();
+  // Renewals are few, one for each session, and a lost one costs somebody a slot: they may always queue.
+  const bool full = which != lane::renewal && entrance.waiting() >= settings_.queue_max;
+  // Most requests are answered sooner than another connection is made, and an agent has only so many.
+  const std::size_t spare = which == lane::ordinary && !full ? idle_.size() : SIZE_MAX;
+  gate::pass pass = entrance.try_enter(spare);
   if (!pass) {
-    // Renewals are few, one for each session, and a lost one costs somebody a slot: they may always queue.
-    const bool full = which != lane::renewal && entrance.waiting() >= settings_.queue_max;
-    if (full) co_return failure(error::too_busy);
-    pass = co_await entrance.enter(deadline + request.wait);
+    if (!entrance.is_open() && full) co_return failure(error::too_busy);
+    pass = co_await entrance.enter(deadline + request.wait, spare);
     if (!pass) co_return failure(error::too_busy);
   }
 

@@ -21,7 +21,8 @@ public:
   transport(const strand_type& strand, const config& settings, const agent_address& address,
             std::shared_ptr<counters> statistics);
 
-  /// One request on a connection of its lane, opened if none is idle. Errors beside those of connection::converse:
+  /// One request on a connection of its lane, opened if none is idle: for an ordinary request only if none becomes so
+  /// in a moment. Errors beside those of connection::converse:
   /// too_busy (the queue is full, or the deadline came first) and unreachable; both say that nothing was sent.
   ///
   /// A blocking query spends its wait in the queue: what is left of it when it gets its place is what it asks Consul

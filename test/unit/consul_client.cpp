@@ -434,6 +434,24 @@ ASYNC_TEST_CASE(requests_queue_for_the_ordinary_lane_in_order) {
   BOOST_TEST(consul.statistics().connections_opened == 1u);
 }
 
+ASYNC_TEST_CASE(a_request_that_takes_long_does_not_hold_up_the_next) {
+  scripted_server server(ex);
+  config settings = settings_for(server);
+  settings.connections_max = 2;
+  client consul(ex, settings);
+  pending<bool> first(ex, consul.put("first", ""));
+  auto [peer, request] = co_await server.accept_request();
+  pending<bool> second(ex, consul.put("second", ""));
+  auto [other_peer, other_request] = co_await server.accept_request();  // after a moment
+  BOOST_TEST(other_request.starts_with("PUT /v1/kv/second "));
+  BOOST_TEST(!first.ready());
+  co_await other_peer.reply("true");
+  co_await peer.reply("true");
+  const error_code ec = co_await first.wait();
+  BOOST_TEST(!ec);
+  BOOST_TEST(consul.statistics().connections_opened == 2u);
+}
+
 ASYNC_TEST_CASE(a_full_queue_and_a_deadline_in_the_queue_say_too_busy) {
   scripted_server server(ex);
   config settings = settings_for(server);
