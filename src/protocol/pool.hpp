@@ -205,6 +205,7 @@ private:
   std::vector<watch> wanted_watches();
   duration own_watch() const;
   bool must_know_who_comes() const;
+  bool watches_everything() const;
   void start(watch w);
   std::optional<watch> take_watch(request_id id);
   void saw_record(std::optional<key_value> pair);

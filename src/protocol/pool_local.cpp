@@ -32,6 +32,7 @@ bool pool::serve_only() {
   if (!calm_ || now_ >= wake_) return false;
   serve();
   if (in_use_ != options_.limit || (!waiters_.empty() && waiters_.front().once)) return false;
+  if (must_know_who_comes() && !watches_everything()) return false;
   wake_at(waiters_.first_deadline());
   assert(settled());
   return true;

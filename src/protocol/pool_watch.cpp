@@ -29,7 +29,7 @@ void pool::check_watches() {
     if (!any_standing(standing::holding)) watch_outage_.over();
     return;
   }
-  if (is_on(watches_, options_.prefix) || !due(watch_outage_.retry_at())) return;
+  if (watches_everything() || !due(watch_outage_.retry_at())) return;
   for (const watch& each : wanted) {
     if (is_on(watches_, each.key)) continue;
     // An old one that still runs costs nothing until it ends; but they must not pile up.
@@ -98,6 +98,8 @@ duration pool::own_watch() const {
 /// What is kept here, or handed on here, is only while nobody waits elsewhere.
 bool pool::must_know_who_comes() const { return !contested_ && (!spares_.empty() || !waiters_.empty()); }
 
+bool pool::watches_everything() const { return is_on(watches_, options_.prefix); }
+
 void pool::start(watch w) {
   w.id = ++last_request_;
   if (w.wait == options_.watch_wait) w.wait = random_.between(w.wait * 3 / 4, w.wait);
@@ -118,7 +120,7 @@ std::optional<pool::watch> pool::take_watch(request_id id) {
 
 void pool::on_watch_failed(const watch& asked, failure why) {
   // Nobody needs it any more, or what covers it runs.
-  if (!is_on(wanted_watches(), asked.key) || is_on(watches_, options_.prefix)) return;
+  if (!is_on(wanted_watches(), asked.key) || watches_everything()) return;
   if (asked.key != options_.prefix) {
     watch_all_until_ = now_ + options_.watch_wait;
     const member* m = find(std::string_view(asked.key).substr(options_.prefix.size()));
