@@ -81,7 +81,7 @@ constexpr unsigned needed_in(place p) noexcept {
 /// type than belongs there ends it. Of a member that comes twice the last one counts.
 class reader {
 public:
-  // The body's size bounds them all.
+  // No limits but the body's size, which bounds them all.
   static constexpr std::size_t max_object_size = static_cast<std::size_t>(-1);
   static constexpr std::size_t max_array_size = max_object_size;
   static constexpr std::size_t max_key_size = max_object_size;
@@ -138,7 +138,7 @@ public:
     if (at_ == place::outside && !txn_) return go_to(place::listing);
     if (next_ != item::results && next_ != item::errors) return malformed(ec);
     const place inside = next_ == item::results ? place::results : place::errors;
-    on_null(ec);
+    clear();  // of an array that comes twice
     return go_to(inside);
   }
 
