@@ -7,6 +7,7 @@
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
 #include <boost/asio/query.hpp>
@@ -206,13 +207,14 @@ void driver::log(std::string line) {
   asio::post(client_.strand(), [self = shared_from_this(), line = std::move(line)] { self->options_.log(line); });
 }
 
-/// A handler for the client: calls `reply`, which must keep the driver alive, under the lock.
+/// A handler for the client: calls `reply`, which must keep the driver alive, under the lock. On the client's strand,
+/// where that needs no post: it never calls such a handler while it is being asked, which is under the lock too.
 template <class Reply>
 auto driver::reply_to(Reply reply) {
-  return [this, reply = std::move(reply)](auto&&... results) mutable {
+  return asio::bind_executor(client_.strand(), [this, reply = std::move(reply)](auto&&... results) mutable {
     const std::lock_guard lock(mutex_);
     reply(std::forward<decltype(results)>(results)...);
-  };
+  });
 }
 
 void driver::perform(protocol::action::create_session& a) {
