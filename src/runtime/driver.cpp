@@ -32,6 +32,7 @@ std::uint64_t random_seed() {
 /// A cancellation signal comes on any thread, and as late as it likes: it names what it means, and may find nothing.
 template <class Key>
 struct driver::canceller {
+  explicit canceller(std::weak_ptr<driver> of) : owner(std::move(of)) {}
   std::weak_ptr<driver> owner;
   Key key{};
   void operator()(asio::cancellation_type) const {
