@@ -50,6 +50,13 @@ BOOST_AUTO_TEST_CASE(decoding_is_strict) {
     BOOST_TEST(!decode_base64(text, out), "accepted \"" << text << '"');
   }
   BOOST_TEST(!decode_base64(std::string_view("Zm\0v", 4), out));
+  for (const std::string text : {"Zm9vYmFy", "Zm9vYmE=", "Zm9vYg=="}) {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      std::string damaged = text;
+      damaged[i] = '-';
+      BOOST_TEST(!decode_base64(damaged, out), "accepted " << damaged);
+    }
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

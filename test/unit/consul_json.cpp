@@ -352,6 +352,10 @@ BOOST_AUTO_TEST_CASE(transactions_are_written_without_empty_fields) {
                         txn_operation::lock("k", "", "s")}) ==
              R"([{"KV":{"Verb":"cas","Key":"a\"\n","Value":"AP94","Flags":16210313421097356768}},)"
              R"({"KV":{"Verb":"lock","Key":"k","Session":"s"}}])");
+  BOOST_TEST(write_txn({txn_operation::get("\x01\x1f")}) == R"([{"KV":{"Verb":"get","Key":"\u0001\u001f"}}])");
+  BOOST_TEST(write_txn({txn_operation::get("a\\b")}) == R"([{"KV":{"Verb":"get","Key":"a\\b"}}])");
+  BOOST_TEST(write_txn({txn_operation::get(" /~\x7f\xc3\xa9")}) ==
+             "[{\"KV\":{\"Verb\":\"get\",\"Key\":\" /~\x7f\xc3\xa9\"}}]");
   const std::pair<txn_operation, std::string> verbs[] = {
       {txn_operation::set("k", ""), "set"},
       {txn_operation::unlock("k", "", ""), "unlock"},
