@@ -130,8 +130,8 @@ auto initiate(std::shared_ptr<client_impl> impl, Request request, Token& token) 
 /// Cancellation: terminal, partial and total; the request's connection is closed, and a write that had been sent has an
 /// unknown outcome. Completes with `asio::error::operation_aborted`.
 /// Threads: safe from any thread; an internal strand; handlers run on their associated executor, never inside the
-/// strand. Lifetimes: the handle may go before its operations end: they keep the connection pool alive. When the
-/// execution context is destroyed, handlers that have not run are destroyed without being called.
+/// strand unless it is theirs. Lifetimes: the handle may go before its operations end: they keep the connection pool
+/// alive. When the execution context is destroyed, handlers that have not run are destroyed without being called.
 class client {
 public:
   using executor_type = asio::any_io_executor;
@@ -147,7 +147,7 @@ public:
 
   bool valid() const noexcept { return impl_ != nullptr; }
   executor_type get_executor() const noexcept;
-  /// The strand that the client's own work runs on; a part that lives on it calls the client without a thread hop.
+  /// The strand that the client's own work runs on; a part that lives on it calls, and is called, without a thread hop.
   asio::any_io_executor strand() const noexcept;
   /// `host:port` of the agent, for messages.
   const std::string& address() const noexcept;
