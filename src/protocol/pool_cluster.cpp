@@ -122,7 +122,12 @@ void pool::saw_own_join(const pending_txn& txn, snapshot seen) {
     patch(now, txn, seen.index);
     if (seen.lock_index > now.lock_index) now.take_record(seen.record, seen.lock_flags, seen.lock_index);
   });
-  if (is_news) full ? view_.mark_partial() : view_.mark_stale();
+  if (is_news) {
+    if (full)
+      view_.mark_partial();
+    else
+      view_.mark_stale();
+  }
   refresh();
 }
 

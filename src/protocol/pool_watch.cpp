@@ -134,8 +134,9 @@ void pool::on_watch_failed(const watch& asked, failure why) {
 
 void pool::saw_record(std::optional<key_value> pair) {
   if (pair && pair->modify_index == view_.now().lock_index) return;  // its wait is over
-  boost::system::result<snapshot> seen = make_snapshot(options_.prefix, options_.lock_key, {}, 0);
-  if (pair) seen = make_snapshot(options_.prefix, options_.lock_key, {*pair}, 0);
+  std::vector<key_value> listing;
+  if (pair) listing.push_back(*std::move(pair));
+  const auto seen = make_snapshot(options_.prefix, options_.lock_key, std::move(listing), 0);
   // Whatever is not just a newer record of others' doings, the whole tells better: a grant's token is in the entry.
   const bool is_grant = seen && std::any_of(members_.begin(), members_.end(), [&](const auto& m) {
                           return m.second.standing != standing::holding && seen->record.names(m.second.session);

@@ -134,22 +134,14 @@ BOOST_AUTO_TEST_CASE(a_holder_among_many_watches_its_entry_and_the_record) {
 
 BOOST_AUTO_TEST_CASE(a_holder_among_many_notices_that_its_entry_is_gone) {
   crowd s;
-  s.wait();
-  s.others_grant("s7", "s7");
-  s.key_watched();
-  s.listed();
-  s.after(5ms);
+  s.hold();
   s.leaves("s7");
   EXPECT(s.key_watched(), "lose A session_invalidated", "destroy s7");
 }
 
 BOOST_AUTO_TEST_CASE(a_holder_among_many_notices_an_edited_record) {
   crowd s;
-  s.wait();
-  s.others_grant("s7", "s7");
-  s.key_watched();
-  s.listed();
-  s.after(5ms);
+  s.hold();
   s.record_becomes("s1");
   s.key_watched();  // its entry, unchanged
   const lines news = s.key_watched();
