@@ -11,6 +11,9 @@ function(holdfast_warnings target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     # False ones of g++ 12's middle end, in coroutine frames and in use_future.
     target_compile_options(${target} PRIVATE -Wno-mismatched-new-delete -Wno-maybe-uninitialized)
+    if(CMAKE_UNITY_BUILD) # which is not what a file includes: an anonymous namespace in it is no mistake
+      target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+    endif()
   endif()
 endfunction()
 
@@ -37,13 +40,4 @@ elseif(HOLDFAST_SANITIZER STREQUAL "fuzzer")
   add_link_options(-fsanitize=address,undefined)
 elseif(HOLDFAST_SANITIZER)
   message(FATAL_ERROR "HOLDFAST_SANITIZER must be empty, address, thread or fuzzer, not \"${HOLDFAST_SANITIZER}\"")
-endif()
-
-# A launcher that the user chose stays.
-find_program(HOLDFAST_CCACHE ccache)
-mark_as_advanced(HOLDFAST_CCACHE)
-if(PROJECT_IS_TOP_LEVEL AND HOLDFAST_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
-  # Build directories share what they compile, debug information included. Without CCACHE_BASEDIR, which makes paths
-  # relative, and so different for build directories of different depth.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_NOHASHDIR=1 ${HOLDFAST_CCACHE})
 endif()

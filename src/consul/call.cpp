@@ -1,5 +1,6 @@
 #include "call.hpp"
 
+#include "config_check.hpp"
 #include "duration.hpp"
 #include "http.hpp"
 #include "json.hpp"
@@ -9,7 +10,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds time_max = std::chrono::minutes(10);
 constexpr milliseconds lock_delay_max = std::chrono::seconds(60);
 
 // A request target: a path, then a query that grows parameter by parameter.

@@ -10,8 +10,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds time_max = std::chrono::minutes(10);
-
 void require(bool ok, error e, const char* rule) {
   if (!ok) throw system_error(e, rule);
 }

@@ -1,10 +1,14 @@
 #pragma once
 
+#include <chrono>
 #include <holdfast/consul/config.hpp>
 
 #include "url.hpp"
 
 namespace holdfast::consul::detail {
+
+/// The longest time that an option may have.
+inline constexpr std::chrono::milliseconds time_max = std::chrono::minutes(10);
 
 /// The agent's address, if every field is in its documented range; else throws `system_error` and names the rule.
 agent_address check(const config& c);

@@ -13,9 +13,8 @@ namespace {
 
 namespace json = boost::json;
 
-// For a guess at how many entries there are. Only so far: else a reply's size alone decided how much memory is taken.
+// For a guess at how many entries there are.
 constexpr std::size_t usual_entry_text = 200;
-constexpr std::size_t reserve_max = 1024;
 
 /// Where in a document the parser is: in which object or array.
 enum class place : std::uint8_t { outside, listing, entry, txn, results, result, errors, refusal };

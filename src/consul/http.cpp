@@ -18,7 +18,7 @@ namespace http = boost::beast::http;
 constexpr std::size_t read_size = 16 * 1024;
 constexpr std::uint32_t header_bytes_max = 16 * 1024;
 // A Content-Length is only a claim: beyond this, memory is taken as the bytes come.
-constexpr std::uint64_t reserve_max = 1024 * 1024;
+constexpr std::uint64_t body_reserve_max = 1024 * 1024;
 // "0\r\n\r\n". As many bytes at least follow a chunked message's header, or any part of its body; and Beast asserts
 // that they are there once it has seen the first three.
 constexpr std::size_t last_chunk_size_min = 5;
@@ -72,7 +72,7 @@ private:
   void on_header_impl(error_code&) override {}
 
   void on_body_init_impl(const boost::optional<std::uint64_t>& length, error_code&) override {
-    if (length) reply.body.reserve(static_cast<std::size_t>(std::min(*length, reserve_max)));
+    if (length) reply.body.reserve(static_cast<std::size_t>(std::min(*length, body_reserve_max)));
   }
 
   std::size_t on_body_impl(beast::string_view bytes, error_code&) override {

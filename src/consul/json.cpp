@@ -12,8 +12,6 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t reserve_max = 1024;
-
 error_code parse(std::string_view body, json::value& out) {
   json::parse_options options;
   options.max_depth = depth_max;

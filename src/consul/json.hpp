@@ -16,6 +16,8 @@ namespace holdfast::consul::detail {
 
 /// How deep a document may be.
 inline constexpr std::size_t depth_max = 16;
+/// For how many elements memory is taken before they are parsed: else a reply's size alone decided how much.
+inline constexpr std::size_t reserve_max = 1024;
 
 error_code parse_entries(std::string_view body, std::vector<kv_entry>& out);
 error_code parse_keys(std::string_view body, std::vector<std::string>& out);

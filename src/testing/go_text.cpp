@@ -24,7 +24,6 @@ constexpr std::size_t session_id_size = 36;
 constexpr std::size_t session_id_dashes = 4;
 
 bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
-bool is_hexadecimal(char c) noexcept { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
 // What is wrong with a text without its sign that is no duration.
 std::string duration_complaint(std::string_view text) {
@@ -61,6 +60,8 @@ std::size_t utf8_size(std::string_view text) noexcept {
 }
 
 }  // namespace
+
+bool is_hexadecimal(char c) noexcept { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
 std::optional<std::string> parse_duration(std::string_view text, std::chrono::nanoseconds& out) {
   const bool has_sign = text.starts_with('-') || text.starts_with('+');

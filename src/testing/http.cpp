@@ -11,6 +11,7 @@
 #include <boost/beast/http/string_body.hpp>
 
 #include "consul/http.hpp"
+#include "go_text.hpp"
 
 namespace holdfast::testing::detail {
 namespace {
@@ -79,8 +80,6 @@ std::vector<std::pair<std::string, std::string>> lasting(const http::fields& fie
 void append_line(std::string& out, std::string_view name, std::string_view value) {
   out.append(name).append(": ").append(value).append("\r\n");
 }
-
-bool is_hexadecimal(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
 bool is_uuid(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {

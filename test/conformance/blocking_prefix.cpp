@@ -11,7 +11,7 @@ using holdfast::test::peer;
 namespace {
 
 // Who watches `p/` sleeps on while that is done, and wakes up for a write below it behind that.
-void sleeps_through(peer& consul, const std::function<void()>& done) {
+void prefix_sleeps_through(peer& consul, const std::function<void()>& done) {
   auto entries = consul.watch("p/?recurse");
   auto keys = consul.watch("p/?keys");
   done();
@@ -115,7 +115,7 @@ FACT(the_root_is_woken_by_everything) {
 
 FACT(writes_beside_the_prefix_wake_nobody) {
   consul.put("p/a", "v");
-  sleeps_through(consul, [&] {
+  prefix_sleeps_through(consul, [&] {
     for (const auto* name : {"p", "pp", "q/a"}) consul.put(name, "v");
     consul.del("pp");
   });
@@ -123,7 +123,7 @@ FACT(writes_beside_the_prefix_wake_nobody) {
 
 FACT(writes_of_what_is_there_wake_nobody) {
   consul.put("p/a", "v");
-  sleeps_through(consul, [&] {
+  prefix_sleeps_through(consul, [&] {
     consul.put("p/a", "v");
     consul.del("p/none");
     consul.del("p/none/?recurse");
@@ -132,7 +132,7 @@ FACT(writes_of_what_is_there_wake_nobody) {
 
 FACT(writes_that_are_refused_wake_nobody) {
   consul.put("p/a", "v");
-  sleeps_through(consul, [&] {
+  prefix_sleeps_through(consul, [&] {
     consul.put("p/a?cas=7", "w");
     consul.put("p/b?cas=7", "w");
     consul.txn({op("set", "p/c"), op("get", "p/none")});
@@ -141,7 +141,7 @@ FACT(writes_that_are_refused_wake_nobody) {
 
 FACT(sessions_come_and_go_unnoticed) {
   consul.put("p/a", "v");
-  sleeps_through(consul, [&] { consul.destroy(consul.session()); });
+  prefix_sleeps_through(consul, [&] { consul.destroy(consul.session()); });
 }
 
 FACT(an_index_of_before_a_deletion_answers_at_once) {

@@ -5,11 +5,10 @@
 #include "conformance/support/fact.hpp"
 
 using holdfast::test::peer;
+using holdfast::test::unknown_session;
 using holdfast::test::watch;
 
 namespace {
-
-constexpr auto unknown = "00000000-0000-0000-0000-000000000000";
 
 watch watch_info(const peer& consul, const std::string& id) {
   return consul.watch_target("/v1/session/info/" + id, consul.info(id).index());
@@ -90,7 +89,7 @@ FACT(a_nodes_list_wakes_too) {
 FACT(destroying_what_is_not_there_wakes_nobody) {
   const auto id = consul.session();
   auto watch = watch_list(consul);
-  consul.destroy(unknown);
+  consul.destroy(unknown_session);
   BOOST_TEST(watch.still_waits());
   consul.destroy(id);
   BOOST_TEST(watch.woken().index() == consul.info(id).index());

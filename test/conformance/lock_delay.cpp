@@ -37,13 +37,6 @@ void acquire_at_last(peer& consul, const std::string& key) {
   BOOST_TEST(consul.read(key).session == id);
 }
 
-// Until the session is gone.
-void wait_for_end(peer& consul, const std::string& id) {
-  const auto target = "/v1/session/info/" + id;
-  auto reply = consul.info(id);
-  while (reply.size() > 0u) reply = consul.watch_target(target, reply.index()).woken();
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(lock_delay)
@@ -143,7 +136,7 @@ FACT(it_begins_when_a_session_expires) {
   const auto id = consul.session({{"LockDelay", "100ms"}, {"TTL", "50ms"}});
   consul.put("a?acquire=" + id, "v");
   const auto before = clock_type::now();
-  wait_for_end(consul, id);
+  consul.wait_for_end(id);
   acquire_at_last(consul, "a");
   BOOST_TEST((clock_type::now() - before >= 150ms));
 }
@@ -151,7 +144,7 @@ FACT(it_begins_when_a_session_expires) {
 FACT(a_session_that_expired_leaves_its_delay) {
   const auto id = consul.session({{"LockDelay", long_delay}, {"TTL", "50ms"}, {"Behavior", "delete"}});
   consul.put("a?acquire=" + id, "v");
-  wait_for_end(consul, id);
+  consul.wait_for_end(id);
   BOOST_TEST(!consul.exists("a"));
   BOOST_TEST(acquired(consul, "a") == "200 false");
 }

@@ -7,10 +7,9 @@
 using holdfast::test::base64;
 using holdfast::test::entry;
 using holdfast::test::peer;
+using holdfast::test::unknown_session;
 
 namespace {
-
-constexpr auto unknown = "00000000-0000-0000-0000-000000000000";
 
 std::string acquire(const std::string& key, const std::string& id) { return key + "?acquire=" + id; }
 std::string release(const std::string& key, const std::string& id) { return key + "?release=" + id; }
@@ -118,7 +117,8 @@ FACT(acquire_needs_a_session) {
 }
 
 FACT(acquire_with_an_unknown_session_is_refused) {
-  BOOST_TEST(consul.put(acquire("a", unknown), "v").said() == "500 invalid session \"" + std::string(unknown) + '"');
+  BOOST_TEST(consul.put(acquire("a", unknown_session), "v").said() ==
+             "500 invalid session \"" + std::string(unknown_session) + '"');
   BOOST_TEST(!consul.exists("a"));
 }
 
@@ -135,14 +135,14 @@ FACT(acquire_with_a_malformed_session_is_refused) {
 
 FACT(acquire_looks_at_its_session_before_it_looks_at_the_lock) {
   consul.put(acquire("a", consul.session()), "v");
-  BOOST_TEST(consul.put(acquire("a", unknown), "w").status == 500);
+  BOOST_TEST(consul.put(acquire("a", unknown_session), "w").status == 500);
 }
 
 FACT(release_needs_a_session) { BOOST_TEST(consul.put("a?release=", "v").said() == "500 missing session"); }
 
 FACT(release_does_not_care_whether_its_session_exists) {
   consul.put(acquire("a", consul.session()), "v");
-  for (const auto* id : {unknown, "none"}) BOOST_TEST(consul.put(release("a", id), "w").said() == "200 false");
+  for (const auto* id : {unknown_session, "none"}) BOOST_TEST(consul.put(release("a", id), "w").said() == "200 false");
 }
 
 FACT(a_put_by_anyone_writes_to_a_locked_key_keeps_its_session_and_resets_its_lock_index) {

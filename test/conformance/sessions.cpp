@@ -8,10 +8,10 @@
 
 namespace json = boost::json;
 using holdfast::test::peer;
+using holdfast::test::unknown_session;
 
 namespace {
 
-constexpr auto unknown = "00000000-0000-0000-0000-000000000000";
 constexpr auto malformed = "failed session lookup: index error: UUID must be 36 characters";
 
 std::string made(peer& consul, const char* body) {
@@ -142,7 +142,7 @@ FACT(a_body_that_is_not_json_is_refused) {
 }
 
 FACT(an_unknown_session_has_an_empty_info) {
-  const auto reply = consul.info(unknown);
+  const auto reply = consul.info(unknown_session);
   BOOST_TEST(reply.said() == "200 []");
   BOOST_TEST(reply.index() > 0u);
 }
@@ -190,7 +190,7 @@ FACT(renewing_moves_no_index) {
 }
 
 FACT(renewing_an_unknown_session_is_404) {
-  BOOST_TEST(consul.renew(unknown).said() == "404 Session id '" + std::string(unknown) + "' not found");
+  BOOST_TEST(consul.renew(unknown_session).said() == "404 Session id '" + std::string(unknown_session) + "' not found");
   const auto id = made(consul, "");
   consul.destroy(id);
   BOOST_TEST(consul.renew(id).said() == "404 Session id '" + id + "' not found");
@@ -201,7 +201,7 @@ FACT(destroying_is_true_also_of_what_is_not_there) {
   BOOST_TEST(consul.destroy(id).said() == "200 true");
   BOOST_TEST(consul.info(id).said() == "200 []");
   BOOST_TEST(consul.destroy(id).said() == "200 true");
-  BOOST_TEST(consul.destroy(unknown).said() == "200 true");
+  BOOST_TEST(consul.destroy(unknown_session).said() == "200 true");
 }
 
 FACT(the_list_holds_what_info_says_sorted_by_id) {
@@ -241,7 +241,7 @@ FACT(infos_index_is_that_of_all_sessions_not_of_this_one) {
   const auto other = made(consul, "");
   BOOST_TEST(consul.info(id).index() > before);
   BOOST_TEST(consul.info(id).index() == consul.request("GET", "/v1/session/list").index());
-  BOOST_TEST(consul.info(unknown).index() == consul.info(id).index());
+  BOOST_TEST(consul.info(unknown_session).index() == consul.info(id).index());
   BOOST_TEST(consul.session_info(other).at("ModifyIndex") == consul.info(id).index());
 }
 

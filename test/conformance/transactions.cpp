@@ -10,10 +10,9 @@ using holdfast::test::entry;
 using holdfast::test::op;
 using holdfast::test::peer;
 using holdfast::test::txn_outcome;
+using holdfast::test::unknown_session;
 
 namespace {
-
-constexpr auto unknown = "00000000-0000-0000-0000-000000000000";
 
 std::string quoted(const peer& consul, const char* key) { return '"' + consul.prefix() + key + '"'; }
 
@@ -130,8 +129,8 @@ FACT(lock_needs_a_live_session) {
   BOOST_TEST(error_of(consul, op("lock", "a")) == "0: missing session");
   BOOST_TEST(error_of(consul, op("lock", "a").session("zz")) ==
              "0: failed session lookup: index error: UUID must be 36 characters");
-  BOOST_TEST(error_of(consul, op("lock", "a").session(unknown)) ==
-             "0: invalid session \"" + std::string(unknown) + '"');
+  BOOST_TEST(error_of(consul, op("lock", "a").session(unknown_session)) ==
+             "0: invalid session \"" + std::string(unknown_session) + '"');
 }
 
 FACT(unlock_unlocks_and_writes) {
@@ -147,10 +146,10 @@ FACT(unlock_unlocks_and_writes) {
 
 FACT(unlock_of_what_one_does_not_hold_is_an_error) {
   consul.put("a?acquire=" + consul.session(), "v");
-  for (const auto* id : {unknown, "zz"})
+  for (const auto* id : {unknown_session, "zz"})
     BOOST_TEST(error_of(consul, op("unlock", "a").session(id)) ==
                "0: failed to unlock key " + quoted(consul, "a") + ", lock isn't held, or is held by another session");
-  BOOST_TEST(error_of(consul, op("unlock", "b").session(unknown)) ==
+  BOOST_TEST(error_of(consul, op("unlock", "b").session(unknown_session)) ==
              "0: failed to unlock key " + quoted(consul, "b") + ", lock isn't held, or is held by another session");
   BOOST_TEST(error_of(consul, op("unlock", "a")) == "0: missing session");
 }
@@ -278,7 +277,7 @@ FACT(one_error_undoes_everything) {
 FACT(every_error_is_reported) {
   consul.put("a", "v");
   const auto outcome = consul.txn({op("get", "x"), op("set", "b").value("v"), op("check-not-exists", "a"),
-                                   op("cas", "a").index(7), op("lock", "c").session(unknown)});
+                                   op("cas", "a").index(7), op("lock", "c").session(unknown_session)});
   BOOST_REQUIRE(outcome.errors.size() == 4u);
   BOOST_TEST(outcome.errors[0].substr(0, 2) == "0:");
   BOOST_TEST(outcome.errors[1].substr(0, 2) == "2:");

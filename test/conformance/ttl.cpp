@@ -19,12 +19,6 @@ std::string ttl_of(peer& consul, const char* given) {
   return std::string(consul.session_info(consul.session({{"TTL", given}})).at("TTL").as_string());
 }
 
-// Until the session has gone: what asks for it wakes up then.
-void wait_for_end(peer& consul, const std::string& id) {
-  auto reply = consul.info(id);
-  while (reply.size() > 0u) reply = consul.watch_target("/v1/session/info/" + id, reply.index()).woken();
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(ttl)
@@ -67,14 +61,14 @@ FACT(a_ttl_of_0_is_none) {
 FACT(a_session_that_nobody_renews_ends_and_not_before_its_ttl) {
   const auto before = clock_type::now();
   const auto id = consul.session({{"TTL", "100ms"}});
-  wait_for_end(consul, id);
+  consul.wait_for_end(id);
   BOOST_TEST((clock_type::now() - before >= 100ms));
 }
 
 FACT(a_session_lives_for_twice_its_ttl) {
   const auto before = clock_type::now();
   const auto id = consul.session({{"TTL", "100ms"}});
-  wait_for_end(consul, id);
+  consul.wait_for_end(id);
   BOOST_TEST((clock_type::now() - before >= 200ms));
 }
 
@@ -89,7 +83,7 @@ FACT(renewing_gives_the_full_time_again) {
   const auto id = consul.session({{"TTL", "100ms"}});
   const auto renewed = clock_type::now();
   consul.renew(id);
-  wait_for_end(consul, id);
+  consul.wait_for_end(id);
   BOOST_TEST((clock_type::now() - renewed >= 200ms));
 }
 
@@ -106,7 +100,7 @@ FACT(using_a_session_does_not_renew_it) {
 
 FACT(an_expired_session_cannot_be_renewed) {
   const auto id = consul.session({{"TTL", "20ms"}});
-  wait_for_end(consul, id);
+  consul.wait_for_end(id);
   BOOST_TEST(consul.renew(id).said() == "404 Session id '" + id + "' not found");
 }
 
@@ -135,7 +129,7 @@ FACT(an_expiry_wakes_who_watches_the_prefix) {
 
 FACT(sessions_expire_each_by_itself) {
   const auto brief = consul.session({{"TTL", "50ms"}}), lasting = consul.session({{"TTL", "60s"}});
-  wait_for_end(consul, brief);
+  consul.wait_for_end(brief);
   BOOST_TEST(consul.renew(lasting).status == 200);
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <functional>
@@ -10,6 +12,9 @@ namespace holdfast::test {
 
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
+
+/// `auto [ec, slot] = co_await sem.acquire(as_result);`
+inline constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
 
 using async_body = std::function<asio::awaitable<void>(asio::any_io_executor)>;
 

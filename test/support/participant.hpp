@@ -1,7 +1,6 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "support/agent.hpp"
+#include "support/async.hpp"
 
 // What tests of semaphores on a real agent share: participants, a look at Consul that does not use the library, waiting
 // for facts, and the count of those who believe that they hold.
@@ -23,9 +23,6 @@ namespace holdfast::test {
 
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
-
-/// `auto [ec, slot] = co_await sem.acquire(as_result);`
-constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
 
 /// Options for tests that are not about time: no lease runs out on a busy machine.
 semaphore_options calm(std::string prefix, std::uint32_t limit);

@@ -24,8 +24,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::string_view prefix = "service/world/";
-constexpr std::string_view lock_key = "service/world/.lock";
+constexpr std::string_view world_prefix = "service/world/";
+constexpr std::string_view world_lock_key = "service/world/.lock";
 
 class dice {
 public:
@@ -164,7 +164,7 @@ private:
   fencing_token last_token_;
 };
 
-struct process {
+struct sim_process {
   int number = 0;
   std::unique_ptr<protocol::pool> pool;
   bool alive = true;
@@ -273,11 +273,11 @@ private:
   // --- processes and their users
 
   void start_process() {
-    auto p = std::make_unique<process>();
+    auto p = std::make_unique<sim_process>();
     p->number = static_cast<int>(processes_.size());
     pool_options o;
-    o.prefix = prefix;
-    o.lock_key = lock_key;
+    o.prefix = world_prefix;
+    o.lock_key = world_lock_key;
     o.description = "process " + std::to_string(p->number);
     o.limit = options_.limit;
     o.ttl = options_.ttl;
@@ -296,12 +296,12 @@ private:
     processes_.push_back(std::move(p));
   }
 
-  void again(process& p, int user) {
+  void again(sim_process& p, int user) {
     at(random_.chance(30) ? duration(0) : random_.between(0s, 1s),
        [this, &p, user] { when_running(p, [this, &p, user] { ask(p, user); }); });
   }
 
-  void ask(process& p, int user) {
+  void ask(sim_process& p, int user) {
     if (!p.alive || now_ >= last_call_) return;
     event::acquire wish{ticket{++p.last_ticket}};
     if (random_.chance(20)) wish.count = static_cast<std::uint32_t>(1 + random_.below(options_.limit));
@@ -320,7 +320,7 @@ private:
     deliver(p, wish);
   }
 
-  void cancel(process& p, ticket t) {
+  void cancel(sim_process& p, ticket t) {
     const auto wish = p.requests.find(t);
     if (wish == p.requests.end()) return;
     say([&] { return name(p) + "cancel " + number(t); });
@@ -335,7 +335,7 @@ private:
     deliver(p, event::cancel{t});
   }
 
-  void release(process& p, slot_id slot, int user) {
+  void release(sim_process& p, slot_id slot, int user) {
     if (referee_.holds(p.number, slot)) {
       say([&] { return name(p) + "release " + number(slot); });
       referee_.gone(p.number, slot, true);
@@ -350,17 +350,17 @@ private:
     again(p, user);
   }
 
-  void when_running(process& p, job what) {
+  void when_running(sim_process& p, job what) {
     if (!p.alive) return;
     if (p.paused) return p.inbox.push_back(std::move(what));
     what();
   }
 
-  void deliver(process& p, pool_event e) {
+  void deliver(sim_process& p, pool_event e) {
     when_running(p, [this, &p, e = std::move(e)] { step(p, e); });
   }
 
-  void step(process& p, pool_event e) {
+  void step(sim_process& p, pool_event e) {
     ++result_.steps;
     pool_actions out;
     if (!std::holds_alternative<event::tick>(e)) note_event(p);
@@ -379,7 +379,7 @@ private:
 
   // --- what pools want done
 
-  void perform(process& p, action::grant& a) {
+  void perform(sim_process& p, action::grant& a) {
     ++result_.grants;
     if (bug_ == seeded_bug::overtaking && p.requests.contains(a.ticket))
       for (const auto& [later, wish] : p.requests)
@@ -393,7 +393,7 @@ private:
       dropped_.insert({p.number, a.slot});
       return;
     }
-    const process::request asked = wish->second;
+    const sim_process::request asked = wish->second;
     p.requests.erase(wish);
     referee_.granted(p.number, a.ticket, a.slot, asked.count, a.token, a.deadline);
     if (a.deadline <= now_) referee_.object("granted with a lease that is over");
@@ -404,20 +404,20 @@ private:
       when_running(p, [this, &p, slot, user] { release(p, slot, user); });
     });
   }
-  void perform(process& p, action::deny& a) {
+  void perform(sim_process& p, action::deny& a) {
     say([&] { return name(p) + "deny " + number(a.ticket); });
     if (const auto wish = p.requests.find(a.ticket); wish != p.requests.end() && wish->second.patient)
       referee_.object("a patient waiter was denied");
     answer(p, a.ticket);
   }
-  void perform(process& p, action::fail& a) {
+  void perform(sim_process& p, action::fail& a) {
     say([&] { return name(p) + "fail " + number(a.ticket) + " " + a.error.code.message(); });
     const bool cancelled = a.error.code == boost::system::errc::operation_canceled;
     if (!cancelled && !options_.operators && (calm() || options_.request_faults == 0))
       referee_.object("an acquire failed though nothing was wrong: " + a.error.details.to_string());
     answer(p, a.ticket);
   }
-  void answer(process& p, ticket t) {
+  void answer(sim_process& p, ticket t) {
     const auto wish = p.requests.find(t);
     if (wish == p.requests.end() && bug_ == seeded_bug::grant_dropped_after_cancel) return;
     referee_.answered(p.number, t);
@@ -426,12 +426,12 @@ private:
     p.requests.erase(wish);
     again(p, user);
   }
-  void perform(process& p, action::released& a) {
+  void perform(sim_process& p, action::released& a) {
     say([&] { return name(p) + "released " + number(a.slot) + " " + a.error.details.to_string(); });
     if (p.releasing.erase(a.slot) == 0) referee_.object("a release was answered twice, or nobody asked for it");
     if (a.error.code && calm() && !options_.operators) referee_.object("a release failed though nothing was wrong");
   }
-  void perform(process& p, action::lose& a) {
+  void perform(sim_process& p, action::lose& a) {
     if (dropped_.contains({p.number, a.slot})) return;
     ++result_.losses;
     say([&] { return name(p) + "lose " + number(a.slot) + " " + std::string(to_string(a.reason)); });
@@ -440,19 +440,19 @@ private:
       referee_.object("a slot was lost without a cause: " + std::string(to_string(a.reason)));
     referee_.gone(p.number, a.slot, false);
   }
-  void perform(process& p, action::update& a) {
+  void perform(sim_process& p, action::update& a) {
     if (!dropped_.contains({p.number, a.slot})) referee_.updated(p.number, a.slot, a.deadline);
   }
-  void perform(process& p, action::closed& a) {
+  void perform(sim_process& p, action::closed& a) {
     say([&] { return name(p) + "closed " + a.error.details.to_string(); });
     if (!p.closing || p.closed) referee_.object("closed twice, or without being asked to");
     p.closed = a;
   }
-  void perform(process& p, action::note& a) {
+  void perform(sim_process& p, action::note& a) {
     say([&] { return name(p) + "note: " + a.text; });
   }
 
-  void perform(process& p, action::create_session& a) {
+  void perform(sim_process& p, action::create_session& a) {
     note_request(p);
     const fate f = draw_fate();
     say([&] { return name(p) + "create session" + text(f); });
@@ -465,7 +465,7 @@ private:
       });
     });
   }
-  void perform(process& p, action::renew_session& a) {
+  void perform(sim_process& p, action::renew_session& a) {
     note_request(p);
     const fate f = draw_fate();
     at(f.there, [this, &p, f, a] {
@@ -481,7 +481,7 @@ private:
       });
     });
   }
-  void perform(process& p, action::destroy_session& a) {
+  void perform(sim_process& p, action::destroy_session& a) {
     note_request(p);
     const fate f = draw_fate();
     say([&] { return name(p) + "destroy " + a.session + text(f); });
@@ -491,7 +491,7 @@ private:
     });
   }
 
-  void perform(process& p, action::send_txn& a) {
+  void perform(sim_process& p, action::send_txn& a) {
     note_request(p);
     std::vector<operation> operations = std::move(a.operations);
     if (operations.size() > operations_max) referee_.object("a transaction is too long");
@@ -524,17 +524,17 @@ private:
     });
   }
 
-  void perform(process& p, action::list_prefix& a) {
-    query(p, a.id, {testing::subject::kind::prefix, std::string(prefix)}, a.index, a.wait);
+  void perform(sim_process& p, action::list_prefix& a) {
+    query(p, a.id, {testing::subject::kind::prefix, std::string(world_prefix)}, a.index, a.wait);
   }
-  void perform(process& p, action::watch_key& a) {
+  void perform(sim_process& p, action::watch_key& a) {
     query(p, a.id, {testing::subject::kind::key, a.key}, a.index, a.wait);
   }
   /// Its answer may be on the way.
-  void perform(process& p, action::stop_watch& a) {
+  void perform(sim_process& p, action::stop_watch& a) {
     if (const auto found = find_watch(p, a.id)) end_watch(*found);
   }
-  void query(process& p, request_id id, testing::subject what, std::uint64_t index, duration wait) {
+  void query(sim_process& p, request_id id, testing::subject what, std::uint64_t index, duration wait) {
     note_request(p);
     if (index != 0 && bug_ == seeded_bug::watch_never_answers) return;
     const fate f = draw_fate();
@@ -563,12 +563,14 @@ private:
     if (what.what == testing::subject::kind::key) return event::key_watched{id, {}, timed_out()};
     return event::prefix_listed{id, {}, 0, timed_out()};
   }
-  void deliver_failure(process& p, request_id id, const testing::subject& what) { deliver(p, failure_of(id, what)); }
+  void deliver_failure(sim_process& p, request_id id, const testing::subject& what) {
+    deliver(p, failure_of(id, what));
+  }
 
   // --- Consul, and the way there
 
   struct watch {
-    process* owner;
+    sim_process* owner;
     request_id id;
     testing::subject what;
     std::uint64_t index;
@@ -674,7 +676,7 @@ private:
     if (w.what.what == testing::subject::kind::key) return consul_.key_seen(w.id, w.what.name);
     return listing_for_pool(w.id);
   }
-  std::optional<std::size_t> find_watch(const process& p, request_id id) const {
+  std::optional<std::size_t> find_watch(const sim_process& p, request_id id) const {
     const auto found =
         std::find_if(watches_.begin(), watches_.end(), [&](const watch& w) { return w.owner == &p && w.id == id; });
     if (found == watches_.end()) return std::nullopt;
@@ -686,17 +688,18 @@ private:
   }
 
   event::prefix_listed listing_for_pool(request_id id) {
-    event::prefix_listed e = consul_.listed(id, prefix);
+    event::prefix_listed e = consul_.listed(id, world_prefix);
     if (bug_ != seeded_bug::no_prune) return e;
     const snapshot& seen = look();
     for (const std::string& holder : seen.record.holders)
-      if (!seen.find(holder)) e.listing.push_back({std::string(prefix) + holder, {}, contender_magic, holder, 1, 1});
+      if (!seen.find(holder))
+        e.listing.push_back({std::string(world_prefix) + holder, {}, contender_magic, holder, 1, 1});
     return e;
   }
 
   void break_on_purpose(std::vector<operation>& operations) {
     if (bug_ == seeded_bug::grant_leaves_the_entry)
-      std::erase_if(operations, [](const operation& op) { return op.verb == verb::cas && op.key != lock_key; });
+      std::erase_if(operations, [](const operation& op) { return op.verb == verb::cas && op.key != world_lock_key; });
     if (bug_ == seeded_bug::release_keeps_the_entry && operations.front().verb == verb::cas)
       std::erase_if(operations, [](const operation& op) { return op.verb == verb::remove; });
   }
@@ -705,7 +708,7 @@ private:
 
   void crash() {
     if (!faults()) return;
-    process& p = *processes_[random_.below(processes_.size())];
+    sim_process& p = *processes_[random_.below(processes_.size())];
     if (!p.alive || processes_.size() < 2) return;
     say([&] { return name(p) + "crashes"; });
     p.alive = false;
@@ -715,7 +718,7 @@ private:
   }
   void pause() {
     if (!faults()) return;
-    process& p = *processes_[random_.below(processes_.size())];
+    sim_process& p = *processes_[random_.below(processes_.size())];
     if (p.alive && !p.paused) {
       say([&] { return name(p) + "is paused"; });
       p.paused = true;
@@ -739,7 +742,7 @@ private:
   }
   void meddle() {
     if (!faults()) return;
-    const auto listing = consul_.list(prefix);
+    const auto listing = consul_.list(world_prefix);
     if (!listing.empty()) {
       const key_value& victim = listing[random_.below(listing.size())];
       switch (random_.below(5)) {
@@ -753,14 +756,14 @@ private:
           break;
         case 2:
           say([] { return "operator deletes the prefix"; });
-          consul_.remove_tree(std::string(prefix), now_);
+          consul_.remove_tree(std::string(world_prefix), now_);
           break;
         case 3:
-          if (const auto lock = consul_.get(lock_key)) {
+          if (const auto lock = consul_.get(world_lock_key)) {
             say([] { return "operator empties the record"; });
             auto record = parse_lock_record(lock->value);
             record->holders.clear();
-            consul_.put(std::string(lock_key), format(*record), lock->flags, now_);
+            consul_.put(std::string(world_lock_key), format(*record), lock->flags, now_);
           }
           break;
         case 4:
@@ -779,13 +782,14 @@ private:
   }
   void go_step(std::size_t i) {
     go_contender& g = go_[i];
-    const std::string entry = std::string(prefix) + g.session;
+    const std::string entry = std::string(world_prefix) + g.session;
     duration next = random_.between(1ms, 30ms);
     switch (g.state) {
       case go_contender::outside:
         if (now_ >= last_call_) return;
         g.session = consul_.create_session(options_.ttl, now_);
-        consul_.transact({{verb::lock, std::string(prefix) + g.session, "go", semaphore_flags, 0, g.session}}, now_);
+        consul_.transact({{verb::lock, std::string(world_prefix) + g.session, "go", semaphore_flags, 0, g.session}},
+                         now_);
         g.state = go_contender::waiting;
         break;
       case go_contender::waiting: {
@@ -794,7 +798,7 @@ private:
           break;
         }
         if (g.abandoned) break;
-        const auto seen = make_snapshot(prefix, lock_key, consul_.list(prefix), 0);
+        const auto seen = make_snapshot(world_prefix, world_lock_key, consul_.list(world_prefix), 0);
         lock_record record = seen->record;
         if (!seen->find(g.session)) {  // an operator was here
           g.state = go_contender::leaving;
@@ -815,7 +819,7 @@ private:
       case go_contender::holding: {
         say([&] { return "go " + g.session + " gives its slot back"; });
         referee_.go_holds(g.number, false);
-        const auto seen = make_snapshot(prefix, lock_key, consul_.list(prefix), 0);
+        const auto seen = make_snapshot(world_prefix, world_lock_key, consul_.list(world_prefix), 0);
         lock_record record = seen->record;
         record.drop(g.session);
         if (seen->lock_index != 0) write_record(record, seen->lock_index);
@@ -825,9 +829,9 @@ private:
       case go_contender::leaving: {
         consul_.destroy_session(std::exchange(g.session, {}), now_);
         g.state = go_contender::outside;
-        const auto seen = make_snapshot(prefix, lock_key, consul_.list(prefix), 0);
+        const auto seen = make_snapshot(world_prefix, world_lock_key, consul_.list(world_prefix), 0);
         if (seen->lock_index != 0 && seen->record.holders.empty() && random_.chance(50))
-          consul_.remove(std::string(lock_key), now_);
+          consul_.remove(std::string(world_lock_key), now_);
         next = random_.between(0ms, 1s);
         break;
       }
@@ -836,7 +840,8 @@ private:
   }
 
   bool write_record(const lock_record& record, std::uint64_t index) {
-    return consul_.transact({{verb::cas, std::string(lock_key), format(record), semaphore_flags, index}}, now_).applied;
+    return consul_.transact({{verb::cas, std::string(world_lock_key), format(record), semaphore_flags, index}}, now_)
+        .applied;
   }
 
   // --- checks of what stands in Consul, and of what it costs
@@ -846,7 +851,7 @@ private:
   /// What stands in Consul. Somebody looks after every step, and most steps write nothing.
   const snapshot& look() {
     const std::uint64_t index = consul_.store.raft_index();
-    if (seen_at_ != index) seen_ = *make_snapshot(prefix, lock_key, consul_.list(prefix), 0);
+    if (seen_at_ != index) seen_ = *make_snapshot(world_prefix, world_lock_key, consul_.list(world_prefix), 0);
     seen_at_ = index;
     return seen_;
   }
@@ -868,7 +873,7 @@ private:
           seen.contenders.begin(), seen.contenders.end(), [&](const contender& c) { return seen.holds(c.session); }));
       for (const auto& p : processes_) {
         if (!p->alive || p->requests.empty()) continue;
-        const process::request& first = p->requests.begin()->second;
+        const sim_process::request& first = p->requests.begin()->second;
         idle = idle || (first.patient && holders + first.count <= options_.limit);
       }
     }
@@ -907,19 +912,19 @@ private:
   void forget_old(std::deque<time_point>& list) const {
     while (!list.empty() && list.front() < now_ - 1s) list.pop_front();
   }
-  void note_event(process& p) {
+  void note_event(sim_process& p) {
     for (auto& each : processes_) each->events.push_back(now_);
     forget_old(p.events);
   }
   /// Nobody turns in circles: what one pool asks of Consul is bounded by what happens in the whole world.
-  void note_request(process& p) {
+  void note_request(sim_process& p) {
     p.sent.push_back(now_);
     forget_old(p.sent);
     forget_old(p.events);
     if (p.sent.size() > 100 + p.events.size() / 2) referee_.object(name(p) + "sends requests in a circle");
   }
 
-  static std::string name(const process& p) { return "process " + std::to_string(p.number) + ": "; }
+  static std::string name(const sim_process& p) { return "process " + std::to_string(p.number) + ": "; }
   template <class Number>
   static std::string number(Number n) {
     return std::to_string(static_cast<std::uint64_t>(n));
@@ -928,9 +933,9 @@ private:
     static const char* const verbs[] = {"lock", "cas", "remove", "remove-cas", "tree"};
     std::string text;
     for (const operation& op : operations) {
-      text += std::string(" ") + verbs[static_cast<int>(op.verb)] + " " + op.key.substr(prefix.size());
+      text += std::string(" ") + verbs[static_cast<int>(op.verb)] + " " + op.key.substr(world_prefix.size());
       if (op.verb == verb::cas) text += "@" + std::to_string(op.index);
-      if (op.key == lock_key) text += " " + op.value;
+      if (op.key == world_lock_key) text += " " + op.value;
     }
     return text;
   }
@@ -949,7 +954,7 @@ private:
   time_point now_{};
   std::map<std::pair<time_point, std::uint64_t>, job> jobs_;
   std::uint64_t last_job_ = 0;
-  std::vector<std::unique_ptr<process>> processes_;
+  std::vector<std::unique_ptr<sim_process>> processes_;
   std::deque<go_contender> go_;
   std::vector<watch> watches_;
   std::map<std::string, lease> leases_;  ///< of sessions that end before the store ends them

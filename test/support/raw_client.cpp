@@ -1,19 +1,18 @@
 #include "support/raw_client.hpp"
 
 #include <array>
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <charconv>
+
+#include "support/async.hpp"
 
 namespace holdfast::test {
 namespace {
 
 using asio::ip::tcp;
 using boost::system::error_code;
-
-constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
 
 tcp::endpoint endpoint_of(const std::string& address) {
   const auto colon = address.rfind(':');

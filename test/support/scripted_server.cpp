@@ -1,15 +1,14 @@
 #include "support/scripted_server.hpp"
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
 
+#include "support/async.hpp"
+
 namespace holdfast::test {
 namespace {
-
-constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
 
 std::size_t body_size(const std::string& head) {
   constexpr std::string_view name = "Content-Length: ";

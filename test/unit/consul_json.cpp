@@ -10,6 +10,8 @@ using namespace holdfast::consul::detail;
 using holdfast::error;
 using holdfast::error_code;
 
+BOOST_AUTO_TEST_SUITE(consul_json)
+
 namespace {
 
 const std::string entry_text =
@@ -67,8 +69,6 @@ std::string replaced(std::string text, std::string_view what, std::string_view w
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(consul_json)
 
 BOOST_AUTO_TEST_CASE(entries_keep_binary_values_and_all_64_bits) {
   std::vector<kv_entry> out(3, entry_value);

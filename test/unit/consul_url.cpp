@@ -10,6 +10,8 @@ using holdfast::consul::detail::append_encoded;
 using holdfast::consul::detail::append_encoded_key;
 using holdfast::consul::detail::parse_address;
 
+BOOST_AUTO_TEST_SUITE(consul_url)
+
 namespace {
 
 std::string parsed(std::string_view text) {
@@ -27,8 +29,6 @@ void check_error(std::string_view text, error expected) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(consul_url)
 
 BOOST_AUTO_TEST_CASE(an_address_may_leave_out_what_has_a_default) {
   BOOST_TEST(parsed("localhost") == "localhost:8500");

@@ -25,6 +25,8 @@ using holdfast::testing::server;
 using holdfast::testing::server_options;
 using holdfast::testing::store;
 
+BOOST_AUTO_TEST_SUITE(testing_server)
+
 namespace {
 
 const std::string session_id = "01234567-89ab-cdef-0123-456789abcdef";
@@ -65,8 +67,6 @@ asio::awaitable<void> expect_good(asio::any_io_executor ex, server& consul) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(testing_server)
 
 BOOST_AUTO_TEST_CASE(it_says_what_it_is) {
   BOOST_TEST(server::banner.find("not a Consul server") != std::string_view::npos);

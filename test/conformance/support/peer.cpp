@@ -177,6 +177,11 @@ peer_reply peer::create_session(std::string_view body) {
   return reply;
 }
 
+void peer::wait_for_end(std::string_view id) const {
+  auto reply = info(id);
+  while (reply.size() > 0u) reply = watch_target("/v1/session/info/" + std::string(id), reply.index()).woken();
+}
+
 json::value peer::session_info(std::string_view id) const {
   const auto reply = info(id);
   BOOST_REQUIRE_MESSAGE(reply.status == 200 && reply.json().as_array().size() == 1,

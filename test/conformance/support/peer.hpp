@@ -107,6 +107,8 @@ public:
   peer_reply destroy(std::string_view id) const { return request("PUT", "/v1/session/destroy/" + std::string(id)); }
   peer_reply renew(std::string_view id) const { return request("PUT", "/v1/session/renew/" + std::string(id)); }
   peer_reply info(std::string_view id) const { return request("GET", "/v1/session/info/" + std::string(id)); }
+  /// Returns when the session is gone.
+  void wait_for_end(std::string_view id) const;
   /// The one session that info answers with.
   boost::json::value session_info(std::string_view id) const;
 
@@ -128,5 +130,8 @@ private:
 };
 
 std::string base64(std::string_view bytes);
+
+/// An id that no session has.
+inline constexpr auto unknown_session = "00000000-0000-0000-0000-000000000000";
 
 }  // namespace holdfast::test
