@@ -10,6 +10,11 @@ bool contains(const std::vector<std::string>& list, std::string_view session) {
   return std::find(list.begin(), list.end(), session) != list.end();
 }
 
+/// Since it joined the queue.
+bool is_untouched(const contender& entry) {
+  return entry.flags == contender_magic && entry.create_index == entry.modify_index;
+}
+
 }  // namespace
 
 grant_plan plan(const snapshot& now, const plan_rules& rules) {
@@ -18,18 +23,27 @@ grant_plan plan(const snapshot& now, const plan_rules& rules) {
   result.record.limit = rules.limit;
   for (const std::string& holder : now.record.holders) {
     if (contains(rules.leaving, holder)) continue;
-    if (now.find(holder) || contains(rules.spared, holder)) result.record.holders.push_back(holder);  // stays sorted
+    if (!rules.complete || now.find(holder) || contains(rules.spared, holder))
+      result.record.holders.push_back(holder);  // stays sorted
   }
 
   const std::size_t live = result.record.holders.size();
   std::size_t free = live < rules.limit ? rules.limit - live : 0;
+  bool gap = false;
   for (const contender& entry : now.contenders) {
-    if (free == 0) break;
     if (!is_waiting(now, entry) || contains(rules.leaving, entry.session)) continue;
-    if (entry.grantable()) {
+    const bool certain = entry.create_index <= now.complete_to;
+    if (free == 0 || (!certain && !rules.complete)) {
+      gap = gap || !certain || !is_untouched(entry) || result.after.next.size() == succession_max;
+      if (gap)
+        ++result.after.behind;
+      else
+        result.after.next.push_back(&entry);
+    } else if (entry.grantable()) {
       if (result.granted.size() == rules.grants_max) {
         free = 0;  // what is left belongs to those who wait: the next write
-        break;
+        gap = true;
+        continue;
       }
       result.granted.push_back(&entry);
       result.record.add(entry.session);
@@ -37,8 +51,10 @@ grant_plan plan(const snapshot& now, const plan_rules& rules) {
     } else if (!contains(rules.passed_over, entry.session)) {
       result.left_free.push_back(&entry);
       --free;
+      gap = true;
     }
   }
+  result.after.behind += now.unseen;
   result.free = static_cast<std::uint32_t>(free);
   return result;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "protocol/snapshot.hpp"
+#include "protocol/succession.hpp"
 
 namespace holdfast::protocol {
 
@@ -20,6 +21,9 @@ struct plan_rules {
   std::vector<std::string> spared{};
   /// Go and guide contenders that had their chance: no slot is left free for them.
   std::vector<std::string> passed_over{};
+  /// Everything there is, is in the snapshot. If not, holders without an entry stay, and only those have a claim of
+  /// whom it is certain that nobody stands before them.
+  bool complete = true;
   /// A transaction holds only so many operations.
   std::size_t grants_max = SIZE_MAX;
 };
@@ -29,6 +33,7 @@ struct grant_plan {
   lock_record record;                         ///< without the dead and the leaving, with the granted
   std::vector<const contender*> granted{};    ///< point into the snapshot, in queue order
   std::vector<const contender*> left_free{};  ///< Go and guide contenders that a slot stays free for
+  succession_view after{};                    ///< those that wait behind the granted; points into the snapshot, too
   std::uint32_t free = 0;                     ///< slots that nobody who waits has a claim on
 };
 

@@ -37,6 +37,7 @@ void pool::on(event::acquire& e) {
   if (e.once && waiters_.patient() != 0) return act(action::deny{e.ticket});
   if (waiters_.empty())  // what failed before its time does not keep it waiting
     for (outage* o : {&outage_, &write_outage_, &create_outage_}) o->retry_now();
+  if (waiters_.empty() && now_ < given_back_at_ + options_.linger) returns_soon_ = true;
   waiters_.push({e.ticket, e.count, e.once, e.deadline, now_, last_request_, 0});
 }
 
@@ -128,6 +129,12 @@ void pool::on(event::prefix_listed& e) {
 }
 
 void pool::on(event::key_watched& e) {
+  if (e.id == read_) {
+    read_ = 0;
+    if (e.error.code) return outage_.failed(std::move(e.error), now_, random_);
+    outage_.over();
+    return saw_record(std::move(e.pair));
+  }
   const std::optional<watch> asked = take_watch(e.id);
   if (!asked) return;
   if (e.error.code) return on_watch_failed(*asked, std::move(e.error));

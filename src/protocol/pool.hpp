@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -39,6 +40,9 @@ struct pool_options {
   /// A slot that is held for less gets no watch: a burst of short holds costs two writes each and nothing else.
   duration watch_delay = std::chrono::milliseconds(10);
   duration watch_wait = std::chrono::seconds(10);
+  /// Where a slot was wanted again within this time lately, its giver queues again in the write that gives it away, and
+  /// stands there for as long, whether or not it is wanted: a loop of acquire and release costs one write a turn.
+  duration linger = std::chrono::milliseconds(5);
   /// With no more contenders than this, whoever watches anything watches all of it.
   std::size_t watch_all_max = 4;
   /// How long a waiter watches its own entry only, which is touched when it is granted: at least, and for each that may
@@ -103,6 +107,7 @@ private:
     std::uint64_t grant = 0;            ///< the index of the granting write
     std::uint64_t handoffs = 0;
     bool suspect = false;
+    bool lingers = false;  ///< it has queued before it was wanted
   };
 
   struct slot {
@@ -118,6 +123,11 @@ private:
     std::vector<member*> requeue{};    ///< leave the record or their place, and join at the back
     std::vector<member*> leave{};      ///< leave the queue
     std::vector<member*> join{};
+    /// Whether it leaves the record.
+    bool gives() const {
+      return !give_back.empty() || std::any_of(requeue.begin(), requeue.end(),
+                                               [](const member* m) { return m->standing == standing::holding; });
+    }
     bool empty() const { return give_back.empty() && requeue.empty() && leave.empty() && join.empty(); }
     std::size_t operations() const { return give_back.size() + 2 * requeue.size() + leave.size() + join.size(); }
   };
@@ -206,6 +216,7 @@ private:
   duration own_watch() const;
   bool must_know_who_comes() const;
   bool watches_everything() const;
+  bool is_watched(const std::string& key, std::uint64_t from) const;
   void start(watch w);
   std::optional<watch> take_watch(request_id id);
   void saw_record(std::optional<key_value> pair);
@@ -229,6 +240,7 @@ private:
   // pool_write.cpp: what we write
   void write();
   void write_from_view();
+  void hand_on(const moves& what);
   demand wanted(std::uint32_t takeable);
   moves choose_moves(const demand& need);
   void join_whole_requests(moves& what, const demand& need, std::size_t supply);
@@ -238,6 +250,7 @@ private:
   bool indulge(const grant_plan& next);
   void create_sessions(std::size_t count);
   void read_prefix();
+  void read_record();
   void send(const moves& what, const grant_plan& next, bool writes_record);
 
   // Small helpers
@@ -278,10 +291,12 @@ private:
   std::uint32_t in_use_ = 0;             ///< members in users' hands
 
   view view_;
-  bool contested_ = false;     ///< somebody else's contender waits
-  bool foreign_ = false;       ///< there are contenders that nobody may grant
-  bool owes_a_grant_ = false;  ///< to those whom a write of ours that freed a slot did not know of
-  time_point listed_at_{};     ///< when everything was last seen
+  time_point given_back_at_{};  ///< by a user, the last one
+  bool returns_soon_ = false;   ///< the last one was wanted again at once
+  bool contested_ = false;      ///< somebody else's contender waits
+  bool foreign_ = false;        ///< there are contenders that nobody may grant
+  bool owes_a_grant_ = false;   ///< to those whom a write of ours that freed a slot did not know of
+  time_point listed_at_{};      ///< when everything was last seen
   bool limit_disagrees_ = false;
   std::map<std::string, indulged, std::less<>> indulged_;
   std::map<std::string, time_point, std::less<>> dead_since_;  ///< only with a lock delay

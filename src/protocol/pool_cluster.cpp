@@ -157,7 +157,17 @@ void pool::patch(snapshot& now, const pending_txn& txn, std::uint64_t index) con
 void pool::refused(pending_txn txn, const std::vector<event::refused_operation>& refusals) {
   ++conflicts_;
   const bool seen_why = view_.current() && txn.guarded && view_.now().lock_index != txn.base;
-  if (!seen_why) view_.mark_stale();
+  // Other slots have moved, and no more is known to be wrong: then what we give back can still be handed on.
+  const bool gave = std::any_of(txn.movers.begin(), txn.movers.end(),
+                                [](const member* m) { return m->standing == standing::holding; });
+  const bool by_record = gave && !refusals.empty() &&
+                         std::all_of(refusals.begin(), refusals.end(), [](const event::refused_operation& each) {
+                           return each.operation == 0 && each.reason == event::refusal::conflict;
+                         });
+  if (!seen_why && by_record && options_.limit > 1)
+    view_.mark_outrun(txn.base);
+  else if (!seen_why)
+    view_.mark_stale();
   settle_moves(txn, false);
   refresh();
   if (!waiters_.empty() && waiters_.front().once) ++waiters_.front().conflicts;

@@ -132,7 +132,7 @@ void pool::hand_over(const waiter& w) {
     at = spares_.erase(at);
     free_of_slot(m.releasing);
     m.slot = id;
-    m.suspect = false;
+    m.suspect = m.lingers = false;
     token = std::max(token, fencing_token{m.grant, m.handoffs++});
     deadline = std::min(deadline, m.lease.deadline());
     s.members.push_back(&m);
@@ -187,6 +187,7 @@ void pool::free_of_slot(slot_id& releasing, const failure* why) {
   const slot_id id = std::exchange(releasing, slot_id::none);
   if (--find(id)->releasing != 0) return;
   free_slots_.push_back(index_of(id));
+  given_back_at_ = now_;
   // In place: it comes with each handoff, and is large.
   auto& done = std::get<action::released>(out_->emplace_back(std::in_place_type<action::released>));
   done.slot = id;

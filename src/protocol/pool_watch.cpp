@@ -64,7 +64,7 @@ std::vector<pool::watch> pool::wanted_watches() {
 
   // After a failure a plain look first: it answers at once, and so ends the outage as soon as there is an answer.
   const watch everything{options_.prefix, watch_outage_.on() ? 0 : view_.listed_index(), options_.watch_wait};
-  const bool few = now.contenders.size() <= options_.watch_all_max;
+  const bool few = now.crowd() <= options_.watch_all_max;
   if (watch_outage_.on() || now_ < watch_all_until_ || view_.state() == view::state::none) return {everything};
   const bool stale = view_.state() == view::state::stale;
   if (holder && (few || foreign_ || stale || holders > 1 || must_know_who_comes())) return {everything};
@@ -91,7 +91,7 @@ std::vector<pool::watch> pool::wanted_watches() {
 
 /// How long a waiter is content with its own entry.
 duration pool::own_watch() const {
-  const auto ahead = static_cast<duration::rep>(view_.now().contenders.size());
+  const auto ahead = static_cast<duration::rep>(view_.now().crowd());
   return options_.own_watch + ahead * options_.own_watch_each;
 }
 
@@ -99,6 +99,11 @@ duration pool::own_watch() const {
 bool pool::must_know_who_comes() const { return !contested_ && (!spares_.empty() || !waiters_.empty()); }
 
 bool pool::watches_everything() const { return is_on(watches_, options_.prefix); }
+
+bool pool::is_watched(const std::string& key, std::uint64_t from) const {
+  return std::any_of(watches_.begin(), watches_.end(),
+                     [&](const watch& each) { return each.key == key && each.index == from; });
+}
 
 void pool::start(watch w) {
   w.id = ++last_request_;
@@ -133,7 +138,10 @@ void pool::on_watch_failed(const watch& asked, failure why) {
 }
 
 void pool::saw_record(std::optional<key_value> pair) {
-  if (pair && pair->modify_index == view_.now().lock_index) return;  // its wait is over
+  if (pair && pair->modify_index == view_.now().lock_index) {  // its wait is over
+    if (view_.outrun()) view_.mark_stale();
+    return;
+  }
   std::vector<key_value> listing;
   if (pair) listing.push_back(*std::move(pair));
   const auto seen = make_snapshot(options_.prefix, options_.lock_key, std::move(listing), 0);
@@ -169,13 +177,31 @@ void pool::saw_entry(const watch& asked, std::optional<key_value> pair) {
   // Only a grant counts the flags up, and the record names us by the same write.
   if (pair->modify_index < asked.index || !is_grantable(pair->flags) || pair->flags == known->flags)
     return view_.mark_stale();
-  view_.learned(pair->modify_index, last_request_, [&](snapshot& now) {
+  const auto grant = [&](snapshot& now) {
     contender& entry = *now.find(session);
     entry.flags = pair->flags;
     entry.modify_index = pair->modify_index;
     if (now.lock_index == 0) now.record.limit = options_.limit;
     now.record.add(pair->session);
-  });
+  };
+  if (const auto who = succession_in(pair->value, options_.description)) {
+    const bool alone = options_.limit == 1;  // then that is what the record says
+    view_.succeeded(pair->modify_index, last_request_, [&](snapshot& now) {
+      grant(now);
+      if (alone && now.lock_index < pair->modify_index)
+        now.take_record({now.record.form, 1, {pair->session}}, now.lock_flags, pair->modify_index);
+      std::erase_if(now.contenders, [this](const contender& entry) { return !is_ours(entry.session); });
+      for (const contender& next : who->next)
+        if (!now.find(next.session)) now.insert(next);
+      now.complete_to = who->next.back().create_index;
+      now.unseen = who->behind;
+    });
+    view_.mark_outrun(pair->modify_index - 1);
+    listed_at_ = now_;
+    return refresh();
+  }
+  view_.learned(pair->modify_index, last_request_, grant);
+  view_.mark_outrun(pair->modify_index - 1);
   refresh();
   read_prefix();  // while the slot is in use: whoever gives it back must know who waits
 }

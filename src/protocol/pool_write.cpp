@@ -42,9 +42,14 @@ void pool::write() {
       write_from_view();
       break;
     case view::state::partial:
-      // To wait, nothing more need be known; nor to join, or leave, the queue.
-      if (!spares_.empty() || owes_a_grant_ || (!waiters_.empty() && waiters_.front().once)) {
+      // To wait, nothing more need be known; nor to join, or leave, the queue. What is given back can be handed on to
+      // whoever is known to come next.
+      if (owes_a_grant_ || (!spares_.empty() && !contested_) || (!waiters_.empty() && waiters_.front().once)) {
         read_prefix();
+        break;
+      }
+      if (!spares_.empty() && view_.outrun()) {
+        read_record();
         break;
       }
       [[fallthrough]];
@@ -68,6 +73,7 @@ void pool::write_from_view() {
 
   moves what = choose_moves(need);
   if (!view_.current()) {
+    if (what.gives()) return hand_on(what);
     if (!what.empty()) send(what, {}, false);
     return;
   }
@@ -85,11 +91,18 @@ void pool::write_from_view() {
       --next.free;
       takes = true;
     }
-  const bool gives = std::any_of(what.requeue.begin(), what.requeue.end(),
-                                 [](const member* m) { return m->standing == standing::holding; }) ||
-                     !what.give_back.empty();
-  const bool writes_record = gives || takes || may_grant(next);
+  const bool writes_record = what.gives() || takes || may_grant(next);
   if (writes_record || !what.empty()) send(what, next, writes_record);
+}
+
+/// Gives slots back to those who are known to come next. There must be enough of them: whoever leaves a slot free has
+/// to know everybody.
+void pool::hand_on(const moves& what) {
+  plan_rules rules = rules_for(what);
+  rules.complete = false;
+  const grant_plan next = plan(view_.now(), rules);
+  if (next.free != 0 || next.granted.empty() || !next.left_free.empty()) return read_prefix();
+  send(what, next, true);
 }
 
 /// What the queue needs beyond the slots in use: whole requests, in order, as long as they fit. `takeable` slots could
@@ -132,6 +145,7 @@ pool::moves pool::choose_moves(const demand& need) {
   moves what;
   std::size_t kept = 0;
   for (member* m : spares_) {
+    if (std::exchange(m->lingers, false) && need.slots == 0) returns_soon_ = false;
     if (keeps(*m, need)) {
       free_of_slot(m->releasing);
       ++kept;
@@ -156,23 +170,34 @@ pool::moves pool::choose_moves(const demand& need) {
     what.requeue.push_back(what.give_back.back());
     what.give_back.pop_back();
   }
+  if (returns_soon_ && contested_ && !closing_ && need.slots == 0 && what.give_back.size() == 1 && waiting.empty()) {
+    what.requeue.swap(what.give_back);
+    what.requeue.front()->lingers = true;
+  }
   if (wide && !what.requeue.empty()) {
     while (what.requeue.size() < missing && !waiting.empty()) {
       what.requeue.push_back(waiting.back());
       waiting.pop_back();
     }
   }
-  missing -= what.requeue.size();
+  missing -= std::min(missing, what.requeue.size());
 
   // The newest leave when there are too many.
   std::sort(waiting.begin(), waiting.end(), [this](const member* a, const member* b) {
     return view_.now().find(a->session) < view_.now().find(b->session);
   });
-  while (waiting.size() > missing) {
-    what.leave.push_back(waiting.back());
-    waiting.pop_back();
+  std::size_t lingering = 0;
+  while (waiting.size() > missing + lingering) {
+    member*& last = waiting[waiting.size() - 1 - lingering];
+    if (last->lingers && need.slots == 0 && !closing_ && !due(last->waiting_since + options_.linger)) {
+      ++lingering;
+      continue;
+    }
+    if (last->lingers) returns_soon_ = false;
+    what.leave.push_back(last);
+    waiting.erase(waiting.end() - 1 - static_cast<std::ptrdiff_t>(lingering));
   }
-  missing -= waiting.size();
+  missing -= std::min(missing, waiting.size());
   if (missing > absent.size() + creating) create_sessions(missing - absent.size() - creating);
 
   while (what.operations() > operations_for_moves) {  // the rest goes with the next write
@@ -271,6 +296,13 @@ void pool::read_prefix() {
   act(action::list_prefix{read_, 0, {}});
 }
 
+void pool::read_record() {
+  // A watch of it answers by itself.
+  if (read_ != 0 || is_watched(options_.lock_key, view_.now().lock_index) || !due(outage_.retry_at())) return;
+  read_ = ++last_request_;
+  act(action::watch_key{read_, options_.lock_key, 0, {}});
+}
+
 void pool::send(const moves& what, const grant_plan& next, bool writes_record) {
   const snapshot& now = view_.now();
   pending_txn txn;
@@ -286,15 +318,15 @@ void pool::send(const moves& what, const grant_plan& next, bool writes_record) {
     for (const contender* entry : next.granted) {
       txn.granted.push_back(entry->session);
       // Only if that is still where it stood: who has left and come back stands at the end.
-      ops.push_back(
-          {verb::cas, entry_key(entry->session), entry->value, next_grant_flags(entry->flags), entry->modify_index});
+      ops.push_back({verb::cas, entry_key(entry->session), with_succession(description_in(entry->value), next.after),
+                     next_grant_flags(entry->flags), entry->modify_index});
     }
     const std::size_t limit = next.record.limit;
     txn.frees = now.record.holders.size() >= limit && next.record.holders.size() < limit;
     if (txn.frees) txn.look = look::everything;
   } else if (!what.join.empty()) {
-    const bool known = view_.state() == view::state::current || view_.state() == view::state::partial;
-    const bool many = now.contenders.size() > options_.watch_all_max;
+    const bool known = view_.state() != view::state::none && view_.state() != view::state::stale;
+    const bool many = now.crowd() > options_.watch_all_max;
     // Sometimes everybody must look whether the others still live, however short they want to wait.
     const bool lately = now_ < listed_at_ + own_watch();
     txn.look = known && lately && many && !foreign_ && !wide() ? look::record : look::everything;

@@ -53,6 +53,8 @@ struct snapshot {
   std::uint64_t lock_flags = semaphore_flags;
   lock_record record;                 ///< as of `lock_index`, and those whose entries tell that they were granted since
   std::vector<contender> contenders;  ///< live ones, in queue order: by CreateIndex, then by key
+  std::uint64_t complete_to = 0;      ///< whoever waits, and came up to this index, is among them
+  std::size_t unseen = 0;             ///< about how many more there are
 
   const contender* find(std::string_view session) const;
   contender* find(std::string_view session);
@@ -61,6 +63,8 @@ struct snapshot {
   /// The whole record, as it was at `index`. Who was granted later stays in it.
   void take_record(lock_record whole, std::uint64_t flags, std::uint64_t index);
   void erase(std::string_view session);
+  /// How many there are in all, about.
+  std::size_t crowd() const { return contenders.size() + unseen; }
   /// Whatever `other` knows that has changed since this was taken.
   void keep_newer(const snapshot& other);
   bool operator==(const snapshot&) const = default;

@@ -21,6 +21,8 @@ public:
 
   enum state state() const { return state_; }
   bool current() const { return state_ == state::current; }
+  /// The record is known to be a newer one by now; all the rest may be as good as before.
+  bool outrun() const { return state_ == state::partial && now_.lock_index <= outdated_; }
   const snapshot& now() const { return now_; }
   /// The request that this rests on: it has seen everything that was true before that was sent.
   request_id as_of() const { return as_of_; }
@@ -40,10 +42,11 @@ public:
     const bool in_part = late && listing.index < learned_index_;
     settle(last_sent);
     listed_index_ = listing.index;
+    listing.complete_to = listing.index;
     if (in_part)
       listing.keep_newer(now_);
     else
-      learned_index_ = listing.index;
+      learned_index_ = listing.index, outdated_ = 0;
     now_ = std::move(listing);
     as_of_ = std::max(as_of_, id);
     state_ = in_part ? state::partial : state::current;
@@ -69,6 +72,12 @@ public:
     learned_index_ = std::max(learned_index_, index);
     mark_partial();
   }
+  /// A grant to us, which said what stands behind us: nothing older is left to be looked up.
+  template <class Patch>
+  void succeeded(std::uint64_t index, request_id last_sent, Patch patch) {
+    learned(index, last_sent, patch);
+    if (state_ != state::none) state_ = state::partial;
+  }
   /// News has arrived: what was asked for until now may not show it.
   void settle(request_id last_sent) { settled_ = last_sent; }
   void mark_stale() {
@@ -77,10 +86,15 @@ public:
   void mark_partial() {
     if (state_ == state::current) state_ = state::partial;
   }
+  /// The record with this index is not the latest.
+  void mark_outrun(std::uint64_t record_index) {
+    outdated_ = std::max(outdated_, record_index);
+    mark_partial();
+  }
   void forget() {
     now_ = {};
     state_ = state::none;
-    listed_index_ = learned_index_ = 0;
+    listed_index_ = learned_index_ = outdated_ = 0;
   }
 
 private:
@@ -90,6 +104,7 @@ private:
   request_id settled_ = 0;  ///< requests after this one were sent after the last news had arrived
   std::uint64_t listed_index_ = 0;
   std::uint64_t learned_index_ = 0;
+  std::uint64_t outdated_ = 0;  ///< records up to this index are
 };
 
 }  // namespace holdfast::protocol

@@ -276,14 +276,18 @@ void pool_story::record_becomes(std::string_view holders, std::uint32_t limit, s
   for (const std::string& each : words(holders)) record.add(real(each));
   consul.put(lock_key, format(record), flags, now);
 }
-void pool_story::others_grant(std::string_view holders, std::string_view granted) {
+void pool_story::others_grant(std::string_view holders, std::string_view granted, std::string_view next) {
+  auto seen = make_snapshot(prefix, lock_key, consul.list(prefix), 0);
+  succession_view who;
+  for (const std::string& each : words(next)) who.next.push_back(seen->find(real(each)));
   lock_record record{record_form::map, options_.limit, {}};
   for (const std::string& each : words(holders)) record.add(real(each));
   std::vector<operation> list{{verb::cas, lock_key, format(record), semaphore_flags, index()}};
   for (const std::string& each : words(granted)) {
     const std::optional<key_value> entry = consul.get(prefix + real(each));
     BOOST_REQUIRE(entry.has_value());
-    list.push_back({verb::cas, entry->key, entry->value, next_grant_flags(entry->flags), entry->modify_index});
+    list.push_back({verb::cas, entry->key, with_succession(entry->value, who), next_grant_flags(entry->flags),
+                    entry->modify_index});
   }
   BOOST_TEST(consul.transact(list, now).applied);
 }
@@ -338,8 +342,14 @@ std::string pool_story::operations(const std::vector<operation>& list) const {
         break;
       case verb::cas: {
         if (op.key != lock_key) {
-          one = "grant " + who + " " + op.value + " @" + std::to_string(op.index) + " +" +
+          const std::string_view description = description_in(op.value);
+          one = "grant " + who + " " + std::string(description) + " @" + std::to_string(op.index) + " +" +
                 std::to_string(op.flags - contender_magic);
+          if (const auto after = succession_in(op.value, description)) {
+            one += " next";
+            for (const contender& each : after->next) one += " " + name(each.session);
+            if (after->behind != 0) one += " and " + std::to_string(after->behind);
+          }
           break;
         }
         const auto record = parse_lock_record(op.value);
@@ -384,6 +394,7 @@ std::string pool_story::line(const pool_action& a) {
     }
     std::string operator()(const action::watch_key& x) const {
       const std::string what = x.key == lock_key ? "record" : story.name(std::string_view(x.key).substr(prefix.size()));
+      if (x.wait == duration(0) && x.index == 0) return "read #" + std::to_string(x.id) + " " + what;
       return "watch #" + std::to_string(x.id) + " " + what + " from " + std::to_string(x.index);
     }
     std::string operator()(const action::stop_watch& x) const { return "stop #" + std::to_string(x.id); }

@@ -76,7 +76,7 @@ public:
   void record_becomes(std::string_view holders, std::uint32_t limit = 0,
                       std::uint64_t flags = protocol::semaphore_flags);
   /// Another process writes the record, and grants these of it.
-  void others_grant(std::string_view holders, std::string_view granted);
+  void others_grant(std::string_view holders, std::string_view granted, std::string_view next = {});
   std::string record() const;   ///< "{s1 s2}", or "none"
   std::string entries() const;  ///< "s1 s2", in queue order
   std::string real(std::string_view name) const;

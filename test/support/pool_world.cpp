@@ -57,10 +57,11 @@ struct world_options {
   duration watch_wait;
   std::size_t watch_all_max;
   duration own_watch;
+  duration linger;
 
   explicit world_options(dice& random)
       : limit(static_cast<std::uint32_t>(1 + random.below(3))),
-        processes(static_cast<int>(1 + random.below(3))),
+        processes(static_cast<int>(random.chance(75) ? 1 + random.below(3) : 4 + random.below(5))),
         users(static_cast<int>(1 + random.below(3))),
         latency_max(random.chance(70) ? 4ms : 60ms),
         request_faults(random.chance(40) ? 0 : static_cast<unsigned>(random.below(25))),
@@ -73,7 +74,8 @@ struct world_options {
         // A watch that lasts hides no lost wake-up; a short one is the usual safety net.
         watch_wait(random.chance(60) ? 600s : 1s),
         watch_all_max(random.chance(50) ? 0 : 4),
-        own_watch(random.chance(70) ? 100ms : 0ms) {}
+        own_watch(random.chance(70) ? 100ms : 0ms),
+        linger(random.chance(70) ? 5ms : 50ms) {}
 
   /// Where a seeded bug shows soonest.
   void provoke(seeded_bug bug) {
@@ -291,6 +293,7 @@ private:
     o.watch_wait = options_.watch_wait;
     o.watch_all_max = options_.watch_all_max;
     o.own_watch = options_.own_watch;
+    o.linger = options_.linger;
     p->pool = std::make_unique<protocol::pool>(o, random_.below(1u << 30));
     for (int user = 0; user < options_.users; ++user) again(*p, user);
     processes_.push_back(std::move(p));

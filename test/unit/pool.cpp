@@ -342,7 +342,7 @@ BOOST_AUTO_TEST_CASE(a_release_grants_to_the_first_who_waits_elsewhere_in_the_sa
   s.others_join();
   s.others_join();
   EXPECT(s.watched(), "watch #4 from 16");
-  EXPECT(s.release('A'), "txn #5: cas @12 {s2} | grant s2 other @14 +1 | remove s1");
+  EXPECT(s.release('A'), "txn #5: cas @12 {s2} | grant s2 other @14 +1 next s3 | remove s1");
   EXPECT(s.done(), "released A");
   BOOST_TEST(s.record() == "{s2}");
   BOOST_TEST(s.entries() == "s2 s3");
@@ -442,7 +442,7 @@ BOOST_AUTO_TEST_CASE(a_dead_holder_is_replaced_by_the_head_of_the_queue_at_once_
   EXPECT(s.watched(), "watch #4 from 18");  // s2 stands first: its process should do it
   const lines all = s.after(200ms);
   BOOST_REQUIRE(!all.empty());
-  BOOST_TEST(all.front() == "txn #5: cas @13 {s2} | grant s2 other @15 +1");
+  BOOST_TEST(all.front() == "txn #5: cas @13 {s2} | grant s2 other @15 +1 next s3");
   s.done();
   s.leaves("s2");
   EXPECT(s.watched(), "watch #6 from 20", "txn #7: cas @19 {s3} | grant s3 us @17 +1");

@@ -43,6 +43,24 @@ struct crowd : pool_story {
   }
 };
 
+/// Holds slot B, having come back for it at once; s9 and s10 come next.
+struct looper : crowd {
+  looper() {
+    wait();
+    others_join();
+    others_join();
+    others_grant("s7", "s7", "s8 s9");
+    key_watched();
+    release('A');
+    done();
+    acquire(2);
+    run();
+    others_join();
+    others_grant("s7", "s7", "s9 s10");
+    run();
+  }
+};
+
 /// All slots but one are others', and nobody waits.
 struct full_house : pool_story {
   explicit full_house(pool_options o) : pool_story(std::move(o)) {
@@ -77,7 +95,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_watches_its_own_entry_and_is_granted_by_it_without
   EXPECT(s.key_watched(), "read #4", "grant t1 A 26.0");
   // What it must know to give the slot back, it has by then.
   s.listed();
-  EXPECT(s.release('A'), "txn #5: cas @26 {s1} | grant s1 other @12 +1 | remove s7");
+  EXPECT(s.release('A'), "txn #5: cas @26 {s1} | grant s1 other @12 +1 next s2 s3 s4 s5 s6 | remove s7");
 }
 
 BOOST_AUTO_TEST_CASE(a_release_before_the_look_waits_for_it) {
@@ -86,7 +104,94 @@ BOOST_AUTO_TEST_CASE(a_release_before_the_look_waits_for_it) {
   s.others_grant("s7", "s7");
   s.key_watched();
   EXPECT(s.release('A'));
-  EXPECT(s.listed(), "txn #5: cas @26 {s1} | grant s1 other @12 +1 | remove s7");
+  EXPECT(s.listed(), "txn #5: cas @26 {s1} | grant s1 other @12 +1 next s2 s3 s4 s5 s6 | remove s7");
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_that_says_who_comes_next_is_handed_on_without_a_look) {
+  crowd s;
+  s.wait();
+  s.others_join();
+  s.others_join();
+  s.others_grant("s7", "s7", "s8 s9");
+  EXPECT(s.key_watched(), "grant t1 A 30.0");
+  EXPECT(s.release('A'), "txn #4: cas @30 {s8} | grant s8 other @27 +1 next s9 | remove s7");
+  EXPECT(s.done(), "released A");
+  BOOST_TEST(s.record() == "{s8}");
+}
+
+BOOST_AUTO_TEST_CASE(the_last_of_a_succession_looks_who_has_come_since) {
+  crowd s;
+  s.wait();
+  s.others_join();
+  s.others_grant("s7", "s7", "s8");
+  s.key_watched();
+  s.others_join();
+  EXPECT(s.release('A'), "txn #4: cas @28 {s8} | grant s8 other @27 +1 | remove s7");
+}
+
+BOOST_AUTO_TEST_CASE(a_successor_that_is_gone_makes_the_next_write_look) {
+  crowd s;
+  s.wait();
+  s.others_join();
+  s.others_join();
+  s.others_grant("s7", "s7", "s8 s9");
+  s.key_watched();
+  s.leaves("s8");
+  s.release('A');
+  EXPECT(s.done(), "read #5");
+  EXPECT(s.listed(), "txn #6: cas @30 {s1} | grant s1 other @12 +1 next s2 s3 s4 s5 s6 s9 | remove s7");
+}
+
+BOOST_AUTO_TEST_CASE(with_more_slots_the_record_is_read_before_a_slot_is_handed_on) {
+  crowd s(directed(2));
+  s.record_becomes("s1 s2");
+  s.wait();
+  s.others_join();
+  s.others_join();
+  s.others_join();
+  s.others_grant("s1 s7", "s7", "s8 s9 s10");
+  EXPECT(s.key_watched(), "grant t1 A 33.0");
+  s.others_grant("s7 s8", "s8");
+  EXPECT(s.release('A'), "read #4 record");
+  EXPECT(s.key_watched(), "txn #5: cas @34 {s8 s9} | grant s9 other @30 +1 next s10 | remove s7");
+  // Another slot moves at the same time: the record is read again, and nothing else.
+  s.others_grant("s7 s11", "");
+  EXPECT(s.done(), "read #6 record");
+}
+
+BOOST_AUTO_TEST_CASE(who_came_back_at_once_queues_again_in_the_write_that_gives_its_slot_away) {
+  looper s;
+  EXPECT(s.release('B'), "txn #7: cas @35 {s9} | grant s9 other @29 +1 next s10 | remove s7 | lock s7");
+  EXPECT(s.done(), "released B", "watch #8 s7 from 36");
+  EXPECT(s.acquire(3));
+  s.others_grant("s7", "s7");
+  EXPECT(s.key_watched(), "read #9", "grant t3 C 37.0");
+}
+
+BOOST_AUTO_TEST_CASE(who_does_not_come_back_leaves_the_queue_soon) {
+  looper s;
+  s.release('B');
+  s.done();
+  EXPECT(s.after(4ms));
+  EXPECT(s.after(1ms), "txn #9: remove s7 @36");
+  s.done();
+  // It has learned.
+  s.acquire(3);
+  s.run();
+  s.others_grant("s7", "s7", "s9");
+  s.run();
+  s.after(20ms);
+  s.release('C');
+  BOOST_TEST(says(s.run(), "released C"));
+  BOOST_TEST(s.entries().find("s7") == std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_granted_to_who_did_not_come_back_goes_on_at_once) {
+  looper s;
+  s.release('B');
+  s.done();
+  s.others_grant("s7", "s7", "s9");
+  EXPECT(s.key_watched(), "txn #9: cas @37 {s9} | grant s9 other @29 +1 | remove s7");
 }
 
 BOOST_AUTO_TEST_CASE(who_has_waited_for_long_watches_the_entry_before_its_own) {
@@ -109,7 +214,7 @@ BOOST_AUTO_TEST_CASE(the_head_of_the_queue_watches_everything) {
   EXPECT(s.watched(), "watch #5 from 40");
   // It is who notices a holder's death.
   s.leaves("s1");
-  EXPECT(s.watched(), "watch #6 from 41", "txn #7: cas @13 {s7} | grant s7 us @25 +1");
+  EXPECT(s.watched(), "watch #6 from 41", "txn #7: cas @13 {s7} | grant s7 us @25 +1 next s8 s9 s10 s11 s12");
 }
 
 BOOST_AUTO_TEST_CASE(an_unchanged_predecessor_is_no_proof_that_nobody_granted_us) {

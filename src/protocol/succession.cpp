@@ -1,0 +1,75 @@
+#include "protocol/succession.hpp"
+
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <boost/json/value.hpp>
+#include <holdfast/error.hpp>
+
+namespace holdfast::protocol {
+
+namespace json = boost::json;
+
+namespace {
+
+constexpr std::string_view opening = "\n{\"Next\":[";
+constexpr std::size_t session_size_max = 64;
+
+std::optional<contender> read_contender(const json::value& from) {
+  const json::array* const fields = from.if_array();
+  if (!fields || fields->size() != 3) return std::nullopt;
+  const json::string *session = (*fields)[0].if_string(), *description = (*fields)[2].if_string();
+  error_code ec;
+  const auto index = (*fields)[1].to_number<std::uint64_t>(ec);
+  if (ec || index == 0 || !session || !description) return std::nullopt;
+  // It becomes a key below the prefix: one name, not a path.
+  if (session->empty() || session->size() > session_size_max || session->find('/') != json::string::npos)
+    return std::nullopt;
+  return contender{std::string(*session), std::string(*description), contender_magic, index, index};
+}
+
+}  // namespace
+
+std::string with_succession(std::string_view description, const succession_view& s) {
+  std::string value(description);
+  if (s.next.empty()) return value;
+  value += opening;
+  std::size_t named = 0;
+  for (const contender* each : s.next) {
+    const json::array fields{each->session, each->create_index, json::string_view(description_in(each->value))};
+    const std::string text = json::serialize(fields);
+    if (value.size() - description.size() + text.size() > succession_bytes_max) break;
+    if (named++ != 0) value += ',';
+    value += text;
+  }
+  if (named == 0) return std::string(description);
+  return value + "],\"Behind\":" + std::to_string(s.behind + s.next.size() - named) + '}';
+}
+
+std::string_view description_in(std::string_view value) noexcept { return value.substr(0, value.rfind(opening)); }
+
+std::optional<succession> succession_in(std::string_view value, std::string_view description) {
+  if (!value.starts_with(description) || !value.substr(description.size()).starts_with(opening)) return std::nullopt;
+  const std::string_view text = value.substr(description.size() + 1);
+  // The descriptions in it may be escaped.
+  if (text.size() > 8 * succession_bytes_max) return std::nullopt;
+  json::parse_options options;
+  options.max_depth = 4;
+  error_code ec;
+  const json::value parsed = json::parse(json::string_view(text.data(), text.size()), ec, {}, options);
+  const json::object* const object = ec ? nullptr : parsed.if_object();
+  const json::value* const next = object ? object->if_contains("Next") : nullptr;
+  const json::value* const behind = object ? object->if_contains("Behind") : nullptr;
+  if (!next || !next->is_array() || !behind) return std::nullopt;
+  succession result;
+  result.behind = behind->to_number<std::size_t>(ec);
+  if (ec || next->get_array().empty() || next->get_array().size() > succession_max) return std::nullopt;
+  for (const json::value& each : next->get_array()) {
+    auto entry = read_contender(each);
+    const bool in_order = result.next.empty() || (entry && result.next.back().create_index <= entry->create_index);
+    if (!entry || !in_order) return std::nullopt;
+    result.next.push_back(*std::move(entry));
+  }
+  return result;
+}
+
+}  // namespace holdfast::protocol

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/snapshot.hpp"
+
+namespace holdfast::protocol {
+
+/// Who comes next in the queue, as whoever granted a slot saw it. It travels in the value of the entry that the grant
+/// touches, behind its description, so that the new holder can hand the slot on without a look at the whole queue.
+/// It may be out of date, or forged: a write that rests on it is guarded by the index of each entry that it names.
+template <class Contender>
+struct succession_of {
+  std::vector<Contender> next{};  ///< the first of those that wait, without gaps; never touched since they joined
+  std::size_t behind = 0;         ///< how many more were seen to wait
+};
+using succession = succession_of<contender>;
+using succession_view = succession_of<const contender*>;
+
+/// How many of those that wait are named at most, and in how many bytes.
+inline constexpr std::size_t succession_max = 16;
+inline constexpr std::size_t succession_bytes_max = 2048;
+
+/// An entry's value: the description, and who comes next if anybody does.
+std::string with_succession(std::string_view description, const succession_view& s);
+
+/// The description in such a value; or its beginning, if it looks like a succession itself.
+std::string_view description_in(std::string_view value) noexcept;
+
+/// Nothing if there is none behind exactly this description, or if it is malformed.
+std::optional<succession> succession_in(std::string_view value, std::string_view description);
+
+}  // namespace holdfast::protocol

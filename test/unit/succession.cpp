@@ -1,0 +1,94 @@
+#include "protocol/succession.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace holdfast::protocol;
+
+namespace {
+
+contender waiting(std::string session, std::uint64_t index, std::string description = "d") {
+  return {std::move(session), std::move(description), contender_magic, index, index};
+}
+
+std::string written(const std::vector<contender>& next, std::size_t behind = 0, std::string_view description = "me") {
+  succession_view view;
+  for (const contender& each : next) view.next.push_back(&each);
+  view.behind = behind;
+  return with_succession(description, view);
+}
+
+void check_none(std::string_view text) {
+  BOOST_TEST(!succession_in("me\n" + std::string(text), "me").has_value(), text);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(succession)
+
+BOOST_AUTO_TEST_CASE(it_comes_back_as_it_was) {
+  const std::vector<contender> next{waiting("s1", 7), waiting("s2", 18446744073709551615u, "a \"b\"\n{\"c\"")};
+  const std::string value = written(next, 3);
+  const auto read = succession_in(value, "me");
+  BOOST_REQUIRE(read.has_value());
+  BOOST_TEST((read->next == next));
+  BOOST_TEST(read->behind == 3u);
+  BOOST_TEST(description_in(value) == "me");
+}
+
+BOOST_AUTO_TEST_CASE(people_can_read_it) {
+  BOOST_TEST(written({waiting("s1", 7, "host 1")}, 2) == "me\n{\"Next\":[[\"s1\",7,\"host 1\"]],\"Behind\":2}");
+}
+
+BOOST_AUTO_TEST_CASE(nobody_next_leaves_the_description_alone) {
+  BOOST_TEST(written({}) == "me");
+  BOOST_TEST(description_in("me") == "me");
+  BOOST_TEST(!succession_in("me", "me").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(one_that_was_granted_before_is_named_without_its_own) {
+  const auto read = succession_in(written({waiting("s1", 7, written({waiting("s2", 8)}, 0, "d"))}), "me");
+  BOOST_REQUIRE(read.has_value());
+  BOOST_TEST(read->next.front().value == "d");
+}
+
+BOOST_AUTO_TEST_CASE(long_descriptions_leave_room_for_fewer_names) {
+  std::vector<contender> next;
+  for (std::uint64_t i = 1; i <= 8; ++i) next.push_back(waiting("s" + std::to_string(i), i, std::string(500, 'x')));
+  const std::string value = written(next, 5);
+  BOOST_TEST(value.size() < succession_bytes_max + 50);
+  const auto read = succession_in(value, "me");
+  BOOST_REQUIRE(read.has_value());
+  BOOST_TEST(read->next.size() == 3u);
+  BOOST_TEST(read->behind == 10u);
+  BOOST_TEST(written({waiting("s1", 1, std::string(3000, 'x'))}) == "me");
+}
+
+BOOST_AUTO_TEST_CASE(it_belongs_to_exactly_that_description) {
+  const std::string value = written({waiting("s1", 7)});
+  BOOST_TEST(!succession_in(value, "m").has_value());
+  BOOST_TEST(!succession_in(value, "me\n").has_value());
+  BOOST_TEST(!succession_in(value, "you").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(malformed_ones_are_none) {
+  check_none(R"({"Next":[["s1",7,"d"]]})");
+  check_none(R"({"Next":[["s1",7,"d"]],"Behind":-1})");
+  check_none(R"({"Next":[["s1",7,"d"]],"Behind":"1"})");
+  check_none(R"({"Next":[],"Behind":1})");
+  check_none(R"({"Next":[["s1",7]],"Behind":1})");
+  check_none(R"({"Next":[["s1",0,"d"]],"Behind":1})");
+  check_none(R"({"Next":[["s1",-7,"d"]],"Behind":1})");
+  check_none(R"({"Next":[["s1",1.5,"d"]],"Behind":1})");
+  check_none(R"({"Next":[[7,7,"d"]],"Behind":1})");
+  check_none(R"({"Next":[["",7,"d"]],"Behind":1})");
+  check_none(R"({"Next":[["a/b",7,"d"]],"Behind":1})");
+  check_none(R"({"Next":[["s1",7,"d"],["s2",6,"d"]],"Behind":1})");
+  check_none(R"({"Next":[["s1",7,"d"]],"Behind":1)");
+  check_none(R"({"Next":[["s1",7,[[[[]]]]]],"Behind":1})");
+  std::string many = R"({"Next":[["s1",7,"d"])";
+  for (std::size_t i = 1; i <= succession_max; ++i) many += R"(,["s1",7,"d"])";
+  check_none(many + R"(],"Behind":1})");
+  check_none(R"({"Next":[["s1",7,")" + std::string(8 * succession_bytes_max, 'x') + R"("]],"Behind":1})");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
