@@ -108,6 +108,9 @@ void pool::applied(pending_txn txn, std::vector<key_value> results) {
     return adopt(std::move(seen), txn.id);
   }
   view_.wrote(index, txn.id, last_request_, txn.guarded, [&](snapshot& now) { patch(now, txn, index); });
+  // Others may stand before those that queue now.
+  for (const std::string& session : txn.inserted)
+    if (!view_.now().record.names(session)) view_.mark_partial();
   stalled_until_ = never;
   refresh();
   check_limit();

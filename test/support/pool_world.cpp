@@ -503,14 +503,13 @@ private:
     say([&] { return name(p) + "txn " + std::to_string(a.id) + text(f) + describe(operations); });
     if (f.late != duration(0))
       at(f.late, [this, &p, operations, id = a.id] {
-        const bool applied = consul_.transact(operations, now_).applied;
+        const bool applied = transact(p, operations).applied;
         say([&] { return name(p) + "txn " + std::to_string(id) + " late: " + (applied ? "applied" : "refused"); });
       });
     at(f.there, [this, &p, f, id = a.id, operations = std::move(operations)] {
       consul::txn_reply reply;
       if (f.applied) {
-        reply = consul_.transact(operations, now_);
-        if (reply.applied) check_record();
+        reply = transact(p, operations);
       }
       at(f.back, [this, &p, f, id, reply = std::move(reply)] {
         const failure why = f.answered ? failure() : f.not_sent ? unreachable() : timed_out();
@@ -525,6 +524,14 @@ private:
         deliver(p, std::move(done));
       });
     });
+  }
+
+  consul::txn_reply transact(const sim_process& p, const std::vector<operation>& operations) {
+    const snapshot before = look();
+    const consul::txn_reply reply = consul_.transact(operations, now_);
+    if (reply.applied) check_record();
+    if (reply.applied) check_order(p, before);
+    return reply;
   }
 
   void perform(sim_process& p, action::list_prefix& a) {
@@ -864,6 +871,27 @@ private:
     const auto alive = std::count_if(seen.record.holders.begin(), seen.record.holders.end(),
                                      [&](const std::string& holder) { return seen.find(holder) != nullptr; });
     if (static_cast<std::uint32_t>(alive) > options_.limit) referee_.object("the record names more than the limit");
+  }
+
+  /// Whoever was granted had waited longest. Who takes a free slot as it comes may not have seen who came just before,
+  /// and a process knows best which of its own it still wants.
+  void check_order(const sim_process& p, const snapshot& before) {
+    const snapshot& after = look();
+    for (const std::string& holder : after.record.holders) {
+      const contender* const granted = before.find(holder);
+      if (!granted || before.record.names(holder)) continue;
+      const contender* const now = after.find(holder);
+      if (!now || now->create_index != granted->create_index) continue;
+      for (const contender& each : before.contenders) {
+        if (each.create_index >= granted->create_index) break;
+        const contender* const still = after.find(each.session);
+        const bool waits = !before.record.names(each.session) && !after.record.names(each.session) && still &&
+                           still->create_index == each.create_index && each.grantable();
+        if (waits && description_in(each.value) != description_in(granted->value) &&
+            description_in(each.value) != "process " + std::to_string(p.number))
+          referee_.object(each.session + " was overtaken by " + holder);
+      }
+    }
   }
 
   /// No slot stays free for long while somebody waits who could have it.
