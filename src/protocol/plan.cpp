@@ -55,6 +55,7 @@ grant_plan plan(const snapshot& now, const plan_rules& rules) {
     }
   }
   result.after.behind += now.unseen;
+  result.after.limit = rules.limit;
   result.free = static_cast<std::uint32_t>(free);
   return result;
 }

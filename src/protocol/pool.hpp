@@ -216,7 +216,6 @@ private:
   duration own_watch() const;
   bool must_know_who_comes() const;
   bool watches_everything() const;
-  bool is_watched(const std::string& key, std::uint64_t from) const;
   void start(watch w);
   std::optional<watch> take_watch(request_id id);
   void saw_record(std::optional<key_value> pair);

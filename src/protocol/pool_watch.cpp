@@ -100,11 +100,6 @@ bool pool::must_know_who_comes() const { return !contested_ && (!spares_.empty()
 
 bool pool::watches_everything() const { return is_on(watches_, options_.prefix); }
 
-bool pool::is_watched(const std::string& key, std::uint64_t from) const {
-  return std::any_of(watches_.begin(), watches_.end(),
-                     [&](const watch& each) { return each.key == key && each.index == from; });
-}
-
 void pool::start(watch w) {
   w.id = ++last_request_;
   if (w.wait == options_.watch_wait) w.wait = random_.between(w.wait * 3 / 4, w.wait);
@@ -143,14 +138,14 @@ void pool::saw_record(std::optional<key_value> pair) {
     return;
   }
   std::vector<key_value> listing;
-  if (pair) listing.push_back(*std::move(pair));
+  if (pair) listing.push_back(*pair);
   const auto seen = make_snapshot(options_.prefix, options_.lock_key, std::move(listing), 0);
   // Whatever is not just a newer record of others' doings, the whole tells better: a grant's token is in the entry.
   const bool is_grant = seen && std::any_of(members_.begin(), members_.end(), [&](const auto& m) {
                           return m.second.standing != standing::holding && seen->record.names(m.second.session);
                         });
   const bool is_free = seen && seen->record.holders.size() < options_.limit && any_standing(standing::waiting);
-  if (!seen || is_grant || is_free || seen->lock_index < view_.now().lock_index) return view_.mark_stale();
+  if (!seen || is_grant || is_free || !pair || seen->lock_index < view_.now().lock_index) return view_.mark_stale();
   view_.learned(seen->lock_index, last_request_,
                 [&](snapshot& now) { now.take_record(seen->record, seen->lock_flags, seen->lock_index); });
   refresh();
@@ -184,7 +179,9 @@ void pool::saw_entry(const watch& asked, std::optional<key_value> pair) {
     if (now.lock_index == 0) now.record.limit = options_.limit;
     now.record.add(pair->session);
   };
-  if (const auto who = succession_in(pair->value, options_.description)) {
+  const auto is_entry = [this](const contender& next) { return entry_key(next.session) != options_.lock_key; };
+  const auto who = succession_in(pair->value, options_.description);
+  if (who && who->limit == options_.limit && std::all_of(who->next.begin(), who->next.end(), is_entry)) {
     const bool alone = options_.limit == 1;  // then that is what the record says
     view_.succeeded(pair->modify_index, last_request_, [&](snapshot& now) {
       grant(now);

@@ -66,7 +66,10 @@ void pool::write_from_view() {
     why.details.limit_conflict = {view_.now().record.limit, options_.limit};
     fail_waiters(why);
   }
-  const std::uint32_t free = view_.current() ? plan(view_.now(), rules_for({})).free : 0;
+  moves unclaimed;  // who only lingers has no claim on what somebody here wants now
+  for (auto& [id, m] : members_)
+    if (m.lingers && m.phase == phase::ready && m.standing == standing::waiting) unclaimed.leave.push_back(&m);
+  const std::uint32_t free = view_.current() ? plan(view_.now(), rules_for(unclaimed)).free : 0;
   const auto usable = std::count_if(spares_.begin(), spares_.end(), [this](const member* m) { return !spent(*m); });
   const demand need = wanted(static_cast<std::uint32_t>(usable) + free);
   if (need.looks) read_prefix();  // what goes back does not wait for that
@@ -80,7 +83,11 @@ void pool::write_from_view() {
   grant_plan next = plan(view_.now(), rules_for(what));
   if (need.slots != 0 || any_standing(standing::waiting))
     while (indulge(next)) next = plan(view_.now(), rules_for(what));
-  if (next.granted.empty()) owes_a_grant_ = false;  // there is nobody to grant
+  if (next.granted.empty()) owes_a_grant_ = false;                                 // there is nobody to grant
+  if (next.free != 0 && !what.requeue.empty() && what.requeue.front()->lingers) {  // it would come into a slot at once
+    what.requeue.front()->lingers = false;
+    what.give_back.swap(what.requeue);
+  }
 
   // What nobody who waits has a claim on, the newcomers take in the same write.
   bool takes = false;
@@ -297,8 +304,7 @@ void pool::read_prefix() {
 }
 
 void pool::read_record() {
-  // A watch of it answers by itself.
-  if (read_ != 0 || is_watched(options_.lock_key, view_.now().lock_index) || !due(outage_.retry_at())) return;
+  if (read_ != 0 || !due(outage_.retry_at())) return;
   read_ = ++last_request_;
   act(action::watch_key{read_, options_.lock_key, 0, {}});
 }

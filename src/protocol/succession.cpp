@@ -1,5 +1,6 @@
 #include "protocol/succession.hpp"
 
+#include <algorithm>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
@@ -11,7 +12,7 @@ namespace json = boost::json;
 
 namespace {
 
-constexpr std::string_view opening = "\n{\"Next\":[";
+constexpr std::string_view opening = "\n{\"Limit\":";
 constexpr std::size_t session_size_max = 64;
 
 std::optional<contender> read_contender(const json::value& from) {
@@ -32,7 +33,7 @@ std::optional<contender> read_contender(const json::value& from) {
 std::string with_succession(std::string_view description, const succession_view& s) {
   std::string value(description);
   if (s.next.empty()) return value;
-  value += opening;
+  value.append(opening).append(std::to_string(s.limit)).append(",\"Next\":[");
   std::size_t named = 0;
   for (const contender* each : s.next) {
     const json::array fields{each->session, each->create_index, json::string_view(description_in(each->value))};
@@ -42,7 +43,8 @@ std::string with_succession(std::string_view description, const succession_view&
     value += text;
   }
   if (named == 0) return std::string(description);
-  return value + "],\"Behind\":" + std::to_string(s.behind + s.next.size() - named) + '}';
+  const std::size_t behind = std::min(s.behind + s.next.size() - named, behind_max);
+  return value + "],\"Behind\":" + std::to_string(behind) + '}';
 }
 
 std::string_view description_in(std::string_view value) noexcept { return value.substr(0, value.rfind(opening)); }
@@ -57,12 +59,16 @@ std::optional<succession> succession_in(std::string_view value, std::string_view
   error_code ec;
   const json::value parsed = json::parse(json::string_view(text.data(), text.size()), ec, {}, options);
   const json::object* const object = ec ? nullptr : parsed.if_object();
+  const json::value* const limit = object ? object->if_contains("Limit") : nullptr;
   const json::value* const next = object ? object->if_contains("Next") : nullptr;
   const json::value* const behind = object ? object->if_contains("Behind") : nullptr;
-  if (!next || !next->is_array() || !behind) return std::nullopt;
+  if (!limit || !next || !next->is_array() || !behind) return std::nullopt;
   succession result;
   result.behind = behind->to_number<std::size_t>(ec);
-  if (ec || next->get_array().empty() || next->get_array().size() > succession_max) return std::nullopt;
+  if (ec || result.behind > behind_max) return std::nullopt;
+  result.limit = limit->to_number<std::uint32_t>(ec);
+  if (ec || result.limit == 0 || next->get_array().empty() || next->get_array().size() > succession_max)
+    return std::nullopt;
   for (const json::value& each : next->get_array()) {
     auto entry = read_contender(each);
     const bool in_order = result.next.empty() || (entry && result.next.back().create_index <= entry->create_index);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,7 +17,8 @@ namespace holdfast::protocol {
 template <class Contender>
 struct succession_of {
   std::vector<Contender> next{};  ///< the first of those that wait, without gaps; never touched since they joined
-  std::size_t behind = 0;         ///< how many more were seen to wait
+  std::size_t behind = 0;         ///< how many more were seen to wait; beyond `behind_max`, that
+  std::uint32_t limit = 1;        ///< that the record names: if 1, then nobody else
 };
 using succession = succession_of<contender>;
 using succession_view = succession_of<const contender*>;
@@ -24,6 +26,7 @@ using succession_view = succession_of<const contender*>;
 /// How many of those that wait are named at most, and in how many bytes.
 inline constexpr std::size_t succession_max = 16;
 inline constexpr std::size_t succession_bytes_max = 2048;
+inline constexpr std::size_t behind_max = 100'000;
 
 /// An entry's value: the description, and who comes next if anybody does.
 std::string with_succession(std::string_view description, const succession_view& s);

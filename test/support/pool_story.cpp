@@ -279,6 +279,7 @@ void pool_story::record_becomes(std::string_view holders, std::uint32_t limit, s
 void pool_story::others_grant(std::string_view holders, std::string_view granted, std::string_view next) {
   auto seen = make_snapshot(prefix, lock_key, consul.list(prefix), 0);
   succession_view who;
+  who.limit = options_.limit;
   for (const std::string& each : words(next)) who.next.push_back(seen->find(real(each)));
   lock_record record{record_form::map, options_.limit, {}};
   for (const std::string& each : words(holders)) record.add(real(each));
@@ -353,6 +354,10 @@ std::string pool_story::operations(const std::vector<operation>& list) const {
           break;
         }
         const auto record = parse_lock_record(op.value);
+        if (!record) {
+          one = "cas nonsense";
+          break;
+        }
         one = "cas @" + std::to_string(op.index) + " {";
         for (const std::string& each : record->holders) one += (one.back() == '{' ? "" : " ") + name(each);
         one += "}";

@@ -486,6 +486,7 @@ private:
   }
   void perform(sim_process& p, action::destroy_session& a) {
     note_request(p);
+    unwanted_.insert(a.session);
     const fate f = draw_fate();
     say([&] { return name(p) + "destroy " + a.session + text(f); });
     at(f.there, [this, &p, f, a] {
@@ -873,8 +874,8 @@ private:
     if (static_cast<std::uint32_t>(alive) > options_.limit) referee_.object("the record names more than the limit");
   }
 
-  /// Whoever was granted had waited longest. Who takes a free slot as it comes may not have seen who came just before,
-  /// and a process knows best which of its own it still wants.
+  /// Whoever was granted had waited longest, of those that their process still wants. Who takes a free slot as it comes
+  /// may not have seen who came just before.
   void check_order(const sim_process& p, const snapshot& before) {
     const snapshot& after = look();
     for (const std::string& holder : after.record.holders) {
@@ -887,7 +888,8 @@ private:
         const contender* const still = after.find(each.session);
         const bool waits = !before.record.names(each.session) && !after.record.names(each.session) && still &&
                            still->create_index == each.create_index && each.grantable();
-        if (waits && description_in(each.value) != description_in(granted->value) &&
+        if (waits && !unwanted_.contains(each.session) &&
+            description_in(each.value) != description_in(granted->value) &&
             description_in(each.value) != "process " + std::to_string(p.number))
           referee_.object(each.session + " was overtaken by " + holder);
       }
@@ -989,6 +991,7 @@ private:
   std::deque<go_contender> go_;
   std::vector<watch> watches_;
   std::map<std::string, lease> leases_;  ///< of sessions that end before the store ends them
+  std::set<std::string> unwanted_;       ///< sessions that their process wants to end
   snapshot seen_;                        ///< at this Raft index:
   std::uint64_t seen_at_ = 0;
   time_point free_since_ = never;

@@ -79,6 +79,22 @@ bool says(const lines& all, std::string_view what) {
   return false;
 }
 
+/// Another process grants ours, and says this behind its description.
+void grant_saying(pool_story& s, const lock_record& record, const std::string& words) {
+  const auto entry = *s.consul.get("p/" + s.real("s7"));
+  const bool granted =
+      s.consul
+          .transact({{verb::cas, "p/.lock", format(record), semaphore_flags, s.index()},
+                     {verb::cas, entry.key, "us\n" + words, next_grant_flags(entry.flags), entry.modify_index}},
+                    s.now)
+          .applied;
+  BOOST_TEST(granted);
+}
+/// The same in order: one slot, ours.
+void grant_saying(pool_story& s, const std::string& words) {
+  grant_saying(s, {record_form::map, 1, {s.real("s7")}}, words);
+}
+
 void append(lines& all, const lines& more) { all.insert(all.end(), more.begin(), more.end()); }
 
 }  // namespace
@@ -192,6 +208,125 @@ BOOST_AUTO_TEST_CASE(what_is_granted_to_who_did_not_come_back_goes_on_at_once) {
   s.done();
   s.others_grant("s7", "s7", "s9");
   EXPECT(s.key_watched(), "txn #9: cas @37 {s9} | grant s9 other @29 +1 | remove s7");
+}
+
+BOOST_AUTO_TEST_CASE(a_forged_count_of_those_behind_blinds_nobody) {
+  crowd s;
+  s.wait();
+  const std::string next = s.others_join();
+  const auto at = s.consul.get("p/" + s.real(next))->modify_index;
+  grant_saying(s, "{\"Limit\":1,\"Next\":[[\"" + s.real(next) + "\"," + std::to_string(at) +
+                      ",\"other\"]],\"Behind\":1000000000000}");
+  s.key_watched();
+  s.release('A');
+  s.run();
+  s.acquire(2);
+  s.run();
+  for (int i = 1; i <= 8; ++i)
+    if (i != 7) s.leaves("s" + std::to_string(i));
+  lines all;
+  for (int i = 0; i < 60 && !says(all, "grant"); ++i) {
+    append(all, s.after(1s));
+    if (i % 10 == 9 && s.key_watch_open()) append(all, s.key_watched());  // its wait is over
+    append(all, s.run());
+  }
+  BOOST_TEST(says(all, "grant"));
+}
+
+BOOST_AUTO_TEST_CASE(a_forged_name_writes_nothing_into_the_record) {
+  crowd s;
+  s.wait();
+  s.others_join();
+  grant_saying(s, R"({"Limit":1,"Next":[[".lock",29,"x"]],"Behind":3})");
+  s.key_watched();
+  s.release('A');
+  BOOST_TEST(says(s.run(), "released A"));
+  BOOST_TEST(s.record() == "{s1}");
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_under_another_limit_drops_no_holder) {
+  crowd s;
+  s.wait();
+  const std::string next = s.others_join();
+  const auto at = s.consul.get("p/" + s.real(next))->modify_index;
+  lock_record two{record_form::map, 2, {}};
+  two.add(s.real("s1"));
+  two.add(s.real("s7"));
+  grant_saying(s, two,
+               "{\"Limit\":2,\"Next\":[[\"" + s.real(next) + "\"," + std::to_string(at) + ",\"other\"]],\"Behind\":0}");
+  s.key_watched();
+  s.release('A');
+  s.run();
+  BOOST_TEST(s.record().find("s1") != std::string::npos, s.record());
+}
+
+BOOST_AUTO_TEST_CASE(who_was_granted_before_it_saw_a_record_notices_that_it_is_deleted) {
+  for (const bool release : {false, true}) {
+    pool_story s(directed(2));
+    for (int i = 0; i < 6; ++i) s.others_join();
+    s.acquire(1);
+    s.run();
+    s.record_becomes("s1 s2");
+    s.leaves("s3");
+    for (int i = 0; i < 5; ++i) s.others_join();
+    s.others_grant("s1 s7", "s7", "s8 s9 s10 s11 s12");
+    s.key_watched();
+    s.run();
+    s.consul.remove("p/.lock", s.now);
+    const std::size_t before = s.requests;
+    if (release) s.release('A');
+    s.after(5ms);
+    for (int i = 0; i < 50; ++i) {  // a query from index 0 is answered at once
+      s.run();
+      if (s.key_watch_open()) s.key_watched();
+    }
+    BOOST_TEST(s.requests - before < 20u, (release ? "released" : "held"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_watch_of_the_record_that_hangs_keeps_no_slot_from_going_back) {
+  crowd s(directed(2));
+  s.record_becomes("s1 s2");
+  s.wait();
+  for (int i = 0; i < 5; ++i) s.others_join();
+  s.others_grant("s1 s7", "s7", "s8 s9 s10 s11 s12");
+  s.key_watched();
+  s.after(20ms);
+  s.run();
+  // From here on no watch is answered: their connections hang.
+  s.record_becomes("s2 s7");
+  s.release('A');
+  const lines refused = s.done();
+  BOOST_TEST(says(refused, "read #"));
+}
+
+BOOST_AUTO_TEST_CASE(a_single_look_finds_the_free_slot_before_a_lingering_entry) {
+  looper s;
+  s.release('B');
+  s.done();
+  for (int i = 1; i <= 11; ++i)
+    if (i != 7) s.leaves("s" + std::to_string(i));
+  lines all = s.try_acquire(3);
+  append(all, s.run());
+  BOOST_TEST(says(all, "grant t3"));
+}
+
+BOOST_AUTO_TEST_CASE(who_would_linger_takes_no_slot_that_nobody_wants) {
+  pool_story s(directed(2));
+  s.hold();
+  s.release('A');
+  s.run();
+  s.acquire(2);
+  s.run();
+  s.after(10ms);
+  s.run();
+  s.others_join();
+  s.run(false);
+  lines all = s.release('B');
+  append(all, s.run());
+  std::size_t writes = 0;
+  for (const std::string& each : all) writes += each.starts_with("txn");
+  BOOST_TEST(writes == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(who_has_waited_for_long_watches_the_entry_before_its_own) {

@@ -36,7 +36,8 @@ BOOST_AUTO_TEST_CASE(it_comes_back_as_it_was) {
 }
 
 BOOST_AUTO_TEST_CASE(people_can_read_it) {
-  BOOST_TEST(written({waiting("s1", 7, "host 1")}, 2) == "me\n{\"Next\":[[\"s1\",7,\"host 1\"]],\"Behind\":2}");
+  BOOST_TEST(written({waiting("s1", 7, "host 1")}, 2) ==
+             "me\n{\"Limit\":1,\"Next\":[[\"s1\",7,\"host 1\"]],\"Behind\":2}");
 }
 
 BOOST_AUTO_TEST_CASE(nobody_next_leaves_the_description_alone) {
@@ -71,24 +72,28 @@ BOOST_AUTO_TEST_CASE(it_belongs_to_exactly_that_description) {
 }
 
 BOOST_AUTO_TEST_CASE(malformed_ones_are_none) {
-  check_none(R"({"Next":[["s1",7,"d"]]})");
-  check_none(R"({"Next":[["s1",7,"d"]],"Behind":-1})");
-  check_none(R"({"Next":[["s1",7,"d"]],"Behind":"1"})");
-  check_none(R"({"Next":[],"Behind":1})");
-  check_none(R"({"Next":[["s1",7]],"Behind":1})");
-  check_none(R"({"Next":[["s1",0,"d"]],"Behind":1})");
-  check_none(R"({"Next":[["s1",-7,"d"]],"Behind":1})");
-  check_none(R"({"Next":[["s1",1.5,"d"]],"Behind":1})");
-  check_none(R"({"Next":[[7,7,"d"]],"Behind":1})");
-  check_none(R"({"Next":[["",7,"d"]],"Behind":1})");
-  check_none(R"({"Next":[["a/b",7,"d"]],"Behind":1})");
-  check_none(R"({"Next":[["s1",7,"d"],["s2",6,"d"]],"Behind":1})");
-  check_none(R"({"Next":[["s1",7,"d"]],"Behind":1)");
-  check_none(R"({"Next":[["s1",7,[[[[]]]]]],"Behind":1})");
-  std::string many = R"({"Next":[["s1",7,"d"])";
+  check_none(R"({"Limit":1,"Next":[["s1",7,"d"]]})");
+  check_none(R"({"Limit":0,"Next":[["s1",7,"d"]],"Behind":1})");
+  check_none(R"({"Limit":"1","Next":[["s1",7,"d"]],"Behind":1})");
+  check_none(R"({"Next":[["s1",7,"d"]],"Behind":1})");
+  check_none(R"({"Limit":1,"Next":[["s1",7,"d"]],"Behind":100001})");
+  check_none(R"({"Limit":1,"Next":[["s1",7,"d"]],"Behind":-1})");
+  check_none(R"({"Limit":1,"Next":[["s1",7,"d"]],"Behind":"1"})");
+  check_none(R"({"Limit":1,"Next":[],"Behind":1})");
+  check_none(R"({"Limit":1,"Next":[["s1",7]],"Behind":1})");
+  check_none(R"({"Limit":1,"Next":[["s1",0,"d"]],"Behind":1})");
+  check_none(R"({"Limit":1,"Next":[["s1",-7,"d"]],"Behind":1})");
+  check_none(R"({"Limit":1,"Next":[["s1",1.5,"d"]],"Behind":1})");
+  check_none(R"({"Limit":1,"Next":[[7,7,"d"]],"Behind":1})");
+  check_none(R"({"Limit":1,"Next":[["",7,"d"]],"Behind":1})");
+  check_none(R"({"Limit":1,"Next":[["a/b",7,"d"]],"Behind":1})");
+  check_none(R"({"Limit":1,"Next":[["s1",7,"d"],["s2",6,"d"]],"Behind":1})");
+  check_none(R"({"Limit":1,"Next":[["s1",7,"d"]],"Behind":1)");
+  check_none(R"({"Limit":1,"Next":[["s1",7,[[[[]]]]]],"Behind":1})");
+  std::string many = R"({"Limit":1,"Next":[["s1",7,"d"])";
   for (std::size_t i = 1; i <= succession_max; ++i) many += R"(,["s1",7,"d"])";
   check_none(many + R"(],"Behind":1})");
-  check_none(R"({"Next":[["s1",7,")" + std::string(8 * succession_bytes_max, 'x') + R"("]],"Behind":1})");
+  check_none(R"({"Limit":1,"Next":[["s1",7,")" + std::string(8 * succession_bytes_max, 'x') + R"("]],"Behind":1})");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
