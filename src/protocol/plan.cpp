@@ -29,30 +29,36 @@ grant_plan plan(const snapshot& now, const plan_rules& rules) {
 
   const std::size_t live = result.record.holders.size();
   std::size_t free = live < rules.limit ? rules.limit - live : 0;
-  bool gap = false;
-  for (const contender& entry : now.contenders) {
-    if (!is_waiting(now, entry) || contains(rules.leaving, entry.session)) continue;
-    const bool certain = entry.create_index <= now.complete_to;
-    if (free == 0 || (!certain && !rules.complete)) {
-      gap = gap || !certain || !is_untouched(entry) || result.after.next.size() == succession_max;
-      if (gap)
-        ++result.after.behind;
-      else
-        result.after.next.push_back(&entry);
-    } else if (entry.grantable()) {
-      if (result.granted.size() == rules.grants_max) {
-        free = 0;  // what is left belongs to those who wait: the next write
-        gap = true;
-        continue;
-      }
-      result.granted.push_back(&entry);
-      result.record.add(entry.session);
+  const auto claims = [&](const contender& entry) {
+    return is_waiting(now, entry) && !contains(rules.leaving, entry.session);
+  };
+  const auto certain = [&](const contender& entry) { return entry.create_index <= now.complete_to; };
+  bool cut = false;
+  auto entry = now.contenders.begin();
+  for (; entry != now.contenders.end() && free != 0; ++entry) {
+    if (!claims(*entry)) continue;
+    if (!rules.complete && !certain(*entry)) break;
+    if (entry->grantable()) {
+      cut = result.granted.size() == rules.grants_max;
+      if (cut) break;
+      result.granted.push_back(&*entry);
+      result.record.add(entry->session);
       --free;
-    } else if (!contains(rules.passed_over, entry.session)) {
-      result.left_free.push_back(&entry);
+    } else if (!contains(rules.passed_over, entry->session)) {
+      result.left_free.push_back(&*entry);
       --free;
-      gap = true;
     }
+  }
+  if (cut) free = 0;  // what is left belongs to those who wait: the next write
+
+  bool gap = cut || !result.left_free.empty();
+  for (; entry != now.contenders.end(); ++entry) {
+    if (!claims(*entry)) continue;
+    gap = gap || !certain(*entry) || !is_untouched(*entry) || result.after.next.size() == succession_max;
+    if (gap)
+      ++result.after.behind;
+    else
+      result.after.next.push_back(&*entry);
   }
   result.after.behind += now.unseen;
   result.after.limit = rules.limit;

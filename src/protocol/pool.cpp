@@ -35,9 +35,11 @@ void pool::on(event::acquire& e) {
   }
   // A single look does not overtake those who wait here already.
   if (e.once && waiters_.patient() != 0) return act(action::deny{e.ticket});
-  if (waiters_.empty())  // what failed before its time does not keep it waiting
+  if (waiters_.empty()) {
+    // What failed before its time does not keep it waiting.
     for (outage* o : {&outage_, &write_outage_, &create_outage_}) o->retry_now();
-  if (waiters_.empty() && now_ < given_back_at_ + options_.linger) returns_soon_ = true;
+    if (now_ < given_back_at_ + options_.linger) returns_soon_ = true;
+  }
   waiters_.push({e.ticket, e.count, e.once, e.deadline, now_, last_request_, 0});
 }
 

@@ -220,6 +220,7 @@ private:
   std::optional<watch> take_watch(request_id id);
   void saw_record(std::optional<key_value> pair);
   void saw_entry(const watch& asked, std::optional<key_value> pair);
+  void saw_grant(const key_value& pair);
   void on_watch_failed(const watch& asked, failure why);
 
   // pool_cluster.cpp: what the cluster says, and what it means for us

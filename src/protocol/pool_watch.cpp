@@ -172,35 +172,37 @@ void pool::saw_entry(const watch& asked, std::optional<key_value> pair) {
   // Only a grant counts the flags up, and the record names us by the same write.
   if (pair->modify_index < asked.index || !is_grantable(pair->flags) || pair->flags == known->flags)
     return view_.mark_stale();
-  const auto grant = [&](snapshot& now) {
-    contender& entry = *now.find(session);
-    entry.flags = pair->flags;
-    entry.modify_index = pair->modify_index;
+  saw_grant(*pair);
+}
+
+/// Our entry says that we have been granted; and, if whoever did that knew it, who comes next.
+void pool::saw_grant(const key_value& pair) {
+  const std::uint64_t index = pair.modify_index;
+  view_.learned(index, last_request_, [&](snapshot& now) {
+    contender& entry = *now.find(pair.session);
+    entry.flags = pair.flags;
+    entry.modify_index = index;
     if (now.lock_index == 0) now.record.limit = options_.limit;
-    now.record.add(pair->session);
-  };
+    now.record.add(pair.session);
+  });
+  view_.mark_outrun(index - 1);
   const auto is_entry = [this](const contender& next) { return entry_key(next.session) != options_.lock_key; };
-  const auto who = succession_in(pair->value, options_.description);
-  if (who && who->limit == options_.limit && std::all_of(who->next.begin(), who->next.end(), is_entry)) {
-    const bool alone = options_.limit == 1;  // then that is what the record says
-    view_.succeeded(pair->modify_index, last_request_, [&](snapshot& now) {
-      grant(now);
-      if (alone && now.lock_index < pair->modify_index)
-        now.take_record({now.record.form, 1, {pair->session}}, now.lock_flags, pair->modify_index);
-      std::erase_if(now.contenders, [this](const contender& entry) { return !is_ours(entry.session); });
-      for (const contender& next : who->next)
-        if (!now.find(next.session)) now.insert(next);
-      now.complete_to = who->next.back().create_index;
-      now.unseen = who->behind;
-    });
-    view_.mark_outrun(pair->modify_index - 1);
-    listed_at_ = now_;
-    return refresh();
+  const auto who = succession_in(pair.value, options_.description);
+  if (!who || who->limit != options_.limit || !std::all_of(who->next.begin(), who->next.end(), is_entry)) {
+    refresh();
+    return read_prefix();  // while the slot is in use: whoever gives it back must know who waits
   }
-  view_.learned(pair->modify_index, last_request_, grant);
-  view_.mark_outrun(pair->modify_index - 1);
+  view_.succeeded([&](snapshot& now) {
+    if (options_.limit == 1 && now.lock_index < index)  // then the record names nobody else
+      now.take_record({now.record.form, 1, {pair.session}}, now.lock_flags, index);
+    std::erase_if(now.contenders, [this](const contender& entry) { return !is_ours(entry.session); });
+    for (const contender& next : who->next)
+      if (!now.find(next.session)) now.insert(next);
+    now.complete_to = who->next.back().create_index;
+    now.unseen = who->behind;
+  });
+  listed_at_ = now_;
   refresh();
-  read_prefix();  // while the slot is in use: whoever gives it back must know who waits
 }
 
 }  // namespace holdfast::protocol

@@ -83,8 +83,9 @@ void pool::write_from_view() {
   grant_plan next = plan(view_.now(), rules_for(what));
   if (need.slots != 0 || any_standing(standing::waiting))
     while (indulge(next)) next = plan(view_.now(), rules_for(what));
-  if (next.granted.empty()) owes_a_grant_ = false;                                 // there is nobody to grant
-  if (next.free != 0 && !what.requeue.empty() && what.requeue.front()->lingers) {  // it would come into a slot at once
+  if (next.granted.empty()) owes_a_grant_ = false;  // there is nobody to grant
+  // Who lingers would come into a slot at once.
+  if (next.free != 0 && !what.requeue.empty() && what.requeue.front()->lingers) {
     what.requeue.front()->lingers = false;
     what.give_back.swap(what.requeue);
   }
@@ -193,16 +194,13 @@ pool::moves pool::choose_moves(const demand& need) {
   std::sort(waiting.begin(), waiting.end(), [this](const member* a, const member* b) {
     return view_.now().find(a->session) < view_.now().find(b->session);
   });
-  std::size_t lingering = 0;
-  while (waiting.size() > missing + lingering) {
-    member*& last = waiting[waiting.size() - 1 - lingering];
-    if (last->lingers && need.slots == 0 && !closing_ && !due(last->waiting_since + options_.linger)) {
-      ++lingering;
-      continue;
-    }
-    if (last->lingers) returns_soon_ = false;
-    what.leave.push_back(last);
-    waiting.erase(waiting.end() - 1 - static_cast<std::ptrdiff_t>(lingering));
+  const auto stays = [&](const member& m) {
+    return m.lingers && need.slots == 0 && !closing_ && !due(m.waiting_since + options_.linger);
+  };
+  while (waiting.size() > missing && !stays(*waiting.back())) {
+    if (waiting.back()->lingers) returns_soon_ = false;
+    what.leave.push_back(waiting.back());
+    waiting.pop_back();
   }
   missing -= std::min(missing, waiting.size());
   if (missing > absent.size() + creating) create_sessions(missing - absent.size() - creating);

@@ -43,10 +43,12 @@ public:
     settle(last_sent);
     listed_index_ = listing.index;
     listing.complete_to = listing.index;
-    if (in_part)
+    if (in_part) {
       listing.keep_newer(now_);
-    else
-      learned_index_ = listing.index, outdated_ = 0;
+    } else {
+      learned_index_ = listing.index;
+      outdated_ = 0;
+    }
     now_ = std::move(listing);
     as_of_ = std::max(as_of_, id);
     state_ = in_part ? state::partial : state::current;
@@ -72,11 +74,13 @@ public:
     learned_index_ = std::max(learned_index_, index);
     mark_partial();
   }
-  /// A grant to us, which said what stands behind us: nothing older is left to be looked up.
+  /// The grant that was learned said who stands behind us, as `patch(snapshot&)` notes: nothing older is left to be
+  /// looked up.
   template <class Patch>
-  void succeeded(std::uint64_t index, request_id last_sent, Patch patch) {
-    learned(index, last_sent, patch);
-    if (state_ != state::none) state_ = state::partial;
+  void succeeded(Patch patch) {
+    if (state_ == state::none) return;
+    patch(now_);
+    state_ = state::partial;
   }
   /// News has arrived: what was asked for until now may not show it.
   void settle(request_id last_sent) { settled_ = last_sent; }
