@@ -1,4 +1,4 @@
-#include "support/pool_world.hpp"
+#include "sim/support/world.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
@@ -15,7 +15,7 @@ std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(pool_world)
+BOOST_AUTO_TEST_SUITE(worlds)
 
 /// HOLDFAST_SEED=n replays one world and tells its story; HOLDFAST_WORLDS=n runs so many.
 BOOST_AUTO_TEST_CASE(nothing_goes_wrong_in_many_worlds) {
@@ -26,7 +26,7 @@ BOOST_AUTO_TEST_CASE(nothing_goes_wrong_in_many_worlds) {
   const std::uint64_t count = replay ? 1 : from_environment("HOLDFAST_WORLDS", usual);
   world_result sum;
   for (std::uint64_t seed = first; seed != first + count; ++seed) {
-    const world_result result = run_pool_world(seed, seeded_bug::none, replay);
+    const world_result result = run_world(seed, seeded_bug::none, replay);
     BOOST_REQUIRE_MESSAGE(result.violation.empty(), result.violation << " (replay with HOLDFAST_SEED=" << seed << ")");
     sum.steps += result.steps;
     sum.grants += result.grants;
@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(nothing_goes_wrong_in_many_worlds) {
 
 BOOST_AUTO_TEST_CASE(the_same_seed_gives_the_same_world) {
   for (std::uint64_t seed = 1; seed != 5; ++seed) {
-    const world_result a = run_pool_world(seed), b = run_pool_world(seed);
+    const world_result a = run_world(seed), b = run_world(seed);
     BOOST_TEST(a.steps == b.steps);
     BOOST_TEST(a.grants == b.grants);
     BOOST_TEST(a.faults == b.faults);
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(every_seeded_bug_is_found) {
   for (const seeded_bug bug : seeded_bugs) {
     std::string found;
     std::uint64_t seed = 0;
-    while (found.empty() && seed != worlds_max) found = run_pool_world(++seed, bug).violation;
+    while (found.empty() && seed != worlds_max) found = run_world(++seed, bug).violation;
     BOOST_TEST(!found.empty(), to_string(bug) << " was not found in " << seed << " worlds");
     BOOST_TEST_MESSAGE(to_string(bug) << ": world " << seed << ": " << found);
   }

@@ -53,6 +53,6 @@ struct world_result {
 ///
 /// A run has four parts: faults; recovery; calm, in which nothing may go wrong any more; and the end, after which
 /// nothing may be left.
-world_result run_pool_world(std::uint64_t seed, seeded_bug bug = seeded_bug::none, bool trace = false);
+world_result run_world(std::uint64_t seed, seeded_bug bug = seeded_bug::none, bool trace = false);
 
 }  // namespace holdfast::test

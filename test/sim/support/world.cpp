@@ -1,4 +1,4 @@
-#include "support/pool_world.hpp"
+#include "sim/support/world.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -1039,6 +1039,6 @@ std::string_view to_string(seeded_bug bug) {
   return "unknown";
 }
 
-world_result run_pool_world(std::uint64_t seed, seeded_bug bug, bool trace) { return world(seed, bug, trace).run(); }
+world_result run_world(std::uint64_t seed, seeded_bug bug, bool trace) { return world(seed, bug, trace).run(); }
 
 }  // namespace holdfast::test
