@@ -104,7 +104,6 @@ void pool::applied(pending_txn txn, std::vector<key_value> results) {
     if (!seen)
       for (member* m : txn.movers) m->standing = standing::waiting;  // they have joined: they go with the rest
     if (seen && txn.look == look::record) return saw_own_join(txn, *std::move(seen));
-    view_.settle(last_request_);
     return adopt(std::move(seen), txn.id);
   }
   view_.wrote(index, txn.id, last_request_, txn.guarded, [&](snapshot& now) { patch(now, txn, index); });

@@ -654,4 +654,19 @@ BOOST_AUTO_TEST_CASE(a_debt_while_nobody_waits_here_is_looked_into) {
   s.done();
 }
 
+BOOST_AUTO_TEST_CASE(an_index_that_went_back_is_believed) {
+  pool_story s;
+  s.hold();
+  const testing::store image = s.consul.store;
+  s.others_join();
+  s.release('A');
+  s.run();
+  s.consul.store.restore(image);  // as an operator does it: our entry is there again
+  s.acquire(2);
+  const std::size_t before = s.requests;
+  s.run();
+  BOOST_TEST(s.requests - before < 10u);
+  BOOST_TEST(s.record() == "{s1}");
+}
+
 BOOST_AUTO_TEST_SUITE_END()
