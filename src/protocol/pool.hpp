@@ -217,6 +217,7 @@ private:
   bool must_know_who_comes() const;
   bool watches_everything() const;
   void start(watch w);
+  void stop_sleeping_watches();
   std::optional<watch> take_watch(request_id id);
   void saw_record(std::optional<key_value> pair);
   void saw_entry(const watch& asked, std::optional<key_value> pair);

@@ -12,6 +12,7 @@ void pool::adopt(boost::system::result<snapshot> listing, request_id id) {
   const std::uint64_t index_before = view_.now().lock_index;
   if (!view_.accept(*std::move(listing), id, last_request_)) return refresh();  // what is known is newer
   listed_at_ = now_;
+  if (view_.current()) stop_sleeping_watches();
   if (view_.now().lock_index != index_before) stalled_until_ = never;
   if (unresolved_ && id > unresolved_->looked_after) resolve();
   mark_dead();

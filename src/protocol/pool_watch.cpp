@@ -110,6 +110,15 @@ void pool::start(watch w) {
   watches_.push_back(std::move(w));
 }
 
+/// From above Consul's own index, as after a loss of its state, nothing is told before the wait is over.
+void pool::stop_sleeping_watches() {
+  std::erase_if(watches_, [this](const watch& each) {
+    const bool sleeps = each.index > view_.listed_index();
+    if (sleeps) act(action::stop_watch{each.id});
+    return sleeps;
+  });
+}
+
 std::optional<pool::watch> pool::take_watch(request_id id) {
   const auto at = std::find_if(watches_.begin(), watches_.end(), [&](const watch& each) { return each.id == id; });
   if (at == watches_.end()) return std::nullopt;

@@ -43,6 +43,7 @@ bool core_consul::renew_session(std::string_view id, protocol::time_point now) {
 void core_consul::destroy_session(std::string_view id, protocol::time_point now) { store.destroy_session(id, at(now)); }
 bool core_consul::has_session(std::string_view id) const { return store.session(id).value.has_value(); }
 void core_consul::advance(protocol::time_point now) { store.advance(at(now)); }
+void core_consul::lose_state() { store = testing::store(quick()); }
 
 consul::txn_reply core_consul::transact(std::vector<protocol::operation> operations, protocol::time_point now) {
   return store.transact(runtime::to_consul(std::move(operations)), at(now));

@@ -29,6 +29,8 @@ public:
   void destroy_session(std::string_view id, protocol::time_point now);
   bool has_session(std::string_view id) const;
   void advance(protocol::time_point now);
+  /// It starts anew, from its lowest index. There must be no watches.
+  void lose_state();
 
   consul::txn_reply transact(std::vector<protocol::operation> operations, protocol::time_point now);
   /// What a read of the prefix, or its watch, brings now.

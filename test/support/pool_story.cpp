@@ -84,7 +84,10 @@ void pool_story::note_requests() {
       key_watches_.push_back(*watch);
       BOOST_TEST(key_watches_.size() <= 4u);
     } else if (const auto* stop = std::get_if<action::stop_watch>(&a)) {
-      BOOST_TEST(std::erase_if(key_watches_, [&](const auto& each) { return each.id == stop->id; }) == 1u);
+      if (watch_ && watch_->id == stop->id)
+        watch_.reset();
+      else
+        BOOST_TEST(std::erase_if(key_watches_, [&](const auto& each) { return each.id == stop->id; }) == 1u);
       requests = before;
     } else if (const auto* txn = std::get_if<action::send_txn>(&a)) {
       BOOST_TEST(!txn_.has_value(), "one transaction at a time");

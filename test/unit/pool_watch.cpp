@@ -669,4 +669,23 @@ BOOST_AUTO_TEST_CASE(an_index_that_went_back_is_believed) {
   BOOST_TEST(s.record() == "{s1}");
 }
 
+BOOST_AUTO_TEST_CASE(a_watch_does_not_sleep_when_consul_has_lost_its_state) {
+  pool_options o = pool_story::usual();
+  o.own_watch = 0s;
+  pool_story s(o);
+  s.record_becomes(s.others_join());
+  for (int i = 0; i != 5; ++i) s.leaves(s.others_join());
+  s.acquire(1);
+  s.run();
+  BOOST_REQUIRE(s.watch_open());
+  s.consul.lose_state();
+  const std::string holder = s.others_join();
+  s.record_becomes(holder);
+  while (!s.renewal_open()) s.after(1s);
+  s.renewal_says_gone();
+  s.run();
+  s.leaves(holder);
+  BOOST_TEST(says(s.run(), "grant t1 A"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
