@@ -1,8 +1,11 @@
-#include "sim/support/world.hpp"
-
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
 #include <string>
+
+#include "sim/support/world.hpp"
 
 using namespace holdfast::test;
 
@@ -13,53 +16,69 @@ std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
   return value ? std::strtoull(value, nullptr, 10) : otherwise;
 }
 
+/// Lives through it once more, and writes down what happened: `world-<seed>.txt` and `.svg`.
+std::string documented(const world_options& options, seeded_bug bug = seeded_bug::none) {
+  const char* const folder = std::getenv("HOLDFAST_PICTURES");
+  const std::filesystem::path base =
+      std::filesystem::path(folder ? folder : ".") / ("world-" + std::to_string(options.seed));
+  std::ofstream story(base.string() + ".txt"), picture(base.string() + ".svg");
+  timeline who("world " + std::to_string(options.seed) + ": who held what when, limit " +
+               std::to_string(options.limit));
+  run_world(options, bug, {&story, &who});
+  picture << who.svg();
+  return base.string() + ".svg and .txt tell what happened";
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(worlds)
 
-/// HOLDFAST_SEED=n replays one world and tells its story; HOLDFAST_WORLDS=n runs so many.
-BOOST_AUTO_TEST_CASE(nothing_goes_wrong_in_many_worlds) {
+/// HOLDFAST_SEED=n runs one world, and writes down what happened; HOLDFAST_WORLDS=n runs so many.
+BOOST_AUTO_TEST_CASE(no_guarantee_is_broken) {
   const bool replay = std::getenv("HOLDFAST_SEED") != nullptr;
   const std::uint64_t first = from_environment("HOLDFAST_SEED", 1);
   // A sanitizer's build has less time for each.
-  const std::uint64_t usual = 1000 / from_environment("HOLDFAST_TEST_DEADLINE_SCALE", 1);
+  const std::uint64_t usual = 2000 / from_environment("HOLDFAST_TEST_DEADLINE_SCALE", 1);
   const std::uint64_t count = replay ? 1 : from_environment("HOLDFAST_WORLDS", usual);
   world_result sum;
   for (std::uint64_t seed = first; seed != first + count; ++seed) {
-    const world_result result = run_world(seed, seeded_bug::none, replay);
-    BOOST_REQUIRE_MESSAGE(result.violation.empty(), result.violation << " (replay with HOLDFAST_SEED=" << seed << ")");
-    sum.steps += result.steps;
-    sum.grants += result.grants;
-    sum.losses += result.losses;
-    sum.faults += result.faults;
+    const auto options = world_options::of(seed);
+    const world_result result = run_world(options);
+    BOOST_REQUIRE_MESSAGE(result.violation.empty(),
+                          "world " << seed << ": " << result.violation << "; " << documented(options));
+    sum.add(result);
+    if (seed % 10'000 == 0) std::cerr << seed << " worlds, " << sum.steps << " steps" << std::endl;
   }
-  BOOST_TEST_MESSAGE(count << " worlds: " << sum.steps << " steps, " << sum.grants << " grants, " << sum.losses
-                           << " losses, " << sum.faults << " faults");
-  if (replay) return;
+  BOOST_TEST_MESSAGE(count << " worlds: " << sum.steps << " steps, " << sum.events << " events, " << sum.requests
+                           << " requests, " << sum.grants << " grants, " << sum.losses << " losses, " << sum.faults
+                           << " faults");
+  if (replay) {
+    BOOST_TEST_MESSAGE(documented(world_options::of(first)));
+    return;
+  }
   // Worlds in which nothing happens would prove nothing.
   BOOST_TEST(sum.grants > 30 * count);
   BOOST_TEST(sum.losses > count / 10);
   BOOST_TEST(sum.faults > 2 * count);
 }
 
-BOOST_AUTO_TEST_CASE(the_same_seed_gives_the_same_world) {
-  for (std::uint64_t seed = 1; seed != 5; ++seed) {
-    const world_result a = run_world(seed), b = run_world(seed);
-    BOOST_TEST(a.steps == b.steps);
-    BOOST_TEST(a.grants == b.grants);
-    BOOST_TEST(a.faults == b.faults);
+/// Some 17,000 renewals of one slot, on clocks that are wrong by two percent in either direction.
+BOOST_AUTO_TEST_CASE(a_long_day_loses_no_slot) {
+  for (std::uint64_t seed = 1; seed != 9; ++seed) {
+    const auto options = world_options::a_long_day(seed);
+    const world_result result = run_world(options);
+    BOOST_TEST(result.violation.empty(), "seed " << seed << ": " << result.violation);
+    BOOST_TEST(result.losses == 0u);
+    BOOST_TEST(result.requests > 17'000u);
   }
 }
 
-/// A check that has never failed proves nothing.
-BOOST_AUTO_TEST_CASE(every_seeded_bug_is_found) {
-  constexpr std::uint64_t worlds_max = 400;
-  for (const seeded_bug bug : seeded_bugs) {
-    std::string found;
-    std::uint64_t seed = 0;
-    while (found.empty() && seed != worlds_max) found = run_world(++seed, bug).violation;
-    BOOST_TEST(!found.empty(), to_string(bug) << " was not found in " << seed << " worlds");
-    BOOST_TEST_MESSAGE(to_string(bug) << ": world " << seed << ": " << found);
+BOOST_AUTO_TEST_CASE(the_same_seed_gives_the_same_world) {
+  for (std::uint64_t seed = 1; seed != 5; ++seed) {
+    const world_result a = run_world(world_options::of(seed)), b = run_world(world_options::of(seed));
+    BOOST_TEST(a.steps == b.steps);
+    BOOST_TEST(a.grants == b.grants);
+    BOOST_TEST(a.faults == b.faults);
   }
 }
 

@@ -1,0 +1,27 @@
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+#include "sim/support/world.hpp"
+
+using namespace holdfast::test;
+
+BOOST_AUTO_TEST_SUITE(seeded_bugs)
+
+/// A check that has never failed proves nothing.
+BOOST_AUTO_TEST_CASE(every_one_is_found) {
+  constexpr std::uint64_t steps_max = 2'000'000;
+  for (const seeded_bug_info& each : holdfast::test::seeded_bugs) {
+    world_result sum;
+    std::string found;
+    std::uint64_t seed = 0;
+    while (found.empty() && sum.steps < steps_max) {
+      const world_result result = run_world(world_options::of(++seed), each.bug);
+      found = result.violation;
+      sum.add(result);
+    }
+    BOOST_TEST(!found.empty(), each.name << " was not found in " << sum.steps << " steps");
+    BOOST_TEST_MESSAGE(each.name << ": " << sum.steps << " steps: " << found);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

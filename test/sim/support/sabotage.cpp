@@ -1,0 +1,219 @@
+#include "sim/support/sabotage.hpp"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "protocol/lock_record.hpp"
+#include "protocol/snapshot.hpp"
+#include "protocol/succession.hpp"
+#include "testing/defect.hpp"
+
+namespace holdfast::test {
+
+using namespace protocol;
+using namespace std::chrono_literals;
+
+namespace {
+
+bool is_record(const key_value& pair) { return pair.key.ends_with("/.lock"); }
+bool is_record(const operation& op) { return op.verb == verb::cas && op.key.ends_with("/.lock"); }
+
+}  // namespace
+
+std::string_view to_string(seeded_bug bug) {
+  const auto* const found =
+      std::find_if(std::begin(seeded_bugs), std::end(seeded_bugs), [&](const auto& each) { return each.bug == bug; });
+  return found == std::end(seeded_bugs) ? "none" : found->name;
+}
+
+void sabotage::bend(world_options& world) const {
+  using enum seeded_bug;
+  if (!on()) return;
+  const auto is = [this](auto... any) { return ((bug_ == any) || ...); };
+  world.processes = 3;
+  world.users = 2;
+  world.limit = is(session_used_twice, drops_another_holder) ? 2 : 1;
+  world.go_contenders = 0;
+  world.request_faults = is(lease_counted_late, unknown_taken_for_refused, failures_never_arrive) ? 35 : 0;
+  world.crashes = is(no_prune, watch_misses_deletions);
+  world.pauses = is(lease_counted_late, clock_stops_in_pauses);
+  world.partitions = is(renewal_failures_ignored, clock_drift_ignored);
+  world.agent_restarts = world.failovers = world.load_changes = false;
+  world.operators = is(loss_not_told, no_watch_of_the_record, index_kept_after_reset);
+  world.clock_ppm = is(clock_drift_ignored) ? 20'000 : 0;
+  if (is(loss_not_told, no_watch_of_the_record)) world.hold_max = 3s;
+  world.watch_wait = 600s;
+  world.idle = 0s;
+  if (is(no_watch_of_the_head, no_watch_of_the_entry, no_watch_of_the_record, queue_by_session, succession_with_a_gap,
+         prune_from_stale_read)) {
+    world.watch_all_max = 0;
+    world.processes = 6;
+    world.users = 1;
+  }
+}
+
+void sabotage::bend(pool_options& options, duration request_timeout) const {
+  if (bug_ == seeded_bug::lease_counted_late) options.lease_margin = -request_timeout;
+  if (bug_ == seeded_bug::clock_drift_ignored) options.lease_margin = 0s;
+  if (bug_ == seeded_bug::one_slot_too_many) ++options.limit;
+}
+
+void sabotage::bend(testing::store& store) const {
+  if (bug_ == seeded_bug::watch_misses_deletions) store.break_rule(testing::defect::delete_moves_no_index);
+  if (bug_ == seeded_bug::unguarded_record) store.break_rule(testing::defect::cas_ignores_index);
+}
+
+bool sabotage::lets_in(int process, pool_event& e, pool_actions& instead) {
+  if (auto* const tick = std::get_if<event::tick>(&e)) return bug_ != seeded_bug::timers_never_fire;
+  if (auto* const cancel = std::get_if<event::cancel>(&e); cancel && bug_ == seeded_bug::grant_dropped_after_cancel) {
+    gone_.emplace(process, cancel->ticket);
+    instead.push_back(action::fail{cancel->ticket, {make_error_code(boost::system::errc::operation_canceled), {}}});
+    return false;
+  }
+  if (auto* const release = std::get_if<event::release>(&e); release && bug_ == seeded_bug::release_forgotten) {
+    if (++releases_ % 16 == 0) return false;
+  }
+  if (auto* const release = std::get_if<event::release>(&e); release && bug_ == seeded_bug::answered_twice)
+    instead.push_back(action::released{release->slot, {}});
+  if (auto* const wish = std::get_if<event::acquire>(&e); wish && wish->count == 1)
+    waiting_[process].insert(wish->ticket);
+  if (auto* const renewed = std::get_if<event::session_renewed>(&e);
+      renewed && bug_ == seeded_bug::renewal_failures_ignored)
+    renewed->outcome = event::renewal::renewed;
+  if (auto* const created = std::get_if<event::session_created>(&e);
+      created && bug_ == seeded_bug::session_used_twice && !created->session.empty()) {
+    const std::string first = session_.emplace(process, created->session).first->second;
+    session_[process] = created->session;
+    created->session = first;
+  }
+  if (auto* const done = std::get_if<event::txn_done>(&e)) {
+    const bool failed = done->outcome == event::outcome::unknown || done->outcome == event::outcome::not_sent;
+    if (failed && bug_ == seeded_bug::failures_never_arrive) return false;
+    if (failed && bug_ == seeded_bug::unknown_taken_for_refused) done->outcome = event::outcome::not_sent;
+  }
+  if (auto* const listed = std::get_if<event::prefix_listed>(&e)) return lets_in(process, *listed);
+  return true;
+}
+
+bool sabotage::lets_in(int process, event::prefix_listed& e) {
+  if (e.error.code) return true;
+  switch (bug_) {
+    case seeded_bug::no_prune: {
+      const auto lock =
+          std::find_if(e.listing.begin(), e.listing.end(), [](const auto& each) { return is_record(each); });
+      if (lock == e.listing.end()) break;
+      const std::string prefix = lock->key.substr(0, lock->key.size() - std::string_view(".lock").size());
+      const lock_record named = *parse_lock_record(lock->value);
+      for (const std::string& holder : named.holders) {
+        const auto its = [&](const key_value& each) { return each.session == holder; };
+        if (std::none_of(e.listing.begin(), e.listing.end(), its))
+          e.listing.push_back({prefix + holder, {}, contender_magic, holder, 1, 1});
+      }
+      break;
+    }
+    case seeded_bug::prune_from_stale_read:
+      // Every second one is the one before.
+      if (auto& old = old_[process]; old.empty()) {
+        old = e.listing;
+      } else {
+        // The record is new, so that a write that rests on the rest fits.
+        std::erase_if(old, [](const auto& each) { return is_record(each); });
+        std::copy_if(e.listing.begin(), e.listing.end(), std::back_inserter(old),
+                     [](const auto& each) { return is_record(each); });
+        e.listing = std::exchange(old, {});
+      }
+      break;
+    case seeded_bug::queue_by_session:
+      for (key_value& each : e.listing)
+        if (!each.session.empty()) each.create_index = 1'000'000 - each.create_index;
+      break;
+    default:
+      break;
+  }
+  return true;
+}
+
+bool sabotage::lets_out(int process, pool_action& a, std::vector<pool_event>& and_then) {
+  if (auto* const txn = std::get_if<action::send_txn>(&a)) return lets_out(process, *txn);
+  if (auto* const granted = std::get_if<action::grant>(&a)) {
+    if (gone_.contains({process, granted->ticket})) {
+      dropped_.emplace(process, granted->slot);
+      return false;
+    }
+    if (bug_ == seeded_bug::token_reused) granted->token.handoff = 0;
+    auto& others = waiting_[process];
+    if (others.erase(granted->ticket) != 0 && !others.empty() && bug_ == seeded_bug::overtaking)
+      granted->ticket = *others.rbegin();
+  }
+  if (auto* const denied = std::get_if<action::deny>(&a)) {
+    waiting_[process].erase(denied->ticket);
+    return !gone_.contains({process, denied->ticket});
+  }
+  if (auto* const failed = std::get_if<action::fail>(&a)) {
+    waiting_[process].erase(failed->ticket);
+    return !gone_.contains({process, failed->ticket});
+  }
+  if (auto* const lost = std::get_if<action::lose>(&a))
+    return bug_ != seeded_bug::loss_not_told && !dropped_.contains({process, lost->slot});
+  if (auto* const news = std::get_if<action::update>(&a)) return !dropped_.contains({process, news->slot});
+  if (auto* const end = std::get_if<action::destroy_session>(&a); end && bug_ == seeded_bug::sessions_stay) {
+    and_then.push_back(event::session_destroyed{end->session, true});
+    return false;
+  }
+  if (auto* const list = std::get_if<action::list_prefix>(&a)) {
+    if (list->index != 0 && (bug_ == seeded_bug::watch_never_answers || bug_ == seeded_bug::no_watch_of_the_head))
+      return false;
+    if (bug_ == seeded_bug::looks_without_waiting) list->index = 0;
+    std::uint64_t& highest = highest_[{process, ""}];
+    highest = std::max(highest, list->index);
+    if (bug_ == seeded_bug::index_kept_after_reset && list->index != 0) list->index = highest;
+  }
+  if (auto* const watch = std::get_if<action::watch_key>(&a)) {
+    const bool record = watch->key.ends_with("/.lock");
+    if (watch->index != 0 &&
+        (bug_ == seeded_bug::watch_never_answers || (record && bug_ == seeded_bug::no_watch_of_the_record) ||
+         (!record && bug_ == seeded_bug::no_watch_of_the_entry)))
+      return false;
+  }
+  return true;
+}
+
+bool sabotage::lets_out(int, action::send_txn& a) {
+  auto& operations = a.operations;
+  const auto record = std::find_if(operations.begin(), operations.end(), [](const auto& op) { return is_record(op); });
+  switch (bug_) {
+    case seeded_bug::grant_leaves_the_entry:
+      std::erase_if(operations, [](const auto& op) { return op.verb == verb::cas && !is_record(op); });
+      break;
+    case seeded_bug::release_keeps_the_entry:
+      if (record != operations.end()) std::erase_if(operations, [](const auto& op) { return op.verb == verb::remove; });
+      break;
+    case seeded_bug::drops_another_holder:
+      if (record != operations.end()) {
+        auto named = *parse_lock_record(record->value);
+        const bool gives_back =
+            std::any_of(operations.begin(), operations.end(), [](const auto& op) { return op.verb == verb::remove; });
+        if (gives_back && !named.holders.empty()) named.holders.erase(named.holders.begin());
+        record->value = format(named);
+      }
+      break;
+    case seeded_bug::succession_with_a_gap:
+      for (operation& op : operations) {
+        const std::string description(description_in(op.value));
+        auto next = succession_in(op.value, description);
+        if (op.verb != verb::cas || is_record(op) || !next || next->next.size() < 2) continue;
+        next->next.erase(next->next.begin());
+        succession_view view;
+        for (const contender& each : next->next) view.next.push_back(&each);
+        view.behind = next->behind;
+        view.limit = next->limit;
+        op.value = with_succession(description, view);
+      }
+      break;
+    default:
+      break;
+  }
+  return true;
+}
+
+}  // namespace holdfast::test

@@ -1,0 +1,130 @@
+#pragma once
+
+#include <cstdint>
+#include <holdfast/testing/store.hpp>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "protocol/actions.hpp"
+#include "protocol/events.hpp"
+#include "protocol/pool.hpp"
+#include "sim/support/world_options.hpp"
+
+namespace holdfast::test {
+
+/// What is broken on purpose, to see whether the checkers notice. Most are wrong variants of the core, made by bending
+/// what goes into a right one and what comes out of it; two are rules of Consul that the core could not do without.
+enum class seeded_bug {
+  none,
+  lease_counted_late,
+  clock_stops_in_pauses,
+  clock_drift_ignored,
+  renewal_failures_ignored,
+  unknown_taken_for_refused,
+  failures_never_arrive,
+  timers_never_fire,
+  no_prune,
+  prune_from_stale_read,
+  one_slot_too_many,
+  unguarded_record,
+  drops_another_holder,
+  session_used_twice,
+  grant_leaves_the_entry,
+  release_keeps_the_entry,
+  release_forgotten,
+  sessions_stay,
+  grant_dropped_after_cancel,
+  answered_twice,
+  overtaking,
+  queue_by_session,
+  succession_with_a_gap,
+  token_reused,
+  loss_not_told,
+  watch_misses_deletions,
+  watch_never_answers,
+  no_watch_of_the_head,
+  no_watch_of_the_entry,
+  no_watch_of_the_record,
+  index_kept_after_reset,
+  looks_without_waiting,
+};
+
+struct seeded_bug_info {
+  seeded_bug bug;
+  std::string_view name;
+  std::string_view what;
+};
+inline constexpr seeded_bug_info seeded_bugs[] = {
+    {seeded_bug::lease_counted_late, "lease_counted_late", "the lease runs from when the reply came"},
+    {seeded_bug::clock_stops_in_pauses, "clock_stops_in_pauses", "the lease's clock does not count suspended time"},
+    {seeded_bug::clock_drift_ignored, "clock_drift_ignored", "the lease has no margin for clocks that go wrong"},
+    {seeded_bug::renewal_failures_ignored, "renewal_failures_ignored", "a renewal that failed extends the lease"},
+    {seeded_bug::unknown_taken_for_refused, "unknown_taken_for_refused",
+     "a write of unknown outcome is taken for refused, its session used again"},
+    {seeded_bug::failures_never_arrive, "failures_never_arrive", "a request that fails is waited for without end"},
+    {seeded_bug::timers_never_fire, "timers_never_fire", "nobody wakes the pool when it asked for it"},
+    {seeded_bug::no_prune, "no_prune", "the dead stay in the record"},
+    {seeded_bug::prune_from_stale_read, "prune_from_stale_read", "an old listing is taken for a new one"},
+    {seeded_bug::one_slot_too_many, "one_slot_too_many", "one slot more than the limit is given out"},
+    {seeded_bug::unguarded_record, "unguarded_record", "the record is written without looking at its index"},
+    {seeded_bug::drops_another_holder, "drops_another_holder", "a release takes another holder out of the record, too"},
+    {seeded_bug::session_used_twice, "session_used_twice", "two slots stand on one session"},
+    {seeded_bug::grant_leaves_the_entry, "grant_leaves_the_entry",
+     "the record names the grantee, whose entry is not touched"},
+    {seeded_bug::release_keeps_the_entry, "release_keeps_the_entry", "the record is written, the entry stays"},
+    {seeded_bug::release_forgotten, "release_forgotten", "a release gets lost inside the process"},
+    {seeded_bug::sessions_stay, "sessions_stay", "what is dropped is not destroyed"},
+    {seeded_bug::grant_dropped_after_cancel, "grant_dropped_after_cancel",
+     "a grant that crosses the user's cancellation is not given back"},
+    {seeded_bug::answered_twice, "answered_twice", "a release is answered twice"},
+    {seeded_bug::overtaking, "overtaking", "a later waiter is granted what an earlier one should have had"},
+    {seeded_bug::queue_by_session, "queue_by_session", "the queue is in the order of names, not of arrival"},
+    {seeded_bug::succession_with_a_gap, "succession_with_a_gap",
+     "a grant does not name who comes first of those who wait"},
+    {seeded_bug::token_reused, "token_reused", "local handoffs do not count in the fencing token"},
+    {seeded_bug::loss_not_told, "loss_not_told", "a holder is not told that its slot is gone"},
+    {seeded_bug::watch_misses_deletions, "watch_misses_deletions", "a contender that leaves or dies wakes nobody"},
+    {seeded_bug::watch_never_answers, "watch_never_answers", "no watch tells anything"},
+    {seeded_bug::no_watch_of_the_head, "no_watch_of_the_head", "nobody watches the queue as a whole"},
+    {seeded_bug::no_watch_of_the_entry, "no_watch_of_the_entry", "who waits does not watch its own entry"},
+    {seeded_bug::no_watch_of_the_record, "no_watch_of_the_record", "a holder does not watch the record"},
+    {seeded_bug::index_kept_after_reset, "index_kept_after_reset", "a watch's index never goes back"},
+    {seeded_bug::looks_without_waiting, "looks_without_waiting", "what should wait for news reads again and again"},
+};
+
+std::string_view to_string(seeded_bug bug);
+
+class sabotage {
+public:
+  explicit sabotage(seeded_bug bug) : bug_(bug) {}
+
+  seeded_bug which() const { return bug_; }
+  bool on() const { return bug_ != seeded_bug::none; }
+  /// A world in which it shows soon.
+  void bend(world_options& world) const;
+  void bend(protocol::pool_options& options, protocol::duration request_timeout) const;
+  void bend(testing::store& store) const;
+
+  /// False: the pool does not hear of it, and does `instead`.
+  bool lets_in(int process, protocol::pool_event& e, protocol::pool_actions& instead);
+  /// False: it is not done; `and_then` is what the pool hears instead.
+  bool lets_out(int process, protocol::pool_action& a, std::vector<protocol::pool_event>& and_then);
+
+private:
+  bool lets_in(int process, protocol::event::prefix_listed& e);
+  bool lets_out(int process, protocol::action::send_txn& a);
+
+  const seeded_bug bug_;
+  std::set<std::pair<int, protocol::ticket>> gone_;               ///< whom nobody waits for any more
+  std::set<std::pair<int, protocol::slot_id>> dropped_;           ///< what nobody knows
+  std::map<int, std::vector<protocol::key_value>> old_;           ///< listings
+  std::map<std::pair<int, std::string>, std::uint64_t> highest_;  ///< indexes asked with
+  std::map<int, std::string> session_;                            ///< the last one
+  std::map<int, std::set<protocol::ticket>> waiting_;             ///< those who want one slot
+  std::uint64_t releases_ = 0;
+};
+
+}  // namespace holdfast::test

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "protocol/time.hpp"
+
+namespace holdfast::test {
+
+/// True time, and what is to be done at which time; things of the same time in the order in which they were put down.
+class timetable {
+public:
+  using job = std::function<void()>;
+
+  protocol::time_point now() const { return now_; }
+  void in(protocol::duration delay, job what) { jobs_.emplace(std::pair(now_ + delay, ++last_), std::move(what)); }
+  /// Goes on to the next job, if it is due by `end`; else to `end`, and returns false.
+  bool run_one(protocol::time_point end) {
+    if (jobs_.empty() || jobs_.begin()->first.first > end) {
+      now_ = std::max(now_, end);
+      return false;
+    }
+    auto next = jobs_.extract(jobs_.begin());
+    now_ = next.key().first;
+    next.mapped()();
+    return true;
+  }
+
+private:
+  protocol::time_point now_{};
+  std::map<std::pair<protocol::time_point, std::uint64_t>, job> jobs_;
+  std::uint64_t last_ = 0;
+};
+
+/// A computer's own clock: it was set at random, and goes too fast or too slow by so many parts in a million.
+class skewed_clock {
+public:
+  skewed_clock() = default;
+  skewed_clock(protocol::duration ahead, std::int64_t ppm) : ahead_(ahead), ppm_(ppm) {}
+
+  protocol::time_point local(protocol::time_point truly) const {
+    return truly + ahead_ + truly.time_since_epoch() * ppm_ / 1'000'000;
+  }
+  /// The first moment at which the clock shows so much.
+  protocol::time_point truly(protocol::time_point local_time) const {
+    if (local_time == protocol::never) return protocol::never;
+    const protocol::time_point shown = local_time - ahead_;
+    protocol::time_point t = shown - shown.time_since_epoch() * ppm_ / (1'000'000 + ppm_);
+    while (local(t) < local_time) t += protocol::duration(1);
+    while (local(t - protocol::duration(1)) >= local_time) t -= protocol::duration(1);
+    return t;
+  }
+
+  void set_back(protocol::duration by) { ahead_ -= by; }
+
+private:
+  protocol::duration ahead_{};
+  std::int64_t ppm_ = 0;
+};
+
+}  // namespace holdfast::test

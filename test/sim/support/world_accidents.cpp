@@ -1,0 +1,179 @@
+#include <algorithm>
+
+#include "sim/support/world_impl.hpp"
+
+namespace holdfast::test {
+
+void world::again_later(void (world::*accident)()) {
+  in(random_.between(100ms, 2s), [this, accident] {
+    if (faults()) (this->*accident)();
+  });
+}
+
+void world::mark(const std::string& words) const {
+  say([&] { return words; });
+  if (told_.picture) told_.picture->mark(now().time_since_epoch(), words);
+}
+void world::mark(const process& p, const std::string& words) const {
+  say([&] { return name(p) + ": " + words; });
+  if (told_.picture) told_.picture->mark(name(p), now().time_since_epoch(), words);
+}
+void world::shade(const process& p, duration length, const std::string& words) const {
+  say([&] { return name(p) + ": " + words; });
+  const auto from = now().time_since_epoch();
+  if (told_.picture) told_.picture->shade(name(p), from, from + length, words);
+}
+
+/// One that is alive; null if chance finds a dead one.
+world::process* world::some_process() {
+  process& p = *processes_[random_.below(processes_.size())];
+  return p.alive ? &p : nullptr;
+}
+
+/// Once in a world.
+void world::crash() {
+  process* const p = some_process();
+  if (!p || processes_.size() < 2) return;
+  mark(*p, "crashes");
+  p->alive = false;
+  p->inbox.clear();
+  for (const auto& [slot, deadline] : std::exchange(p->leases, {})) ended(*p, slot, timeline::end::crashed);
+  referee_.crashed(p->number);
+  if (random_.chance(50)) in(random_.between(0s, 1s), [this] { start_process(); });
+}
+
+void world::pause() {
+  again_later(&world::pause);
+  process* const p = some_process();
+  if (!p || p->paused) return;
+  const duration length = std::min<duration>(random_.between(0s, 3 * options_.ttl), faults_end_ - now());
+  shade(*p, length, "is paused");
+  p->paused = true;
+  if (random_.chance(30)) p->read_at = p->clock.local(now());
+  in(length, [this, p, length] {
+    if (!p->alive) return;
+    say([&] { return name(*p) + ": goes on"; });
+    if (sabotage_.which() == seeded_bug::clock_stops_in_pauses) {
+      p->clock.set_back(length);
+      for (const auto& [slot, deadline] : p->leases) referee_.updated(p->number, slot, truly(*p, deadline));
+    }
+    p->paused = false;
+    p->tick_at = never;
+    // What piled up meanwhile comes in some order, its clock only after or among it.
+    if (random_.chance(50)) step(*p, event::tick{});
+    while (!p->inbox.empty() && p->alive) {
+      const job next = std::move(p->inbox.front());
+      p->inbox.pop_front();
+      next();
+    }
+    step(*p, event::tick{});
+  });
+}
+
+/// Nothing arrives, in either direction; the connections of its watches turn out to be dead only afterwards.
+void world::partition() {
+  again_later(&world::partition);
+  process* const p = some_process();
+  if (!p || now() < p->cut_off_until) return;
+  const duration length = std::min<duration>(random_.between(0s, 2 * options_.ttl), faults_end_ - now());
+  shade(*p, length, "is cut off");
+  p->cut_off_until = now() + length;
+  in(length, [this, p] { fail_watches(p, 1s); });
+}
+
+void world::restart_agent() {
+  again_later(&world::restart_agent);
+  process* const p = some_process();
+  if (!p) return;
+  const duration length = random_.between(10ms, 500ms);
+  shade(*p, length, "has no agent");
+  p->refused_until = now() + length;
+  fail_watches(p, 5ms);
+}
+
+void world::fail_over() {
+  again_later(&world::fail_over);
+  if (now() < no_leader_until_) return;
+  const duration length = random_.between(50ms, 1s);
+  mark("Consul has no leader");
+  no_leader_until_ = now() + length;
+  fail_watches(nullptr, 20ms);
+  in(length, [this] {
+    mark("Consul has a new leader");
+    for (auto& [id, its] : leases_) its.ends = now() + its.life;
+    consul_.store.restart_ttls(testing::store::time_point(now().time_since_epoch()));
+  });
+}
+
+void world::change_load() {
+  again_later(&world::change_load);
+  process* const p = some_process();
+  if (!p) return;
+  const int before = p->users;
+  p->users = static_cast<int>(random_.below(static_cast<std::uint64_t>(2 * options_.users + 1)));
+  say([&] { return name(*p) + ": has " + std::to_string(p->users) + " users"; });
+  for (int user = before; user < p->users; ++user) again(*p, user);
+}
+
+void world::meddle() {
+  again_later(&world::meddle);
+  if (!meddle_once()) return;
+  to_be_checked_ = true;
+  // A holder that cannot be told, because it is cut off as well, stops believing when its lease ends.
+  referee_.excuse_until(now() + options_.ttl + 2s);
+}
+
+/// Whether that may have taken somebody's slot away.
+bool world::meddle_once() {
+  const auto listing = consul_.list(world_prefix);
+  if (listing.empty()) return false;
+  const key_value& victim = listing[random_.below(listing.size())];
+  switch (random_.below(8)) {
+    case 0:
+      mark("an operator destroys " + victim.session);
+      consul_.destroy_session(victim.session, now());
+      return true;
+    case 1:
+      mark("an operator deletes " + victim.key);
+      if (victim.key == world_lock_key) referee_.forget_tokens();
+      consul_.remove(victim.key, now());
+      return true;
+    case 2:
+      mark("an operator deletes the prefix");
+      referee_.forget_tokens();
+      consul_.remove_tree(std::string(world_prefix), now());
+      return true;
+    case 3:
+      if (const auto lock = consul_.get(world_lock_key)) {
+        mark("an operator empties the record");
+        auto record = parse_lock_record(lock->value);
+        record->holders.clear();
+        consul_.put(std::string(world_lock_key), format(*record), lock->flags, now());
+      }
+      return true;
+    case 4:
+      consul_.store.collect_tombstones();
+      return false;
+    case 5:
+      image_ = consul_.store;
+      return false;
+    case 6:
+      mark("Consul's only server loses its state");
+      fail_watches(nullptr, 20ms);
+      consul_.lose_state();
+      leases_.clear();
+      seen_at_ = 0;
+      referee_.forget_tokens();
+      return true;
+    default:
+      if (!image_) return false;
+      mark("an operator restores a snapshot of Consul");
+      consul_.store.restore(*image_);
+      consul_.store.restart_ttls(testing::store::time_point(now().time_since_epoch()));
+      seen_at_ = 0;
+      referee_.forget_tokens();
+      return true;
+  }
+}
+
+}  // namespace holdfast::test

@@ -1,0 +1,150 @@
+#include <algorithm>
+
+#include "protocol/succession.hpp"
+#include "sim/support/world_impl.hpp"
+
+namespace holdfast::test {
+
+/// What stands in Consul. Somebody looks after every step, and most steps write nothing.
+const snapshot& world::look() {
+  const std::uint64_t index = consul_.store.raft_index();
+  if (seen_at_ != index) seen_ = *make_snapshot(world_prefix, world_lock_key, consul_.list(world_prefix), 0);
+  seen_at_ = index;
+  return seen_;
+}
+
+void world::check_all() {
+  referee_.check_believers(now());
+  if (std::exchange(to_be_checked_, false) || referee_.excused(now())) check_backing();
+  check_use();
+}
+
+/// G2.
+void world::check_record() {
+  const snapshot& seen = look();
+  const auto alive = std::count_if(seen.record.holders.begin(), seen.record.holders.end(),
+                                   [&](const std::string& holder) { return seen.find(holder) != nullptr; });
+  if (static_cast<std::uint32_t>(alive) > options_.limit)
+    object(guarantee::record, "the record names more than the limit");
+}
+
+/// G3: whoever believes that it holds is a live holder of the record. G9: if an operator has taken its slot away, it is
+/// told.
+void world::check_backing() {
+  const snapshot& seen = look();
+  for (const auto& p : processes_) {
+    if (!p->alive || p->leases.empty()) continue;
+    const auto named = std::count_if(seen.record.holders.begin(), seen.record.holders.end(), [&](const auto& holder) {
+      return p->sessions.contains(holder) && seen.find(holder);
+    });
+    const std::uint32_t believed = referee_.believed(p->number, now());
+    const bool backed = believed <= static_cast<std::uint32_t>(named);
+    if (backed || is_disturbed(*p))
+      p->unbacked_since = never;
+    else if (p->unbacked_since == never)
+      p->unbacked_since = now();
+    if (!backed && !referee_.excused(now()))
+      object(guarantee::backing, name(*p) + " believes in " + std::to_string(believed) + ", the record names " +
+                                     std::to_string(named) + " of it");
+    if (p->unbacked_since != never && now() - p->unbacked_since > 1s)
+      object(guarantee::losses, name(*p) + " is not told that its slot is gone");
+  }
+}
+
+/// Whether it cannot be told what happens in Consul, or only slowly.
+bool world::is_disturbed(const process& p) const {
+  return p.paused || now() < p.cut_off_until || now() < p.refused_until || now() < no_leader_until_ ||
+         (faults() && options_.request_faults != 0);
+}
+
+/// G6: whoever was granted had waited longest, of those that their process still wants. Who takes a free slot as it
+/// comes may not have seen who came just before.
+void world::check_order(const process& p, const snapshot& before) {
+  const snapshot& after = look();
+  for (const std::string& holder : after.record.holders) {
+    const contender* const granted = before.find(holder);
+    if (!granted || before.record.names(holder)) continue;
+    const contender* const now = after.find(holder);
+    if (!now || now->create_index != granted->create_index) continue;
+    for (const contender& each : before.contenders) {
+      if (each.create_index >= granted->create_index) break;
+      const contender* const still = after.find(each.session);
+      const bool waits = !before.record.names(each.session) && !after.record.names(each.session) && still &&
+                         still->create_index == each.create_index && each.grantable();
+      if (waits && !unwanted_.contains(each.session) && description_in(each.value) != description_in(granted->value) &&
+          description_in(each.value) != name(p))
+        object(guarantee::order, each.session + " was overtaken by " + holder);
+    }
+  }
+}
+
+/// G5: no slot stays free for long while somebody waits who could have it.
+void world::check_use() {
+  if (!calm() || now() >= last_call_) return;
+  const snapshot& seen = look();
+  const auto holders = static_cast<std::size_t>(std::count_if(
+      seen.contenders.begin(), seen.contenders.end(), [&](const contender& c) { return seen.holds(c.session); }));
+  const bool idle = std::any_of(processes_.begin(), processes_.end(), [&](const auto& p) {
+    if (!p->alive || p->requests.empty()) return false;
+    const process::request& first = p->requests.begin()->second;
+    return first.patient && holders + first.count <= options_.limit;
+  });
+  if (!idle)
+    free_since_ = never;
+  else if (free_since_ == never)
+    free_since_ = now();
+  else if (now() - free_since_ > 700ms + 30 * options_.latency_max)
+    object(guarantee::progress, "a slot stays free while somebody waits");
+}
+
+/// G5 and G10: everybody had a turn, and nothing is left of it.
+void world::check_drained() {
+  const snapshot& left = look();
+  for (const auto& p : processes_) {
+    if (p->alive) {
+      if (referee_.anyone_waits(p->number))
+        object(guarantee::progress, name(*p) + " has a waiter that never got a slot");
+      if (referee_.holds_any(p->number)) object(guarantee::leaks, name(*p) + " has a slot that was never released");
+      if (!p->releasing.empty()) object(guarantee::answers, name(*p) + " has a release that never ended");
+    }
+    for (const std::string& session : p->sessions) {
+      if (left.find(session) && !(p->alive && left.record.names(session)))
+        object(guarantee::leaks, name(*p) + " has left its entry " + session);
+      if (p->alive && left.record.names(session) && consul_.has_session(session))
+        object(guarantee::leaks, name(*p) + " is still named in the record: " + session);
+    }
+  }
+}
+
+void world::check_closed() {
+  for (const auto& p : processes_) {
+    if (!p->alive) continue;
+    if (!p->closed) object(guarantee::answers, name(*p) + " does not close");
+    if (p->closed && p->closed->error.code) object(guarantee::leaks, name(*p) + " could not close cleanly");
+    if (p->pool->sessions() != 0) object(guarantee::leaks, name(*p) + " keeps sessions");
+  }
+}
+
+namespace {
+
+void forget_old(std::deque<time_point>& list, time_point now) {
+  while (!list.empty() && list.front() < now - 1s) list.pop_front();
+}
+
+}  // namespace
+
+void world::note_event(process& p) {
+  for (auto& each : processes_) each->events.push_back(now());
+  forget_old(p.events, now());
+}
+
+/// G7: nobody turns in circles; what one pool asks of Consul is bounded by what happens in the whole world.
+void world::note_request(process& p) {
+  ++result_.requests;
+  p.sent.push_back(now());
+  forget_old(p.sent, now());
+  forget_old(p.events, now());
+  if (p.sent.size() > 100 + p.events.size() / 2) object(guarantee::cost, name(p) + " sends requests in a circle");
+}
+
+}  // namespace holdfast::test

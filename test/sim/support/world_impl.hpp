@@ -1,0 +1,231 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "protocol/pool.hpp"
+#include "sim/support/sabotage.hpp"
+#include "sim/support/virtual_time.hpp"
+#include "sim/support/world.hpp"
+#include "support/core_consul.hpp"
+#include "support/referee.hpp"
+
+namespace holdfast::test {
+
+using namespace protocol;
+using namespace std::chrono_literals;
+
+inline constexpr std::string_view world_prefix = "service/world/";
+inline constexpr std::string_view world_lock_key = "service/world/.lock";
+
+/// world.cpp: time, and what a step of a pool is. world_users.cpp: who acquires and releases. world_network.cpp:
+/// Consul, and the way there. world_accidents.cpp: what goes wrong, apart from requests. world_strangers.cpp: Go's
+/// contenders. world_checks.cpp: what must hold.
+class world {
+public:
+  world(world_options options, seeded_bug bug, const chronicle& told);
+  world_result run();
+
+private:
+  using job = timetable::job;
+
+  struct process {
+    int number = 0;
+    std::unique_ptr<protocol::pool> pool{};
+    skewed_clock clock{};
+    bool alive = true;
+    bool paused = false;
+    bool closing = false;
+    int users = 0;
+    std::optional<action::closed> closed{};
+    std::deque<job> inbox{};              ///< what comes during a pause, for the pool and for its users
+    std::optional<time_point> read_at{};  ///< the clock was read then, before a pause: the next step believes it
+    std::set<std::string> sessions{};     ///< all that it was ever told of
+    time_point tick_at = never;
+    std::uint64_t last_ticket = 0;
+    struct request {
+      std::uint32_t count;
+      bool patient;
+      int user;
+    };
+    std::map<ticket, request> requests{};
+    std::map<slot_id, time_point> leases{};  ///< of what its users hold; on its own clock
+    std::set<slot_id> releasing{};
+    time_point cut_off_until{};               ///< from Consul: nothing arrives
+    time_point refused_until{};               ///< its agent is down: nothing is sent
+    time_point unbacked_since = never;        ///< it has believed in more than the record names
+    std::deque<time_point> sent{}, events{};  ///< of the last second
+  };
+  /// What becomes of one request.
+  struct fate {
+    duration there{}, back{};
+    bool applied = true, answered = true, not_sent = false;
+    duration late{};   ///< applied only then, long after its sender gave up
+    duration again{};  ///< applied a second time then, before its answer
+  };
+  struct watch {
+    process* owner;
+    request_id id;
+    testing::subject what;
+    std::uint64_t index;
+    time_point until;
+    duration back;
+    bool answered;
+    std::optional<testing::store::watch_id> waits{};  ///< none: to be looked at
+  };
+  /// The store ends a session after twice its TTL, as Consul does; what Consul promises is the TTL. So half of the
+  /// sessions end after that, a quarter some time later, and the store ends the rest.
+  struct lease {
+    duration life;
+    time_point ends;
+  };
+  /// HashiCorp's client, in short: one contender, which writes the record itself and never looks for itself in it.
+  struct stranger {
+    int number = 0;
+    std::string session{};
+    enum { outside, waiting, taking, holding, leaving } state = outside;
+    bool abandoned = false;  ///< it queues, and never takes its slot
+    lock_record seen{};      ///< while taking
+    std::uint64_t seen_at = 0;
+  };
+
+  // world.cpp
+  time_point now() const { return time_.now(); }
+  void in(duration delay, job what) { time_.in(delay, std::move(what)); }
+  void run_until(time_point end);
+  void start_process();
+  void when_running(process& p, job what);
+  void deliver(process& p, pool_event e);
+  void step(process& p, pool_event e);
+  void tick_when_due(process& p);
+  bool faults() const { return now() < faults_end_; }
+  bool calm() const { return now() >= calm_; }
+
+  // world_users.cpp
+  void again(process& p, int user);
+  void ask(process& p, int user);
+  void cancel(process& p, ticket t);
+  void release(process& p, slot_id slot, int user);
+  void close(process& p);
+  void answer(process& p, ticket t);
+  void ended(process& p, slot_id slot, timeline::end how);
+  time_point truly(const process& p, time_point deadline) const { return p.clock.truly(deadline); }
+  void perform(process& p, action::grant& a);
+  void perform(process& p, action::deny& a);
+  void perform(process& p, action::fail& a);
+  void perform(process& p, action::released& a);
+  void perform(process& p, action::lose& a);
+  void perform(process& p, action::update& a);
+  void perform(process& p, action::closed& a);
+  void perform(process& p, action::note& a);
+
+  // world_network.cpp
+  fate draw_fate(const process& p);
+  bool is_answered(const process& p, const fate& f) const { return f.answered && now() >= p.cut_off_until; }
+  void perform(process& p, action::create_session& a);
+  void perform(process& p, action::renew_session& a);
+  void perform(process& p, action::destroy_session& a);
+  void perform(process& p, action::send_txn& a);
+  void perform(process& p, action::list_prefix& a);
+  void perform(process& p, action::watch_key& a);
+  void perform(process& p, action::stop_watch& a);
+  consul::txn_reply transact(const process& p, const std::vector<operation>& operations);
+  void query(process& p, request_id id, testing::subject what, std::uint64_t index, duration wait);
+  void answer_watches();
+  pool_event answer_to(const watch& w) const;
+  static pool_event failure_of(request_id id, const testing::subject& what);
+  std::optional<std::size_t> find_watch(const process& p, request_id id) const;
+  void end_watch(std::size_t i);
+  void fail_watches(const process* of, duration within);
+  std::string create_session();
+  bool renew_session(const std::string& id);
+  void end_sessions();
+
+  // world_accidents.cpp
+  process* some_process();
+  void crash();
+  void pause();
+  void partition();
+  void restart_agent();
+  void fail_over();
+  void change_load();
+  void meddle();
+  bool meddle_once();
+  void again_later(void (world::*accident)());
+  void mark(const std::string& words) const;
+  void mark(const process& p, const std::string& words) const;
+  void shade(const process& p, duration length, const std::string& words) const;
+
+  // world_strangers.cpp
+  void start_stranger(int number);
+  void stranger_step(std::size_t i);
+  snapshot look_as_stranger() const;
+  bool write_record(const lock_record& record, std::uint64_t index);
+
+  // world_checks.cpp
+  const snapshot& look();
+  void object(guarantee broken, const std::string& what) { referee_.object(broken, what); }
+  void check_all();
+  void check_record();
+  void check_order(const process& p, const snapshot& before);
+  void check_backing();
+  bool is_disturbed(const process& p) const;
+  void check_use();
+  void check_drained();
+  void check_closed();
+  void note_event(process& p);
+  void note_request(process& p);
+
+  template <class Text>
+  void say(Text text) const {
+    if (told_.story) tell(text());
+  }
+  void tell(std::string line) const;
+  static std::string name(const process& p) { return "process " + std::to_string(p.number); }
+  template <class Number>
+  static std::string number(Number n) {
+    return std::to_string(static_cast<std::uint64_t>(n));
+  }
+  static std::string text(const fate& f);
+  static std::string describe(const std::vector<operation>& operations);
+
+  /// How long a request may take.
+  static constexpr duration timeout_ = 400ms;
+
+  world_options options_;
+  sabotage sabotage_;
+  const chronicle told_;
+  dice random_;
+  timetable time_;
+  referee referee_;
+  core_consul consul_;
+  world_result result_;
+
+  std::vector<std::unique_ptr<process>> processes_;
+  std::deque<stranger> strangers_;
+  std::vector<watch> watches_;
+  std::map<std::string, lease> leases_;  ///< of sessions that end before the store ends them
+  std::set<std::string> unwanted_;       ///< sessions that their process wants to end
+  time_point no_leader_until_{};
+  std::optional<testing::store> image_;  ///< an operator's copy of all
+
+  snapshot seen_;  ///< at this Raft index:
+  std::uint64_t seen_at_ = 0;
+  bool to_be_checked_ = false;  ///< somebody's belief, or what stands in Consul, has changed
+  time_point free_since_ = never;
+
+  const time_point faults_end_;
+  /// All that died before is over by then: the longest lease, and late writes.
+  const time_point calm_;
+  const time_point last_call_;
+  const time_point drained_;
+};
+
+}  // namespace holdfast::test

@@ -1,0 +1,278 @@
+#include <algorithm>
+#include <utility>
+
+#include "runtime/convert.hpp"
+#include "sim/support/world_impl.hpp"
+
+namespace holdfast::test {
+
+namespace {
+
+failure timed_out() { return {make_error_code(error::timed_out), {"timed out", {}, {}, {}}}; }
+failure unreachable() { return {make_error_code(error::unreachable), {"unreachable", {}, {}, {}}}; }
+
+}  // namespace
+
+world::fate world::draw_fate(const process& p) {
+  fate f;
+  f.there = random_.between(50us, options_.latency_max);
+  f.back = random_.between(50us, options_.latency_max);
+  const auto fails = [&](duration after) {
+    ++result_.faults;
+    f.answered = f.applied = false;
+    f.back = after;
+  };
+  if (now() < p.cut_off_until) {
+    fails(timeout_ - f.there);
+    return f;
+  }
+  if (now() < p.refused_until) {
+    fails(f.back);
+    f.not_sent = random_.chance(70);
+    return f;
+  }
+  if (now() + f.there < no_leader_until_) {
+    fails(f.back);
+    if (random_.chance(30)) f.late = no_leader_until_ - now() + random_.between(0s, options_.ttl);
+    return f;
+  }
+  if (!faults() || !random_.chance(options_.request_faults)) return f;
+  fails(random_.chance(50) ? f.back : timeout_ - f.there);
+  switch (random_.below(5)) {
+    case 0:  // the reply is lost
+      f.applied = true;
+      break;
+    case 1:
+      break;
+    case 2:
+      f.late = f.there + f.back + random_.between(0s, 2 * options_.ttl);
+      break;
+    case 3:
+      f.not_sent = true;
+      break;
+    case 4:
+      f.applied = f.answered = true;
+      f.again = f.there + f.back / 2;
+      break;
+  }
+  return f;
+}
+
+std::string world::text(const fate& f) {
+  return f.again.count()  ? " (twice)"
+         : f.answered     ? ""
+         : f.not_sent     ? " (not sent)"
+         : f.late.count() ? " (late)"
+         : f.applied      ? " (reply lost)"
+                          : " (request lost)";
+}
+
+void world::perform(process& p, action::create_session& a) {
+  note_request(p);
+  const fate f = draw_fate(p);
+  say([&] { return name(p) + ": create session" + text(f); });
+  in(f.there, [this, &p, f, a] {
+    const std::string id = f.applied ? create_session() : "";
+    in(f.back, [this, &p, f, a, id] {
+      const bool answered = is_answered(p, f);
+      if (answered) p.sessions.insert(id);
+      say([&] { return name(p) + ": session " + (answered ? id : "failed"); });
+      deliver(p, event::session_created{a.member, answered ? id : "", answered ? failure{} : timed_out()});
+    });
+  });
+}
+
+void world::perform(process& p, action::renew_session& a) {
+  note_request(p);
+  const fate f = draw_fate(p);
+  in(f.there, [this, &p, f, a] {
+    const bool there = f.applied && renew_session(a.session);
+    in(f.back, [this, &p, f, a, there] {
+      error_code ec;
+      if (!is_answered(p, f))
+        ec = error::timed_out;
+      else if (!there)
+        ec = error::invalid_session;
+      if (ec) say([&] { return name(p) + ": renewal of " + a.session + " fails"; });
+      deliver(p, event::session_renewed{a.member, runtime::renewal(ec)});
+    });
+  });
+}
+
+void world::perform(process& p, action::destroy_session& a) {
+  note_request(p);
+  unwanted_.insert(a.session);
+  const fate f = draw_fate(p);
+  say([&] { return name(p) + ": destroy " + a.session + text(f); });
+  in(f.there, [this, &p, f, a] {
+    if (f.applied) {
+      consul_.destroy_session(a.session, now());
+      to_be_checked_ = true;
+    }
+    in(f.back, [this, &p, f, a] { deliver(p, event::session_destroyed{a.session, is_answered(p, f)}); });
+  });
+}
+
+void world::perform(process& p, action::send_txn& a) {
+  note_request(p);
+  if (a.operations.size() > operations_max) object(guarantee::cost, "a transaction is too long");
+  const fate f = draw_fate(p);
+  say([&] { return name(p) + ": txn " + std::to_string(a.id) + text(f) + describe(a.operations); });
+  for (const duration extra : {f.late, f.again})
+    if (extra != duration(0))
+      in(extra, [this, &p, operations = a.operations, id = a.id] {
+        const bool applied = transact(p, operations).applied;
+        say([&] { return name(p) + ": txn " + std::to_string(id) + " again: " + (applied ? "applied" : "refused"); });
+      });
+  in(f.there, [this, &p, f, id = a.id, operations = std::move(a.operations)] {
+    consul::txn_reply reply;
+    if (f.applied) reply = transact(p, operations);
+    in(f.back, [this, &p, f, id, reply = std::move(reply)] {
+      const bool answered = is_answered(p, f);
+      const failure why = answered ? failure() : f.not_sent ? unreachable() : timed_out();
+      event::txn_done done = runtime::txn_done(id, why.code, answered ? reply : consul::txn_reply(), why.details);
+      say([&] {
+        static const char* const words[] = {"applied", "refused", "not sent", "unknown"};
+        return name(p) + ": txn " + std::to_string(id) + ": " + words[static_cast<int>(done.outcome)];
+      });
+      deliver(p, std::move(done));
+    });
+  });
+}
+
+consul::txn_reply world::transact(const process& p, const std::vector<operation>& operations) {
+  to_be_checked_ = true;
+  if (operations.front().key != world_lock_key) return consul_.transact(operations, now());
+  const snapshot before = look();
+  consul::txn_reply reply = consul_.transact(operations, now());
+  if (reply.applied) {
+    check_record();
+    check_order(p, before);
+  }
+  return reply;
+}
+
+std::string world::describe(const std::vector<operation>& operations) {
+  static const char* const verbs[] = {"lock", "cas", "remove", "remove-cas", "tree"};
+  std::string text;
+  for (const operation& op : operations) {
+    text += std::string(" ") + verbs[static_cast<int>(op.verb)] + " " + op.key.substr(world_prefix.size());
+    if (op.verb == verb::cas) text += "@" + std::to_string(op.index);
+    if (op.key == world_lock_key) text += " " + op.value;
+  }
+  return text;
+}
+
+void world::perform(process& p, action::list_prefix& a) {
+  query(p, a.id, {testing::subject::kind::prefix, std::string(world_prefix)}, a.index, a.wait);
+}
+
+void world::perform(process& p, action::watch_key& a) {
+  query(p, a.id, {testing::subject::kind::key, a.key}, a.index, a.wait);
+}
+
+/// Its answer may be on the way.
+void world::perform(process& p, action::stop_watch& a) {
+  if (const auto found = find_watch(p, a.id)) end_watch(*found);
+}
+
+void world::query(process& p, request_id id, testing::subject what, std::uint64_t index, duration wait) {
+  note_request(p);
+  const fate f = draw_fate(p);
+  say([&] {
+    return name(p) + ": look " + std::to_string(id) + " at " + what.name + " from " + std::to_string(index) + text(f);
+  });
+  if (!f.applied) {
+    in(f.there + f.back, [this, &p, id, what] { deliver(p, failure_of(id, what)); });
+    return;
+  }
+  in(f.there, [this, &p, f, id, what, index, wait] {
+    watches_.push_back({&p, id, what, index, now() + wait, f.back, f.answered});
+  });
+  if (index == 0) return;
+  in(f.there + wait, [] {});  // so that somebody looks at it then
+  if (faults() && random_.chance(options_.request_faults / 2))
+    in(f.there + random_.between(0s, 1s), [this, &p, id, what] {
+      const auto found = find_watch(p, id);
+      if (!found) return;
+      end_watch(*found);
+      deliver(p, failure_of(id, what));
+    });
+}
+
+pool_event world::failure_of(request_id id, const testing::subject& what) {
+  if (what.what == testing::subject::kind::key) return event::key_watched{id, {}, timed_out()};
+  return event::prefix_listed{id, {}, 0, timed_out()};
+}
+
+pool_event world::answer_to(const watch& w) const {
+  if (w.what.what == testing::subject::kind::key) return consul_.key_seen(w.id, w.what.name);
+  return consul_.listed(w.id, world_prefix);
+}
+
+void world::answer_watches() {
+  for (const testing::store::watch_id fired : consul_.store.take_fired())
+    for (watch& w : watches_)
+      if (w.waits == fired) w.waits.reset();
+  for (std::size_t i = 0; i < watches_.size();) {
+    watch& w = watches_[i];
+    // Woken, or new: as an agent does it, which waits again if the index is not past the one asked with.
+    if (!w.waits && w.index != 0 && consul_.store.index_of(w.what) <= w.index) w.waits = consul_.store.watch(w.what);
+    if ((w.waits && now() < w.until) || now() < w.owner->cut_off_until) {
+      ++i;
+      continue;
+    }
+    say([&] { return name(*w.owner) + ": look " + std::to_string(w.id) + " is answered"; });
+    in(w.back,
+       [this, owner = w.owner, e = w.answered ? answer_to(w) : failure_of(w.id, w.what)] { deliver(*owner, e); });
+    end_watch(i);
+  }
+}
+
+std::optional<std::size_t> world::find_watch(const process& p, request_id id) const {
+  const auto found =
+      std::find_if(watches_.begin(), watches_.end(), [&](const watch& w) { return w.owner == &p && w.id == id; });
+  if (found == watches_.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - watches_.begin());
+}
+
+void world::end_watch(std::size_t i) {
+  if (watches_[i].waits) consul_.store.unwatch(*watches_[i].waits);
+  watches_.erase(watches_.begin() + static_cast<std::ptrdiff_t>(i));
+}
+
+/// Those of one process, or of all.
+void world::fail_watches(const process* of, duration within) {
+  for (std::size_t i = watches_.size(); i-- != 0;) {
+    const watch& w = watches_[i];
+    if (of && w.owner != of) continue;
+    in(random_.between(0s, within), [this, owner = w.owner, e = failure_of(w.id, w.what)] { deliver(*owner, e); });
+    end_watch(i);
+  }
+}
+
+std::string world::create_session() {
+  std::string id = consul_.create_session(options_.ttl, now());
+  const duration patience = random_.chance(50) ? duration(0) : random_.between(0s, 2 * options_.ttl);
+  const duration life = options_.ttl + patience;
+  if (patience < options_.ttl) leases_.emplace(id, lease{life, now() + life});
+  return id;
+}
+
+bool world::renew_session(const std::string& id) {
+  if (!consul_.renew_session(id, now())) return false;
+  if (const auto its = leases_.find(id); its != leases_.end()) its->second.ends = now() + its->second.life;
+  return true;
+}
+
+void world::end_sessions() {
+  std::erase_if(leases_, [this](const auto& each) {
+    const bool over = each.second.ends <= now();
+    if (over) consul_.destroy_session(each.first, now());
+    to_be_checked_ = to_be_checked_ || over;
+    return over;
+  });
+  consul_.advance(now());
+}
+
+}  // namespace holdfast::test

@@ -1,0 +1,57 @@
+#include "sim/support/world_options.hpp"
+
+namespace holdfast::test {
+
+using namespace std::chrono_literals;
+
+world_options world_options::of(std::uint64_t seed) {
+  dice random(seed);
+  world_options o;
+  o.seed = seed;
+  o.limit = static_cast<std::uint32_t>(random.chance(90) ? 1 + random.below(3) : 4 + random.below(3));
+  o.processes = static_cast<int>(random.chance(75) ? 1 + random.below(3) : 4 + random.below(5));
+  o.users = static_cast<int>(1 + random.below(3));
+  o.go_contenders = random.chance(25) ? static_cast<int>(1 + random.below(2)) : 0;
+  o.request_faults = random.chance(40) ? 0 : static_cast<unsigned>(random.below(25));
+  o.crashes = random.chance(35);
+  o.pauses = random.chance(35);
+  o.partitions = random.chance(20);
+  o.agent_restarts = random.chance(20);
+  o.failovers = random.chance(20);
+  o.operators = random.chance(15);
+  o.load_changes = random.chance(25);
+  o.clock_ppm = random.chance(50) ? 0 : 20'000;
+  o.latency_max = random.chance(70) ? 4ms : 60ms;
+  o.ttl = 2s;
+  o.tenure = random.chance(50) ? 100ms : 0ms;
+  o.idle = random.chance(70) ? 0ms : random.chance(90) ? 200ms : 10s;
+  o.session_idle = 4s;
+  // A watch that lasts hides no lost wake-up; a short one is the usual safety net.
+  o.watch_wait = random.chance(60) ? 600s : 1s;
+  o.watch_all_max = random.chance(50) ? 0 : 4;
+  o.own_watch = random.chance(70) ? 100ms : 0ms;
+  o.linger = random.chance(70) ? 5ms : 50ms;
+  o.hold_max = 1s;
+  o.faults_last = 4s;
+  o.calm_lasts = 2s;
+  return o;
+}
+
+world_options world_options::a_long_day(std::uint64_t seed) {
+  world_options o = of(seed);
+  o.limit = 1;
+  o.processes = 2;
+  o.users = 1;
+  o.go_contenders = 0;
+  o.request_faults = 0;
+  o.crashes = o.pauses = o.partitions = o.agent_restarts = o.failovers = o.operators = o.load_changes = false;
+  o.clock_ppm = 20'000;
+  o.ttl = 15s;
+  o.session_idle = 60s;
+  o.watch_wait = 10s;
+  o.hold_max = 24h;
+  o.faults_last = 24h;
+  return o;
+}
+
+}  // namespace holdfast::test

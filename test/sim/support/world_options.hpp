@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "protocol/time.hpp"
+#include "sim/support/dice.hpp"
+
+namespace holdfast::test {
+
+/// What kind of world it is. A seed decides that, too.
+struct world_options {
+  std::uint64_t seed = 0;
+  std::uint32_t limit = 1;
+  int processes = 2;
+  int users = 1;  ///< in each process, at first
+  int go_contenders = 0;
+
+  // What goes wrong, until `faults_last` is over.
+  unsigned request_faults = 0;  ///< percent
+  bool crashes = false;         ///< of processes; some come back
+  bool pauses = false;          ///< of processes, longer than a lease
+  bool partitions = false;      ///< between a process and Consul, for longer than a lease
+  bool agent_restarts = false;  ///< a process's requests and watches fail at once, for a moment
+  bool failovers = false;       ///< of Consul's leader: nothing is answered, then every TTL starts anew
+  bool operators = false;       ///< destroy sessions, edit and delete keys
+  bool load_changes = false;    ///< users come and go
+  unsigned clock_ppm = 0;       ///< how far a process's clock may be off, in parts in a million
+  protocol::duration latency_max{};
+
+  // The pools' options.
+  protocol::duration ttl{};
+  protocol::duration tenure{};
+  protocol::duration idle{};
+  protocol::duration session_idle{};
+  protocol::duration watch_wait{};
+  std::size_t watch_all_max = 0;
+  protocol::duration own_watch{};
+  protocol::duration linger{};
+
+  protocol::duration hold_max{};
+  protocol::duration faults_last{};
+  protocol::duration calm_lasts{};
+
+  /// The world of a seed.
+  static world_options of(std::uint64_t seed);
+  /// Two processes that want the same slot for a whole day, with clocks that run apart by two percent each.
+  static world_options a_long_day(std::uint64_t seed);
+};
+
+}  // namespace holdfast::test

@@ -1,0 +1,97 @@
+#include <utility>
+
+#include "sim/support/world_impl.hpp"
+
+namespace holdfast::test {
+
+void world::start_stranger(int number) {
+  strangers_.push_back({number, {}, stranger::outside, random_.chance(30)});
+  in(random_.between(0s, 2s), [this, i = strangers_.size() - 1] { stranger_step(i); });
+}
+
+void world::stranger_step(std::size_t i) {
+  stranger& g = strangers_[i];
+  const auto leave = [&] {
+    g.state = stranger::leaving;
+    referee_.stranger_holds(g.number, false);
+    if (told_.picture)
+      told_.picture->ends("go " + std::to_string(g.number), "", now().time_since_epoch(), timeline::end::released);
+  };
+  duration next = random_.between(1ms, 30ms);
+  if (!g.session.empty() && !consul_.renew_session(g.session, now())) {  // an operator was here
+    leave();
+    g.session.clear();
+    g.state = stranger::outside;
+  }
+  switch (g.state) {
+    case stranger::outside:
+      if (now() >= last_call_) return;
+      g.session = consul_.create_session(options_.ttl, now());
+      consul_.transact({{verb::lock, std::string(world_prefix) + g.session, "go", semaphore_flags, 0, g.session}},
+                       now());
+      g.state = stranger::waiting;
+      break;
+    case stranger::waiting: {
+      if (now() >= last_call_ || (g.abandoned && random_.chance(2))) {
+        g.state = stranger::leaving;
+        break;
+      }
+      if (g.abandoned) break;
+      const snapshot seen = look_as_stranger();
+      g.seen = seen.record;
+      g.seen_at = seen.lock_index;
+      if (!seen.find(g.session)) {
+        g.state = stranger::leaving;
+        break;
+      }
+      g.seen.limit = options_.limit;
+      std::erase_if(g.seen.holders, [&](const std::string& holder) { return !seen.find(holder); });
+      if (g.seen.holders.size() >= options_.limit) break;
+      g.seen.add(g.session);
+      g.state = stranger::taking;
+      next = random_.between(100us, options_.latency_max);
+      break;
+    }
+    case stranger::taking:
+      g.state = stranger::waiting;
+      if (!write_record(g.seen, g.seen_at)) break;
+      say([&] { return "go " + g.session + " takes a slot"; });
+      if (told_.picture) told_.picture->holds("go " + std::to_string(g.number), "", now().time_since_epoch());
+      g.state = stranger::holding;
+      referee_.stranger_holds(g.number, true);
+      next = random_.between(0ms, 200ms);
+      break;
+    case stranger::holding: {
+      say([&] { return "go " + g.session + " gives its slot back"; });
+      leave();  // for a moment it looks like a waiting contender
+      const snapshot seen = look_as_stranger();
+      lock_record record = seen.record;
+      record.drop(g.session);
+      if (seen.lock_index != 0) write_record(record, seen.lock_index);
+      break;
+    }
+    case stranger::leaving: {
+      consul_.destroy_session(std::exchange(g.session, {}), now());
+      to_be_checked_ = true;
+      g.state = stranger::outside;
+      const snapshot seen = look_as_stranger();
+      if (seen.lock_index != 0 && seen.record.holders.empty() && random_.chance(50))
+        consul_.remove(std::string(world_lock_key), now());
+      next = random_.between(0ms, 1s);
+      break;
+    }
+  }
+  in(next, [this, i] { stranger_step(i); });
+}
+
+snapshot world::look_as_stranger() const {
+  return *make_snapshot(world_prefix, world_lock_key, consul_.list(world_prefix), 0);
+}
+
+bool world::write_record(const lock_record& record, std::uint64_t index) {
+  to_be_checked_ = true;
+  return consul_.transact({{verb::cas, std::string(world_lock_key), format(record), semaphore_flags, index}}, now())
+      .applied;
+}
+
+}  // namespace holdfast::test

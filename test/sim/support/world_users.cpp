@@ -1,0 +1,162 @@
+#include <algorithm>
+
+#include "sim/support/world_impl.hpp"
+
+namespace holdfast::test {
+
+void world::again(process& p, int user) {
+  in(random_.chance(30) ? duration(0) : random_.between(0s, 1s),
+     [this, &p, user] { when_running(p, [this, &p, user] { ask(p, user); }); });
+}
+
+void world::ask(process& p, int user) {
+  if (!p.alive || now() >= last_call_ || user >= p.users) return;
+  event::acquire wish{ticket{++p.last_ticket}};
+  if (random_.chance(20)) wish.count = static_cast<std::uint32_t>(1 + random_.below(options_.limit));
+  if (random_.chance(10)) wish.once = true;
+  duration patience{};
+  if (!wish.once && random_.chance(15)) {
+    patience = random_.between(0ms, 500ms);
+    wish.deadline = p.clock.local(now()) + patience;
+  }
+  const bool patient = !wish.once && wish.deadline == never;
+  const ticket t = wish.ticket;
+  say([&] {
+    return name(p) + ": acquire " + number(t) + " x" + std::to_string(wish.count) + (wish.once ? " once" : "") +
+           (wish.deadline != never ? " with a deadline" : "");
+  });
+  p.requests[t] = {wish.count, patient, user};
+  referee_.asked(p.number, t);
+  if (random_.chance(faults() ? 15 : 5))
+    in(random_.between(0ms, 200ms), [this, &p, t] { when_running(p, [this, &p, t] { cancel(p, t); }); });
+  // A deadline of the past means one look, which takes its time.
+  if (wish.deadline != never && patience > 0ms)
+    in(patience + patience / 20 + 1ms, [this, &p, t] {
+      if (p.alive && !p.paused && p.inbox.empty() && p.requests.contains(t))
+        object(guarantee::answers, name(p) + ": an acquire outlives its deadline");
+    });
+  deliver(p, wish);
+}
+
+void world::cancel(process& p, ticket t) {
+  if (!p.requests.contains(t)) return;
+  say([&] { return name(p) + ": cancel " + number(t); });
+  step(p, event::cancel{t});
+  if (p.requests.contains(t)) object(guarantee::answers, name(p) + ": a cancelled acquire goes on");
+}
+
+void world::release(process& p, slot_id slot, int user) {
+  if (referee_.holds(p.number, slot)) {
+    say([&] { return name(p) + ": release " + number(slot); });
+    ended(p, slot, timeline::end::released);
+    referee_.gone(p.number, slot, true);
+    p.releasing.insert(slot);
+    in(options_.ttl + 4s, [this, &p, slot] {
+      when_running(p, [this, &p, slot] {
+        if (p.releasing.contains(slot)) object(guarantee::answers, "a release was never answered");
+      });
+    });
+    step(p, event::release{slot});
+  }
+  again(p, user);
+}
+
+void world::close(process& p) {
+  p.closing = true;
+  deliver(p, event::close{random_.chance(50)});
+}
+
+void world::answer(process& p, ticket t) {
+  referee_.answered(p.number, t);
+  const auto wish = p.requests.find(t);
+  if (wish == p.requests.end()) return;
+  const int user = wish->second.user;
+  p.requests.erase(wish);
+  again(p, user);
+}
+
+void world::ended(process& p, slot_id slot, timeline::end how) {
+  p.leases.erase(slot);
+  to_be_checked_ = true;
+  if (told_.picture) told_.picture->ends(name(p), number(slot), now().time_since_epoch(), how);
+}
+
+void world::perform(process& p, action::grant& a) {
+  ++result_.grants;
+  say([&] {
+    return name(p) + ": grant " + number(a.ticket) + " slot " + number(a.slot) + " token " + a.token.to_string();
+  });
+  const auto wish = p.requests.find(a.ticket);
+  if (wish == p.requests.end()) return object(guarantee::answers, "a grant that nobody asked for");
+  const process::request asked = wish->second;
+  p.requests.erase(wish);
+  if (told_.picture)
+    told_.picture->holds(name(p), number(a.slot), now().time_since_epoch(), "token " + a.token.to_string());
+  referee_.granted(p.number, a.ticket, a.slot, asked.count, a.token, now(), truly(p, a.deadline));
+  p.leases[a.slot] = a.deadline;
+  to_be_checked_ = true;
+  if (a.deadline <= p.pool->now()) object(guarantee::losses, "granted with a lease that is over");
+  const duration hold = random_.chance(80)   ? random_.between(0ms, 60ms)
+                        : random_.chance(80) ? random_.between(0ms, 400ms)
+                                             : random_.between(0ms, options_.hold_max);
+  in(hold, [this, &p, slot = a.slot, user = asked.user] {
+    when_running(p, [this, &p, slot, user] { release(p, slot, user); });
+  });
+}
+
+void world::perform(process& p, action::deny& a) {
+  say([&] { return name(p) + ": deny " + number(a.ticket); });
+  if (const auto wish = p.requests.find(a.ticket); wish != p.requests.end() && wish->second.patient)
+    object(guarantee::answers, "a patient waiter was denied");
+  answer(p, a.ticket);
+}
+
+void world::perform(process& p, action::fail& a) {
+  say([&] { return name(p) + ": fail " + number(a.ticket) + " " + a.error.code.message(); });
+  const bool cancelled = a.error.code == boost::system::errc::operation_canceled;
+  const bool nothing_wrong =
+      options_.request_faults == 0 && !options_.partitions && !options_.agent_restarts && !options_.failovers;
+  if (!cancelled && !p.closing && !options_.operators && (calm() || nothing_wrong))
+    object(guarantee::answers, "an acquire failed though nothing was wrong: " + a.error.details.to_string());
+  answer(p, a.ticket);
+}
+
+void world::perform(process& p, action::released& a) {
+  say([&] { return name(p) + ": released " + number(a.slot) + " " + a.error.details.to_string(); });
+  if (p.releasing.erase(a.slot) == 0)
+    object(guarantee::answers, "a release was answered twice, or nobody asked for it");
+  if (a.error.code && calm() && !options_.operators)
+    object(guarantee::answers, "a release failed though nothing was wrong");
+}
+
+void world::perform(process& p, action::lose& a) {
+  result_.losses += a.reason != loss_reason::closed;
+  say([&] { return name(p) + ": lose " + number(a.slot) + " " + std::string(to_string(a.reason)); });
+  const bool cause = !calm() && (options_.request_faults != 0 || options_.pauses || options_.partitions ||
+                                 options_.agent_restarts || options_.failovers);
+  if (a.reason != loss_reason::closed && !options_.operators && !cause)
+    object(guarantee::losses, "a slot was lost without a cause: " + std::string(to_string(a.reason)));
+  ended(p, a.slot, timeline::end::lost);
+  referee_.gone(p.number, a.slot, false);
+}
+
+void world::perform(process& p, action::update& a) {
+  if (const auto its = p.leases.find(a.slot); its != p.leases.end()) its->second = a.deadline;
+  to_be_checked_ = true;
+  referee_.updated(p.number, a.slot, truly(p, a.deadline));
+}
+
+void world::perform(process& p, action::closed& a) {
+  say([&] { return name(p) + ": closed " + a.error.details.to_string(); });
+  if (!p.closing || p.closed) object(guarantee::answers, "closed twice, or without being asked to");
+  p.closed = a;
+  if (a.error.code) return;
+  for (const std::string& session : p.sessions)
+    if (consul_.has_session(session)) object(guarantee::leaks, name(p) + " has left its session " + session);
+}
+
+void world::perform(process& p, action::note& a) {
+  say([&] { return name(p) + ": note: " + a.text; });
+}
+
+}  // namespace holdfast::test

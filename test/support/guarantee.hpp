@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string_view>
+
+namespace holdfast::test {
+
+/// What holdfast promises, by the numbers of doc/guarantees.md, where each is spelled out with its exceptions.
+enum class guarantee {
+  limit = 1,
+  record = 2,
+  backing = 3,
+  tokens = 4,
+  progress = 5,
+  order = 6,
+  cost = 7,
+  answers = 8,
+  losses = 9,
+  leaks = 10,
+};
+
+}  // namespace holdfast::test

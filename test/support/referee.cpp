@@ -1,0 +1,90 @@
+#include "support/referee.hpp"
+
+namespace holdfast::test {
+
+using protocol::slot_id;
+using protocol::ticket;
+using protocol::time_point;
+
+void referee::object(guarantee broken, const std::string& what) {
+  if (violation_.empty()) violation_ = "G" + std::to_string(static_cast<int>(broken)) + " " + what;
+}
+
+void referee::asked(int process, ticket t) {
+  if (!waiting_[process].insert(t).second) object(guarantee::answers, "a ticket is used twice");
+}
+
+void referee::answered(int process, ticket t) {
+  if (waiting_[process].erase(t) == 0) object(guarantee::answers, "an acquire was answered that does not wait");
+}
+
+void referee::granted(int process, ticket t, slot_id slot, std::uint32_t count, fencing_token token, time_point now,
+                      time_point deadline) {
+  const auto& queue = waiting_[process];
+  if (!queue.empty() && *queue.begin() < t)
+    object(guarantee::order, "a later waiter of the same process overtook an earlier one");
+  answered(process, t);
+  if (!held_[process].emplace(slot, holding{count, deadline}).second)
+    object(guarantee::answers, "a slot id was granted twice");
+  // With more slots two holders' tokens say nothing about each other.
+  if (deadline <= now || limit_ != 1 || excused(now)) return;
+  if (token <= last_token_) object(guarantee::tokens, "the fencing token did not grow: " + token.to_string());
+  last_token_ = token;
+}
+
+void referee::updated(int process, slot_id slot, time_point deadline) {
+  auto& slots = held_[process];
+  const auto at = slots.find(slot);
+  if (at == slots.end()) return object(guarantee::losses, "news of a slot that nobody holds");
+  if (deadline < at->second.deadline) object(guarantee::losses, "a lease became shorter");
+  at->second.deadline = deadline;
+}
+
+void referee::gone(int process, slot_id slot, bool by_user) {
+  if (held_[process].erase(slot) == 0 && !by_user) object(guarantee::losses, "a slot was lost that nobody holds");
+}
+
+void referee::stranger_holds(int number, bool holds) {
+  if (holds)
+    strangers_.insert(number);
+  else
+    strangers_.erase(number);
+}
+
+void referee::crashed(int process) {
+  waiting_.erase(process);
+  held_.erase(process);
+}
+
+std::uint32_t referee::believed(int process, time_point now) const {
+  std::uint32_t count = 0;
+  if (const auto slots = held_.find(process); slots != held_.end())
+    for (const auto& [id, each] : slots->second)
+      if (now < each.deadline) count += each.count;
+  return count;
+}
+
+void referee::check_believers(time_point now) {
+  if (excused(now)) return;
+  std::size_t believers = strangers_.size();
+  for (const auto& [process, slots] : held_) believers += believed(process, now);
+  if (believers > limit_)
+    object(guarantee::limit, std::to_string(believers) + " believe that they hold, of " + std::to_string(limit_));
+}
+
+bool referee::anyone_waits(int process) const {
+  const auto at = waiting_.find(process);
+  return at != waiting_.end() && !at->second.empty();
+}
+
+bool referee::holds(int process, slot_id slot) const {
+  const auto at = held_.find(process);
+  return at != held_.end() && at->second.contains(slot);
+}
+
+bool referee::holds_any(int process) const {
+  const auto at = held_.find(process);
+  return at != held_.end() && !at->second.empty();
+}
+
+}  // namespace holdfast::test

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <holdfast/fencing_token.hpp>
+#include <map>
+#include <set>
+#include <string>
+
+#include "protocol/events.hpp"
+#include "protocol/time.hpp"
+#include "support/guarantee.hpp"
+
+namespace holdfast::test {
+
+/// Checks what users of a semaphore see, and nothing else: it knows neither records nor sessions, and nothing of the
+/// code that makes it happen. All times are true time. It keeps the first objection.
+class referee {
+public:
+  explicit referee(std::uint32_t limit) : limit_(limit) {}
+
+  /// Empty as long as all is well; begins with the guarantee: "G4 ".
+  const std::string& violation() const { return violation_; }
+  void object(guarantee broken, const std::string& what);
+
+  void asked(int process, protocol::ticket t);
+  /// The acquire is over, without a slot.
+  void answered(int process, protocol::ticket t);
+  /// The acquire is over; whoever asked believes in the slot until it is gone, or until `deadline`. That may be over: a
+  /// process that was paused meanwhile cannot know.
+  void granted(int process, protocol::ticket t, protocol::slot_id slot, std::uint32_t count, fencing_token token,
+               protocol::time_point now, protocol::time_point deadline);
+  void updated(int process, protocol::slot_id slot, protocol::time_point deadline);
+  /// `by_user`: a release may cross the loss of its slot.
+  void gone(int process, protocol::slot_id slot, bool by_user);
+  /// A contender that is not ours, which holds one slot or none.
+  void stranger_holds(int number, bool holds);
+  void crashed(int process);
+
+  /// An operator has taken slots away, behind their holders' backs: until then neither G1 nor G4 is promised.
+  void excuse_until(protocol::time_point end) { excused_until_ = end; }
+  /// An operator has taken the lock key away, or its history: tokens may start anew.
+  void forget_tokens() { last_token_ = {}; }
+  bool excused(protocol::time_point now) const { return now < excused_until_; }
+  void check_believers(protocol::time_point now);
+
+  bool anyone_waits(int process) const;
+  bool holds(int process, protocol::slot_id slot) const;
+  bool holds_any(int process) const;
+  /// How many slots the process believes to hold.
+  std::uint32_t believed(int process, protocol::time_point now) const;
+
+private:
+  struct holding {
+    std::uint32_t count;
+    protocol::time_point deadline;
+  };
+  const std::uint32_t limit_;
+  std::string violation_;
+  std::map<int, std::set<protocol::ticket>> waiting_;
+  std::map<int, std::map<protocol::slot_id, holding>> held_;
+  std::set<int> strangers_;
+  fencing_token last_token_;
+  protocol::time_point excused_until_{};
+};
+
+}  // namespace holdfast::test
