@@ -281,6 +281,7 @@ private:
   time_point now_{};
   time_point wake_ = never;
   bool calm_ = false;     ///< when it last settled, there was nothing that a local event could have changed
+  bool blind_ = false;    ///< when it last settled, nobody watched who comes, though nobody waited elsewhere
   bool suspect_ = false;  ///< a member is
   pool_actions* out_ = nullptr;
 

@@ -24,6 +24,7 @@ void pool::settle() {
   finish_close();
   calm_ = !closing_ && !suspect_ && !unresolved_ && !outage_.on() && !write_outage_.on() && !create_outage_.on() &&
           !watch_outage_.on();
+  blind_ = !contested_ && !watches_everything();
 }
 
 /// After a local event: serves the queue, and says whether that was all. So it is while every slot is in a user's hands
@@ -32,7 +33,7 @@ bool pool::serve_only() {
   if (!calm_ || now_ >= wake_) return false;
   serve();
   if (in_use_ != options_.limit || (!waiters_.empty() && waiters_.front().once)) return false;
-  if (must_know_who_comes() && !watches_everything()) return false;
+  if (blind_ && must_know_who_comes()) return false;
   wake_at(waiters_.first_deadline());
   assert(settled());
   return true;

@@ -50,6 +50,7 @@ driver::driver(consul::client client, semaphore_options options)
       request_{runtime::request_timeout(options_), false, nullptr},
       executor_(client_.get_executor()),
       post_(asio::require(executor_, asio::execution::blocking.never)),
+      post_to_io_(post_.target<io_executor>()),
       timer_(executor_),
       pool_(runtime::to_pool_options(options_), random_seed()) {}
 
@@ -181,6 +182,14 @@ void driver::keep_running() {
   if (pending_count_++ == 0) work_ = asio::prefer(post_, asio::execution::outstanding_work.tracked);
 }
 
+template <class Function>
+void driver::post(Function&& f) {
+  if (post_to_io_)
+    post_to_io_->execute(std::forward<Function>(f));
+  else
+    post_.execute(std::forward<Function>(f));
+}
+
 /// Posted to the client's executor, from where the handler goes on to its own if that is another.
 template <class... Results>
 void driver::complete(pending<Results...>&& waiting, Results... results) {
@@ -188,7 +197,7 @@ void driver::complete(pending<Results...>&& waiting, Results... results) {
     asio::post(post_, asio::append(std::move(waiting.handler), std::move(results)...));
     waiting.elsewhere.reset();
   } else {
-    post_.execute([handler = std::move(waiting.handler), ... results = std::move(results)]() mutable {
+    post([handler = std::move(waiting.handler), ... results = std::move(results)]() mutable {
       std::move(handler)(std::move(results)...);
     });
   }
@@ -390,6 +399,7 @@ void driver::on_context_shutdown() noexcept {
     if (each.slot) each.slot->lose(loss_reason::closed);
   timer_.reset();
   executor_ = {};
+  post_to_io_ = nullptr;
   post_ = {};
   work_ = {};
 }
