@@ -69,7 +69,12 @@ void timeline::holds(const std::string& row, const std::string& slot, time from,
   const auto free = static_cast<std::size_t>(std::find(taken.begin(), taken.end(), false) - taken.begin());
   lanes_[its] = std::max(lanes_[its], free + 1);
   open_[{its, slot}] = bars_.size();
-  bars_.push_back({its, free, from, from, end::released, false, words});
+  bars_.push_back({its, free, from, from, time::max(), end::released, false, words});
+}
+
+void timeline::lease(const std::string& row, const std::string& slot, time until) {
+  const auto found = open_.find({row_of(row), slot});
+  if (found != open_.end()) bars_[found->second].until = until;
 }
 
 void timeline::ends(const std::string& row, const std::string& slot, time at, end how) {
@@ -115,7 +120,7 @@ std::string timeline::svg() const {
       width, height + bottom);
   svg += "<text x=\"8\" y=\"18\" font-size=\"14\" fill=\"#222\">" + escaped(title_) + "</text>\n";
   const std::pair<const char*, const char*> legend[] = {
-      {"#2b7a4b", "held"}, {"#d98a00", "lost"}, {"#444", "crashed"}, {"#ccd6ee", "paused or cut off"}};
+      {"#2b7a4b", "held"}, {"#bfe0cc", "lease over"}, {"#d98a00", "lost"}, {"#444", "crashed"}, {"#ccd6ee", "paused or cut off"}};
   double at = 8;
   for (const auto& [colour, words] : legend) {
     svg += print(
@@ -149,10 +154,14 @@ std::string timeline::svg() const {
                                : each.how == end::lost                 ? "#d98a00"
                                                                        : "#444";
     const time to = each.over ? each.to : end_of_all;
-    svg += print("<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.0f\" fill=\"%s\">", x(each.from),
-                 y[each.row] + static_cast<double>(each.lane) * lane_height, std::max(x(to) - x(each.from), 0.6),
-                 lane_height - 2, colour) +
-           titled(each.words) + "</rect>\n";
+    const double from_top = y[each.row] + static_cast<double>(each.lane) * lane_height;
+    const auto box = [&](time from, time until, const char* fill) {
+      return print("<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.0f\" fill=\"%s\">", x(from), from_top,
+                   std::max(x(until) - x(from), 0.6), lane_height - 2, fill) +
+             titled(each.words) + "</rect>\n";
+    };
+    svg += box(each.from, std::min(to, each.until), colour);
+    if (each.until < to) svg += box(each.until, to, "#bfe0cc");
   }
   for (const note& each : notes_) {
     const bool all = each.row == everywhere;

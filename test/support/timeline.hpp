@@ -19,6 +19,8 @@ public:
 
   /// Rows stand in the order in which they are first named.
   void holds(const std::string& row, const std::string& slot, time from, const std::string& words = {});
+  /// Until then its holder believes in it, even if it hears nothing. Without this: until it ends.
+  void lease(const std::string& row, const std::string& slot, time until);
   void ends(const std::string& row, const std::string& slot, time at, end how);
   /// The row's process stood still, or was cut off.
   void shade(const std::string& row, time from, time to, const std::string& words);
@@ -33,6 +35,7 @@ private:
     std::size_t row;
     std::size_t lane;
     time from, to;
+    time until;  ///< its lease ends
     end how;
     bool over;
     std::string words;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <utility>
+#include <vector>
 
 #include "protocol/time.hpp"
 
@@ -16,22 +16,34 @@ public:
   using job = std::function<void()>;
 
   protocol::time_point now() const { return now_; }
-  void in(protocol::duration delay, job what) { jobs_.emplace(std::pair(now_ + delay, ++last_), std::move(what)); }
+  void in(protocol::duration delay, job what) {
+    entries_.push_back({now_ + delay, ++last_, std::move(what)});
+    std::push_heap(entries_.begin(), entries_.end(), is_later);
+  }
   /// Goes on to the next job, if it is due by `end`; else to `end`, and returns false.
   bool run_one(protocol::time_point end) {
-    if (jobs_.empty() || jobs_.begin()->first.first > end) {
+    if (entries_.empty() || entries_.front().due > end) {
       now_ = std::max(now_, end);
       return false;
     }
-    auto next = jobs_.extract(jobs_.begin());
-    now_ = next.key().first;
-    next.mapped()();
+    std::pop_heap(entries_.begin(), entries_.end(), is_later);
+    const entry next = std::move(entries_.back());
+    entries_.pop_back();
+    now_ = next.due;
+    next.what();
     return true;
   }
 
 private:
+  struct entry {
+    protocol::time_point due;
+    std::uint64_t number;
+    job what;
+  };
+  static bool is_later(const entry& a, const entry& b) { return a.due != b.due ? a.due > b.due : a.number > b.number; }
+
   protocol::time_point now_{};
-  std::map<std::pair<protocol::time_point, std::uint64_t>, job> jobs_;
+  std::vector<entry> entries_;  // a heap
   std::uint64_t last_ = 0;
 };
 

@@ -133,12 +133,14 @@ void world::when_running(process& p, job what) {
 }
 
 void world::deliver(process& p, pool_event e) {
-  when_running(p, [this, &p, e = std::move(e)]() mutable { step(p, std::move(e)); });
+  if (!p.alive) return;
+  if (!p.paused) return step(p, std::move(e));
+  p.inbox.push_back([this, &p, e = std::move(e)]() mutable { step(p, std::move(e)); });
 }
 
 void world::step(process& p, pool_event e) {
   ++result_.events;
-  if (!std::holds_alternative<event::tick>(e)) note_event(p);
+  if (!std::holds_alternative<event::tick>(e)) events_.push_back(now());
   const time_point at = p.read_at ? *std::exchange(p.read_at, {}) : p.clock.local(now());
   const auto carry_out = [&](pool_action& a) { std::visit([&](auto& concrete) { perform(p, concrete); }, a); };
   pool_actions instead, out;

@@ -118,7 +118,6 @@ void world::change_load() {
 void world::meddle() {
   again_later(&world::meddle);
   if (!meddle_once()) return;
-  to_be_checked_ = true;
   // A holder that cannot be told, because it is cut off as well, stops believing when its lease ends.
   referee_.excuse_until(now() + options_.ttl + 2s);
 }

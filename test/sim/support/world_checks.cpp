@@ -8,24 +8,27 @@ namespace holdfast::test {
 /// What stands in Consul. Somebody looks after every step, and most steps write nothing.
 const snapshot& world::look() {
   const std::uint64_t index = consul_.store.raft_index();
-  if (seen_at_ != index) seen_ = *make_snapshot(world_prefix, world_lock_key, consul_.list(world_prefix), 0);
+  if (seen_at_ == index) return seen_;
+  seen_ = *make_snapshot(world_prefix, world_lock_key, consul_.list(world_prefix), 0);
   seen_at_ = index;
+  holders_ = static_cast<std::size_t>(
+      std::count_if(seen_.record.holders.begin(), seen_.record.holders.end(),
+                    [this](const std::string& holder) { return seen_.find(holder) != nullptr; }));
   return seen_;
 }
 
 void world::check_all() {
   referee_.check_believers(now());
-  if (std::exchange(to_be_checked_, false) || referee_.excused(now())) check_backing();
+  const std::uint64_t index = consul_.store.raft_index();
+  const bool written = index != std::exchange(checked_at_, index);
+  if (std::exchange(beliefs_changed_, false) || written || referee_.excused(now())) check_backing();
   check_use();
 }
 
 /// G2.
 void world::check_record() {
-  const snapshot& seen = look();
-  const auto alive = std::count_if(seen.record.holders.begin(), seen.record.holders.end(),
-                                   [&](const std::string& holder) { return seen.find(holder) != nullptr; });
-  if (static_cast<std::uint32_t>(alive) > options_.limit)
-    object(guarantee::record, "the record names more than the limit");
+  look();
+  if (holders_ > options_.limit) object(guarantee::record, "the record names more than the limit");
 }
 
 /// G3: whoever believes that it holds is a live holder of the record. G9: if an operator has taken its slot away, it is
@@ -81,13 +84,11 @@ void world::check_order(const process& p, const snapshot& before) {
 /// G5: no slot stays free for long while somebody waits who could have it.
 void world::check_use() {
   if (!calm() || now() >= last_call_) return;
-  const snapshot& seen = look();
-  const auto holders = static_cast<std::size_t>(std::count_if(
-      seen.contenders.begin(), seen.contenders.end(), [&](const contender& c) { return seen.holds(c.session); }));
+  look();
   const bool idle = std::any_of(processes_.begin(), processes_.end(), [&](const auto& p) {
     if (!p->alive || p->requests.empty()) return false;
     const process::request& first = p->requests.begin()->second;
-    return first.patient && holders + first.count <= options_.limit;
+    return first.patient && holders_ + first.count <= options_.limit;
   });
   if (!idle)
     free_since_ = never;
@@ -133,18 +134,13 @@ void forget_old(std::deque<time_point>& list, time_point now) {
 
 }  // namespace
 
-void world::note_event(process& p) {
-  for (auto& each : processes_) each->events.push_back(now());
-  forget_old(p.events, now());
-}
-
 /// G7: nobody turns in circles; what one pool asks of Consul is bounded by what happens in the whole world.
 void world::note_request(process& p) {
   ++result_.requests;
   p.sent.push_back(now());
   forget_old(p.sent, now());
-  forget_old(p.events, now());
-  if (p.sent.size() > 100 + p.events.size() / 2) object(guarantee::cost, name(p) + " sends requests in a circle");
+  forget_old(events_, now());
+  if (p.sent.size() > 100 + events_.size() / 2) object(guarantee::cost, name(p) + " sends requests in a circle");
 }
 
 }  // namespace holdfast::test

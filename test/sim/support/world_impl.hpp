@@ -58,10 +58,10 @@ private:
     std::map<ticket, request> requests{};
     std::map<slot_id, time_point> leases{};  ///< of what its users hold; on its own clock
     std::set<slot_id> releasing{};
-    time_point cut_off_until{};               ///< from Consul: nothing arrives
-    time_point refused_until{};               ///< its agent is down: nothing is sent
-    time_point unbacked_since = never;        ///< it has believed in more than the record names
-    std::deque<time_point> sent{}, events{};  ///< of the last second
+    time_point cut_off_until{};         ///< from Consul: nothing arrives
+    time_point refused_until{};         ///< its agent is down: nothing is sent
+    time_point unbacked_since = never;  ///< it has believed in more than the record names
+    std::deque<time_point> sent{};      ///< its requests of the last second
   };
   /// What becomes of one request.
   struct fate {
@@ -180,7 +180,6 @@ private:
   void check_use();
   void check_drained();
   void check_closed();
-  void note_event(process& p);
   void note_request(process& p);
 
   template <class Text>
@@ -212,13 +211,17 @@ private:
   std::deque<stranger> strangers_;
   std::vector<watch> watches_;
   std::map<std::string, lease> leases_;  ///< of sessions that end before the store ends them
+  time_point next_end_ = never;          ///< of one of those, not before
+  std::deque<time_point> events_;        ///< what pools were told in the last second
   std::set<std::string> unwanted_;       ///< sessions that their process wants to end
   time_point no_leader_until_{};
   std::optional<testing::store> image_;  ///< an operator's copy of all
 
   snapshot seen_;  ///< at this Raft index:
   std::uint64_t seen_at_ = 0;
-  bool to_be_checked_ = false;  ///< somebody's belief, or what stands in Consul, has changed
+  std::size_t holders_ = 0;  ///< live ones, in it
+  std::uint64_t checked_at_ = 0;
+  bool beliefs_changed_ = false;
   time_point free_since_ = never;
 
   const time_point faults_end_;

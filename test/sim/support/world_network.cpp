@@ -105,10 +105,7 @@ void world::perform(process& p, action::destroy_session& a) {
   const fate f = draw_fate(p);
   say([&] { return name(p) + ": destroy " + a.session + text(f); });
   in(f.there, [this, &p, f, a] {
-    if (f.applied) {
-      consul_.destroy_session(a.session, now());
-      to_be_checked_ = true;
-    }
+    if (f.applied) consul_.destroy_session(a.session, now());
     in(f.back, [this, &p, f, a] { deliver(p, event::session_destroyed{a.session, is_answered(p, f)}); });
   });
 }
@@ -141,9 +138,10 @@ void world::perform(process& p, action::send_txn& a) {
 }
 
 consul::txn_reply world::transact(const process& p, const std::vector<operation>& operations) {
-  to_be_checked_ = true;
   if (operations.front().key != world_lock_key) return consul_.transact(operations, now());
-  const snapshot before = look();
+  look();
+  const snapshot before = std::exchange(seen_, {});
+  seen_at_ = 0;
   consul::txn_reply reply = consul_.transact(operations, now());
   if (reply.applied) {
     check_record();
@@ -255,7 +253,10 @@ std::string world::create_session() {
   std::string id = consul_.create_session(options_.ttl, now());
   const duration patience = random_.chance(50) ? duration(0) : random_.between(0s, 2 * options_.ttl);
   const duration life = options_.ttl + patience;
-  if (patience < options_.ttl) leases_.emplace(id, lease{life, now() + life});
+  if (patience < options_.ttl) {
+    leases_.emplace(id, lease{life, now() + life});
+    next_end_ = std::min(next_end_, now() + life);
+  }
   return id;
 }
 
@@ -266,13 +267,15 @@ bool world::renew_session(const std::string& id) {
 }
 
 void world::end_sessions() {
+  consul_.advance(now());
+  if (now() < next_end_) return;
+  next_end_ = never;
   std::erase_if(leases_, [this](const auto& each) {
     const bool over = each.second.ends <= now();
     if (over) consul_.destroy_session(each.first, now());
-    to_be_checked_ = to_be_checked_ || over;
+    if (!over) next_end_ = std::min(next_end_, each.second.ends);
     return over;
   });
-  consul_.advance(now());
 }
 
 }  // namespace holdfast::test

@@ -72,7 +72,6 @@ void world::stranger_step(std::size_t i) {
     }
     case stranger::leaving: {
       consul_.destroy_session(std::exchange(g.session, {}), now());
-      to_be_checked_ = true;
       g.state = stranger::outside;
       const snapshot seen = look_as_stranger();
       if (seen.lock_index != 0 && seen.record.holders.empty() && random_.chance(50))
@@ -89,7 +88,6 @@ snapshot world::look_as_stranger() const {
 }
 
 bool world::write_record(const lock_record& record, std::uint64_t index) {
-  to_be_checked_ = true;
   return consul_.transact({{verb::cas, std::string(world_lock_key), format(record), semaphore_flags, index}}, now())
       .applied;
 }

@@ -77,7 +77,7 @@ void world::answer(process& p, ticket t) {
 
 void world::ended(process& p, slot_id slot, timeline::end how) {
   p.leases.erase(slot);
-  to_be_checked_ = true;
+  beliefs_changed_ = true;
   if (told_.picture) told_.picture->ends(name(p), number(slot), now().time_since_epoch(), how);
 }
 
@@ -90,11 +90,14 @@ void world::perform(process& p, action::grant& a) {
   if (wish == p.requests.end()) return object(guarantee::answers, "a grant that nobody asked for");
   const process::request asked = wish->second;
   p.requests.erase(wish);
-  if (told_.picture)
+  const time_point deadline = truly(p, a.deadline);
+  if (told_.picture) {
     told_.picture->holds(name(p), number(a.slot), now().time_since_epoch(), "token " + a.token.to_string());
-  referee_.granted(p.number, a.ticket, a.slot, asked.count, a.token, now(), truly(p, a.deadline));
+    told_.picture->lease(name(p), number(a.slot), deadline.time_since_epoch());
+  }
+  referee_.granted(p.number, a.ticket, a.slot, asked.count, a.token, now(), deadline);
   p.leases[a.slot] = a.deadline;
-  to_be_checked_ = true;
+  beliefs_changed_ = true;
   if (a.deadline <= p.pool->now()) object(guarantee::losses, "granted with a lease that is over");
   const duration hold = random_.chance(80)   ? random_.between(0ms, 60ms)
                         : random_.chance(80) ? random_.between(0ms, 400ms)
@@ -142,8 +145,10 @@ void world::perform(process& p, action::lose& a) {
 
 void world::perform(process& p, action::update& a) {
   if (const auto its = p.leases.find(a.slot); its != p.leases.end()) its->second = a.deadline;
-  to_be_checked_ = true;
-  referee_.updated(p.number, a.slot, truly(p, a.deadline));
+  beliefs_changed_ = true;
+  const time_point deadline = truly(p, a.deadline);
+  if (told_.picture) told_.picture->lease(name(p), number(a.slot), deadline.time_since_epoch());
+  referee_.updated(p.number, a.slot, deadline);
 }
 
 void world::perform(process& p, action::closed& a) {

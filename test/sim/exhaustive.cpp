@@ -1,0 +1,55 @@
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <string>
+
+#include "sim/support/interleavings.hpp"
+
+using namespace holdfast::test;
+
+namespace {
+
+/// A sanitizer's build looks at the first of them only.
+const bool whole = std::getenv("HOLDFAST_TEST_DEADLINE_SCALE") == nullptr;
+
+void check(interleaving_options options) {
+  if (!whole) options.states_max = 20'000;
+  const std::string what = std::to_string(options.contenders) + " contenders, limit " + std::to_string(options.limit) +
+                           (options.one_fault ? ", one fault" : "") +
+                           (options.watch_all_max == 0 ? ", directed watches" : "");
+  const interleaving_result all = explore(options);
+  BOOST_TEST(all.violation == "", what << ": " << all.violation << "\n" << all.story);
+  BOOST_TEST((all.complete || !whole), what << ": not all runs were looked at");
+  BOOST_TEST_MESSAGE(what << ": " << all.states << " states, " << all.runs << " runs");
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(exhaustive)
+
+BOOST_AUTO_TEST_CASE(two_contenders_and_one_fault) {
+  for (const std::uint32_t limit : {1u, 2u})
+    for (const std::size_t watch_all_max : {std::size_t{0}, std::size_t{4}})
+      check({.contenders = 2, .limit = limit, .one_fault = true, .watch_all_max = watch_all_max});
+}
+
+/// With HOLDFAST_ALL_INTERLEAVINGS=1 for both limits, and with directed watches, too: some minutes each.
+BOOST_AUTO_TEST_CASE(three_contenders) {
+  check({.contenders = 3});
+  if (std::getenv("HOLDFAST_ALL_INTERLEAVINGS") == nullptr) return;
+  check({.contenders = 3, .watch_all_max = 0});
+  for (const std::size_t watch_all_max : {std::size_t{0}, std::size_t{4}})
+    check({.contenders = 3, .limit = 2, .watch_all_max = watch_all_max, .states_max = 100'000'000});
+}
+
+/// A search that finds nothing proves nothing unless it finds what is there.
+BOOST_AUTO_TEST_CASE(seeded_bugs_are_found) {
+  for (const seeded_bug bug :
+       {seeded_bug::unguarded_record, seeded_bug::one_slot_too_many, seeded_bug::failures_never_arrive,
+        seeded_bug::no_prune, seeded_bug::grant_dropped_after_cancel, seeded_bug::watch_never_answers}) {
+    const interleaving_result found = explore({.contenders = 2, .limit = 1, .one_fault = true, .bug = bug});
+    BOOST_TEST(found.violation != "", to_string(bug) << " was not found in " << found.states << " states");
+    BOOST_TEST_MESSAGE(to_string(bug) << ": " << found.states << " states: " << found.violation);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,569 @@
+#include "sim/support/interleavings.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "protocol/pool.hpp"
+#include "runtime/convert.hpp"
+#include "support/core_consul.hpp"
+#include "support/referee.hpp"
+
+namespace holdfast::test {
+
+using namespace protocol;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::string_view prefix = "service/all/";
+constexpr std::string_view lock_key = "service/all/.lock";
+constexpr duration ttl = 2s;
+/// What is late comes before one of the next so many times at which anybody wakes up, or never.
+constexpr int late_steps_max = 4;
+/// By then everything must be over: two sessions' ends, one after the other, and what is then still to be done.
+constexpr duration over_by = 30s;
+
+failure timed_out() { return {make_error_code(error::timed_out), {"timed out", {}, {}, {}}}; }
+failure unreachable() { return {make_error_code(error::unreachable), {"unreachable", {}, {}, {}}}; }
+
+/// What two states have in common if they are the same.
+class digest {
+public:
+  digest& operator<<(std::uint64_t n) {
+    for (int i = 0; i != 8; ++i) add(static_cast<unsigned char>(n >> (8 * i)));
+    return *this;
+  }
+  digest& operator<<(std::string_view text) {
+    for (const char c : text) add(static_cast<unsigned char>(c));
+    return *this << text.size();
+  }
+  digest& operator<<(const key_value& pair) {
+    return *this << pair.key << pair.value << pair.flags << pair.session << pair.create_index << pair.modify_index;
+  }
+  std::uint64_t value() const { return hash_; }
+
+private:
+  void add(unsigned char c) { hash_ = (hash_ ^ c) * 0x100000001b3; }
+  std::uint64_t hash_ = 0xcbf29ce484222325;
+};
+
+digest& operator<<(digest& d, const pool_event& e) {
+  d << e.index();
+  std::visit(
+      [&]<class Event>(const Event& its) {
+        if constexpr (std::is_same_v<Event, event::prefix_listed>) {
+          d << its.id << its.index << static_cast<std::uint64_t>(its.error.code.value());
+          for (const key_value& each : its.listing) d << each;
+        } else if constexpr (std::is_same_v<Event, event::key_watched>) {
+          d << its.id << static_cast<std::uint64_t>(its.error.code.value()) << std::uint64_t{its.pair.has_value()};
+          if (its.pair) d << *its.pair;
+        } else if constexpr (std::is_same_v<Event, event::txn_done>) {
+          d << its.id << static_cast<std::uint64_t>(its.outcome);
+          for (const key_value& each : its.results) d << each;
+          for (const auto& each : its.refusals) d << each.operation << static_cast<std::uint64_t>(each.reason);
+        } else if constexpr (std::is_same_v<Event, event::session_created>) {
+          d << its.session;
+        } else if constexpr (std::is_same_v<Event, event::session_renewed>) {
+          d << static_cast<std::uint64_t>(its.outcome);
+        } else if constexpr (std::is_same_v<Event, event::session_destroyed>) {
+          d << its.session;
+        }
+      },
+      e);
+  return d;
+}
+
+class model {
+public:
+  /// One thing that may happen next.
+  struct choice {
+    enum class kind : std::uint8_t {
+      arrives,
+      answered,
+      fails,
+      releases,
+      crashes,
+      cancels,
+      session_ends,
+      time_passes
+    } what;
+    std::uint8_t which = 0;  ///< a message, a process or a session
+    std::uint8_t how = 0;    ///< an accident
+  };
+
+  model(const interleaving_options& options, std::vector<std::string>* story)
+      : options_(options), sabotage_(options.bug), referee_(options.limit), story_(story) {
+    sabotage_.bend(consul_.store);
+    for (int i = 0; i != options.contenders; ++i) {
+      pool_options o;
+      o.prefix = prefix;
+      o.lock_key = lock_key;
+      o.description = "process " + std::to_string(i);
+      o.limit = options.limit;
+      o.ttl = ttl;
+      o.lease_margin = ttl / 10;
+      o.give_up_after = 1s;
+      o.watch_wait = 600s;
+      o.watch_all_max = options.watch_all_max;
+      sabotage_.bend(o, 400ms);
+      processes_.push_back({i, std::make_unique<protocol::pool>(o, 1)});
+    }
+    for (process& p : processes_) {
+      referee_.asked(p.number, ticket{1});
+      step(p, event::acquire{ticket{1}});
+    }
+    rest();
+  }
+
+  const std::string& violation() const { return referee_.violation(); }
+  const std::vector<choice>& choices() const { return choices_; }
+
+  void take(const choice& c) {
+    happen(c);
+    rest();
+  }
+  /// The same, on a way that has been gone before: nothing is checked, and no choices are listed.
+  void repeat(const choice& c) {
+    repeats_ = true;
+    take(c);
+    repeats_ = false;
+  }
+
+  /// Everything has happened: what must be true then.
+  void finish() {
+    for (process& p : processes_) {
+      if (!p.alive) continue;
+      if (referee_.anyone_waits(p.number)) referee_.object(guarantee::progress, name(p) + " never got a slot");
+      if (referee_.holds_any(p.number)) referee_.object(guarantee::leaks, name(p) + " never gave its slot back");
+      if (!p.closed) referee_.object(guarantee::answers, name(p) + " does not close");
+    }
+    const snapshot left = look();
+    if (!left.contenders.empty())
+      referee_.object(guarantee::leaks, "an entry is left: " + left.contenders.front().session);
+  }
+
+  std::uint64_t fingerprint() const {
+    digest d;
+    d << static_cast<std::uint64_t>(now_.time_since_epoch().count()) << std::uint64_t{fault_used_}
+      << consul_.store.raft_index();
+    for (const key_value& each : consul_.list(prefix)) d << each;
+    for (const process& p : processes_) {
+      d << p.history.value() << std::uint64_t{p.alive} << static_cast<std::uint64_t>(p.stage);
+      for (const std::string& session : p.sessions) d << std::uint64_t{consul_.has_session(session)};
+    }
+    std::uint64_t on_the_way = 0;  // in no order
+    for (const message& m : messages_) {
+      digest its;
+      its << static_cast<std::uint64_t>(m.from) << m.id << std::uint64_t{m.ghost};
+      if (m.reply) its << *m.reply;
+      on_the_way += its.value();
+    }
+    return (d << on_the_way).value();
+  }
+
+private:
+  enum class stage { waiting, holding, releasing, done };
+  struct process {
+    int number;
+    std::unique_ptr<protocol::pool> pool;
+    bool alive = true;
+    test::model::stage stage = stage::waiting;
+    slot_id slot{};
+    bool closed = false;
+    bool closing = false;
+    std::vector<std::string> sessions{};
+    digest history{};
+  };
+  struct message {
+    int from;
+    request_id id;
+    std::variant<action::send_txn, action::list_prefix, action::watch_key> what;
+    std::optional<pool_event> reply{};  ///< Consul has done it
+    bool ghost = false;                 ///< its sender believes that it failed
+  };
+  enum class accident : std::uint8_t { request_lost, reply_lost, not_sent, late, crash_before_reply };
+
+  static std::string name(const process& p) { return "process " + std::to_string(p.number); }
+  template <class Text>
+  void tell(Text text) {
+    if (story_) story_->push_back(text());
+  }
+  process& sender(const message& m) { return processes_[static_cast<std::size_t>(m.from)]; }
+  snapshot look() const { return *make_snapshot(prefix, lock_key, consul_.list(prefix), 0); }
+
+  // --- what happens
+
+  void happen(const choice& c) {
+    using enum choice::kind;
+    const std::size_t which = c.which;
+    switch (c.what) {
+      case arrives:
+        return arrive(which);
+      case answered:
+        return answer(which);
+      case fails:
+        return fail(which, static_cast<accident>(c.how));
+      case releases:
+        return release(processes_[which]);
+      case crashes:
+        return crash(processes_[which]);
+      case cancels:
+        fault_used_ = true;
+        tell([&] { return name(processes_[which]) + " cancels"; });
+        return step(processes_[which], event::cancel{ticket{1}});
+      case session_ends:
+        tell([&] { return "session " + orphans_[which] + " ends"; });
+        consul_.destroy_session(orphans_[which], now_);
+        return;
+      case time_passes:
+        if (++late_steps_ > late_steps_max) std::erase_if(messages_, [](const message& m) { return m.ghost; });
+        return pass_time();
+    }
+  }
+
+  void arrive(std::size_t at) {
+    message& m = messages_[at];
+    tell(
+        [&] { return name(sender(m)) + ": request " + std::to_string(m.id) + " arrives" + (m.ghost ? ", late" : ""); });
+    execute(m);
+    if (m.ghost || !sender(m).alive)
+      messages_.erase(messages_.begin() + static_cast<std::ptrdiff_t>(at));
+    else
+      answer_at_once(at);
+  }
+  void fail(std::size_t at, accident how) {
+    fault_used_ = true;
+    message& m = messages_[at];
+    process& p = sender(m);
+    tell([&] {
+      static const char* const words[] = {"is lost", "has its reply lost", "is not sent", "is late", "is its last"};
+      return name(p) + ": request " + std::to_string(m.id) + " " + words[static_cast<int>(how)];
+    });
+    if ((how == accident::reply_lost || how == accident::crash_before_reply) && !m.reply) execute(m);
+    if (how == accident::crash_before_reply) return crash(p);
+    const pool_event failed = failure_of(m, how == accident::not_sent);
+    if (how == accident::late)
+      m.ghost = true;
+    else
+      messages_.erase(messages_.begin() + static_cast<std::ptrdiff_t>(at));
+    step(p, failed);
+  }
+  void crash(process& p) {
+    fault_used_ = true;
+    tell([&] { return name(p) + " crashes"; });
+    p.alive = false;
+    referee_.crashed(p.number);
+    std::erase_if(messages_, [&](const message& m) { return m.from == p.number && (m.reply || is_watch(m)); });
+    orphans_.insert(orphans_.end(), p.sessions.begin(), p.sessions.end());
+  }
+  void release(process& p) {
+    tell([&] { return name(p) + " releases"; });
+    p.stage = stage::releasing;
+    referee_.gone(p.number, p.slot, true);
+    step(p, event::release{p.slot});
+  }
+
+  // --- Consul
+
+  static bool is_watch(const message& m) {
+    if (const auto* const list = std::get_if<action::list_prefix>(&m.what)) return list->index != 0;
+    if (const auto* const key = std::get_if<action::watch_key>(&m.what)) return key->index != 0;
+    return false;
+  }
+  std::uint64_t index_of(const message& m) const {
+    if (const auto* const key = std::get_if<action::watch_key>(&m.what))
+      return consul_.store.index_of({testing::subject::kind::key, key->key});
+    return consul_.store.index_of({testing::subject::kind::prefix, std::string(prefix)});
+  }
+  std::uint64_t asked_index(const message& m) const {
+    if (const auto* const key = std::get_if<action::watch_key>(&m.what)) return key->index;
+    return std::get<action::list_prefix>(m.what).index;
+  }
+  duration wait_of(const message& m) const {
+    if (const auto* const key = std::get_if<action::watch_key>(&m.what)) return key->wait;
+    return std::get<action::list_prefix>(m.what).wait;
+  }
+
+  void execute(message& m) {
+    if (auto* const txn = std::get_if<action::send_txn>(&m.what)) {
+      consul::txn_reply reply = consul_.transact(txn->operations, now_);
+      if (reply.applied) check_record();
+      m.reply = runtime::txn_done(m.id, {}, std::move(reply), {});
+    } else {
+      read(m);
+    }
+  }
+  void read(message& m) {
+    if (const auto* const key = std::get_if<action::watch_key>(&m.what))
+      m.reply = consul_.key_seen(m.id, key->key);
+    else
+      m.reply = consul_.listed(m.id, prefix);
+  }
+  pool_event failure_of(const message& m, bool not_sent) const {
+    const failure why = not_sent ? unreachable() : timed_out();
+    if (std::holds_alternative<action::send_txn>(m.what)) return runtime::txn_done(m.id, why.code, {}, why.details);
+    if (std::holds_alternative<action::watch_key>(m.what)) return event::key_watched{m.id, {}, why};
+    return event::prefix_listed{m.id, {}, 0, why};
+  }
+
+  /// While nothing else can reach its sender it makes no difference when the answer does.
+  void answer_at_once(std::size_t at) {
+    const message& m = messages_[at];
+    const process& p = processes_[static_cast<std::size_t>(m.from)];
+    const bool only = std::count_if(messages_.begin(), messages_.end(),
+                                    [&](const message& each) { return each.from == m.from && !each.ghost; }) == 1;
+    if (only && p.stage != stage::holding) answer(at);
+  }
+  void answer(std::size_t at) {
+    process& p = processes_[static_cast<std::size_t>(messages_[at].from)];
+    const pool_event reply = *std::move(messages_[at].reply);
+    tell([&] { return name(p) + ": request " + std::to_string(messages_[at].id) + " is answered"; });
+    messages_.erase(messages_.begin() + static_cast<std::ptrdiff_t>(at));
+    step(p, reply);
+  }
+
+  // --- processes
+
+  void step(process& p, pool_event e) {
+    if (!p.alive) return;
+    p.history << static_cast<std::uint64_t>(now_.time_since_epoch().count()) << e;
+    pool_actions instead, out;
+    const auto carry_out = [&](pool_action& a) { std::visit([&](auto& concrete) { perform(p, concrete); }, a); };
+    const bool heard = !sabotage_.on() || sabotage_.lets_in(p.number, e, instead);
+    std::for_each(instead.begin(), instead.end(), carry_out);
+    if (!heard) return;
+    p.pool->step(std::move(e), now_, out);
+    for (pool_action& each : out) {
+      std::vector<pool_event> then;
+      if (!sabotage_.on() || sabotage_.lets_out(p.number, each, then)) carry_out(each);
+      for (pool_event& next : then) step(p, std::move(next));
+    }
+    check_belief(p);
+  }
+
+  void perform(process& p, action::grant& a) {
+    tell([&] { return name(p) + " is granted " + a.token.to_string(); });
+    p.stage = stage::holding;
+    p.slot = a.slot;
+    referee_.granted(p.number, a.ticket, a.slot, 1, a.token, now_, a.deadline);
+  }
+  void perform(process& p, action::deny&) { referee_.object(guarantee::answers, name(p) + " was denied"); }
+  void perform(process& p, action::fail& a) {
+    tell([&] { return name(p) + " fails: " + a.error.code.message(); });
+    if (!fault_used_) referee_.object(guarantee::answers, name(p) + ": an acquire failed though nothing was wrong");
+    referee_.answered(p.number, a.ticket);
+    p.stage = stage::done;
+  }
+  void perform(process& p, action::released&) {
+    if (p.stage == stage::releasing) p.stage = stage::done;
+  }
+  void perform(process& p, action::lose& a) {
+    tell([&] { return name(p) + " loses its slot: " + std::string(to_string(a.reason)); });
+    if (!fault_used_) referee_.object(guarantee::losses, name(p) + " lost its slot without a cause");
+    referee_.gone(p.number, a.slot, false);
+    p.stage = stage::done;
+  }
+  void perform(process& p, action::update& a) { referee_.updated(p.number, a.slot, a.deadline); }
+  void perform(process& p, action::closed&) { p.closed = true; }
+  void perform(process&, action::note&) {}
+  // Sessions are nobody else's business: what is asked of them is done, and answered, at once.
+  void perform(process& p, action::create_session& a) {
+    p.sessions.push_back(consul_.create_session(ttl, now_));
+    soon_.push_back({p.number, event::session_created{a.member, p.sessions.back(), {}}});
+  }
+  void perform(process& p, action::renew_session& a) {
+    const bool there = consul_.renew_session(a.session, now_);
+    soon_.push_back(
+        {p.number, event::session_renewed{a.member, there ? event::renewal::renewed : event::renewal::gone}});
+  }
+  void perform(process& p, action::destroy_session& a) {
+    consul_.destroy_session(a.session, now_);
+    soon_.push_back({p.number, event::session_destroyed{a.session, true}});
+  }
+  void perform(process& p, action::send_txn& a) { messages_.push_back({p.number, a.id, a}); }
+  void perform(process& p, action::list_prefix& a) { messages_.push_back({p.number, a.id, a}); }
+  void perform(process& p, action::watch_key& a) { messages_.push_back({p.number, a.id, a}); }
+  void perform(process& p, action::stop_watch& a) {
+    std::erase_if(messages_, [&](const message& m) { return m.from == p.number && m.id == a.id; });
+  }
+
+  // --- what comes next
+
+  /// Does what is no choice, until there is one, or all is over; then lists the choices.
+  void rest() {
+    for (;;) {
+      while (!soon_.empty() && violation().empty()) {
+        auto [number, e] = std::move(soon_.front());
+        soon_.erase(soon_.begin());
+        step(processes_[static_cast<std::size_t>(number)], std::move(e));
+      }
+      wake_watches();
+      if (!repeats_) check_all();
+      choices_.clear();
+      if (!violation().empty()) return;
+      list_choices();
+      if (!choices_.empty()) return;
+      if (close_all()) continue;
+      if (all_over()) return;
+      if (now_ - time_point{} > over_by) return referee_.object(guarantee::progress, "it does not come to an end");
+      pass_time();
+    }
+  }
+
+  void wake_watches() {
+    for (message& m : messages_)
+      if (is_watch(m) && !m.reply && !m.ghost && index_of(m) > asked_index(m)) read(m);
+  }
+
+  void list_choices() {
+    using enum choice::kind;
+    const bool may_fail = options_.one_fault && !fault_used_;
+    bool only_the_late = true;  // what happens next may happen after the time in which something is done about it
+    const auto add = [this](choice::kind what, std::size_t which, accident how = {}) {
+      choices_.push_back({what, static_cast<std::uint8_t>(which), static_cast<std::uint8_t>(how)});
+    };
+    for (std::size_t i = 0; i != messages_.size(); ++i) {
+      const message& m = messages_[i];
+      if (!m.reply && is_watch(m)) continue;
+      only_the_late = only_the_late && (m.ghost || !sender(m).alive);
+      add(m.reply ? answered : arrives, i);
+      if (!may_fail) continue;
+      add(fails, i, accident::reply_lost);
+      if (m.reply) continue;
+      for (const accident how : {accident::request_lost, accident::not_sent, accident::crash_before_reply})
+        add(fails, i, how);
+      if (std::holds_alternative<action::send_txn>(m.what)) add(fails, i, accident::late);
+    }
+    for (const process& p : processes_) {
+      const auto number = static_cast<std::size_t>(p.number);
+      if (!p.alive) continue;
+      if (p.stage == stage::holding) add(releases, number);
+      only_the_late = only_the_late && p.stage != stage::holding;
+      if (!may_fail) continue;
+      add(crashes, number);
+      if (p.stage == stage::waiting) add(cancels, number);
+    }
+    for (std::size_t i = 0; i != orphans_.size(); ++i)
+      if (consul_.has_session(orphans_[i])) add(session_ends, i);
+    if (only_the_late && !choices_.empty() && late_steps_ <= late_steps_max) add(time_passes, 0);
+  }
+
+  /// Once nobody wants anything any more. True: something was done.
+  bool close_all() {
+    const bool wanted = std::any_of(processes_.begin(), processes_.end(),
+                                    [](const process& p) { return p.alive && p.stage != stage::done; });
+    if (wanted) return false;
+    bool any = false;
+    for (process& p : processes_) {
+      if (!p.alive || p.closing) continue;
+      p.closing = any = true;
+      step(p, event::close{false});
+    }
+    return any;
+  }
+  bool all_over() const {
+    return std::all_of(processes_.begin(), processes_.end(), [](const process& p) { return !p.alive || p.closed; }) &&
+           look().contenders.empty();
+  }
+
+  void pass_time() {
+    time_point next = now_ + ttl;
+    for (const process& p : processes_)
+      if (p.alive) next = std::min(next, p.pool->wake());
+    for (const message& m : messages_)
+      if (is_watch(m) && !m.reply && !m.ghost) next = std::min(next, now_ + wait_of(m));
+    now_ = std::max(now_, next);
+    tell([&] { return "-- " + std::to_string((now_ - time_point{}) / 1us) + " us"; });
+    consul_.advance(now_);
+    for (process& p : processes_)
+      if (p.alive && p.pool->wake() <= now_) step(p, event::tick{});
+  }
+
+  // --- checks
+
+  void check_record() {
+    const snapshot seen = look();
+    const auto alive = std::count_if(seen.record.holders.begin(), seen.record.holders.end(),
+                                     [&](const std::string& holder) { return seen.find(holder) != nullptr; });
+    if (static_cast<std::uint32_t>(alive) > options_.limit)
+      referee_.object(guarantee::record, "the record names more than the limit");
+  }
+  void check_belief(const process& p) {
+    if (p.pool->wake() <= now_) referee_.object(guarantee::cost, "the pool asks to be woken in the past");
+  }
+  void check_all() {
+    referee_.check_believers(now_);
+    const snapshot seen = look();
+    for (const process& p : processes_) {
+      if (!p.alive) continue;
+      const auto named =
+          std::count_if(p.sessions.begin(), p.sessions.end(), [&](const auto& s) { return seen.holds(s); });
+      if (referee_.believed(p.number, now_) > static_cast<std::uint32_t>(named))
+        referee_.object(guarantee::backing, name(p) + " believes that it holds, and the record does not");
+    }
+    if (messages_.size() > 50) referee_.object(guarantee::cost, "requests pile up");
+  }
+
+  const interleaving_options options_;
+  sabotage sabotage_;
+  referee referee_;
+  core_consul consul_;
+  time_point now_{};
+  std::vector<process> processes_;
+  std::vector<message> messages_;
+  std::vector<std::pair<int, pool_event>> soon_;
+  std::vector<std::string> orphans_;  ///< sessions of those that crashed
+  bool fault_used_ = false;
+  bool repeats_ = false;
+  int late_steps_ = 0;  ///< how often time has passed while something was late
+  std::vector<choice> choices_;
+  std::vector<std::string>* const story_;
+};
+
+}  // namespace
+
+interleaving_result explore(const interleaving_options& options) {
+  using path = std::vector<model::choice>;
+  interleaving_result result;
+  std::unordered_set<std::uint64_t> seen;
+  std::vector<path> open{{}};
+  while (!open.empty()) {
+    path taken = std::move(open.back());
+    open.pop_back();
+    model m(options, nullptr);
+    for (std::size_t i = 0; i + 1 < taken.size(); ++i) m.repeat(taken[i]);
+    if (!taken.empty()) m.take(taken.back());
+    // On along the first choice; the others are for later.
+    while (m.violation().empty() && seen.insert(m.fingerprint()).second && !m.choices().empty()) {
+      for (std::size_t n = m.choices().size(); n-- > 1;) {
+        open.push_back(taken);
+        open.back().push_back(m.choices()[n]);
+      }
+      taken.push_back(m.choices().front());
+      m.take(taken.back());
+    }
+    result.states = seen.size();
+    if (m.violation().empty() && m.choices().empty()) {
+      m.finish();
+      ++result.runs;
+    }
+    if (!m.violation().empty()) {
+      result.violation = m.violation();
+      std::vector<std::string> story;
+      model again(options, &story);
+      for (const model::choice& each : taken) again.take(each);
+      for (const std::string& line : story) result.story += line + "\n";
+      return result;
+    }
+    if (seen.size() > options.states_max) return result;
+  }
+  result.complete = true;
+  return result;
+}
+
+}  // namespace holdfast::test

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "sim/support/sabotage.hpp"
+
+namespace holdfast::test {
+
+struct interleaving_options {
+  int contenders = 2;
+  std::uint32_t limit = 1;
+  bool one_fault = false;  ///< besides the runs in which nothing goes wrong, all in which exactly one thing does
+  std::size_t watch_all_max = 4;
+  seeded_bug bug = seeded_bug::none;
+  std::uint64_t states_max = 10'000'000;
+};
+
+struct interleaving_result {
+  std::string violation{};   ///< empty: no run breaks a guarantee
+  std::string story{};       ///< else one that does
+  std::uint64_t states = 0;  ///< different ones
+  std::uint64_t runs = 0;    ///< from the beginning to the end
+  bool complete = false;     ///< every run was looked at
+};
+
+/// Each contender is a process that acquires one slot, releases it and closes its pool. Requests reach Consul, and
+/// replies their senders, in every order that there is, and between them users release in every order. One fault is: a
+/// request, or its reply, is lost, or not sent, or takes effect only after its sender was told that it failed; a
+/// process crashes, and its session ends at any later time; a user cancels. Time passes when nothing else can happen.
+///
+/// Two runs that have told every process the same, and have left the same in Consul and on the way, are one from there
+/// on. The rest is exhaustive.
+interleaving_result explore(const interleaving_options& options);
+
+}  // namespace holdfast::test
