@@ -332,18 +332,12 @@ private:
   void step(process& p, pool_event e) {
     if (!p.alive) return;
     p.history << static_cast<std::uint64_t>(now_.time_since_epoch().count()) << e;
-    pool_actions instead, out;
-    const auto carry_out = [&](pool_action& a) { std::visit([&](auto& concrete) { perform(p, concrete); }, a); };
-    const bool heard = !sabotage_.on() || sabotage_.lets_in(p.number, e, instead);
-    std::for_each(instead.begin(), instead.end(), carry_out);
-    if (!heard) return;
-    p.pool->step(std::move(e), now_, out);
-    for (pool_action& each : out) {
-      std::vector<pool_event> then;
-      if (!sabotage_.on() || sabotage_.lets_out(p.number, each, then)) carry_out(each);
-      for (pool_event& next : then) step(p, std::move(next));
-    }
-    check_belief(p);
+    pool_actions out;
+    std::vector<pool_event> then;
+    const bool heard = sabotage_.step(p.number, *p.pool, std::move(e), now_, out, then);
+    for (pool_action& a : out) std::visit([&](auto& concrete) { perform(p, concrete); }, a);
+    for (pool_event& next : then) step(p, std::move(next));
+    if (heard && p.pool->wake() <= now_) referee_.object(guarantee::cost, "the pool asks to be woken in the past");
   }
 
   void perform(process& p, action::grant& a) {
@@ -492,9 +486,6 @@ private:
                                      [&](const std::string& holder) { return seen.find(holder) != nullptr; });
     if (static_cast<std::uint32_t>(alive) > options_.limit)
       referee_.object(guarantee::record, "the record names more than the limit");
-  }
-  void check_belief(const process& p) {
-    if (p.pool->wake() <= now_) referee_.object(guarantee::cost, "the pool asks to be woken in the past");
   }
   void check_all() {
     referee_.check_believers(now_);

@@ -63,6 +63,20 @@ void sabotage::bend(testing::store& store) const {
   if (bug_ == seeded_bug::unguarded_record) store.break_rule(testing::defect::cas_ignores_index);
 }
 
+bool sabotage::step(int process, pool& pool, pool_event&& e, time_point now, pool_actions& out,
+                    std::vector<pool_event>& then) {
+  if (!on()) {
+    pool.step(std::move(e), now, out);
+    return true;
+  }
+  if (!lets_in(process, e, out)) return false;
+  pool_actions done;
+  pool.step(std::move(e), now, done);
+  for (pool_action& each : done)
+    if (lets_out(process, each, then)) out.push_back(std::move(each));
+  return true;
+}
+
 bool sabotage::lets_in(int process, pool_event& e, pool_actions& instead) {
   if (auto* const tick = std::get_if<event::tick>(&e)) return bug_ != seeded_bug::timers_never_fire;
   if (auto* const cancel = std::get_if<event::cancel>(&e); cancel && bug_ == seeded_bug::grant_dropped_after_cancel) {
@@ -133,7 +147,7 @@ bool sabotage::lets_in(int process, event::prefix_listed& e) {
   return true;
 }
 
-bool sabotage::lets_out(int process, pool_action& a, std::vector<pool_event>& and_then) {
+bool sabotage::lets_out(int process, pool_action& a, std::vector<pool_event>& then) {
   if (auto* const txn = std::get_if<action::send_txn>(&a)) return lets_out(process, *txn);
   if (auto* const granted = std::get_if<action::grant>(&a)) {
     if (gone_.contains({process, granted->ticket})) {
@@ -157,7 +171,7 @@ bool sabotage::lets_out(int process, pool_action& a, std::vector<pool_event>& an
     return bug_ != seeded_bug::loss_not_told && !dropped_.contains({process, lost->slot});
   if (auto* const news = std::get_if<action::update>(&a)) return !dropped_.contains({process, news->slot});
   if (auto* const end = std::get_if<action::destroy_session>(&a); end && bug_ == seeded_bug::sessions_stay) {
-    and_then.push_back(event::session_destroyed{end->session, true});
+    then.push_back(event::session_destroyed{end->session, true});
     return false;
   }
   if (auto* const list = std::get_if<action::list_prefix>(&a)) {

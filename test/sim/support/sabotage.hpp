@@ -108,12 +108,14 @@ public:
   void bend(protocol::pool_options& options, protocol::duration request_timeout) const;
   void bend(testing::store& store) const;
 
-  /// False: the pool does not hear of it, and does `instead`.
-  bool lets_in(int process, protocol::pool_event& e, protocol::pool_actions& instead);
-  /// False: it is not done; `and_then` is what the pool hears instead.
-  bool lets_out(int process, protocol::pool_action& a, std::vector<protocol::pool_event>& and_then);
+  /// A step of the pool, bent on the way in and on the way out: what is to be done, and what the pool is told then.
+  /// False: it does not even hear of the event.
+  bool step(int process, protocol::pool& pool, protocol::pool_event&& e, protocol::time_point now,
+            protocol::pool_actions& out, std::vector<protocol::pool_event>& then);
 
 private:
+  bool lets_in(int process, protocol::pool_event& e, protocol::pool_actions& instead);
+  bool lets_out(int process, protocol::pool_action& a, std::vector<protocol::pool_event>& then);
   bool lets_in(int process, protocol::event::prefix_listed& e);
   bool lets_out(int process, protocol::action::send_txn& a);
 

@@ -142,17 +142,12 @@ void world::step(process& p, pool_event e) {
   ++result_.events;
   if (!std::holds_alternative<event::tick>(e)) events_.push_back(now());
   const time_point at = p.read_at ? *std::exchange(p.read_at, {}) : p.clock.local(now());
-  const auto carry_out = [&](pool_action& a) { std::visit([&](auto& concrete) { perform(p, concrete); }, a); };
-  pool_actions instead, out;
-  const bool heard = !sabotage_.on() || sabotage_.lets_in(p.number, e, instead);
-  std::for_each(instead.begin(), instead.end(), carry_out);
+  pool_actions out;
+  std::vector<pool_event> then;
+  const bool heard = sabotage_.step(p.number, *p.pool, std::move(e), at, out, then);
+  for (pool_action& a : out) std::visit([&](auto& concrete) { perform(p, concrete); }, a);
+  for (pool_event& next : then) in(0s, [this, &p, e = std::move(next)] { deliver(p, e); });
   if (!heard) return;
-  p.pool->step(std::move(e), at, out);
-  for (pool_action& each : out) {
-    std::vector<pool_event> then;
-    if (!sabotage_.on() || sabotage_.lets_out(p.number, each, then)) carry_out(each);
-    for (pool_event& next : then) in(0s, [this, &p, e = std::move(next)]() mutable { deliver(p, std::move(e)); });
-  }
   if (p.pool->wake() <= at) object(guarantee::cost, "the pool asks to be woken in the past");
   tick_when_due(p);
 }
