@@ -72,7 +72,7 @@ def failures(folder):
 
 
 def usage(folder):
-    for program in ("lost_slot", "exclusive_workers", "server", "demo"):
+    for program in ("lost_slot", "guarded_write", "exclusive_workers", "server", "demo"):
         output = run([folder / program, "--help"])
         expect_lines(output, f"^usage: {program}", "^  --consul URL  ", "CONSUL_HTTP_ADDR")
         expect(BANNER not in output, "the banner, though nothing is started")
@@ -90,6 +90,11 @@ def lost_slot(folder):
     output = run([folder / "lost_slot"])
     expect_lines(output, lost, cancelled, "first step: done", not_begun)
     expect("never reached" not in output, "the body ran on without its slot")
+
+
+def guarded_write(folder):
+    output = run([folder / "guarded_write"])
+    expect_lines(output, "the counter is 1$", "2 is refused: ", "the counter is 3$")
 
 
 def exclusive_workers(folder, *options):
@@ -250,7 +255,7 @@ def on_a_real_agent(folder):
     demo(folder, *consul)
 
 
-CASES = [quickstart, failures, usage, lost_slot, exclusive_workers, crashed_worker, server, stand_in, demo, broken_limit]
+CASES = [quickstart, failures, usage, lost_slot, guarded_write, exclusive_workers, crashed_worker, server, stand_in, demo, broken_limit]
 CASES.append(on_a_real_agent)
 
 

@@ -9,6 +9,7 @@
 #include <boost/asio/prefer.hpp>
 #include <chrono>
 #include <cstdint>
+#include <holdfast/consul/txn.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/fencing_token.hpp>
 #include <holdfast/loss_reason.hpp>
@@ -16,6 +17,7 @@
 #include <stop_token>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace holdfast {
 
@@ -135,6 +137,12 @@ public:
   holdfast::fencing_token fencing_token() const noexcept;
   /// How many slots of the semaphore this is.
   std::uint32_t count() const noexcept;
+  /// What Consul itself can check of the hold: put these operations before your own in one `consul::client::transact`.
+  /// Consul then refuses all of it (txn_refusal::conflict or missing_key) if the slot has been lost, however late that
+  /// is noticed here: so no stale holder can write. Two operations for each slot of `count()`, of the 64 of a
+  /// transaction; none if the slot is not held. It guards one process's hold against others. While a slot goes from
+  /// hand to hand inside the process they stay true: there the `fencing_token` tells.
+  std::vector<consul::txn_operation> guard() const;
   /// Fires when the slot is lost (not when it is released). Callbacks run on the client's executor.
   std::stop_token stop_token() const;
 

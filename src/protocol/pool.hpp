@@ -82,6 +82,15 @@ public:
   std::size_t waiting() const { return waiters_.size(); }
   std::size_t sessions() const { return members_.size(); }
 
+  /// Where Consul notes that one slot is ours: this key is locked by this session, and was last written by the grant.
+  struct entry {
+    std::string key;
+    std::string session;
+    std::uint64_t grant = 0;
+  };
+  /// One for each that the slot counts; none if it is not in use.
+  std::vector<entry> entries_of(slot_id id);
+
 private:
   /// Where a session stands in the cluster, by the current view.
   enum class standing { absent, waiting, holding };

@@ -142,6 +142,13 @@ void pool::hand_over(const waiter& w) {
   act(action::grant{w.ticket, id, token, deadline});
 }
 
+std::vector<pool::entry> pool::entries_of(slot_id id) {
+  std::vector<entry> entries;
+  if (const slot* s = find(id); s && s->held)
+    for (const member* m : s->members) entries.push_back({entry_key(m->session), m->session, m->grant});
+  return entries;
+}
+
 void pool::give_up(slot& s, slot_id id) {
   s.held = false;
   in_use_ -= static_cast<std::uint32_t>(s.members.size());

@@ -134,6 +134,17 @@ void driver::cancel(std::pair<protocol::slot_id, std::uint64_t> wait) {
   complete(std::move(waiting), error_code(asio::error::operation_aborted), loss_reason::none);
 }
 
+std::vector<consul::txn_operation> driver::guard(const slot_impl& slot) {
+  std::vector<consul::txn_operation> checks;
+  const std::lock_guard lock(mutex_);
+  if (gone_ || in_use(slot.id) != &slot) return checks;
+  for (auto& [key, session, grant] : pool_.entries_of(slot.id)) {
+    checks.push_back(consul::txn_operation::check_session(key, std::move(session)));
+    checks.push_back(consul::txn_operation::check_index(std::move(key), grant));
+  }
+  return checks;
+}
+
 void driver::close(pending<error_code>&& waiting) {
   const std::lock_guard lock(mutex_);
   if (gone_) return;

@@ -40,6 +40,7 @@ public:
   void acquire(const acquire_request& request, pending<error_code, slot>&& handler);
   void release(const slot_impl& slot, protocol::time_point now, pending<error_code>&& waiting = {});
   void wait_lost(const slot_impl& slot, pending<error_code, loss_reason>&& waiting);
+  std::vector<consul::txn_operation> guard(const slot_impl& slot);
   void close(pending<error_code>&& waiting);
   void abandon() noexcept;
   const asio::any_io_executor& get_executor() const noexcept { return executor_; }

@@ -111,6 +111,9 @@ std::chrono::nanoseconds slot::valid_for() const noexcept {
 loss_reason slot::lost_because() const noexcept { return impl_ ? impl_->reason() : loss_reason::none; }
 fencing_token slot::fencing_token() const noexcept { return impl_ ? impl_->token : holdfast::fencing_token(); }
 std::uint32_t slot::count() const noexcept { return impl_ ? impl_->count : 0; }
+std::vector<consul::txn_operation> slot::guard() const {
+  return held() ? impl_->owner->guard(*impl_) : std::vector<consul::txn_operation>();
+}
 std::stop_token slot::stop_token() const { return impl_ ? impl_->stop_token() : std::stop_token(); }
 
 }  // namespace holdfast

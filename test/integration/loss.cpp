@@ -106,6 +106,63 @@ ASYNC_TEST_CASE(a_destroyed_session_is_noticed_within_a_second, 30s) {
   co_await expect_usable(p);
 }
 
+/// Whether Consul accepts what a holder writes, with these checks before it.
+asio::awaitable<bool> writes(participant& p, std::vector<consul::txn_operation> guard, std::string key) {
+  guard.push_back(consul::txn_operation::set(std::move(key), "done"));
+  const consul::txn_reply reply = co_await p.client.transact(std::move(guard));
+  co_return reply.applied;
+}
+
+ASYNC_TEST_CASE(a_guarded_write_is_refused_from_the_moment_of_the_loss, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("guarded");
+  const std::string key = prefix + "-result";
+  participant p(ex, a, calm(prefix, 2)), q(ex, a, calm(prefix, 2));
+  slot both = co_await p.sem.acquire(2);
+  const auto guard = both.guard();
+  BOOST_TEST(guard.size() == 4u);
+  const bool while_held = co_await writes(p, guard, key);
+  BOOST_TEST(while_held);
+  // Before anybody can have noticed, and whether one of the two is gone or both.
+  a.put("/v1/session/destroy/" + sessions(a, prefix).at(1));
+  const bool after_the_loss = co_await writes(p, guard, key);
+  BOOST_TEST(!after_the_loss);
+  const loss_reason reason = co_await both.wait_lost();
+  BOOST_TEST(reason == loss_reason::session_invalidated);
+  BOOST_TEST(both.guard().empty());
+
+  slot next = co_await q.sem.acquire();
+  const bool of_the_next = co_await writes(q, next.guard(), key);
+  BOOST_TEST(of_the_next);
+  const auto old = next.guard();
+  co_await next.release();
+  BOOST_TEST(next.guard().empty());
+  const bool after_the_release = co_await writes(q, old, key);
+  BOOST_TEST(!after_the_release);
+  BOOST_TEST(slot().guard().empty());
+}
+
+/// A session that comes again does not bring the old grant back.
+ASYNC_TEST_CASE(a_guard_is_of_one_grant, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("one_grant");
+  participant p(ex, a, calm(prefix, 1)), q(ex, a, calm(prefix, 1));
+  slot first = co_await p.sem.acquire();
+  const auto old = first.guard();
+  pending<slot> other(ex, q.sem.acquire());
+  co_await until("the other one queues", [&] { return contenders(a, prefix).size() == 2; });
+  co_await first.release();
+  const error_code ec = co_await other.wait();
+  BOOST_TEST(!ec);
+  slot theirs = other.take();
+  co_await theirs.release();
+  slot again = co_await p.sem.acquire();
+  const bool by_the_old = co_await writes(p, old, prefix + "-result");
+  BOOST_TEST(!by_the_old);
+  const bool by_the_new = co_await writes(p, again.guard(), prefix + "-result");
+  BOOST_TEST(by_the_new);
+}
+
 ASYNC_TEST_CASE(a_deleted_prefix_is_noticed_within_a_second, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("deleted");

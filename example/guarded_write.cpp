@@ -1,0 +1,75 @@
+// A lease says when a holder must stop. It cannot stop one that was paused in the middle of a step: that one writes
+// late, while somebody else has the slot. Consul can refuse it. This program keeps a counter in Consul that only the
+// holder of a slot may change, loses the slot without noticing, and tries to write all the same.
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/use_future.hpp>
+#include <holdfast/holdfast.hpp>
+#include <iostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/agent.hpp"
+#include "common/command_line.hpp"
+
+namespace asio = boost::asio;
+using holdfast::consul::txn_operation;
+
+namespace {
+
+const std::string prefix = "guarded_write/semaphore";
+const std::string counter = "guarded_write/counter";
+
+/// All of it, or nothing: the checks of the slot, and the write.
+asio::awaitable<void> write(holdfast::consul::client consul, std::vector<txn_operation> guard, std::string value) {
+  guard.push_back(txn_operation::set(counter, value));
+  const holdfast::consul::txn_reply reply = co_await consul.transact(std::move(guard));
+  if (reply.applied)
+    std::cout << "  the counter is " << value << std::endl;
+  else
+    std::cout << "  " << value << " is refused: " << reply.errors.front().text << std::endl;
+}
+
+asio::awaitable<void> tell(holdfast::consul::client consul) {
+  holdfast::semaphore sem(consul, {.prefix = prefix, .limit = 1});
+  holdfast::slot slot = co_await sem.acquire();
+  const std::vector<txn_operation> guard = slot.guard();
+  std::cout << "The slot is held:" << std::endl;
+  co_await write(consul, guard, "1");
+
+  // The misfortune. An entry's key is `<prefix>/<session>`, and the guard names it.
+  co_await consul.destroy_session(guard.front().session);
+  std::cout << "Its session was destroyed, and we have not looked since:" << std::endl;
+  co_await write(consul, guard, "2");
+
+  slot = co_await sem.acquire();
+  std::cout << "A new slot:" << std::endl;
+  co_await write(consul, slot.guard(), "3");
+  co_await slot.release();
+  co_await sem.close();
+  co_await consul.remove_tree("guarded_write/");
+}
+
+constexpr std::string_view help = R"(usage: guarded_write [options]
+
+Lets Consul itself refuse what a holder writes that has lost its slot.
+
+)";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return example::run(argc, argv, help, [](example::arguments& given) {
+    given.end();
+    const example::agent agent(given.consul());
+    asio::io_context io;
+    holdfast::consul::client consul(io, agent.config());
+    auto result = asio::co_spawn(io, tell(consul), asio::use_future);
+    io.run();
+    result.get();
+    return 0;
+  });
+}
