@@ -169,6 +169,7 @@ bool world::meddle_once() {
       mark("an operator restores a snapshot of Consul");
       consul_.store.restore(*image_);
       consul_.store.restart_ttls(testing::store::time_point(now().time_since_epoch()));
+      while (!watches_.empty()) answer_watch(watches_.size() - 1);  // whatever their indexes, as Consul was seen to do
       seen_at_ = 0;
       referee_.forget_tokens();
       return true;

@@ -101,6 +101,11 @@ void world::check_use() {
 /// G5 and G10: everybody had a turn, and nothing is left of it.
 void world::check_drained() {
   const snapshot& left = look();
+  say([&] {
+    std::string line = "left: record @" + std::to_string(left.lock_index) + " " + format(left.record) + ", entries";
+    for (const contender& each : left.contenders) line += " " + each.session + "@" + std::to_string(each.modify_index);
+    return line;
+  });
   for (const auto& p : processes_) {
     if (p->alive) {
       if (referee_.anyone_waits(p->number))

@@ -139,6 +139,7 @@ private:
   consul::txn_reply transact(const process& p, const std::vector<operation>& operations);
   void query(process& p, request_id id, testing::subject what, std::uint64_t index, duration wait);
   void answer_watches();
+  void answer_watch(std::size_t i);
   pool_event answer_to(const watch& w) const;
   static pool_event failure_of(request_id id, const testing::subject& what);
   std::optional<std::size_t> find_watch(const process& p, request_id id) const;

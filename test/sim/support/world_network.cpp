@@ -220,11 +220,15 @@ void world::answer_watches() {
       ++i;
       continue;
     }
-    say([&] { return name(*w.owner) + ": look " + std::to_string(w.id) + " is answered"; });
-    in(w.back,
-       [this, owner = w.owner, e = w.answered ? answer_to(w) : failure_of(w.id, w.what)] { deliver(*owner, e); });
-    end_watch(i);
+    answer_watch(i);
   }
+}
+
+void world::answer_watch(std::size_t i) {
+  const watch& w = watches_[i];
+  say([&] { return name(*w.owner) + ": look " + std::to_string(w.id) + " is answered"; });
+  in(w.back, [this, owner = w.owner, e = w.answered ? answer_to(w) : failure_of(w.id, w.what)] { deliver(*owner, e); });
+  end_watch(i);
 }
 
 std::optional<std::size_t> world::find_watch(const process& p, request_id id) const {
