@@ -318,6 +318,7 @@ private:
   std::optional<pending_txn> unresolved_;  ///< its outcome is unknown, and no later view has told yet
   request_id read_ = 0;
   unsigned conflicts_ = 0;
+  unsigned grants_refused_ = 0;  ///< writes in a row that only those refused to whom they grant something
   time_point write_at_{};  ///< not before: others were writing too
   // One for each: where writes or new sessions fail and reads do not, a read's success must not end that.
   outage outage_;  ///< of reads

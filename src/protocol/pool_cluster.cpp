@@ -98,7 +98,10 @@ void pool::applied(pending_txn txn, std::vector<key_value> results) {
     single += results_of(op.verb);
   }
   settle_moves(txn, true);
-  if (txn.writes_record) owes_a_grant_ = txn.frees;
+  if (txn.writes_record) {
+    owes_a_grant_ = txn.frees;
+    grants_refused_ = 0;
+  }
   if (txn.look != look::none && results.size() >= single) {
     results.erase(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(single));
     auto seen = make_snapshot(options_.prefix, options_.lock_key, std::move(results), index);
@@ -167,6 +170,10 @@ void pool::refused(pending_txn txn, const std::vector<event::refused_operation>&
                          std::all_of(refusals.begin(), refusals.end(), [](const event::refused_operation& each) {
                            return each.operation == 0 && each.reason == event::refusal::conflict;
                          });
+  const bool by_grantees = std::all_of(refusals.begin(), refusals.end(), [&](const event::refused_operation& each) {
+    return each.operation != 0 && each.operation <= txn.granted.size() && each.reason == event::refusal::conflict;
+  });
+  if (txn.writes_record) grants_refused_ = by_grantees && !refusals.empty() ? grants_refused_ + 1 : 0;
   if (!seen_why && by_record && options_.limit > 1)
     view_.mark_outrun(txn.base);
   else if (!seen_why)

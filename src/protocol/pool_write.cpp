@@ -10,6 +10,8 @@ namespace holdfast::protocol {
 namespace {
 
 constexpr unsigned once_conflicts_max = 3;
+/// So often a release is tried again because those to whom it grants the slot have left, or left and come back.
+constexpr unsigned grant_refusals_max = 2;
 
 /// Room for the write of the record, and for a listing.
 constexpr std::size_t operations_for_moves = operations_max - 4;
@@ -251,7 +253,9 @@ plan_rules pool::rules_for(const moves& what) {
   for (const auto& [session, seen] : indulged_)
     if (seen.passed_over) rules.passed_over.push_back(session);
   const std::size_t used = what.operations();
-  rules.grants_max = used < operations_max - 2 ? operations_max - 2 - used : 0;
+  // A slot that nobody is seen to wait for long enough goes back all the same: what is owed then can be granted later.
+  const bool grants = !what.gives() || grants_refused_ < grant_refusals_max;
+  rules.grants_max = grants && used < operations_max - 2 ? operations_max - 2 - used : 0;
   return rules;
 }
 

@@ -688,4 +688,27 @@ BOOST_AUTO_TEST_CASE(a_watch_does_not_sleep_when_consul_has_lost_its_state) {
   BOOST_TEST(says(s.run(), "grant t1 A"));
 }
 
+/// As a faster process does, whose slots go from hand to hand.
+BOOST_AUTO_TEST_CASE(who_comes_and_goes_keeps_no_release_waiting) {
+  pool_story s;
+  s.hold();
+  s.after(20ms);
+  const std::string other = s.others_join();
+  s.run();
+  s.release('A');
+  int writes = 0;
+  for (; s.entries().find("s1") != std::string::npos && writes < 10; ++writes) {
+    while (!s.txn_open()) {
+      s.after(1ms);
+      s.run(false);
+    }
+    s.leaves(other);
+    s.others_join_again(other);
+    s.done();
+  }
+  BOOST_TEST(writes == 3);
+  s.run();
+  BOOST_TEST(s.record() == "{" + other + "}");
+}
+
 BOOST_AUTO_TEST_SUITE_END()
