@@ -24,9 +24,15 @@ constexpr int switch_number = 254;
 
 int open_own_space() { return ::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC); }
 
+[[noreturn]] void not_allowed(int number) {
+  throw std::runtime_error(
+      "these tests make network namespaces, and this machine does not let them: " +
+      std::generic_category().message(number) +
+      ". Run them as root, or by `unshare --user --map-root-user --net sh -c 'ip link set lo up; ctest ...'`");
+}
+
 void enter_space(int fd) {
-  if (::setns(fd, CLONE_NEWNET) != 0)
-    throw std::system_error(errno, std::generic_category(), "cannot enter a network namespace");
+  if (::setns(fd, CLONE_NEWNET) != 0) not_allowed(errno);
 }
 
 // Administrators' programs are not on every user's PATH.
@@ -49,10 +55,7 @@ network::space network::make_space() {
   std::thread([&] {
     if (::unshare(CLONE_NEWNET) != 0 || (made.fd = open_own_space()) < 0) failure = errno;
   }).join();
-  if (failure != 0)
-    throw std::runtime_error("these tests make network namespaces, and this machine does not let them: " +
-                             std::generic_category().message(failure) +
-                             ". Run them as root, or as `unshare --user --map-root-user --mount --net ctest ...`");
+  if (failure != 0) not_allowed(failure);
   made.path = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(made.fd);
   return made;
 }
@@ -74,6 +77,7 @@ network::network(int hosts) {
   }
   outside_ = open_own_space();
   try {
+    enter_space(outside_);  // so that the destructor can, too
     switch_ = make_space();
     at_switch({"ip", "link", "set", "lo", "up"});
     at_switch({"ip", "link", "add", "br0", "type", "bridge"});
