@@ -3,7 +3,6 @@
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
-#include <iostream>
 
 #include "cluster/support/cluster.hpp"
 #include "cluster/support/stage.hpp"
@@ -11,6 +10,7 @@
 #include "support/participant.hpp"
 
 using namespace holdfast::test;
+using namespace std::chrono_literals;
 
 BOOST_AUTO_TEST_SUITE(frozen_agent)
 
@@ -25,8 +25,8 @@ BOOST_AUTO_TEST_CASE(two_holders_behind_it_and_two_waiters_are_never_more_than_t
   const worker_options waiters{.agent = consul.server(consul.leader()).address(), .coroutines = 1, .hold = 1h};
   play.start("waiter-1", waiters);
   play.start("waiter-2", waiters);
-  play.until_written("all wait in Consul", grant_bound,
-                     [&](const auto&) { return contenders(consul.server(0), play.prefix()).size() == 4; });
+  play.until("all wait in Consul", grant_bound,
+             [&] { return contenders(consul.server(0), play.prefix()).size() == 4; });
 
   const auto since = play.fault("the client agent is frozen", {"holders"});
   frozen.freeze();

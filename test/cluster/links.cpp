@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <functional>
 #include <holdfast/testing/proxy.hpp>
 #include <string>
 #include <vector>

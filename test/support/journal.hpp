@@ -68,7 +68,8 @@ private:
   int fd_;
 };
 
-/// All that is in the file, in the order of time. Throws std::runtime_error if a line cannot be read.
+/// All whole lines of the file, which may be written to, in the order of time. Throws std::runtime_error if a line
+/// cannot be read.
 std::vector<journal_entry> read_journal(const std::filesystem::path& file);
 
 }  // namespace holdfast::test

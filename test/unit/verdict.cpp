@@ -205,6 +205,8 @@ BOOST_AUTO_TEST_CASE(a_journal_of_several_writers_is_read_in_the_order_of_time) 
   BOOST_REQUIRE(read.size() == 2u);
   BOOST_TEST(read[0].who == "early");
   std::ofstream(file, std::ios::app) << "half a li";
+  BOOST_TEST(read_journal(file).size() == 2u);
+  std::ofstream(file, std::ios::app) << "ne\n";
   BOOST_CHECK_THROW(read_journal(file), std::runtime_error);
   std::filesystem::remove(file);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/test/results_collector.hpp>
 #include <boost/test/unit_test.hpp>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <thread>
@@ -106,35 +107,40 @@ stage::time_point stage::mended(const std::string& words, const std::vector<std:
   return journal_now();
 }
 
+void stage::until(const std::string& fact, std::chrono::milliseconds limit, const std::function<bool()>& holds) {
+  const auto end = steady_clock::now() + limit;
+  while (!holds()) {
+    if (steady_clock::now() >= end) {
+      for (const auto& [name, each] : workers_)
+        if (!each->running()) std::cerr << name << " has ended:\n" << each->output();
+      BOOST_FAIL(name_ << ": not within " << limit.count() << " ms: " << fact);
+    }
+    std::this_thread::sleep_for(20ms);
+  }
+}
+
 void stage::until_entered(const std::vector<std::string>& who, time_point since, std::chrono::milliseconds limit,
                           std::size_t times) {
-  const auto end = steady_clock::now() + limit;
-  std::string missing;
-  do {
+  std::string fact;
+  for (const std::string& each : who) fact += each + ' ';
+  until(fact + "each entered " + std::to_string(times) + " times", limit, [&] {
     std::map<std::string, std::size_t> entered;
     for (const journal_entry& each : entries())
       if (each.what == journal_event::enter && each.at >= since) ++entered[each.who];
-    missing.clear();
-    for (const std::string& each : who)
-      if (entered[each] < times) missing += ' ' + each;
-    if (missing.empty()) return;
-    std::this_thread::sleep_for(20ms);
-  } while (steady_clock::now() < end);
-  for (const auto& [name, each] : workers_)
-    if (!each->running()) BOOST_TEST_MESSAGE(name << " has ended:\n" << each->output());
-  BOOST_FAIL("not entered " << times << " times within " << limit.count() << " ms:" << missing);
+    return std::all_of(who.begin(), who.end(), [&](const std::string& each) { return entered[each] >= times; });
+  });
 }
 
 journal_entry stage::until_written(const std::string& fact, std::chrono::milliseconds limit,
                                    const std::function<bool(const journal_entry&)>& fits) {
-  const auto end = steady_clock::now() + limit;
-  do {
+  journal_entry written;
+  until(fact, limit, [&] {
     const std::vector<journal_entry> all = entries();
-    if (const auto found = std::find_if(all.begin(), all.end(), fits); found != all.end()) return *found;
-    std::this_thread::sleep_for(20ms);
-  } while (steady_clock::now() < end);
-  BOOST_FAIL("not within " << limit.count() << " ms: " << fact);
-  return {};
+    const auto found = std::find_if(all.begin(), all.end(), fits);
+    if (found != all.end()) written = *found;
+    return found != all.end();
+  });
+  return written;
 }
 
 void stage::end_workers() {

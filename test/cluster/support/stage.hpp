@@ -54,6 +54,8 @@ public:
   time_point mended(const std::string& words, const std::vector<std::string>& back = {});
   void note(const std::string& who, journal_event what, const std::string& words = {});
 
+  /// Waits for a fact that no event tells; fails the test if it does not become one within `limit`.
+  void until(const std::string& fact, std::chrono::milliseconds limit, const std::function<bool()>& holds);
   /// Waits until each of them has entered so often since then; fails the test if one has not within `limit`.
   void until_entered(const std::vector<std::string>& who, time_point since, std::chrono::milliseconds limit,
                      std::size_t times = 1);

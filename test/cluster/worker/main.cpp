@@ -8,10 +8,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/connect.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -24,6 +23,7 @@
 #include <csignal>
 #include <cstdint>
 #include <ctime>
+#include <exception>
 #include <holdfast/holdfast.hpp>
 #include <iostream>
 #include <stdexcept>
