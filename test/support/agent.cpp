@@ -161,13 +161,15 @@ struct agent::state {
   std::string host;
   std::string node_name;
   std::uint16_t http = 0, rpc = 0, serf = 0;
+  std::vector<const agent*> joins;
   std::unique_ptr<process> child;
   bool announced = false;
 
-  explicit state(agent_options o) : options(std::move(o)), host(next_host()) {
+  explicit state(agent_options o) : options(std::move(o)), host(options.host.empty() ? next_host() : options.host) {
     node_name = (options.server ? "server-" : "client-") + hex(random_number()).substr(0, 8);
-    directory = fs::temp_directory_path() / ("holdfast-" + node_name);
+    directory = (options.files_in.empty() ? fs::temp_directory_path() : options.files_in) / ("holdfast-" + node_name);
     fs::create_directories(directory);
+    if (options.join) joins.push_back(options.join);
   }
   state(const state&) = delete;
   state& operator=(const state&) = delete;
@@ -178,6 +180,12 @@ struct agent::state {
   }
 
   void pick_ports() {
+    if (!options.host.empty()) {
+      http = 8500;
+      rpc = 8300;
+      serf = 8301;
+      return;
+    }
     http = free_port(host);
     do {
       rpc = free_port(host);
@@ -186,6 +194,8 @@ struct agent::state {
       serf = free_port(host);
     } while (serf == http || serf == rpc);
   }
+
+  bool on_disk() const { return options.durable || options.servers > 1; }
 
   json::object config() const {
     json::object c = {
@@ -208,12 +218,16 @@ struct agent::state {
         {"limits", {{"http_max_conns_per_client", options.http_max_conns_per_client}}},
         {"performance", {{"raft_multiplier", 1}}},
     };
-    if (options.join) {
-      c["retry_join"] = json::array{options.join->host() + ":" + std::to_string(options.join->serf_port())};
+    if (!joins.empty()) {
+      json::array addresses;
+      for (const agent* each : joins) addresses.emplace_back(each->host() + ":" + std::to_string(each->serf_port()));
+      c["retry_join"] = std::move(addresses);
       c["retry_interval"] = "1s";
     }
-    if (options.durable || !options.server) c["data_dir"] = (directory / "data").string();
-    if (options.durable && options.server) c["bootstrap_expect"] = 1;
+    if (on_disk() || !options.server) c["data_dir"] = (directory / "data").string();
+    if (on_disk() && options.server) c["bootstrap_expect"] = options.servers;
+    // Or a server that was away for ten seconds is a member no more, and the next fault has the rest lose its quorum.
+    if (options.servers > 1) c["autopilot"] = {{"cleanup_dead_servers", false}};
     merge(c, json::parse(options.extra_config).as_object());
     return c;
   }
@@ -236,29 +250,30 @@ agent::~agent() {
 void agent::start() {
   for (int attempt = 1;; ++attempt) {
     state_->pick_ports();
-    if (start_once()) return;
+    if (start_once(state_->options.servers > 1)) return;
     if (attempt == start_attempts)
       throw std::runtime_error("no free ports for a Consul agent on " + state_->host + ":\n" + log_tail());
     state_->child.reset();
   }
 }
 
-// False if a port was taken in the meantime.
-bool agent::start_once() {
+// False if a port was taken in the meantime. `alone`: the rest of its cluster is not there yet.
+bool agent::start_once(bool alone) {
   const auto config_file = state_->directory / "config.json";
   std::ofstream(config_file) << json::serialize(state_->config()) << '\n';
   const auto log_start = fs::exists(log_file()) ? fs::file_size(log_file()) : 0;
 
   process_options child;
-  child.command = {agent_program().string(), "agent"};
-  if (state_->options.server && !state_->options.durable) child.command.emplace_back("-dev");
+  child.command = state_->options.launcher;
+  child.command.insert(child.command.end(), {agent_program().string(), "agent"});
+  if (state_->options.server && !state_->on_disk()) child.command.emplace_back("-dev");
   child.command.push_back("-config-file=" + config_file.string());
   child.output_file = log_file();
   child.working_directory = state_->directory;
   state_->child = std::make_unique<process>(std::move(child));
 
   const auto end = clock::now() + state_->options.ready_within;
-  while (!ready()) {
+  while (!(alone ? listens() : ready())) {
     if (const auto status = state_->child->wait(milliseconds(0))) {
       std::ifstream log(log_file());
       log.seekg(static_cast<std::streamoff>(log_start));
@@ -272,6 +287,14 @@ bool agent::start_once() {
     std::this_thread::sleep_for(milliseconds(20));
   }
   return true;
+}
+
+bool agent::listens() const {
+  try {
+    return request("GET", "/v1/agent/self", {}, milliseconds(2000)).status == 200;
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 bool agent::ready() const {
@@ -314,12 +337,16 @@ void agent::thaw() { state_->child->thaw(); }
 void agent::kill() { state_->child->kill(); }
 void agent::stop() { state_->child->terminate(std::chrono::seconds(10)); }
 bool agent::running() const { return state_->child->running(); }
+void agent::also_join(const agent& other) {
+  auto& joins = state_->joins;
+  if (std::find(joins.begin(), joins.end(), &other) == joins.end()) joins.push_back(&other);
+}
 
 void agent::restart() {
   // The same ports: clients know only those. They may be taken for a moment, so this too retries.
   for (int attempt = 1;; ++attempt) {
     kill();
-    if (start_once()) return;
+    if (start_once(false)) return;
     if (attempt == start_attempts) throw std::runtime_error("the agent's ports are taken:\n" + log_tail());
     std::this_thread::sleep_for(milliseconds(200));
   }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "support/raw_http.hpp"
 
@@ -23,6 +24,15 @@ struct agent_options {
   const agent* join = nullptr;
   /// Keep the server's state on disk, so that restart() finds it again. Starts in 1.5 s rather than 0.3 s.
   bool durable = false;
+  /// How many servers elect their leader together. With several, all durable, the constructor waits only until this one
+  /// listens: it can answer when the others are there.
+  int servers = 1;
+  /// The address of its own, on the usual ports 8500, 8300 and 8301: for a network of the test's own. Empty: 127.0.1.N.
+  std::string host = {};
+  /// What it is started by, as in "nsenter --net=...": it must become the agent. Empty: directly.
+  std::vector<std::string> launcher = {};
+  /// Where the directory with its files is made. Empty: where temporary files go.
+  std::filesystem::path files_in = {};
   /// Consul's minimum is 10s; low here, so that tests can watch sessions expire (after twice their TTL).
   std::string session_ttl_min = "10ms";
   /// Consul's default, 200, is one that tests should feel; raise it where many clients share an address.
@@ -65,6 +75,8 @@ public:
   void stop();     ///< SIGTERM, as an operator would; kills it if that takes over 10 s
   void restart();  ///< kill() if it runs, then start on the same ports, and wait until it is ready
   bool running() const;
+  /// From its next start on it also looks for the cluster there. `other` must outlive it.
+  void also_join(const agent& other);
 
   /// One blocking request, with no code of the library under test. `target` begins with "/v1/". Throws
   /// std::runtime_error if no complete reply comes within `limit`.
@@ -79,7 +91,8 @@ public:
 
 private:
   void start();
-  bool start_once();
+  bool start_once(bool alone);
+  bool listens() const;
   bool ready() const;
 
   struct state;

@@ -1,0 +1,77 @@
+// Hosts cut off from the rest, with the processes that hold and wait on them: each in a network namespace of its own.
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <string>
+
+#include "cluster/support/cluster.hpp"
+#include "cluster/support/crew.hpp"
+#include "cluster/support/network.hpp"
+#include "cluster/support/stage.hpp"
+#include "cluster/support/timing.hpp"
+
+namespace holdfast::test {
+namespace {
+
+constexpr int hosts = cluster::server_count + 2;
+
+void cut_off_server(bool the_leader) {
+  network net(hosts);
+  cluster consul(2, &net);
+  const std::string words = the_leader ? "leader" : "follower";
+  stage play(words + "-cut-off", 2);
+  start_one_at_each_agent(play, consul, 2, &net);
+  play.until_entered(play.names(), {}, grant_bound);
+  const int server = (consul.leader() + (the_leader ? 0 : 1)) % cluster::server_count;
+  const std::string its = at_server(server);
+  const auto since = play.fault(words + " cut off", {its});
+  net.cut(server + 1);
+  play.until_entered(all_but(play, its), since, grant_bound);
+  net.mend();
+  consul.wait_until_healthy();
+  const auto mended = play.mended(words + " reachable again", {its});
+  play.until_entered(play.names(), mended, grant_bound);
+  const verdict shown = play.end();
+  BOOST_TEST(shown.believers_max == 2u);
+}
+
+}  // namespace
+}  // namespace holdfast::test
+
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+BOOST_AUTO_TEST_SUITE(partitions)
+
+BOOST_AUTO_TEST_CASE(the_holders_are_cut_off_with_their_agent) {
+  network net(hosts);
+  cluster consul(2, &net);
+  stage play("holders-cut-off", 2);
+  worker_options holders{.agent = consul.client(0).address(), .coroutines = 2, .hold = 1h};
+  holders.outage_grace = 1h;
+  holders.launcher = net.inside(4);
+  play.start("holders", holders);
+  play.until_entered({"holders"}, {}, grant_bound, 2);
+  worker_options waiters{.agent = consul.client(1).address(), .coroutines = 2, .hold = 200ms};
+  waiters.launcher = net.inside(5);
+  play.start("waiters", waiters);
+  play.until_written("they wait", grant_bound, [](const journal_entry& each) {
+    return each.who == "waiters" && each.what == journal_event::asked && each.slot == 1;
+  });
+  const auto since = play.fault("holders cut off", {"holders"});
+  net.cut(4);
+  play.until_entered({"waiters"}, since, grant_bound, 2);
+  net.mend();
+  consul.wait_until_healthy();
+  const auto mended = play.mended("holders reachable again", {"holders"});
+  play.until_entered({"holders"}, mended, grant_bound);
+  const verdict shown = play.end();
+  BOOST_TEST(shown.believers_max == 2u);
+  BOOST_TEST(shown.lost >= 2u);
+}
+
+BOOST_AUTO_TEST_CASE(the_leader_is_cut_off) { cut_off_server(true); }
+
+BOOST_AUTO_TEST_CASE(a_follower_is_cut_off) { cut_off_server(false); }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,24 @@
+#include "cluster/support/crew.hpp"
+
+namespace holdfast::test {
+
+std::string at_server(int index) { return "server-" + std::to_string(index + 1); }
+std::string at_client(int index) { return "client-" + std::to_string(index + 1); }
+
+void start_one_at_each_agent(stage& play, cluster& consul, int clients, const network* net) {
+  const auto start = [&](const std::string& who, const agent& its, int host) {
+    worker_options options{.agent = its.address()};
+    if (net) options.launcher = net->inside(host);
+    play.start(who, options);
+  };
+  for (int i = 0; i != cluster::server_count; ++i) start(at_server(i), consul.server(i), i + 1);
+  for (int i = 0; i != clients; ++i) start(at_client(i), consul.client(i), cluster::server_count + i + 1);
+}
+
+std::vector<std::string> all_but(const stage& play, const std::string& who) {
+  std::vector<std::string> others = play.names();
+  std::erase(others, who);
+  return others;
+}
+
+}  // namespace holdfast::test

@@ -1,0 +1,298 @@
+// What the cluster tests run many of: a process that takes slots, holds them for a while, gives them back, and writes
+// down what it believes. It uses nothing of the library but its public interface.
+//
+//   cluster_worker --agent=HOST:PORT --prefix=P --limit=N --log=FILE --name=NAME [--ttl=MS] [--coroutines=N]
+//   [--hold=MS]
+//                  [--outage-grace=MS] [--store=HOST:PORT]...
+//   cluster_worker --inside --log=FILE --name=NAME     the child of another lock: it is inside until it is told to end
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <ctime>
+#include <exception>
+#include <holdfast/holdfast.hpp>
+#include <iostream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "support/journal.hpp"
+
+namespace {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using namespace asio::experimental::awaitable_operators;
+using holdfast::error_code;
+using holdfast::protocol::time_point;
+using holdfast::test::journal;
+using holdfast::test::journal_entry;
+using holdfast::test::journal_event;
+using holdfast::test::journal_now;
+using std::chrono::milliseconds;
+
+constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
+/// How often a holder looks whether its lease has been extended, and whether it is time to end.
+constexpr auto look_every = 50ms;
+/// Two looks at a lease differ by what passes between reading two clocks. Renewals move it by far more.
+constexpr auto same_lease = 2ms;
+
+struct arguments {
+  std::string agent{}, prefix{}, log{}, name{};
+  std::vector<std::string> stores{};
+  std::uint32_t limit = 1;
+  int coroutines = 1;
+  milliseconds ttl = 2s, hold = 100ms, outage_grace = 0ms;
+  bool inside = false;
+};
+
+arguments parse(int count, char** words) {
+  arguments result;
+  for (int i = 1; i < count; ++i) {
+    const std::string_view word = words[i];
+    const auto equals = word.find('=');
+    const std::string_view name = word.substr(0, equals);
+    const std::string value(equals == std::string_view::npos ? std::string_view() : word.substr(equals + 1));
+    if (name == "--agent")
+      result.agent = value;
+    else if (name == "--prefix")
+      result.prefix = value;
+    else if (name == "--log")
+      result.log = value;
+    else if (name == "--name")
+      result.name = value;
+    else if (name == "--store")
+      result.stores.push_back(value);
+    else if (name == "--limit")
+      result.limit = static_cast<std::uint32_t>(std::stoul(value));
+    else if (name == "--coroutines")
+      result.coroutines = std::stoi(value);
+    else if (name == "--ttl")
+      result.ttl = milliseconds(std::stoll(value));
+    else if (name == "--hold")
+      result.hold = milliseconds(std::stoll(value));
+    else if (name == "--outage-grace")
+      result.outage_grace = milliseconds(std::stoll(value));
+    else if (name == "--inside")
+      result.inside = true;
+    else
+      throw std::invalid_argument("unknown option " + std::string(word));
+  }
+  if (result.log.empty() || result.name.empty()) throw std::invalid_argument("--log and --name are needed");
+  return result;
+}
+
+/// Until when the slot is believed in: never earlier than the truth, and later by a millisecond at most, also if this
+/// process is stopped between reading the two clocks.
+time_point lease_of(const holdfast::slot& slot) {
+  for (;;) {
+    const time_point before = journal_now();
+    const auto left = slot.valid_for();
+    const time_point after = journal_now();
+    if (after - before < 1ms) return after + left;
+  }
+}
+
+/// Tells a store, which answers "taken" or "refused". What it says goes into the journal, not into what we do.
+asio::awaitable<std::string> write_to_store(std::string address, std::string name, holdfast::fencing_token token) {
+  const auto colon = address.rfind(':');
+  asio::ip::tcp::socket socket(co_await asio::this_coro::executor);
+  const asio::ip::tcp::endpoint store(asio::ip::make_address(address.substr(0, colon)),
+                                      static_cast<std::uint16_t>(std::stoul(address.substr(colon + 1))));
+  co_await socket.async_connect(store, asio::use_awaitable);
+  const std::string request = name + ' ' + std::to_string(token.grant) + ' ' + std::to_string(token.handoff) + '\n';
+  co_await asio::async_write(socket, asio::buffer(request), asio::use_awaitable);
+  std::string answer;
+  co_await asio::async_read_until(socket, asio::dynamic_buffer(answer), '\n', asio::use_awaitable);
+  answer.pop_back();
+  co_return answer;
+}
+
+class worker {
+public:
+  worker(asio::io_context& io, arguments given)
+      : given_(std::move(given)), log_(given_.log), client_(io.get_executor(), config()), sem_(client_, options()) {}
+
+  asio::awaitable<void> run() {
+    const auto ex = co_await asio::this_coro::executor;
+    for (int i = 0; i != given_.coroutines; ++i) asio::co_spawn(ex, take_turns(i), rethrow);
+    asio::signal_set signals(ex, SIGTERM, SIGINT);
+    co_await signals.async_wait(asio::use_awaitable);
+    ending_ = true;
+    // Holders leave as soon as they look. Whoever waits is told by `close`.
+    asio::steady_timer timer(ex);
+    while (inside_ != 0) {
+      timer.expires_after(look_every);
+      co_await timer.async_wait(asio::use_awaitable);
+    }
+    co_await sem_.close(as_result);
+  }
+
+private:
+  static void rethrow(std::exception_ptr failure) {
+    if (failure) std::rethrow_exception(failure);
+  }
+
+  holdfast::consul::config config() const {
+    holdfast::consul::config result;
+    result.address = given_.agent;
+    return result;
+  }
+
+  holdfast::semaphore_options options() const {
+    holdfast::semaphore_options result;
+    result.prefix = given_.prefix;
+    result.limit = given_.limit;
+    result.description = given_.name;
+    result.session_ttl = given_.ttl;
+    result.outage_grace = given_.outage_grace;
+    return result;
+  }
+
+  void note(journal_event what, int index, const std::string& words = {}) {
+    journal_entry entry;
+    entry.at = journal_now();
+    entry.who = given_.name;
+    entry.what = what;
+    entry.slot = index;
+    entry.words = words;
+    log_.write(entry);
+  }
+
+  void note(journal_event what, int index, const holdfast::slot& slot, time_point lease, const std::string& words) {
+    journal_entry entry;
+    entry.at = journal_now();
+    entry.who = given_.name;
+    entry.what = what;
+    entry.slot = index;
+    entry.token = slot.fencing_token();
+    entry.lease = lease;
+    entry.words = words;
+    log_.write(entry);
+  }
+
+  asio::awaitable<void> take_turns(int index) {
+    asio::steady_timer timer(co_await asio::this_coro::executor);
+    while (!ending_) {
+      note(journal_event::asked, index);
+      auto [failure, slot] = co_await sem_.acquire(as_result);
+      if (ending_) break;
+      if (failure) {
+        note(journal_event::failed, index, failure.message());
+        timer.expires_after(look_every);
+        co_await timer.async_wait(asio::use_awaitable);
+        continue;
+      }
+      ++inside_;
+      co_await hold(index, slot);
+      --inside_;
+      co_await slot.release(as_result);  // of a lost one too: then it is an error that says so
+    }
+    note(journal_event::gone, index);
+  }
+
+  asio::awaitable<void> hold(int index, holdfast::slot& slot) {
+    time_point lease = lease_of(slot);
+    note(journal_event::enter, index, slot, lease, {});
+    if (!given_.stores.empty()) {
+      co_await write_without_looking(index, slot);
+    } else {
+      const auto end = std::chrono::steady_clock::now() + given_.hold;
+      asio::steady_timer timer(co_await asio::this_coro::executor);
+      while (slot.held() && !ending_ && std::chrono::steady_clock::now() < end) {
+        timer.expires_at(std::min(end, std::chrono::steady_clock::now() + look_every));
+        co_await (slot.wait_lost(as_result) || timer.async_wait(as_result));
+        if (!slot.held()) break;
+        const time_point now_until = lease_of(slot);
+        if (now_until - lease > same_lease) {
+          lease = now_until;
+          note(journal_event::lease, index, slot, lease, {});
+        }
+      }
+    }
+    if (slot.held())
+      note(journal_event::leave, index, slot, lease, {});
+    else
+      note(journal_event::lost, index, slot, lease, std::string(to_string(slot.lost_because())));
+  }
+
+  /// What fencing is for: it asks, works, and then writes, though the slot may be gone by then.
+  asio::awaitable<void> write_without_looking(int index, holdfast::slot& slot) {
+    if (!slot.held()) co_return;
+    note(journal_event::checked, index, slot, lease_of(slot), {});
+    asio::steady_timer timer(co_await asio::this_coro::executor, given_.hold);
+    co_await timer.async_wait(asio::use_awaitable);
+    std::string answers;
+    for (const std::string& store : given_.stores) {
+      const std::string answer = co_await write_to_store(store, given_.name, slot.fencing_token());
+      answers += (answers.empty() ? "" : " ") + answer;
+    }
+    note(journal_event::wrote, index, answers);
+  }
+
+  const arguments given_;
+  journal log_;
+  holdfast::consul::client client_;
+  holdfast::semaphore sem_;
+  bool ending_ = false;
+  int inside_ = 0;
+};
+
+/// The child of a lock that knows no leases: it believes as long as it lives, and says so. It ends by SIGTERM, and when
+/// whoever started it is gone.
+int be_inside(const arguments& given) {
+  sigset_t ends;
+  sigemptyset(&ends);
+  for (const int each : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&ends, each);
+  sigprocmask(SIG_BLOCK, &ends, nullptr);
+  const pid_t parent = ::getppid();
+  journal log(given.log);
+  journal_entry entry;
+  entry.at = journal_now();
+  entry.who = given.name;
+  entry.what = journal_event::enter;
+  entry.lease = holdfast::protocol::never;
+  log.write(entry);
+  const timespec while_waiting{0, 50'000'000};
+  int signal = -1;
+  while (signal < 0 && ::getppid() == parent) signal = sigtimedwait(&ends, nullptr, &while_waiting);
+  entry.at = journal_now();
+  entry.what = journal_event::leave;
+  entry.words = signal < 0 ? "its parent is gone" : "signal " + std::to_string(signal);
+  log.write(entry);
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** words) try {
+  arguments given = parse(count, words);
+  if (given.inside) return be_inside(given);
+  asio::io_context io(1);
+  worker self(io, std::move(given));
+  auto end = [](std::exception_ptr failure) {
+    if (failure) std::rethrow_exception(failure);
+  };
+  asio::co_spawn(io, self.run(), end);
+  io.run();
+  return 0;
+} catch (const std::exception& failure) {
+  std::cerr << "cluster_worker: " << failure.what() << '\n';
+  return 1;
+}
