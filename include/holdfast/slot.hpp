@@ -138,10 +138,12 @@ public:
   /// How many slots of the semaphore this is.
   std::uint32_t count() const noexcept;
   /// What Consul itself can check of the hold: put these operations before your own in one `consul::client::transact`.
-  /// Consul then refuses all of it (txn_refusal::conflict or missing_key) if the slot has been lost, however late that
-  /// is noticed here: so no stale holder can write. Two operations for each slot of `count()`, of the 64 of a
-  /// transaction; none if the slot is not held. It guards one process's hold against others. While a slot goes from
-  /// hand to hand inside the process they stay true: there the `fencing_token` tells.
+  /// Consul then refuses all of it (txn_refusal::conflict or missing_key) if the session of the slot has ended, or if
+  /// it was given back or granted anew, however late that is noticed here: so no stale holder can write. Two operations
+  /// for each slot of `count()`, of the 64 of a transaction. Throws system_error, slot_lost or not_held, if it is known
+  /// not to be held: there are no checks that could be left out by mistake. It guards one process's hold against
+  /// others. While a slot goes from hand to hand inside the process they stay true: there the `fencing_token` tells.
+  /// They do not see an operator who edits the lock record and leaves the entry.
   std::vector<consul::txn_operation> guard() const;
   /// Fires when the slot is lost (not when it is released). Callbacks run on the client's executor.
   std::stop_token stop_token() const;

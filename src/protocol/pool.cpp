@@ -116,7 +116,8 @@ void pool::on(event::session_destroyed& e) {
 
 void pool::on(event::prefix_listed& e) {
   const std::optional<watch> watched = take_watch(e.id);
-  if (e.id == read_) read_ = 0;
+  if (!watched && e.id != read_) return;  // a watch that was stopped
+  if (!watched) read_ = 0;
   // Without an index there is nothing to watch from: such a watch would answer at once, again and again.
   if (!e.error.code && e.index == 0) e.error = failed(error::malformed_reply, "a listing came without an index");
   if (e.error.code) {

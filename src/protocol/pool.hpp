@@ -175,6 +175,7 @@ private:
     std::uint64_t index = 0;
     duration wait{};
     request_id id = 0;
+    time_point due{};  ///< about when it is answered even if there is nothing new
   };
 
   /// What local waiters need from the cluster, in the order of the queue.
@@ -256,6 +257,7 @@ private:
   void join_whole_requests(moves& what, const demand& need, std::size_t supply);
   bool keeps(const member& m, const demand& need);
   plan_rules rules_for(const moves& what);
+  bool grants_something(const moves& what) const;
   bool may_grant(const grant_plan& next);
   bool indulge(const grant_plan& next);
   void create_sessions(std::size_t count);
@@ -318,7 +320,7 @@ private:
   std::optional<pending_txn> unresolved_;  ///< its outcome is unknown, and no later view has told yet
   request_id read_ = 0;
   unsigned conflicts_ = 0;
-  unsigned grants_refused_ = 0;  ///< writes in a row that only those refused to whom they grant something
+  unsigned grants_refused_ = 0;  ///< releases in a row that were refused by those to whom they grant the slot
   time_point write_at_{};  ///< not before: others were writing too
   // One for each: where writes or new sessions fail and reads do not, a read's success must not end that.
   outage outage_;  ///< of reads

@@ -170,10 +170,10 @@ void pool::refused(pending_txn txn, const std::vector<event::refused_operation>&
                          std::all_of(refusals.begin(), refusals.end(), [](const event::refused_operation& each) {
                            return each.operation == 0 && each.reason == event::refusal::conflict;
                          });
-  const bool by_grantees = std::all_of(refusals.begin(), refusals.end(), [&](const event::refused_operation& each) {
+  const bool by_grantee = std::any_of(refusals.begin(), refusals.end(), [&](const event::refused_operation& each) {
     return each.operation != 0 && each.operation <= txn.granted.size() && each.reason == event::refusal::conflict;
   });
-  if (txn.writes_record) grants_refused_ = by_grantees && !refusals.empty() ? grants_refused_ + 1 : 0;
+  grants_refused_ = gave && by_grantee ? grants_refused_ + 1 : 0;
   if (!seen_why && by_record && options_.limit > 1)
     view_.mark_outrun(txn.base);
   else if (!seen_why)

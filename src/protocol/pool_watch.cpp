@@ -103,6 +103,7 @@ bool pool::watches_everything() const { return is_on(watches_, options_.prefix);
 void pool::start(watch w) {
   w.id = ++last_request_;
   if (w.wait == options_.watch_wait) w.wait = random_.between(w.wait * 3 / 4, w.wait);
+  w.due = now_ + w.wait * 9 / 10;  // by our own clock
   if (w.key == options_.prefix)
     act(action::list_prefix{w.id, w.index, w.wait});
   else
@@ -166,7 +167,8 @@ void pool::saw_entry(const watch& asked, std::optional<key_value> pair) {
   const contender* known = view_.now().find(session);
   if (!known || known->modify_index != asked.index) return;  // we know better by now
   const member* m = find(session);
-  if (pair && pair->modify_index == asked.index) {  // its wait is over
+  if (pair && pair->modify_index == asked.index) {
+    if (now_ < asked.due) return view_.mark_stale();  // so Consul answers when all of its state was replaced
     // Should anybody have granted us out of turn, our own entry tells.
     if (!m)
       for (auto& [id, each] : members_) each.waiting_since = now_;

@@ -85,7 +85,7 @@ void pool::write_from_view() {
   grant_plan next = plan(view_.now(), rules_for(what));
   if (need.slots != 0 || any_standing(standing::waiting))
     while (indulge(next)) next = plan(view_.now(), rules_for(what));
-  if (next.granted.empty()) owes_a_grant_ = false;  // there is nobody to grant
+  if (next.granted.empty() && grants_something(what)) owes_a_grant_ = false;  // there is nobody to grant
   // Who lingers would come into a slot at once.
   if (next.free != 0 && !what.requeue.empty() && what.requeue.front()->lingers) {
     what.requeue.front()->lingers = false;
@@ -253,11 +253,12 @@ plan_rules pool::rules_for(const moves& what) {
   for (const auto& [session, seen] : indulged_)
     if (seen.passed_over) rules.passed_over.push_back(session);
   const std::size_t used = what.operations();
-  // A slot that nobody is seen to wait for long enough goes back all the same: what is owed then can be granted later.
-  const bool grants = !what.gives() || grants_refused_ < grant_refusals_max;
-  rules.grants_max = grants && used < operations_max - 2 ? operations_max - 2 - used : 0;
+  rules.grants_max = grants_something(what) && used < operations_max - 2 ? operations_max - 2 - used : 0;
   return rules;
 }
+
+/// A slot that nobody is seen to wait for long enough goes back all the same; what is owed then can be granted later.
+bool pool::grants_something(const moves& what) const { return !what.gives() || grants_refused_ < grant_refusals_max; }
 
 /// A free slot is written to the head of the queue by the head's own process. The others wait a while before they do it
 /// in its place, so that a dead holder costs one write, not one for each who waits.

@@ -112,7 +112,9 @@ loss_reason slot::lost_because() const noexcept { return impl_ ? impl_->reason()
 fencing_token slot::fencing_token() const noexcept { return impl_ ? impl_->token : holdfast::fencing_token(); }
 std::uint32_t slot::count() const noexcept { return impl_ ? impl_->count : 0; }
 std::vector<consul::txn_operation> slot::guard() const {
-  return held() ? impl_->owner->guard(*impl_) : std::vector<consul::txn_operation>();
+  auto checks = held() ? impl_->owner->guard(*impl_) : std::vector<consul::txn_operation>();
+  if (checks.empty()) throw system_error(state() == slot_state::lost ? error::slot_lost : error::not_held);
+  return checks;
 }
 std::stop_token slot::stop_token() const { return impl_ ? impl_->stop_token() : std::stop_token(); }
 

@@ -359,8 +359,28 @@ BOOST_AUTO_TEST_CASE(an_unchanged_predecessor_is_no_proof_that_nobody_granted_us
   s.key_watched();  // its own, unchanged
   s.watched();      // watch #5 s6
   s.others_grant("s7", "s7");
-  EXPECT(s.key_watched(), "watch #6 s7 from 25");
+  s.now += 10s;
+  EXPECT(s.key_watched(), "renew s7", "watch #6 s7 from 25");
   EXPECT(s.key_watched(), "read #7", "grant t1 A 26.0");
+}
+
+/// As after the restoration of a snapshot: who stands where has changed, and that entry has not.
+BOOST_AUTO_TEST_CASE(an_unchanged_predecessor_before_its_time_tells_that_all_is_new) {
+  crowd s;
+  s.wait();
+  s.after(150ms);
+  s.key_watched();
+  s.watched();
+  EXPECT(s.key_watched(), "watch #6 from 25", "read #7");
+}
+
+BOOST_AUTO_TEST_CASE(a_stopped_watch_of_everything_fails_nobody) {
+  pool_story s;
+  s.record_becomes(s.others_join());
+  s.acquire(1);
+  s.run();
+  const failure cancelled{error_code(boost::system::errc::operation_canceled, boost::system::system_category()), {}};
+  EXPECT(s.tell(event::prefix_listed{1'000, {}, 0, cancelled}));
 }
 
 BOOST_AUTO_TEST_CASE(a_holder_among_many_watches_its_entry_and_the_record) {

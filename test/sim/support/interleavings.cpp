@@ -150,7 +150,7 @@ public:
   std::uint64_t fingerprint() const {
     digest d;
     d << static_cast<std::uint64_t>(now_.time_since_epoch().count()) << std::uint64_t{fault_used_}
-      << consul_.store.raft_index();
+      << static_cast<std::uint64_t>(late_steps_) << consul_.store.raft_index();
     for (const key_value& each : consul_.list(prefix)) d << each;
     for (const process& p : processes_) {
       d << p.history.value() << std::uint64_t{p.alive} << static_cast<std::uint64_t>(p.stage);
@@ -438,10 +438,14 @@ private:
       if (!p.alive) continue;
       if (p.stage == stage::holding) add(releases, number);
       only_the_late = only_the_late && p.stage != stage::holding;
-      if (!may_fail) continue;
-      add(crashes, number);
-      if (p.stage == stage::waiting) add(cancels, number);
     }
+    // Where nothing is under way a crash is as good before as after.
+    if (may_fail && !choices_.empty())
+      for (const process& p : processes_) {
+        const auto number = static_cast<std::size_t>(p.number);
+        add(crashes, number);
+        if (p.stage == stage::waiting) add(cancels, number);
+      }
     for (std::size_t i = 0; i != orphans_.size(); ++i)
       if (consul_.has_session(orphans_[i])) add(session_ends, i);
     if (only_the_late && !choices_.empty() && late_steps_ <= late_steps_max) add(time_passes, 0);

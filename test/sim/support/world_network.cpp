@@ -169,9 +169,16 @@ void world::perform(process& p, action::watch_key& a) {
   query(p, a.id, {testing::subject::kind::key, a.key}, a.index, a.wait);
 }
 
-/// Its answer may be on the way.
+/// Its answer may be on the way; otherwise it ends as the client ends what is cancelled.
 void world::perform(process& p, action::stop_watch& a) {
-  if (const auto found = find_watch(p, a.id)) end_watch(*found);
+  const auto found = find_watch(p, a.id);
+  if (!found) return;
+  const failure cancelled{error_code(boost::system::errc::operation_canceled, boost::system::system_category()), {}};
+  pool_event e = failure_of(a.id, watches_[*found].what);
+  if (auto* const listed = std::get_if<event::prefix_listed>(&e)) listed->error = cancelled;
+  if (auto* const key = std::get_if<event::key_watched>(&e)) key->error = cancelled;
+  end_watch(*found);
+  in(0s, [this, &p, e = std::move(e)] { deliver(p, e); });
 }
 
 void world::query(process& p, request_id id, testing::subject what, std::uint64_t index, duration wait) {
