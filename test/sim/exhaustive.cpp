@@ -12,7 +12,7 @@ namespace {
 const bool whole = std::getenv("HOLDFAST_TEST_DEADLINE_SCALE") == nullptr;
 
 void check(interleaving_options options) {
-  if (!whole) options.states_max = 20'000;
+  if (!whole) options.states_max = 4'000;
   const std::string what = std::to_string(options.contenders) + " contenders, limit " + std::to_string(options.limit) +
                            (options.one_fault ? ", one fault" : "") +
                            (options.watch_all_max == 0 ? ", directed watches" : "");
@@ -46,6 +46,7 @@ BOOST_AUTO_TEST_CASE(seeded_bugs_are_found) {
   for (const seeded_bug bug :
        {seeded_bug::unguarded_record, seeded_bug::one_slot_too_many, seeded_bug::failures_never_arrive,
         seeded_bug::no_prune, seeded_bug::grant_dropped_after_cancel, seeded_bug::watch_never_answers}) {
+    if (!whole && bug == seeded_bug::failures_never_arrive) continue;  // which takes the most states by far
     const interleaving_result found = explore({.contenders = 2, .limit = 1, .one_fault = true, .bug = bug});
     BOOST_TEST(found.violation != "", to_string(bug) << " was not found in " << found.states << " states");
     BOOST_TEST_MESSAGE(to_string(bug) << ": " << found.states << " states: " << found.violation);
