@@ -46,8 +46,8 @@ BOOST_AUTO_TEST_CASE(no_guarantee_is_broken) {
   for (std::uint64_t seed = first; seed != first + count; ++seed) {
     const auto options = world_options::of(seed);
     const world_result result = run_world(options);
-    BOOST_REQUIRE_MESSAGE(result.violation.empty(),
-                          "world " << seed << ": " << result.violation << "; " << documented(options));
+    if (!result.violation.empty())  // the message of a check would be made each time, and live through each world again
+      BOOST_FAIL("world " << seed << ": " << result.violation << "; " << documented(options));
     sum.add(result);
     if (seed % 10'000 == 0) std::cerr << seed << " worlds, " << sum.steps << " steps" << std::endl;
   }
