@@ -55,7 +55,8 @@ BOOST_AUTO_TEST_CASE(no_guarantee_is_broken) {
                            << " requests, " << sum.grants << " grants, " << sum.losses << " losses, " << sum.faults
                            << " faults");
   if (replay) {
-    BOOST_TEST_MESSAGE(documented(world_options::of(first)));
+    const std::string where = documented(world_options::of(first));
+    BOOST_TEST_MESSAGE(where);
     return;
   }
   // Worlds in which nothing happens would prove nothing.
