@@ -236,9 +236,14 @@ bool pool::keeps(const member& m, const demand& need) {
   if (closing_ || spent(m)) return false;
   if (!contested_ && !waiters_.empty()) return true;
   if (need.slots == 0) return !contested_ && !due(m.idle_since + options_.idle);
-  // Part of a wide request, with others waiting elsewhere: only who stands first may keep a part.
-  for (const contender& entry : view_.now().contenders)
-    if (is_waiting(view_.now(), entry) && !passed_over(entry.session)) return is_ours(entry.session);
+  // Part of a wide request, with others waiting elsewhere: it stays while all who stand before us come into free slots.
+  const snapshot& now = view_.now();
+  std::size_t free = options_.limit - std::min<std::size_t>(options_.limit, now.record.holders.size());
+  for (const contender& entry : now.contenders) {
+    if (!is_waiting(now, entry) || passed_over(entry.session)) continue;
+    if (is_ours(entry.session)) return true;
+    if (free-- == 0) return false;
+  }
   return true;
 }
 

@@ -164,6 +164,23 @@ BOOST_AUTO_TEST_CASE(of_two_wide_requests_who_does_not_stand_first_gives_its_par
          "txn #5: cas @19 {s1 s2} | grant s2 other @14 +1 | remove s3 | lock s3 | remove s4 | lock s4");
 }
 
+BOOST_AUTO_TEST_CASE(a_part_is_kept_while_only_those_stand_before_it_whose_slots_are_free) {
+  pool_story s(pool_story::usual(3));
+  const std::string go = s.go_joins();
+  s.acquire(1, 3);
+  s.listed();
+  for (int i = 0; i < 3; ++i) s.created();
+  s.run();
+  BOOST_TEST(s.record() == "{s2 s3}");
+  const std::size_t before = s.requests;
+  s.after(499ms);
+  s.run();
+  BOOST_TEST(s.requests == before);
+  s.after(300ms);
+  s.run();
+  BOOST_TEST(s.record() == "{s2 s3 s4}");
+}
+
 // --- One look
 
 BOOST_AUTO_TEST_CASE(a_single_look_takes_a_free_slot) {
