@@ -3,9 +3,6 @@
 // holder of a slot may change, loses the slot without noticing, and tries to write all the same.
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/use_future.hpp>
 #include <holdfast/holdfast.hpp>
 #include <iostream>
 #include <string>
@@ -64,12 +61,7 @@ Lets Consul itself refuse what a holder writes that has lost its slot.
 int main(int argc, char** argv) {
   return example::run(argc, argv, help, [](example::arguments& given) {
     given.end();
-    const example::agent agent(given.consul());
-    asio::io_context io;
-    holdfast::consul::client consul(io, agent.config());
-    auto result = asio::co_spawn(io, tell(consul), asio::use_future);
-    io.run();
-    result.get();
+    example::agent(given.consul()).run(tell);
     return 0;
   });
 }

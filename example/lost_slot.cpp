@@ -3,12 +3,9 @@
 // which cancels the work, and by asking `valid_for` before a step that cannot be undone.
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/use_future.hpp>
 #include <chrono>
 #include <holdfast/holdfast.hpp>
 #include <iostream>
@@ -122,12 +119,7 @@ Holds a slot, loses it three times, and shows how a program notices.
 int main(int argc, char** argv) {
   return example::run(argc, argv, help, [](example::arguments& given) {
     given.end();
-    const example::agent agent(given.consul());
-    asio::io_context io;
-    holdfast::consul::client consul(io, agent.config());
-    auto result = asio::co_spawn(io, tell(consul), asio::use_future);
-    io.run();
-    result.get();
+    example::agent(given.consul()).run(tell);
     return 0;
   });
 }

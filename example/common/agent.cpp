@@ -1,5 +1,8 @@
 #include "agent.hpp"
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/use_future.hpp>
 #include <chrono>
 #include <iostream>
 
@@ -21,5 +24,13 @@ agent::agent(const std::string& url) : url_(url) {
 }
 
 std::string agent::description() const { return (stand_in_ ? "stand-in for Consul at " : "Consul at ") + url_; }
+
+void agent::run(const std::function<boost::asio::awaitable<void>(holdfast::consul::client)>& body) const {
+  boost::asio::io_context io;
+  const holdfast::consul::client consul(io, config_);
+  auto result = boost::asio::co_spawn(io, body(consul), boost::asio::use_future);
+  io.run();
+  result.get();
+}
 
 }  // namespace example

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <boost/asio/awaitable.hpp>
+#include <functional>
+#include <holdfast/consul/client.hpp>
 #include <holdfast/consul/config.hpp>
 #include <holdfast/testing/server.hpp>
 #include <optional>
@@ -17,6 +20,9 @@ public:
   /// What other processes give to --consul, to meet here.
   const std::string& url() const noexcept { return url_; }
   std::string description() const;  ///< "Consul at http://..." or "stand-in for Consul at http://..."
+
+  /// Runs `body` to its end, on one thread, with a client of this Consul.
+  void run(const std::function<boost::asio::awaitable<void>(holdfast::consul::client)>& body) const;
 
 private:
   std::optional<holdfast::testing::server> stand_in_;

@@ -23,14 +23,9 @@ void cut_off_server(bool the_leader) {
   start_one_at_each_agent(play, consul, 2, &net);
   play.until_entered(play.names(), {}, grant_bound);
   const int server = (consul.leader() + (the_leader ? 0 : 1)) % cluster::server_count;
-  const std::string its = at_server(server);
-  const auto since = play.fault(words + " cut off", {its});
-  net.cut(server + 1);
-  play.until_entered(all_but(play, its), since, grant_bound);
-  net.mend();
-  consul.wait_until_healthy();
-  const auto mended = play.mended(words + " reachable again", {its});
-  play.until_entered(play.names(), mended, grant_bound);
+  check_that_work_goes_on(play, consul,
+                          {at_server(server), words + " cut off", words + " reachable again",
+                           [&] { net.cut(server + 1); }, [&] { net.mend(); }});
   const verdict shown = play.end();
   BOOST_TEST(shown.believers_max == 2u);
 }

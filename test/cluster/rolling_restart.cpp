@@ -15,15 +15,10 @@ namespace {
 
 int a_follower(const cluster& consul) { return (consul.leader() + 1) % cluster::server_count; }
 
-/// The others go on while it is away, and it takes part again when it is back.
-void kill_and_restart(stage& play, cluster& consul, agent& victim, const std::string& its, const std::string& words) {
-  const auto since = play.fault(words + " killed", {its});
-  victim.kill();
-  play.until_entered(all_but(play, its), since, grant_bound);
-  victim.restart();
-  consul.wait_until_healthy();
-  const auto back = play.mended(words + " restarted", {its});
-  play.until_entered(play.names(), back, grant_bound);
+void check_kill_and_restart(stage& play, const cluster& consul, agent& victim, const std::string& its,
+                            const std::string& words) {
+  check_that_work_goes_on(
+      play, consul, {its, words + " killed", words + " restarted", [&] { victim.kill(); }, [&] { victim.restart(); }});
 }
 
 }  // namespace
@@ -39,14 +34,11 @@ BOOST_AUTO_TEST_CASE(every_server_in_turn) {
   start_one_at_each_agent(play, consul, 2);
   play.until_entered(play.names(), {}, grant_bound);
   for (int i = 0; i != cluster::server_count; ++i) {
+    agent& server = consul.server(i);
     const std::string words = "server " + std::to_string(i + 1);
-    const auto since = play.fault(words + " stopped", {at_server(i)});
-    consul.server(i).stop();
-    play.until_entered(all_but(play, at_server(i)), since, grant_bound);
-    consul.server(i).restart();
-    consul.wait_until_healthy();
-    const auto back = play.mended(words + " restarted", {at_server(i)});
-    play.until_entered(play.names(), back, grant_bound);
+    check_that_work_goes_on(
+        play, consul,
+        {at_server(i), words + " stopped", words + " restarted", [&] { server.stop(); }, [&] { server.restart(); }});
   }
   const verdict shown = play.end();
   BOOST_TEST(shown.believers_max == 2u);
@@ -58,8 +50,8 @@ BOOST_AUTO_TEST_CASE(kill_9_of_a_follower_and_of_a_client_agent) {
   start_one_at_each_agent(play, consul, 2);
   play.until_entered(play.names(), {}, grant_bound);
   const int follower = a_follower(consul);
-  kill_and_restart(play, consul, consul.server(follower), at_server(follower), "follower");
-  kill_and_restart(play, consul, consul.client(0), at_client(0), "client agent");
+  check_kill_and_restart(play, consul, consul.server(follower), at_server(follower), "follower");
+  check_kill_and_restart(play, consul, consul.client(0), at_client(0), "client agent");
   const verdict shown = play.end();
   BOOST_TEST(shown.believers_max == 2u);
 }

@@ -19,7 +19,7 @@ BOOST_AUTO_TEST_CASE(every_one_is_found) {
       found = result.violation;
       sum.add(result);
     }
-    BOOST_TEST(!found.empty(), each.name << " was not found in " << sum.steps << " steps");
+    BOOST_TEST(!found.empty(), each.name << " (" << each.what << ") was not found in " << sum.steps << " steps");
     BOOST_TEST_MESSAGE(each.name << ": " << sum.steps << " steps: " << found);
   }
 }

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <string_view>
-
 namespace holdfast::test {
 
 /// What holdfast promises, by the numbers of doc/guarantees.md, where each is spelled out with its exceptions.

@@ -242,26 +242,21 @@ std::string picture_of(const std::vector<journal_entry>& entries, const std::str
   timeline picture(title);
   if (entries.empty()) return picture.svg();
   const time_point begin = entries.front().at, end = entries.back().at;
-  std::map<place, time_point> leases;
+  std::set<place> held;
   std::map<std::string, std::pair<time_point, std::string>> away;
   const auto over = [&](const place& where, time_point at, timeline::end how) {
-    const auto its = leases.find(where);
-    if (its == leases.end()) return;
-    // Belief ends with the lease, whenever the process gets to write it down.
-    const bool ran_out = its->second < at;
-    picture.ends(where.first, std::to_string(where.second), (ran_out ? its->second : at) - begin,
-                 ran_out ? timeline::end::lost : how);
-    leases.erase(its);
+    picture.ends(where.first, std::to_string(where.second), at - begin, how);
+    held.erase(where);
   };
   for (const journal_entry& each : entries) {
     const place where(each.who, each.slot);
     switch (each.what) {
       case journal_event::enter:
-        leases[where] = each.lease;
+        held.insert(where);
         picture.holds(each.who, std::to_string(each.slot), each.at - begin, "token " + each.token.to_string());
-        break;
-      case journal_event::lease:
-        leases[where] = each.lease;
+        [[fallthrough]];
+      case journal_event::lease:  // belief ends with it, whenever the process gets to write that down
+        if (each.lease != protocol::never) picture.lease(each.who, std::to_string(each.slot), each.lease - begin);
         break;
       case journal_event::leave:
         over(where, each.at, timeline::end::released);
@@ -274,8 +269,8 @@ std::string picture_of(const std::vector<journal_entry>& entries, const std::str
           over(where, each.at, timeline::end::crashed);
           break;
         }
-        for (auto at = leases.begin(); at != leases.end();) {
-          const place its = at++->first;
+        for (auto at = held.begin(); at != held.end();) {
+          const place its = *at++;
           if (its.first == each.who) over(its, each.at, timeline::end::crashed);
         }
         picture.mark(each.who, each.at - begin, "killed");
@@ -303,7 +298,6 @@ std::string picture_of(const std::vector<journal_entry>& entries, const std::str
     }
   }
   for (const auto& [who, since] : away) picture.shade(who, since.first - begin, end - begin, since.second);
-  while (!leases.empty()) over(place(leases.begin()->first), end, timeline::end::released);
   return picture.svg();
 }
 

@@ -1,5 +1,7 @@
 #include "cluster/support/crew.hpp"
 
+#include "cluster/support/timing.hpp"
+
 namespace holdfast::test {
 
 std::string at_server(int index) { return "server-" + std::to_string(index + 1); }
@@ -15,10 +17,16 @@ void start_one_at_each_agent(stage& play, cluster& consul, int clients, const ne
   for (int i = 0; i != clients; ++i) start(at_client(i), consul.client(i), cluster::server_count + i + 1);
 }
 
-std::vector<std::string> all_but(const stage& play, const std::string& who) {
+void check_that_work_goes_on(stage& play, const cluster& consul, const mishap& what) {
   std::vector<std::string> others = play.names();
-  std::erase(others, who);
-  return others;
+  std::erase(others, what.who);
+  const auto begun = play.fault(what.begins, {what.who});
+  what.strike();
+  play.until_entered(others, begun, grant_bound);
+  what.mend();
+  consul.wait_until_healthy();
+  const auto mended = play.mended(what.ends, {what.who});
+  play.until_entered(play.names(), mended, grant_bound);
 }
 
 }  // namespace holdfast::test

@@ -1,10 +1,11 @@
 // What the cluster tests run many of: a process that takes slots, holds them for a while, gives them back, and writes
 // down what it believes. It uses nothing of the library but its public interface.
 //
-//   cluster_worker --agent=HOST:PORT --prefix=P --limit=N --log=FILE --name=NAME [--ttl=MS] [--coroutines=N]
-//   [--hold=MS]
-//                  [--outage-grace=MS] [--store=HOST:PORT]...
-//   cluster_worker --inside --log=FILE --name=NAME     the child of another lock: it is inside until it is told to end
+//   cluster_worker --agent=HOST:PORT --prefix=P --limit=N --log=FILE --name=NAME [OPTION]...
+//     --coroutines=N, each of which takes turns; --ttl=MS, of sessions; --hold=MS, a slot; --outage-grace=MS;
+//     --store=HOST:PORT (any number), written to with each turn
+//   cluster_worker --inside --log=FILE --name=NAME
+//     the child of another lock: it is inside until it is told to end
 
 #include <unistd.h>
 
@@ -124,6 +125,10 @@ asio::awaitable<std::string> write_to_store(std::string address, std::string nam
   co_return answer;
 }
 
+void rethrow(std::exception_ptr failure) {
+  if (failure) std::rethrow_exception(failure);
+}
+
 class worker {
 public:
   worker(asio::io_context& io, arguments given)
@@ -145,10 +150,6 @@ public:
   }
 
 private:
-  static void rethrow(std::exception_ptr failure) {
-    if (failure) std::rethrow_exception(failure);
-  }
-
   holdfast::consul::config config() const {
     holdfast::consul::config result;
     result.address = given_.agent;
@@ -165,26 +166,23 @@ private:
     return result;
   }
 
-  void note(journal_event what, int index, const std::string& words = {}) {
-    journal_entry entry;
-    entry.at = journal_now();
-    entry.who = given_.name;
-    entry.what = what;
-    entry.slot = index;
-    entry.words = words;
+  void note(journal_event what, int index, const std::string& words = {}) { log_.write(entry_of(what, index, words)); }
+
+  void note(journal_event what, int index, const holdfast::slot& slot, time_point lease, const std::string& words) {
+    journal_entry entry = entry_of(what, index, words);
+    entry.token = slot.fencing_token();
+    entry.lease = lease;
     log_.write(entry);
   }
 
-  void note(journal_event what, int index, const holdfast::slot& slot, time_point lease, const std::string& words) {
+  journal_entry entry_of(journal_event what, int index, const std::string& words) const {
     journal_entry entry;
     entry.at = journal_now();
     entry.who = given_.name;
     entry.what = what;
     entry.slot = index;
-    entry.token = slot.fencing_token();
-    entry.lease = lease;
     entry.words = words;
-    log_.write(entry);
+    return entry;
   }
 
   asio::awaitable<void> take_turns(int index) {
@@ -286,10 +284,7 @@ int main(int count, char** words) try {
   if (given.inside) return be_inside(given);
   asio::io_context io(1);
   worker self(io, std::move(given));
-  auto end = [](std::exception_ptr failure) {
-    if (failure) std::rethrow_exception(failure);
-  };
-  asio::co_spawn(io, self.run(), end);
+  asio::co_spawn(io, self.run(), rethrow);
   io.run();
   return 0;
 } catch (const std::exception& failure) {
