@@ -59,6 +59,13 @@ void pool::write() {
       write_from_view();
       break;
   }
+  // What is not tried again though its time has come, nobody needs any more.
+  const bool creates = create_outage_.on() || std::any_of(members_.begin(), members_.end(), [](const auto& m) {
+                         return m.second.phase == phase::creating;
+                       });
+  if (txn_ || read_ != 0 || creates) return;
+  outage_.over();
+  write_outage_.over();
 }
 
 void pool::write_from_view() {
@@ -205,6 +212,7 @@ pool::moves pool::choose_moves(const demand& need) {
     waiting.pop_back();
   }
   missing -= std::min(missing, waiting.size());
+  if (missing <= absent.size()) create_outage_.over();
   if (missing > absent.size() + creating) create_sessions(missing - absent.size() - creating);
 
   while (what.operations() > operations_for_moves) {  // the rest goes with the next write

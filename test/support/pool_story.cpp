@@ -440,4 +440,11 @@ void check_step(const pool_story::lines& found, const pool_story::lines& expecte
   BOOST_TEST(found == expected, "line " << line << ": " << joined(found) << " instead of " << joined(expected));
 }
 
+void check_that_nobody_fails(pool_story& s) {
+  for (const time_point end = s.now + 12s; s.now < end;) {
+    for (const std::string& line : s.after(100ms)) BOOST_TEST(!line.starts_with("fail"), line);
+    for (const std::string& line : s.run()) BOOST_TEST(!line.starts_with("fail"), line);
+  }
+}
+
 }  // namespace holdfast::test

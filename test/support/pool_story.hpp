@@ -125,6 +125,9 @@ private:
 
 void check_step(const pool_story::lines& found, const pool_story::lines& expected, int line);
 
+/// Whoever waits in the queue of a Consul that answers well does not hear of what once went wrong.
+void check_that_nobody_fails(pool_story& s);
+
 }  // namespace holdfast::test
 
 /// EXPECT(s.acquire(1), "read #1"): the step, and all that the pool wants done after it, in order.

@@ -920,6 +920,30 @@ BOOST_AUTO_TEST_CASE(an_acquire_answers_only_for_the_outage_in_its_own_time) {
   EXPECT(s.acquire(2), "create m2");
 }
 
+BOOST_AUTO_TEST_CASE(a_session_that_could_not_be_had_and_is_not_needed_any_more_fails_nobody) {
+  pool_story s(pool_story::usual(2));
+  const std::string other = s.others_join(), another = s.others_join();
+  s.acquire(1, 2);
+  s.listed();
+  s.created();
+  s.create_fails();
+  s.cancel(1);
+  s.record_becomes(other + " " + another);
+  s.acquire(2);
+  check_that_nobody_fails(s);
+}
+
+BOOST_AUTO_TEST_CASE(a_join_whose_reply_was_lost_fails_nobody_later) {
+  pool_story s;
+  const std::string other = s.others_join();
+  s.record_becomes(other);
+  s.acquire(1);
+  s.listed();
+  s.created();
+  s.applied_but_unknown();
+  check_that_nobody_fails(s);
+}
+
 // --- Single looks
 
 BOOST_AUTO_TEST_CASE(no_time_to_wait_is_a_single_look) {
