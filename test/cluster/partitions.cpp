@@ -58,8 +58,8 @@ BOOST_AUTO_TEST_CASE(the_holders_are_cut_off_with_their_agent) {
   play.until_entered({"waiters"}, since, grant_bound, 2);
   net.mend();
   consul.wait_until_healthy();
-  const auto mended = play.mended("holders reachable again", {"holders"});
-  play.until_entered({"holders"}, mended, grant_bound);
+  play.mended("holders reachable again", {"holders"});
+  play.until_entered({"holders"}, since, grant_bound);  // maybe before the cluster was healthy
   const verdict shown = play.end();
   BOOST_TEST(shown.believers_max == 2u);
   BOOST_TEST(shown.lost >= 2u);
