@@ -198,6 +198,11 @@ pool_story::lines pool_story::applied_but_unknown() {
 }
 bool pool_story::applied_late() { return consul.transact(take(late_).operations, now).applied; }
 
+pool_story::lines pool_story::listed_late(event::prefix_listed then) {
+  then.id = take(read_).id;
+  return tell(std::move(then));
+}
+
 void pool_story::apply_now() {
   BOOST_REQUIRE(txn_.has_value());
   reply_ = consul.transact(txn_->operations, now);

@@ -50,7 +50,8 @@ public:
   lines renewal_fails();
   lines renewal_says_gone();
   lines destroyed(bool certain = true);
-  lines listed();  ///< the read, with what stands in Consul now
+  lines listed();                                          ///< the read, with what stands in Consul now
+  lines listed_late(protocol::event::prefix_listed then);  ///< with what stood there when it was `then`
   lines read_fails(error why);
   lines watched();  ///< the watch
   lines watch_says(std::vector<protocol::key_value> entries, std::uint64_t index);

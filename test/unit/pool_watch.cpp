@@ -21,6 +21,12 @@ pool_options directed(std::uint32_t limit = 1) {
   return o;
 }
 
+pool_options with_tenure() {
+  pool_options o = directed();
+  o.tenure = 20ms;
+  return o;
+}
+
 /// Entries s1 to s6 of others, s1 holding; ours is s7.
 struct crowd : pool_story {
   explicit crowd(pool_options o = directed()) : pool_story(std::move(o)) {
@@ -112,6 +118,26 @@ BOOST_AUTO_TEST_CASE(a_waiter_watches_its_own_entry_and_is_granted_by_it_without
   // What it must know to give the slot back, it has by then.
   s.listed();
   EXPECT(s.release('A'), "txn #5: cas @26 {s1} | grant s1 other @12 +1 next s2 s3 s4 s5 s6 | remove s7");
+}
+
+BOOST_AUTO_TEST_CASE(an_entry_that_is_made_anew_is_no_grant) {
+  crowd s(with_tenure());
+  s.wait();
+  for (int i = 0; i < 4; ++i) s.others_join();
+  s.others_grant("s7", "s7", "s8 s9 s10 s11");
+  s.key_watched();
+  s.acquire(2);
+  EXPECT(s.after(50ms), "watch #4 s7 from 34", "watch #5 record from 34");
+  EXPECT(s.release('A'), "txn #6: cas @34 {s8} | grant s8 other @27 +1 next s9 s10 s11 | remove s7 | lock s7");
+  EXPECT(s.unknown(), "read #7");
+  const auto then = s.consul.listed(0, "p/");
+  BOOST_TEST(s.applied_late());
+  EXPECT(s.key_watched());  // its own entry: a write of unknown outcome is still to be cleared up
+  EXPECT(s.key_watched());  // the record, which shows that it was applied
+  EXPECT(s.listed_late(then), "released A", "watch #8 s7 from 34");  // older than that: it still has the old entry
+  EXPECT(s.key_watched(), "watch #9 s7 from 35");
+  EXPECT(s.after(20ms), "read #10");  // the pause after the failure is over
+  EXPECT(s.listed());
 }
 
 BOOST_AUTO_TEST_CASE(a_release_before_the_look_waits_for_it) {
