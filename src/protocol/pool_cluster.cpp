@@ -110,10 +110,11 @@ void pool::applied(pending_txn txn, std::vector<key_value> results) {
     if (seen && txn.look == look::record) return saw_own_join(txn, *std::move(seen));
     return adopt(std::move(seen), txn.id);
   }
+  const bool is_news = view_.now().index < index;  // not so if a listing has shown it
   view_.wrote(index, txn.id, last_request_, txn.guarded, [&](snapshot& now) { patch(now, txn, index); });
   // Others may stand before those that queue now.
   for (const std::string& session : txn.inserted)
-    if (!view_.now().record.names(session)) view_.mark_partial();
+    if (is_news && !view_.now().record.names(session)) view_.mark_partial();
   stalled_until_ = never;
   refresh();
   check_limit();

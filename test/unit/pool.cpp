@@ -181,6 +181,22 @@ BOOST_AUTO_TEST_CASE(a_part_is_kept_while_only_those_stand_before_it_whose_slots
   BOOST_TEST(s.record() == "{s2 s3 s4}");
 }
 
+BOOST_AUTO_TEST_CASE(what_a_write_found_is_known_when_a_listing_has_shown_it_before_the_reply) {
+  pool_story s(pool_story::usual(2));
+  s.hold();
+  s.after(20ms);
+  const std::string go = s.go_joins(), another = s.go_joins();
+  s.watched();
+  s.acquire(2);
+  s.after(100ms);
+  EXPECT(s.release('A'), "txn #5: cas @12 {} | remove s1 | lock s1");
+  s.leaves(go);
+  s.leaves(another);
+  s.apply_now();
+  s.watched();
+  EXPECT(s.done(), "released A", "watch #6 from 19", "txn #7: cas @19 {s1} | grant s1 us @19 +1");
+}
+
 // --- One look
 
 BOOST_AUTO_TEST_CASE(a_single_look_takes_a_free_slot) {
