@@ -28,6 +28,8 @@ const char* text_of(error e) noexcept {
       return "the semaphore or client was closed";
     case error::not_a_semaphore:
       return "the lock key belongs to something other than a semaphore";
+    case error::not_a_mutex:
+      return "the key belongs to something other than a mutex";
     case error::limit_conflict:
       return "the semaphore is in use with another limit";
     case error::corrupt_record:
@@ -87,6 +89,7 @@ unsigned conditions_of(error e) noexcept {
 
     case error::too_many_waiters:
     case error::not_a_semaphore:
+    case error::not_a_mutex:
     case error::limit_conflict:
     case error::corrupt_record:
     case error::permission_denied:

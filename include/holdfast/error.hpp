@@ -25,6 +25,7 @@ enum class error {
 
   // Consul's record does not fit. Nothing was written.
   not_a_semaphore,  ///< the lock key belongs to something else (its flags say so)
+  not_a_mutex,      ///< the same, of a mutex's key
   limit_conflict,   ///< the record in use names another limit
   corrupt_record,   ///< the lock record or a contender entry cannot be parsed
 

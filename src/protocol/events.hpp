@@ -81,7 +81,7 @@ struct session_destroyed {
 };
 /// What became of a transaction. Unknown is not a failure: it may have been applied, or may be applied later.
 enum class outcome { applied, refused, not_sent, unknown };
-enum class refusal { conflict, invalid_session, permission_denied, other };
+enum class refusal { conflict, lock_delay, invalid_session, permission_denied, other };
 struct refused_operation {
   std::size_t operation = 0;
   refusal reason = refusal::conflict;

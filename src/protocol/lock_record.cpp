@@ -78,7 +78,7 @@ boost::system::result<lock_record> parse_lock_record(std::string_view value) {
 std::string format(const lock_record& record) {
   json::object object;
   object["Limit"] = record.limit;
-  if (record.form == record_form::map) {
+  if (record.form != record_form::list) {
     json::object& holders = object["Holders"].emplace_object();
     for (const std::string& session : record.holders) holders[session] = true;
   } else {

@@ -15,11 +15,17 @@ inline constexpr std::uint64_t semaphore_flags = 0xe0f69a2baa414de0;
 /// A record that names this many holders still fits Consul's 512 KiB for a value.
 inline constexpr std::uint32_t limit_max = 10'000;
 
-/// How the record writes its holders: `{"<session>":true}` as HashiCorp's Go client does, or `["<session>"]` as in the
-/// semaphore guide. We write back the form that we found, and the Go form where there was none.
-enum class record_form { map, list };
+/// The flags of a mutex's lock key, as HashiCorp's Go `api.Lock` writes them. Whoever takes it by hand leaves 0.
+inline constexpr std::uint64_t mutex_flags = 0x2ddccbc058a50c18;
 
-/// The value of the lock key: the semaphore's limit and who holds its slots.
+/// How the lock key says who holds. We write back the form that we found.
+enum class record_form {
+  map,      ///< `{"<session>":true}` in its value, as HashiCorp's Go semaphore does; and where there was none
+  list,     ///< `["<session>"]` in its value, as in the semaphore guide
+  session,  ///< a mutex: its one holder has locked it. The value is the holder's description
+};
+
+/// What the lock key says: the semaphore's limit and who holds its slots.
 struct lock_record {
   record_form form = record_form::map;
   std::uint32_t limit = 0;
@@ -33,6 +39,7 @@ struct lock_record {
 
 /// error::corrupt_record unless `value` is such a record, its limit between 1 and 2^31.
 boost::system::result<lock_record> parse_lock_record(std::string_view value);
+/// The value of a semaphore's lock key.
 std::string format(const lock_record& record);
 
 }  // namespace holdfast::protocol

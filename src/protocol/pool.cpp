@@ -5,7 +5,8 @@
 
 namespace holdfast::protocol {
 
-pool::pool(pool_options options, std::uint64_t seed) : options_(std::move(options)), random_(seed) {}
+pool::pool(pool_options options, std::uint64_t seed)
+    : options_(std::move(options)), entries_(protocol::entries_of(options_)), random_(seed) {}
 
 void pool::step(pool_event&& e, time_point now, pool_actions& out) {
   now_ = std::max(now_, now);
@@ -128,7 +129,7 @@ void pool::on(event::prefix_listed& e) {
   }
   if (watched) watch_outage_.over();
   outage_.over();
-  adopt(make_snapshot(options_.prefix, options_.lock_key, std::move(e.listing), e.index), e.id);
+  adopt(snapshot_of(std::move(e.listing), e.index), e.id);
 }
 
 void pool::on(event::key_watched& e) {

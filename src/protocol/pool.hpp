@@ -23,8 +23,9 @@ namespace holdfast::protocol {
 
 /// The semaphore's options as the core needs them; `semaphore_options` documents them.
 struct pool_options {
-  std::string prefix;    ///< with its trailing slash
+  std::string prefix;    ///< what begins like this is listed and watched: with its trailing slash; a mutex's whole key
   std::string lock_key;  ///< whole
+  record_form form = record_form::map;  ///< of the lock key: a semaphore's, if not `session`
   std::string description;
   std::uint32_t limit = 1;
   std::size_t waiters_max = 1'000'000;
@@ -52,6 +53,11 @@ struct pool_options {
   /// How long the waiting behind the head of the queue leave it to the head's own process to take a free slot.
   duration grant_backup = std::chrono::milliseconds(100);
 };
+
+/// What contenders' keys begin with, before their sessions.
+inline std::string entries_of(const pool_options& o) {
+  return o.form == record_form::session ? o.lock_key + '/' : o.prefix;
+}
 
 /// Errors that no repetition will mend: those who wait should hear at once.
 inline bool is_final(const error_code& code) { return !(code == condition::unavailable); }
@@ -155,8 +161,8 @@ private:
     lock_record record{};
     std::uint64_t base = 0;  ///< the record's index that a guarded write rests on; 0: there must be none
     bool guarded = false;
-    bool writes_record = false;
-    bool frees = false;  ///< leaves a slot free where there was none: those who came unseen do not know
+    std::size_t record_operations = 0;  ///< the first ones: 0 if it leaves the record as it is
+    bool frees = false;                 ///< leaves a slot free where there was none: those who came unseen do not know
     pool::look look = look::none;
     request_id looked_after = 0;  ///< outcome unknown: only requests after this one can tell
     failure why{};
@@ -276,7 +282,10 @@ private:
     wake_at(when);
     return false;
   }
-  std::string entry_key(std::string_view session) const { return options_.prefix + std::string(session); }
+  std::string entry_key(std::string_view session) const { return entries_ + std::string(session); }
+  auto snapshot_of(std::vector<key_value> listing, std::uint64_t index) const {
+    return make_snapshot(entries_, options_.lock_key, std::move(listing), index, options_.form);
+  }
   bool is_ours(std::string_view session) const;
   bool wide() { return !waiters_.empty() && waiters_.front().count > 1; }
   bool passed_over(std::string_view session) const;
@@ -287,6 +296,7 @@ private:
   failure failed(error_code code, std::string text) const;
 
   const pool_options options_;
+  const std::string entries_;
   random_source random_;
 
   time_point now_{};
@@ -307,9 +317,10 @@ private:
   time_point given_back_at_{};  ///< by a user, the last one
   bool returns_soon_ = false;   ///< the last one was wanted again at once
   bool contested_ = false;      ///< somebody else's contender waits
-  bool foreign_ = false;        ///< there are contenders that nobody may grant
-  bool owes_a_grant_ = false;   ///< to those whom a write of ours that freed a slot did not know of
-  time_point listed_at_{};      ///< when everything was last seen
+  bool foreign_ = false;        ///< there are contenders that nobody may grant, or a holder that grants nobody
+  bool foreign_holder_ = false;
+  bool owes_a_grant_ = false;  ///< to those whom a write of ours that freed a slot did not know of
+  time_point listed_at_{};     ///< when everything was last seen
   bool limit_disagrees_ = false;
   std::map<std::string, indulged, std::less<>> indulged_;
   std::map<std::string, time_point, std::less<>> dead_since_;  ///< only with a lock delay
@@ -321,7 +332,7 @@ private:
   request_id read_ = 0;
   unsigned conflicts_ = 0;
   unsigned grants_refused_ = 0;  ///< releases in a row that were refused by those to whom they grant the slot
-  time_point write_at_{};  ///< not before: others were writing too
+  time_point write_at_{};        ///< not before: others were writing too
   // One for each: where writes or new sessions fail and reads do not, a read's success must not end that.
   outage outage_;  ///< of reads
   outage write_outage_;

@@ -24,8 +24,9 @@ void pool::adopt(boost::system::result<snapshot> listing, request_id id) {
 /// its sessions.
 void pool::refuse_listing(const error_code& why) {
   view_.forget();
-  const bool foreign = why == error::not_a_semaphore;
-  fail_waiters(failed(why, foreign ? "the lock key's flags are not a semaphore's" : "the lock record cannot be read"));
+  const bool foreign = why != error::corrupt_record;
+  fail_waiters(
+      failed(why, foreign ? "the lock key's flags are another application's" : "the lock record cannot be read"));
   for (auto at = members_.begin(); at != members_.end();) {
     member& m = (at++)->second;
     if (m.standing != standing::absent || m.phase == phase::moving) drop(m, loss_reason::removed, failed(why, "left"));
@@ -36,13 +37,18 @@ void pool::refuse_listing(const error_code& why) {
 void pool::refresh() {
   for (auto at = members_.begin(); at != members_.end();) refresh((at++)->second);
   spares_.clear();
-  contested_ = foreign_ = false;
+  contested_ = false;
   for (auto& [id, m] : members_)
     if (m.phase == phase::ready && m.standing == standing::holding && m.slot == slot_id::none) spares_.push_back(&m);
   std::erase_if(indulged_, [this](const auto& item) {
     const contender* entry = view_.now().find(item.first);
     return !entry || entry->modify_index != item.second.modify_index || !is_waiting(view_.now(), *entry);
   });
+  // A mutex that is held without an entry is another client's, which lets it go without a word to us.
+  const bool strange = options_.form == record_form::session && !view_.now().record.holders.empty() &&
+                       !view_.now().find(view_.now().record.holders.front());
+  if (view_.current()) foreign_holder_ = strange;
+  foreign_ = foreign_holder_;
   for (const contender& entry : view_.now().contenders) {
     if (is_waiting(view_.now(), entry) && !passed_over(entry.session) && !is_ours(entry.session)) contested_ = true;
     if (!entry.grantable()) foreign_ = true;
@@ -93,18 +99,17 @@ void pool::applied(pending_txn txn, std::vector<key_value> results) {
   std::size_t single = 0;
   std::uint64_t index = 0;
   for (const operation& op : txn.operations) {
-    const bool writes = op.verb == verb::lock || op.verb == verb::cas;
-    if (writes && single < results.size()) index = std::max(index, results[single].modify_index);
+    if (writes(op.verb) && single < results.size()) index = std::max(index, results[single].modify_index);
     single += results_of(op.verb);
   }
   settle_moves(txn, true);
-  if (txn.writes_record) {
+  if (txn.record_operations != 0) {
     owes_a_grant_ = txn.frees;
     grants_refused_ = 0;
   }
   if (txn.look != look::none && results.size() >= single) {
     results.erase(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(single));
-    auto seen = make_snapshot(options_.prefix, options_.lock_key, std::move(results), index);
+    auto seen = snapshot_of(std::move(results), index);
     if (!seen)
       for (member* m : txn.movers) m->standing = standing::waiting;  // they have joined: they go with the rest
     if (seen && txn.look == look::record) return saw_own_join(txn, *std::move(seen));
@@ -145,7 +150,7 @@ void pool::patch(snapshot& now, const pending_txn& txn, std::uint64_t index) con
     const contender* entry = now.find(session);
     return index != 0 && entry && entry->modify_index > index;
   };
-  if (txn.writes_record && index > now.lock_index) now.take_record(txn.record, now.lock_flags, index);
+  if (txn.record_operations != 0 && index > now.lock_index) now.take_record(txn.record, now.lock_flags, index);
   for (const std::string& session : txn.granted) {
     contender* entry = now.find(session);
     if (!entry || is_newer(session)) continue;
@@ -168,11 +173,12 @@ void pool::refused(pending_txn txn, const std::vector<event::refused_operation>&
   const bool gave = std::any_of(txn.movers.begin(), txn.movers.end(),
                                 [](const member* m) { return m->standing == standing::holding; });
   const bool by_record = gave && !refusals.empty() &&
-                         std::all_of(refusals.begin(), refusals.end(), [](const event::refused_operation& each) {
-                           return each.operation == 0 && each.reason == event::refusal::conflict;
+                         std::all_of(refusals.begin(), refusals.end(), [&](const event::refused_operation& each) {
+                           return each.operation < txn.record_operations && each.reason == event::refusal::conflict;
                          });
   const bool by_grantee = std::any_of(refusals.begin(), refusals.end(), [&](const event::refused_operation& each) {
-    return each.operation != 0 && each.operation <= txn.granted.size() && each.reason == event::refusal::conflict;
+    return each.operation >= txn.record_operations && each.operation < txn.record_operations + txn.granted.size() &&
+           each.reason == event::refusal::conflict;
   });
   grants_refused_ = gave && by_grantee ? grants_refused_ + 1 : 0;
   if (!seen_why && by_record && options_.limit > 1)
@@ -182,11 +188,14 @@ void pool::refused(pending_txn txn, const std::vector<event::refused_operation>&
   settle_moves(txn, false);
   refresh();
   if (!waiters_.empty() && waiters_.front().once) ++waiters_.front().conflicts;
-  bool denied = false, broken = false;
+  bool denied = false, broken = false, delayed = false;
   for (const event::refused_operation& each : refusals) {
     const std::string session = each.operation < txn.operations.size() ? txn.operations[each.operation].session : "";
     switch (each.reason) {
       case event::refusal::conflict:
+        break;
+      case event::refusal::lock_delay:
+        delayed = true;
         break;
       case event::refusal::invalid_session:
         if (const member* m = find(session)) drop(members_.at(m->id), loss_reason::session_invalidated);
@@ -204,9 +213,13 @@ void pool::refused(pending_txn txn, const std::vector<event::refused_operation>&
     write_outage_.failed(failed(error::transaction_conflict, "a transaction was refused"), now_, random_);
   else
     write_outage_.over();
-  const duration pause =
-      std::min<duration>(std::chrono::milliseconds(1) * (1 << std::min(conflicts_, 6u)), std::chrono::milliseconds(50));
-  write_at_ = conflicts_ > 1 ? now_ + random_.between({}, pause) : now_;
+  // Others were writing too; or Consul keeps the key from everybody for a while, and tells nobody when that ends.
+  const duration first = delayed ? std::chrono::milliseconds(20) : std::chrono::milliseconds(1);
+  const duration longest = delayed ? std::chrono::milliseconds(1000) : std::chrono::milliseconds(50);
+  const duration pause = std::min(first * (1 << std::min(conflicts_, 6u)), longest);
+  write_at_ = delayed          ? now_ + random_.between(pause / 2, pause)
+              : conflicts_ > 1 ? now_ + random_.between({}, pause)
+                               : now_;
 }
 
 /// The transaction is over. Where its members stand now, the next refresh tells: after a write that was applied, or may
@@ -231,7 +244,8 @@ void pool::resolve() {
   // No record is no guard for good: one may come and go again.
   const bool guarded = txn.guarded && txn.base != 0;
   const bool moved_on = guarded && now.lock_index != txn.base;
-  const bool done = !(guarded && txn.writes_record) && std::all_of(txn.inserted.begin(), txn.inserted.end(), present) &&
+  const bool done = !(guarded && txn.record_operations != 0) &&
+                    std::all_of(txn.inserted.begin(), txn.inserted.end(), present) &&
                     (!txn.inserted.empty() || std::none_of(txn.removed.begin(), txn.removed.end(), present));
   if (moved_on || done) return settle_moves(txn, true);
   act(action::note{"a write below " + options_.prefix + " has an unknown outcome: its sessions end"});

@@ -133,7 +133,7 @@ void pool::on_watch_failed(const watch& asked, failure why) {
   if (!is_on(wanted_watches(), asked.key) || watches_everything()) return;
   if (asked.key != options_.prefix) {
     watch_all_until_ = now_ + options_.watch_wait;
-    const member* m = find(std::string_view(asked.key).substr(options_.prefix.size()));
+    const member* m = find(std::string_view(asked.key).substr(entries_.size()));
     const bool is_holders = asked.key == options_.lock_key || (m && m->standing == standing::holding);
     if (!is_holders && any_standing(standing::holding)) return;  // no slot is in danger: everything is asked for next
   }
@@ -149,7 +149,7 @@ void pool::saw_record(std::optional<key_value> pair) {
   }
   std::vector<key_value> listing;
   if (pair) listing.push_back(*pair);
-  const auto seen = make_snapshot(options_.prefix, options_.lock_key, std::move(listing), 0);
+  const auto seen = snapshot_of(std::move(listing), 0);
   // Whatever is not just a newer record of others' doings, the whole tells better: a grant's token is in the entry.
   const bool is_grant = seen && std::any_of(members_.begin(), members_.end(), [&](const auto& m) {
                           return m.second.standing != standing::holding && seen->record.names(m.second.session);
@@ -163,7 +163,7 @@ void pool::saw_record(std::optional<key_value> pair) {
 }
 
 void pool::saw_entry(const watch& asked, std::optional<key_value> pair) {
-  const std::string_view session = std::string_view(asked.key).substr(options_.prefix.size());
+  const std::string_view session = std::string_view(asked.key).substr(entries_.size());
   const contender* known = view_.now().find(session);
   if (!known || known->modify_index != asked.index) return;  // we know better by now
   const member* m = find(session);

@@ -261,6 +261,7 @@ plan_rules pool::rules_for(const moves& what) {
   for (const std::vector<member*>* list : {&what.give_back, &what.requeue, &what.leave})
     for (const member* m : *list) rules.leaving.push_back(m->session);
   for (const auto& [session, d] : doomed_) rules.leaving.push_back(session);
+  if (options_.form == record_form::session) rules.spared = view_.now().record.holders;  // Consul itself prunes
   for (const auto& [holder, since] : dead_since_)
     if (!due(since + options_.lock_delay)) rules.spared.push_back(holder);
   for (const auto& [session, seen] : indulged_)
@@ -329,14 +330,14 @@ void pool::send(const moves& what, const grant_plan& next, bool writes_record) {
   const snapshot& now = view_.now();
   pending_txn txn;
   txn.id = ++last_request_;
-  txn.writes_record = writes_record;
   txn.base = now.lock_index;
   txn.guarded = writes_record;
   std::vector<operation>& ops = txn.operations;
 
   if (writes_record) {
     txn.record = next.record;
-    ops.push_back({verb::cas, options_.lock_key, format(next.record), now.lock_flags, now.lock_index});
+    ops = rewrite(options_.lock_key, now, next.record, options_.description);
+    txn.record_operations = ops.size();
     for (const contender* entry : next.granted) {
       txn.granted.push_back(entry->session);
       // Only if that is still where it stood: who has left and come back stands at the end.
@@ -369,7 +370,9 @@ void pool::send(const moves& what, const grant_plan& next, bool writes_record) {
   }
   for (member* m : what.requeue) move(*m, true, true);
   for (member* m : what.join) move(*m, false, true);
-  if (txn.look == look::record) ops.push_back({verb::get_tree, options_.lock_key});
+  // Below a mutex's key stand the entries. Without one there is nothing to be read: such a write is refused.
+  const verb one = options_.form == record_form::session ? verb::get : verb::get_tree;
+  if (txn.look == look::record) ops.push_back({one, options_.lock_key});
   if (txn.look == look::everything) ops.push_back({verb::get_tree, options_.prefix});
 
   act(action::send_txn{txn.id, ops});

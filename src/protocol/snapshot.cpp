@@ -4,6 +4,8 @@
 #include <holdfast/error.hpp>
 #include <tuple>
 
+#include "protocol/succession.hpp"
+
 namespace holdfast::protocol {
 
 namespace {
@@ -52,26 +54,53 @@ void snapshot::keep_newer(const snapshot& other) {
   }
 }
 
-boost::system::result<snapshot> make_snapshot(std::string_view prefix, std::string_view lock_key,
-                                              std::vector<key_value> listing, std::uint64_t index) {
+boost::system::result<snapshot> make_snapshot(std::string_view entries, std::string_view lock_key,
+                                              std::vector<key_value> listing, std::uint64_t index, record_form form) {
+  const bool is_mutex = form == record_form::session;
   snapshot result;
   result.index = index;
+  result.record.form = form;
+  result.lock_flags = is_mutex ? mutex_flags : semaphore_flags;
   for (key_value& pair : listing) {
     if (pair.key == lock_key) {
-      if (pair.flags != 0 && pair.flags != semaphore_flags) return make_error_code(error::not_a_semaphore);
-      auto record = parse_lock_record(pair.value);
-      if (!record) return record.error();
+      if (pair.flags != 0 && pair.flags != result.lock_flags)
+        return make_error_code(is_mutex ? error::not_a_mutex : error::not_a_semaphore);
       result.lock_index = pair.modify_index;
       result.lock_flags = pair.flags;
+      if (is_mutex) {
+        result.record.limit = 1;
+        if (!pair.session.empty()) result.record.add(std::move(pair.session));
+        continue;
+      }
+      auto record = parse_lock_record(pair.value);
+      if (!record) return record.error();
       result.record = *std::move(record);
-    } else if (!pair.session.empty() && pair.key.starts_with(prefix) &&
-               std::string_view(pair.key).substr(prefix.size()) == pair.session) {
+    } else if (!pair.session.empty() && pair.key.starts_with(entries) &&
+               std::string_view(pair.key).substr(entries.size()) == pair.session) {
       result.contenders.push_back(
           {std::move(pair.session), std::move(pair.value), pair.flags, pair.create_index, pair.modify_index});
     }
   }
   std::sort(result.contenders.begin(), result.contenders.end(), stands_before);
   return result;
+}
+
+std::vector<operation> rewrite(std::string_view lock_key, const snapshot& now, const lock_record& next,
+                               const std::string& description) {
+  const std::string key(lock_key);
+  if (next.form != record_form::session) return {{verb::cas, key, format(next), now.lock_flags, now.lock_index}};
+  const auto described = [&](const std::string& holder) {
+    const contender* const entry = now.find(holder);
+    return entry ? std::string(description_in(entry->value)) : description;
+  };
+  std::vector<operation> list;
+  list.push_back(now.lock_index == 0 ? operation{verb::check_not_exists, key}
+                                     : operation{verb::check_index, key, {}, 0, now.lock_index});
+  for (const std::string& holder : now.record.holders)
+    if (!next.names(holder)) list.push_back({verb::unlock, key, described(holder), now.lock_flags, 0, holder});
+  for (const std::string& holder : next.holders)
+    if (!now.record.names(holder)) list.push_back({verb::lock, key, described(holder), now.lock_flags, 0, holder});
+  return list;
 }
 
 }  // namespace holdfast::protocol

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "protocol/lock_record.hpp"
+#include "protocol/operation.hpp"
 
 namespace holdfast::protocol {
 
@@ -70,9 +71,16 @@ struct snapshot {
   bool operator==(const snapshot&) const = default;
 };
 
-/// The snapshot in a listing of `prefix` (with its trailing slash). error::not_a_semaphore if the lock key's flags are
-/// another application's, error::corrupt_record if its value cannot be read. Keys that are neither are passed over.
-boost::system::result<snapshot> make_snapshot(std::string_view prefix, std::string_view lock_key,
-                                              std::vector<key_value> listing, std::uint64_t index);
+/// The snapshot in a listing. `entries` is what the contenders' keys begin with, before their sessions; `form` how the
+/// lock key is to be read: as a semaphore's, or a mutex's. error::not_a_semaphore, or not_a_mutex, if the lock key's
+/// flags are another application's, error::corrupt_record if its value cannot be read. Other keys are passed over.
+boost::system::result<snapshot> make_snapshot(std::string_view entries, std::string_view lock_key,
+                                              std::vector<key_value> listing, std::uint64_t index,
+                                              record_form form = record_form::map);
+
+/// The operations that make the lock key say `next`. The first is refused with a conflict if it is not as in `now` any
+/// more. `description` is that of a holder without an entry.
+std::vector<operation> rewrite(std::string_view lock_key, const snapshot& now, const lock_record& next,
+                               const std::string& description);
 
 }  // namespace holdfast::protocol

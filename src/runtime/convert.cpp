@@ -14,12 +14,20 @@ consul::txn_operation to_consul(protocol::operation&& op) {
   switch (op.verb) {
     case verb::lock:
       return txn_operation::lock(std::move(op.key), std::move(op.value), std::move(op.session), op.flags);
+    case verb::unlock:
+      return txn_operation::unlock(std::move(op.key), std::move(op.value), std::move(op.session), op.flags);
+    case verb::check_index:
+      return txn_operation::check_index(std::move(op.key), op.index);
+    case verb::check_not_exists:
+      return txn_operation::check_not_exists(std::move(op.key));
     case verb::cas:
       return txn_operation::cas(std::move(op.key), std::move(op.value), op.index, op.flags);
     case verb::remove:
       return txn_operation::remove(std::move(op.key));
     case verb::remove_cas:
       return txn_operation::remove_cas(std::move(op.key), op.index);
+    case verb::get:
+      return txn_operation::get(std::move(op.key));
     case verb::get_tree:
       return txn_operation::get_tree(std::move(op.key));
   }
@@ -30,9 +38,10 @@ refusal to_core(consul::txn_refusal reason) {
   switch (reason) {
     case consul::txn_refusal::conflict:
     case consul::txn_refusal::lock_held:
-    case consul::txn_refusal::lock_delay:
     case consul::txn_refusal::missing_key:
       return refusal::conflict;
+    case consul::txn_refusal::lock_delay:
+      return refusal::lock_delay;
     case consul::txn_refusal::invalid_session:
       return refusal::invalid_session;
     case consul::txn_refusal::permission_denied:

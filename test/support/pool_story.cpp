@@ -14,7 +14,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const std::string prefix = "p/";
 const std::string lock_key = "p/.lock";
 
 std::vector<std::string> words(std::string_view text) {
@@ -46,7 +45,7 @@ std::string text(const failure& f) { return f.code ? " " + f.code.message() : ""
 
 pool_options pool_story::usual(std::uint32_t limit) {
   pool_options o;
-  o.prefix = prefix;
+  o.prefix = "p/";
   o.lock_key = lock_key;
   o.description = "us";
   o.limit = limit;
@@ -55,7 +54,15 @@ pool_options pool_story::usual(std::uint32_t limit) {
   return o;
 }
 
-pool_story::pool_story(pool_options options, std::uint64_t seed) : options_(options), pool_(std::move(options), seed) {}
+pool_options pool_story::usual_mutex() {
+  pool_options o = usual();
+  o.prefix = lock_key;
+  o.form = record_form::session;
+  return o;
+}
+
+pool_story::pool_story(pool_options options, std::uint64_t seed)
+    : options_(options), entries_(entries_of(options)), pool_(std::move(options), seed) {}
 
 pool_story::lines pool_story::tell(pool_event e) {
   actions_.clear();
@@ -154,7 +161,7 @@ pool_story::lines pool_story::destroyed(bool certain) {
 }
 
 pool_story::lines pool_story::listing(std::optional<action::list_prefix>& request) {
-  return tell(consul.listed(take(request).id, prefix));
+  return tell(consul.listed(take(request).id, options_.prefix));
 }
 pool_story::lines pool_story::listed() { return listing(read_); }
 pool_story::lines pool_story::watched() { return listing(watch_); }
@@ -250,7 +257,7 @@ pool_story::lines pool_story::run(bool writes) {
     } else if (due != key_watches_.end()) {
       std::rotate(key_watches_.begin(), due, due + 1);
       some = key_watched();
-    } else if (watch_ && is_due(testing::subject::kind::prefix, prefix, watch_->index)) {
+    } else if (watch_ && is_due(testing::subject::kind::prefix, options_.prefix, watch_->index)) {
       some = watched();
     } else if (read_) {
       some = listed();
@@ -265,19 +272,27 @@ pool_story::lines pool_story::run(bool writes) {
 }
 
 void pool_story::others_join_again(const std::string& session) {
-  consul.transact({{verb::lock, prefix + real(session), "other", contender_magic, 0, real(session)}}, now);
+  consul.transact({{verb::lock, entries_ + real(session), "other", contender_magic, 0, real(session)}}, now);
 }
 std::string pool_story::others_join() {
   const std::string session = consul.create_session(1h, now);
-  consul.transact({{verb::lock, prefix + session, "other", contender_magic, 0, session}}, now);
+  consul.transact({{verb::lock, entries_ + session, "other", contender_magic, 0, session}}, now);
   return name(session);
 }
 std::string pool_story::go_joins() {
   const std::string session = consul.create_session(1h, now);
-  consul.transact({{verb::lock, prefix + session, "go", semaphore_flags, 0, session}}, now);
+  consul.transact({{verb::lock, entries_ + session, "go", semaphore_flags, 0, session}}, now);
   return name(session);
 }
-void pool_story::leaves(const std::string& session) { consul.remove(prefix + real(session), now); }
+std::string pool_story::go_takes() {
+  const std::string session = consul.create_session(1h, now);
+  BOOST_TEST(consul.transact({{verb::lock, lock_key, "go", mutex_flags, 0, session}}, now).applied);
+  return name(session);
+}
+void pool_story::go_lets_go(const std::string& session) {
+  BOOST_TEST(consul.transact({{verb::unlock, lock_key, "go", mutex_flags, 0, real(session)}}, now).applied);
+}
+void pool_story::leaves(const std::string& session) { consul.remove(entries_ + real(session), now); }
 
 void pool_story::record_becomes(std::string_view holders, std::uint32_t limit, std::uint64_t flags) {
   lock_record record{record_form::map, limit == 0 ? options_.limit : limit, {}};
@@ -285,15 +300,15 @@ void pool_story::record_becomes(std::string_view holders, std::uint32_t limit, s
   consul.put(lock_key, format(record), flags, now);
 }
 void pool_story::others_grant(std::string_view holders, std::string_view granted, std::string_view next) {
-  auto seen = make_snapshot(prefix, lock_key, consul.list(prefix), 0);
+  const snapshot seen = standing();
   succession_view who;
   who.limit = options_.limit;
-  for (const std::string& each : words(next)) who.next.push_back(seen->find(real(each)));
-  lock_record record{record_form::map, options_.limit, {}};
+  for (const std::string& each : words(next)) who.next.push_back(seen.find(real(each)));
+  lock_record record{seen.record.form, options_.limit, {}};
   for (const std::string& each : words(holders)) record.add(real(each));
-  std::vector<operation> list{{verb::cas, lock_key, format(record), semaphore_flags, index()}};
+  std::vector<operation> list = rewrite(lock_key, seen, record, "other");
   for (const std::string& each : words(granted)) {
-    const std::optional<key_value> entry = consul.get(prefix + real(each));
+    const std::optional<key_value> entry = consul.get(entries_ + real(each));
     BOOST_REQUIRE(entry.has_value());
     list.push_back({verb::cas, entry->key, with_succession(entry->value, who), next_grant_flags(entry->flags),
                     entry->modify_index});
@@ -302,20 +317,22 @@ void pool_story::others_grant(std::string_view holders, std::string_view granted
 }
 
 std::string pool_story::record() const {
-  const std::optional<key_value> pair = consul.get(lock_key);
-  if (!pair) return "none";
-  const auto parsed = parse_lock_record(pair->value);
-  if (!parsed) return "corrupt";
+  const snapshot seen = standing();
+  if (seen.lock_index == 0) return "none";
   std::string holders;
-  for (const std::string& each : parsed->holders) holders += (holders.empty() ? "" : " ") + name(each);
+  for (const std::string& each : seen.record.holders) holders += (holders.empty() ? "" : " ") + name(each);
   return "{" + holders + "}";
 }
 std::string pool_story::entries() const {
-  const auto seen = make_snapshot(prefix, lock_key, consul.list(prefix), 0);
-  BOOST_REQUIRE(seen.has_value());
+  const snapshot seen = standing();
   std::string sessions;
-  for (const contender& each : seen->contenders) sessions += (sessions.empty() ? "" : " ") + name(each.session);
+  for (const contender& each : seen.contenders) sessions += (sessions.empty() ? "" : " ") + name(each.session);
   return sessions;
+}
+snapshot pool_story::standing() const {
+  auto seen = make_snapshot(entries_, lock_key, consul.list(options_.prefix), 0, options_.form);
+  BOOST_REQUIRE(seen.has_value());
+  return *std::move(seen);
 }
 std::uint64_t pool_story::index() const {
   const std::optional<key_value> pair = consul.get(lock_key);
@@ -341,16 +358,30 @@ std::string pool_story::name(slot_id slot) {
 std::string pool_story::operations(const std::vector<operation>& list) const {
   std::string all;
   for (const operation& op : list) {
-    const std::string who = name(std::string_view(op.key).substr(std::min(prefix.size(), op.key.size())));
+    const bool is_key = op.key == lock_key;
+    const std::string who = name(std::string_view(op.key).substr(std::min(entries_.size(), op.key.size())));
     std::string one;
     switch (op.verb) {
       case verb::lock:
+        if (is_key) {
+          one = "take " + name(op.session) + " " + op.value + (op.flags == mutex_flags ? "" : " (wrongly)");
+          break;
+        }
         one = "lock " + who;
-        if (op.key != prefix + op.session || op.value != options_.description || op.flags != contender_magic)
+        if (op.key != entries_ + op.session || op.value != options_.description || op.flags != contender_magic)
           one += " (wrongly)";
         break;
+      case verb::unlock:
+        one = "let go " + name(op.session) + " " + op.value + (is_key && op.flags == mutex_flags ? "" : " (wrongly)");
+        break;
+      case verb::check_index:
+        one = is_key ? "if @" + std::to_string(op.index) : "wrong";
+        break;
+      case verb::check_not_exists:
+        one = is_key ? "if none" : "wrong";
+        break;
       case verb::cas: {
-        if (op.key != lock_key) {
+        if (!is_key) {
           const std::string_view description = description_in(op.value);
           one = "grant " + who + " " + std::string(description) + " @" + std::to_string(op.index) + " +" +
                 std::to_string(op.flags - contender_magic);
@@ -381,7 +412,10 @@ std::string pool_story::operations(const std::vector<operation>& list) const {
         one = "remove " + who + " @" + std::to_string(op.index);
         break;
       case verb::get_tree:
-        one = op.key == prefix ? "tree" : "look";
+        one = op.key == options_.prefix ? "tree" : "look";
+        break;
+      case verb::get:
+        one = is_key ? "look" : "wrong";
         break;
     }
     all += (all.empty() ? " " : " | ") + one;
@@ -406,7 +440,8 @@ std::string pool_story::line(const pool_action& a) {
       return "watch #" + std::to_string(x.id) + " from " + std::to_string(x.index);
     }
     std::string operator()(const action::watch_key& x) const {
-      const std::string what = x.key == lock_key ? "record" : story.name(std::string_view(x.key).substr(prefix.size()));
+      const std::string what =
+          x.key == lock_key ? "record" : story.name(std::string_view(x.key).substr(story.entries_.size()));
       if (x.wait == duration(0) && x.index == 0) return "read #" + std::to_string(x.id) + " " + what;
       return "watch #" + std::to_string(x.id) + " " + what + " from " + std::to_string(x.index);
     }

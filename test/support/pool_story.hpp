@@ -18,6 +18,7 @@ namespace holdfast::test {
 ///
 ///   create m1 | renew s1 | destroy s1 | read #1 | watch #4 from 12 | watch #5 s1 from 12 | stop #5
 ///   txn #3: cas @0 {s1} | lock s1                       the record's holders after it; its index before
+///   txn #4: if @12 | let go s1 us | take s2 other      the same of a mutex
 ///   txn #5: cas @12 {s2} | grant s2 us @11 +1 | remove s1      the entry's value, index before, count after
 ///   grant t1 A 12.0 | deny t1 | fail t1 why | released A | lose A why | update A | closed | note
 ///
@@ -29,6 +30,7 @@ public:
   pool_story() : pool_story(usual()) {}
   explicit pool_story(protocol::pool_options options, std::uint64_t seed = 1);
   static protocol::pool_options usual(std::uint32_t limit = 1);
+  static protocol::pool_options usual_mutex();
 
   // What local callers do.
   lines acquire(std::uint64_t ticket, std::uint32_t count = 1);
@@ -72,6 +74,8 @@ public:
   std::string others_join();  ///< another pool's contender queues; returns its session's number
   void others_join_again(const std::string& session);
   std::string go_joins();
+  std::string go_takes();  ///< a mutex
+  void go_lets_go(const std::string& session);
   void leaves(const std::string& session);
   /// The record becomes this: sessions' names, separated by spaces.
   void record_becomes(std::string_view holders, std::uint32_t limit = 0,
@@ -80,6 +84,7 @@ public:
   void others_grant(std::string_view holders, std::string_view granted, std::string_view next = {});
   std::string record() const;   ///< "{s1 s2}", or "none"
   std::string entries() const;  ///< "s1 s2", in queue order
+  protocol::snapshot standing() const;
   std::string real(std::string_view name) const;
   std::uint64_t index() const;  ///< of the record
 
@@ -112,6 +117,7 @@ private:
   void note_requests();
 
   protocol::pool_options options_;
+  const std::string entries_;
   protocol::pool pool_;
   protocol::pool_actions actions_;
   std::vector<protocol::slot_id> slots_;

@@ -30,13 +30,20 @@ BOOST_AUTO_TEST_SUITE(runtime_convert)
 
 BOOST_AUTO_TEST_CASE(each_verb_becomes_consuls_with_what_it_needs) {
   const auto made = runtime::to_consul({{verb::lock, "a", "v", 1, 0, "s"},
+                                        {verb::unlock, "a", "v", 1, 0, "s"},
                                         {verb::cas, "b", "v", 2, 20},
+                                        {verb::check_index, "b", {}, 0, 20},
+                                        {verb::check_not_exists, "c"},
                                         {verb::remove, "d"},
                                         {verb::remove_cas, "f", {}, 0, 30},
+                                        {verb::get, "g"},
                                         {verb::get_tree, "h"}});
-  const std::vector<txn_operation> expected{txn_operation::lock("a", "v", "s", 1), txn_operation::cas("b", "v", 20, 2),
-                                            txn_operation::remove("d"), txn_operation::remove_cas("f", 30),
-                                            txn_operation::get_tree("h")};
+  const std::vector<txn_operation> expected{
+      txn_operation::lock("a", "v", "s", 1), txn_operation::unlock("a", "v", "s", 1),
+      txn_operation::cas("b", "v", 20, 2),   txn_operation::check_index("b", 20),
+      txn_operation::check_not_exists("c"),  txn_operation::remove("d"),
+      txn_operation::remove_cas("f", 30),    txn_operation::get("g"),
+      txn_operation::get_tree("h")};
   BOOST_TEST((made == expected));
 }
 
@@ -57,9 +64,9 @@ BOOST_AUTO_TEST_CASE(only_what_certainly_had_no_effect_was_not_sent) {
 }
 
 BOOST_AUTO_TEST_CASE(a_refusal_says_which_operation_and_why) {
-  for (const txn_refusal each :
-       {txn_refusal::conflict, txn_refusal::lock_held, txn_refusal::lock_delay, txn_refusal::missing_key})
+  for (const txn_refusal each : {txn_refusal::conflict, txn_refusal::lock_held, txn_refusal::missing_key})
     BOOST_TEST((refusal_of(each) == refusal::conflict));
+  BOOST_TEST((refusal_of(txn_refusal::lock_delay) == refusal::lock_delay));
   BOOST_TEST((refusal_of(txn_refusal::invalid_session) == refusal::invalid_session));
   BOOST_TEST((refusal_of(txn_refusal::permission_denied) == refusal::permission_denied));
   BOOST_TEST((refusal_of(txn_refusal::other) == refusal::other));

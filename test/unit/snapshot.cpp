@@ -87,6 +87,27 @@ BOOST_AUTO_TEST_CASE(foreign_flags_are_not_a_semaphore) {
   BOOST_TEST(read({lock("not even a record", 1)}).error() == error::not_a_semaphore);
 }
 
+BOOST_AUTO_TEST_CASE(a_mutex_is_held_by_the_session_that_has_locked_its_key) {
+  const auto read_mutex = [](std::vector<key_value> listing) {
+    return make_snapshot("m/key/", "m/key", std::move(listing), 42, record_form::session);
+  };
+  const key_value key{"m/key", "words", mutex_flags, "a", 3, 8};
+  const auto held = *read_mutex({key, {"m/key/b", "b", contender_magic, "b", 5, 5}, {"m/key2", "x", 1, "c", 6, 6}});
+  BOOST_TEST(held.record.holders == std::vector<std::string>{"a"}, boost::test_tools::per_element());
+  BOOST_TEST(held.lock_index == 8u);
+  BOOST_TEST(queue(held) == std::vector<std::string>{"b"}, boost::test_tools::per_element());
+  key_value free = key;
+  free.session = "";
+  BOOST_TEST(read_mutex({free})->record.holders.empty());
+  key_value by_hand = key;
+  by_hand.flags = 0;
+  BOOST_TEST(read_mutex({by_hand})->lock_flags == 0u);
+  key_value foreign = key;
+  foreign.flags = semaphore_flags;
+  BOOST_TEST(read_mutex({foreign}).error() == error::not_a_mutex);
+  BOOST_TEST(read_mutex({})->lock_flags == mutex_flags);
+}
+
 BOOST_AUTO_TEST_CASE(a_record_that_cannot_be_read_is_corrupt) {
   BOOST_TEST(read({entry("a", 5), lock("{")}).error() == error::corrupt_record);
 }

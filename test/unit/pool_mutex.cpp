@@ -1,0 +1,162 @@
+// The machine with a mutex's key instead of a semaphore's record: see pool_story.hpp for how its answers read.
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+
+#include "support/pool_story.hpp"
+
+using namespace holdfast;
+using namespace holdfast::protocol;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct mutex_story : pool_story {
+  mutex_story() : pool_story(usual_mutex()) {}
+};
+
+/// Where many contend: who waits watches its own entry first.
+struct mutex_crowd : pool_story {
+  mutex_crowd() : pool_story(options()) {
+    for (int i = 0; i < 6; ++i) others_join();
+    others_grant("s1", "s1");
+  }
+  static pool_options options() {
+    pool_options o = usual_mutex();
+    o.own_watch = 100ms;
+    o.own_watch_each = 5ms;
+    return o;
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(pool_mutex)
+
+BOOST_AUTO_TEST_CASE(the_first_acquire_takes_the_key_and_queues_its_entry_in_one_write) {
+  mutex_story s;
+  EXPECT(s.acquire(1), "read #1");
+  EXPECT(s.listed(), "create m1");
+  EXPECT(s.created(), "txn #2: if none | take s1 us | lock s1");
+  EXPECT(s.done(), "grant t1 A 12.0");
+  BOOST_TEST(s.record() == "{s1}");
+  BOOST_TEST(s.consul.get("p/.lock")->flags == mutex_flags);
+}
+
+BOOST_AUTO_TEST_CASE(an_acquire_and_its_release_are_one_write_each) {
+  mutex_story s;
+  s.hold();
+  EXPECT(s.release('A'), "txn #3: if @12 | let go s1 us | remove s1 | tree");
+  EXPECT(s.done(), "released A");
+  BOOST_TEST(s.record() == "{}");
+  EXPECT(s.acquire(2), "txn #4: if @13 | take s1 us | lock s1");
+  EXPECT(s.done(), "grant t2 B 14.0");
+}
+
+BOOST_AUTO_TEST_CASE(a_release_gives_the_key_to_the_session_of_whoever_waits) {
+  mutex_story s;
+  s.hold();
+  s.after(20ms);
+  s.others_join();
+  EXPECT(s.watched(), "watch #4 from 14");
+  EXPECT(s.release('A'), "txn #5: if @12 | let go s1 us | take s2 other | grant s2 other @14 +1 | remove s1");
+  EXPECT(s.done(), "released A");
+  BOOST_TEST(s.record() == "{s2}");
+}
+
+BOOST_AUTO_TEST_CASE(a_waiter_hears_of_its_grant_by_its_own_entry) {
+  mutex_crowd s;
+  EXPECT(s.acquire(1), "read #1");
+  EXPECT(s.listed(), "create m1");
+  EXPECT(s.created(), "txn #2: lock s7 | look");
+  EXPECT(s.done(), "watch #3 s7 from 25");
+  s.others_grant("s7", "s7", "s2 s3");
+  EXPECT(s.key_watched(), "grant t1 A 26.0");
+  EXPECT(s.release('A'), "txn #4: if @26 | let go s7 us | take s2 other | grant s2 other @14 +1 next s3 | remove s7");
+  EXPECT(s.done(), "released A");
+  BOOST_TEST(s.record() == "{s2}");
+}
+
+BOOST_AUTO_TEST_CASE(a_holder_of_another_client_is_waited_for_with_a_watch_of_everything) {
+  mutex_story s;
+  const std::string go = s.go_takes();
+  s.acquire(1);
+  s.listed();
+  EXPECT(s.created(), "txn #2: lock s2 | tree");
+  EXPECT(s.done(), "watch #3 from 14");
+  EXPECT(s.after(4s));
+  s.go_lets_go(go);
+  EXPECT(s.watched(), "watch #4 from 15", "txn #5: if @15 | take s2 us | grant s2 us @14 +1");
+  EXPECT(s.done(), "grant t1 A 16.0");
+}
+
+BOOST_AUTO_TEST_CASE(a_single_look_is_denied_while_another_client_holds) {
+  mutex_story s;
+  s.go_takes();
+  EXPECT(s.try_acquire(1), "read #1");
+  EXPECT(s.listed(), "deny t1");
+  BOOST_TEST(s.entries() == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_mutex_whose_holder_died_is_taken_by_the_first_in_the_queue) {
+  mutex_story s;
+  const std::string other = s.others_join();
+  s.others_grant(other, other);
+  s.acquire(1);
+  s.listed();
+  s.created();
+  s.done();
+  s.consul.destroy_session(s.real(other), s.now);  // its keys go with it: the lock key, too
+  BOOST_TEST(s.record() == "none");
+  s.run();
+  BOOST_TEST(s.record() == "{s2}");
+}
+
+BOOST_AUTO_TEST_CASE(who_takes_the_key_first_has_it) {
+  mutex_story s;
+  s.acquire(1);
+  s.listed();
+  s.created();
+  s.go_takes();
+  EXPECT(s.done(), "txn #3: lock s1 | tree");
+  EXPECT(s.done(), "watch #4 from 15");
+}
+
+BOOST_AUTO_TEST_CASE(a_holder_whose_key_is_taken_away_has_lost) {
+  mutex_story s;
+  s.hold();
+  s.after(20ms);
+  s.consul.remove("p/.lock", s.now);
+  EXPECT(s.watched(), "lose A removed", "watch #4 from 13", "txn #5: remove s1 @12");
+}
+
+BOOST_AUTO_TEST_CASE(a_key_of_another_application_is_left_alone) {
+  mutex_story s;
+  s.consul.put("p/.lock", "{}", semaphore_flags, s.now);
+  s.acquire(1);
+  EXPECT(s.listed(), "fail t1 the key belongs to something other than a mutex");
+}
+
+/// Consul keeps the key from everybody after its holder's session ended, and tells nobody when that is over.
+BOOST_AUTO_TEST_CASE(a_lock_delay_is_waited_for_with_growing_pauses) {
+  mutex_story s;
+  s.acquire(1);
+  s.listed();
+  s.created();
+  const time_point begin = s.now;
+  int tries = 0;
+  while (s.now < begin + 15s) {
+    if (s.txn_open()) {
+      ++tries;
+      for (const std::string& line : s.refused({{1, event::refusal::lock_delay}}))
+        BOOST_TEST(!line.starts_with("fail"), line);
+    }
+    s.answer_reads_and_sessions();
+    for (const std::string& line : s.after(10ms)) BOOST_TEST(!line.starts_with("fail"), line);
+  }
+  BOOST_TEST(tries > 10);
+  BOOST_TEST(tries < 50);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
