@@ -1,12 +1,13 @@
 #pragma once
 
-/// The front page. Most users need `holdfast::semaphore` (semaphore.hpp), the `holdfast::slot` that it gives
-/// (slot.hpp), `holdfast::with_slot` around a critical section (with_slot.hpp), and a `holdfast::consul::client` to
-/// reach Consul (consul/client.hpp), which is of use without semaphores too.
+/// The front page. Most users need `holdfast::semaphore` (semaphore.hpp) or `holdfast::mutex` (mutex.hpp), the
+/// `holdfast::slot` that they give (slot.hpp), `holdfast::with_slot` around a critical section (with_slot.hpp), and a
+/// `holdfast::consul::client` to reach Consul (consul/client.hpp), which is of use without semaphores too.
 
 #include <holdfast/consul/client.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/error.hpp>
+#include <holdfast/mutex.hpp>
 #include <holdfast/options.hpp>
 #include <holdfast/semaphore.hpp>
 #include <holdfast/slot.hpp>

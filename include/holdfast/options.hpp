@@ -60,6 +60,36 @@ struct semaphore_options {
   std::function<void(const std::string&)> log{};
 };
 
+/// What all participants of a mutex must agree on (`key`), and how this process takes part. What is not explained here
+/// is as in `semaphore_options`. Checked once, by the mutex's constructor.
+struct mutex_options {
+  /// The key that whoever holds the mutex has locked, as of HashiCorp's Go `api.Lock`; of `consul lock -n 1 PREFIX` it
+  /// is "PREFIX/.lock". The rules of `semaphore_options::prefix`, but no trailing slash. Those who wait have entries
+  /// below it, "KEY/<session>". No key of another purpose should begin with it: "tasks/1" is the beginning of
+  /// "tasks/10" too, and every change there would wake those who watch here.
+  std::string key{};
+  /// The key's value while we hold it, and what an operator reads in our entries. Empty: "host:pid". At most 1 KiB.
+  std::string description{};
+
+  std::chrono::milliseconds session_ttl{15'000};
+  std::chrono::milliseconds lease_margin{0};
+  /// Whether the node's health (serfHealth) ends our sessions too. Then a holder may lose its session before its TTL,
+  /// so there should be a `lock_delay`.
+  bool node_health_checks = false;
+  /// How long Consul keeps the key from everybody after the session of a holder has ended, as if it was still held: 0
+  /// to 60 s. Without health checks the lease is over by then, and nothing speaks for it.
+  std::chrono::milliseconds lock_delay{0};
+
+  std::chrono::milliseconds tenure{100};
+  std::chrono::milliseconds idle{0};
+  std::chrono::milliseconds outage_grace{0};
+  std::chrono::milliseconds give_up_after{5'000};
+  std::chrono::milliseconds session_idle{10'000};
+  std::chrono::milliseconds request_timeout{0};
+  std::size_t waiters_max = 1'000'000;
+  std::function<void(const std::string&)> log{};
+};
+
 /// Arguments of one acquire. Trivially destructible, so that g++ 12 compiles it well in braces at a co_await, too.
 struct acquire_options {
   std::uint32_t count = 1;      ///< slots, all or nothing; at most the limit, and at most 60

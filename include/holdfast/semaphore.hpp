@@ -17,7 +17,7 @@
 
 namespace holdfast {
 
-/// What one semaphore did in this process since its construction; `waiting`, `sessions` and `held` are levels.
+/// What one semaphore or mutex did in this process since its construction; `waiting`, `sessions` and `held` are levels.
 struct semaphore_statistics {
   std::uint64_t granted = 0;   ///< slots handed to callers
   std::uint64_t handoffs = 0;  ///< of these: from one caller to the next, without a request
@@ -74,6 +74,39 @@ private:
 template <class Token>
 concept slot_token = asio::completion_token_for<Token, void(error_code, slot)>;
 
+/// What semaphore and mutex have in common.
+class pool_handle {
+public:
+  using executor_type = asio::any_io_executor;
+
+  /// An empty handle: only assignment, destruction and `valid()` are allowed.
+  pool_handle() noexcept = default;
+  pool_handle(pool_handle&&) noexcept = default;
+  pool_handle& operator=(pool_handle&& other) noexcept;
+  ~pool_handle();
+
+  bool valid() const noexcept { return impl_ != nullptr; }
+  executor_type get_executor() const noexcept { return executor_of(*impl_); }
+  semaphore_statistics statistics() const noexcept;
+
+  /// Ends it: those who wait fail with error::closed, what is held is lost (loss_reason::closed), everything in Consul
+  /// is given back and the sessions are destroyed. Completes when that is done, or after `give_up_after` with
+  /// error::timed_out: the rest expires with its sessions. Not cancellable.
+  template <class Token = asio::deferred_t>
+  auto close(Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code)>(close_initiation(impl_), token);
+  }
+
+protected:
+  explicit pool_handle(std::shared_ptr<driver> impl) noexcept : impl_(std::move(impl)) {}
+  template <class Token>
+  auto initiate(acquire_request request, Token&& token) {
+    return asio::async_initiate<Token, void(error_code, slot)>(acquire_initiation(impl_, request), token);
+  }
+
+  std::shared_ptr<driver> impl_;
+};
+
 }  // namespace detail
 
 /// A distributed counting semaphore over Consul: at most `limit` slots are held at any time by all processes that agree
@@ -98,23 +131,15 @@ concept slot_token = asio::completion_token_for<Token, void(error_code, slot)>;
 /// `consul::config::blocking_max` (150) of them at once; semaphores beyond that take turns, and may see grants and
 /// losses 10 s later. One whose turn does not come in time loses its slots, after `outage_grace`
 /// (loss_reason::watch_failed), and the log names the option.
-class semaphore {
+class semaphore : public detail::pool_handle {
 public:
-  using executor_type = asio::any_io_executor;
-
-  /// An empty handle: only assignment, destruction and `valid()` are allowed.
+  /// Empty.
   semaphore() noexcept = default;
   /// Sends nothing yet. Throws `system_error`: invalid_prefix, invalid_limit, invalid_ttl, invalid_option.
   semaphore(consul::client client, semaphore_options options);
-  semaphore(semaphore&&) noexcept = default;
-  semaphore& operator=(semaphore&& other) noexcept;
-  ~semaphore();
 
-  bool valid() const noexcept { return impl_ != nullptr; }
-  executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
   const std::string& prefix() const noexcept;
   std::uint32_t limit() const noexcept;
-  semaphore_statistics statistics() const noexcept;
 
   /// Waits for a slot, however long that takes.
   template <detail::slot_token Token = asio::deferred_t>
@@ -152,22 +177,6 @@ public:
   auto try_acquire_for(std::chrono::nanoseconds duration, acquire_options options, Token&& token = {}) {
     return initiate({options.count, false, duration, options.diag}, std::forward<Token>(token));
   }
-
-  /// Ends it: waiting acquires fail with error::closed, held slots are lost (loss_reason::closed), everything in Consul
-  /// is given back and the sessions are destroyed. Completes when that is done, or after `give_up_after` with
-  /// error::timed_out: the rest expires with its sessions. Not cancellable.
-  template <class Token = asio::deferred_t>
-  auto close(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code)>(detail::close_initiation(impl_), token);
-  }
-
-private:
-  template <class Token>
-  auto initiate(detail::acquire_request request, Token&& token) {
-    return asio::async_initiate<Token, void(error_code, slot)>(detail::acquire_initiation(impl_, request), token);
-  }
-
-  std::shared_ptr<detail::driver> impl_;
 };
 
 }  // namespace holdfast

@@ -23,6 +23,8 @@ namespace holdfast {
 
 namespace asio = boost::asio;
 
+class slot;
+
 enum class slot_state {
   empty,     ///< a default-constructed or moved-from handle
   held,      ///< the lease is fresh and the record is watched
@@ -68,6 +70,8 @@ void start_release(const std::shared_ptr<slot_impl>&, pending<error_code>&&);
 void start_wait_lost(const std::shared_ptr<slot_impl>&, pending<error_code, loss_reason>&&);
 
 // Not aggregates: g++ 12 destroys aggregate temporaries in a co_await expression twice.
+const std::shared_ptr<slot_impl>& impl_of(const slot&) noexcept;
+
 class slot_initiation {
 public:
   using executor_type = asio::any_io_executor;
@@ -167,6 +171,7 @@ public:
 
 private:
   friend class detail::slot_impl;
+  friend const std::shared_ptr<detail::slot_impl>& detail::impl_of(const slot&) noexcept;
   explicit slot(std::shared_ptr<detail::slot_impl> impl) noexcept : impl_(std::move(impl)) {}
   void give_back() noexcept;
 

@@ -50,6 +50,9 @@ struct pool_options {
   /// stand before it. Where slots move fast it needs nothing else; where they do not, it then looks after the others.
   duration own_watch = std::chrono::milliseconds(100);
   duration own_watch_each = std::chrono::milliseconds(5);
+  /// Of a mutex: how long it goes from entry to entry before it is let go for once, with the head of the queue only
+  /// woken. Clients of other kinds have no entry, and would get it never.
+  duration courtesy = std::chrono::seconds(1);
   /// How long the waiting behind the head of the queue leave it to the head's own process to take a free slot.
   duration grant_backup = std::chrono::milliseconds(100);
 };
@@ -158,6 +161,7 @@ private:
     std::vector<std::string> removed{};
     std::vector<std::string> inserted{};
     std::vector<std::string> granted{};  ///< those that waited, ours or others'
+    std::string woken{};                 ///< whose entry it touches without a grant
     lock_record record{};
     std::uint64_t base = 0;  ///< the record's index that a guarded write rests on; 0: there must be none
     bool guarded = false;
@@ -265,11 +269,12 @@ private:
   plan_rules rules_for(const moves& what);
   bool grants_something(const moves& what) const;
   bool may_grant(const grant_plan& next);
+  bool is_courteous(const moves& what, const grant_plan& next);
   bool indulge(const grant_plan& next);
   void create_sessions(std::size_t count);
   void read_prefix();
   void read_record();
-  void send(const moves& what, const grant_plan& next, bool writes_record);
+  void send(const moves& what, grant_plan next, bool writes_record);
 
   // Small helpers
   template <class Action>
@@ -324,6 +329,7 @@ private:
   bool limit_disagrees_ = false;
   std::map<std::string, indulged, std::less<>> indulged_;
   std::map<std::string, time_point, std::less<>> dead_since_;  ///< only with a lock delay
+  time_point free_at_{};              ///< when a mutex was last seen free, or held by another kind of client
   time_point stalled_until_ = never;  ///< how long a free slot waits for another process to write the grant
 
   request_id last_request_ = 0;

@@ -49,6 +49,8 @@ void pool::refresh() {
                        !view_.now().find(view_.now().record.holders.front());
   if (view_.current()) foreign_holder_ = strange;
   foreign_ = foreign_holder_;
+  const bool is_first = free_at_ == time_point();
+  if (is_first || foreign_holder_ || view_.now().record.holders.empty()) free_at_ = now_;
   for (const contender& entry : view_.now().contenders) {
     if (is_waiting(view_.now(), entry) && !passed_over(entry.session) && !is_ours(entry.session)) contested_ = true;
     if (!entry.grantable()) foreign_ = true;
@@ -157,6 +159,7 @@ void pool::patch(snapshot& now, const pending_txn& txn, std::uint64_t index) con
     entry->flags = next_grant_flags(entry->flags);
     entry->modify_index = index;
   }
+  if (contender* const entry = now.find(txn.woken); entry && !is_newer(txn.woken)) entry->modify_index = index;
   for (const std::string& session : txn.removed)
     if (!is_newer(session)) now.erase(session);
   for (const std::string& session : txn.inserted) {

@@ -180,19 +180,18 @@ void pool::saw_entry(const watch& asked, std::optional<key_value> pair) {
     view_.learned(0, last_request_, [&](snapshot& now) { now.erase(session); });
     return refresh();
   }
-  if (pair->create_index != known->create_index) {  // made anew, at the back: by a write whose outcome was unknown
-    view_.learned(pair->modify_index, last_request_, [&](snapshot& now) {
-      now.erase(session);
-      now.record.drop(session);
-      now.insert({pair->session, pair->value, pair->flags, pair->create_index, pair->modify_index});
-    });
-    view_.mark_stale();
-    return refresh();
-  }
-  // Only a grant counts the flags up, and the record names us by the same write.
-  if (pair->modify_index < asked.index || !is_grantable(pair->flags) || pair->flags == known->flags)
-    return view_.mark_stale();
-  saw_grant(*pair);
+  if (pair->modify_index < asked.index || !is_grantable(pair->flags)) return view_.mark_stale();
+  // Only a grant counts the flags up, and the record names us by the same write. An entry that was made anew, by a
+  // write whose outcome was unknown, stands at the back, and counts from 0.
+  const bool is_new = pair->create_index != known->create_index;
+  if (!is_new && pair->flags != known->flags) return saw_grant(*pair);
+  view_.learned(pair->modify_index, last_request_, [&](snapshot& now) {
+    now.erase(session);
+    if (is_new) now.record.drop(session);
+    now.insert({pair->session, pair->value, pair->flags, pair->create_index, pair->modify_index});
+  });
+  view_.mark_stale();
+  refresh();
 }
 
 /// Our entry says that we have been granted; and, if whoever did that knew it, who comes next.

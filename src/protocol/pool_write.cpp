@@ -288,6 +288,15 @@ bool pool::may_grant(const grant_plan& next) {
   return due(stalled_until_);
 }
 
+/// Whether it is time to give those a chance of whom nothing is seen.
+bool pool::is_courteous(const moves& what, const grant_plan& next) {
+  if (options_.form != record_form::session || !what.gives() || next.granted.empty()) return false;
+  // Where many contend, each sees little of the others: together they let it go as often.
+  const std::size_t crowd = view_.now().crowd();
+  const std::size_t share = crowd > options_.watch_all_max ? crowd : 1;
+  return now_ >= free_at_ + static_cast<duration::rep>(share) * options_.courtesy;
+}
+
 /// Go and guide contenders take their slot themselves. True if one had its time and did not: it is passed over until
 /// its entry changes.
 bool pool::indulge(const grant_plan& next) {
@@ -326,7 +335,7 @@ void pool::read_record() {
   act(action::watch_key{read_, options_.lock_key, 0, {}});
 }
 
-void pool::send(const moves& what, const grant_plan& next, bool writes_record) {
+void pool::send(const moves& what, grant_plan next, bool writes_record) {
   const snapshot& now = view_.now();
   pending_txn txn;
   txn.id = ++last_request_;
@@ -334,6 +343,13 @@ void pool::send(const moves& what, const grant_plan& next, bool writes_record) {
   txn.guarded = writes_record;
   std::vector<operation>& ops = txn.operations;
 
+  const contender* woken = nullptr;
+  if (is_courteous(what, next)) {
+    woken = next.granted.front();
+    next.granted.clear();
+    next.record.drop(woken->session);
+    free_at_ = now_;
+  }
   if (writes_record) {
     txn.record = next.record;
     ops = rewrite(options_.lock_key, now, next.record, options_.description);
@@ -344,8 +360,15 @@ void pool::send(const moves& what, const grant_plan& next, bool writes_record) {
       ops.push_back({verb::cas, entry_key(entry->session), with_succession(description_in(entry->value), next.after),
                      next_grant_flags(entry->flags), entry->modify_index});
     }
+    if (woken) {  // any change of its entry does that
+      txn.woken = woken->session;
+      const bool is_plain = description_in(woken->value) == woken->value;
+      ops.push_back({verb::cas, entry_key(woken->session),
+                     is_plain ? with_succession(woken->value, {{woken}}) : std::string(description_in(woken->value)),
+                     woken->flags, woken->modify_index});
+    }
     const std::size_t limit = next.record.limit;
-    txn.frees = now.record.holders.size() >= limit && next.record.holders.size() < limit;
+    txn.frees = !woken && now.record.holders.size() >= limit && next.record.holders.size() < limit;
     if (txn.frees) txn.look = look::everything;
   } else if (!what.join.empty()) {
     const bool known = view_.state() != view::state::none && view_.state() != view::state::stale;

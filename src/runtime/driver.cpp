@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "runtime/convert.hpp"
-#include "runtime/pool_options.hpp"
 
 namespace holdfast::detail {
 
@@ -43,16 +42,16 @@ struct driver::canceller {
   }
 };
 
-driver::driver(consul::client client, semaphore_options options)
+driver::driver(consul::client client, runtime::driver_options options)
     : context_hook(asio::query(client.get_executor(), asio::execution::context)),
-      options_(runtime::checked(std::move(options))),
+      options_(std::move(options)),
       client_(std::move(client)),
-      request_{runtime::request_timeout(options_), false, nullptr},
+      request_{options_.request_timeout, false, nullptr},
       executor_(client_.get_executor()),
       post_(asio::require(executor_, asio::execution::blocking.never)),
       post_to_io_(post_.target<io_executor>()),
       timer_(executor_),
-      pool_(runtime::to_pool_options(options_), random_seed()) {}
+      pool_(options_.pool, random_seed()) {}
 
 driver::~driver() = default;
 
@@ -238,18 +237,34 @@ auto driver::reply_to(Reply reply) {
   });
 }
 
+/// The lock index is in the key. That the key is still locked by the slot's session is part of the answer.
+void driver::sequencer(const slot_impl& slot, pending<error_code, holdfast::sequencer>&& waiting) {
+  const std::lock_guard lock(mutex_);
+  if (gone_) return;
+  keep_running();
+  const auto entries = in_use(slot.id) == &slot ? pool_.entries_of(slot.id) : std::vector<protocol::pool::entry>();
+  if (entries.empty()) return complete(std::move(waiting), make_error_code(error::not_held), holdfast::sequencer());
+  consul::read_options read;
+  read.mode = consul::consistency::consistent;
+  read.request = request_;
+  auto answered = [self = shared_from_this(), session = entries.front().session, waiting = std::move(waiting)](
+                      error_code ec, consul::answer<std::optional<consul::kv_entry>> answer) mutable {
+    if (self->gone_) return;
+    holdfast::sequencer result;
+    const bool held = answer.value && answer.value->session == session;
+    if (held) result = {answer.value->key, answer.value->lock_index, session};
+    if (!ec && !held) ec = error::slot_lost;
+    self->complete(std::move(waiting), ec, std::move(result));
+  };
+  client_.get(options_.pool.lock_key, read, reply_to(std::move(answered)));
+}
+
 void driver::perform(protocol::action::create_session& a) {
-  consul::session_options session;
-  session.name = "holdfast " + options_.prefix;
-  session.ttl = options_.session_ttl;
-  session.lock_delay = options_.node_health_checks ? options_.lock_delay : std::chrono::milliseconds(0);
-  session.behavior = consul::session_behavior::remove;
-  session.node_checks = options_.node_health_checks;
   auto words = std::make_unique<diagnostics>();
   consul::request_options request = request_;
   request.diag = words.get();
   client_.create_session(
-      std::move(session), request,
+      options_.session, request,
       reply_to([self = shared_from_this(), member = a.member, words = std::move(words)](error_code ec, std::string id) {
         if (self->gone_) return;
         self->feed(protocol::event::session_created{member, ec ? "" : std::move(id), {ec, std::move(*words)}});
@@ -371,7 +386,7 @@ void driver::perform(protocol::action::lose& a) {
   counters::add(counters_.held, -1);
   counters::add(counters_.lost);
   end_waits(a.slot, {}, a.reason);
-  log("slot of " + options_.prefix + " lost: " + std::string(to_string(a.reason)));
+  log("slot of " + options_.name + " lost: " + std::string(to_string(a.reason)));
 }
 
 void driver::perform(protocol::action::update& a) {

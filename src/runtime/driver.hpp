@@ -7,7 +7,7 @@
 #include <boost/asio/require.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <holdfast/consul/client.hpp>
-#include <holdfast/options.hpp>
+#include <holdfast/mutex.hpp>
 #include <holdfast/semaphore.hpp>
 #include <map>
 #include <memory>
@@ -20,6 +20,7 @@
 #include "protocol/pool.hpp"
 #include "protocol/ticket_queue.hpp"
 #include "runtime/boot_clock.hpp"
+#include "runtime/pool_options.hpp"
 #include "runtime/slot_impl.hpp"
 
 namespace holdfast::detail {
@@ -33,7 +34,7 @@ namespace asio = boost::asio;
 /// released or lost, or the execution context goes.
 class driver final : public std::enable_shared_from_this<driver>, consul::detail::context_hook {
 public:
-  driver(consul::client client, semaphore_options options);
+  driver(consul::client client, runtime::driver_options options);
   ~driver();
 
   // From any thread.
@@ -41,10 +42,12 @@ public:
   void release(const slot_impl& slot, protocol::time_point now, pending<error_code>&& waiting = {});
   void wait_lost(const slot_impl& slot, pending<error_code, loss_reason>&& waiting);
   std::vector<consul::txn_operation> guard(const slot_impl& slot);
+  void sequencer(const slot_impl& slot, pending<error_code, holdfast::sequencer>&& waiting);
   void close(pending<error_code>&& waiting);
   void abandon() noexcept;
   const asio::any_io_executor& get_executor() const noexcept { return executor_; }
-  const semaphore_options& options() const noexcept { return options_; }
+  const std::string& name() const noexcept { return options_.name; }
+  std::uint32_t limit() const noexcept { return pool_.options().limit; }
   semaphore_statistics statistics() const noexcept;
 
 private:
@@ -106,7 +109,7 @@ private:
 
   void on_context_shutdown() noexcept override;
 
-  const semaphore_options options_;
+  const runtime::driver_options options_;
   consul::client client_;
   consul::request_options request_;
 

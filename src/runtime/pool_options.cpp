@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-void require(bool holds, error broken, const char* rule) {
+void require(bool holds, error broken, const std::string& rule) {
   if (!holds) throw system_error(make_error_code(broken), rule);
 }
 
@@ -61,23 +61,18 @@ std::string host_and_pid() {
   return (ec ? "unknown" : host) + ":" + std::to_string(::getpid());
 }
 
-}  // namespace
+void check_path(const std::string& path, const std::string& name) {
+  require(!path.empty(), error::invalid_prefix, name + ": empty");
+  require(!path.starts_with('/'), error::invalid_prefix, name + ": starts with a slash");
+  require(!path.ends_with('/') && path.find("//") == std::string::npos, error::invalid_prefix,
+          name + ": has an empty segment (two slashes)");
+  require(path.size() <= 400, error::invalid_prefix, name + ": over 400 bytes");
+  require(is_plain_text(path), error::invalid_prefix, name + ": not UTF-8, or with a control character");
+  require(!has_dot_segment(path), error::invalid_prefix, name + ": has a segment \".\" or \"..\"");
+}
 
-semaphore_options checked(semaphore_options options) {
-  if (options.prefix.ends_with('/')) options.prefix.pop_back();
-  require(!options.prefix.empty(), error::invalid_prefix, "prefix: empty");
-  require(!options.prefix.starts_with('/'), error::invalid_prefix, "prefix: starts with a slash");
-  require(!options.prefix.ends_with('/') && options.prefix.find("//") == std::string::npos, error::invalid_prefix,
-          "prefix: has an empty segment (two slashes)");
-  require(options.prefix.size() <= 400, error::invalid_prefix, "prefix: over 400 bytes");
-  require(is_plain_text(options.prefix), error::invalid_prefix, "prefix: not UTF-8, or with a control character");
-  require(!has_dot_segment(options.prefix), error::invalid_prefix, "prefix: has a segment \".\" or \"..\"");
-  require(options.limit >= 1, error::invalid_limit, "limit: 0");
-  require(options.limit <= protocol::limit_max, error::invalid_limit, "limit: over 10000");
-  require(!options.lock_key.empty() && options.lock_key.find('/') == std::string::npos, error::invalid_option,
-          "lock_key: empty or with a slash");
-  require(is_plain_text(options.lock_key), error::invalid_option, "lock_key: not UTF-8, or with a control character");
-  require(!has_dot_segment(options.lock_key), error::invalid_option, "lock_key: \".\" or \"..\"");
+/// What does not concern the keys.
+driver_options checked_rest(semaphore_options&& options) {
   require(options.description.size() <= 1024, error::invalid_option, "description: over 1 KiB");
   require(between(options.session_ttl, 1ms, 24h), error::invalid_ttl, "session_ttl: not between 1 ms and 24 h");
   if (options.lease_margin == 0ms) options.lease_margin = options.session_ttl / 10;
@@ -90,32 +85,76 @@ semaphore_options checked(semaphore_options options) {
   require(between(options.request_timeout, 0ms, 10min), error::invalid_option,
           "request_timeout: negative or over 10 min");
   require(options.waiters_max >= 1, error::invalid_option, "waiters_max: 0");
-  if (options.description.empty()) options.description = host_and_pid();
-  return options;
+
+  driver_options result;
+  result.session.name = "holdfast " + options.prefix;
+  result.session.ttl = options.session_ttl;
+  result.session.lock_delay = 0ms;
+  result.session.behavior = consul::session_behavior::remove;
+  result.session.node_checks = options.node_health_checks;
+  result.request_timeout = options.request_timeout != 0ms ? options.request_timeout
+                                                          : std::clamp<milliseconds>(options.session_ttl / 3, 1ms, 5s);
+  protocol::pool_options& pool = result.pool;
+  pool.description = options.description.empty() ? host_and_pid() : std::move(options.description);
+  pool.limit = options.limit;
+  pool.waiters_max = options.waiters_max;
+  pool.ttl = options.session_ttl;
+  pool.lease_margin = options.lease_margin;
+  pool.tenure = options.tenure;
+  pool.idle = options.idle;
+  pool.outage_grace = options.outage_grace;
+  pool.give_up_after = options.give_up_after;
+  pool.patience = options.patience;
+  pool.session_idle = options.session_idle;
+  pool.watch_wait = std::clamp<milliseconds>(options.session_ttl, 100ms, 10s);
+  result.name = std::move(options.prefix);
+  result.log = std::move(options.log);
+  return result;
 }
 
-milliseconds request_timeout(const semaphore_options& checked) {
-  if (checked.request_timeout != 0ms) return checked.request_timeout;
-  return std::clamp<milliseconds>(checked.session_ttl / 3, 1ms, 5s);
+}  // namespace
+
+driver_options checked(semaphore_options options) {
+  if (options.prefix.ends_with('/')) options.prefix.pop_back();
+  check_path(options.prefix, "prefix");
+  require(options.limit >= 1, error::invalid_limit, "limit: 0");
+  require(options.limit <= protocol::limit_max, error::invalid_limit, "limit: over 10000");
+  require(!options.lock_key.empty() && options.lock_key.find('/') == std::string::npos, error::invalid_option,
+          "lock_key: empty or with a slash");
+  require(is_plain_text(options.lock_key), error::invalid_option, "lock_key: not UTF-8, or with a control character");
+  require(!has_dot_segment(options.lock_key), error::invalid_option, "lock_key: \".\" or \"..\"");
+  const std::string prefix = options.prefix + "/", lock_key = prefix + options.lock_key;
+  const milliseconds lock_delay = options.node_health_checks ? options.lock_delay : 0ms;
+  driver_options result = checked_rest(std::move(options));
+  result.pool.prefix = prefix;
+  result.pool.lock_key = lock_key;
+  result.pool.lock_delay = lock_delay;
+  result.session.lock_delay = lock_delay;
+  return result;
 }
 
-protocol::pool_options to_pool_options(const semaphore_options& checked) {
-  protocol::pool_options result;
-  result.prefix = checked.prefix + "/";
-  result.lock_key = result.prefix + checked.lock_key;
-  result.description = checked.description;
-  result.limit = checked.limit;
-  result.waiters_max = checked.waiters_max;
-  result.ttl = checked.session_ttl;
-  result.lease_margin = checked.lease_margin;
-  result.tenure = checked.tenure;
-  result.idle = checked.idle;
-  result.outage_grace = checked.outage_grace;
-  result.give_up_after = checked.give_up_after;
-  result.patience = checked.patience;
-  result.session_idle = checked.session_idle;
-  result.lock_delay = checked.node_health_checks ? checked.lock_delay : 0ms;
-  result.watch_wait = std::clamp<milliseconds>(checked.session_ttl, 100ms, 10s);
+driver_options checked(mutex_options options) {
+  check_path(options.key, "key");
+  semaphore_options rest;
+  rest.prefix = std::move(options.key);
+  rest.limit = 1;
+  rest.description = std::move(options.description);
+  rest.session_ttl = options.session_ttl;
+  rest.lease_margin = options.lease_margin;
+  rest.node_health_checks = options.node_health_checks;
+  rest.lock_delay = options.lock_delay;
+  rest.tenure = options.tenure;
+  rest.idle = options.idle;
+  rest.outage_grace = options.outage_grace;
+  rest.give_up_after = options.give_up_after;
+  rest.session_idle = options.session_idle;
+  rest.request_timeout = options.request_timeout;
+  rest.waiters_max = options.waiters_max;
+  rest.log = std::move(options.log);
+  driver_options result = checked_rest(std::move(rest));
+  result.pool.prefix = result.pool.lock_key = result.name;
+  result.pool.form = protocol::record_form::session;
+  result.session.lock_delay = options.lock_delay;  // Consul itself minds it
   return result;
 }
 

@@ -1,16 +1,27 @@
 #pragma once
 
+#include <chrono>
+#include <functional>
+#include <holdfast/consul/session.hpp>
 #include <holdfast/options.hpp>
+#include <string>
 
 #include "protocol/pool.hpp"
 
 namespace holdfast::runtime {
 
-/// The options with their defaults filled in and the prefix without its trailing slash. Throws `system_error`, one rule
-/// at a time: invalid_prefix, invalid_limit, invalid_ttl, invalid_option.
-semaphore_options checked(semaphore_options options);
+/// All that the driver has to know.
+struct driver_options {
+  std::string name{};  ///< the prefix without its trailing slash, or the key
+  protocol::pool_options pool{};
+  consul::session_options session{};
+  std::chrono::milliseconds request_timeout{};
+  std::function<void(const std::string&)> log{};
+};
 
-std::chrono::milliseconds request_timeout(const semaphore_options& checked);
-protocol::pool_options to_pool_options(const semaphore_options& checked);
+// Check the options and fill in their defaults. They throw `system_error`, one rule at a time: invalid_prefix,
+// invalid_limit, invalid_ttl, invalid_option.
+driver_options checked(semaphore_options options);
+driver_options checked(mutex_options options);
 
 }  // namespace holdfast::runtime

@@ -18,23 +18,24 @@ void start_close(const std::shared_ptr<driver>& impl, pending<error_code>&& hand
   impl->close(std::move(handler));
 }
 
-}  // namespace detail
-
-semaphore::semaphore(consul::client client, semaphore_options options)
-    : impl_(std::make_shared<detail::driver>(std::move(client), std::move(options))) {}
-
-semaphore& semaphore::operator=(semaphore&& other) noexcept {
-  semaphore old(std::move(*this));
+pool_handle& pool_handle::operator=(pool_handle&& other) noexcept {
+  pool_handle old(std::move(*this));
   impl_ = std::move(other.impl_);
   return *this;
 }
 
-semaphore::~semaphore() {
+pool_handle::~pool_handle() {
   if (impl_) impl_->abandon();
 }
 
-const std::string& semaphore::prefix() const noexcept { return impl_->options().prefix; }
-std::uint32_t semaphore::limit() const noexcept { return impl_->options().limit; }
-semaphore_statistics semaphore::statistics() const noexcept { return impl_->statistics(); }
+semaphore_statistics pool_handle::statistics() const noexcept { return impl_->statistics(); }
+
+}  // namespace detail
+
+semaphore::semaphore(consul::client client, semaphore_options options)
+    : pool_handle(std::make_shared<detail::driver>(std::move(client), runtime::checked(std::move(options)))) {}
+
+const std::string& semaphore::prefix() const noexcept { return impl_->name(); }
+std::uint32_t semaphore::limit() const noexcept { return impl_->limit(); }
 
 }  // namespace holdfast

@@ -87,6 +87,13 @@ void start_release(const std::shared_ptr<slot_impl>& impl, pending<error_code>&&
   impl->owner->release(*impl, *now, std::move(handler));
 }
 
+const std::shared_ptr<slot_impl>& impl_of(const slot& handle) noexcept { return handle.impl_; }
+
+void start_sequencer(const std::shared_ptr<slot_impl>& impl, pending<error_code, sequencer>&& handler) {
+  if (!impl) return complete(impl, std::move(handler), make_error_code(error::not_held), sequencer());
+  impl->owner->sequencer(*impl, std::move(handler));
+}
+
 void start_wait_lost(const std::shared_ptr<slot_impl>& impl, pending<error_code, loss_reason>&& handler) {
   if (!impl) return complete(impl, std::move(handler), make_error_code(error::not_held), loss_reason::none);
   impl->owner->wait_lost(*impl, std::move(handler));

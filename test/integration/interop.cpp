@@ -73,13 +73,19 @@ private:
   int fd_ = -1;
 };
 
-/// `consul lock -n 3 PREFIX` around a shell command.
+/// `consul lock -n 3 PREFIX` around a shell command. With `-n 1` it is a mutex, of the key PREFIX/.lock.
 class consul_lock {
 public:
-  consul_lock(const agent& a, const std::string& prefix, const std::string& command) {
+  consul_lock(const agent& a, const std::string& prefix, const std::string& command, int limit = 3) {
     process_options options;
-    options.command = {
-        consul_program().string(), "lock", "-http-addr=" + a.address(), "-n", "3", "-child-exit-code", prefix, command};
+    options.command = {consul_program().string(),
+                       "lock",
+                       "-http-addr=" + a.address(),
+                       "-n",
+                       std::to_string(limit),
+                       "-child-exit-code",
+                       prefix,
+                       command};
     child_ = std::make_unique<process>(std::move(options));
   }
   bool running() { return child_->running(); }
@@ -163,6 +169,88 @@ ASYNC_TEST_CASE(consul_lock_and_ours_together_are_never_more_than_the_limit, 90s
   BOOST_TEST(holders(a, prefix).empty());
   us.clear();
   own.join();
+}
+
+ASYNC_TEST_CASE(consul_lock_and_our_mutex_together_are_never_more_than_one, 120s) {
+  constexpr int turns = 4;
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("one-of-us");
+  journal log("one-of-us");
+  const std::string command =
+      "echo +theirs >>" + log.path().string() + "; sleep 0.02; echo -theirs >>" + log.path().string();
+  int ours = 0, theirs = 0;
+  bool enough = false;
+  asio::thread_pool own(1);
+  std::vector<std::unique_ptr<locker>> us;
+  companions running(ex);
+  auto contend = [&](locker& me) -> asio::awaitable<void> {
+    while (!enough) {
+      slot held = co_await me.mutex.lock();
+      log.write("+ours");
+      co_await pause(5ms);
+      BOOST_TEST(held.held());
+      log.write("-ours");
+      ++ours;
+      co_await held.release();
+    }
+  };
+  // Three of ours, of which one or two always wait: consul lock, which is not seen to wait, has its turns all the same.
+  for (int i = 0; i < 3; ++i) {
+    us.push_back(std::make_unique<locker>(own.get_executor(), a, calm(prefix + "/.lock")));
+    running.start(contend(*us.back()));
+  }
+  for (; theirs < turns && running.running() == 3; ++theirs) {
+    consul_lock child(a, prefix, command, 1);
+    co_await until(
+        "consul lock has had its turn", [&] { return !child.running(); }, 60s);
+    const exit_status status = child.status();
+    BOOST_TEST_INFO(child.output());
+    BOOST_TEST(status.success());
+  }
+  enough = true;
+  co_await running.join();
+  BOOST_TEST(log.most_inside() == 1);
+  BOOST_TEST(log.count("+theirs") == static_cast<std::size_t>(turns));
+  BOOST_TEST(ours > 3 * turns);
+  std::cout << "interop: " << ours << " turns of ours, " << theirs << " of consul lock, never two at a time\n";
+  for (auto& each : us) co_await each->mutex.close();
+  us.clear();
+  own.join();
+}
+
+ASYNC_TEST_CASE(a_mutex_and_consul_lock_wait_for_each_other, 60s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("each-other");
+  journal log("each-other"), gate("each-other-gate");
+  const fs::path go_on = gate.path().string() + "-0";
+  locker l(ex, a, calm(prefix + "/.lock"));
+  {
+    consul_lock child(a, prefix, inside_until(log, go_on), 1);
+    co_await until("it holds", [&] { return log.count("+theirs") == 1; });
+    slot none = co_await l.mutex.try_lock();
+    BOOST_TEST(!none.valid());
+    pending<slot> waiting(ex, l.mutex.lock());
+    co_await pause(200ms);
+    BOOST_TEST(!waiting.ready());
+    std::ofstream(go_on) << '.';
+    const error_code ec = co_await waiting.wait();
+    BOOST_TEST(!ec);
+    BOOST_TEST(log.count("-theirs") == 1u);
+    BOOST_TEST(waiting.value().held());
+    co_await until("it ends", [&] { return !child.running(); });
+    BOOST_TEST(child.status().success());
+    BOOST_TEST(waiting.value().held());  // that it deletes the key when it ends is not for us
+    consul_lock next(a, prefix, "echo +theirs >>" + log.path().string(), 1);
+    co_await pause(500ms);
+    BOOST_TEST(next.running());
+    BOOST_TEST(log.count("+theirs") == 1u);
+    slot held = waiting.take();
+    co_await held.release();
+    co_await until("it has had its turn", [&] { return !next.running(); });
+    BOOST_TEST(log.count("+theirs") == 2u);
+  }
+  co_await l.mutex.close();
+  fs::remove(go_on);
 }
 
 ASYNC_TEST_CASE(consul_lock_waits_while_we_hold_all_and_gets_in_after_a_release, 60s) {

@@ -31,6 +31,16 @@ consul::config reach(const std::string& address) {
 
 }  // namespace
 
+mutex_options calm(std::string key) {
+  mutex_options options;
+  options.key = std::move(key);
+  options.session_ttl = scaled(10s);
+  return options;
+}
+
+locker::locker(const asio::any_io_executor& ex, const agent& through, mutex_options options)
+    : client(ex, reach(through.address())), mutex(client, std::move(options)) {}
+
 semaphore_options calm(std::string prefix, std::uint32_t limit) {
   semaphore_options options;
   options.prefix = std::move(prefix);

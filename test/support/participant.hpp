@@ -38,6 +38,14 @@ struct participant {
   semaphore sem;
 };
 
+mutex_options calm(std::string key);
+/// The same of a mutex.
+struct locker {
+  locker(const asio::any_io_executor& ex, const agent& through, mutex_options options);
+  consul::client client;
+  holdfast::mutex mutex;
+};
+
 /// What Consul answers to a recursive read below the prefix, all indexes included; empty if there is nothing.
 std::string listing(const agent& a, const std::string& prefix);
 /// The value of the lock key, empty if there is none.

@@ -138,6 +138,39 @@ BOOST_AUTO_TEST_CASE(a_key_of_another_application_is_left_alone) {
   EXPECT(s.listed(), "fail t1 the key belongs to something other than a mutex");
 }
 
+// Go's clients wait without a trace: once in a while the key is free for whoever comes first.
+
+BOOST_AUTO_TEST_CASE(after_a_second_from_hand_to_hand_the_key_is_let_go) {
+  mutex_story s;
+  s.hold();
+  s.after(20ms);
+  s.others_join();
+  s.watched();
+  s.after(1s);
+  EXPECT(s.release('A'), "txn #5: if @12 | let go s1 us | grant s2 other @14 +0 next s2 | remove s1");
+  EXPECT(s.done(), "released A");
+  BOOST_TEST(s.record() == "{}");
+}
+
+BOOST_AUTO_TEST_CASE(who_is_woken_without_a_grant_takes_the_key_if_it_is_free) {
+  mutex_crowd s;
+  s.acquire(1);
+  s.listed();
+  s.created();
+  s.done();
+  for (const char* each : {"s2", "s3", "s4", "s5", "s6"}) s.leaves(each);
+  const auto entry = *s.consul.get("p/.lock/" + s.real("s7"));
+  BOOST_TEST(s.consul
+                 .transact({{verb::unlock, "p/.lock", "other", mutex_flags, 0, s.real("s1")},
+                            {verb::cas, entry.key, "us\n{\"Limit\":1}", entry.flags, entry.modify_index},
+                            {verb::remove, "p/.lock/" + s.real("s1")}},
+                           s.now)
+                 .applied);
+  EXPECT(s.key_watched(), "watch #4 s7 from 31", "read #5");
+  EXPECT(s.listed(), "txn #6: if @31 | take s7 us | grant s7 us @31 +1");
+  EXPECT(s.done(), "grant t1 A 32.0");
+}
+
 /// Consul keeps the key from everybody after its holder's session ended, and tells nobody when that is over.
 BOOST_AUTO_TEST_CASE(a_lock_delay_is_waited_for_with_growing_pauses) {
   mutex_story s;

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/deferred.hpp>
+#include <chrono>
+#include <cstdint>
+#include <holdfast/consul/client.hpp>
+#include <holdfast/diagnostics.hpp>
+#include <holdfast/options.hpp>
+#include <holdfast/semaphore.hpp>
+#include <holdfast/slot.hpp>
+#include <holdfast/with_slot.hpp>
+#include <string>
+#include <utility>
+
+namespace holdfast {
+
+/// Names one hold of a mutex to whoever receives requests from its holder, as Consul's session documentation defines
+/// it: the key, how often it has been locked, and the session that has locked it. `verify` asks Consul whether that
+/// hold lasts. It says nothing of the order of two holds: the lock index starts anew when the key is deleted, as it is
+/// when the session of a holder ends. `slot::fencing_token` grows.
+struct sequencer {
+  std::string key;
+  std::uint64_t lock_index = 0;
+  std::string session;
+  bool operator==(const sequencer&) const = default;
+};
+
+namespace detail {
+
+void start_sequencer(const std::shared_ptr<slot_impl>&, pending<error_code, sequencer>&&);
+
+class sequencer_initiation : public slot_initiation {
+public:
+  using slot_initiation::slot_initiation;
+  template <class Handler>
+  void operator()(Handler&& handler) const {
+    start_sequencer(impl_, {std::forward<Handler>(handler), home()});
+  }
+};
+
+}  // namespace detail
+
+/// A distributed mutex over Consul: at most one of all who agree on the key holds it. It is a semaphore of one slot
+/// whose key is HashiCorp's: a Go program with `api.Lock`, or `consul lock -n 1`, may take part. What holds the mutex
+/// is a `slot`, with all that it can do.
+///
+/// Its waiters queue as those of a `semaphore` do: here first, and then by entries below the key; whoever lets go of
+/// the mutex hands it, in one write, to the session that comes next, which is the only one that hears of it. Clients of
+/// other kinds have no entry: they get the mutex when it is let go and no entry waits.
+///
+/// Errors, cancellation, threads and lifetimes: as for `semaphore`; not_a_mutex takes the place of not_a_semaphore, and
+/// limit_conflict and corrupt_record do not occur.
+class mutex : public detail::pool_handle {
+public:
+  /// Empty.
+  mutex() noexcept = default;
+  /// Sends nothing yet. Throws `system_error`: invalid_prefix (of the key), invalid_ttl, invalid_option.
+  mutex(consul::client client, mutex_options options);
+
+  const std::string& key() const noexcept;
+
+  /// Waits for the mutex, however long that takes. `diag`, if any, is filled in on failure; it must outlive the
+  /// operation.
+  template <detail::slot_token Token = asio::deferred_t>
+  auto lock(Token&& token = {}) {
+    return initiate({}, std::forward<Token>(token));
+  }
+  template <detail::slot_token Token = asio::deferred_t>
+  auto lock(diagnostics& diag, Token&& token = {}) {
+    return initiate({1, false, {}, &diag}, std::forward<Token>(token));
+  }
+  /// One look, no waiting: completes with an empty slot if the mutex is held, or others wait for it here already.
+  template <detail::slot_token Token = asio::deferred_t>
+  auto try_lock(Token&& token = {}) {
+    return initiate({1, true, {}, nullptr}, std::forward<Token>(token));
+  }
+  template <detail::slot_token Token = asio::deferred_t>
+  auto try_lock(diagnostics& diag, Token&& token = {}) {
+    return initiate({1, true, {}, &diag}, std::forward<Token>(token));
+  }
+  /// Waits for at most `duration`; completes with an empty slot if it was not had in that time.
+  template <detail::slot_token Token = asio::deferred_t>
+  auto try_lock_for(std::chrono::nanoseconds duration, Token&& token = {}) {
+    return initiate({1, false, duration, nullptr}, std::forward<Token>(token));
+  }
+  template <detail::slot_token Token = asio::deferred_t>
+  auto try_lock_for(std::chrono::nanoseconds duration, diagnostics& diag, Token&& token = {}) {
+    return initiate({1, false, duration, &diag}, std::forward<Token>(token));
+  }
+};
+
+/// The sequencer of a hold, read from Consul. Errors: not_held (the slot is empty, was released, or lost before),
+/// slot_lost if Consul says that the key is not locked by it; and those of `consul::client::get`. Not cancellable: it
+/// ends by its own deadline.
+template <class Token = asio::deferred_t>
+auto sequencer_of(const slot& held, Token&& token = {}) {
+  return asio::async_initiate<Token, void(error_code, sequencer)>(detail::sequencer_initiation(detail::impl_of(held)),
+                                                                  token);
+}
+
+/// Whether the hold that `claimed` names lasts: for the receiving side, which needs nothing but a client. Consul is
+/// asked for a consistent answer. It was true when Consul answered; by the time that the answer is here it may not be.
+/// Errors: those of `consul::client::get`.
+asio::awaitable<bool> verify(consul::client client, sequencer claimed);
+
+/// Locks the mutex and runs `body(slot&)`: see `with_slot`.
+template <class Body>
+asio::awaitable<void> with_lock(mutex& m, Body body) {
+  slot held = co_await m.lock(asio::use_awaitable);
+  co_await with_slot(std::move(held), std::move(body));
+}
+
+}  // namespace holdfast

@@ -1,0 +1,22 @@
+#include <boost/asio/use_awaitable.hpp>
+#include <holdfast/mutex.hpp>
+#include <utility>
+
+#include "runtime/driver.hpp"
+
+namespace holdfast {
+
+mutex::mutex(consul::client client, mutex_options options)
+    : pool_handle(std::make_shared<detail::driver>(std::move(client), runtime::checked(std::move(options)))) {}
+
+const std::string& mutex::key() const noexcept { return impl_->name(); }
+
+asio::awaitable<bool> verify(consul::client client, sequencer claimed) {
+  consul::read_options read;
+  read.mode = consul::consistency::consistent;
+  const auto seen = co_await client.get(claimed.key, read, asio::use_awaitable);
+  co_return !claimed.session.empty() && seen.value && seen.value->session == claimed.session &&
+      seen.value->lock_index == claimed.lock_index;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,209 @@
+// The mutex as its users see it, on a real agent.
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/test/unit_test.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "protocol/lock_record.hpp"
+#include "support/agent.hpp"
+#include "support/async.hpp"
+#include "support/participant.hpp"
+#include "support/print.hpp"
+#include "support/scripted_server.hpp"
+
+namespace holdfast::test {
+namespace {
+
+asio::awaitable<consul::kv_entry> read(locker& l) {
+  auto answer = co_await l.client.get(l.mutex.key());
+  co_return answer.value.value_or(consul::kv_entry());
+}
+
+}  // namespace
+}  // namespace holdfast::test
+
+using namespace holdfast;
+using namespace holdfast::test;
+
+BOOST_AUTO_TEST_SUITE(mutex)
+
+ASYNC_TEST_CASE(it_is_locked_and_unlocked_as_gos_is, 30s) {
+  agent& a = shared_agent();
+  mutex_options options = calm(unique_prefix("lock-unlock") + "/leader");
+  options.description = "me";
+  locker l(ex, a, options);
+  slot held = co_await l.mutex.lock();
+  BOOST_TEST(held.held());
+  BOOST_TEST(held.count() == 1u);
+  const consul::kv_entry key = co_await read(l);
+  BOOST_TEST(key.flags == protocol::mutex_flags);
+  BOOST_TEST(key.value == "me");
+  BOOST_TEST(key.lock_index == 1u);
+  BOOST_TEST(held.fencing_token().grant == key.modify_index);
+  BOOST_TEST(held.guard().size() == 2u);
+  slot none = co_await l.mutex.try_lock();
+  BOOST_TEST(!none.valid());
+  co_await held.release();
+  const consul::kv_entry after = co_await read(l);
+  BOOST_TEST(after.session == "");
+  BOOST_TEST(after.lock_index == 1u);
+  slot again = co_await l.mutex.try_lock();
+  BOOST_TEST(again.held());
+  BOOST_TEST((again.fencing_token() > held.fencing_token()));
+  co_await l.mutex.close();
+  BOOST_TEST((again.lost_because() == loss_reason::closed));
+  const consul::kv_entry closed = co_await read(l);
+  BOOST_TEST(closed.session == "");
+}
+
+ASYNC_TEST_CASE(many_clients_hold_it_one_at_a_time, 60s) {
+  agent& a = shared_agent();
+  const std::string key = unique_prefix("one-at-a-time");
+  std::vector<std::unique_ptr<locker>> all;
+  companions running(ex);
+  crowd inside;
+  auto contend = [&](locker& me) -> asio::awaitable<void> {
+    fencing_token last{};
+    for (int i = 0; i < 20; ++i) {
+      slot held = co_await me.mutex.lock();
+      inside.enter();
+      BOOST_TEST((held.fencing_token() > last));
+      last = held.fencing_token();
+      co_await pause(1ms);
+      BOOST_TEST(held.held());
+      inside.leave();
+      co_await held.release();
+    }
+  };
+  for (int i = 0; i < 10; ++i) {
+    all.push_back(std::make_unique<locker>(ex, a, calm(key)));
+    for (int j = 0; j < 2; ++j) running.start(contend(*all.back()));
+  }
+  co_await running.join();
+  BOOST_TEST(inside.most() == 1);
+  for (auto& each : all) co_await each->mutex.close();
+  BOOST_TEST(contenders(a, key).empty());
+}
+
+ASYNC_TEST_CASE(a_sequencer_is_verified_as_long_as_the_hold_lasts, 30s) {
+  agent& a = shared_agent();
+  locker l(ex, a, calm(unique_prefix("sequencer"))), receiver(ex, a, calm(unique_prefix("other")));
+  slot held = co_await l.mutex.lock();
+  const sequencer mine = co_await sequencer_of(held);
+  BOOST_TEST(mine.key == l.mutex.key());
+  BOOST_TEST(mine.lock_index == 1u);
+  bool valid = co_await verify(receiver.client, mine);
+  BOOST_TEST(valid);
+  sequencer forged = mine;
+  ++forged.lock_index;
+  valid = co_await verify(receiver.client, forged);
+  BOOST_TEST(!valid);
+  co_await held.release();
+  valid = co_await verify(receiver.client, mine);
+  BOOST_TEST(!valid);
+  auto [released, none] = co_await sequencer_of(held, as_result);
+  BOOST_TEST(released == error::not_held);
+  slot again = co_await l.mutex.lock();
+  valid = co_await verify(receiver.client, mine);
+  BOOST_TEST(!valid);
+  const sequencer next = co_await sequencer_of(again);
+  BOOST_TEST(next.lock_index == 2u);
+  auto [empty, nothing] = co_await sequencer_of(slot(), as_result);
+  BOOST_TEST(empty == error::not_held);
+  co_await l.mutex.close();
+}
+
+ASYNC_TEST_CASE(the_fencing_token_grows_where_the_lock_index_starts_anew, 30s) {
+  agent& a = shared_agent();
+  locker l(ex, a, calm(unique_prefix("anew")));
+  slot held = co_await l.mutex.lock();
+  const sequencer first = co_await sequencer_of(held);
+  const fencing_token before = held.fencing_token();
+  co_await l.client.destroy_session(first.session);  // the key goes with it
+  const loss_reason reason = co_await held.wait_lost();
+  BOOST_TEST((reason == loss_reason::session_invalidated));
+  slot again = co_await l.mutex.lock();
+  const sequencer second = co_await sequencer_of(again);
+  BOOST_TEST(second.lock_index == first.lock_index);
+  BOOST_TEST((again.fencing_token() > before));
+  const bool stale = co_await verify(l.client, first);
+  BOOST_TEST(!stale);
+  co_await l.mutex.close();
+}
+
+/// Consul keeps the key back after the end of a session that asked for it; it is had soon after, not 5 s later.
+ASYNC_TEST_CASE(a_lock_delay_is_honoured, 30s) {
+  agent& a = shared_agent();
+  const std::string key = unique_prefix("delay");
+  mutex_options options = calm(key);
+  options.lock_delay = 2s;
+  locker holder(ex, a, options), other(ex, a, calm(key));
+  slot held = co_await holder.mutex.lock();
+  const sequencer mine = co_await sequencer_of(held);
+  pending<slot> waiting(ex, other.mutex.lock());
+  co_await until("it waits", [&] { return contenders(a, key).size() == 2; });
+  co_await holder.client.destroy_session(mine.session);
+  const auto begun = std::chrono::steady_clock::now();
+  const error_code ec = co_await waiting.wait();
+  BOOST_TEST(!ec);
+  BOOST_TEST(waiting.value().held());
+  BOOST_TEST((std::chrono::steady_clock::now() - begun >= 1900ms));
+  co_await holder.mutex.close();
+  co_await other.mutex.close();
+}
+
+ASYNC_TEST_CASE(a_key_of_something_else_is_left_alone, 30s) {
+  agent& a = shared_agent();
+  const std::string key = unique_prefix("foreign");
+  write_key(a, key, "precious", 42);
+  locker l(ex, a, calm(key));
+  diagnostics words;
+  auto [ec, none] = co_await l.mutex.lock(words, as_result);
+  BOOST_TEST(ec == error::not_a_mutex);
+  BOOST_TEST(words.key == key);
+  const consul::kv_entry still = co_await read(l);
+  BOOST_TEST(still.value == "precious");
+  BOOST_TEST(still.flags == 42u);
+}
+
+ASYNC_TEST_CASE(try_lock_for_ends_with_its_time, 30s) {
+  agent& a = shared_agent();
+  const std::string key = unique_prefix("try-for");
+  locker holder(ex, a, calm(key)), other(ex, a, calm(key));
+  slot held = co_await holder.mutex.lock();
+  slot none = co_await other.mutex.try_lock_for(100ms);
+  BOOST_TEST(!none.valid());
+  co_await held.release();
+  slot got = co_await other.mutex.try_lock_for(5s);
+  BOOST_TEST(got.held());
+}
+
+ASYNC_TEST_CASE(with_lock_holds_it_for_the_body, 30s) {
+  agent& a = shared_agent();
+  locker l(ex, a, calm(unique_prefix("with-lock")));
+  bool was_held = false;
+  auto body = [&](slot& held) -> asio::awaitable<void> {
+    was_held = held.held();
+    co_return;
+  };
+  co_await with_lock(l.mutex, body);
+  BOOST_TEST(was_held);
+  const consul::kv_entry key = co_await read(l);
+  BOOST_TEST(key.session == "");
+}
+
+BOOST_AUTO_TEST_CASE(bad_options_are_refused) {
+  asio::io_context io;
+  const consul::client client(io.get_executor(), {});
+  const auto refused = [&](mutex_options options, error why) {
+    BOOST_CHECK_EXCEPTION(holdfast::mutex(client, options), system_error,
+                          [why](const system_error& e) { return e.code() == why; });
+  };
+  for (const char* key : {"", "/a", "a/", "a//b", "a/../b", "a\n"}) refused({.key = key}, error::invalid_prefix);
+  refused({.key = "a", .session_ttl = 0ms}, error::invalid_ttl);
+  refused({.key = "a", .lock_delay = 61s}, error::invalid_option);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
