@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/boot_clock.hpp"
+
 namespace holdfast::runtime {
 
 namespace {
@@ -105,6 +107,8 @@ protocol::pool_options to_pool_options(const semaphore_options& checked) {
   result.lock_key = result.prefix + checked.lock_key;
   result.description = checked.description;
   result.limit = checked.limit;
+  result.adopt = checked.adopt;
+  result.wall_offset = std::chrono::system_clock::now().time_since_epoch() - now().time_since_epoch();
   result.waiters_max = checked.waiters_max;
   result.ttl = checked.session_ttl;
   result.lease_margin = checked.lease_margin;

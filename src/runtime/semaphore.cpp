@@ -34,7 +34,7 @@ semaphore::~semaphore() {
 }
 
 const std::string& semaphore::prefix() const noexcept { return impl_->options().prefix; }
-std::uint32_t semaphore::limit() const noexcept { return impl_->options().limit; }
+std::uint32_t semaphore::limit() const noexcept { return impl_->limit(); }
 semaphore_statistics semaphore::statistics() const noexcept { return impl_->statistics(); }
 
 }  // namespace holdfast
