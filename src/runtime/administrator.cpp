@@ -82,17 +82,23 @@ struct administrator::effort {
   asio::steady_timer timer;
   protocol::random_source random{std::random_device{}()};
   protocol::outage outage{};
-  std::string key{};  ///< that the words are about
+  unsigned conflicts = 0;
+  diagnostics words{};  ///< about the latest failure
   swept removed{};
 
   /// For one request of it.
   consul::request_options request() {
     const auto left = std::chrono::ceil<milliseconds>(deadline - runtime::now());
-    return {std::clamp<milliseconds>(left, 1ms, request_max), false, order.request.diag};
+    return {std::clamp<milliseconds>(left, 1ms, request_max), false, &words};
   }
-  error_code fail(error_code why, const char* words) {
-    if (order.request.diag) *order.request.diag = {words, key, {}, {}};
+  error_code fail(error_code why, std::string message, std::string key) {
+    words = {std::move(message), std::move(key), {}, {}};
     return why;
+  }
+  /// A failure is told; on success nobody's words are touched.
+  error_code end(error_code ec) {
+    if (ec && order.request.diag) *order.request.diag = std::move(words);
+    return ec;
   }
 };
 
@@ -117,13 +123,13 @@ asio::awaitable<std::tuple<error_code>> administrator::give(administration_order
     ec = co_await drain(e);
   else
     ec = co_await carry_out(e);
-  co_return std::tuple(ec);
+  co_return std::tuple(e.end(ec));
 }
 
 asio::awaitable<std::tuple<error_code, swept>> administrator::sweep(administration_order order) {
   effort e(std::move(order), options_, strand());
   const error_code ec = co_await carry_out(e);
-  co_return std::tuple(ec, e.removed);
+  co_return std::tuple(e.end(ec), e.removed);
 }
 
 asio::awaitable<std::tuple<error_code, semaphore_status>> administrator::inspect(administration_order order) {
@@ -135,16 +141,15 @@ asio::awaitable<std::tuple<error_code, semaphore_status>> administrator::inspect
     if (ec) break;
     ec = co_await look(e, seen, 0, {});
   }
-  if (ec) co_return std::tuple(ec, semaphore_status());
+  if (ec) co_return std::tuple(e.end(ec), semaphore_status());
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
   co_return std::tuple(ec, runtime::to_status(seen, std::chrono::floor<std::chrono::seconds>(wall)));
 }
 
 asio::awaitable<error_code> administrator::carry_out(effort& e) {
-  e.key = lock_key_;
   const bool sets_limit = e.order.what == kind::create || e.order.what == kind::resize;
   if (sets_limit && (e.order.limit == 0 || e.order.limit > protocol::limit_max))
-    co_return e.fail(error::invalid_limit, "the limit is not between 1 and 10000");
+    co_return e.fail(error::invalid_limit, "the limit is not between 1 and 10000", lock_key_);
   error_code ec;
   bool first_look = true;
   for (unsigned attempt = 0; attempt != options_.attempts_max; ++attempt) {
@@ -157,10 +162,9 @@ asio::awaitable<error_code> administrator::carry_out(effort& e) {
 
     protocol::instruction next = next_of(e.order, seen, std::exchange(first_look, false));
     if (next.refused) {
-      e.fail(next.refused, "the order was refused: see what stands in Consul");
-      if (next.refused == error::limit_conflict && e.order.request.diag)
-        e.order.request.diag->limit_conflict = {seen.now.record.limit, e.order.limit};
-      co_return next.refused;
+      ec = e.fail(next.refused, next.refused.message(), lock_key_);
+      if (ec == error::limit_conflict) e.words.limit_conflict = {seen.now.record.limit, e.order.limit};
+      co_return ec;
     }
     if (!next.session.empty()) {
       ec = co_await end_session(e, std::move(next.session));
@@ -178,11 +182,10 @@ asio::awaitable<error_code> administrator::carry_out(effort& e) {
     e.removed.entries += before.entries;
     if (!more) co_return error_code();
   }
-  co_return ec ? ec : e.fail(error::transaction_conflict, "others wrote first each time");
+  co_return ec ? ec : e.fail(error::transaction_conflict, "not done after so many attempts", lock_key_);
 }
 
 asio::awaitable<error_code> administrator::drain(effort& e) {
-  e.key = lock_key_;
   const auto begun = runtime::now();
   const auto end = e.order.within < protocol::never - begun ? begun + e.order.within : protocol::never;
   std::uint64_t index = 0;
@@ -205,7 +208,7 @@ asio::awaitable<error_code> administrator::drain(effort& e) {
       if (protocol::holders_in(seen.now) == 0) co_return error_code();
       index = consul::next_index(index, seen.now.index);
     }
-    if (runtime::now() >= end) co_return e.fail(error::in_use, "somebody still holds a slot");
+    if (runtime::now() >= end) co_return e.fail(error::in_use, "somebody still holds a slot", lock_key_);
   }
 }
 
@@ -220,7 +223,7 @@ asio::awaitable<error_code> administrator::look(effort& e, protocol::survey& int
   auto [ec, answer] = co_await client_.list(std::move(prefix), read, as_result);
   if (ec) co_return ec;
   auto seen = protocol::make_survey(prefix_, lock_key_, runtime::to_core(std::move(answer.value)), answer.meta.index);
-  if (!seen) co_return e.fail(seen.error(), "the lock key belongs to something else, or cannot be read");
+  if (!seen) co_return e.fail(seen.error(), seen.error().message(), lock_key_);
   into = *std::move(seen);
   co_return error_code();
 }
@@ -238,16 +241,21 @@ asio::awaitable<error_code> administrator::write(effort& e, protocol::instructio
   if (ec || reply.applied) co_return ec;
   for (const consul::txn_error& each : reply.errors)
     if (each.reason == consul::txn_refusal::permission_denied)
-      co_return e.fail(error::permission_denied, "the ACL token may not write below the prefix");
-  co_return e.fail(error::transaction_conflict, "others wrote first");
+      co_return e.fail(error::permission_denied, "the ACL token may not write below the prefix", prefix_);
+  ++e.conflicts;
+  co_return e.fail(error::transaction_conflict, "others wrote first each time", lock_key_);
 }
 
-/// A pause before the next look, with jitter; or `why`, if there is no time for one.
+/// A pause before the next look, with jitter; or `why`, if there is no time for one. Whoever was beaten by another
+/// writer looks again soon: on a busy semaphore that is the rule.
 asio::awaitable<error_code> administrator::rest(effort& e, error_code why) {
   const auto now = runtime::now();
-  e.outage.failed({why, {}}, now, e.random);
-  if (e.outage.retry_at() >= e.deadline) co_return why;
-  e.timer.expires_after(e.outage.retry_at() - now);
+  const bool beaten = why == error::transaction_conflict;
+  if (!beaten) e.outage.failed({why, {}}, now, e.random);
+  const protocol::duration most = std::min<protocol::duration>(1ms * (1 << std::min(e.conflicts, 5u)), 20ms);
+  const auto again = beaten ? now + e.random.between({}, most) : e.outage.retry_at();
+  if (again >= e.deadline) co_return why;
+  e.timer.expires_after(again - now);
   auto [ec] = co_await e.timer.async_wait(as_result);
   co_return ec;
 }

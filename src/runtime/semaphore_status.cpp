@@ -17,11 +17,14 @@ contender_status to_status(const protocol::contender& entry, std::chrono::second
   contender_status result;
   result.session = entry.session;
   result.kind = kind_of(entry);
+  if (!entry.grantable()) {  // what others write is all theirs
+    result.description = entry.value;
+    return result;
+  }
   const protocol::entry_words words = protocol::words_in(entry.value);
   result.description = words.description;
   // Clocks disagree: nobody has joined in the future.
-  if (words.since_1970 && entry.grantable())
-    result.age = std::max(now_since_1970 - *words.since_1970, std::chrono::seconds(0));
+  if (words.since_1970) result.age = std::max(now_since_1970 - *words.since_1970, std::chrono::seconds(0));
   return result;
 }
 

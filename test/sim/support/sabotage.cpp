@@ -43,7 +43,7 @@ void sabotage::bend(world_options& world) const {
   if (is(shrink_ignored, revoke_lost)) world.limit = 2;
   world.operators = is(loss_not_told, no_watch_of_the_record, index_kept_after_reset);
   world.clock_ppm = is(clock_drift_ignored) ? 20'000 : 0;
-  if (is(loss_not_told, no_watch_of_the_record)) world.hold_max = 3s;
+  if (is(loss_not_told, no_watch_of_the_record, revoke_lost)) world.hold_max = 3s;
   world.watch_wait = 600s;
   world.idle = 0s;
   if (is(no_watch_of_the_head, no_watch_of_the_entry, no_watch_of_the_record, queue_by_session, succession_with_a_gap,
