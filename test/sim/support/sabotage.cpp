@@ -93,7 +93,7 @@ void sabotage::hide_orders(int process, key_value& pair) {
   if (!is_record(pair)) return;
   auto record = parse_lock_record(pair.value);
   if (!record) return;  // the result of a write has no value
-  true_record_[process] = *record;
+  if (auto& newest = true_record_[process]; newest.first <= pair.modify_index) newest = {pair.modify_index, *record};
   if (bug_ == seeded_bug::closed_ignored) record->closed = false;
   if (bug_ == seeded_bug::revoke_lost) record->revoked.clear();
   std::uint32_t& highest = highest_limit_[process];
@@ -103,7 +103,7 @@ void sabotage::hide_orders(int process, key_value& pair) {
 }
 
 void sabotage::keep_orders(int process, lock_record& record) {
-  const lock_record& known = true_record_[process];
+  const lock_record& known = true_record_[process].second;
   if (bug_ == seeded_bug::closed_ignored) record.closed = known.closed;
   if (bug_ == seeded_bug::closed_dropped) record.closed = false;
   if (bug_ == seeded_bug::shrink_ignored && known.limit != 0) record.limit = known.limit;

@@ -139,7 +139,7 @@ private:
   std::map<int, std::string> session_;                            ///< the last one
   std::map<int, std::set<protocol::ticket>> waiting_;             ///< those who want one slot
   std::uint64_t releases_ = 0;
-  std::map<int, protocol::lock_record> true_record_;  ///< as it was seen last
+  std::map<int, std::pair<std::uint64_t, protocol::lock_record>> true_record_;  ///< the newest that was seen
   std::map<int, std::uint32_t> highest_limit_;
 };
 

@@ -55,7 +55,8 @@ void world::check_record(const process* sender, const snapshot& before) {
   if (seen_.record.limit != before.record.limit) object(guarantee::orders, name(*sender) + " changes the limit");
   for (const std::string& wanted : before.record.revoked) {
     const contender *was = before.find(wanted), *is = seen_.find(wanted);
-    const bool holds_on = was && is && was->create_index == is->create_index && seen_.record.names(wanted);
+    const bool holds_on =
+        was && is && was->create_index == is->create_index && before.record.names(wanted) && seen_.record.names(wanted);
     if (holds_on && !seen_.record.revokes(wanted)) object(guarantee::orders, name(*sender) + " drops a mark");
   }
 }
