@@ -34,6 +34,7 @@ using kind = administration_order::kind;
 
 constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
 constexpr milliseconds request_max = 5s;
+constexpr protocol::duration at_once{};
 constexpr protocol::duration watch_wait = 10s;
 
 /// Whether a look, or another one, may do better.
@@ -135,11 +136,11 @@ asio::awaitable<std::tuple<error_code, swept>> administrator::sweep(administrati
 asio::awaitable<std::tuple<error_code, semaphore_status>> administrator::inspect(administration_order order) {
   effort e(std::move(order), options_, strand());
   protocol::survey seen;
-  error_code ec = co_await look(e, seen, 0, {});
+  error_code ec = co_await look(e, seen, 0, at_once);
   while (is_worth_another_look(ec)) {
     ec = co_await rest(e, ec);
     if (ec) break;
-    ec = co_await look(e, seen, 0, {});
+    ec = co_await look(e, seen, 0, at_once);
   }
   if (ec) co_return std::tuple(e.end(ec), semaphore_status());
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
@@ -156,7 +157,7 @@ asio::awaitable<error_code> administrator::carry_out(effort& e) {
     if (ec) ec = co_await rest(e, ec);
     if (ec) co_return ec;
     protocol::survey seen;
-    ec = co_await look(e, seen, 0, {});
+    ec = co_await look(e, seen, 0, at_once);
     if (is_worth_another_look(ec)) continue;
     if (ec) co_return ec;
 

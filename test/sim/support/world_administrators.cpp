@@ -10,7 +10,7 @@ namespace holdfast::test {
 void world::administrate(int number) {
   if (now() >= last_call_) return;
   carry_out(number, some_order(number), true);
-  in(random_.between(50ms, 1s), [this, number] { administrate(number); });
+  in(random_.between(50ms, random_.chance(50) ? 1s : 4s), [this, number] { administrate(number); });
 }
 
 world::order world::some_order(int number) {

@@ -34,7 +34,10 @@ world_options world_options::of(std::uint64_t seed) {
   o.hold_max = 1s;
   o.faults_last = 4s;
   o.calm_lasts = 2s;
-  if (random.chance(25)) o.administrators = static_cast<int>(1 + random.below(2));
+  if (random.chance(25)) {
+    o.administrators = static_cast<int>(1 + random.below(2));
+    o.users += static_cast<int>(random.below(5));  // so that somebody waits here, whatever the limit
+  }
   return o;
 }
 
