@@ -34,6 +34,10 @@ const char* text_of(error e) noexcept {
       return "the semaphore is in use with another limit";
     case error::corrupt_record:
       return "the semaphore's record cannot be parsed";
+    case error::no_semaphore:
+      return "there is no semaphore here";
+    case error::in_use:
+      return "the semaphore is in use";
     case error::slot_lost:
       return "the slot was lost while it was held";
     case error::unreachable:
@@ -92,6 +96,8 @@ unsigned conditions_of(error e) noexcept {
     case error::not_a_mutex:
     case error::limit_conflict:
     case error::corrupt_record:
+    case error::no_semaphore:
+    case error::in_use:
     case error::permission_denied:
     case error::plain_http_refused:
     case error::invalid_session:

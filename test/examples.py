@@ -72,7 +72,7 @@ def failures(folder):
 
 
 def usage(folder):
-    for program in ("lost_slot", "guarded_write", "exclusive_workers", "server", "demo"):
+    for program in ("lost_slot", "guarded_write", "exclusive_workers", "server", "demo", "administration"):
         output = run([folder / program, "--help"])
         expect_lines(output, f"^usage: {program}", "^  --consul URL  ", "CONSUL_HTTP_ADDR")
         expect(BANNER not in output, "the banner, though nothing is started")
@@ -188,6 +188,33 @@ def stand_in(folder):
         process.wait()
 
 
+def administration(folder, *consul):
+    """All orders in one process; and, where there is an agent that outlives it, as a command line."""
+    program = folder / "administration"
+    output = run([program, *consul])
+    expect_lines(output, "^resized to 2: two slots are held$", "^limit 2, open, 2 in use, 0 waiting$", '"worker 7"  for')
+    expect_lines(output, "my slot is wanted, and still mine: yes", "^drained, and closed: no slot", "^no semaphore$")
+    expect_lines(output, "^evicted: the holder hears session_invalidated$")
+    run([program, "inspect"], 2)
+    run([program, "--prefix", "a/b"], 2)
+    if not consul:
+        return
+    order = [program, *consul, "--prefix", "administration/line"]
+    expect_lines(run([*order, "inspect"]), "^no semaphore$")
+    run([*order, "close"], 1)
+    run([*order, "create", "--limit", "3"])
+    expect_lines(run([*order, "close"]), "^close: done$")
+    expect_lines(run([*order, "inspect"]), "^limit 3, closed, 0 in use, 0 waiting$")
+    run([*order, "open"])
+    run([*order, "resize", "--limit", "4"])
+    expect_lines(run([*order, "inspect"]), "^limit 4, open, ")
+    expect_lines(run([*order, "drain"]), "^drain: done$")
+    expect_lines(run([*order, "revoke", "--session", "x"], 1), "the slot is not held")
+    expect_lines(run([*order, "evict", "--session", "x"], 1), "the slot is not held")
+    expect_lines(run([*order, "sweep"]), "^removed 0 dead holders, 0 dead entries$")
+    expect_lines(run([*order, "destroy"]), "^destroy: done$")
+
+
 def demo(folder, *options):
     output = run([folder / "demo", "--seconds", "5", "--ttl-ms", "1000", *options])
     killed = r"killed process [ABC] \(SIGKILL\) while it held [1-4] slot"
@@ -252,10 +279,11 @@ def on_a_real_agent(folder):
     consul = ["--consul", f"http://{address}"]
     quickstart(folder, *consul)
     exclusive_workers(folder, *consul)
+    administration(folder, *consul)
     demo(folder, *consul)
 
 
-CASES = [quickstart, failures, usage, lost_slot, guarded_write, exclusive_workers, crashed_worker, server, stand_in, demo, broken_limit]
+CASES = [quickstart, failures, usage, lost_slot, guarded_write, exclusive_workers, crashed_worker, server, stand_in, administration, demo, broken_limit]
 CASES.append(on_a_real_agent)
 
 

@@ -28,6 +28,8 @@ enum class error {
   not_a_mutex,      ///< the same, of a mutex's key
   limit_conflict,   ///< the record in use names another limit
   corrupt_record,   ///< the lock record or a contender entry cannot be parsed
+  no_semaphore,     ///< there is no lock record
+  in_use,           ///< somebody holds a slot or waits for one
 
   // The slot is gone.
   slot_lost,  ///< the slot was lost while it was held

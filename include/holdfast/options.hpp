@@ -18,6 +18,11 @@ struct semaphore_options {
   std::string prefix{};
   /// How many slots there are, 1 to 10'000. A record in use with another limit: error::limit_conflict.
   std::uint32_t limit = 0;
+  /// Whether the limit in the record, where there is a record, counts instead of `limit`, which then is only what a new
+  /// record gets. It may change while it is in use (`semaphore_administration::resize`): a lower one takes no slot
+  /// away, and nobody is granted until fewer hold. All participants should agree on it: one that does not adopt fails
+  /// while the record in use has another limit, and writes its own into one that nobody uses.
+  bool adopt = false;
   /// The name of the coordinating record below the prefix. HashiCorp's clients use ".lock". One segment, by the rules
   /// of `prefix`; else error::invalid_option.
   std::string lock_key = ".lock";

@@ -116,7 +116,8 @@ protected:
 /// `limit` Consul sessions. A released slot goes to the next local waiter without a request while nobody waits
 /// elsewhere or its tenure lasts; otherwise one write moves it to whoever waits longest in the cluster.
 ///
-/// Errors of the acquires: closed, too_many_slots, too_many_waiters; not_a_semaphore, limit_conflict, corrupt_record;
+/// Errors of the acquires: closed, too_many_slots (with `adopt` when its turn comes, after a look at the record),
+/// too_many_waiters; not_a_semaphore, limit_conflict, corrupt_record;
 /// permission_denied, invalid_ttl, plain_http_refused, malformed_reply, reply_too_large, bad_request at once; and what
 /// `condition::unavailable` stands for, after `give_up_after`. `acquire_options::diag` gets the words.
 /// Cancellation (terminal, partial, total): operation_aborted, and no slot is taken; one that is granted at that moment
@@ -139,6 +140,7 @@ public:
   semaphore(consul::client client, semaphore_options options);
 
   const std::string& prefix() const noexcept;
+  /// As configured, or, with `semaphore_options::adopt`, as the record was last seen to say.
   std::uint32_t limit() const noexcept;
 
   /// Waits for a slot, however long that takes.

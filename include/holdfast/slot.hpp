@@ -68,6 +68,7 @@ struct pending {
 const asio::any_io_executor& executor_of(const slot_impl&) noexcept;
 void start_release(const std::shared_ptr<slot_impl>&, pending<error_code>&&);
 void start_wait_lost(const std::shared_ptr<slot_impl>&, pending<error_code, loss_reason>&&);
+void start_wait_revoked(const std::shared_ptr<slot_impl>&, pending<error_code>&&);
 
 // Not aggregates: g++ 12 destroys aggregate temporaries in a co_await expression twice.
 const std::shared_ptr<slot_impl>& impl_of(const slot&) noexcept;
@@ -99,6 +100,14 @@ public:
   template <class Handler>
   void operator()(Handler&& handler) const {
     start_wait_lost(impl_, {std::forward<Handler>(handler), home()});
+  }
+};
+class wait_revoked_initiation : public slot_initiation {
+public:
+  using slot_initiation::slot_initiation;
+  template <class Handler>
+  void operator()(Handler&& handler) const {
+    start_wait_revoked(impl_, {std::forward<Handler>(handler), home()});
   }
 };
 
@@ -157,6 +166,17 @@ public:
   template <class Token = asio::deferred_t>
   auto wait_lost(Token&& token = {}) const {
     return asio::async_initiate<Token, void(error_code, loss_reason)>(detail::wait_lost_initiation(impl_), token);
+  }
+
+  /// Whether an operator has asked for the slot (`semaphore_administration::revoke`). It only asks: the slot is held as
+  /// before, until it is released; then it goes to the cluster, not to the next waiter here. Stays true.
+  bool revoked() const noexcept;
+  /// Completes when an operator asks for the slot, at once if one has. error::slot_lost if it is or gets lost,
+  /// error::not_held if it is or gets released, or is empty.
+  /// Cancellation (terminal, partial, total) ends the wait and nothing else.
+  template <class Token = asio::deferred_t>
+  auto wait_revoked(Token&& token = {}) const {
+    return asio::async_initiate<Token, void(error_code)>(detail::wait_revoked_initiation(impl_), token);
   }
 
   /// Gives the slot back: to the next local waiter, or to the cluster. Completes when that is done: at once, after one

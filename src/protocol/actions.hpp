@@ -82,6 +82,11 @@ struct lose {
   loss_reason reason;
   bool operator==(const lose&) const = default;
 };
+/// An operator asks for the slot: it is held as before. Once for a slot.
+struct revoke {
+  slot_id slot;
+  bool operator==(const revoke&) const = default;
+};
 /// The slot's lease deadline, or whether it is in doubt, has changed.
 struct update {
   slot_id slot;
@@ -107,7 +112,7 @@ namespace holdfast::protocol {
 using pool_action =
     std::variant<action::create_session, action::renew_session, action::destroy_session, action::send_txn,
                  action::list_prefix, action::watch_key, action::stop_watch, action::grant, action::deny, action::fail,
-                 action::released, action::lose, action::update, action::closed, action::note>;
+                 action::released, action::lose, action::revoke, action::update, action::closed, action::note>;
 using pool_actions = std::vector<pool_action>;
 
 }  // namespace holdfast::protocol

@@ -15,6 +15,23 @@ namespace {
 constexpr std::size_t holders_max = 100'000;
 constexpr std::uint64_t recorded_limit_max = std::uint64_t{1} << 31;
 
+// Sorted lists, each name once.
+bool is_in(const std::vector<std::string>& list, std::string_view session) {
+  return std::binary_search(list.begin(), list.end(), session);
+}
+void put_in(std::vector<std::string>& list, std::string session) {
+  const auto at = std::lower_bound(list.begin(), list.end(), session);
+  if (at == list.end() || *at != session) list.insert(at, std::move(session));
+}
+void take_out(std::vector<std::string>& list, std::string_view session) {
+  const auto at = std::lower_bound(list.begin(), list.end(), session);
+  if (at != list.end() && *at == session) list.erase(at);
+}
+void sort_once(std::vector<std::string>& list) {
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+}
+
 bool read_limit(const json::object& record, std::uint32_t& limit) {
   const json::value* found = record.if_contains("Limit");
   if (!found) return false;
@@ -42,25 +59,41 @@ bool read_holders(const json::object& record, lock_record& into) {
   } else {
     return false;
   }
-  std::sort(into.holders.begin(), into.holders.end());
-  into.holders.erase(std::unique(into.holders.begin(), into.holders.end()), into.holders.end());
+  sort_once(into.holders);
+  return true;
+}
+
+bool read_closed(const json::object& record, bool& closed) {
+  const json::value* found = record.if_contains("Closed");
+  if (!found || found->is_null()) return true;
+  closed = found->is_bool() && found->get_bool();
+  return found->is_bool();
+}
+
+bool read_revoked(const json::object& record, std::vector<std::string>& revoked) {
+  const json::value* found = record.if_contains("Revoked");
+  if (!found || found->is_null()) return true;
+  const json::object* map = found->if_object();
+  if (!map || map->size() > holders_max) return false;
+  for (const auto& mark : *map) revoked.emplace_back(mark.key());
+  sort_once(revoked);
   return true;
 }
 
 }  // namespace
 
-bool lock_record::names(std::string_view session) const {
-  return std::binary_search(holders.begin(), holders.end(), session);
-}
-
-void lock_record::add(std::string session) {
-  const auto at = std::lower_bound(holders.begin(), holders.end(), session);
-  if (at == holders.end() || *at != session) holders.insert(at, std::move(session));
-}
+bool lock_record::names(std::string_view session) const { return is_in(holders, session); }
+bool lock_record::revokes(std::string_view session) const { return is_in(revoked, session); }
+void lock_record::add(std::string session) { put_in(holders, std::move(session)); }
+void lock_record::revoke(std::string session) { put_in(revoked, std::move(session)); }
 
 void lock_record::drop(std::string_view session) {
-  const auto at = std::lower_bound(holders.begin(), holders.end(), session);
-  if (at != holders.end() && *at == session) holders.erase(at);
+  take_out(holders, session);
+  take_out(revoked, session);
+}
+
+void lock_record::keep_marks_of_holders() {
+  std::erase_if(revoked, [this](const std::string& session) { return !names(session); });
 }
 
 boost::system::result<lock_record> parse_lock_record(std::string_view value) {
@@ -70,7 +103,8 @@ boost::system::result<lock_record> parse_lock_record(std::string_view value) {
   const json::value parsed = json::parse(json::string_view(value.data(), value.size()), ec, {}, options);
   const json::object* object = ec ? nullptr : parsed.if_object();
   lock_record record;
-  if (!object || !read_limit(*object, record.limit) || !read_holders(*object, record))
+  if (!object || !read_limit(*object, record.limit) || !read_holders(*object, record) ||
+      !read_closed(*object, record.closed) || !read_revoked(*object, record.revoked))
     return make_error_code(error::corrupt_record);
   return record;
 }
@@ -84,6 +118,11 @@ std::string format(const lock_record& record) {
   } else {
     json::array& holders = object["Holders"].emplace_array();
     for (const std::string& session : record.holders) holders.emplace_back(session);
+  }
+  if (record.closed) object["Closed"] = true;
+  if (!record.revoked.empty()) {
+    json::object& revoked = object["Revoked"].emplace_object();
+    for (const std::string& session : record.revoked) revoked[session] = true;
   }
   return json::serialize(object);
 }

@@ -25,21 +25,32 @@ enum class record_form {
   session,  ///< a mutex: its one holder has locked it. The value is the holder's description
 };
 
-/// What the lock key says: the semaphore's limit and who holds its slots.
+/// More marks than these beside `limit_max` holders would not fit.
+inline constexpr std::size_t revoked_max = 1'000;
+
+/// What the lock key says: the semaphore's limit and who holds its slots; and what an operator has ordered, which
+/// other clients do not know, and drop when they write the record.
 struct lock_record {
   record_form form = record_form::map;
   std::uint32_t limit = 0;
-  std::vector<std::string> holders;  ///< session ids, sorted, each once
+  std::vector<std::string> holders;    ///< session ids, sorted, each once
+  bool closed = false;                 ///< nobody is to be granted
+  std::vector<std::string> revoked{};  ///< those who are asked to give their slots back; sorted, each once
 
   bool names(std::string_view session) const;
+  bool revokes(std::string_view session) const;
   void add(std::string session);
   void drop(std::string_view session);
+  void revoke(std::string session);
+  /// Marks of those who do not hold (any more) go.
+  void keep_marks_of_holders();
   bool operator==(const lock_record&) const = default;
 };
 
 /// error::corrupt_record unless `value` is such a record, its limit between 1 and 2^31.
 boost::system::result<lock_record> parse_lock_record(std::string_view value);
-/// The value of a semaphore's lock key.
+/// The value of a semaphore's lock key. What nobody has ordered is not written: an ordinary record is as HashiCorp's
+/// client would write it.
 std::string format(const lock_record& record);
 
 }  // namespace holdfast::protocol

@@ -1,6 +1,7 @@
 #include "protocol/plan.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace holdfast::protocol {
 
@@ -17,6 +18,12 @@ bool is_untouched(const contender& entry) {
 
 }  // namespace
 
+operation grant_to(const contender& entry, std::string key, const succession_view& after) {
+  // Only if that is still where it stood: who has left and come back stands at the end.
+  return {verb::cas, std::move(key), with_succession(description_in(entry.value), after), next_grant_flags(entry.flags),
+          entry.modify_index};
+}
+
 grant_plan plan(const snapshot& now, const plan_rules& rules) {
   grant_plan result;
   result.record.form = now.record.form;
@@ -27,8 +34,12 @@ grant_plan plan(const snapshot& now, const plan_rules& rules) {
       result.record.holders.push_back(holder);  // stays sorted
   }
 
+  result.record.closed = now.record.closed;
+  result.record.revoked = now.record.revoked;
+  result.record.keep_marks_of_holders();
+
   const std::size_t live = result.record.holders.size();
-  std::size_t free = live < rules.limit ? rules.limit - live : 0;
+  std::size_t free = live < rules.limit && !now.record.closed ? rules.limit - live : 0;
   const auto claims = [&](const contender& entry) {
     return is_waiting(now, entry) && !contains(rules.leaving, entry.session);
   };

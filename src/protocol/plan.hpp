@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "protocol/operation.hpp"
 #include "protocol/snapshot.hpp"
 #include "protocol/succession.hpp"
 
@@ -39,8 +40,11 @@ struct grant_plan {
 
 /// The heart of the protocol: live holders are those that own a contender entry; the dead are pruned; free slots go to
 /// the waiting in queue order. A contender that does not look for itself in the record cannot be granted: its slot
-/// stays free.
+/// stays free. While the record is closed no slot is free.
 grant_plan plan(const snapshot& now, const plan_rules& rules);
+
+/// What tells `entry`, whose key is `key`, that the same transaction has granted it.
+operation grant_to(const contender& entry, std::string key, const succession_view& after);
 
 /// Whether `entry` is alive and not in the record.
 inline bool is_waiting(const snapshot& now, const contender& entry) { return !now.record.names(entry.session); }

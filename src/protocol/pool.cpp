@@ -6,7 +6,7 @@
 namespace holdfast::protocol {
 
 pool::pool(pool_options options, std::uint64_t seed)
-    : options_(std::move(options)), entries_(protocol::entries_of(options_)), random_(seed) {}
+    : options_(std::move(options)), entries_(protocol::entries_of(options_)), random_(seed), limit_(options_.limit) {}
 
 void pool::step(pool_event&& e, time_point now, pool_actions& out) {
   now_ = std::max(now_, now);
@@ -24,10 +24,9 @@ void pool::step(pool_event&& e, time_point now, pool_actions& out) {
 
 void pool::on(event::acquire& e) {
   if (closing_) return act(action::fail{e.ticket, failed(error::closed, "the semaphore is closed")});
-  if (e.count == 0 || e.count > options_.limit || e.count > acquire_max)
-    return act(action::fail{e.ticket, failed(error::too_many_slots, "cannot acquire " + std::to_string(e.count) +
-                                                                        " slots at once from a limit of " +
-                                                                        std::to_string(options_.limit))});
+  // A limit that is adopted may have changed: whether there are enough, a look at the record says.
+  if (e.count == 0 || (e.count > limit_ && !options_.adopt) || e.count > acquire_max)
+    return act(action::fail{e.ticket, too_many(e.count)});
   if (waiters_.size() >= options_.waiters_max)
     return act(action::fail{e.ticket, failed(error::too_many_waiters, "the local queue is full")});
   if (e.deadline <= now_) {  // no time to wait: one look
@@ -215,8 +214,19 @@ slot_id pool::open_slot() {
   slot& s = slots_[index];
   ++s.generation;  // the first is 1, so that no id is 0
   s.held = true;
+  s.revoked = false;
   s.members.clear();
   return make_slot_id(s.generation, index);
+}
+
+std::string pool::entry_text() const {
+  if (!options_.wall_offset) return options_.description;
+  return with_stamp(options_.description, now_.time_since_epoch() + *options_.wall_offset);
+}
+
+failure pool::too_many(std::uint32_t count) const {
+  return failed(error::too_many_slots,
+                "cannot acquire " + std::to_string(count) + " slots at once from a limit of " + std::to_string(limit_));
 }
 
 failure pool::failed(error_code code, std::string text) const {

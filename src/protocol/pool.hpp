@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "protocol/actions.hpp"
@@ -28,6 +29,9 @@ struct pool_options {
   record_form form = record_form::map;  ///< of the lock key: a semaphore's, if not `session`
   std::string description;
   std::uint32_t limit = 1;
+  bool adopt = false;
+  /// What makes wall-clock time, since 1970, of the core's. None: our entries do not say since when they stand.
+  std::optional<duration> wall_offset{};
   std::size_t waiters_max = 1'000'000;
   duration ttl = std::chrono::seconds(15);
   duration lease_margin = std::chrono::milliseconds(1500);
@@ -86,7 +90,9 @@ public:
 
   const pool_options& options() const { return options_; }
   /// Whether an acquire that sets no deadline only queues now, so that the time does not matter to it.
-  bool only_queues() const { return calm_ && in_use_ == options_.limit; }
+  bool only_queues() const { return calm_ && in_use_ == limit_; }
+  /// How many slots there are: as configured, or as the record says, where that is adopted and one was seen.
+  std::uint32_t limit() const { return limit_; }
   time_point now() const { return now_; }
   std::size_t waiting() const { return waiters_.size(); }
   std::size_t sessions() const { return members_.size(); }
@@ -122,6 +128,7 @@ private:
     time_point granted_at{};            ///< by the cluster: the tenure runs from here
     time_point waiting_since{};         ///< in the cluster's queue
     time_point idle_since{};            ///< in nobody's hands since
+    std::string text{};                 ///< what its entry says, for people
     std::uint64_t grant = 0;            ///< the index of the granting write
     std::uint64_t handoffs = 0;
     bool suspect = false;
@@ -131,6 +138,7 @@ private:
   struct slot {
     std::uint64_t generation = 0;
     bool held = false;
+    bool revoked = false;  ///< its user was told
     std::vector<member*> members{};
     std::uint32_t releasing = 0;  ///< members not free of it yet
   };
@@ -159,9 +167,9 @@ private:
     std::vector<operation> operations{};
     std::vector<member*> movers{};  ///< members whose entries it adds or removes
     std::vector<std::string> removed{};
-    std::vector<std::string> inserted{};
-    std::vector<std::string> granted{};  ///< those that waited, ours or others'
-    std::string woken{};                 ///< whose entry it touches without a grant
+    std::vector<std::pair<std::string, std::string>> inserted{};  ///< sessions, and what their entries say
+    std::vector<std::string> granted{};                           ///< those that waited, ours or others'
+    std::string woken{};                                          ///< whose entry it touches without a grant
     lock_record record{};
     std::uint64_t base = 0;  ///< the record's index that a guarded write rests on; 0: there must be none
     bool guarded = false;
@@ -220,6 +228,8 @@ private:
   void serve();
   void hand_over(const waiter& w);
   bool spent(const member& m) const;
+  bool barred(const member& m) const;
+  bool all_in_use();
   void give_up(slot& s, slot_id id);
   void lose(slot_id id, loss_reason reason);
   void lose_all(loss_reason reason);
@@ -229,6 +239,7 @@ private:
   void retire_sessions();
   void finish_close();
   void fail_waiters(const failure& why);
+  bool fail_too_wide();
 
   // pool_watch.cpp: what we want to hear of
   void check_watches();
@@ -251,6 +262,8 @@ private:
   void refresh();
   void refresh(member& m);
   void check_limit();
+  void check_revoked();
+  std::uint32_t limit_of(const lock_record& record) const { return options_.adopt ? record.limit : options_.limit; }
   void mark_dead();
   void applied(pending_txn txn, std::vector<key_value> results);
   void refused(pending_txn txn, const std::vector<event::refused_operation>& refusals);
@@ -291,6 +304,7 @@ private:
   auto snapshot_of(std::vector<key_value> listing, std::uint64_t index) const {
     return make_snapshot(entries_, options_.lock_key, std::move(listing), index, options_.form);
   }
+  std::string entry_text() const;
   bool is_ours(std::string_view session) const;
   bool wide() { return !waiters_.empty() && waiters_.front().count > 1; }
   bool passed_over(std::string_view session) const;
@@ -298,6 +312,7 @@ private:
   bool any_standing(standing where) const;
   slot* find(slot_id id);
   slot_id open_slot();
+  failure too_many(std::uint32_t count) const;
   failure failed(error_code code, std::string text) const;
 
   const pool_options options_;
@@ -326,7 +341,9 @@ private:
   bool foreign_holder_ = false;
   bool owes_a_grant_ = false;  ///< to those whom a write of ours that freed a slot did not know of
   time_point listed_at_{};     ///< when everything was last seen
+  std::uint32_t limit_;        ///< in force; what is configured, or adopted
   bool limit_disagrees_ = false;
+  bool over_limit_ = false;  ///< more hold than the record allows: its limit was lowered
   std::map<std::string, indulged, std::less<>> indulged_;
   std::map<std::string, time_point, std::less<>> dead_since_;  ///< only with a lock delay
   time_point free_at_{};              ///< when a mutex was last seen free, or held by another kind of client

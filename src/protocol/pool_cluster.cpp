@@ -55,6 +55,17 @@ void pool::refresh() {
     if (is_waiting(view_.now(), entry) && !passed_over(entry.session) && !is_ours(entry.session)) contested_ = true;
     if (!entry.grantable()) foreign_ = true;
   }
+  check_revoked();
+}
+
+/// An operator's wish reaches whoever has the slot.
+void pool::check_revoked() {
+  for (const std::string& session : view_.now().record.revoked) {
+    const member* const m = find(session);
+    slot* const s = m ? find(m->slot) : nullptr;
+    if (!s || !s->held || std::exchange(s->revoked, true)) continue;
+    act(action::revoke{m->slot});
+  }
 }
 
 void pool::refresh(member& m) {
@@ -79,9 +90,17 @@ void pool::refresh(member& m) {
   if (m.standing == standing::waiting && before != standing::waiting) m.waiting_since = now_;
 }
 
-/// A record that nobody lives by is ours to write anew; otherwise all must agree on the limit.
+/// A record that nobody lives by is ours to write anew; otherwise all must agree on the limit. Who adopts it takes any
+/// that it could have been configured with.
 void pool::check_limit() {
   const snapshot& now = view_.now();
+  if (view_.knows_record()) over_limit_ = now.lock_index != 0 && now.record.holders.size() > now.record.limit;
+  if (options_.adopt) {
+    if (!view_.knows_record()) return;
+    limit_disagrees_ = now.lock_index != 0 && now.record.limit > limit_max;
+    limit_ = now.lock_index == 0 || limit_disagrees_ ? options_.limit : now.record.limit;
+    return;
+  }
   const bool in_use = std::any_of(now.contenders.begin(), now.contenders.end(), [&](const contender& entry) {
     return now.record.names(entry.session) || !is_ours(entry.session);
   });
@@ -120,7 +139,7 @@ void pool::applied(pending_txn txn, std::vector<key_value> results) {
   const bool is_news = view_.now().index < index;  // not so if a listing has shown it
   view_.wrote(index, txn.id, last_request_, txn.guarded, [&](snapshot& now) { patch(now, txn, index); });
   // Others may stand before those that queue now.
-  for (const std::string& session : txn.inserted)
+  for (const auto& [session, text] : txn.inserted)
     if (is_news && !view_.now().record.names(session)) view_.mark_partial();
   stalled_until_ = never;
   refresh();
@@ -131,7 +150,8 @@ void pool::applied(pending_txn txn, std::vector<key_value> results) {
 /// as it should be, the whole is needed after all.
 void pool::saw_own_join(const pending_txn& txn, snapshot seen) {
   const bool is_news = view_.now().index < seen.index;
-  const bool full = seen.record.limit == options_.limit && seen.record.holders.size() >= options_.limit;
+  const std::uint32_t limit = limit_of(seen.record);
+  const bool full = seen.record.limit == limit && (seen.record.closed || seen.record.holders.size() >= limit);
   view_.wrote(seen.index, txn.id, last_request_, false, [&](snapshot& now) {
     patch(now, txn, seen.index);
     if (seen.lock_index > now.lock_index) now.take_record(seen.record, seen.lock_flags, seen.lock_index);
@@ -143,6 +163,7 @@ void pool::saw_own_join(const pending_txn& txn, snapshot seen) {
       view_.mark_stale();
   }
   refresh();
+  check_limit();
 }
 
 /// What the transaction did at `index`, but for what has been seen of it that is newer. Without an index it only
@@ -162,10 +183,10 @@ void pool::patch(snapshot& now, const pending_txn& txn, std::uint64_t index) con
   if (contender* const entry = now.find(txn.woken); entry && !is_newer(txn.woken)) entry->modify_index = index;
   for (const std::string& session : txn.removed)
     if (!is_newer(session)) now.erase(session);
-  for (const std::string& session : txn.inserted) {
+  for (const auto& [session, text] : txn.inserted) {
     if (is_newer(session)) continue;
     now.erase(session);  // a late listing may have brought it back
-    now.insert({session, options_.description, contender_magic, index, index});
+    now.insert({session, text, contender_magic, index, index});
   }
 }
 
@@ -184,7 +205,7 @@ void pool::refused(pending_txn txn, const std::vector<event::refused_operation>&
            each.reason == event::refusal::conflict;
   });
   grants_refused_ = gave && by_grantee ? grants_refused_ + 1 : 0;
-  if (!seen_why && by_record && options_.limit > 1)
+  if (!seen_why && by_record && limit_ > 1)
     view_.mark_outrun(txn.base);
   else if (!seen_why)
     view_.mark_stale();
@@ -244,11 +265,12 @@ void pool::resolve() {
   unresolved_.reset();
   const snapshot& now = view_.now();
   const auto present = [&](const std::string& session) { return now.find(session) != nullptr; };
+  const auto joined = [&](const auto& each) { return present(each.first); };
   // No record is no guard for good: one may come and go again.
   const bool guarded = txn.guarded && txn.base != 0;
   const bool moved_on = guarded && now.lock_index != txn.base;
   const bool done = !(guarded && txn.record_operations != 0) &&
-                    std::all_of(txn.inserted.begin(), txn.inserted.end(), present) &&
+                    std::all_of(txn.inserted.begin(), txn.inserted.end(), joined) &&
                     (!txn.inserted.empty() || std::none_of(txn.removed.begin(), txn.removed.end(), present));
   if (moved_on || done) return settle_moves(txn, true);
   act(action::note{"a write below " + options_.prefix + " has an unknown outcome: its sessions end"});

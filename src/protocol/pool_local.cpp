@@ -32,11 +32,19 @@ void pool::settle() {
 bool pool::serve_only() {
   if (!calm_ || now_ >= wake_) return false;
   serve();
-  if (in_use_ != options_.limit || (!waiters_.empty() && waiters_.front().once)) return false;
+  if (in_use_ != limit_ || !all_in_use()) return false;
   if (blind_ && must_know_who_comes()) return false;
   wake_at(waiters_.first_deadline());
   assert(settled());
   return true;
+}
+
+/// Whether all that there is, is in users' hands here: then nothing is asked of the cluster.
+bool pool::all_in_use() {
+  if (in_use_ < limit_) return false;
+  // With a lower limit than before, some of what we have may be too much.
+  if (in_use_ != members_.size() && (!spares_.empty() || any_standing(standing::waiting))) return false;
+  return waiters_.empty() || (!waiters_.front().once && waiters_.front().count <= limit_);
 }
 
 /// Whether `settle` would do nothing; for the assertion above.
@@ -114,9 +122,15 @@ void pool::serve() {
   }
 }
 
-/// Whether the slot has been used here for long enough that somebody elsewhere should have it.
+/// Whether the slot has been used here for long enough that somebody elsewhere should have it, or nobody is to have it.
 bool pool::spent(const member& m) const {
-  return contested_ && m.handoffs > 0 && now_ >= m.granted_at + options_.tenure;
+  return barred(m) || (contested_ && m.handoffs > 0 && now_ >= m.granted_at + options_.tenure);
+}
+
+/// Whether an operator wants it back: to hand it on here would be to grant it.
+bool pool::barred(const member& m) const {
+  const lock_record& record = view_.now().record;
+  return record.closed || over_limit_ || (!record.revoked.empty() && record.revokes(m.session));
 }
 
 void pool::hand_over(const waiter& w) {
@@ -249,6 +263,17 @@ void pool::finish_close() {
   for (auto& [session, d] : doomed_) free_of_slot(d.releasing, &why);
   closed_ = true;
   act(action::closed{why});
+}
+
+/// Whoever wants more than there are: not even a lower limit, lately, lets it block those behind it. False: that must
+/// be looked up first.
+bool pool::fail_too_wide() {
+  while (!waiters_.empty() && waiters_.front().count > limit_) {
+    if (view_.as_of() <= waiters_.front().asked) return false;
+    act(action::fail{waiters_.front().ticket, too_many(waiters_.front().count)});
+    waiters_.pop();
+  }
+  return true;
 }
 
 void pool::fail_waiters(const failure& why) {

@@ -154,7 +154,8 @@ void pool::saw_record(std::optional<key_value> pair) {
   const bool is_grant = seen && std::any_of(members_.begin(), members_.end(), [&](const auto& m) {
                           return m.second.standing != standing::holding && seen->record.names(m.second.session);
                         });
-  const bool is_free = seen && seen->record.holders.size() < options_.limit && any_standing(standing::waiting);
+  const bool is_free = seen && !seen->record.closed && seen->record.holders.size() < limit_of(seen->record) &&
+                       any_standing(standing::waiting);
   if (!seen || is_grant || is_free || !pair || seen->lock_index < view_.now().lock_index) return view_.mark_stale();
   view_.learned(seen->lock_index, last_request_,
                 [&](snapshot& now) { now.take_record(seen->record, seen->lock_flags, seen->lock_index); });
@@ -201,18 +202,19 @@ void pool::saw_grant(const key_value& pair) {
     contender& entry = *now.find(pair.session);
     entry.flags = pair.flags;
     entry.modify_index = index;
-    if (now.lock_index == 0) now.record.limit = options_.limit;
+    if (now.lock_index == 0) now.record.limit = limit_;
     now.record.add(pair.session);
   });
   view_.mark_outrun(index - 1);
   const auto is_entry = [this](const contender& next) { return entry_key(next.session) != options_.lock_key; };
-  const auto who = succession_in(pair.value, options_.description);
-  if (!who || who->limit != options_.limit || !std::all_of(who->next.begin(), who->next.end(), is_entry)) {
+  const member& granted = *find(pair.session);
+  const auto who = succession_in(pair.value, granted.text);
+  if (!who || who->limit != limit_ || !std::all_of(who->next.begin(), who->next.end(), is_entry)) {
     refresh();
     return read_prefix();  // while the slot is in use: whoever gives it back must know who waits
   }
   view_.succeeded([&](snapshot& now) {
-    if (options_.limit == 1 && now.lock_index < index)  // then the record names nobody else
+    if (limit_ == 1 && now.lock_index < index)  // then the record names nobody else, and was not closed
       now.take_record({now.record.form, 1, {pair.session}}, now.lock_flags, index);
     std::erase_if(now.contenders, [this](const contender& entry) { return !is_ours(entry.session); });
     for (const contender& next : who->next)

@@ -23,8 +23,7 @@ void pool::write() {
   if (unresolved_) return read_prefix();
   const bool stands = any_standing(standing::waiting) || any_standing(standing::holding);
   if (waiters_.empty() && !stands && !owes_a_grant_) return;
-  const bool all_in_use = in_use_ == options_.limit && (waiters_.empty() || !waiters_.front().once);
-  if (all_in_use) {  // nothing is asked of the cluster, so that no failure keeps anybody waiting
+  if (all_in_use()) {  // so no failure keeps anybody waiting
     outage_.over();
     write_outage_.over();
     create_outage_.over();
@@ -69,10 +68,11 @@ void pool::write() {
 }
 
 void pool::write_from_view() {
+  if (!fail_too_wide()) return read_prefix();
   if (limit_disagrees_ && !waiters_.empty()) {
     if (view_.as_of() <= waiters_.front().asked) return read_prefix();
     failure why = failed(error::limit_conflict, "the record in use has another limit than this semaphore");
-    why.details.limit_conflict = {view_.now().record.limit, options_.limit};
+    why.details.limit_conflict = {view_.now().record.limit, limit_};
     fail_waiters(why);
   }
   moves unclaimed;  // who only lingers has no claim on what somebody here wants now
@@ -127,7 +127,7 @@ void pool::hand_on(const moves& what) {
 pool::demand pool::wanted(std::uint32_t takeable) {
   demand need;
   if (closing_) return need;
-  const std::uint32_t room = options_.limit - in_use_;
+  const std::uint32_t room = limit_ - std::min(limit_, in_use_);
   std::vector<ticket> denied;
   waiters_.for_each([&](const waiter& w) {
     if (w.once && w.count > room) {
@@ -246,7 +246,7 @@ bool pool::keeps(const member& m, const demand& need) {
   if (need.slots == 0) return !contested_ && !due(m.idle_since + options_.idle);
   // Part of a wide request, with others waiting elsewhere: it stays while all who stand before us come into free slots.
   const snapshot& now = view_.now();
-  std::size_t free = options_.limit - std::min<std::size_t>(options_.limit, now.record.holders.size());
+  std::size_t free = limit_ - std::min<std::size_t>(limit_, now.record.holders.size());
   for (const contender& entry : now.contenders) {
     if (!is_waiting(now, entry) || passed_over(entry.session)) continue;
     if (is_ours(entry.session)) return true;
@@ -257,7 +257,7 @@ bool pool::keeps(const member& m, const demand& need) {
 
 plan_rules pool::rules_for(const moves& what) {
   plan_rules rules;
-  rules.limit = limit_disagrees_ ? view_.now().record.limit : options_.limit;
+  rules.limit = limit_disagrees_ ? view_.now().record.limit : limit_;
   for (const std::vector<member*>* list : {&what.give_back, &what.requeue, &what.leave})
     for (const member* m : *list) rules.leaving.push_back(m->session);
   for (const auto& [session, d] : doomed_) rules.leaving.push_back(session);
@@ -314,7 +314,7 @@ bool pool::indulge(const grant_plan& next) {
 
 void pool::create_sessions(std::size_t count) {
   if (!due(create_outage_.retry_at())) return;
-  while (count-- != 0 && members_.size() < options_.limit) {
+  while (count-- != 0 && members_.size() < limit_) {
     const member_id id{++last_member_};
     member& m = members_[id];
     m.id = id;
@@ -356,9 +356,7 @@ void pool::send(const moves& what, grant_plan next, bool writes_record) {
     txn.record_operations = ops.size();
     for (const contender* entry : next.granted) {
       txn.granted.push_back(entry->session);
-      // Only if that is still where it stood: who has left and come back stands at the end.
-      ops.push_back({verb::cas, entry_key(entry->session), with_succession(description_in(entry->value), next.after),
-                     next_grant_flags(entry->flags), entry->modify_index});
+      ops.push_back(grant_to(*entry, entry_key(entry->session), next.after));
     }
     if (woken) {  // any change of its entry does that
       txn.woken = woken->session;
@@ -383,8 +381,9 @@ void pool::send(const moves& what, grant_plan next, bool writes_record) {
     txn.movers.push_back(&m);
     if (out) txn.removed.push_back(m.session), ops.push_back({verb::remove, entry_key(m.session)});
     if (!in) return;
-    txn.inserted.push_back(m.session);
-    ops.push_back({verb::lock, entry_key(m.session), options_.description, contender_magic, 0, m.session});
+    m.text = entry_text();
+    txn.inserted.emplace_back(m.session, m.text);
+    ops.push_back({verb::lock, entry_key(m.session), m.text, contender_magic, 0, m.session});
   };
   for (member* m : what.give_back) move(*m, true, false);
   for (member* m : what.leave) {  // if nobody has granted it meanwhile

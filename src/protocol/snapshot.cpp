@@ -91,7 +91,7 @@ std::vector<operation> rewrite(std::string_view lock_key, const snapshot& now, c
   if (next.form != record_form::session) return {{verb::cas, key, format(next), now.lock_flags, now.lock_index}};
   const auto described = [&](const std::string& holder) {
     const contender* const entry = now.find(holder);
-    return entry ? std::string(description_in(entry->value)) : description;
+    return entry ? std::string(words_in(entry->value).description) : description;
   };
   std::vector<operation> list;
   list.push_back(now.lock_index == 0 ? operation{verb::check_not_exists, key}

@@ -4,6 +4,7 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
+#include <charconv>
 #include <holdfast/error.hpp>
 
 namespace holdfast::protocol {
@@ -14,6 +15,9 @@ namespace {
 
 constexpr std::string_view opening = "\n{\"Limit\":";
 constexpr std::size_t session_size_max = 64;
+constexpr std::string_view stamp_opening = "\n@";
+/// In the year 2255: more would overflow a clock that counts nanoseconds.
+constexpr std::int64_t stamp_max = 9'000'000'000;
 
 std::optional<contender> read_contender(const json::value& from) {
   const json::array* const fields = from.if_array();
@@ -45,6 +49,26 @@ std::string with_succession(std::string_view description, const succession_view&
   if (named == 0) return std::string(description);
   const std::size_t behind = std::min(s.behind + s.next.size() - named, behind_max);
   return value + "],\"Behind\":" + std::to_string(behind) + '}';
+}
+
+std::string with_stamp(std::string_view description, duration since_1970) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(since_1970).count();
+  std::string value(description);
+  if (seconds <= 0) return value;
+  return value.append(stamp_opening).append(std::to_string(seconds));
+}
+
+entry_words words_in(std::string_view value) noexcept {
+  const std::string_view text = description_in(value);
+  const std::size_t at = text.rfind(stamp_opening);
+  if (at == std::string_view::npos) return {text};
+  const std::string_view digits = text.substr(at + stamp_opening.size());
+  std::int64_t seconds = 0;
+  const auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), seconds);
+  const bool is_stamp =
+      ec == std::errc() && end == digits.data() + digits.size() && seconds > 0 && seconds <= stamp_max;
+  if (!is_stamp) return {text};
+  return {text.substr(0, at), std::chrono::seconds(seconds)};
 }
 
 std::string_view description_in(std::string_view value) noexcept { return value.substr(0, value.rfind(opening)); }

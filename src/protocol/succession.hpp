@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "protocol/snapshot.hpp"
+#include "protocol/time.hpp"
 
 namespace holdfast::protocol {
 
@@ -33,6 +35,16 @@ std::string with_succession(std::string_view description, const succession_view&
 
 /// The description in such a value; or its beginning, if it looks like a succession itself.
 std::string_view description_in(std::string_view value) noexcept;
+
+/// The description, and since when it stands there: a line of its own, `@` and the seconds since 1970. Whoever grants
+/// takes it for a part of the description, and keeps it.
+std::string with_stamp(std::string_view description, duration since_1970);
+/// What such a value says, without the stamp and without who comes next.
+struct entry_words {
+  std::string_view description;
+  std::optional<std::chrono::seconds> since_1970{};
+};
+entry_words words_in(std::string_view value) noexcept;
 
 /// Nothing if there is none behind exactly this description, or if it is malformed.
 std::optional<succession> succession_in(std::string_view value, std::string_view description);

@@ -23,6 +23,8 @@ public:
   bool current() const { return state_ == state::current; }
   /// The record is known to be a newer one by now; all the rest may be as good as before.
   bool outrun() const { return state_ == state::partial && now_.lock_index <= outdated_; }
+  /// Its record is one that stood in Consul, and not one that was pieced together.
+  bool knows_record() const { return now_.lock_index > outdated_ || outdated_ == 0; }
   const snapshot& now() const { return now_; }
   /// The request that this rests on: it has seen everything that was true before that was sent.
   request_id as_of() const { return as_of_; }

@@ -51,7 +51,8 @@ driver::driver(consul::client client, runtime::driver_options options)
       post_(asio::require(executor_, asio::execution::blocking.never)),
       post_to_io_(post_.target<io_executor>()),
       timer_(executor_),
-      pool_(options_.pool, random_seed()) {}
+      pool_(options_.pool, random_seed()),
+      limit_(options_.pool.limit) {}
 
 driver::~driver() = default;
 
@@ -125,12 +126,37 @@ void driver::wait_lost(const slot_impl& slot, pending<error_code, loss_reason>&&
   }
 }
 
-void driver::cancel(std::pair<protocol::slot_id, std::uint64_t> wait) {
-  const auto at = losses_.find(wait);
-  if (at == losses_.end()) return;
-  pending<error_code, loss_reason> waiting = std::move(at->second);
-  losses_.erase(at);
-  complete(std::move(waiting), error_code(asio::error::operation_aborted), loss_reason::none);
+void driver::wait_revoked(const slot_impl& slot, pending<error_code>&& waiting) {
+  auto* const cancelling = on_cancel<wait_id>(waiting.handler);
+  const std::lock_guard lock(mutex_);
+  if (gone_) return;
+  keep_running();
+  const wait_id key(slot.id, ++last_wait_);
+  if (cancelling) cancelling->key = key;
+  if (in_use(slot.id) != &slot)
+    complete(std::move(waiting),
+             make_error_code(slot.reason() != loss_reason::none ? error::slot_lost : error::not_held));
+  else if (slot.revoked())
+    complete(std::move(waiting), error_code());
+  else
+    revocations_.emplace(key, std::move(waiting));
+}
+
+template <class... Results>
+bool driver::take_wait(std::map<wait_id, pending<Results...>>& from, wait_id wait, pending<Results...>& into) {
+  const auto at = from.find(wait);
+  if (at == from.end()) return false;
+  into = std::move(at->second);
+  from.erase(at);
+  return true;
+}
+
+void driver::cancel(wait_id wait) {
+  const error_code aborted(asio::error::operation_aborted);
+  pending<error_code, loss_reason> loss;
+  pending<error_code> revocation;
+  if (take_wait(losses_, wait, loss)) complete(std::move(loss), aborted, loss_reason::none);
+  if (take_wait(revocations_, wait, revocation)) complete(std::move(revocation), aborted);
 }
 
 std::vector<consul::txn_operation> driver::guard(const slot_impl& slot) {
@@ -166,6 +192,7 @@ void driver::feed(protocol::pool_event&& e, protocol::time_point now) {
   actions_.clear();
   counters_.waiting.store(pool_.waiting(), std::memory_order_relaxed);
   counters_.sessions.store(pool_.sessions(), std::memory_order_relaxed);
+  limit_.store(pool_.limit(), std::memory_order_relaxed);
   schedule();
 }
 
@@ -389,6 +416,14 @@ void driver::perform(protocol::action::lose& a) {
   log("slot of " + options_.name + " lost: " + std::string(to_string(a.reason)));
 }
 
+void driver::perform(protocol::action::revoke& a) {
+  slot_impl* const slot = in_use(a.slot);
+  if (!slot) return;
+  slot->revoke();
+  end_revocation_waits(a.slot, {});
+  log("slot of " + options_.name + " revoked: an operator asks for it");
+}
+
 void driver::perform(protocol::action::update& a) {
   if (slot_impl* const slot = in_use(a.slot)) slot->update(a.deadline, a.suspect);
 }
@@ -410,6 +445,15 @@ void driver::end_waits(protocol::slot_id id, error_code ec, loss_reason reason) 
     at = losses_.erase(at);
     complete(std::move(waiting), ec, reason);
   }
+  end_revocation_waits(id, ec ? ec : make_error_code(error::slot_lost));
+}
+
+void driver::end_revocation_waits(protocol::slot_id id, error_code ec) {
+  for (auto at = revocations_.lower_bound({id, 0}); at != revocations_.end() && at->first.first == id;) {
+    pending<error_code> waiting = std::move(at->second);
+    at = revocations_.erase(at);
+    complete(std::move(waiting), ec);
+  }
 }
 
 /// What waits is destroyed, not called, and without the lock: it may hold slots. Handles find `gone_` and do nothing.
@@ -419,6 +463,7 @@ void driver::on_context_shutdown() noexcept {
   const auto acquires = std::exchange(acquires_, {});
   const auto places = std::exchange(places_, {});
   const auto losses = std::exchange(losses_, {});
+  const auto revocations = std::exchange(revocations_, {});
   const auto closes = std::exchange(closes_, {});
   lock.unlock();
   for (const place& each : places)

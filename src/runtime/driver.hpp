@@ -41,13 +41,14 @@ public:
   void acquire(const acquire_request& request, pending<error_code, slot>&& handler);
   void release(const slot_impl& slot, protocol::time_point now, pending<error_code>&& waiting = {});
   void wait_lost(const slot_impl& slot, pending<error_code, loss_reason>&& waiting);
+  void wait_revoked(const slot_impl& slot, pending<error_code>&& waiting);
   std::vector<consul::txn_operation> guard(const slot_impl& slot);
   void sequencer(const slot_impl& slot, pending<error_code, holdfast::sequencer>&& waiting);
   void close(pending<error_code>&& waiting);
   void abandon() noexcept;
   const asio::any_io_executor& get_executor() const noexcept { return executor_; }
   const std::string& name() const noexcept { return options_.name; }
-  std::uint32_t limit() const noexcept { return pool_.options().limit; }
+  std::uint32_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
   semaphore_statistics statistics() const noexcept;
 
 private:
@@ -71,7 +72,10 @@ private:
   template <class Key, class Handler>
   canceller<Key>* on_cancel(Handler& handler);
   void cancel(protocol::ticket ticket);
-  void cancel(std::pair<protocol::slot_id, std::uint64_t> wait);
+  using wait_id = std::pair<protocol::slot_id, std::uint64_t>;
+  void cancel(wait_id wait);
+  template <class... Results>
+  static bool take_wait(std::map<wait_id, pending<Results...>>& from, wait_id wait, pending<Results...>& into);
   void keep_running();
   template <class... Results>
   void complete(pending<Results...>&& waiting, Results... results);
@@ -96,10 +100,12 @@ private:
   void perform(protocol::action::fail& a);
   void perform(protocol::action::released& a);
   void perform(protocol::action::lose& a);
+  void perform(protocol::action::revoke& a);
   void perform(protocol::action::update& a);
   void perform(protocol::action::closed& a);
   void perform(protocol::action::note& a);
   void end_waits(protocol::slot_id id, error_code ec, loss_reason reason);
+  void end_revocation_waits(protocol::slot_id id, error_code ec);
   void log(std::string line);
   template <class Reply>
   auto reply_to(Reply reply);
@@ -135,8 +141,10 @@ private:
 
   protocol::ticket_queue<acquiring> acquires_;
   std::vector<place> places_;  ///< by the slots' indices
-  std::map<std::pair<protocol::slot_id, std::uint64_t>, pending<error_code, loss_reason>> losses_;
+  std::map<wait_id, pending<error_code, loss_reason>> losses_;
+  std::map<wait_id, pending<error_code>> revocations_;
   std::vector<pending<error_code>> closes_;
+  std::atomic<std::uint32_t> limit_;
 
   struct counters {
     std::atomic<std::uint64_t> granted{0}, handoffs{0}, lost{0}, waiting{0}, sessions{0}, held{0};

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/boot_clock.hpp"
+
 namespace holdfast::runtime {
 
 namespace {
@@ -97,6 +99,8 @@ driver_options checked_rest(semaphore_options&& options) {
   protocol::pool_options& pool = result.pool;
   pool.description = options.description.empty() ? host_and_pid() : std::move(options.description);
   pool.limit = options.limit;
+  pool.adopt = options.adopt;
+  pool.wall_offset = std::chrono::system_clock::now().time_since_epoch() - now().time_since_epoch();
   pool.waiters_max = options.waiters_max;
   pool.ttl = options.session_ttl;
   pool.lease_margin = options.lease_margin;

@@ -99,6 +99,11 @@ void start_wait_lost(const std::shared_ptr<slot_impl>& impl, pending<error_code,
   impl->owner->wait_lost(*impl, std::move(handler));
 }
 
+void start_wait_revoked(const std::shared_ptr<slot_impl>& impl, pending<error_code>&& handler) {
+  if (!impl) return complete(impl, std::move(handler), make_error_code(error::not_held));
+  impl->owner->wait_revoked(*impl, std::move(handler));
+}
+
 }  // namespace detail
 
 slot& slot::operator=(slot&& other) noexcept {
@@ -116,6 +121,7 @@ std::chrono::nanoseconds slot::valid_for() const noexcept {
   return impl_ ? impl_->valid_for() : std::chrono::nanoseconds(0);
 }
 loss_reason slot::lost_because() const noexcept { return impl_ ? impl_->reason() : loss_reason::none; }
+bool slot::revoked() const noexcept { return impl_ && impl_->revoked(); }
 fencing_token slot::fencing_token() const noexcept { return impl_ ? impl_->token : holdfast::fencing_token(); }
 std::uint32_t slot::count() const noexcept { return impl_ ? impl_->count : 0; }
 std::vector<consul::txn_operation> slot::guard() const {

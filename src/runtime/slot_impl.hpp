@@ -38,10 +38,13 @@ public:
   /// The stop source to fire, outside of any lock or strand; empty if nobody asked for a token or it was released
   /// before.
   std::stop_source lose(loss_reason reason) noexcept;
+  void revoke() noexcept { revoked_.store(true, std::memory_order_release); }
+  bool revoked() const noexcept { return revoked_.load(std::memory_order_acquire); }
 
 private:
   std::atomic<slot_state> state_{slot_state::held};
   std::atomic<loss_reason> reason_{loss_reason::none};
+  std::atomic<bool> revoked_{false};
   std::atomic<protocol::time_point> deadline_;
   std::mutex stop_mutex_;
   std::stop_source stop_{std::nostopstate};  // made for the first who asks: most slots have nobody

@@ -19,6 +19,9 @@ void check_well_formed(const lock_record& record) {
   require(std::is_sorted(record.holders.begin(), record.holders.end()), "holders are sorted");
   require(std::adjacent_find(record.holders.begin(), record.holders.end()) == record.holders.end(),
           "each holder is named once");
+  require(std::is_sorted(record.revoked.begin(), record.revoked.end()), "marks are sorted");
+  require(std::adjacent_find(record.revoked.begin(), record.revoked.end()) == record.revoked.end(),
+          "each mark is there once");
 }
 
 void check_survives(const lock_record& record) {
@@ -46,14 +49,21 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require(changed.names(newcomer), "who is added is named");
   require(changed.holders.size() == parsed->holders.size() + (parsed->names(newcomer) ? 0 : 1), "by one");
   check_survives(changed);
+  changed.revoke(newcomer);
+  require(changed.revokes(newcomer), "who is revoked is marked");
+  changed.closed = !changed.closed;
+  check_survives(changed);
+  changed.closed = parsed->closed;
   changed.drop(newcomer);
-  require(!changed.names(newcomer), "who is dropped is not");
-  if (!parsed->names(newcomer)) require(changed == *parsed, "and leaves no trace");
+  require(!changed.names(newcomer) && !changed.revokes(newcomer), "who is dropped is not");
+  if (!parsed->names(newcomer) && !parsed->revokes(newcomer)) require(changed == *parsed, "and leaves no trace");
   while (!changed.holders.empty()) {
     const std::size_t before = changed.holders.size();
     changed.drop(std::string(changed.holders[before / 2]));
     require(changed.holders.size() == before - 1, "each holder can be dropped");
   }
   check_survives(changed);
+  changed.keep_marks_of_holders();
+  require(changed.revoked.empty(), "nobody holds, nobody is marked");
   return 0;
 }

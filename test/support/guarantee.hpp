@@ -14,6 +14,7 @@ enum class guarantee {
   answers = 8,
   losses = 9,
   leaks = 10,
+  orders = 11,
 };
 
 }  // namespace holdfast::test

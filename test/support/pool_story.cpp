@@ -316,6 +316,19 @@ void pool_story::others_grant(std::string_view holders, std::string_view granted
   BOOST_TEST(consul.transact(list, now).applied);
 }
 
+void pool_story::order(const std::function<instruction(const survey&)>& what) {
+  const auto seen = make_survey(entries_, lock_key, consul.list(options_.prefix), 0);
+  BOOST_REQUIRE(seen.has_value());
+  const instruction next = what(*seen);
+  BOOST_TEST(!next.refused, next.refused.message());
+  if (!next.session.empty()) consul.destroy_session(next.session, now);
+  if (!next.operations.empty()) BOOST_TEST(consul.transact(next.operations, now).applied);
+}
+
+std::string pool_story::value() const {
+  const std::optional<key_value> pair = consul.get(lock_key);
+  return pair ? pair->value : "";
+}
 std::string pool_story::record() const {
   const snapshot seen = standing();
   if (seen.lock_index == 0) return "none";
@@ -401,6 +414,8 @@ std::string pool_story::operations(const std::vector<operation>& list) const {
         for (const std::string& each : record->holders) one += (one.back() == '{' ? "" : " ") + name(each);
         one += "}";
         if (record->limit != options_.limit) one += " limit " + std::to_string(record->limit);
+        if (record->closed) one += " closed";
+        for (const std::string& each : record->revoked) one += " revoked " + name(each);
         if (record->form != record_form::map) one += " as a list";
         if (op.flags != semaphore_flags) one += " flags " + std::to_string(op.flags);
         break;
@@ -455,6 +470,7 @@ std::string pool_story::line(const pool_action& a) {
     std::string operator()(const action::lose& x) const {
       return "lose " + story.name(x.slot) + " " + std::string(to_string(x.reason));
     }
+    std::string operator()(const action::revoke& x) const { return "revoke " + story.name(x.slot); }
     std::string operator()(const action::update& x) const {
       return "update " + story.name(x.slot) + (x.suspect ? " suspect" : "");
     }

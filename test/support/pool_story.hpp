@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -7,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "protocol/administration.hpp"
 #include "protocol/pool.hpp"
 #include "support/core_consul.hpp"
 
@@ -20,7 +22,7 @@ namespace holdfast::test {
 ///   txn #3: cas @0 {s1} | lock s1                       the record's holders after it; its index before
 ///   txn #4: if @12 | let go s1 us | take s2 other      the same of a mutex
 ///   txn #5: cas @12 {s2} | grant s2 us @11 +1 | remove s1      the entry's value, index before, count after
-///   grant t1 A 12.0 | deny t1 | fail t1 why | released A | lose A why | update A | closed | note
+///   grant t1 A 12.0 | deny t1 | fail t1 why | released A | lose A why | revoke A | update A | closed | note
 ///
 /// Sessions are s1, s2, ... in the order of their creation; slots are A, B, ... in the order of their grants.
 class pool_story {
@@ -82,7 +84,10 @@ public:
                       std::uint64_t flags = protocol::semaphore_flags);
   /// Another process writes the record, and grants these of it.
   void others_grant(std::string_view holders, std::string_view granted, std::string_view next = {});
+  /// An operator looks, and does what comes next.
+  void order(const std::function<protocol::instruction(const protocol::survey&)>& what);
   std::string record() const;   ///< "{s1 s2}", or "none"
+  std::string value() const;    ///< the record's, as it stands there
   std::string entries() const;  ///< "s1 s2", in queue order
   protocol::snapshot standing() const;
   std::string real(std::string_view name) const;

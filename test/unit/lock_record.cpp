@@ -83,13 +83,20 @@ BOOST_AUTO_TEST_CASE(refuses_what_is_no_record) {
                             R"({"Limit":1,})",
                             R"({'Limit':1})",
                             "\xff\xfe",
-                            R"({"Limit":1,"X":[[[[[[1]]]]]]})"})
+                            R"({"Limit":1,"X":[[[[[[1]]]]]]})",
+                            R"({"Limit":1,"Closed":1})",
+                            R"({"Limit":1,"Closed":"true"})",
+                            R"({"Limit":1,"Closed":{}})",
+                            R"({"Limit":1,"Revoked":true})",
+                            R"({"Limit":1,"Revoked":"a"})",
+                            R"({"Limit":1,"Revoked":["a"]})"})
     check_corrupt(value);
 }
 
 BOOST_AUTO_TEST_CASE(refuses_a_record_cut_off_after_any_byte) {
   for (const std::string_view value :
-       {R"({"Limit":2,"Holders":{"a":true,"b":true}})", R"({"Limit":2,"Holders":["a","b"]})"})
+       {R"({"Limit":2,"Holders":{"a":true,"b":true}})", R"({"Limit":2,"Holders":["a","b"]})",
+        R"({"Limit":2,"Holders":{"a":true},"Closed":true,"Revoked":{"a":true}})"})
     for (std::size_t length = 0; length < value.size(); ++length) check_corrupt(value.substr(0, length));
 }
 
@@ -107,12 +114,50 @@ BOOST_AUTO_TEST_CASE(refuses_too_many_holders) {
 BOOST_AUTO_TEST_CASE(writes_what_it_reads) {
   for (const char* value : {R"({"Limit":2,"Holders":{"a":true,"b":true}})", R"({"Limit":2,"Holders":["a","b"]})",
                             R"({"Limit":1,"Holders":{}})", R"({"Limit":1,"Holders":[]})",
+                            R"({"Limit":2,"Holders":{"a":true},"Closed":true})",
+                            R"({"Limit":2,"Holders":["a","b"],"Revoked":{"a":true,"b":true}})",
+                            R"({"Limit":2,"Holders":{"a":true},"Closed":true,"Revoked":{"a":true}})",
                             R"({"Limit":2147483648,"Holders":{"with \"quotes\"":true}})"})
     BOOST_TEST(format(parsed(value)) == value);
 }
 
 BOOST_AUTO_TEST_CASE(writes_the_form_of_the_go_client_where_there_was_none) {
   BOOST_TEST(format({{}, 4, {"s"}}) == R"({"Limit":4,"Holders":{"s":true}})");
+}
+
+BOOST_AUTO_TEST_CASE(reads_what_an_operator_has_ordered) {
+  const auto record =
+      parsed(R"({"Limit":2,"Holders":{"a":true,"b":true},"Closed":true,"Revoked":{"b":true,"z":false}})");
+  BOOST_TEST(record.closed);
+  BOOST_TEST(record.revokes("b"));
+  BOOST_TEST(record.revokes("z"));
+  BOOST_TEST(!record.revokes("a"));
+  for (const char* value : {R"({"Limit":1})", R"({"Limit":1,"Closed":false,"Revoked":{}})",
+                            R"({"Limit":1,"Closed":null,"Revoked":null})", R"({"Limit":1,"closed":true})"}) {
+    BOOST_TEST(!parsed(value).closed, value);
+    BOOST_TEST(parsed(value).revoked.empty(), value);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_nobody_has_ordered_is_not_written) {
+  BOOST_TEST(format(parsed(R"({"Limit":1,"Holders":{},"Closed":false,"Revoked":{}})")) ==
+             R"({"Limit":1,"Holders":{}})");
+}
+
+BOOST_AUTO_TEST_CASE(a_mark_goes_with_its_holder) {
+  auto record = parsed(R"({"Limit":2,"Holders":{"a":true,"b":true},"Revoked":{"a":true,"b":true,"z":true}})");
+  record.drop("a");
+  BOOST_TEST(!record.revokes("a"));
+  record.keep_marks_of_holders();
+  BOOST_TEST(record.revoked == (std::vector<std::string>{"b"}), boost::test_tools::per_element());
+  record.revoke("b");
+  BOOST_TEST(record.revoked.size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(refuses_too_many_marks) {
+  std::string value = R"({"Limit":1,"Revoked":{)";
+  for (int i = 0; i <= 100'000; ++i) value += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\":true";
+  check_corrupt(value + "}}");
 }
 
 BOOST_AUTO_TEST_CASE(keeps_its_holders_sorted_and_each_once) {
@@ -134,6 +179,8 @@ BOOST_AUTO_TEST_CASE(the_largest_limit_that_we_take_fits_one_value) {
     std::string id = std::to_string(i);
     record.holders.push_back("00000000-0000-0000-0000-" + std::string(12 - id.size(), '0') + id);
   }
+  record.closed = true;
+  for (std::size_t i = 0; i < revoked_max; ++i) record.revoke(record.holders[i]);
   BOOST_TEST(format(record).size() <= 512u * 1024u);
 }
 

@@ -107,6 +107,25 @@ BOOST_AUTO_TEST_CASE(a_lower_limit_takes_no_slot_away) {
   check(semaphore({"a", "b", "c"}, {"a", "b", "c", "d"}), {.limit = 2}, {.holders = {"a", "b", "c"}});
 }
 
+BOOST_AUTO_TEST_CASE(a_closed_record_grants_nobody_and_leaves_nothing_free) {
+  for (const names& alive : {names{"a"}, names{"a", "c", "d"}, names{"a", "GO", "c"}}) {
+    snapshot s = semaphore({"a"}, alive);
+    s.record.closed = true;
+    check(s, {.limit = 3}, {.holders = {"a"}});
+    check(s, {.limit = 3, .leaving = {"a"}}, {});
+    BOOST_TEST(holdfast::protocol::plan(s, {.limit = 3}).record.closed);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_mark_stays_as_long_as_its_holder) {
+  snapshot s = semaphore({"a", "b", "dead"}, {"a", "b", "c"});
+  s.record.revoked = {"a", "b", "c", "dead"};
+  BOOST_TEST(holdfast::protocol::plan(s, {.limit = 3, .leaving = {"b"}}).record.revoked == (names{"a"}),
+             boost::test_tools::per_element());
+  BOOST_TEST(holdfast::protocol::plan(s, {.limit = 3, .spared = {"dead"}}).record.revoked == (names{"a", "b", "dead"}),
+             boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(keeps_the_form_of_the_record) {
   snapshot s = semaphore({"a"}, {"a"});
   s.record.form = record_form::list;

@@ -71,6 +71,28 @@ BOOST_AUTO_TEST_CASE(it_belongs_to_exactly_that_description) {
   BOOST_TEST(!succession_in(value, "you").has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_stamp_says_since_when_and_is_a_part_of_the_description_for_whoever_grants) {
+  using std::chrono::seconds;
+  const std::string stamped = with_stamp("host:7", seconds(1'763'752'382));
+  BOOST_TEST(stamped == "host:7\n@1763752382");
+  for (const std::string& value : {stamped, written({waiting("s1", 7)}, 0, stamped)}) {
+    BOOST_TEST(words_in(value).description == "host:7");
+    BOOST_TEST((words_in(value).since_1970 == seconds(1'763'752'382)));
+    BOOST_TEST(description_in(value) == stamped);
+  }
+  BOOST_TEST(succession_in(written({waiting("s1", 7)}, 0, stamped), stamped).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(who_has_no_stamp_has_no_age) {
+  for (const std::string_view value : {"host:7", "", "\n@", "x\n@12a", "x\n@-5", "x\n@0", "x\n@9000000001", "x @12",
+                                       "x\n@99999999999999999999", "x\n@12\n"}) {
+    BOOST_TEST(words_in(value).description == value);
+    BOOST_TEST(!words_in(value).since_1970.has_value(), value);
+  }
+  BOOST_TEST(with_stamp("d", std::chrono::seconds(0)) == "d");
+  BOOST_TEST(with_stamp("d", -std::chrono::seconds(5)) == "d");
+}
+
 BOOST_AUTO_TEST_CASE(malformed_ones_are_none) {
   check_none(R"({"Limit":1,"Next":[["s1",7,"d"]]})");
   check_none(R"({"Limit":0,"Next":[["s1",7,"d"]],"Behind":1})");

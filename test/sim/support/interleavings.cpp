@@ -364,6 +364,7 @@ private:
   }
   void perform(process& p, action::update& a) { referee_.updated(p.number, a.slot, a.deadline); }
   void perform(process& p, action::closed&) { p.closed = true; }
+  void perform(process&, action::revoke&) { referee_.object(guarantee::orders, "a wish that nobody has"); }
   void perform(process&, action::note&) {}
   // Sessions are nobody else's business: what is asked of them is done, and answered, at once.
   void perform(process& p, action::create_session& a) {

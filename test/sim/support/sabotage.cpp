@@ -39,9 +39,11 @@ void sabotage::bend(world_options& world) const {
   world.pauses = is(lease_counted_late, clock_stops_in_pauses);
   world.partitions = is(renewal_failures_ignored, clock_drift_ignored);
   world.agent_restarts = world.failovers = world.load_changes = false;
+  world.administrators = is(closed_ignored, closed_dropped, shrink_ignored, revoke_lost) ? 2 : 0;
+  if (is(shrink_ignored, revoke_lost)) world.limit = 2;
   world.operators = is(loss_not_told, no_watch_of_the_record, index_kept_after_reset);
   world.clock_ppm = is(clock_drift_ignored) ? 20'000 : 0;
-  if (is(loss_not_told, no_watch_of_the_record)) world.hold_max = 3s;
+  if (is(loss_not_told, no_watch_of_the_record, revoke_lost)) world.hold_max = 3s;
   world.watch_wait = 600s;
   world.idle = 0s;
   if (is(no_watch_of_the_head, no_watch_of_the_entry, no_watch_of_the_record, queue_by_session, succession_with_a_gap,
@@ -77,7 +79,42 @@ bool sabotage::step(int process, pool& pool, pool_event&& e, time_point now, poo
   return true;
 }
 
+/// What the process does not know it does not heed; what stands in Consul it keeps, or one bug would be two.
+void sabotage::hide_orders(int process, pool_event& e) {
+  if (auto* const listed = std::get_if<event::prefix_listed>(&e))
+    for (key_value& each : listed->listing) hide_orders(process, each);
+  if (auto* const watched = std::get_if<event::key_watched>(&e); watched && watched->pair)
+    hide_orders(process, *watched->pair);
+  if (auto* const done = std::get_if<event::txn_done>(&e))
+    for (key_value& each : done->results) hide_orders(process, each);
+}
+
+void sabotage::hide_orders(int process, key_value& pair) {
+  if (!is_record(pair)) return;
+  auto record = parse_lock_record(pair.value);
+  if (!record) return;  // the result of a write has no value
+  if (auto& newest = true_record_[process]; newest.first <= pair.modify_index) newest = {pair.modify_index, *record};
+  if (bug_ == seeded_bug::closed_ignored) record->closed = false;
+  if (bug_ == seeded_bug::revoke_lost) record->revoked.clear();
+  std::uint32_t& highest = highest_limit_[process];
+  highest = std::max(highest, record->limit);
+  if (bug_ == seeded_bug::shrink_ignored) record->limit = highest;
+  pair.value = format(*record);
+}
+
+void sabotage::keep_orders(int process, lock_record& record) {
+  const lock_record& known = true_record_[process].second;
+  if (bug_ == seeded_bug::closed_ignored) record.closed = known.closed;
+  if (bug_ == seeded_bug::closed_dropped) record.closed = false;
+  if (bug_ == seeded_bug::shrink_ignored && known.limit != 0) record.limit = known.limit;
+  if (bug_ == seeded_bug::revoke_lost) {
+    record.revoked = known.revoked;
+    record.keep_marks_of_holders();
+  }
+}
+
 bool sabotage::lets_in(int process, pool_event& e, pool_actions& instead) {
+  hide_orders(process, e);
   if (auto* const tick = std::get_if<event::tick>(&e)) return bug_ != seeded_bug::timers_never_fire;
   if (auto* const cancel = std::get_if<event::cancel>(&e); cancel && bug_ == seeded_bug::grant_dropped_after_cancel) {
     gone_.emplace(process, cancel->ticket);
@@ -192,10 +229,20 @@ bool sabotage::lets_out(int process, pool_action& a, std::vector<pool_event>& th
   return true;
 }
 
-bool sabotage::lets_out(int, action::send_txn& a) {
+bool sabotage::lets_out(int process, action::send_txn& a) {
   auto& operations = a.operations;
   const auto record = std::find_if(operations.begin(), operations.end(), [](const auto& op) { return is_record(op); });
   switch (bug_) {
+    case seeded_bug::closed_ignored:
+    case seeded_bug::closed_dropped:
+    case seeded_bug::shrink_ignored:
+    case seeded_bug::revoke_lost:
+      if (record != operations.end()) {
+        auto named = *parse_lock_record(record->value);
+        keep_orders(process, named);
+        record->value = format(named);
+      }
+      break;
     case seeded_bug::grant_leaves_the_entry:
       std::erase_if(operations, [](const auto& op) { return op.verb == verb::cas && !is_record(op); });
       break;

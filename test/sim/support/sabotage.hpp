@@ -10,6 +10,7 @@
 
 #include "protocol/actions.hpp"
 #include "protocol/events.hpp"
+#include "protocol/lock_record.hpp"
 #include "protocol/pool.hpp"
 #include "sim/support/world_options.hpp"
 
@@ -50,6 +51,10 @@ enum class seeded_bug {
   no_watch_of_the_record,
   index_kept_after_reset,
   looks_without_waiting,
+  closed_ignored,
+  closed_dropped,
+  shrink_ignored,
+  revoke_lost,
 };
 
 struct seeded_bug_info {
@@ -93,6 +98,10 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
     {seeded_bug::no_watch_of_the_record, "no_watch_of_the_record", "a holder does not watch the record"},
     {seeded_bug::index_kept_after_reset, "index_kept_after_reset", "a watch's index never goes back"},
     {seeded_bug::looks_without_waiting, "looks_without_waiting", "what should wait for news reads again and again"},
+    {seeded_bug::closed_ignored, "closed_ignored", "slots are granted while the record is closed"},
+    {seeded_bug::closed_dropped, "closed_dropped", "a write of the record opens it"},
+    {seeded_bug::shrink_ignored, "shrink_ignored", "a lower limit is not taken over"},
+    {seeded_bug::revoke_lost, "revoke_lost", "nobody is told that an operator wants its slot"},
 };
 
 std::string_view to_string(seeded_bug bug);
@@ -118,6 +127,9 @@ private:
   bool lets_out(int process, protocol::pool_action& a, std::vector<protocol::pool_event>& then);
   bool lets_in(int process, protocol::event::prefix_listed& e);
   bool lets_out(int process, protocol::action::send_txn& a);
+  void hide_orders(int process, protocol::pool_event& e);
+  void hide_orders(int process, protocol::key_value& pair);
+  void keep_orders(int process, protocol::lock_record& record);
 
   const seeded_bug bug_;
   std::set<std::pair<int, protocol::ticket>> gone_;               ///< whom nobody waits for any more
@@ -127,6 +139,8 @@ private:
   std::map<int, std::string> session_;                            ///< the last one
   std::map<int, std::set<protocol::ticket>> waiting_;             ///< those who want one slot
   std::uint64_t releases_ = 0;
+  std::map<int, std::pair<std::uint64_t, protocol::lock_record>> true_record_;  ///< the newest that was seen
+  std::map<int, std::uint32_t> highest_limit_;
 };
 
 }  // namespace holdfast::test

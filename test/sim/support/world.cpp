@@ -31,7 +31,7 @@ world::world(world_options options, seeded_bug bug, const chronicle& told)
       sabotage_(bug),
       told_(told),
       random_(options.seed),
-      referee_(options_.limit),
+      referee_(most_slots()),
       faults_end_(time_point{} + options_.faults_last),
       calm_(faults_end_ + 2 * options_.ttl + 1s),
       last_call_(calm_ + options_.calm_lasts),
@@ -41,11 +41,15 @@ world::world(world_options options, seeded_bug bug, const chronicle& told)
     std::string line = "limit " + std::to_string(options_.limit) + ", processes " + std::to_string(options_.processes) +
                        ", users " + std::to_string(options_.users) + ", faults " +
                        std::to_string(options_.request_faults) + "%, go " + std::to_string(options_.go_contenders);
-    const std::pair<bool, const char*> with[] = {
-        {options_.crashes, "crashes"},           {options_.pauses, "pauses"},
-        {options_.partitions, "partitions"},     {options_.agent_restarts, "agent restarts"},
-        {options_.failovers, "failovers"},       {options_.operators, "operators"},
-        {options_.load_changes, "load changes"}, {options_.clock_ppm != 0, "bad clocks"}};
+    const std::pair<bool, const char*> with[] = {{options_.crashes, "crashes"},
+                                                 {options_.pauses, "pauses"},
+                                                 {options_.partitions, "partitions"},
+                                                 {options_.agent_restarts, "agent restarts"},
+                                                 {options_.failovers, "failovers"},
+                                                 {options_.operators, "operators"},
+                                                 {options_.load_changes, "load changes"},
+                                                 {options_.clock_ppm != 0, "bad clocks"},
+                                                 {options_.administrators != 0, "administrators"}};
     for (const auto& [on, words] : with)
       if (on) line += std::string(", ") + words;
     return line;
@@ -62,6 +66,7 @@ world_result world::run() {
   if (options_.failovers) again_later(&world::fail_over);
   if (options_.load_changes) again_later(&world::change_load);
   if (options_.operators) again_later(&world::meddle);
+  for (int i = 0; i < options_.administrators; ++i) in(random_.between(0s, 1s), [this, i] { administrate(i); });
 
   run_until(faults_end_);
   say([] { return "-- faults end"; });
@@ -69,6 +74,7 @@ world_result world::run() {
   say([] { return "-- calm"; });
   run_until(last_call_);
   say([] { return "-- nobody asks for more"; });
+  if (options_.administrators != 0) restore_order();
   for (auto& p : processes_)
     if (random_.chance(30)) close(*p);
   run_until(drained_);
@@ -108,6 +114,7 @@ void world::start_process() {
   o.lock_key = world_lock_key;
   o.description = name(*p);
   o.limit = options_.limit;
+  o.adopt = options_.administrators != 0;
   o.ttl = options_.ttl;
   o.lease_margin = options_.ttl / 10;
   o.tenure = options_.tenure;

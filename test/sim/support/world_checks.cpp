@@ -14,7 +14,23 @@ const snapshot& world::look() {
   holders_ = static_cast<std::size_t>(
       std::count_if(seen_.record.holders.begin(), seen_.record.holders.end(),
                     [this](const std::string& holder) { return seen_.find(holder) != nullptr; }));
+  check_barred();
   return seen_;
+}
+
+/// How many slots there are: as the record says, where that is adopted.
+std::uint32_t world::limit() {
+  look();
+  return options_.administrators != 0 && seen_.lock_index != 0 ? seen_.record.limit : options_.limit;
+}
+
+void world::check_barred() {
+  const bool barred =
+      seen_.record.closed || (options_.administrators != 0 && seen_.lock_index != 0 && holders_ > seen_.record.limit);
+  if (!barred)
+    barred_since_ = never;
+  else if (barred_since_ == never)
+    barred_since_ = now();
 }
 
 void world::check_all() {
@@ -22,13 +38,53 @@ void world::check_all() {
   const std::uint64_t index = consul_.store.raft_index();
   const bool written = index != std::exchange(checked_at_, index);
   if (std::exchange(beliefs_changed_, false) || written || referee_.excused(now())) check_backing();
+  if (options_.administrators != 0) check_revoked();
   check_use();
 }
 
-/// G2.
-void world::check_record() {
+/// G2. Where the limit changes, more may hold than it says, but nobody new. G11: what an operator has ordered stays.
+void world::check_record(const process* sender, const snapshot& before) {
   look();
-  if (holders_ > options_.limit) object(guarantee::record, "the record names more than the limit");
+  const auto is_new = [&](const std::string& holder) { return !before.record.names(holder) && seen_.find(holder); };
+  const bool grants = std::any_of(seen_.record.holders.begin(), seen_.record.holders.end(), is_new);
+  if (holders_ > limit() && (grants || options_.administrators == 0))
+    object(guarantee::record, "the record names more than the limit");
+  if (grants && seen_.record.closed) object(guarantee::orders, "somebody is granted though it is closed");
+  if (!sender || before.lock_index == 0 || options_.administrators == 0) return;
+  if (seen_.record.closed != before.record.closed) object(guarantee::orders, name(*sender) + " opens or closes it");
+  if (seen_.record.limit != before.record.limit) object(guarantee::orders, name(*sender) + " changes the limit");
+  for (const std::string& wanted : before.record.revoked) {
+    const contender *was = before.find(wanted), *is = seen_.find(wanted);
+    const bool holds_on =
+        was && is && was->create_index == is->create_index && before.record.names(wanted) && seen_.record.names(wanted);
+    if (holds_on && !seen_.record.revokes(wanted)) object(guarantee::orders, name(*sender) + " drops a mark");
+  }
+}
+
+/// G11: a wish reaches whoever holds the slot.
+void world::check_revoked() {
+  const snapshot& seen = look();
+  for (const auto& p : processes_) {
+    if (!p->alive || is_disturbed(*p))
+      p->clear_since = never;
+    else if (p->clear_since == never)
+      p->clear_since = now();
+    const auto wanted = [&](const auto& lease) {
+      const auto entries = p->pool->entries_of(lease.first);
+      return !p->revoked.contains(lease.first) &&
+             std::any_of(entries.begin(), entries.end(), [&](const protocol::pool::entry& each) {
+               return seen.record.revokes(each.session) && seen.holds(each.session);
+             });
+    };
+    const bool untold = !seen.record.revoked.empty() && p->clear_since != never &&
+                        std::any_of(p->leases.begin(), p->leases.end(), wanted);
+    if (!untold)
+      p->untold_since = never;
+    else if (p->untold_since == never)
+      p->untold_since = now();
+    else if (now() - p->untold_since > 1s)
+      object(guarantee::orders, name(*p) + " does not tell its user that its slot is wanted");
+  }
 }
 
 /// G3: whoever believes that it holds is a live holder of the record. G9: if an operator has taken its slot away, it is
@@ -65,7 +121,7 @@ bool world::is_disturbed(const process& p) const {
 
 /// G6: whoever was granted had waited longest, of those that their process still wants. Who takes a free slot as it
 /// comes may not have seen who came just before; and a restored snapshot brings back who had left.
-void world::check_order(const process& p, const snapshot& before) {
+void world::check_order(const process* sender, const snapshot& before) {
   if (referee_.excused(now())) return;
   const snapshot& after = look();
   for (const std::string& holder : after.record.holders) {
@@ -79,7 +135,7 @@ void world::check_order(const process& p, const snapshot& before) {
       const bool waits = !before.record.names(each.session) && !after.record.names(each.session) && still &&
                          still->create_index == each.create_index && each.grantable();
       if (waits && !unwanted_.contains(each.session) && description_in(each.value) != description_in(granted->value) &&
-          description_in(each.value) != name(p))
+          (!sender || description_in(each.value) != name(*sender)))
         object(guarantee::order, each.session + " was overtaken by " + holder);
     }
   }
@@ -88,11 +144,11 @@ void world::check_order(const process& p, const snapshot& before) {
 /// G5: no slot stays free for long while somebody waits who could have it.
 void world::check_use() {
   if (!calm() || now() >= last_call_) return;
-  look();
-  const bool idle = std::any_of(processes_.begin(), processes_.end(), [&](const auto& p) {
+  const std::uint32_t slots = limit();
+  const bool idle = !seen_.record.closed && std::any_of(processes_.begin(), processes_.end(), [&](const auto& p) {
     if (!p->alive || p->requests.empty()) return false;
     const process::request& first = p->requests.begin()->second;
-    return first.patient && holders_ + first.count <= options_.limit;
+    return first.patient && holders_ + first.count <= slots;
   });
   if (!idle)
     free_since_ = never;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "protocol/administration.hpp"
 #include "protocol/pool.hpp"
 #include "sim/support/sabotage.hpp"
 #include "sim/support/virtual_time.hpp"
@@ -27,7 +28,7 @@ inline constexpr std::string_view world_lock_key = "service/world/.lock";
 
 /// world.cpp: time, and what a step of a pool is. world_users.cpp: who acquires and releases. world_network.cpp:
 /// Consul, and the way there. world_accidents.cpp: what goes wrong, apart from requests. world_strangers.cpp: Go's
-/// contenders. world_checks.cpp: what must hold.
+/// contenders. world_administrators.cpp: operators' orders. world_checks.cpp: what must hold.
 class world {
 public:
   world(world_options options, seeded_bug bug, const chronicle& told);
@@ -61,6 +62,9 @@ private:
     time_point cut_off_until{};         ///< from Consul: nothing arrives
     time_point refused_until{};         ///< its agent is down: nothing is sent
     time_point unbacked_since = never;  ///< it has believed in more than the record names
+    time_point untold_since = never;    ///< it has not told a user of an operator's wish
+    time_point clear_since = never;     ///< nothing has kept it from hearing what happens in Consul
+    std::set<slot_id> revoked{};        ///< whose users it has told
     std::deque<time_point> sent{};      ///< its requests of the last second
   };
   /// What becomes of one request.
@@ -122,6 +126,7 @@ private:
   void perform(process& p, action::fail& a);
   void perform(process& p, action::released& a);
   void perform(process& p, action::lose& a);
+  void perform(process& p, action::revoke& a);
   void perform(process& p, action::update& a);
   void perform(process& p, action::closed& a);
   void perform(process& p, action::note& a);
@@ -136,7 +141,8 @@ private:
   void perform(process& p, action::list_prefix& a);
   void perform(process& p, action::watch_key& a);
   void perform(process& p, action::stop_watch& a);
-  consul::txn_reply transact(const process& p, const std::vector<operation>& operations);
+  /// `sender`: a process, or null for an operator.
+  consul::txn_reply transact(const process* sender, const std::vector<operation>& operations);
   void query(process& p, request_id id, testing::subject what, std::uint64_t index, duration wait);
   void answer_watches();
   void answer_watch(std::size_t i);
@@ -170,12 +176,23 @@ private:
   snapshot look_as_stranger() const;
   bool write_record(const lock_record& record, std::uint64_t index);
 
+  // world_administrators.cpp
+  using order = std::function<instruction(const survey&, bool first_look)>;
+  void administrate(int number);
+  order some_order(int number);
+  void carry_out(int number, order what, bool first_look);
+  void write_order(int number, order what, const instruction& next);
+  void restore_order();
+
   // world_checks.cpp
   const snapshot& look();
+  std::uint32_t limit();
   void object(guarantee broken, const std::string& what) { referee_.object(broken, what); }
   void check_all();
-  void check_record();
-  void check_order(const process& p, const snapshot& before);
+  void check_record(const process* sender, const snapshot& before);
+  void check_order(const process* sender, const snapshot& before);
+  void check_barred();
+  void check_revoked();
   void check_backing();
   bool is_disturbed(const process& p) const;
   void check_use();
@@ -196,6 +213,9 @@ private:
   static std::string text(const fate& f);
   static std::string describe(const std::vector<operation>& operations);
 
+  /// Limits are set up to so much more than the usual one.
+  static constexpr std::uint32_t more_limit_ = 2;
+  std::uint32_t most_slots() const { return options_.limit + (options_.administrators != 0 ? more_limit_ : 0); }
   /// How long a request may take.
   static constexpr duration timeout_ = 400ms;
 
@@ -221,6 +241,8 @@ private:
   snapshot seen_;  ///< at this Raft index:
   std::uint64_t seen_at_ = 0;
   std::size_t holders_ = 0;  ///< live ones, in it
+  /// Since when the record has been closed, or has named more than its limit.
+  time_point barred_since_ = never;
   std::uint64_t checked_at_ = 0;
   bool beliefs_changed_ = false;
   time_point free_since_ = never;

@@ -118,12 +118,12 @@ void world::perform(process& p, action::send_txn& a) {
   for (const duration extra : {f.late, f.again})
     if (extra != duration(0))
       in(extra, [this, &p, operations = a.operations, id = a.id] {
-        const bool applied = transact(p, operations).applied;
+        const bool applied = transact(&p, operations).applied;
         say([&] { return name(p) + ": txn " + std::to_string(id) + " again: " + (applied ? "applied" : "refused"); });
       });
   in(f.there, [this, &p, f, id = a.id, operations = std::move(a.operations)] {
     consul::txn_reply reply;
-    if (f.applied) reply = transact(p, operations);
+    if (f.applied) reply = transact(&p, operations);
     in(f.back, [this, &p, f, id, reply = std::move(reply)] {
       const bool answered = is_answered(p, f);
       const failure why = answered ? failure() : f.not_sent ? unreachable() : timed_out();
@@ -137,15 +137,15 @@ void world::perform(process& p, action::send_txn& a) {
   });
 }
 
-consul::txn_reply world::transact(const process& p, const std::vector<operation>& operations) {
+consul::txn_reply world::transact(const process* sender, const std::vector<operation>& operations) {
   if (operations.front().key != world_lock_key) return consul_.transact(operations, now());
   look();
   const snapshot before = std::exchange(seen_, {});
   seen_at_ = 0;
   consul::txn_reply reply = consul_.transact(operations, now());
   if (reply.applied) {
-    check_record();
-    check_order(p, before);
+    check_record(sender, before);
+    check_order(sender, before);
   }
   return reply;
 }

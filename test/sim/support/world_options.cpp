@@ -34,6 +34,10 @@ world_options world_options::of(std::uint64_t seed) {
   o.hold_max = 1s;
   o.faults_last = 4s;
   o.calm_lasts = 2s;
+  if (random.chance(25)) {
+    o.administrators = static_cast<int>(1 + random.below(2));
+    o.users += static_cast<int>(random.below(5));  // so that somebody waits here, whatever the limit
+  }
   return o;
 }
 
@@ -45,6 +49,7 @@ world_options world_options::a_long_day(std::uint64_t seed) {
   o.go_contenders = 0;
   o.request_faults = 0;
   o.crashes = o.pauses = o.partitions = o.agent_restarts = o.failovers = o.operators = o.load_changes = false;
+  o.administrators = 0;
   o.clock_ppm = 20'000;
   o.ttl = 15s;
   o.session_idle = 60s;

@@ -25,6 +25,7 @@ struct world_options {
   bool failovers = false;       ///< of Consul's leader: nothing is answered, then every TTL starts anew
   bool operators = false;       ///< destroy sessions, edit and delete keys
   bool load_changes = false;    ///< users come and go
+  int administrators = 0;       ///< close, open and resize it, revoke, evict, sweep and destroy; the limit is adopted
   unsigned clock_ppm = 0;       ///< how far a process's clock may be off, in parts in a million
   protocol::duration latency_max{};
 

@@ -44,9 +44,9 @@ void world::stranger_step(std::size_t i) {
         g.state = stranger::leaving;
         break;
       }
-      g.seen.limit = options_.limit;
+      g.seen.limit = limit();  // it was started with what an operator has set
       std::erase_if(g.seen.holders, [&](const std::string& holder) { return !seen.find(holder); });
-      if (g.seen.holders.size() >= options_.limit) break;
+      if (g.seen.holders.size() >= g.seen.limit) break;
       g.seen.add(g.session);
       g.state = stranger::taking;
       next = random_.between(100us, options_.latency_max);
@@ -88,7 +88,10 @@ snapshot world::look_as_stranger() const {
 }
 
 bool world::write_record(const lock_record& record, std::uint64_t index) {
-  return consul_.transact({{verb::cas, std::string(world_lock_key), format(record), semaphore_flags, index}}, now())
+  lock_record known = record;  // it drops what it does not know
+  known.closed = false;
+  known.revoked.clear();
+  return consul_.transact({{verb::cas, std::string(world_lock_key), format(known), semaphore_flags, index}}, now())
       .applied;
 }
 

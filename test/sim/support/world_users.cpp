@@ -12,7 +12,7 @@ void world::again(process& p, int user) {
 void world::ask(process& p, int user) {
   if (!p.alive || now() >= last_call_ || user >= p.users) return;
   event::acquire wish{ticket{++p.last_ticket}};
-  if (random_.chance(20)) wish.count = static_cast<std::uint32_t>(1 + random_.below(options_.limit));
+  if (random_.chance(20)) wish.count = static_cast<std::uint32_t>(1 + random_.below(most_slots()));
   if (random_.chance(10)) wish.once = true;
   duration patience{};
   if (!wish.once && random_.chance(15)) {
@@ -77,6 +77,7 @@ void world::answer(process& p, ticket t) {
 
 void world::ended(process& p, slot_id slot, timeline::end how) {
   p.leases.erase(slot);
+  p.revoked.erase(slot);
   beliefs_changed_ = true;
   if (told_.picture) told_.picture->ends(name(p), number(slot), now().time_since_epoch(), how);
 }
@@ -98,6 +99,9 @@ void world::perform(process& p, action::grant& a) {
   referee_.granted(p.number, a.ticket, a.slot, asked.count, a.token, now(), deadline);
   p.leases[a.slot] = a.deadline;
   beliefs_changed_ = true;
+  look();
+  if (now() - barred_since_ > 1s && now() - p.clear_since > 1s)
+    object(guarantee::orders, name(p) + " hands out a slot, though nobody is to be granted");
   if (a.deadline <= p.pool->now()) object(guarantee::losses, "granted with a lease that is over");
   const duration hold = random_.chance(80)   ? random_.between(0ms, 60ms)
                         : random_.chance(80) ? random_.between(0ms, 400ms)
@@ -119,7 +123,8 @@ void world::perform(process& p, action::fail& a) {
   const bool cancelled = a.error.code == boost::system::errc::operation_canceled;
   const bool nothing_wrong =
       options_.request_faults == 0 && !options_.partitions && !options_.agent_restarts && !options_.failovers;
-  if (!cancelled && !p.closing && (calm() || (nothing_wrong && !options_.operators)))
+  const bool too_many = options_.administrators != 0 && a.error.code == error::too_many_slots;
+  if (!cancelled && !too_many && !p.closing && (calm() || (nothing_wrong && !options_.operators)))
     object(guarantee::answers, "an acquire failed though nothing was wrong: " + a.error.details.to_string());
   answer(p, a.ticket);
 }
@@ -135,12 +140,18 @@ void world::perform(process& p, action::released& a) {
 void world::perform(process& p, action::lose& a) {
   result_.losses += a.reason != loss_reason::closed;
   say([&] { return name(p) + ": lose " + number(a.slot) + " " + std::string(to_string(a.reason)); });
-  const bool cause = !calm() && (options_.request_faults != 0 || options_.pauses || options_.partitions ||
-                                 options_.agent_restarts || options_.failovers);
+  const bool cause = !calm() && (options_.administrators != 0 || options_.request_faults != 0 || options_.pauses ||
+                                 options_.partitions || options_.agent_restarts || options_.failovers);
   if (a.reason != loss_reason::closed && !options_.operators && !cause)
     object(guarantee::losses, "a slot was lost without a cause: " + std::string(to_string(a.reason)));
   ended(p, a.slot, timeline::end::lost);
   referee_.gone(p.number, a.slot, false);
+}
+
+void world::perform(process& p, action::revoke& a) {
+  say([&] { return name(p) + ": slot " + number(a.slot) + " is wanted"; });
+  if (!referee_.holds(p.number, a.slot)) object(guarantee::orders, "a slot is wanted that nobody holds");
+  if (!p.revoked.insert(a.slot).second) object(guarantee::orders, "a wish is told twice");
 }
 
 void world::perform(process& p, action::update& a) {

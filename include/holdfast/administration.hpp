@@ -1,0 +1,189 @@
+#pragma once
+
+#include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/deferred.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <holdfast/consul/client.hpp>
+#include <holdfast/diagnostics.hpp>
+#include <holdfast/error.hpp>
+#include <holdfast/semaphore_status.hpp>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace holdfast {
+
+namespace asio = boost::asio;
+
+/// Which semaphore, and how long an order may take.
+struct administration_options {
+  std::string prefix{};            ///< as `semaphore_options::prefix`
+  std::string lock_key = ".lock";  ///< as `semaphore_options::lock_key`
+  /// For one order, all its requests and repetitions included, unless its own `request_options::timeout` says
+  /// otherwise. 1 ms to 10 min.
+  std::chrono::milliseconds timeout{10'000};
+  /// How often an order looks and writes at most, while others write at the same time. 1 or more.
+  unsigned attempts_max = 100;
+};
+
+/// What `sweep` has removed.
+struct swept {
+  std::size_t holders = 0;  ///< dead ones, from the record
+  std::size_t entries = 0;  ///< that no session held
+  bool operator==(const swept&) const = default;
+};
+
+namespace detail {
+
+class administrator;
+
+struct administration_order {
+  enum class kind { create, resize, close, open, revoke, evict, destroy, sweep, inspect, drain } what;
+  std::uint32_t limit = 0;
+  std::string session{};
+  bool even_in_use = false;
+  std::chrono::nanoseconds within = std::chrono::nanoseconds::max();
+  consul::request_options request{};
+};
+
+template <class... Results>
+using administration_handler = asio::any_completion_handler<void(error_code, Results...)>;
+
+asio::any_io_executor executor_of(const administrator&) noexcept;
+void start(const std::shared_ptr<administrator>&, administration_order, administration_handler<>);
+void start(const std::shared_ptr<administrator>&, administration_order, administration_handler<swept>);
+void start(const std::shared_ptr<administrator>&, administration_order, administration_handler<semaphore_status>);
+
+// Not an aggregate: g++ 12 destroys aggregate temporaries in a co_await expression twice.
+template <class... Results>
+class administration_initiation {
+public:
+  using executor_type = asio::any_io_executor;
+  administration_initiation(std::shared_ptr<administrator> impl, administration_order order)
+      : impl_(std::move(impl)), order_(std::move(order)) {}
+  executor_type get_executor() const noexcept { return executor_of(*impl_); }
+  template <class Handler>
+  void operator()(Handler&& handler) && {
+    start(impl_, std::move(order_), administration_handler<Results...>(std::forward<Handler>(handler)));
+  }
+
+private:
+  std::shared_ptr<administrator> impl_;
+  administration_order order_;
+};
+
+}  // namespace detail
+
+/// An operator's hand on a semaphore that is in use, by any number of processes. All that it orders stands in Consul:
+/// it needs no process that listens, and is not undone when this one ends. What each order means to other clients, and
+/// what it does not do, is in doc/administration.md.
+///
+/// An order reads what stands below the prefix and writes one transaction that Consul refuses if the record has changed
+/// since; then it looks again, up to `attempts_max` times. So any number of operators and processes can act at once.
+/// After a write without an answer it looks too: what is done already is not done again. Slots that an order makes free
+/// are granted in the same write, so whoever can run wakes up, and nobody else.
+///
+/// Errors: invalid_limit, not_a_semaphore, corrupt_record, no_semaphore (an ACL token that may not read the prefix
+/// looks the same), and what each order says; permission_denied and the other definite refusals of `consul::client`;
+/// what `condition::unavailable` stands for, after the timeout; error::transaction_conflict when others wrote first
+/// each time. With a `condition::outcome_unknown` the order may have been carried out, or may be later.
+/// `request_options::diag` gets the words; `request_options::retry` is not used. Cancellation (terminal, partial,
+/// total): operation_aborted; the order may have been carried out. Threads: safe from any thread; handlers run on their
+/// associated executor. Lifetimes: the handle may go before its operations end.
+class semaphore_administration {
+public:
+  using executor_type = asio::any_io_executor;
+
+  /// An empty handle: only assignment, destruction and `valid()` are allowed.
+  semaphore_administration() noexcept = default;
+  /// Sends nothing yet. Throws `system_error`: invalid_prefix, invalid_option.
+  semaphore_administration(consul::client client, administration_options options);
+
+  bool valid() const noexcept { return impl_ != nullptr; }
+  executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
+
+  /// Writes the record, with nobody in it. If there is one with this limit, that is all; with another one,
+  /// error::limit_conflict. A semaphore needs no such order: the first acquire writes the record, too.
+  template <class Token = asio::deferred_t>
+  auto create(std::uint32_t limit, consul::request_options request = {}, Token&& token = {}) {
+    return initiate<Token>({.what = order::create, .limit = limit, .request = request}, token);
+  }
+  /// Another limit, from now on. Whoever waits and fits into a higher one is granted. A lower one takes no slot away:
+  /// nobody is granted until fewer hold. For processes with `semaphore_options::adopt`; those without it fail with
+  /// error::limit_conflict at their next acquire, and keep what they hold.
+  template <class Token = asio::deferred_t>
+  auto resize(std::uint32_t limit, consul::request_options request = {}, Token&& token = {}) {
+    return initiate<Token>({.what = order::resize, .limit = limit, .request = request}, token);
+  }
+  /// Nobody is granted from now on, until `open`. Holders go on; those who wait keep waiting, in their places.
+  template <class Token = asio::deferred_t>
+  auto close(consul::request_options request = {}, Token&& token = {}) {
+    return initiate<Token>({.what = order::close, .request = request}, token);
+  }
+  /// Ends what `close` began: those who come next are granted.
+  template <class Token = asio::deferred_t>
+  auto open(consul::request_options request = {}, Token&& token = {}) {
+    return initiate<Token>({.what = order::open, .request = request}, token);
+  }
+  /// Asks the holder with that session to give its slot up: it sees that as `slot::revoked` and `slot::wait_revoked`.
+  /// Completes when the wish is written, not when it is fulfilled. error::not_held if the session holds no slot,
+  /// error::too_large after a thousand wishes that nobody has fulfilled.
+  template <class Token = asio::deferred_t>
+  auto revoke(std::string session, consul::request_options request = {}, Token&& token = {}) {
+    return initiate<Token>({.what = order::revoke, .session = std::move(session), .request = request}, token);
+  }
+  /// Takes a slot, or a place in the queue, away: destroys the session and grants the slot to whoever comes next. The
+  /// holder hears of it as of any loss, and may act on its slot until then. error::not_held if the session neither
+  /// holds nor waits.
+  template <class Token = asio::deferred_t>
+  auto evict(std::string session, consul::request_options request = {}, Token&& token = {}) {
+    return initiate<Token>({.what = order::evict, .session = std::move(session), .request = request}, token);
+  }
+  /// Removes the record and all entries, if nobody holds or waits; else error::in_use. Whoever acquires later creates
+  /// it anew.
+  template <class Token = asio::deferred_t>
+  auto destroy(consul::request_options request = {}, Token&& token = {}) {
+    return initiate<Token>({.what = order::destroy, .request = request}, token);
+  }
+  /// The same, whoever uses it: all slots are lost, and who waits joins a new queue.
+  template <class Token = asio::deferred_t>
+  auto destroy_in_use(consul::request_options request = {}, Token&& token = {}) {
+    return initiate<Token>({.what = order::destroy, .even_in_use = true, .request = request}, token);
+  }
+  /// Removes what dead processes have left: holders whose sessions have ended, from the record, and entries that no
+  /// session holds. Nobody needs it to be safe, or to get those slots: whoever waits takes them. With
+  /// `semaphore_options::node_health_checks` it does not wait for the lock delay. Completes with what there was.
+  template <class Token = asio::deferred_t>
+  auto sweep(consul::request_options request = {}, Token&& token = {}) {
+    return initiate<Token, swept>({.what = order::sweep, .request = request}, token);
+  }
+  /// What stands in Consul.
+  template <class Token = asio::deferred_t>
+  auto inspect(consul::request_options request = {}, Token&& token = {}) {
+    return initiate<Token, semaphore_status>({.what = order::inspect, .request = request}, token);
+  }
+  /// Completes when nobody alive holds a slot: of use after `close`, for otherwise somebody may have one in the next
+  /// moment. error::in_use if that takes longer than `within`. Rides out an agent that cannot answer for the timeout.
+  template <class Token = asio::deferred_t>
+  auto wait_until_drained(std::chrono::nanoseconds within = std::chrono::nanoseconds::max(),
+                          consul::request_options request = {}, Token&& token = {}) {
+    return initiate<Token>({.what = order::drain, .within = within, .request = request}, token);
+  }
+
+private:
+  using order = detail::administration_order::kind;
+
+  template <class Token, class... Results>
+  auto initiate(detail::administration_order what, Token& token) {
+    return asio::async_initiate<Token, void(error_code, Results...)>(
+        detail::administration_initiation<Results...>(impl_, std::move(what)), token);
+  }
+
+  std::shared_ptr<detail::administrator> impl_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,175 @@
+#include "protocol/administration.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "protocol/plan.hpp"
+
+namespace holdfast::protocol {
+
+namespace {
+
+/// As Consul writes a session's id: 8-4-4-4-12 hexadecimal digits.
+bool is_session_id(std::string_view text) {
+  if (text.size() != 36) return false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+    const char c = text[i];
+    const bool digit = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+    if (dash ? c != '-' : !digit) return false;
+  }
+  return true;
+}
+
+bool is_contenders(std::uint64_t flags) { return flags == 0 || flags == semaphore_flags || is_grantable(flags); }
+
+instruction refuse(error why) { return {make_error_code(why), {}, {}, false}; }
+
+std::string entry_key(const survey& s, std::string_view session) { return s.prefix + std::string(session); }
+
+/// Holders without an entry.
+std::vector<std::string> dead_holders(const snapshot& now) {
+  std::vector<std::string> dead;
+  for (const std::string& holder : now.record.holders)
+    if (!now.find(holder)) dead.push_back(holder);
+  return dead;
+}
+
+/// Makes the record `wanted`, with the grants that it leaves room for, if there is anything to write. Of the dead, only
+/// those stay that are `spared`.
+instruction write(const survey& s, lock_record wanted, std::vector<std::string> spared,
+                  std::size_t grants_max = operations_max - 1) {
+  snapshot then = s.now;
+  then.record = std::move(wanted);
+  plan_rules rules;
+  rules.limit = then.record.limit;
+  rules.spared = std::move(spared);
+  rules.grants_max = grants_max;
+  const grant_plan next = plan(then, rules);
+  instruction result;
+  if (next.record == s.now.record) return result;
+  result.operations.push_back({verb::cas, s.lock_key, format(next.record), s.now.lock_flags, s.now.lock_index, {}});
+  for (const contender* entry : next.granted)
+    result.operations.push_back(grant_to(*entry, entry_key(s, entry->session), next.after));
+  result.more = next.granted.size() == rules.grants_max;
+  return result;
+}
+
+instruction write(const survey& s, lock_record wanted) { return write(s, std::move(wanted), dead_holders(s.now)); }
+
+const contender* find(const std::vector<contender>& list, std::string_view session) {
+  const auto at =
+      std::find_if(list.begin(), list.end(), [&](const contender& each) { return each.session == session; });
+  return at == list.end() ? nullptr : &*at;
+}
+
+operation remove(const survey& s, const contender& entry) {
+  return {verb::remove_cas, entry_key(s, entry.session), {}, 0, entry.modify_index, {}};
+}
+
+}  // namespace
+
+boost::system::result<survey> make_survey(std::string prefix, std::string lock_key, std::vector<key_value> listing,
+                                          std::uint64_t index) {
+  survey result;
+  for (const key_value& pair : listing) {
+    if (!pair.session.empty() || !pair.key.starts_with(prefix) || pair.key == lock_key) continue;
+    const std::string_view name = std::string_view(pair.key).substr(prefix.size());
+    if (!is_session_id(name) || !is_contenders(pair.flags)) continue;
+    result.leftovers.push_back({std::string(name), pair.value, pair.flags, pair.create_index, pair.modify_index});
+  }
+  auto now = make_snapshot(prefix, lock_key, std::move(listing), index);
+  if (!now) return now.error();
+  result.now = *std::move(now);
+  result.prefix = std::move(prefix);
+  result.lock_key = std::move(lock_key);
+  return result;
+}
+
+instruction create(const survey& s, std::uint32_t limit) {
+  if (limit == 0 || limit > limit_max) return refuse(error::invalid_limit);
+  if (s.now.lock_index != 0) return s.now.record.limit == limit ? instruction() : refuse(error::limit_conflict);
+  lock_record record;
+  record.limit = limit;
+  return write(s, std::move(record));
+}
+
+instruction resize(const survey& s, std::uint32_t limit) {
+  if (limit == 0 || limit > limit_max) return refuse(error::invalid_limit);
+  if (s.now.lock_index == 0) return refuse(error::no_semaphore);
+  lock_record record = s.now.record;
+  record.limit = limit;
+  return write(s, std::move(record));
+}
+
+instruction set_closed(const survey& s, bool closed) {
+  if (s.now.lock_index == 0) return refuse(error::no_semaphore);
+  lock_record record = s.now.record;
+  record.closed = closed;
+  return write(s, std::move(record));
+}
+
+instruction revoke(const survey& s, std::string_view session) {
+  if (s.now.lock_index == 0) return refuse(error::no_semaphore);
+  if (!s.now.holds(session)) return refuse(error::not_held);
+  if (s.now.record.revokes(session)) return {};
+  if (s.now.record.revoked.size() >= revoked_max) return refuse(error::too_large);
+  lock_record record = s.now.record;
+  record.revoke(std::string(session));
+  return write(s, std::move(record));
+}
+
+instruction evict(const survey& s, std::string_view session, bool first_look) {
+  instruction result;
+  if (s.now.find(session)) {
+    result.session = session;
+    return result;
+  }
+  const contender* const left = find(s.leftovers, session);
+  if (s.now.record.names(session)) {
+    std::vector<std::string> spared = dead_holders(s.now);
+    std::erase(spared, session);
+    result = write(s, s.now.record, std::move(spared), left ? operations_max - 2 : operations_max - 1);
+  } else if (!left && first_look) {
+    return refuse(error::not_held);
+  }
+  if (left) result.operations.push_back(remove(s, *left));
+  return result;
+}
+
+instruction sweep(const survey& s) {
+  instruction result;
+  if (s.now.lock_index != 0) result = write(s, s.now.record, {});
+  for (const contender& left : s.leftovers) {
+    if (result.operations.size() == operations_max) {
+      result.more = true;
+      break;
+    }
+    result.operations.push_back(remove(s, left));
+  }
+  return result;
+}
+
+instruction destroy(const survey& s, bool even_in_use) {
+  if (!even_in_use && !s.now.contenders.empty()) return refuse(error::in_use);
+  instruction result;
+  if (s.now.lock_index != 0) result.operations.push_back({verb::remove_cas, s.lock_key, {}, 0, s.now.lock_index, {}});
+  for (const std::vector<contender>* list : {&s.now.contenders, &s.leftovers})
+    for (const contender& each : *list) {
+      if (result.operations.size() == operations_max) {
+        result.more = true;
+        return result;
+      }
+      result.operations.push_back(remove(s, each));
+    }
+  return result;
+}
+
+std::size_t holders_in(const snapshot& now) {
+  return static_cast<std::size_t>(std::count_if(now.record.holders.begin(), now.record.holders.end(),
+                                                [&](const std::string& holder) { return now.find(holder); }));
+}
+
+leftovers_count count_leftovers(const survey& s) { return {dead_holders(s.now).size(), s.leftovers.size()}; }
+
+}  // namespace holdfast::protocol

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <boost/system/result.hpp>
+#include <chrono>
+#include <cstdint>
+#include <holdfast/error.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/operation.hpp"
+#include "protocol/snapshot.hpp"
+
+// What an operator orders, on a semaphore that is in use. Each order is a pure function from what stands in Consul to
+// the one transaction that comes next, guarded by the record's index: whoever has written meanwhile, another operator
+// included, lets it be refused, and one looks again. What is done already needs no write: so an order whose write has
+// an unknown outcome is just given again, and the record decides.
+namespace holdfast::protocol {
+
+/// All that stands below a semaphore's prefix, at one index.
+struct survey {
+  std::string prefix;    ///< with its trailing slash
+  std::string lock_key;  ///< whole
+  snapshot now;
+  /// Entries that no session has locked any more, as sessions leave them that do not delete their keys.
+  std::vector<contender> leftovers{};
+};
+
+/// Errors as `make_snapshot`.
+boost::system::result<survey> make_survey(std::string prefix, std::string lock_key, std::vector<key_value> listing,
+                                          std::uint64_t index);
+
+/// What is to be done next. Nothing at all: it is as it was ordered to be.
+struct instruction {
+  error_code refused{};                 ///< then nothing is done
+  std::string session{};                ///< to be destroyed; then look again
+  std::vector<operation> operations{};  ///< of one transaction
+  bool more = false;                    ///< it is not the last one: look again
+  bool operator==(const instruction&) const = default;
+};
+
+// Whoever writes the record grants what is free then: who waits and can run hears of it by this very write. Dead
+// holders keep their slots, because theirs may be a lock delay that only the pools know of; but for `sweep`, and the
+// one whom `evict` has ended.
+
+/// The record, if there is none. error::limit_conflict if there is one with another limit.
+instruction create(const survey& s, std::uint32_t limit);
+/// No slot is taken away by a lower limit.
+instruction resize(const survey& s, std::uint32_t limit);
+/// While it is closed nobody is granted; who holds goes on.
+instruction set_closed(const survey& s, bool closed);
+/// Marks a holder; error::not_held if the session is none.
+instruction revoke(const survey& s, std::string_view session);
+/// Ends the session, then takes it out of the record. error::not_held if it neither holds nor waits, unless this is
+/// not the first look: then that is what was wanted.
+instruction evict(const survey& s, std::string_view session, bool first_look);
+/// What nobody lives by any more.
+instruction sweep(const survey& s);
+/// The record and all entries. error::in_use if anybody holds or waits, unless `even_in_use`.
+instruction destroy(const survey& s, bool even_in_use);
+
+/// The holders that live.
+std::size_t holders_in(const snapshot& now);
+
+/// What `sweep` would find.
+struct leftovers_count {
+  std::size_t holders = 0;  ///< dead ones, in the record
+  std::size_t entries = 0;
+};
+leftovers_count count_leftovers(const survey& s);
+
+}  // namespace holdfast::protocol

@@ -1,0 +1,57 @@
+#include "runtime/semaphore_status.hpp"
+
+#include <algorithm>
+
+#include "protocol/succession.hpp"
+
+namespace holdfast::runtime {
+
+namespace {
+
+contender_kind kind_of(const protocol::contender& entry) {
+  if (entry.grantable()) return contender_kind::holdfast;
+  return entry.flags == protocol::semaphore_flags ? contender_kind::go_client : contender_kind::guide;
+}
+
+contender_status to_status(const protocol::contender& entry, std::chrono::seconds now_since_1970) {
+  contender_status result;
+  result.session = entry.session;
+  result.kind = kind_of(entry);
+  if (!entry.grantable()) {  // what others write is all theirs
+    result.description = entry.value;
+    return result;
+  }
+  const protocol::entry_words words = protocol::words_in(entry.value);
+  result.description = words.description;
+  // Clocks disagree: nobody has joined in the future.
+  if (words.since_1970) result.age = std::max(now_since_1970 - *words.since_1970, std::chrono::seconds(0));
+  return result;
+}
+
+}  // namespace
+
+semaphore_status to_status(const protocol::survey& seen, std::chrono::seconds now_since_1970) {
+  const protocol::snapshot& now = seen.now;
+  const protocol::leftovers_count left = protocol::count_leftovers(seen);
+  semaphore_status result;
+  result.exists = now.lock_index != 0;
+  result.limit = now.record.limit;
+  result.closed = now.record.closed;
+  result.dead_holders = left.holders;
+  result.dead_entries = left.entries;
+  result.index = now.lock_index;
+  for (const protocol::contender& entry : now.contenders) {
+    contender_status each = to_status(entry, now_since_1970);
+    if (now.record.names(entry.session)) {
+      if (entry.grantable()) each.token.grant = entry.modify_index;  // the granting write has touched it last
+      each.revoked = now.record.revokes(entry.session);
+      result.holders.push_back(std::move(each));
+    } else {
+      each.place = result.queue.size() + 1;
+      result.queue.push_back(std::move(each));
+    }
+  }
+  return result;
+}
+
+}  // namespace holdfast::runtime

@@ -1,0 +1,507 @@
+// Semaphores under an operator's hands, on a real agent.
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/use_future.hpp>
+#include <boost/test/unit_test.hpp>
+#include <memory>
+#include <vector>
+
+#include "protocol/lock_record.hpp"
+#include "support/agent.hpp"
+#include "support/async.hpp"
+#include "support/participant.hpp"
+#include "support/print.hpp"
+#include "support/scripted_server.hpp"
+
+namespace holdfast::test {
+namespace {
+
+administration_options of(const std::string& prefix) {
+  administration_options options;
+  options.prefix = prefix;
+  return options;
+}
+
+/// An operator, with a client of its own.
+struct operator_at {
+  operator_at(const asio::any_io_executor& ex, const agent& a, const std::string& prefix)
+      : client(ex, reach(a)), admin(client, of(prefix)) {}
+  static consul::config reach(const agent& a) {
+    consul::config c;
+    c.address = a.address();
+    return c;
+  }
+  consul::client client;
+  semaphore_administration admin;
+};
+
+semaphore_options adopting(std::string prefix, std::uint32_t limit) {
+  semaphore_options options = calm(std::move(prefix), limit);
+  options.adopt = true;
+  return options;
+}
+
+constexpr auto no_request = consul::request_options();
+
+}  // namespace
+}  // namespace holdfast::test
+
+using namespace holdfast;
+using namespace holdfast::test;
+
+BOOST_AUTO_TEST_SUITE(administration)
+
+ASYNC_TEST_CASE(it_is_created_resized_and_destroyed, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("administration");
+  operator_at op(ex, a, prefix);
+  auto [early] = co_await op.admin.resize(2, no_request, as_result);
+  BOOST_TEST(early == error::no_semaphore);
+  co_await op.admin.create(2);
+  BOOST_TEST(record(a, prefix) == R"({"Limit":2,"Holders":{}})");
+  co_await op.admin.create(2);
+  diagnostics words;
+  consul::request_options request;
+  request.diag = &words;
+  auto [conflict] = co_await op.admin.create(3, request, as_result);
+  BOOST_TEST(conflict == error::limit_conflict);
+  BOOST_REQUIRE(words.limit_conflict.has_value());
+  BOOST_TEST(words.limit_conflict->recorded == 2u);
+  BOOST_TEST(words.limit_conflict->ours == 3u);
+  BOOST_TEST(words.key == prefix + "/.lock");
+  co_await op.admin.resize(3);
+  BOOST_TEST(record(a, prefix) == R"({"Limit":3,"Holders":{}})");
+  auto [none] = co_await op.admin.resize(0, no_request, as_result);
+  BOOST_TEST(none == error::invalid_limit);
+  co_await op.admin.destroy();
+  BOOST_TEST(listing(a, prefix) == "");
+  co_await op.admin.destroy();
+}
+
+ASYNC_TEST_CASE(waiters_run_as_soon_as_a_higher_limit_lets_them, 60s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("grow");
+  operator_at op(ex, a, prefix);
+  participant p(ex, a, adopting(prefix, 1)), q(ex, a, adopting(prefix, 1)), r(ex, a, adopting(prefix, 1));
+  slot first = co_await p.sem.acquire();
+  pending<slot> second(ex, q.sem.acquire()), third(ex, r.sem.acquire());
+  co_await until("both stand in the queue", [&] { return contenders(a, prefix).size() == 3; });
+  co_await op.admin.resize(2);
+  co_await until("one of them runs", [&] { return second.ready() || third.ready(); });
+  BOOST_TEST(!(second.ready() && third.ready()));
+  co_await op.admin.resize(3);
+  const error_code two = co_await second.wait();
+  const error_code three = co_await third.wait();
+  BOOST_TEST(!two);
+  BOOST_TEST(!three);
+  BOOST_TEST(first.held());
+  co_await until("the first has heard of it", [&] { return p.sem.limit() == 3; });
+}
+
+ASYNC_TEST_CASE(a_lower_limit_takes_no_slot_away, 60s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("shrink");
+  operator_at op(ex, a, prefix);
+  participant p(ex, a, adopting(prefix, 3)), q(ex, a, adopting(prefix, 3));
+  slot one = co_await p.sem.acquire();
+  slot two = co_await p.sem.acquire();
+  slot three = co_await q.sem.acquire();
+  co_await op.admin.resize(1);
+  pending<slot> waiting(ex, q.sem.acquire());
+  co_await until("it stands in the queue, or its process has its share",
+                 [&] { return q.sem.statistics().waiting == 1; });
+  co_await one.release();
+  co_await two.release();
+  BOOST_TEST(three.held());
+  BOOST_TEST(!waiting.ready());
+  BOOST_TEST(holders(a, prefix).size() == 1u);
+  co_await three.release();
+  const error_code ec = co_await waiting.wait();
+  BOOST_TEST(!ec);
+  BOOST_TEST(record(a, prefix).starts_with(R"({"Limit":1,)"));
+}
+
+ASYNC_TEST_CASE(whoever_does_not_adopt_the_limit_fails_and_keeps_what_it_holds, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("no-adoption");
+  operator_at op(ex, a, prefix);
+  participant p(ex, a, calm(prefix, 2));
+  slot held = co_await p.sem.acquire();
+  co_await op.admin.resize(3);
+  participant late(ex, a, calm(prefix, 2));
+  auto [ec, none] = co_await late.sem.acquire(as_result);
+  BOOST_TEST(ec == error::limit_conflict);
+  BOOST_TEST(held.held());
+  co_await held.release();
+  BOOST_TEST(record(a, prefix) == R"({"Limit":3,"Holders":{}})");
+}
+
+ASYNC_TEST_CASE(more_slots_than_a_lower_limit_has_fail, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("too-wide");
+  operator_at op(ex, a, prefix);
+  participant p(ex, a, adopting(prefix, 3)), q(ex, a, adopting(prefix, 3));
+  slot held = co_await p.sem.acquire();
+  pending<slot> wide(ex, q.sem.acquire(3));
+  co_await until("it stands in the queue", [&] { return contenders(a, prefix).size() == 4; });
+  co_await op.admin.resize(2);
+  const error_code ec = co_await wide.wait();
+  BOOST_TEST(ec == error::too_many_slots);
+  co_await op.admin.resize(4);
+  co_await held.release();
+  slot four = co_await q.sem.acquire(4);
+  BOOST_TEST(four.count() == 4u);
+}
+
+ASYNC_TEST_CASE(closed_grants_nobody_and_drains, 60s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("drain");
+  operator_at op(ex, a, prefix);
+  participant p(ex, a, calm(prefix, 2)), q(ex, a, calm(prefix, 2));
+  slot one = co_await p.sem.acquire();
+  slot two = co_await q.sem.acquire();
+  co_await op.admin.close();
+  BOOST_TEST(record(a, prefix).ends_with(R"("Closed":true})"));
+  pending<slot> waiting(ex, p.sem.acquire());
+  pending<> drained(ex, op.admin.wait_until_drained());
+  auto [late] = co_await op.admin.wait_until_drained(50ms, no_request, as_result);
+  BOOST_TEST(late == error::in_use);
+  co_await one.release();
+  BOOST_TEST(!drained.ready());
+  co_await two.release();
+  const error_code ec = co_await drained.wait();
+  BOOST_TEST(!ec);
+  slot none = co_await q.sem.try_acquire();
+  BOOST_TEST(!none.valid());
+  BOOST_TEST(!waiting.ready());
+  BOOST_TEST(holders(a, prefix).empty());
+  auto [in_use] = co_await op.admin.destroy(no_request, as_result);
+  BOOST_TEST(in_use == error::in_use);
+  co_await op.admin.open();
+  const error_code granted = co_await waiting.wait();
+  BOOST_TEST(!granted);
+  BOOST_TEST(record(a, prefix).find("Closed") == std::string::npos);
+}
+
+ASYNC_TEST_CASE(a_holder_hears_that_its_slot_is_wanted, 60s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("revoke");
+  operator_at op(ex, a, prefix);
+  participant p(ex, a, calm(prefix, 1));
+  slot held = co_await p.sem.acquire();
+  BOOST_TEST(!held.revoked());
+  pending<> revoked(ex, held.wait_revoked());
+  const std::string session = holders(a, prefix).at(0);
+  co_await op.admin.revoke(session);
+  const error_code ec = co_await revoked.wait();
+  BOOST_TEST(!ec);
+  BOOST_TEST(held.revoked());
+  BOOST_TEST(held.held());
+  auto [again] = co_await held.wait_revoked(as_result);
+  BOOST_TEST(!again);
+  const std::string before = listing(a, prefix);
+  co_await op.admin.revoke(session);
+  BOOST_TEST(listing(a, prefix) == before);
+  co_await held.release();
+  BOOST_TEST(held.revoked());
+  auto [over] = co_await held.wait_revoked(as_result);
+  BOOST_TEST(over == error::not_held);
+  BOOST_TEST(record(a, prefix) == R"({"Limit":1,"Holders":{}})");
+  auto [gone] = co_await op.admin.revoke(session, no_request, as_result);
+  BOOST_TEST(gone == error::not_held);
+}
+
+ASYNC_TEST_CASE(a_holder_in_a_crowd_hears_it_too, 60s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("revoke-crowd");
+  operator_at op(ex, a, prefix);
+  participant p(ex, a, calm(prefix, 1));
+  slot held = co_await p.sem.acquire();
+  const std::string session = holders(a, prefix).at(0);
+  std::vector<std::unique_ptr<participant>> crowd;
+  std::vector<std::unique_ptr<pending<slot>>> waiting;
+  for (int i = 0; i < 7; ++i) {
+    crowd.push_back(std::make_unique<participant>(ex, a, calm(prefix, 1)));
+    waiting.push_back(std::make_unique<pending<slot>>(ex, crowd.back()->sem.acquire()));
+  }
+  co_await until("all stand in the queue", [&] { return contenders(a, prefix).size() == 8; });
+  pending<> revoked(ex, held.wait_revoked());
+  co_await op.admin.revoke(session);
+  const error_code ec = co_await revoked.wait();
+  BOOST_TEST(!ec);
+  BOOST_TEST(held.held());
+}
+
+ASYNC_TEST_CASE(the_wait_for_a_wish_ends_with_the_slot_and_can_be_cancelled, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("revoke-ends");
+  participant p(ex, a, calm(prefix, 2));
+  slot one = co_await p.sem.acquire();
+  slot two = co_await p.sem.acquire();
+  slot empty;
+  auto [nothing] = co_await empty.wait_revoked(as_result);
+  BOOST_TEST(nothing == error::not_held);
+  asio::cancellation_signal stop;
+  error_code cancelled;
+  bool done = false;
+  two.wait_revoked(asio::bind_cancellation_slot(stop.slot(), [&](error_code ec) {
+    cancelled = ec;
+    done = true;
+  }));
+  pending<> released(ex, one.wait_revoked()), lost(ex, two.wait_revoked());
+  stop.emit(asio::cancellation_type::total);
+  co_await until("the cancelled wait is over", [&] { return done; });
+  BOOST_TEST(cancelled == asio::error::operation_aborted);
+  BOOST_TEST(two.held());
+  co_await one.release();
+  const error_code first = co_await released.wait();
+  BOOST_TEST(first == error::not_held);
+  co_await p.sem.close();
+  const error_code second = co_await lost.wait();
+  BOOST_TEST(second == error::slot_lost);
+}
+
+ASYNC_TEST_CASE(an_evicted_holder_loses_its_slot_to_the_next, 60s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("evict");
+  operator_at op(ex, a, prefix);
+  participant p(ex, a, calm(prefix, 1)), q(ex, a, calm(prefix, 1));
+  slot held = co_await p.sem.acquire();
+  const std::string session = holders(a, prefix).at(0);
+  pending<slot> waiting(ex, q.sem.acquire());
+  co_await until("it stands in the queue", [&] { return contenders(a, prefix).size() == 2; });
+  pending<loss_reason> lost(ex, held.wait_lost());
+  co_await op.admin.evict(session);
+  const error_code told = co_await lost.wait();
+  BOOST_TEST(!told);
+  BOOST_TEST((lost.value() == loss_reason::session_invalidated));
+  const error_code granted = co_await waiting.wait();
+  BOOST_TEST(!granted);
+  auto [again] = co_await op.admin.evict(session, no_request, as_result);
+  BOOST_TEST(again == error::not_held);
+  auto [nobody] = co_await op.admin.evict("no such session", no_request, as_result);
+  BOOST_TEST(nobody == error::not_held);
+}
+
+ASYNC_TEST_CASE(what_stands_in_consul_can_be_inspected, 60s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("inspect");
+  operator_at op(ex, a, prefix);
+  const semaphore_status before = co_await op.admin.inspect();
+  BOOST_TEST((before == semaphore_status()));
+  semaphore_options named = calm(prefix, 1);
+  named.description = "worker 7";
+  participant p(ex, a, named), q(ex, a, calm(prefix, 1));
+  slot held = co_await p.sem.acquire();
+  pending<slot> waiting(ex, q.sem.acquire());
+  co_await until("it stands in the queue", [&] { return contenders(a, prefix).size() == 2; });
+  co_await op.admin.close();
+  co_await op.admin.revoke(holders(a, prefix).at(0));
+  const semaphore_status now = co_await op.admin.inspect();
+  BOOST_TEST(now.exists);
+  BOOST_TEST(now.closed);
+  BOOST_TEST(now.limit == 1u);
+  BOOST_REQUIRE(now.holders.size() == 1u);
+  BOOST_TEST(now.holders[0].session == holders(a, prefix).at(0));
+  BOOST_TEST(now.holders[0].description == "worker 7");
+  BOOST_TEST(now.holders[0].revoked);
+  BOOST_TEST((now.holders[0].kind == contender_kind::holdfast));
+  BOOST_TEST((now.holders[0].token == held.fencing_token()));
+  BOOST_REQUIRE(now.holders[0].age.has_value());
+  BOOST_TEST((*now.holders[0].age < scaled(60s)));
+  BOOST_REQUIRE(now.queue.size() == 1u);
+  BOOST_TEST(now.queue[0].place == 1u);
+  BOOST_TEST(now.queue[0].session == contenders(a, prefix).at(1));
+  BOOST_TEST(now.queue[0].age.has_value());
+  BOOST_TEST(now.dead_holders == 0u);
+}
+
+ASYNC_TEST_CASE(what_the_dead_have_left_is_swept, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("sweep");
+  operator_at op(ex, a, prefix);
+  const std::string dead = "00000000-1111-2222-3333-444444444444", left = "00000000-1111-2222-3333-555555555555";
+  write_key(a, prefix + "/.lock", R"({"Limit":2,"Holders":{")" + dead + R"(":true}})", protocol::semaphore_flags);
+  write_key(a, prefix + "/" + left, "an old guide's");
+  write_key(a, prefix + "/readme", "not ours");
+  const semaphore_status before = co_await op.admin.inspect();
+  BOOST_TEST(before.dead_holders == 1u);
+  BOOST_TEST(before.dead_entries == 1u);
+  BOOST_TEST(before.holders.empty());
+  const swept what = co_await op.admin.sweep();
+  BOOST_TEST((what == swept{1, 1}));
+  BOOST_TEST(record(a, prefix) == R"({"Limit":2,"Holders":{}})");
+  const swept again = co_await op.admin.sweep();
+  BOOST_TEST((again == swept()));
+  BOOST_TEST(a.get("/v1/kv/" + prefix + "/readme?raw").body == "not ours");
+}
+
+ASYNC_TEST_CASE(what_is_in_use_is_destroyed_only_if_one_insists, 60s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("destroy");
+  operator_at op(ex, a, prefix);
+  participant p(ex, a, calm(prefix, 1));
+  slot held = co_await p.sem.acquire();
+  const std::string before = listing(a, prefix);
+  auto [ec] = co_await op.admin.destroy(no_request, as_result);
+  BOOST_TEST(ec == error::in_use);
+  BOOST_TEST(listing(a, prefix) == before);
+  pending<loss_reason> lost(ex, held.wait_lost());
+  co_await op.admin.destroy_in_use();
+  const error_code told = co_await lost.wait();
+  BOOST_TEST(!told);
+  BOOST_TEST(listing(a, prefix) == "");
+  slot again = co_await p.sem.acquire();
+  BOOST_TEST(again.held());
+}
+
+ASYNC_TEST_CASE(the_key_of_something_else_is_left_alone, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("not-ours");
+  operator_at op(ex, a, prefix);
+  for (const auto& [value, flags, expected] :
+       {std::tuple<const char*, std::uint64_t, error>("mine", 0x2ddccbc058a50c18, error::not_a_semaphore),
+        std::tuple<const char*, std::uint64_t, error>("{", 0, error::corrupt_record)}) {
+    write_key(a, prefix + "/.lock", value, flags);
+    const std::string before = listing(a, prefix);
+    diagnostics words;
+    consul::request_options request;
+    request.diag = &words;
+    auto [resized] = co_await op.admin.resize(2, request, as_result);
+    BOOST_TEST(resized == expected);
+    BOOST_TEST(words.key == prefix + "/.lock");
+    auto [destroyed] = co_await op.admin.destroy_in_use(no_request, as_result);
+    BOOST_TEST(destroyed == expected);
+    auto [inspected, nothing] = co_await op.admin.inspect(no_request, as_result);
+    BOOST_TEST(inspected == expected);
+    BOOST_TEST(listing(a, prefix) == before);
+  }
+}
+
+/// The form of Consul's guide is kept.
+ASYNC_TEST_CASE(the_guide_s_record_keeps_its_form, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("guide");
+  operator_at op(ex, a, prefix);
+  write_key(a, prefix + "/.lock", R"({"Limit":2,"Holders":[]})");
+  co_await op.admin.close();
+  co_await op.admin.resize(3);
+  BOOST_TEST(record(a, prefix) == R"({"Limit":3,"Holders":[],"Closed":true})");
+  const auto lock = co_await op.client.get(prefix + "/.lock");
+  BOOST_REQUIRE(lock.value.has_value());
+  BOOST_TEST(lock.value->flags == 0u);
+}
+
+ASYNC_TEST_CASE(two_operators_do_not_undo_each_other, 60s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("two-operators");
+  operator_at one(ex, a, prefix), two(ex, a, prefix);
+  participant p(ex, a, adopting(prefix, 4));
+  slot held = co_await p.sem.acquire();
+  const std::string session = holders(a, prefix).at(0);
+  constexpr int turns = 20;
+  companions running(ex);
+  auto resizes = [&]() -> asio::awaitable<void> {
+    for (std::uint32_t i = 0; i < turns; ++i) co_await one.admin.resize(4 + i % 2);
+  };
+  auto closes = [&]() -> asio::awaitable<void> {
+    for (int i = 0; i < turns; ++i) {
+      co_await two.admin.open();
+      co_await two.admin.close();
+    }
+    co_await two.admin.revoke(session);
+  };
+  auto acquires = [&]() -> asio::awaitable<void> {
+    for (int i = 0; i < turns; ++i) {
+      slot more = co_await p.sem.try_acquire();
+      co_await pause(1ms);
+    }
+  };
+  running.start(resizes());
+  running.start(closes());
+  running.start(acquires());
+  co_await running.join();
+  const semaphore_status now = co_await one.admin.inspect();
+  BOOST_TEST(now.limit == 5u);
+  BOOST_TEST(now.closed);
+  BOOST_REQUIRE(!now.holders.empty());
+  BOOST_TEST(record(a, prefix).find(R"("Revoked":{")" + session + R"(":true})") != std::string::npos);
+  BOOST_TEST(held.held());
+}
+
+ASYNC_TEST_CASE(an_agent_that_is_not_there_is_given_up_in_time, 30s) {
+  consul::config c;
+  c.address = "127.0.1.1:1";
+  consul::client client(ex, c);
+  semaphore_administration admin(client, of("p"));
+  consul::request_options request;
+  request.timeout = 200ms;
+  diagnostics words;
+  request.diag = &words;
+  auto [ec] = co_await admin.close(request, as_result);
+  BOOST_TEST(ec == error::unreachable);
+  BOOST_TEST(words.message != "");
+  auto [drained] = co_await admin.wait_until_drained(1h, request, as_result);
+  BOOST_TEST(drained == error::unreachable);
+  auto [inspected, nothing] = co_await admin.inspect(request, as_result);
+  BOOST_TEST(inspected == error::unreachable);
+}
+
+ASYNC_TEST_CASE(an_order_can_be_cancelled, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("cancel-order");
+  operator_at op(ex, a, prefix);
+  participant p(ex, a, calm(prefix, 1));
+  slot held = co_await p.sem.acquire();
+  for (const auto type :
+       {asio::cancellation_type::total, asio::cancellation_type::partial, asio::cancellation_type::terminal}) {
+    asio::cancellation_signal stop;
+    error_code result;
+    bool done = false;
+    op.admin.wait_until_drained(1h, no_request, asio::bind_cancellation_slot(stop.slot(), [&](error_code ec) {
+                                  result = ec;
+                                  done = true;
+                                }));
+    co_await pause(20ms);
+    stop.emit(type);
+    co_await until("the cancelled wait is over", [&] { return done; });
+    BOOST_TEST(result == asio::error::operation_aborted);
+  }
+  BOOST_TEST(held.held());
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused_at_once) {
+  asio::io_context io;
+  consul::client client(io, {.address = "127.0.1.1:1"});
+  const auto refused = [&](administration_options options, error why) {
+    BOOST_CHECK_EXCEPTION(semaphore_administration(client, options), system_error,
+                          [&](const auto& e) { return e.code() == why; });
+  };
+  refused(of(""), error::invalid_prefix);
+  refused(of("/p"), error::invalid_prefix);
+  refused({.prefix = "p", .lock_key = "a/b"}, error::invalid_option);
+  refused({.prefix = "p", .timeout = 0ms}, error::invalid_option);
+  refused({.prefix = "p", .timeout = -1ms}, error::invalid_option);
+  refused({.prefix = "p", .timeout = 11min}, error::invalid_option);
+  refused({.prefix = "p", .attempts_max = 0}, error::invalid_option);
+  BOOST_TEST(!semaphore_administration().valid());
+  BOOST_TEST(semaphore_administration(client, of("p")).valid());
+}
+
+BOOST_AUTO_TEST_CASE(a_context_that_goes_takes_its_orders_along) {
+  consul::client client;
+  bool called = false;
+  {
+    asio::io_context io;
+    client = consul::client(io, {.address = shared_agent().address()});
+    semaphore_administration admin(client, of(unique_prefix("context-gone")));
+    admin.wait_until_drained(1h, no_request, [&](error_code) { called = true; });
+    admin.close(no_request, [&](error_code) { called = true; });
+    io.poll();
+  }
+  BOOST_TEST(!called);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

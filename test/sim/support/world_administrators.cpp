@@ -1,0 +1,100 @@
+#include <algorithm>
+#include <utility>
+
+#include "sim/support/world_impl.hpp"
+
+namespace holdfast::test {
+
+/// Operators that go by the book: they look, write what the core says, and look again if that was refused, or if they
+/// do not know what became of it. Several of them act at once.
+void world::administrate(int number) {
+  if (now() >= last_call_) return;
+  carry_out(number, some_order(number), true);
+  in(random_.between(50ms, random_.chance(50) ? 1s : 4s), [this, number] { administrate(number); });
+}
+
+world::order world::some_order(int number) {
+  const auto told = [&](const std::string& words) { mark("administrator " + std::to_string(number) + ": " + words); };
+  const snapshot& seen = look();
+  const bool closed = seen.record.closed;
+  const std::string who = seen.contenders.empty() ? "" : seen.contenders[random_.below(seen.contenders.size())].session;
+  switch (random_.below(closed ? 6 : 9)) {
+    case 0:
+    case 1: {
+      const auto slots = static_cast<std::uint32_t>(1 + random_.below(most_slots()));
+      told("resize to " + std::to_string(slots));
+      return [slots](const survey& s, bool) {
+        return s.now.lock_index == 0 ? protocol::create(s, slots) : protocol::resize(s, slots);
+      };
+    }
+    case 2:
+    case 3:
+      told("open");
+      return [](const survey& s, bool) { return protocol::set_closed(s, false); };
+    case 4:
+      told("revoke " + who);
+      return [who](const survey& s, bool) { return protocol::revoke(s, who); };
+    case 5:
+      told("sweep");
+      return [](const survey& s, bool) { return protocol::sweep(s); };
+    case 6:
+      told("close");
+      return [](const survey& s, bool) { return protocol::set_closed(s, true); };
+    case 7: {
+      const bool even_in_use = faults() && random_.chance(10);
+      told(even_in_use ? "destroy in use" : "destroy");
+      if (even_in_use) referee_.excuse_until(now() + options_.ttl + 4s);
+      return [even_in_use](const survey& s, bool) { return protocol::destroy(s, even_in_use); };
+    }
+    default:
+      if (!faults() || random_.chance(50)) return [](const survey&, bool) { return instruction(); };
+      told("evict " + who);
+      referee_.excuse_until(now() + options_.ttl + 4s);
+      return [who](const survey& s, bool first) { return protocol::evict(s, who, first); };
+  }
+}
+
+void world::carry_out(int number, order what, bool first_look) {
+  in(random_.between(50us, options_.latency_max), [this, number, what = std::move(what), first_look] {
+    const auto seen =
+        make_survey(std::string(world_prefix), std::string(world_lock_key), consul_.list(world_prefix), 0);
+    if (!seen) return;
+    const instruction next = what(*seen, first_look);
+    if (next.refused || (next.session.empty() && next.operations.empty())) return;
+    in(random_.between(50us, 2 * options_.latency_max),
+       [this, number, what, next] { write_order(number, what, next); });
+  });
+}
+
+void world::write_order(int number, order what, const instruction& next) {
+  if (!next.session.empty()) {
+    unwanted_.insert(next.session);
+    consul_.destroy_session(next.session, now());
+    return carry_out(number, std::move(what), false);
+  }
+  say([&] { return "administrator " + std::to_string(number) + ": txn" + describe(next.operations); });
+  const bool lost = faults() && random_.chance(options_.request_faults);
+  if (lost && random_.chance(50)) {  // applied late, if at all
+    in(random_.between(1ms, 2 * options_.ttl), [this, next] {
+      if (now() < calm_) transact(nullptr, next.operations);
+    });
+    return carry_out(number, std::move(what), false);
+  }
+  const bool applied = transact(nullptr, next.operations).applied;
+  if (applied) free_since_ = never;
+  if (!applied || lost || next.more) carry_out(number, std::move(what), false);
+}
+
+/// As it was at first, for the end, when all other orders are done.
+void world::restore_order() {
+  const auto usual = [slots = options_.limit](const survey& s, bool) {
+    return s.now.lock_index == 0 ? instruction() : protocol::resize(s, slots);
+  };
+  const auto open = [](const survey& s, bool) { return protocol::set_closed(s, false); };
+  in(1s, [this, usual, open] {
+    carry_out(0, usual, true);
+    carry_out(1, open, true);
+  });
+}
+
+}  // namespace holdfast::test

@@ -1,0 +1,304 @@
+#include "protocol/administration.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "protocol/plan.hpp"
+#include "support/print.hpp"
+
+// What each order comes to, from what stands in Consul. A step is told in one line:
+//   cas @50 2 {a b} closed revoked {a} | grant c @12 | remove d @13 | destroy s | refused: why | more | nothing
+
+using namespace holdfast;
+using namespace holdfast::protocol;
+
+namespace {
+
+using names = std::vector<std::string>;
+
+const std::string prefix = "p/";
+const std::string lock_key = "p/.lock";
+
+std::string id(char c) { return std::string(8, c) + "-1111-2222-3333-444455556666"; }
+std::string name_of(std::string_view key) {
+  if (key.starts_with(prefix)) key.remove_prefix(prefix.size());
+  return key.size() == 36 ? std::string(key.substr(0, 1)) : std::string(key);
+}
+
+std::string joined(const names& list) {
+  std::string all;
+  for (const std::string& each : list) all += (all.empty() ? "" : " ") + name_of(each);
+  return "{" + all + "}";
+}
+
+std::string told(const instruction& next) {
+  std::string all;
+  const auto add = [&all](const std::string& one) { all += (all.empty() ? "" : " | ") + one; };
+  if (next.refused) add("refused: " + next.refused.message());
+  if (!next.session.empty()) add("destroy " + name_of(next.session));
+  for (const operation& op : next.operations) {
+    const std::string at = " @" + std::to_string(op.index);
+    if (op.verb == verb::remove_cas) {
+      add("remove " + name_of(op.key) + at);
+    } else if (op.key == lock_key) {
+      const auto record = parse_lock_record(op.value);
+      BOOST_REQUIRE(record.has_value());
+      std::string one = "cas" + at + " " + std::to_string(record->limit) + " " + joined(record->holders);
+      if (record->form == record_form::list) one += " as a list";
+      if (record->closed) one += " closed";
+      if (!record->revoked.empty()) one += " revoked " + joined(record->revoked);
+      if (op.flags != semaphore_flags) one += " flags " + std::to_string(op.flags);
+      add(one);
+    } else {
+      BOOST_TEST((op.verb == verb::cas && is_grantable(op.flags)));
+      add("grant " + name_of(op.key) + at);
+    }
+  }
+  if (next.more) add("more");
+  return all.empty() ? "nothing" : all;
+}
+
+/// A semaphore of two, in which these hold, dead or alive, and these are alive, in queue order, from index 10 on. A
+/// capital is a contender of HashiCorp's Go client.
+survey semaphore(std::string_view holders, std::string_view alive) {
+  survey s;
+  s.prefix = prefix;
+  s.lock_key = lock_key;
+  s.now.index = 100;
+  s.now.lock_index = 50;
+  s.now.record.limit = 2;
+  for (const char each : holders) s.now.record.add(id(each));
+  std::uint64_t index = 10;
+  for (const char each : alive) {
+    const bool go = each >= 'A' && each <= 'Z';
+    s.now.contenders.push_back({id(each), "d", go ? semaphore_flags : contender_magic, index, index});
+    ++index;
+  }
+  return s;
+}
+survey none() {
+  survey s = semaphore("", "");
+  s.now.lock_index = 0;
+  s.now.record = {};
+  return s;
+}
+survey closed(survey s) {
+  s.now.record.closed = true;
+  return s;
+}
+
+void check(const instruction& next, std::string_view expected, int line) {
+  BOOST_TEST(told(next) == expected, "line " << line << ": " << told(next) << " instead of " << expected);
+}
+#define CHECK_STEP(next, expected) check(next, expected, __LINE__)
+
+const std::string not_here = "refused: there is no semaphore here";
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(administration)
+
+BOOST_AUTO_TEST_CASE(create_writes_a_record_where_there_is_none) {
+  CHECK_STEP(create(none(), 3), "cas @0 3 {}");
+  CHECK_STEP(create(semaphore("a", "a"), 2), "nothing");
+  CHECK_STEP(create(semaphore("a", "a"), 3), "refused: the semaphore is in use with another limit");
+  CHECK_STEP(create(none(), 0), "refused: the limit is 0 or over the largest supported");
+  CHECK_STEP(create(none(), limit_max + 1), "refused: the limit is 0 or over the largest supported");
+}
+
+BOOST_AUTO_TEST_CASE(create_grants_those_who_wait_for_a_record) {
+  survey s = semaphore("", "cd");
+  s.now.lock_index = 0;
+  s.now.record = {};
+  CHECK_STEP(create(s, 1), "cas @0 1 {c} | grant c @10");
+}
+
+BOOST_AUTO_TEST_CASE(a_higher_limit_is_granted_in_the_same_write) {
+  CHECK_STEP(resize(semaphore("ab", "abcde"), 4), "cas @50 4 {a b c d} | grant c @12 | grant d @13");
+  CHECK_STEP(resize(semaphore("ab", "ab"), 4), "cas @50 4 {a b}");
+  CHECK_STEP(resize(semaphore("ab", "ab"), 2), "nothing");
+  CHECK_STEP(resize(none(), 2), not_here);
+  CHECK_STEP(resize(semaphore("", ""), 0), "refused: the limit is 0 or over the largest supported");
+  CHECK_STEP(resize(semaphore("", ""), limit_max), "cas @50 10000 {}");
+  CHECK_STEP(resize(semaphore("", ""), limit_max + 1), "refused: the limit is 0 or over the largest supported");
+}
+
+BOOST_AUTO_TEST_CASE(a_lower_limit_takes_no_slot_away) {
+  CHECK_STEP(resize(semaphore("ab", "abc"), 1), "cas @50 1 {a b}");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_left_for_a_go_contender_it_takes_itself) {
+  CHECK_STEP(resize(semaphore("ab", "abXc"), 3), "cas @50 3 {a b}");
+  CHECK_STEP(resize(semaphore("ab", "abXc"), 4), "cas @50 4 {a b c} | grant c @13");
+}
+
+BOOST_AUTO_TEST_CASE(the_dead_keep_their_slots_while_the_limit_changes) {
+  CHECK_STEP(resize(semaphore("ab", "acd"), 3), "cas @50 3 {a b c} | grant c @11");
+}
+
+BOOST_AUTO_TEST_CASE(more_than_one_transaction_holds_takes_several) {
+  survey s = semaphore("", "");
+  s.now.record.limit = 1;
+  for (std::uint64_t i = 0; i < 70; ++i)
+    s.now.insert({"s" + std::to_string(i), "d", contender_magic, 100 + i, 100 + i});
+  const instruction first = resize(s, 100);
+  BOOST_TEST(first.operations.size() == operations_max);
+  BOOST_TEST(first.more);
+  // The rest comes next, though the limit is what it should be.
+  for (const operation& op : first.operations)
+    if (op.key != lock_key) s.now.record.add(op.key.substr(prefix.size()));
+  s.now.record.limit = 100;
+  const instruction second = resize(s, 100);
+  BOOST_TEST(second.operations.size() == 8u);
+  BOOST_TEST(!second.more);
+}
+
+BOOST_AUTO_TEST_CASE(closed_and_open) {
+  const survey full = semaphore("ab", "abc");
+  CHECK_STEP(set_closed(full, true), "cas @50 2 {a b} closed");
+  CHECK_STEP(set_closed(full, false), "nothing");
+  CHECK_STEP(set_closed(closed(full), true), "nothing");
+  CHECK_STEP(set_closed(none(), true), not_here);
+  CHECK_STEP(set_closed(none(), false), not_here);
+}
+
+BOOST_AUTO_TEST_CASE(to_open_is_to_grant) {
+  CHECK_STEP(set_closed(closed(semaphore("a", "acd")), false), "cas @50 2 {a c} | grant c @11");
+}
+
+BOOST_AUTO_TEST_CASE(to_close_grants_nobody) {
+  CHECK_STEP(set_closed(semaphore("a", "acd"), true), "cas @50 2 {a} closed");
+  CHECK_STEP(resize(closed(semaphore("a", "acd")), 5), "cas @50 5 {a} closed");
+}
+
+BOOST_AUTO_TEST_CASE(revoke_marks_a_live_holder) {
+  survey s = semaphore("ab", "abc");
+  CHECK_STEP(revoke(s, id('a')), "cas @50 2 {a b} revoked {a}");
+  CHECK_STEP(revoke(s, id('c')), "refused: the slot is not held");
+  CHECK_STEP(revoke(s, id('z')), "refused: the slot is not held");
+  CHECK_STEP(revoke(s, ""), "refused: the slot is not held");
+  CHECK_STEP(revoke(semaphore("ab", "b"), id('a')), "refused: the slot is not held");
+  CHECK_STEP(revoke(none(), id('a')), not_here);
+  s.now.record.revoke(id('a'));
+  CHECK_STEP(revoke(s, id('a')), "nothing");
+  CHECK_STEP(revoke(s, id('b')), "cas @50 2 {a b} revoked {a b}");
+}
+
+BOOST_AUTO_TEST_CASE(there_is_an_end_to_marks) {
+  survey s = semaphore("", "");
+  s.now.record.limit = limit_max;
+  for (std::size_t i = 0; i <= revoked_max; ++i) {
+    const std::string session = "s" + std::to_string(10'000 + i);
+    s.now.record.add(session);
+    s.now.insert({session, "d", contender_magic, 100 + i, 100 + i});
+    if (i < revoked_max) s.now.record.revoke(session);
+  }
+  CHECK_STEP(revoke(s, "s11000"), "refused: the request is over one of Consul's size limits");
+}
+
+BOOST_AUTO_TEST_CASE(evict_ends_the_session_first_and_then_gives_its_slot_away) {
+  CHECK_STEP(evict(semaphore("ab", "abc"), id('a'), true), "destroy a");
+  CHECK_STEP(evict(semaphore("ab", "bc"), id('a'), false), "cas @50 2 {b c} | grant c @11");
+  CHECK_STEP(evict(semaphore("ab", "bc"), id('a'), true), "cas @50 2 {b c} | grant c @11");
+  CHECK_STEP(evict(semaphore("bc", "bc"), id('a'), false), "nothing");
+  CHECK_STEP(evict(semaphore("bc", "bc"), id('a'), true), "refused: the slot is not held");
+  // Somebody who waits.
+  CHECK_STEP(evict(semaphore("ab", "abc"), id('c'), true), "destroy c");
+  CHECK_STEP(evict(semaphore("ab", "ab"), id('c'), false), "nothing");
+}
+
+BOOST_AUTO_TEST_CASE(evict_spares_the_other_dead) {
+  CHECK_STEP(evict(semaphore("ab", "c"), id('a'), false), "cas @50 2 {b c} | grant c @10");
+}
+
+BOOST_AUTO_TEST_CASE(evict_takes_an_entry_that_stays_behind) {
+  survey s = semaphore("ab", "b");
+  s.leftovers.push_back({id('a'), "d", 0, 7, 9});
+  CHECK_STEP(evict(s, id('a'), false), "cas @50 2 {b} | remove a @9");
+}
+
+BOOST_AUTO_TEST_CASE(sweep_takes_what_nobody_lives_by) {
+  survey s = semaphore("abx", "bc");
+  s.now.record.revoked = {id('x')};
+  s.leftovers.push_back({id('e'), "d", 0, 7, 9});
+  CHECK_STEP(sweep(s), "cas @50 2 {b c} | grant c @11 | remove e @9");
+  CHECK_STEP(sweep(semaphore("ab", "ab")), "nothing");
+  survey no_record = none();
+  no_record.leftovers.push_back({id('e'), "d", 0, 7, 9});
+  CHECK_STEP(sweep(no_record), "remove e @9");
+  BOOST_TEST(count_leftovers(s).holders == 2u);
+  BOOST_TEST(count_leftovers(s).entries == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(sweep_of_many_takes_several_transactions) {
+  survey s = semaphore("a", "");
+  for (std::uint64_t i = 0; i < 70; ++i) s.leftovers.push_back({"s" + std::to_string(i), "d", 0, 7, 100 + i});
+  const instruction next = sweep(s);
+  BOOST_TEST(next.operations.size() == operations_max);
+  BOOST_TEST(next.more);
+}
+
+BOOST_AUTO_TEST_CASE(destroy_is_refused_while_anybody_holds_or_waits) {
+  CHECK_STEP(destroy(semaphore("a", "a"), false), "refused: the semaphore is in use");
+  CHECK_STEP(destroy(semaphore("", "a"), false), "refused: the semaphore is in use");
+  CHECK_STEP(destroy(semaphore("", "X"), false), "refused: the semaphore is in use");
+  CHECK_STEP(destroy(semaphore("", ""), false), "remove .lock @50");
+  CHECK_STEP(destroy(semaphore("ab", ""), false), "remove .lock @50");
+  CHECK_STEP(destroy(none(), false), "nothing");
+}
+
+BOOST_AUTO_TEST_CASE(destroy_takes_all_that_belongs_to_it) {
+  survey s = semaphore("a", "aX");
+  s.leftovers.push_back({id('e'), "d", 0, 7, 9});
+  CHECK_STEP(destroy(s, true), "remove .lock @50 | remove a @10 | remove X @11 | remove e @9");
+  for (std::uint64_t i = 0; i < 70; ++i) s.leftovers.push_back({"s" + std::to_string(i), "d", 0, 7, 100 + i});
+  BOOST_TEST(destroy(s, true).operations.size() == operations_max);
+  BOOST_TEST(destroy(s, true).more);
+}
+
+BOOST_AUTO_TEST_CASE(what_others_wrote_is_kept) {
+  survey s = semaphore("ab", "ab");
+  s.now.record.form = record_form::list;
+  s.now.lock_flags = 0;
+  CHECK_STEP(set_closed(s, true), "cas @50 2 {a b} as a list closed flags 0");
+  CHECK_STEP(revoke(s, id('a')), "cas @50 2 {a b} as a list revoked {a} flags 0");
+  CHECK_STEP(resize(s, 3), "cas @50 3 {a b} as a list flags 0");
+  s.now.record.revoke(id('b'));
+  s.now.record.closed = true;
+  CHECK_STEP(resize(s, 3), "cas @50 3 {a b} as a list closed revoked {b} flags 0");
+}
+
+BOOST_AUTO_TEST_CASE(a_survey_finds_what_no_session_holds) {
+  const auto entry = [](std::string name, std::string session, std::uint64_t flags) {
+    return key_value{prefix + name, "d", flags, std::move(session), 7, 9};
+  };
+  const auto seen = make_survey(
+      prefix, lock_key,
+      {entry(".lock", "", semaphore_flags), entry(id('a'), id('a'), contender_magic),
+       entry(id('b'), "", semaphore_flags), entry(id('c'), "", 0), entry(id('d'), "", 7), entry("readme", "", 0),
+       entry(id('e') + "/x", "", 0), entry("zzzzzzzz-1111-2222-3333-444455556666", "", 0)},
+      100);
+  // Its value is no record.
+  BOOST_REQUIRE(seen.has_error());
+  BOOST_TEST(seen.error() == error::corrupt_record);
+  key_value lock = entry(".lock", "", semaphore_flags);
+  lock.value = R"({"Limit":2,"Holders":{}})";
+  const auto good = make_survey(prefix, lock_key,
+                                {lock, entry(id('a'), id('a'), contender_magic), entry(id('b'), "", semaphore_flags),
+                                 entry(id('c'), "", 0), entry(id('d'), "", 7), entry("readme", "", 0),
+                                 entry(id('e') + "/x", "", 0), entry("zzzzzzzz-1111-2222-3333-444455556666", "", 0)},
+                                100);
+  BOOST_REQUIRE(good.has_value());
+  names left;
+  for (const contender& each : good->leftovers) left.push_back(each.session);
+  BOOST_TEST(left == (names{id('b'), id('c')}), boost::test_tools::per_element());
+  BOOST_TEST(good->now.contenders.size() == 1u);
+  lock.flags = 0x2ddccbc058a50c18;
+  BOOST_TEST(make_survey(prefix, lock_key, {lock}, 100).error() == error::not_a_semaphore);
+}
+
+BOOST_AUTO_TEST_CASE(holders_that_live_are_counted) {
+  BOOST_TEST(holders_in(semaphore("ab", "bc").now) == 1u);
+  BOOST_TEST(holders_in(none().now) == 0u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
