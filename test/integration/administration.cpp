@@ -431,6 +431,37 @@ ASYNC_TEST_CASE(two_operators_do_not_undo_each_other, 60s) {
   BOOST_TEST(held.held());
 }
 
+ASYNC_TEST_CASE(an_order_comes_through_where_slots_move_all_the_time, 60s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("busy");
+  operator_at op(ex, a, prefix);
+  std::vector<std::unique_ptr<participant>> four;
+  bool over = false;
+  int turns = 0;
+  auto works = [&](participant& me) -> asio::awaitable<void> {
+    while (!over) {
+      slot held = co_await me.sem.acquire();
+      ++turns;
+      co_await held.release();
+    }
+  };
+  companions running(ex);
+  for (int i = 0; i < 4; ++i) {
+    four.push_back(std::make_unique<participant>(ex, a, adopting(prefix, 1)));
+    running.start(works(*four.back()));
+  }
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    const int enough = turns + 10;
+    co_await until("slots move", [&] { return turns > enough; });
+    co_await op.admin.resize(1 + i % 3);
+    BOOST_TEST(record(a, prefix).starts_with(R"({"Limit":)" + std::to_string(1 + i % 3)));
+  }
+  co_await op.admin.resize(1);
+  over = true;
+  co_await running.join();
+  BOOST_TEST(holders(a, prefix).empty());
+}
+
 ASYNC_TEST_CASE(an_agent_that_is_not_there_is_given_up_in_time, 30s) {
   consul::config c;
   c.address = "127.0.1.1:1";

@@ -364,6 +364,44 @@ ASYNC_TEST_CASE(consul_lock_refuses_our_limit_as_we_refuse_its, 60s) {
   BOOST_TEST(held.held());
 }
 
+/// An operator's orders are fields that HashiCorp's client does not know: it ignores them, and drops them when it
+/// writes. Never more than the limit hold all the same.
+ASYNC_TEST_CASE(consul_lock_drops_what_an_operator_has_ordered, 60s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("orders");
+  participant p(ex, a, calm(prefix, 3));
+  administration_options which;
+  which.prefix = prefix;
+  semaphore_administration admin(p.client, which);
+  journal log("orders");
+  slot held = co_await p.sem.acquire(2);
+  const std::string session = holders(a, prefix).at(0);
+  co_await admin.close();
+  co_await admin.revoke(session);
+  co_await held.wait_revoked();
+  pending<slot> waiting(ex, p.sem.acquire());
+  BOOST_TEST(record(a, prefix).find(R"("Closed":true,"Revoked":{")" + session) != std::string::npos);
+
+  const fs::path gate = log.path().string() + ".gate";
+  consul_lock child(a, prefix, inside_until(log, gate));
+  co_await until("it is inside, though the semaphore is closed", [&] { return log.count("+theirs") == 1; });
+  const semaphore_status now = co_await admin.inspect();
+  BOOST_TEST(!now.closed);
+  BOOST_TEST(now.holders.size() == 3u);
+  BOOST_TEST(!now.holders[0].revoked);
+  BOOST_TEST(!now.holders[1].revoked);
+  BOOST_TEST((now.holders[2].kind == contender_kind::go_client));
+  BOOST_TEST(held.revoked());
+  BOOST_TEST(held.held());
+  BOOST_TEST(!waiting.ready());
+  std::ofstream(gate).put('1');
+  const error_code granted = co_await waiting.wait();
+  BOOST_TEST(!granted);
+  co_await until("it ends", [&] { return !child.running(); });
+  BOOST_TEST(child.status().success());
+  fs::remove(gate);
+}
+
 ASYNC_TEST_CASE(the_form_of_the_record_stays_as_it_was_found, 60s) {
   agent& a = shared_agent();
   const std::string guide = unique_prefix("guide"), go = unique_prefix("go");
