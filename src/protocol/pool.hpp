@@ -187,9 +187,9 @@ private:
     bool passed_over = false;
   };
 
-  /// A blocking query: of all below the prefix, or of one key.
+  /// A blocking query.
   struct watch {
-    std::string key;
+    std::string key;  ///< empty: everything
     std::uint64_t index = 0;
     duration wait{};
     request_id id = 0;

@@ -63,7 +63,7 @@ std::vector<pool::watch> pool::wanted_watches() {
   if (!holder && !first) return {};
 
   // After a failure a plain look first: it answers at once, and so ends the outage as soon as there is an answer.
-  const watch everything{options_.prefix, watch_outage_.on() ? 0 : view_.listed_index(), options_.watch_wait};
+  const watch everything{{}, watch_outage_.on() ? 0 : view_.listed_index(), options_.watch_wait};
   const bool few = now.crowd() <= options_.watch_all_max;
   if (watch_outage_.on() || now_ < watch_all_until_ || view_.state() == view::state::none) return {everything};
   const bool stale = view_.state() == view::state::stale;
@@ -98,13 +98,13 @@ duration pool::own_watch() const {
 /// What is kept here, or handed on here, is only while nobody waits elsewhere.
 bool pool::must_know_who_comes() const { return !contested_ && (!spares_.empty() || !waiters_.empty()); }
 
-bool pool::watches_everything() const { return is_on(watches_, options_.prefix); }
+bool pool::watches_everything() const { return is_on(watches_, {}); }
 
 void pool::start(watch w) {
   w.id = ++last_request_;
   if (w.wait == options_.watch_wait) w.wait = random_.between(w.wait * 3 / 4, w.wait);
   w.due = now_ + w.wait * 9 / 10;  // by our own clock
-  if (w.key == options_.prefix)
+  if (w.key.empty())
     act(action::list_prefix{w.id, w.index, w.wait});
   else
     act(action::watch_key{w.id, w.key, w.index, w.wait});
@@ -131,13 +131,15 @@ std::optional<pool::watch> pool::take_watch(request_id id) {
 void pool::on_watch_failed(const watch& asked, failure why) {
   // Nobody needs it any more, or what covers it runs.
   if (!is_on(wanted_watches(), asked.key) || watches_everything()) return;
-  if (asked.key != options_.prefix) {
+  if (!asked.key.empty()) {
     watch_all_until_ = now_ + options_.watch_wait;
-    const member* m = find(std::string_view(asked.key).substr(entries_.size()));
-    const bool is_holders = asked.key == options_.lock_key || (m && m->standing == standing::holding);
+    const bool is_record = asked.key == options_.lock_key;
+    const member* m = is_record ? nullptr : find(std::string_view(asked.key).substr(entries_.size()));
+    const bool is_holders = is_record || (m && m->standing == standing::holding);
     if (!is_holders && any_standing(standing::holding)) return;  // no slot is in danger: everything is asked for next
   }
-  act(action::note{"watch of " + asked.key + " failed: " + why.details.to_string()});
+  act(action::note{"watch of " + (asked.key.empty() ? options_.prefix : asked.key) +
+                   " failed: " + why.details.to_string()});
   if (is_final(why.code)) fail_waiters(why);
   watch_outage_.failed(std::move(why), now_, random_);
 }

@@ -78,6 +78,20 @@ BOOST_AUTO_TEST_CASE(a_waiter_hears_of_its_grant_by_its_own_entry) {
   BOOST_TEST(s.record() == "{s2}");
 }
 
+BOOST_AUTO_TEST_CASE(a_holder_among_many_watches_its_entry_and_the_key) {
+  mutex_crowd s;
+  s.acquire(1);
+  s.listed();
+  s.created();
+  s.done();
+  s.others_grant("s7", "s7", "s2 s3 s4 s5 s6");
+  s.key_watched();
+  EXPECT(s.after(10ms), "watch #4 s7 from 26", "watch #5 record from 26");
+  EXPECT(s.tell(event::key_watched{5, {}, {make_error_code(error::server_error), {}}}), "note", "update A suspect",
+         "lose A watch_failed",
+         "txn #6: if @26 | let go s7 us | take s2 other | grant s2 other @14 +1 next s3 s4 s5 s6 | remove s7");
+}
+
 BOOST_AUTO_TEST_CASE(a_holder_of_another_client_is_waited_for_with_a_watch_of_everything) {
   mutex_story s;
   const std::string go = s.go_takes();

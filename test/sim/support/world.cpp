@@ -41,7 +41,8 @@ world::world(world_options options, seeded_bug bug, const chronicle& told)
     std::string line = "limit " + std::to_string(options_.limit) + ", processes " + std::to_string(options_.processes) +
                        ", users " + std::to_string(options_.users) + ", faults " +
                        std::to_string(options_.request_faults) + "%, go " + std::to_string(options_.go_contenders);
-    const std::pair<bool, const char*> with[] = {{options_.crashes, "crashes"},
+    const std::pair<bool, const char*> with[] = {{options_.mutex, "a mutex"},
+                                                 {options_.crashes, "crashes"},
                                                  {options_.pauses, "pauses"},
                                                  {options_.partitions, "partitions"},
                                                  {options_.agent_restarts, "agent restarts"},
@@ -110,7 +111,8 @@ void world::start_process() {
   const auto ppm = static_cast<std::int64_t>(options_.clock_ppm);
   if (ppm != 0) p->clock = skewed_clock(random_.between(0s, 1h), random_.chance(50) ? ppm : -ppm);
   pool_options o;
-  o.prefix = world_prefix;
+  o.prefix = options_.mutex ? world_lock_key : world_prefix;
+  o.form = options_.mutex ? record_form::session : record_form::map;
   o.lock_key = world_lock_key;
   o.description = name(*p);
   o.limit = options_.limit;

@@ -140,10 +140,10 @@ bool world::meddle_once() {
     case 2:
       mark("an operator deletes the prefix");
       referee_.forget_tokens();
-      consul_.remove_tree(std::string(world_prefix), now());
+      consul_.remove_tree(std::string(options_.mutex ? world_lock_key : world_prefix), now());
       return true;
     case 3:
-      if (const auto lock = consul_.get(world_lock_key)) {
+      if (const auto lock = consul_.get(world_lock_key); lock && !options_.mutex) {
         mark("an operator empties the record");
         auto record = parse_lock_record(lock->value);
         record->holders.clear();

@@ -5,15 +5,21 @@
 
 namespace holdfast::test {
 
+snapshot world::standing() const {
+  return *make_snapshot(options_.mutex ? world_mutex_entries : world_prefix, world_lock_key, consul_.list(world_prefix),
+                        0, options_.mutex ? record_form::session : record_form::map);
+}
+
 /// What stands in Consul. Somebody looks after every step, and most steps write nothing.
 const snapshot& world::look() {
   const std::uint64_t index = consul_.store.raft_index();
   if (seen_at_ == index) return seen_;
-  seen_ = *make_snapshot(world_prefix, world_lock_key, consul_.list(world_prefix), 0);
+  seen_ = standing();
   seen_at_ = index;
   holders_ = static_cast<std::size_t>(
-      std::count_if(seen_.record.holders.begin(), seen_.record.holders.end(),
-                    [this](const std::string& holder) { return seen_.find(holder) != nullptr; }));
+      std::count_if(seen_.record.holders.begin(), seen_.record.holders.end(), [this](const std::string& holder) {
+        return options_.mutex || seen_.find(holder) != nullptr;  // Consul itself prunes a mutex
+      }));
   check_barred();
   return seen_;
 }

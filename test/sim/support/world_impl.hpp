@@ -25,6 +25,7 @@ using namespace std::chrono_literals;
 
 inline constexpr std::string_view world_prefix = "service/world/";
 inline constexpr std::string_view world_lock_key = "service/world/.lock";
+inline constexpr std::string_view world_mutex_entries = "service/world/.lock/";
 
 /// world.cpp: time, and what a step of a pool is. world_users.cpp: who acquires and releases. world_network.cpp:
 /// Consul, and the way there. world_accidents.cpp: what goes wrong, apart from requests. world_strangers.cpp: Go's
@@ -173,8 +174,8 @@ private:
   // world_strangers.cpp
   void start_stranger(int number);
   void stranger_step(std::size_t i);
-  snapshot look_as_stranger() const;
   bool write_record(const lock_record& record, std::uint64_t index);
+  bool write_mutex(verb how, const std::string& session);
 
   // world_administrators.cpp
   using order = std::function<instruction(const survey&, bool first_look)>;
@@ -185,6 +186,7 @@ private:
   void restore_order();
 
   // world_checks.cpp
+  snapshot standing() const;
   const snapshot& look();
   std::uint32_t limit();
   void object(guarantee broken, const std::string& what) { referee_.object(broken, what); }

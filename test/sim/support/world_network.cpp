@@ -151,18 +151,41 @@ consul::txn_reply world::transact(const process* sender, const std::vector<opera
 }
 
 std::string world::describe(const std::vector<operation>& operations) {
-  static const char* const verbs[] = {"lock", "cas", "remove", "remove-cas", "tree"};
+  const auto word = [](verb v) {
+    switch (v) {
+      case verb::lock:
+        return "lock";
+      case verb::unlock:
+        return "unlock";
+      case verb::cas:
+        return "cas";
+      case verb::check_index:
+        return "if";
+      case verb::check_not_exists:
+        return "if none";
+      case verb::remove:
+        return "remove";
+      case verb::remove_cas:
+        return "remove-cas";
+      case verb::get:
+        return "get";
+      case verb::get_tree:
+        return "tree";
+    }
+    return "";
+  };
   std::string text;
   for (const operation& op : operations) {
-    text += std::string(" ") + verbs[static_cast<int>(op.verb)] + " " + op.key.substr(world_prefix.size());
-    if (op.verb == verb::cas) text += "@" + std::to_string(op.index);
-    if (op.key == world_lock_key) text += " " + op.value;
+    text += std::string(" ") + word(op.verb) + " " + op.key.substr(world_prefix.size());
+    if (op.verb == verb::cas || op.verb == verb::check_index) text += "@" + std::to_string(op.index);
+    if (op.key == world_lock_key) text += " " + (op.session.empty() ? op.value : op.session);
   }
   return text;
 }
 
 void world::perform(process& p, action::list_prefix& a) {
-  query(p, a.id, {testing::subject::kind::prefix, std::string(world_prefix)}, a.index, a.wait);
+  const std::string_view prefix = options_.mutex ? world_lock_key : world_prefix;
+  query(p, a.id, {testing::subject::kind::prefix, std::string(prefix)}, a.index, a.wait);
 }
 
 void world::perform(process& p, action::watch_key& a) {
@@ -212,7 +235,7 @@ pool_event world::failure_of(request_id id, const testing::subject& what) {
 
 pool_event world::answer_to(const watch& w) const {
   if (w.what.what == testing::subject::kind::key) return consul_.key_seen(w.id, w.what.name);
-  return consul_.listed(w.id, world_prefix);
+  return consul_.listed(w.id, w.what.name);
 }
 
 void world::answer_watches() {

@@ -41,6 +41,14 @@ world_options world_options::of(std::uint64_t seed) {
   return o;
 }
 
+world_options world_options::of_a_mutex(std::uint64_t seed) {
+  world_options o = of(seed);
+  o.mutex = true;
+  o.limit = 1;
+  o.administrators = 0;
+  return o;
+}
+
 world_options world_options::a_long_day(std::uint64_t seed) {
   world_options o = of(seed);
   o.limit = 1;

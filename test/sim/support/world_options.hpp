@@ -12,6 +12,7 @@ namespace holdfast::test {
 struct world_options {
   std::uint64_t seed = 0;
   std::uint32_t limit = 1;
+  bool mutex = false;  ///< instead of a semaphore
   int processes = 2;
   int users = 1;  ///< in each process, at first
   int go_contenders = 0;
@@ -45,6 +46,8 @@ struct world_options {
 
   /// The world of a seed.
   static world_options of(std::uint64_t seed);
+  /// The same with a mutex.
+  static world_options of_a_mutex(std::uint64_t seed);
   /// Two processes that want the same slot for a whole day, with clocks that run apart by two percent each.
   static world_options a_long_day(std::uint64_t seed);
 };

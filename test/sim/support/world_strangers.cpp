@@ -27,8 +27,9 @@ void world::stranger_step(std::size_t i) {
     case stranger::outside:
       if (now() >= last_call_) return;
       g.session = consul_.create_session(options_.ttl, now());
-      consul_.transact({{verb::lock, std::string(world_prefix) + g.session, "go", semaphore_flags, 0, g.session}},
-                       now());
+      if (!options_.mutex)  // of who waits for a mutex nothing is seen
+        consul_.transact({{verb::lock, std::string(world_prefix) + g.session, "go", semaphore_flags, 0, g.session}},
+                         now());
       g.state = stranger::waiting;
       break;
     case stranger::waiting: {
@@ -37,9 +38,15 @@ void world::stranger_step(std::size_t i) {
         break;
       }
       if (g.abandoned) break;
-      const snapshot seen = look_as_stranger();
+      const snapshot seen = standing();
       g.seen = seen.record;
       g.seen_at = seen.lock_index;
+      if (options_.mutex) {
+        if (!seen.record.holders.empty()) break;
+        g.state = stranger::taking;
+        next = random_.between(100us, options_.latency_max);
+        break;
+      }
       if (!seen.find(g.session)) {
         g.state = stranger::leaving;
         break;
@@ -54,7 +61,7 @@ void world::stranger_step(std::size_t i) {
     }
     case stranger::taking:
       g.state = stranger::waiting;
-      if (!write_record(g.seen, g.seen_at)) break;
+      if (!(options_.mutex ? write_mutex(verb::lock, g.session) : write_record(g.seen, g.seen_at))) break;
       say([&] { return "go " + g.session + " takes a slot"; });
       if (told_.picture) told_.picture->holds("go " + std::to_string(g.number), "", now().time_since_epoch());
       g.state = stranger::holding;
@@ -64,7 +71,11 @@ void world::stranger_step(std::size_t i) {
     case stranger::holding: {
       say([&] { return "go " + g.session + " gives its slot back"; });
       leave();  // for a moment it looks like a waiting contender
-      const snapshot seen = look_as_stranger();
+      if (options_.mutex) {
+        write_mutex(verb::unlock, g.session);
+        break;
+      }
+      const snapshot seen = standing();
       lock_record record = seen.record;
       record.drop(g.session);
       if (seen.lock_index != 0) write_record(record, seen.lock_index);
@@ -73,7 +84,7 @@ void world::stranger_step(std::size_t i) {
     case stranger::leaving: {
       consul_.destroy_session(std::exchange(g.session, {}), now());
       g.state = stranger::outside;
-      const snapshot seen = look_as_stranger();
+      const snapshot seen = standing();
       if (seen.lock_index != 0 && seen.record.holders.empty() && random_.chance(50))
         consul_.remove(std::string(world_lock_key), now());
       next = random_.between(0ms, 1s);
@@ -83,8 +94,8 @@ void world::stranger_step(std::size_t i) {
   in(next, [this, i] { stranger_step(i); });
 }
 
-snapshot world::look_as_stranger() const {
-  return *make_snapshot(world_prefix, world_lock_key, consul_.list(world_prefix), 0);
+bool world::write_mutex(verb how, const std::string& session) {
+  return consul_.transact({{how, std::string(world_lock_key), "go", mutex_flags, 0, session}}, now()).applied;
 }
 
 bool world::write_record(const lock_record& record, std::uint64_t index) {
