@@ -10,6 +10,7 @@
 
 #include "consul/json.hpp"
 #include "fuzz.hpp"
+#include "protocol/administration.hpp"
 #include "protocol/plan.hpp"
 #include "protocol/snapshot.hpp"
 
@@ -44,9 +45,12 @@ std::uint64_t take_flags(fuzz::input& in) {
 
 key_value take_lock(fuzz::input& in) {
   lock_record record;
-  record.form = in.byte() % 2 ? record_form::list : record_form::map;
+  const std::uint8_t kind = in.byte();
+  record.form = kind % 2 ? record_form::list : record_form::map;
+  record.closed = kind >= 192;
   record.limit = 1 + in.byte();
   record.holders = some_sessions(in.byte());
+  if (kind % 4 == 2) record.revoked = some_sessions(in.byte());
   key_value pair{lock_key, format(record), 0, {}};
   pair.flags = in.byte() < 250 ? semaphore_flags : 1;
   pair.modify_index = in.byte();
@@ -113,6 +117,31 @@ void check_bounds(const snapshot& now, const plan_rules& rules, const grant_plan
   require(holders.size() <= std::max<std::size_t>(rules.limit, kept), "never more holders than the limit");
   if (!next.granted.empty())
     require(holders.size() + next.left_free.size() + next.free <= rules.limit, "and no slot is promised twice");
+  require(next.record.closed == now.record.closed, "a plan neither opens nor closes");
+  if (now.record.closed)
+    require(next.granted.empty() && next.left_free.empty() && next.free == 0, "closed leaves nothing to have");
+  for (const std::string& wanted : next.record.revoked)
+    require(now.record.revokes(wanted) && next.record.names(wanted), "a mark is an old one, of a holder");
+  for (const std::string& wanted : now.record.revoked)
+    require(next.record.revokes(wanted) == next.record.names(wanted) || !now.record.names(wanted),
+            "and stays as long as that");
+}
+
+// What an operator orders is one transaction that fits, and asks for no more when it is done.
+void check_orders(const survey& s, const plan_rules& rules) {
+  const std::string who = sessions[rules.limit % sessions.size()];
+  for (const instruction& next :
+       {create(s, rules.limit), resize(s, rules.limit), set_closed(s, true), set_closed(s, false), revoke(s, who),
+        evict(s, who, true), evict(s, who, false), sweep(s), destroy(s, true), destroy(s, false)}) {
+    require(next.operations.size() <= operations_max, "an order fits a transaction");
+    require(!next.refused || (next.operations.empty() && next.session.empty()), "what is refused is not done");
+    for (const operation& op : next.operations) {
+      require(op.verb == verb::cas || op.verb == verb::remove_cas, "each operation looks at an index");
+      if (op.key != lock_key || op.verb != verb::cas) continue;
+      require(op.index == s.now.lock_index, "that of the record which was seen");
+      require(parse_lock_record(op.value).has_value(), "what is written can be read");
+    }
+  }
 }
 
 void check_rules(const snapshot& now, const plan_rules& rules, const grant_plan& next) {
@@ -123,7 +152,7 @@ void check_rules(const snapshot& now, const plan_rules& rules, const grant_plan&
     kept += stays ? 1 : 0;
   }
   const bool stopped = next.granted.size() == rules.grants_max;
-  const std::size_t slots = rules.limit > kept ? rules.limit - kept : 0;
+  const std::size_t slots = rules.limit > kept && !now.record.closed ? rules.limit - kept : 0;
   const std::size_t used = next.granted.size() + next.left_free.size() + next.free;
   require(stopped ? used <= slots : used == slots, "each slot is held, granted, left free, or free");
 
@@ -170,6 +199,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const grant_plan next = plan(*now, rules);
   require(plan(*now, rules).record == next.record, "the same questions, the same answers");
   check_bounds(*now, rules, next);
+  check_orders(make_survey(prefix, lock_key, listing, 1).value(), rules);
   if (names_a_key_twice(listing)) return 0;
 
   check_rules(*now, rules, next);
