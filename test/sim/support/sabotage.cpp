@@ -243,6 +243,14 @@ bool sabotage::lets_out(int process, action::send_txn& a) {
         record->value = format(named);
       }
       break;
+    case seeded_bug::key_not_handed_over:
+      if (std::any_of(operations.begin(), operations.end(), [](const auto& op) { return op.verb == verb::cas; }))
+        std::erase_if(operations, [](const auto& op) { return op.verb == verb::lock && op.key.ends_with("/.lock"); });
+      break;
+    case seeded_bug::key_not_let_go:
+      if (std::none_of(operations.begin(), operations.end(), [](const auto& op) { return op.verb == verb::cas; }))
+        std::erase_if(operations, [](const auto& op) { return op.verb == verb::unlock; });
+      break;
     case seeded_bug::grant_leaves_the_entry:
       std::erase_if(operations, [](const auto& op) { return op.verb == verb::cas && !is_record(op); });
       break;

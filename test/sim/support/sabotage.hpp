@@ -55,12 +55,15 @@ enum class seeded_bug {
   closed_dropped,
   shrink_ignored,
   revoke_lost,
+  key_not_handed_over,
+  key_not_let_go,
 };
 
 struct seeded_bug_info {
   seeded_bug bug;
   std::string_view name;
   std::string_view what;
+  bool of_mutexes = false;
 };
 inline constexpr seeded_bug_info seeded_bugs[] = {
     {seeded_bug::lease_counted_late, "lease_counted_late", "the lease runs from when the reply came"},
@@ -102,6 +105,9 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
     {seeded_bug::closed_dropped, "closed_dropped", "a write of the record opens it"},
     {seeded_bug::shrink_ignored, "shrink_ignored", "a lower limit is not taken over"},
     {seeded_bug::revoke_lost, "revoke_lost", "nobody is told that an operator wants its slot"},
+    {seeded_bug::key_not_handed_over, "key_not_handed_over",
+     "a grant touches the entry, and does not lock the key for it", true},
+    {seeded_bug::key_not_let_go, "key_not_let_go", "a release leaves the key locked", true},
 };
 
 std::string_view to_string(seeded_bug bug);
