@@ -1,0 +1,94 @@
+// Each page in doc/ shows the keys of its primitive as they stand in Consul, in a block "```keys". Here they are made
+// to stand like that. Sessions are A, B, ...; a stamp is any ten digits; a line's end is a space.
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iomanip>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/agent.hpp"
+#include "support/async.hpp"
+#include "support/participant.hpp"
+#include "support/scripted_server.hpp"
+
+namespace holdfast::test {
+namespace {
+
+/// The block in doc/<page>.
+std::string documented(const std::string& page) {
+  const std::filesystem::path root = std::filesystem::path(__FILE__).parent_path() / "../..";
+  std::ifstream file(root / "doc" / page);
+  std::stringstream text;
+  text << file.rdbuf();
+  const std::string all = text.str();
+  const std::string fence = "```keys\n";
+  const std::size_t begin = all.find(fence);
+  BOOST_REQUIRE_MESSAGE(begin != std::string::npos, "doc/" << page << " shows no keys");
+  return all.substr(begin + fence.size(), all.find("```", begin + fence.size()) - begin - fence.size());
+}
+
+/// What stands there, as the pages write it: key, flags, session and value.
+std::string standing(const std::vector<consul::kv_entry>& entries, const std::string& prefix, const std::string& shown,
+                     const std::vector<std::string>& sessions) {
+  const auto plain = [&](std::string text) {
+    for (std::size_t i = 0; i != sessions.size(); ++i)
+      text = std::regex_replace(text, std::regex(sessions[i]), std::string(1, static_cast<char>('A' + i)));
+    text = std::regex_replace(text, std::regex("\n@[0-9]{10}"), " @1763752382");
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    return text;
+  };
+  std::set<std::string> lines;
+  for (const consul::kv_entry& entry : entries) {
+    std::ostringstream line;
+    line << std::left << std::setw(18) << plain(shown + entry.key.substr(prefix.size())) << std::setw(22) << entry.flags
+         << std::setw(3) << (entry.session.empty() ? "-" : plain(entry.session)) << plain(entry.value) << '\n';
+    lines.insert(line.str());
+  }
+  std::string all;
+  for (const std::string& line : lines) all += line;
+  return all;
+}
+
+}  // namespace
+}  // namespace holdfast::test
+
+using namespace holdfast;
+using namespace holdfast::test;
+
+BOOST_AUTO_TEST_SUITE(documented_keys)
+
+ASYNC_TEST_CASE(of_a_semaphore, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("documented");
+  semaphore_options mine = calm(prefix, 1), others = mine;
+  mine.description = "worker-1";
+  others.description = "worker-2";
+  participant holder(ex, a, mine), waiter(ex, a, others);
+  slot held = co_await holder.sem.acquire();
+  pending<slot> waiting(ex, waiter.sem.acquire());
+  co_await until("it waits", [&] { return contenders(a, prefix).size() == 2; });
+  const auto entries = co_await holder.client.list(prefix + "/");
+  BOOST_TEST(standing(entries.value, prefix, "service/db", contenders(a, prefix)) == documented("semaphore.md"));
+}
+
+ASYNC_TEST_CASE(of_a_mutex, 30s) {
+  agent& a = shared_agent();
+  const std::string key = unique_prefix("documented-mutex");
+  mutex_options mine = calm(key), others = mine;
+  mine.description = "worker-1";
+  others.description = "worker-2";
+  locker holder(ex, a, mine), waiter(ex, a, others);
+  slot held = co_await holder.mutex.lock();
+  pending<slot> waiting(ex, waiter.mutex.lock());
+  co_await until("it waits", [&] { return contenders(a, key).size() == 2; });
+  const auto entries = co_await holder.client.list(key);
+  BOOST_TEST(standing(entries.value, key, "service/leader", contenders(a, key)) == documented("mutex.md"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
