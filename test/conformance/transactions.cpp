@@ -417,6 +417,51 @@ FACT(a_body_that_is_not_json_is_refused) {
   BOOST_TEST(sent(consul, "x") == "400 Failed to parse body: invalid character 'x' looking for beginning of value");
 }
 
+// What a mutex rests on: its key goes from one session to the next at one index.
+
+FACT(a_key_is_unlocked_and_locked_for_another_session_in_one) {
+  const std::string a = consul.session(), b = consul.session();
+  consul.put("m?flags=7&acquire=" + a, "of a");
+  const entry before = consul.read("m");
+  auto watch = consul.watch("m");
+  const auto outcome =
+      consul.txn({op("check-index", "m").index(before.modified), op("unlock", "m").value("of a").flags(7).session(a),
+                  op("lock", "m").value("of b").flags(7).session(b)});
+  BOOST_TEST(outcome.status == 200);
+  BOOST_TEST(outcome.results.size() == 3u);
+  const entry after = watch.woken().first();
+  BOOST_TEST(after.session == b);
+  BOOST_TEST(after.value == base64("of b"));
+  BOOST_TEST(after.locked == before.locked + 1);
+  BOOST_TEST(after.modified > before.modified);
+  BOOST_TEST(consul.read("m").modified == after.modified);
+}
+
+FACT(a_handover_of_what_has_changed_is_refused_as_a_whole) {
+  const std::string a = consul.session(), b = consul.session();
+  consul.put("m?acquire=" + a);
+  const entry before = consul.read("m");
+  consul.put("m?release=" + a);
+  const auto outcome = consul.txn(
+      {op("check-index", "m").index(before.modified), op("unlock", "m").session(a), op("lock", "m").session(b)});
+  BOOST_TEST(outcome.status == 409);
+  BOOST_TEST(outcome.errors.size() == 2u);
+  BOOST_TEST(consul.read("m").session == "");
+}
+
+FACT(a_key_that_does_not_exist_is_checked_and_locked_in_one) {
+  const std::string a = consul.session(), b = consul.session();
+  const auto take = [&](const std::string& session) {
+    return consul.txn({op("check-not-exists", "m"), op("lock", "m").session(session)});
+  };
+  const auto outcome = take(a);
+  BOOST_TEST(outcome.status == 200);
+  BOOST_TEST(outcome.results.size() == 1u);
+  BOOST_TEST(consul.read("m").locked == 1u);
+  BOOST_TEST(take(b).status == 409);
+  BOOST_TEST(consul.read("m").session == a);
+}
+
 FACT(a_body_of_another_shape_is_refused) {
   for (const auto* body : {"{}", "7", "\"x\"", "[7]", R"([{"KV":7}])", R"([{"KV":{"Verb":7}}])"})
     BOOST_TEST(sent(consul, body).substr(0, 25) == "400 Failed to parse body:");

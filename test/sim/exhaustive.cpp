@@ -13,7 +13,8 @@ const bool whole = std::getenv("HOLDFAST_TEST_DEADLINE_SCALE") == nullptr;
 
 void check(interleaving_options options) {
   if (!whole) options.states_max = 4'000;
-  const std::string what = std::to_string(options.contenders) + " contenders, limit " + std::to_string(options.limit) +
+  const std::string what = std::to_string(options.contenders) + " contenders, " +
+                           (options.mutex ? "a mutex" : "limit " + std::to_string(options.limit)) +
                            (options.one_fault ? ", one fault" : "") +
                            (options.watch_all_max == 0 ? ", directed watches" : "");
   const interleaving_result all = explore(options);
@@ -30,6 +31,11 @@ BOOST_AUTO_TEST_CASE(two_contenders_and_one_fault) {
   for (const std::uint32_t limit : {1u, 2u})
     for (const std::size_t watch_all_max : {std::size_t{0}, std::size_t{4}})
       check({.contenders = 2, .limit = limit, .one_fault = true, .watch_all_max = watch_all_max});
+}
+
+BOOST_AUTO_TEST_CASE(two_contenders_of_a_mutex_and_one_fault) {
+  for (const std::size_t watch_all_max : {std::size_t{0}, std::size_t{4}})
+    check({.contenders = 2, .mutex = true, .one_fault = true, .watch_all_max = watch_all_max});
 }
 
 /// With HOLDFAST_ALL_INTERLEAVINGS=1 for both limits, and with directed watches, too: some minutes each.

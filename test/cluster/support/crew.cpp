@@ -7,9 +7,10 @@ namespace holdfast::test {
 std::string at_server(int index) { return "server-" + std::to_string(index + 1); }
 std::string at_client(int index) { return "client-" + std::to_string(index + 1); }
 
-void start_one_at_each_agent(stage& play, cluster& consul, int clients, const network* net) {
+void start_one_at_each_agent(stage& play, cluster& consul, int clients, const network* net, bool mutex) {
   const auto start = [&](const std::string& who, const agent& its, int host) {
     worker_options options{.agent = its.address()};
+    options.mutex = mutex;
     if (net) options.launcher = net->inside(host);
     play.start(who, options);
   };

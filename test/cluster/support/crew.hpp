@@ -13,7 +13,8 @@ std::string at_server(int index);  ///< the worker's name
 std::string at_client(int index);
 
 /// A worker with two coroutines at each agent of the cluster, each on its agent's host.
-void start_one_at_each_agent(stage& play, cluster& consul, int clients, const network* net = nullptr);
+void start_one_at_each_agent(stage& play, cluster& consul, int clients, const network* net = nullptr,
+                             bool mutex = false);
 
 /// What goes wrong at one agent, and how it ends.
 struct mishap {

@@ -67,6 +67,7 @@ void stage::start(const std::string& who, const worker_options& options) {
                         "--ttl=" + in_ms(session_ttl), "--coroutines=" + std::to_string(options.coroutines),
                         "--hold=" + in_ms(options.hold), "--outage-grace=" + in_ms(options.outage_grace)});
   for (const std::string& store : options.stores) child.command.push_back("--store=" + store);
+  if (options.mutex) child.command.push_back("--mutex");
   start(who, std::move(child));
 }
 

@@ -21,6 +21,7 @@ struct worker_options {
   std::chrono::milliseconds hold{100};
   std::chrono::milliseconds outage_grace{0};
   std::vector<std::string> launcher{};  ///< as of `agent_options`
+  bool mutex = false;                   ///< the stage's limit must be 1
   std::vector<std::string> stores{};    ///< written to at the end of each turn
 };
 

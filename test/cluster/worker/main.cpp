@@ -2,7 +2,8 @@
 // down what it believes. It uses nothing of the library but its public interface.
 //
 //   cluster_worker --agent=HOST:PORT --prefix=P --limit=N --log=FILE --name=NAME [OPTION]...
-//     --coroutines=N, each of which takes turns; --ttl=MS, of sessions; --hold=MS, a slot; --outage-grace=MS;
+//     --mutex: PREFIX is its key; --coroutines=N, each of which takes turns; --ttl=MS, of sessions; --hold=MS, a slot;
+//     --outage-grace=MS;
 //     --store=HOST:PORT (any number), written to with each turn
 //   cluster_worker --inside --log=FILE --name=NAME
 //     the child of another lock: it is inside until it is told to end
@@ -30,6 +31,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -60,7 +62,7 @@ struct arguments {
   std::uint32_t limit = 1;
   int coroutines = 1;
   milliseconds ttl = 2s, hold = 100ms, outage_grace = 0ms;
-  bool inside = false;
+  bool inside = false, mutex = false;
 };
 
 arguments parse(int count, char** words) {
@@ -90,6 +92,8 @@ arguments parse(int count, char** words) {
       result.hold = milliseconds(std::stoll(value));
     else if (name == "--outage-grace")
       result.outage_grace = milliseconds(std::stoll(value));
+    else if (name == "--mutex")
+      result.mutex = true;
     else if (name == "--inside")
       result.inside = true;
     else
@@ -132,7 +136,12 @@ void rethrow(std::exception_ptr failure) {
 class worker {
 public:
   worker(asio::io_context& io, arguments given)
-      : given_(std::move(given)), log_(given_.log), client_(io.get_executor(), config()), sem_(client_, options()) {}
+      : given_(std::move(given)), log_(given_.log), client_(io.get_executor(), config()) {
+    if (given_.mutex)
+      mutex_ = holdfast::mutex(client_, mutex_options());
+    else
+      sem_ = holdfast::semaphore(client_, options());
+  }
 
   asio::awaitable<void> run() {
     const auto ex = co_await asio::this_coro::executor;
@@ -146,7 +155,10 @@ public:
       timer.expires_after(look_every);
       co_await timer.async_wait(asio::use_awaitable);
     }
-    co_await sem_.close(as_result);
+    if (given_.mutex)
+      co_await mutex_.close(as_result);
+    else
+      co_await sem_.close(as_result);
   }
 
 private:
@@ -164,6 +176,20 @@ private:
     result.session_ttl = given_.ttl;
     result.outage_grace = given_.outage_grace;
     return result;
+  }
+
+  holdfast::mutex_options mutex_options() const {
+    holdfast::mutex_options result;
+    result.key = given_.prefix;
+    result.description = given_.name;
+    result.session_ttl = given_.ttl;
+    result.outage_grace = given_.outage_grace;
+    return result;
+  }
+
+  asio::awaitable<std::tuple<error_code, holdfast::slot>> acquire() {
+    if (given_.mutex) co_return co_await mutex_.lock(as_result);
+    co_return co_await sem_.acquire(as_result);
   }
 
   void note(journal_event what, int index, const std::string& words = {}) { log_.write(entry_of(what, index, words)); }
@@ -189,7 +215,7 @@ private:
     asio::steady_timer timer(co_await asio::this_coro::executor);
     while (!ending_) {
       note(journal_event::asked, index);
-      auto [failure, slot] = co_await sem_.acquire(as_result);
+      auto [failure, slot] = co_await acquire();
       if (ending_) break;
       if (failure) {
         note(journal_event::failed, index, failure.message());
@@ -248,6 +274,7 @@ private:
   journal log_;
   holdfast::consul::client client_;
   holdfast::semaphore sem_;
+  holdfast::mutex mutex_;
   bool ending_ = false;
   int inside_ = 0;
 };

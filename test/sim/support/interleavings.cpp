@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::string_view prefix = "service/all/";
 constexpr std::string_view lock_key = "service/all/.lock";
+constexpr std::string_view mutex_entries = "service/all/.lock/";
 constexpr duration ttl = 2s;
 /// What is late comes before one of the next so many times at which anybody wakes up, or never.
 constexpr int late_steps_max = 4;
@@ -101,7 +102,8 @@ public:
     sabotage_.bend(consul_.store);
     for (int i = 0; i != options.contenders; ++i) {
       pool_options o;
-      o.prefix = prefix;
+      o.prefix = options.mutex ? lock_key : prefix;
+      o.form = options.mutex ? record_form::session : record_form::map;
       o.lock_key = lock_key;
       o.description = "process " + std::to_string(i);
       o.limit = options.limit;
@@ -194,7 +196,11 @@ private:
     if (story_) story_->push_back(text());
   }
   process& sender(const message& m) { return processes_[static_cast<std::size_t>(m.from)]; }
-  snapshot look() const { return *make_snapshot(prefix, lock_key, consul_.list(prefix), 0); }
+  std::string_view watched() const { return options_.mutex ? lock_key : prefix; }
+  snapshot look() const {
+    return *make_snapshot(options_.mutex ? mutex_entries : prefix, lock_key, consul_.list(prefix), 0,
+                          options_.mutex ? record_form::session : record_form::map);
+  }
 
   // --- what happens
 
@@ -278,7 +284,7 @@ private:
   std::uint64_t index_of(const message& m) const {
     if (const auto* const key = std::get_if<action::watch_key>(&m.what))
       return consul_.store.index_of({testing::subject::kind::key, key->key});
-    return consul_.store.index_of({testing::subject::kind::prefix, std::string(prefix)});
+    return consul_.store.index_of({testing::subject::kind::prefix, std::string(watched())});
   }
   std::uint64_t asked_index(const message& m) const {
     if (const auto* const key = std::get_if<action::watch_key>(&m.what)) return key->index;
@@ -302,7 +308,7 @@ private:
     if (const auto* const key = std::get_if<action::watch_key>(&m.what))
       m.reply = consul_.key_seen(m.id, key->key);
     else
-      m.reply = consul_.listed(m.id, prefix);
+      m.reply = consul_.listed(m.id, watched());
   }
   pool_event failure_of(const message& m, bool not_sent) const {
     const failure why = not_sent ? unreachable() : timed_out();

@@ -10,6 +10,7 @@ namespace holdfast::test {
 struct interleaving_options {
   int contenders = 2;
   std::uint32_t limit = 1;
+  bool mutex = false;      ///< instead of a semaphore of limit 1
   bool one_fault = false;  ///< besides the runs in which nothing goes wrong, all in which exactly one thing does
   std::size_t watch_all_max = 4;
   seeded_bug bug = seeded_bug::none;
