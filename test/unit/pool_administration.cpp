@@ -333,17 +333,21 @@ BOOST_AUTO_TEST_CASE(entries_say_since_when_they_stand_there) {
   o.wall_offset = 1'700'000'000s;
   administered s(o);
   s.hold();
-  const auto entry = [&] { return words_in(s.consul.get("p/" + s.real("s1"))->value); };
-  BOOST_TEST(entry().description == "us");
-  BOOST_TEST(
-      (entry().since_1970 == 1'700'000'000s + std::chrono::floor<std::chrono::seconds>(s.now.time_since_epoch())));
+  const auto value = [&] { return s.consul.get("p/" + s.real("s1"))->value; };
+  const auto seconds = [](time_point at) {
+    return 1'700'000'000s + std::chrono::floor<std::chrono::seconds>(at.time_since_epoch());
+  };
+  const std::string first = value();
+  BOOST_TEST(words_in(first).description == "us");
+  BOOST_TEST((words_in(first).since_1970 == seconds(s.now)));
   s.others_join();
   s.acquire(2);
   s.soon();
   s.after(5s);
+  const time_point again = s.now;
   s.give_back('A');  // joins anew, and later
-  BOOST_TEST((entry().since_1970 ==
-              1'700'000'000s + std::chrono::floor<std::chrono::seconds>((s.now - 10ms).time_since_epoch())));
+  const std::string second = value();
+  BOOST_TEST((words_in(second).since_1970 == seconds(again)));
 }
 
 BOOST_AUTO_TEST_CASE(who_comes_next_is_understood_behind_a_stamp) {
