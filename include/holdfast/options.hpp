@@ -85,6 +85,9 @@ struct mutex_options {
   /// to 60 s. Without health checks the lease is over by then, and nothing speaks for it.
   std::chrono::milliseconds lock_delay{0};
 
+  /// How long the mutex may go from hand to hand, in a process or among those who have entries, before it is let go for
+  /// whoever comes first: clients of other kinds wait without a trace. That costs some 20 ms. 0: there are none.
+  std::chrono::milliseconds courtesy{1'000};
   std::chrono::milliseconds tenure{100};
   std::chrono::milliseconds idle{0};
   std::chrono::milliseconds outage_grace{0};

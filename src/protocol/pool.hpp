@@ -54,8 +54,8 @@ struct pool_options {
   /// stand before it. Where slots move fast it needs nothing else; where they do not, it then looks after the others.
   duration own_watch = std::chrono::milliseconds(100);
   duration own_watch_each = std::chrono::milliseconds(5);
-  /// Of a mutex: how long it goes from entry to entry before it is let go for once, with the head of the queue only
-  /// woken. Clients of other kinds have no entry, and would get it never.
+  /// Of a mutex: how long it goes from hand to hand before it is let go for once, with the head of the queue only
+  /// woken. Clients of other kinds have no entry, and would get it never. 0: there are none.
   duration courtesy = std::chrono::seconds(1);
   /// How long the waiting behind the head of the queue leave it to the head's own process to take a free slot.
   duration grant_backup = std::chrono::milliseconds(100);
@@ -282,7 +282,7 @@ private:
   plan_rules rules_for(const moves& what);
   bool grants_something(const moves& what) const;
   bool may_grant(const grant_plan& next);
-  bool is_courteous(const moves& what, const grant_plan& next);
+  bool is_courtesy_due() const;
   bool indulge(const grant_plan& next);
   void create_sessions(std::size_t count);
   void read_prefix();

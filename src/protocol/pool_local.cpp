@@ -124,7 +124,8 @@ void pool::serve() {
 
 /// Whether the slot has been used here for long enough that somebody elsewhere should have it, or nobody is to have it.
 bool pool::spent(const member& m) const {
-  return barred(m) || (contested_ && m.handoffs > 0 && now_ >= m.granted_at + options_.tenure);
+  if (barred(m)) return true;
+  return m.handoffs > 0 && ((contested_ && now_ >= m.granted_at + options_.tenure) || is_courtesy_due());
 }
 
 /// Whether an operator wants it back: to hand it on here would be to grant it.

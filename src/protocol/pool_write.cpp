@@ -13,6 +13,9 @@ constexpr unsigned once_conflicts_max = 3;
 /// So often a release is tried again because those to whom it grants the slot have left, or left and come back.
 constexpr unsigned grant_refusals_max = 2;
 
+/// For how long the process that lets a mutex go does not take it itself.
+constexpr duration courtesy_pause = std::chrono::milliseconds(10);
+
 /// Room for the write of the record, and for a listing.
 constexpr std::size_t operations_for_moves = operations_max - 4;
 
@@ -100,6 +103,7 @@ void pool::write_from_view() {
   }
 
   // What nobody who waits has a claim on, the newcomers take in the same write.
+  if (what.gives() && is_courtesy_due()) next.free = 0;
   bool takes = false;
   for (const std::vector<member*>* newcomers : {&what.requeue, &what.join})
     for (const member* m : *newcomers) {
@@ -289,8 +293,8 @@ bool pool::may_grant(const grant_plan& next) {
 }
 
 /// Whether it is time to give those a chance of whom nothing is seen.
-bool pool::is_courteous(const moves& what, const grant_plan& next) {
-  if (options_.form != record_form::session || !what.gives() || next.granted.empty()) return false;
+bool pool::is_courtesy_due() const {
+  if (options_.form != record_form::session || options_.courtesy == duration::zero()) return false;
   // Where many contend, each sees little of the others: together they let it go as often.
   const std::size_t crowd = view_.now().crowd();
   const std::size_t share = crowd > options_.watch_all_max ? crowd : 1;
@@ -344,11 +348,12 @@ void pool::send(const moves& what, grant_plan next, bool writes_record) {
   std::vector<operation>& ops = txn.operations;
 
   const contender* woken = nullptr;
-  if (is_courteous(what, next)) {
-    woken = next.granted.front();
+  if (what.gives() && is_courtesy_due()) {
+    if (!next.granted.empty()) woken = next.granted.front();
+    if (woken) next.record.drop(woken->session);
     next.granted.clear();
-    next.record.drop(woken->session);
     free_at_ = now_;
+    write_at_ = now_ + random_.between(courtesy_pause, 2 * courtesy_pause);
   }
   if (writes_record) {
     txn.record = next.record;

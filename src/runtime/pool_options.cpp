@@ -155,7 +155,9 @@ driver_options checked(mutex_options options) {
   rest.request_timeout = options.request_timeout;
   rest.waiters_max = options.waiters_max;
   rest.log = std::move(options.log);
+  require(between(options.courtesy, 0ms, 24h), error::invalid_option, "a duration is negative or over 24 h");
   driver_options result = checked_rest(std::move(rest));
+  result.pool.courtesy = options.courtesy;
   result.pool.prefix = result.pool.lock_key = result.name;
   result.pool.form = protocol::record_form::session;
   result.session.lock_delay = options.lock_delay;  // Consul itself minds it

@@ -194,12 +194,13 @@ ASYNC_TEST_CASE(consul_lock_and_our_mutex_together_are_never_more_than_one, 120s
       co_await held.release();
     }
   };
-  // Three of ours, of which one or two always wait: consul lock, which is not seen to wait, has its turns all the same.
-  for (int i = 0; i < 3; ++i) {
+  // Two processes of ours with three coroutines each, most of which wait: consul lock, which is not seen to wait, has
+  // its turns all the same.
+  for (int i = 0; i < 2; ++i) {
     us.push_back(std::make_unique<locker>(own.get_executor(), a, calm(prefix + "/.lock")));
-    running.start(contend(*us.back()));
+    for (int j = 0; j < 3; ++j) running.start(contend(*us.back()));
   }
-  for (; theirs < turns && running.running() == 3; ++theirs) {
+  for (; theirs < turns && running.running() == 6; ++theirs) {
     consul_lock child(a, prefix, command, 1);
     co_await until(
         "consul lock has had its turn", [&] { return !child.running(); }, 60s);

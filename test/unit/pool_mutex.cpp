@@ -166,6 +166,21 @@ BOOST_AUTO_TEST_CASE(after_a_second_from_hand_to_hand_the_key_is_let_go) {
   BOOST_TEST(s.record() == "{}");
 }
 
+BOOST_AUTO_TEST_CASE(so_it_is_from_hand_to_hand_in_one_process) {
+  mutex_story s;
+  s.hold();
+  s.after(900ms);
+  s.acquire(2);
+  s.acquire(3);
+  EXPECT(s.release('A'), "released A", "grant t2 B 12.1");
+  s.after(200ms);
+  EXPECT(s.release('B'), "txn #4: if @12 | let go s1 us | remove s1 | lock s1 | tree");
+  EXPECT(s.done(), "released B");
+  BOOST_TEST(s.record() == "{}");
+  EXPECT(s.after(20ms), "txn #5: if @13 | take s1 us | grant s1 us @13 +1");
+  EXPECT(s.done(), "grant t3 C 14.0");
+}
+
 BOOST_AUTO_TEST_CASE(who_is_woken_without_a_grant_takes_the_key_if_it_is_free) {
   mutex_crowd s;
   s.acquire(1);
