@@ -103,7 +103,9 @@ void arena::print() const {
   row r;
   r.set_rates(static_cast<double>(operations_), measured_, traffic_);
   const bool alone = parameters_.workload.starts_with("cycle");
-  r.times = alone ? &cycles_ : parameters_.workload == "handoff" ? &handoffs_ : &waits_;
+  r.times = alone                                                                  ? &cycles_
+            : parameters_.workload == "handoff" || parameters_.workload == "mutex" ? &handoffs_
+                                                                                   : &waits_;
   if (!alone && !shape_.rival) r.jain = fairness();
   r.limit_held = limit_held_;
   r.connections = static_cast<double>(traffic_.connections) / static_cast<double>(processes_.size());

@@ -18,8 +18,13 @@ void closed_loop(const parameters& p) {
   const auto add = [&](std::uint32_t coroutines) {
     const auto index = static_cast<std::uint32_t>(processes.size());
     auto& added = processes.emplace_back(io, options);
-    for (std::uint32_t i = 0; i < coroutines; ++i)
-      asio::co_spawn(io, contend(added.semaphore, everyone, index, contender++), rethrow);
+    for (std::uint32_t i = 0; i < coroutines; ++i) {
+      const auto number = contender++;
+      if (p.workload == "mutex")
+        asio::co_spawn(io, contend(added.mutex, everyone, index, number), rethrow);
+      else
+        asio::co_spawn(io, contend(added.semaphore, everyone, index, number), rethrow);
+    }
   };
   for (std::uint32_t i = 0; i < form.processes; ++i) add(form.coroutines);
   if (form.rival) add(1);

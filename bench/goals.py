@@ -80,6 +80,7 @@ def evaluate(results):
              at_least(100), times),
         Goal("handoff 128/1: at most 4 requests", figure(many, "requests_per_op"), at_most(4)),
         Goal("handoff: requests flat from 8 to 128 (within 25 %)", flat, lambda n: 0.75 <= n <= 1.25, times),
+        Goal("mutex 128/1: at most 4 requests", figure(find("mutex", contenders=128), "requests_per_op"), at_most(4)),
         Goal("handoff 128/1: at most 64 KB", figure(many, "bytes_per_op"), at_most(64_000), " B"),
         Goal("handoff: p50 at 128 at most 2 x that at 8", ratio(many, few, "p50_ms"), at_most(2), times),
         Goal("mixed: Jain's index of the processes at least 0.95",

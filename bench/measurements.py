@@ -53,6 +53,8 @@ def full():
             if contenders > limit:
                 yield from each((HOLDFAST, BEAST, GO), "handoff", contenders, limit, seconds=5)
     yield from each((LOCK,), "handoff", 8, 1)
+    for contenders in (2, 8, 32, 128):
+        yield from each((HOLDFAST,), "mutex", contenders, 1)
     for limit in (1, 4):
         yield from each((HOLDFAST, ASIO, GO), "mixed", 8 * 64, limit, seconds=8)
     yield from each((HOLDFAST, BEAST, GO), "loss", seconds=5)
@@ -73,6 +75,8 @@ def quick():
     yield from each((HOLDFAST,), "waiting-coroutine", 100_000)
     for contenders in (2, 8, 32, 128):
         yield from each((HOLDFAST,), "handoff", contenders, 1, seconds=0.6)
+    for contenders in (8, 128):
+        yield from each((HOLDFAST,), "mutex", contenders, 1, seconds=0.6)
     yield from each((BEAST,), "handoff", 2, 1, seconds=0.3)
     yield from each((GO,), "handoff", 8, 1, seconds=1, rounds=1)
     yield from each((GO,), "handoff", 128, 1, seconds=3, rounds=1)

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <deque>
 #include <exception>
+#include <holdfast/mutex.hpp>
 #include <holdfast/semaphore.hpp>
 #include <iostream>
 #include <string>
@@ -18,19 +19,33 @@
 
 namespace holdfast::bench {
 
+/// A mutex, asked as a semaphore is.
+struct one_slot {
+  holdfast::mutex whole;
+  template <class Token>
+  auto acquire(Token&& token) {
+    return whole.lock(std::forward<Token>(token));
+  }
+};
+
 /// What a process of the cluster would have: connections of its own, sessions of its own.
 struct process {
   process(asio::io_context& io, semaphore_options options)
-      : client(io, consul::config::from_environment()), semaphore(client, std::move(options)) {}
+      : client(io, consul::config::from_environment()),
+        mutex{holdfast::mutex(client, {.key = options.prefix + "/mutex"})},
+        semaphore(client, std::move(options)) {}
 
   /// After the measurement: if it takes too long the rest expires with its sessions.
   asio::awaitable<void> close() {
     auto [failure] = co_await semaphore.close(asio::as_tuple(asio::deferred));
     if (failure) std::cerr << "bench: close: " << failure.message() << '\n';
+    auto [unlocked] = co_await mutex.whole.close(asio::as_tuple(asio::deferred));
+    if (unlocked) std::cerr << "bench: close: " << unlocked.message() << '\n';
     client.close();
   }
 
   consul::client client;
+  one_slot mutex;
   holdfast::semaphore semaphore;
 };
 
