@@ -257,7 +257,9 @@ bool pool::keeps(const member& m, const demand& need) {
 
 plan_rules pool::rules_for(const moves& what) {
   plan_rules rules;
-  rules.limit = limit_disagrees_ ? view_.now().record.limit : limit_;
+  // What is adopted is never changed by us, whatever we made of it.
+  const bool theirs = limit_disagrees_ || (options_.adopt && view_.now().lock_index != 0);
+  rules.limit = theirs ? view_.now().record.limit : limit_;
   for (const std::vector<member*>* list : {&what.give_back, &what.requeue, &what.leave})
     for (const member* m : *list) rules.leaving.push_back(m->session);
   for (const auto& [session, d] : doomed_) rules.leaving.push_back(session);
