@@ -296,6 +296,7 @@ private:
   bool passed_over(std::string_view session) const;
   const member* find(std::string_view session) const;
   bool any_standing(standing where) const;
+  bool is_any_free() const;
   slot* find(slot_id id);
   slot_id open_slot();
   failure too_many(std::uint32_t count) const;

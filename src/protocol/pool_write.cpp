@@ -43,9 +43,10 @@ void pool::write() {
       write_from_view();
       break;
     case view::state::partial:
-      // To wait, nothing more need be known; nor to join, or leave, the queue. What is given back can be handed on to
-      // whoever is known to come next.
-      if (owes_a_grant_ || (!spares_.empty() && !contested_) || (!waiters_.empty() && waiters_.front().once)) {
+      // To wait, nothing more need be known; nor to join, or leave, the queue; unless a slot stays free for a Go
+      // contender, whose time must end. What is given back can be handed on to whoever is known to come next.
+      if (owes_a_grant_ || (foreign_ && stands && is_any_free()) || (!spares_.empty() && !contested_) ||
+          (!waiters_.empty() && waiters_.front().once)) {
         read_prefix();
         break;
       }
