@@ -1,6 +1,5 @@
 #include "protocol/pool.hpp"
 
-#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 
@@ -540,27 +539,6 @@ BOOST_AUTO_TEST_CASE(a_lock_delay_keeps_the_dead_in_the_record) {
   s.done();
   EXPECT(s.after(2900ms));
   EXPECT(s.after(200ms), "txn #4: cas @13 {s2} | grant s2 us @16 +1");
-}
-
-BOOST_AUTO_TEST_CASE(a_go_contender_s_time_ends_also_for_those_who_queue_again_in_the_write_that_gives_away) {
-  pool_story s(pool_story::usual(2));
-  s.hold();
-  s.go_joins();
-  s.acquire(2);
-  s.acquire(3);
-  lines all;
-  const auto goes_on = [&](lines some) { all.insert(all.end(), some.begin(), some.end()); };
-  goes_on(s.after(150ms));
-  goes_on(s.run());
-  goes_on(s.after(10ms));
-  goes_on(s.release('A'));  // its tenure is over
-  for (int i = 0; i < 20; ++i) {
-    goes_on(s.run());
-    goes_on(s.after(100ms));
-  }
-  for (const char* const granted : {"grant t2", "grant t3"})
-    BOOST_TEST(std::any_of(all.begin(), all.end(), [&](const std::string& each) { return each.starts_with(granted); }),
-               granted);
 }
 
 // --- Limits and other people's keys
