@@ -198,6 +198,12 @@ bool pool::any_standing(standing where) const {
   return std::any_of(members_.begin(), members_.end(), [&](const auto& m) { return m.second.standing == where; });
 }
 
+/// By the record, and to those who wait here.
+bool pool::is_any_free() const {
+  const lock_record& record = view_.now().record;
+  return !record.closed && record.holders.size() < limit_ && any_standing(standing::waiting);
+}
+
 pool::slot* pool::find(slot_id id) {
   const std::size_t index = index_of(id);
   if (index >= slots_.size() || slots_[index].generation != generation_of(id)) return nullptr;

@@ -310,6 +310,7 @@ private:
   bool passed_over(std::string_view session) const;
   const member* find(std::string_view session) const;
   bool any_standing(standing where) const;
+  bool is_any_free() const;
   slot* find(slot_id id);
   slot_id open_slot();
   failure too_many(std::uint32_t count) const;
@@ -355,7 +356,7 @@ private:
   request_id read_ = 0;
   unsigned conflicts_ = 0;
   unsigned grants_refused_ = 0;  ///< releases in a row that were refused by those to whom they grant the slot
-  time_point write_at_{};        ///< not before: others were writing too
+  time_point write_at_{};  ///< not before: others were writing too
   // One for each: where writes or new sessions fail and reads do not, a read's success must not end that.
   outage outage_;  ///< of reads
   outage write_outage_;

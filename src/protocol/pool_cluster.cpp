@@ -96,7 +96,7 @@ void pool::check_limit() {
   const snapshot& now = view_.now();
   if (view_.knows_record()) over_limit_ = now.lock_index != 0 && now.record.holders.size() > now.record.limit;
   if (options_.adopt) {
-    if (!view_.knows_record()) return;
+    if (now.lock_index == 0 && !view_.knows_record()) return;  // there is one that was not seen
     limit_disagrees_ = now.lock_index != 0 && now.record.limit > limit_max;
     limit_ = now.lock_index == 0 || limit_disagrees_ ? options_.limit : now.record.limit;
     return;

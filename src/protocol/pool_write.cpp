@@ -46,9 +46,10 @@ void pool::write() {
       write_from_view();
       break;
     case view::state::partial:
-      // To wait, nothing more need be known; nor to join, or leave, the queue. What is given back can be handed on to
-      // whoever is known to come next.
-      if (owes_a_grant_ || (!spares_.empty() && !contested_) || (!waiters_.empty() && waiters_.front().once)) {
+      // To wait, nothing more need be known; nor to join, or leave, the queue; unless a slot stays free for a Go
+      // contender, whose time must end. What is given back can be handed on to whoever is known to come next.
+      if (owes_a_grant_ || (foreign_ && stands && is_any_free()) || (!spares_.empty() && !contested_) ||
+          (!waiters_.empty() && waiters_.front().once)) {
         read_prefix();
         break;
       }
@@ -261,7 +262,9 @@ bool pool::keeps(const member& m, const demand& need) {
 
 plan_rules pool::rules_for(const moves& what) {
   plan_rules rules;
-  rules.limit = limit_disagrees_ ? view_.now().record.limit : limit_;
+  // What is adopted is never changed by us, whatever we made of it.
+  const bool theirs = limit_disagrees_ || (options_.adopt && view_.now().lock_index != 0);
+  rules.limit = theirs ? view_.now().record.limit : limit_;
   for (const std::vector<member*>* list : {&what.give_back, &what.requeue, &what.leave})
     for (const member* m : *list) rules.leaving.push_back(m->session);
   for (const auto& [session, d] : doomed_) rules.leaving.push_back(session);

@@ -12,7 +12,6 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <random>
@@ -284,9 +283,10 @@ void launch(const std::shared_ptr<administrator>& impl, administration_handler<R
   asio::cancellation_slot slot = asio::get_associated_cancellation_slot(handler);
   const auto op = std::make_shared<running<Results...>>(impl->get_executor(), std::move(handler));
   if (slot.is_connected())
-    slot.assign([weak = std::weak_ptr(op), strand = impl->strand()](asio::cancellation_type type) {
-      asio::post(strand, [weak, type] {
-        if (const auto found = weak.lock()) found->stop.emit(type);
+    slot.assign([weak = std::weak_ptr(op), strand = impl->strand()](asio::cancellation_type) {
+      asio::post(strand, [weak] {
+        // The only type that a coroutine hears of before it has begun.
+        if (const auto found = weak.lock()) found->stop.emit(asio::cancellation_type::terminal);
       });
     });
   // As a plain function object: nothing is awaited here.
@@ -300,13 +300,16 @@ void launch(const std::shared_ptr<administrator>& impl, administration_handler<R
   asio::co_spawn(impl->strand(), begin, asio::bind_cancellation_slot(op->stop.slot(), std::move(finish)));
 }
 
-/// Any type of cancellation ends it: `Member` then completes with what it was told.
+/// What is cancelled between two requests throws at the next.
 template <class Result>
 asio::awaitable<Result> run(std::shared_ptr<administrator> impl, administration_order order,
                             asio::awaitable<Result> (administrator::*member)(administration_order)) {
-  co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
-  co_await asio::this_coro::throw_if_cancelled(false);
-  Result result = co_await (impl.get()->*member)(std::move(order));
+  Result result;
+  try {
+    result = co_await (impl.get()->*member)(std::move(order));
+  } catch (const system_error& cancelled) {
+    std::get<0>(result) = cancelled.code();
+  }
   co_return result;
 }
 

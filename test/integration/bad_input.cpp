@@ -348,6 +348,21 @@ ASYNC_TEST_CASE(a_token_without_rights_is_told_so_and_changes_nothing, 60s) {
       BOOST_TEST(listing(own, prefix) == before);
       co_await sem.close();
       BOOST_TEST(sessions(own, prefix).empty());
+
+      // An operator who may not read sees nothing, and one who may not write changes nothing.
+      administration_options which;
+      which.prefix = prefix;
+      semaphore_administration admin(client, which);
+      diagnostics words;
+      consul::request_options request;
+      request.diag = &words;
+      const bool blind = token == nothing || token == sessions_only;
+      auto [closed] = co_await admin.close(request, as_result);
+      BOOST_TEST(closed == (blind ? error::no_semaphore : error::permission_denied));
+      BOOST_TEST(!contains(words.to_string(), token));
+      auto [created] = co_await admin.create(2, request, as_result);
+      BOOST_TEST(created == (token == may_read ? error::limit_conflict : error::permission_denied));
+      BOOST_TEST(listing(own, prefix) == before);
     }
   }
   consul::config settings = impatient(own.address());

@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "protocol/plan.hpp"
+#include "support/core_consul.hpp"
 #include "support/print.hpp"
 
 // What each order comes to, from what stands in Consul. A step is told in one line:
@@ -294,6 +295,30 @@ BOOST_AUTO_TEST_CASE(a_survey_finds_what_no_session_holds) {
   BOOST_TEST(good->now.contenders.size() == 1u);
   lock.flags = 0x2ddccbc058a50c18;
   BOOST_TEST(make_survey(prefix, lock_key, {lock}, 100).error() == error::not_a_semaphore);
+}
+
+/// As Consul sees it.
+BOOST_AUTO_TEST_CASE(of_two_that_have_seen_the_same_one_looks_again_and_both_get_what_they_want) {
+  test::core_consul consul;
+  const time_point now{};
+  const auto look = [&] { return make_survey(prefix, lock_key, consul.list(prefix), 0).value(); };
+  const auto apply = [&](const instruction& next) { return consul.transact(next.operations, now).applied; };
+  BOOST_TEST(apply(create(look(), 2)));
+  const std::string holder = consul.create_session(std::chrono::hours(1), now);
+  consul.transact({{verb::lock, prefix + holder, "d", contender_magic, 0, holder}}, now);
+  BOOST_TEST(apply(resize(look(), 1)));
+  const survey seen = look();
+  BOOST_TEST(seen.now.holds(holder));
+  BOOST_TEST(apply(set_closed(seen, true)));
+  for (const instruction& late : {resize(seen, 3), revoke(seen, holder), destroy(seen, true), create(none(), 5)})
+    BOOST_TEST(!apply(late), told(late));
+  BOOST_TEST(apply(resize(look(), 3)));
+  BOOST_TEST(apply(revoke(look(), holder)));
+  CHECK_STEP(set_closed(look(), true), "nothing");
+  CHECK_STEP(resize(look(), 3), "nothing");
+  CHECK_STEP(revoke(look(), holder), "nothing");
+  BOOST_TEST(apply(destroy(look(), true)));
+  BOOST_TEST(consul.list(prefix).empty());
 }
 
 BOOST_AUTO_TEST_CASE(holders_that_live_are_counted) {

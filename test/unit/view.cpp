@@ -31,6 +31,22 @@ const auto nothing = [](snapshot&) {};
 
 BOOST_AUTO_TEST_SUITE(view)
 
+BOOST_AUTO_TEST_CASE(a_record_that_is_known_to_be_outdated_may_have_been_pieced_together) {
+  known v;
+  BOOST_TEST(v.knows_record());
+  v.learned(12, 6, [](snapshot& now) { now.lock_index = 12; });
+  BOOST_TEST(v.knows_record());
+  v.mark_outrun(13);
+  BOOST_TEST(!v.knows_record());
+  v.mark_stale();
+  BOOST_TEST(!v.knows_record());
+  v.learned(14, 7, [](snapshot& now) { now.lock_index = 14; });
+  BOOST_TEST(v.knows_record());
+  v.mark_outrun(20);
+  v.accept(listing(21), 8, 8);
+  BOOST_TEST(v.knows_record());
+}
+
 BOOST_AUTO_TEST_CASE(an_older_listing_is_passed_over_unless_the_index_went_back) {
   known v;
   BOOST_TEST(!v.accept(listing(9), 5, 6));

@@ -39,6 +39,7 @@ world_options world_options::of(std::uint64_t seed) {
   if (random.chance(25)) {
     o.administrators = static_cast<int>(1 + random.below(2));
     o.users += static_cast<int>(random.below(5));  // so that somebody waits here, whatever the limit
+    o.hold_max = 3s;                               // longer than a wish may take to be told
   }
   return o;
 }
