@@ -826,6 +826,13 @@ ASYNC_TEST_CASE(the_strands_own_handlers_are_not_called_by_who_starts_outside_of
   co_await done.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
 }
 
+ASYNC_TEST_CASE(a_copy_is_the_same_client) {
+  client consul(ex, config());
+  client copy(consul);  // of what is not const: an executor of its own makes it look like a context
+  BOOST_TEST((copy.strand() == consul.strand()));
+  co_return;
+}
+
 BOOST_AUTO_TEST_CASE(run_returns_when_the_work_is_done) {
   asio::io_context context;
   scripted_server server(context.get_executor());
