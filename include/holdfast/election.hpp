@@ -119,7 +119,7 @@ public:
     return asio::async_initiate<Token, void(error_code)>(
         detail::proclaim_initiation(detail::impl_of(*this), std::move(value), &diag), token);
   }
-  /// Gives the office to whoever stands next, in one write, or to nobody. The same as `release`.
+  /// Lets the office go, and whoever stands next have it. The same as `release`. The key keeps the value.
   template <class Token = asio::deferred_t>
   auto resign(Token&& token = {}) {
     return release(std::forward<Token>(token));
@@ -127,7 +127,8 @@ public:
 };
 
 /// Tells who leads, and every change of that, to whom it may concern: no session, no entry, nothing is written, and the
-/// ACL token needs to read the key only. One blocking query is under way while `next` is.
+/// ACL token needs to read the key only. One blocking query is under way while `next` is, one of the
+/// `consul::config::blocking_max` of its client.
 ///
 /// Threads: safe from any thread; an internal strand; handlers run on their associated executor, never on the strand
 /// unless it is theirs. Lifetimes: the handle may go before its `next` ends.
