@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(what_was_written_is_forgotten_with_its_hold) {
   s.tell(event::value_written{"new"});
   s.release('A');
   s.done();
-  s.tell(event::value_written{"late"});  // by a holder that has let go meanwhile
+  s.tell(event::value_written{"late"});  // of what was done before
   s.acquire(2);
   s.done();
   EXPECT(s.release('B'), "txn #5: if @14 | let go s1 us | remove s1 | tree");
