@@ -72,7 +72,7 @@ def failures(folder):
 
 
 def usage(folder):
-    for program in ("lost_slot", "guarded_write", "exclusive_workers", "server", "demo", "administration"):
+    for program in ("lost_slot", "guarded_write", "exclusive_workers", "hot_standby", "server", "demo", "administration"):
         output = run([folder / program, "--help"])
         expect_lines(output, f"^usage: {program}", "^  --consul URL  ", "CONSUL_HTTP_ADDR")
         expect(BANNER not in output, "the banner, though nothing is started")
@@ -110,6 +110,17 @@ def crashed_worker(folder):
     task = re.search(r"^worker 1 crashes with the lock of (task-\d+)", output, re.MULTILINE)
     expect(task, "worker 1 did not crash")
     expect_lines(output[task.end() :], f"^worker [23] did {task[1]}$", "^10 of 10 tasks have a result$")
+
+
+def hot_standby(folder, *options):
+    output = run([folder / "hot_standby", *options])
+    now = r"^now: ([A-C]): at work$"
+    expect_lines(output, r"^[A-C] leads, with fencing token \d+\.\d+$", now, r"^killing [A-C] \(SIGKILL\)$")
+    expect_lines(output, "SIGKILL", now, r"^asking [A-C] to stop \(SIGTERM\)$", "^[A-C] has stopped$", now)
+    expect_lines(output, "^[A-C] died, [A-C] resigned, [A-C] leads$")
+    expect(len(set(re.findall(now, output, re.MULTILINE))) == 3, "three leaders, each another")
+    tokens = [int(each) for each in re.findall(r"fencing token (\d+)", output)]
+    expect(tokens == sorted(tokens), "the fencing tokens do not grow")
 
 
 def get(url):
@@ -279,11 +290,15 @@ def on_a_real_agent(folder):
     consul = ["--consul", f"http://{address}"]
     quickstart(folder, *consul)
     exclusive_workers(folder, *consul)
+    hot_standby(folder, *consul, "--ttl-ms", "1000")
     administration(folder, *consul)
     demo(folder, *consul)
 
 
-CASES = [quickstart, failures, usage, lost_slot, guarded_write, exclusive_workers, crashed_worker, server, stand_in, administration, demo, broken_limit]
+CASES = [
+    quickstart, failures, usage, lost_slot, guarded_write, exclusive_workers, crashed_worker, hot_standby, server,
+    stand_in, administration, demo, broken_limit,
+]
 CASES.append(on_a_real_agent)
 
 

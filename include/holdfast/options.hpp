@@ -98,6 +98,28 @@ struct mutex_options {
   std::function<void(const std::string&)> log{};
 };
 
+/// What all candidates of an election must agree on (`key`), and how this process takes part. What is not explained
+/// here is as in `mutex_options`. Checked once, by the election's constructor.
+struct election_options {
+  /// The key that the leader has locked, say "service/reports/leader".
+  std::string key{};
+
+  /// A leader that dies is followed by another after one to two of these; one that cannot reach Consul steps down after
+  /// one minus margin.
+  std::chrono::milliseconds session_ttl{15'000};
+  std::chrono::milliseconds lease_margin{0};
+  bool node_health_checks = false;
+  /// How long Consul keeps everybody out of office after a leader's session has ended.
+  std::chrono::milliseconds lock_delay{0};
+
+  /// How long the watch of the key may fail before the office is lost, never past its lease. 0: at the first failure.
+  std::chrono::milliseconds outage_grace{0};
+  /// How long a campaign rides out an agent that cannot answer before it fails with the last error.
+  std::chrono::milliseconds give_up_after{5'000};
+  std::chrono::milliseconds request_timeout{0};
+  std::function<void(const std::string&)> log{};
+};
+
 /// Arguments of one acquire. Trivially destructible, so that g++ 12 compiles it well in braces at a co_await, too.
 struct acquire_options {
   std::uint32_t count = 1;      ///< slots, all or nothing; at most the limit, and at most 60

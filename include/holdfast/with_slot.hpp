@@ -20,8 +20,9 @@ namespace holdfast {
 
 namespace detail {
 
-template <class Body>
-asio::awaitable<void> run_with_slot(slot held, Body body) {
+/// `Slot` is what the body is given: a slot, or what is one.
+template <class Slot, class Body>
+asio::awaitable<void> run_with_slot(Slot held, Body body) {
   const auto executor = co_await asio::this_coro::executor;
   // Cancellation is for the body, and does not keep the release from running.
   co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
@@ -43,6 +44,17 @@ asio::awaitable<void> run_with_slot(slot held, Body body) {
   if (failure) std::rethrow_exception(failure);
 }
 
+template <class Slot, class Body>
+asio::awaitable<void> with_held(Slot held, Body body) {
+  const auto executor = co_await asio::this_coro::executor;
+  const auto before = co_await asio::this_coro::cancellation_state;
+  if (before.cancelled() != asio::cancellation_type::none)
+    throw system_error(asio::error::operation_aborted);  // the handle gives the slot back
+  // A coroutine of its own: what it does to its cancellation state would otherwise stay done to its caller.
+  asio::awaitable<void> run = run_with_slot(std::move(held), std::move(body));
+  co_await asio::co_spawn(executor, std::move(run), asio::use_awaitable);
+}
+
 }  // namespace detail
 
 /// Runs `body(slot&)` (a coroutine: `asio::awaitable<void>`) while the slot is held, and releases the slot. For slots
@@ -56,13 +68,7 @@ asio::awaitable<void> run_with_slot(slot held, Body body) {
 /// named one: g++ 12 destroys what a temporary lambda captured by value in a co_await expression twice.
 template <class Body>
 asio::awaitable<void> with_slot(slot held, Body body) {
-  const auto executor = co_await asio::this_coro::executor;
-  const auto before = co_await asio::this_coro::cancellation_state;
-  if (before.cancelled() != asio::cancellation_type::none)
-    throw system_error(asio::error::operation_aborted);  // the handle gives the slot back
-  // A coroutine of its own: what it does to its cancellation state would otherwise stay done to its caller.
-  asio::awaitable<void> run = detail::run_with_slot(std::move(held), std::move(body));
-  co_await asio::co_spawn(executor, std::move(run), asio::use_awaitable);
+  return detail::with_held(std::move(held), std::move(body));
 }
 
 /// Acquires a slot first. Cancelling the coroutine that awaits this cancels the acquire, too.

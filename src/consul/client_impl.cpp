@@ -54,16 +54,14 @@ void client_impl::on_context_shutdown() noexcept {
 }
 
 void client_impl::start(const std::shared_ptr<operation>& op) {
-  // Elsewhere than on the strand the coroutine is posted to it.
-  const bool begins_here = strand_->running_in_this_thread();
-  if (!begins_here) op->leave();
+  // The coroutine begins here and now if this thread is the strand's, or one of the context's and the strand is free.
   // The completion handler owns the operation, because it goes last: the coroutine uses the slot to its very end.
   // An exception is a bug or lack of memory: it leaves through io_context::run(), as from any handler.
   asio::co_spawn(*strand_, perform(*op),
                  asio::bind_cancellation_slot(op->slot(), [op](const std::exception_ptr& failure) {
                    if (failure) std::rethrow_exception(failure);
                  }));
-  if (begins_here) op->leave();
+  op->leave();
 }
 
 void client_impl::request_cancel(std::shared_ptr<operation> op) {

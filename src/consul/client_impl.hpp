@@ -32,7 +32,8 @@ public:
 
   /// What the reply means; the value is kept for `complete`.
   virtual error_code decode(const http_reply& reply) = 0;
-  /// Posts the handler; calls it if it is the strand's own, and not in the stack of who has started the operation. Once.
+  /// Posts the handler; calls it if it is the strand's own, and not in the stack of who has started the operation.
+  /// Once.
   virtual void complete(const error_code& ec) = 0;
 
   /// On the strand. `reason` is what the operation is to fail with unless its reply is already there.
@@ -41,15 +42,15 @@ public:
   asio::cancellation_slot slot() noexcept { return signal_.slot(); }
 
   /// Who has started it is no longer in the stack.
-  void leave() noexcept { has_left_ = true; }
-  bool has_left() const noexcept { return has_left_; }
+  void leave() noexcept { has_left_.store(true, std::memory_order_relaxed); }
+  bool has_left() const noexcept { return has_left_.load(std::memory_order_relaxed); }
 
 private:
   std::shared_ptr<client_impl> owner_;
   call call_;
   asio::cancellation_signal signal_;
   error_code cancelled_;
-  bool has_left_ = false;
+  std::atomic<bool> has_left_{false};  // by the starting thread; the strand may be on another by then
 };
 
 class client_impl final : public std::enable_shared_from_this<client_impl>, private context_hook {

@@ -110,6 +110,11 @@ struct key_watched {
   failure error{};
   bool operator==(const key_watched&) const = default;
 };
+/// The holder of a mutex has written this into its key. There it stays when the key is let go.
+struct value_written {
+  std::string value;
+  bool operator==(const value_written&) const = default;
+};
 /// The time that `pool::wake` named has come.
 struct tick {
   bool operator==(const tick&) const = default;
@@ -119,6 +124,6 @@ struct tick {
 
 using pool_event = std::variant<event::acquire, event::cancel, event::release, event::close, event::session_created,
                                 event::session_renewed, event::session_destroyed, event::txn_done, event::prefix_listed,
-                                event::key_watched, event::tick>;
+                                event::key_watched, event::value_written, event::tick>;
 
 }  // namespace holdfast::protocol

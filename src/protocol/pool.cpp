@@ -148,6 +148,8 @@ void pool::on(event::key_watched& e) {
     saw_entry(*asked, std::move(e.pair));
 }
 
+void pool::on(event::value_written& e) { value_ = std::move(e.value); }
+
 void pool::on(event::txn_done& e) {
   if (!txn_ || txn_->id != e.id) return;
   pending_txn txn = *std::move(txn_);

@@ -214,6 +214,7 @@ private:
   void on(event::txn_done& e);
   void on(event::prefix_listed& e);
   void on(event::key_watched& e);
+  void on(event::value_written& e);
   void on(event::tick&) {}
 
   // pool_local.cpp: time, leases, slots and the local queue
@@ -347,6 +348,7 @@ private:
   bool over_limit_ = false;  ///< more hold than the record allows: its limit was lowered
   std::map<std::string, indulged, std::less<>> indulged_;
   std::map<std::string, time_point, std::less<>> dead_since_;  ///< only with a lock delay
+  std::optional<std::string> value_;  ///< that our holder has written into a mutex's key, if not its description
   time_point free_at_{};              ///< when a mutex was last seen free, or held by another kind of client
   time_point stalled_until_ = never;  ///< how long a free slot waits for another process to write the grant
 

@@ -85,6 +85,7 @@ void pool::refresh(member& m) {
     m.granted_at = m.idle_since = now_;
     m.grant = entry->modify_index;
     m.handoffs = 0;
+    value_.reset();
   }
   if (m.standing != standing::holding) free_of_slot(m.releasing);
   if (m.standing == standing::waiting && before != standing::waiting) m.waiting_since = now_;

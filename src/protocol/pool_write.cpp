@@ -360,7 +360,7 @@ void pool::send(const moves& what, grant_plan next, bool writes_record) {
   }
   if (writes_record) {
     txn.record = next.record;
-    ops = rewrite(options_.lock_key, now, next.record, options_.description);
+    ops = rewrite(options_.lock_key, now, next.record, options_.description, value_);
     txn.record_operations = ops.size();
     for (const contender* entry : next.granted) {
       txn.granted.push_back(entry->session);

@@ -86,7 +86,7 @@ boost::system::result<snapshot> make_snapshot(std::string_view entries, std::str
 }
 
 std::vector<operation> rewrite(std::string_view lock_key, const snapshot& now, const lock_record& next,
-                               const std::string& description) {
+                               const std::string& description, const std::optional<std::string>& left) {
   const std::string key(lock_key);
   if (next.form != record_form::session) return {{verb::cas, key, format(next), now.lock_flags, now.lock_index}};
   const auto described = [&](const std::string& holder) {
@@ -97,7 +97,8 @@ std::vector<operation> rewrite(std::string_view lock_key, const snapshot& now, c
   list.push_back(now.lock_index == 0 ? operation{verb::check_not_exists, key}
                                      : operation{verb::check_index, key, {}, 0, now.lock_index});
   for (const std::string& holder : now.record.holders)
-    if (!next.names(holder)) list.push_back({verb::unlock, key, described(holder), now.lock_flags, 0, holder});
+    if (!next.names(holder))
+      list.push_back({verb::unlock, key, left ? *left : described(holder), now.lock_flags, 0, holder});
   for (const std::string& holder : next.holders)
     if (!now.record.names(holder)) list.push_back({verb::lock, key, described(holder), now.lock_flags, 0, holder});
   return list;

@@ -79,8 +79,9 @@ boost::system::result<snapshot> make_snapshot(std::string_view entries, std::str
                                               record_form form = record_form::map);
 
 /// The operations that make the lock key say `next`. The first is refused with a conflict if it is not as in `now` any
-/// more. `description` is that of a holder without an entry.
+/// more. `description` is that of a holder without an entry; `left`, if any, what whoever leaves a mutex's key puts in
+/// it in the place of its own.
 std::vector<operation> rewrite(std::string_view lock_key, const snapshot& now, const lock_record& next,
-                               const std::string& description);
+                               const std::string& description, const std::optional<std::string>& left = {});
 
 }  // namespace holdfast::protocol

@@ -170,6 +170,18 @@ std::vector<consul::txn_operation> driver::guard(const slot_impl& slot) {
   return checks;
 }
 
+std::string driver::holding_session(const slot_impl& slot) {
+  const std::lock_guard lock(mutex_);
+  const bool mine = !gone_ && in_use(slot.id) == &slot;
+  const auto entries = mine ? pool_.entries_of(slot.id) : std::vector<protocol::pool::entry>();
+  return entries.empty() ? std::string() : entries.front().session;
+}
+
+void driver::value_written(const slot_impl& slot, std::string value) {
+  const std::lock_guard lock(mutex_);
+  if (!gone_ && in_use(slot.id) == &slot) feed(protocol::event::value_written{std::move(value)});
+}
+
 void driver::close(pending<error_code>&& waiting) {
   const std::lock_guard lock(mutex_);
   if (gone_) return;
@@ -194,6 +206,8 @@ void driver::feed(protocol::pool_event&& e, protocol::time_point now) {
   counters_.sessions.store(pool_.sessions(), std::memory_order_relaxed);
   limit_.store(pool_.limit(), std::memory_order_relaxed);
   schedule();
+  const bool is_answered = options_.single && last_ticket_ != 0 && acquires_.empty();
+  if (is_answered && !std::exchange(leaves_, true)) feed(protocol::event::close{false}, now);
 }
 
 void driver::schedule() {

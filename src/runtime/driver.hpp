@@ -44,9 +44,15 @@ public:
   void wait_revoked(const slot_impl& slot, pending<error_code>&& waiting);
   std::vector<consul::txn_operation> guard(const slot_impl& slot);
   void sequencer(const slot_impl& slot, pending<error_code, holdfast::sequencer>&& waiting);
+  /// The session by which a mutex's slot is held; empty if it is not in use (any more).
+  std::string holding_session(const slot_impl& slot);
+  /// The key of that slot has this value now.
+  void value_written(const slot_impl& slot, std::string value);
   void close(pending<error_code>&& waiting);
   void abandon() noexcept;
   const asio::any_io_executor& get_executor() const noexcept { return executor_; }
+  const consul::client& client() const noexcept { return client_; }
+  const runtime::driver_options& options() const noexcept { return options_; }
   const std::string& name() const noexcept { return options_.name; }
   std::uint32_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
   semaphore_statistics statistics() const noexcept;
@@ -136,6 +142,7 @@ private:
   protocol::time_point armed_ = protocol::never;
   std::map<protocol::request_id, asio::cancellation_signal> watches_;  ///< to stop them by
   bool closed_ = false;
+  bool leaves_ = false;  ///< its single acquire is answered
   std::uint64_t last_ticket_ = 0;
   std::uint64_t last_wait_ = 0;
 

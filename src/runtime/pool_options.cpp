@@ -137,10 +137,37 @@ driver_options checked(semaphore_options options) {
   return result;
 }
 
+std::string checked_key(std::string key) {
+  check_path(key, "key");
+  return key;
+}
+
+std::string checked_value(std::string value) {
+  if (value.empty()) return host_and_pid();
+  require(value.size() <= 1024, error::invalid_option, "value: over 1 KiB");
+  require(protocol::description_in(value) == value, error::invalid_option, "value: looks like one of ours");
+  return value;
+}
+
+driver_options checked(election_options options) {
+  mutex_options rest;
+  rest.key = std::move(options.key);
+  rest.session_ttl = options.session_ttl;
+  rest.lease_margin = options.lease_margin;
+  rest.node_health_checks = options.node_health_checks;
+  rest.lock_delay = options.lock_delay;
+  rest.outage_grace = options.outage_grace;
+  rest.give_up_after = options.give_up_after;
+  rest.request_timeout = options.request_timeout;
+  rest.log = std::move(options.log);
+  driver_options result = checked(std::move(rest));
+  result.single = true;
+  return result;
+}
+
 driver_options checked(mutex_options options) {
-  check_path(options.key, "key");
   semaphore_options rest;
-  rest.prefix = std::move(options.key);
+  rest.prefix = checked_key(std::move(options.key));
   rest.limit = 1;
   rest.description = std::move(options.description);
   rest.session_ttl = options.session_ttl;

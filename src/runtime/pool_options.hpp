@@ -17,11 +17,18 @@ struct driver_options {
   consul::session_options session{};
   std::chrono::milliseconds request_timeout{};
   std::function<void(const std::string&)> log{};
+  bool single = false;  ///< for one acquire: it closes by itself when that is answered, and what it gave is released
 };
 
 // Check the options and fill in their defaults. They throw `system_error`, one rule at a time: invalid_prefix,
 // invalid_limit, invalid_ttl, invalid_option.
 driver_options checked(semaphore_options options);
 driver_options checked(mutex_options options);
+/// Of each campaign; the description is its own.
+driver_options checked(election_options options);
+/// A mutex's key. Throws invalid_prefix.
+std::string checked_key(std::string key);
+/// The value of a campaign, or a proclaimed one; "host:pid" for an empty one. Throws invalid_option.
+std::string checked_value(std::string value);
 
 }  // namespace holdfast::runtime

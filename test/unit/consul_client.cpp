@@ -808,6 +808,31 @@ ASYNC_TEST_CASE(the_strands_own_handlers_run_in_it_and_not_before_the_call_has_r
   BOOST_TEST(results == expected, boost::test_tools::per_element());
 }
 
+// A thread of the context is let into the strand at once if that is free.
+ASYNC_TEST_CASE(the_strands_own_handlers_are_not_called_by_who_starts_outside_of_it_either) {
+  client consul(ex, config());
+  consul.close();
+  pending<bool> closed(ex, consul.put("k", ""));
+  co_await closed.wait();
+  bool returned = false;
+  asio::steady_timer done(ex, asio::steady_timer::time_point::max());
+  consul.put("k", "", 0, {}, asio::bind_executor(consul.strand(), [&](error_code ec, bool) {
+               BOOST_TEST(returned);
+               BOOST_TEST(ec == error::closed);
+               done.cancel();
+             }));
+  returned = true;
+  error_code ignored;
+  co_await done.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+}
+
+ASYNC_TEST_CASE(a_copy_is_the_same_client) {
+  client consul(ex, config());
+  client copy(consul);  // of what is not const: an executor of its own makes it look like a context
+  BOOST_TEST((copy.strand() == consul.strand()));
+  co_return;
+}
+
 BOOST_AUTO_TEST_CASE(run_returns_when_the_work_is_done) {
   asio::io_context context;
   scripted_server server(context.get_executor());

@@ -14,6 +14,10 @@ namespace {
 
 struct mutex_story : pool_story {
   mutex_story() : pool_story(usual_mutex()) {}
+  void holder_writes(std::string_view session, std::string value) {
+    BOOST_TEST(
+        consul.transact({{verb::lock, "p/.lock", std::move(value), mutex_flags, 0, real(session)}}, now).applied);
+  }
 };
 
 /// Where many contend: who waits watches its own entry first.
@@ -150,6 +154,57 @@ BOOST_AUTO_TEST_CASE(a_key_of_another_application_is_left_alone) {
   s.consul.put("p/.lock", "{}", semaphore_flags, s.now);
   s.acquire(1);
   EXPECT(s.listed(), "fail t1 the key belongs to something other than a mutex");
+}
+
+// What a holder writes into its key under its hold, as a leader does that proclaims.
+
+BOOST_AUTO_TEST_CASE(what_the_holder_has_written_stays_when_the_key_is_let_go) {
+  mutex_story s;
+  s.hold();
+  s.after(20ms);
+  s.holder_writes("s1", "new");
+  EXPECT(s.tell(event::value_written{"new"}));
+  EXPECT(s.watched(), "watch #4 from 13");
+  EXPECT(s.release('A'), "txn #5: if @13 | let go s1 new | remove s1 | tree");
+  EXPECT(s.done(), "released A");
+  BOOST_TEST(s.consul.get("p/.lock")->value == "new");
+}
+
+BOOST_AUTO_TEST_CASE(a_release_that_has_not_seen_what_the_holder_wrote_looks_and_goes_on) {
+  mutex_story s;
+  s.hold();
+  s.holder_writes("s1", "new");
+  s.tell(event::value_written{"new"});
+  EXPECT(s.release('A'), "txn #3: if @12 | let go s1 new | remove s1 | tree");
+  EXPECT(s.done(), "read #4");
+  EXPECT(s.listed(), "txn #5: if @13 | let go s1 new | remove s1 | tree");
+  EXPECT(s.done(), "released A");
+}
+
+BOOST_AUTO_TEST_CASE(who_comes_next_has_its_own_value) {
+  mutex_story s;
+  s.hold();
+  s.after(20ms);
+  s.others_join();
+  s.watched();
+  s.holder_writes("s1", "new");
+  s.tell(event::value_written{"new"});
+  s.watched();
+  EXPECT(s.release('A'), "txn #6: if @15 | let go s1 new | take s2 other | grant s2 other @14 +1 | remove s1");
+  s.done();
+  BOOST_TEST(s.consul.get("p/.lock")->value == "other");
+}
+
+BOOST_AUTO_TEST_CASE(what_was_written_is_forgotten_with_its_hold) {
+  mutex_story s;
+  s.hold();
+  s.tell(event::value_written{"new"});
+  s.release('A');
+  s.done();
+  s.tell(event::value_written{"late"});  // of what was done before
+  s.acquire(2);
+  s.done();
+  EXPECT(s.release('B'), "txn #5: if @14 | let go s1 us | remove s1 | tree");
 }
 
 // Go's clients wait without a trace: once in a while the key is free for whoever comes first.

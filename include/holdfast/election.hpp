@@ -1,0 +1,243 @@
+#pragma once
+
+#include <boost/asio/associator.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/deferred.hpp>
+#include <cstdint>
+#include <holdfast/consul/client.hpp>
+#include <holdfast/diagnostics.hpp>
+#include <holdfast/mutex.hpp>
+#include <holdfast/options.hpp>
+#include <holdfast/slot.hpp>
+#include <holdfast/with_slot.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace holdfast {
+
+class leadership;
+
+/// Who leads, as whoever looks at the key sees it.
+struct leader {
+  std::string value;  ///< what the leader campaigned with, or has proclaimed since
+  /// Names this term of office: `verify(client, leader.term)` asks whether it lasts.
+  sequencer term;
+  /// The key's ModifyIndex: at the beginning of a term of ours its `fencing_token().grant`; each proclaim raises it.
+  std::uint64_t index = 0;
+  bool operator==(const leader&) const = default;
+};
+
+namespace detail {
+
+class election_impl;
+class observation;
+
+const asio::any_io_executor& executor_of(const election_impl&) noexcept;
+const asio::any_io_executor& executor_of(const observation&) noexcept;
+void start_campaign(const election_impl&, std::string value, diagnostics*, pending<error_code, slot>&&);
+void start_proclaim(const std::shared_ptr<slot_impl>&, std::string value, diagnostics*, pending<error_code>&&);
+void start_next(const std::shared_ptr<observation>&, diagnostics*, pending<error_code, std::optional<leader>>&&);
+
+/// The handler of a campaign, for a slot.
+template <class Handler>
+struct elected {
+  Handler handler;
+  void operator()(error_code ec, slot won);
+};
+
+class campaign_initiation {
+public:
+  using executor_type = asio::any_io_executor;
+  campaign_initiation(std::shared_ptr<const election_impl> impl, std::string value, diagnostics* diag)
+      : impl_(std::move(impl)), value_(std::move(value)), diag_(diag) {}
+  executor_type get_executor() const noexcept { return executor_of(*impl_); }
+  template <class Handler>
+  void operator()(Handler&& handler) const {
+    elected<std::decay_t<Handler>> as_slot{std::forward<Handler>(handler)};
+    start_campaign(*impl_, value_, diag_, {std::move(as_slot), executor_of(*impl_)});
+  }
+
+private:
+  std::shared_ptr<const election_impl> impl_;
+  std::string value_;
+  diagnostics* diag_;
+};
+class proclaim_initiation : public slot_initiation {
+public:
+  proclaim_initiation(std::shared_ptr<slot_impl> impl, std::string value, diagnostics* diag)
+      : slot_initiation(std::move(impl)), value_(std::move(value)), diag_(diag) {}
+  template <class Handler>
+  void operator()(Handler&& handler) const {
+    start_proclaim(impl_, value_, diag_, {std::forward<Handler>(handler), home()});
+  }
+
+private:
+  std::string value_;
+  diagnostics* diag_;
+};
+class next_initiation {
+public:
+  using executor_type = asio::any_io_executor;
+  next_initiation(std::shared_ptr<observation> impl, diagnostics* diag) : impl_(std::move(impl)), diag_(diag) {}
+  executor_type get_executor() const noexcept { return executor_of(*impl_); }
+  template <class Handler>
+  void operator()(Handler&& handler) const {
+    start_next(impl_, diag_, {std::forward<Handler>(handler), executor_of(*impl_)});
+  }
+
+private:
+  std::shared_ptr<observation> impl_;
+  diagnostics* diag_;
+};
+
+}  // namespace detail
+
+/// A term of office, from `election::campaign`: a `slot`, with all that one can do, of which the cluster has one.
+/// `sequencer_of` and `verify` work as for a mutex. The destructor resigns in the background. Like any slot it can be
+/// lost at any time; a process that was paused may still believe to lead, so give what it commands the `fencing_token`
+/// or a `guard`.
+class leadership : public slot {
+public:
+  leadership() noexcept = default;
+  explicit leadership(slot&& won) noexcept : slot(std::move(won)) {}
+
+  /// Puts another value in the key, for observers to see; by the rules of `election::campaign`. Consul itself refuses
+  /// it if we do not lead any more, so a deposed leader never overwrites its successor's value; and one of which it is
+  /// not known whether it was done is never done after a later one. Two requests. One at a time: of two that overlap
+  /// either may last. Errors: invalid_option; not_held (empty, or resigned), slot_lost; transaction_conflict (somebody
+  /// else writes the key all the time); and those of `consul::client`. `diag`, if any, must outlive the operation. Not
+  /// cancellable: it ends by its own deadline.
+  template <class Token = asio::deferred_t>
+  auto proclaim(std::string value, Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code)>(
+        detail::proclaim_initiation(detail::impl_of(*this), std::move(value), nullptr), token);
+  }
+  template <class Token = asio::deferred_t>
+  auto proclaim(std::string value, diagnostics& diag, Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code)>(
+        detail::proclaim_initiation(detail::impl_of(*this), std::move(value), &diag), token);
+  }
+  /// Lets the office go, and whoever stands next have it. The same as `release`. The key keeps the value.
+  template <class Token = asio::deferred_t>
+  auto resign(Token&& token = {}) {
+    return release(std::forward<Token>(token));
+  }
+};
+
+/// Tells who leads, and every change of that, to whom it may concern: no session, no entry, nothing is written, and the
+/// ACL token needs to read the key only. One blocking query is under way while `next` is, one of the
+/// `consul::config::blocking_max` of its client.
+///
+/// Threads: safe from any thread; an internal strand; handlers run on their associated executor, never on the strand
+/// unless it is theirs. Lifetimes: the handle may go before its `next` ends.
+class election_observer {
+public:
+  using executor_type = asio::any_io_executor;
+
+  /// Empty: only assignment, destruction and `valid()` are allowed.
+  election_observer() noexcept = default;
+  /// Sends nothing yet. Throws `system_error`: invalid_prefix (of the key). An `election` is not needed.
+  election_observer(consul::client client, std::string key);
+
+  bool valid() const noexcept { return impl_ != nullptr; }
+  executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
+
+  /// The first call completes with who leads; each later one when that is not what the last one said: another leader,
+  /// another value, or nobody, `std::nullopt`. What lasts is told, always; what comes and goes while nobody asks, or
+  /// within a moment, may be passed over. So a change of leaders may show without the time between in which there was
+  /// none. It was true when Consul, with a consistent read, answered.
+  ///
+  /// While Consul cannot answer it asks again, with pauses that grow to a second, for as long as it takes.
+  /// Errors: permission_denied, not_a_mutex (the key belongs to something else), and whatever is not
+  /// `condition::unavailable`; the next call asks anew. too_many_waiters: another `next` of this observer is under way.
+  /// `diag`, if any, must outlive the operation. Cancellation (terminal, partial, total) ends it and loses nothing: the
+  /// next call tells.
+  template <class Token = asio::deferred_t>
+  auto next(Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code, std::optional<leader>)>(detail::next_initiation(impl_, nullptr),
+                                                                                token);
+  }
+  template <class Token = asio::deferred_t>
+  auto next(diagnostics& diag, Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code, std::optional<leader>)>(detail::next_initiation(impl_, &diag),
+                                                                                token);
+  }
+
+private:
+  friend class election;
+  explicit election_observer(std::shared_ptr<detail::observation> impl) noexcept : impl_(std::move(impl)) {}
+  std::shared_ptr<detail::observation> impl_;
+};
+
+/// Leader election over Consul, with the key of Consul's guide: whoever has locked it leads, and its value says what
+/// the others should know, an address, say. A Go program with `api.Lock`, `consul lock -n 1`, and whoever acquires the
+/// key by hand as the guide says may take part.
+///
+/// Each campaign is a candidate of its own, a contender for a `mutex` with a session that ends with it: one process may
+/// have several, and each term has its own session. Candidates are elected in the order in which they came.
+///
+/// Threads: safe from any thread. Lifetimes: the handle may be destroyed at any time; campaigns under way, and those
+/// that were won, go on. It is cheap to copy, and its copies are the same.
+class election {
+public:
+  using executor_type = asio::any_io_executor;
+
+  /// Empty: only assignment, destruction and `valid()` are allowed.
+  election() noexcept = default;
+  /// Sends nothing yet. Throws `system_error`: invalid_prefix (of the key), invalid_ttl, invalid_option.
+  election(consul::client client, election_options options);
+
+  bool valid() const noexcept { return impl_ != nullptr; }
+  executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
+  const std::string& key() const noexcept;
+
+  /// Stands for election, and completes when it is won, however long that takes. From then on the key has this value,
+  /// in one write with the lock; before, an operator reads it in our entry below the key. Empty: "host:pid". At most
+  /// 1 KiB, and without "\n{\"Limit\":" in it, else invalid_option.
+  /// Errors, cancellation: as of `mutex::lock`. A cancelled campaign withdraws: its entry and its session are removed
+  /// in the background. `diag`, if any, must outlive the operation.
+  template <class Token = asio::deferred_t>
+  auto campaign(std::string value = {}, Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code, leadership)>(
+        detail::campaign_initiation(impl_, std::move(value), nullptr), token);
+  }
+  template <class Token = asio::deferred_t>
+  auto campaign(std::string value, diagnostics& diag, Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code, leadership)>(
+        detail::campaign_initiation(impl_, std::move(value), &diag), token);
+  }
+
+  /// For leaders, candidates, and those who only follow.
+  election_observer observe() const;
+
+private:
+  std::shared_ptr<const detail::election_impl> impl_;
+};
+
+/// Campaigns, and runs `body(leadership&)` (a coroutine: `asio::awaitable<void>`) while we lead: see `with_slot`. To
+/// stand again when the office is lost, call it in a loop.
+template <class Body>
+asio::awaitable<void> with_leadership(election candidate, std::string value, Body body) {
+  leadership won = co_await candidate.campaign(std::move(value), asio::use_awaitable);
+  co_await detail::with_held(std::move(won), std::move(body));
+}
+
+template <class Handler>
+void detail::elected<Handler>::operator()(error_code ec, slot won) {
+  std::move(handler)(ec, leadership(std::move(won)));
+}
+
+}  // namespace holdfast
+
+/// Executor, cancellation slot and allocator are those of the handler within.
+template <template <class, class> class Associator, class Handler, class Default>
+struct boost::asio::associator<Associator, holdfast::detail::elected<Handler>, Default> : Associator<Handler, Default> {
+  static auto get(const holdfast::detail::elected<Handler>& h) noexcept {
+    return Associator<Handler, Default>::get(h.handler);
+  }
+  static auto get(const holdfast::detail::elected<Handler>& h, const Default& otherwise) noexcept {
+    return Associator<Handler, Default>::get(h.handler, otherwise);
+  }
+};

@@ -1,0 +1,125 @@
+#include <algorithm>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/system_executor.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <holdfast/election.hpp>
+#include <utility>
+#include <vector>
+
+#include "runtime/driver.hpp"
+#include "runtime/observation.hpp"
+#include "runtime/slot_impl.hpp"
+#include "runtime/spawn.hpp"
+
+namespace holdfast {
+
+namespace detail {
+
+/// What campaigns begin with. Each has a pool of its own.
+class election_impl {
+public:
+  election_impl(consul::client through, election_options options)
+      : client(std::move(through)), executor(client.get_executor()), of_each(runtime::checked(std::move(options))) {}
+
+  const consul::client client;
+  const asio::any_io_executor executor;
+  const runtime::driver_options of_each;
+};
+
+const asio::any_io_executor& executor_of(const election_impl& impl) noexcept { return impl.executor; }
+
+namespace {
+
+using consul::txn_operation;
+
+/// So often a proclaim begins anew because somebody else has written the key meanwhile.
+constexpr int proclaim_tries = 4;
+
+/// Completes without having sent anything.
+template <class... Results>
+void fail(const asio::any_io_executor& executor, error_code ec, std::string text, diagnostics* diag,
+          pending<error_code, Results...>&& waiting) {
+  if (!executor) return;  // the context is gone: no handler can run
+  if (diag) *diag = {std::move(text), {}, {}, {}};
+  asio::post(executor, asio::append(std::move(waiting.handler), ec, Results()...));
+}
+
+bool is_denied(const consul::txn_reply& reply) {
+  return std::any_of(reply.errors.begin(), reply.errors.end(), [](const consul::txn_error& each) {
+    return each.reason == consul::txn_refusal::permission_denied;
+  });
+}
+
+/// The key is written as its holder finds it, under the hold: with its flags, for they say whose form it has; with
+/// `lock`, which keeps the lock index, and with it the sequencers; and guarded by its index, so that of two proclaims
+/// the one whose outcome is unknown cannot come after the one that followed it.
+asio::awaitable<void> proclaim(std::shared_ptr<slot_impl> held, std::string value, diagnostics* diag) {
+  const std::shared_ptr<driver> owner = held->owner;
+  const std::string& key = owner->name();
+  consul::client client = owner->client();
+  consul::read_options read;
+  read.mode = consul::consistency::consistent;
+  read.request.timeout = owner->options().request_timeout;
+  read.request.diag = diag;
+  for (int i = 0; i != proclaim_tries; ++i) {
+    const std::string session = owner->holding_session(*held);
+    const bool lost = held->state() == slot_state::lost;
+    if (session.empty()) throw system_error(lost ? error::slot_lost : error::not_held);
+    const auto seen = co_await client.get(key, read, asio::use_awaitable);
+    if (!seen.value || seen.value->session != session) throw system_error(error::slot_lost);
+    std::vector<txn_operation> write;
+    write.push_back(txn_operation::check_session(key, session));
+    write.push_back(txn_operation::check_index(key, seen.value->modify_index));
+    write.push_back(txn_operation::lock(key, value, session, seen.value->flags));
+    const consul::txn_reply reply = co_await client.transact(std::move(write), read.request, asio::use_awaitable);
+    if (reply.applied) {
+      owner->value_written(*held, std::move(value));
+      co_return;
+    }
+    if (is_denied(reply)) throw system_error(error::permission_denied);
+  }
+  throw system_error(error::transaction_conflict);
+}
+
+}  // namespace
+
+void start_campaign(const election_impl& impl, std::string value, diagnostics* diag, pending<error_code, slot>&& won) {
+  runtime::driver_options options = impl.of_each;
+  try {
+    options.pool.description = runtime::checked_value(std::move(value));
+  } catch (const system_error& wrong) {
+    return fail(impl.executor, wrong.code(), wrong.what(), diag, std::move(won));
+  }
+  acquire_request request;
+  request.diag = diag;
+  std::make_shared<driver>(impl.client, std::move(options))->acquire(request, std::move(won));
+}
+
+void start_proclaim(const std::shared_ptr<slot_impl>& impl, std::string value, diagnostics* diag,
+                    pending<error_code>&& waiting) {
+  const asio::any_io_executor executor = impl ? executor_of(*impl) : asio::any_io_executor(asio::system_executor());
+  const slot_state state = impl ? impl->state() : slot_state::empty;
+  if (state != slot_state::held && state != slot_state::suspect)
+    return fail(executor, state == slot_state::lost ? error::slot_lost : error::not_held, {}, diag, std::move(waiting));
+  try {
+    value = runtime::checked_value(std::move(value));
+  } catch (const system_error& wrong) {
+    return fail(executor, wrong.code(), wrong.what(), diag, std::move(waiting));
+  }
+  runtime::spawn_for(impl->owner->client(), asio::cancellation_slot(), proclaim(impl, std::move(value), diag),
+                     std::move(waiting));
+}
+
+}  // namespace detail
+
+election::election(consul::client client, election_options options)
+    : impl_(std::make_shared<detail::election_impl>(std::move(client), std::move(options))) {}
+
+const std::string& election::key() const noexcept { return impl_->of_each.name; }
+
+election_observer election::observe() const {
+  const runtime::driver_options& options = impl_->of_each;
+  return election_observer(std::make_shared<detail::observation>(impl_->client, options.name, options.request_timeout));
+}
+
+}  // namespace holdfast

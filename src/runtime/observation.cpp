@@ -1,0 +1,137 @@
+#include "runtime/observation.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <random>
+#include <utility>
+
+#include "protocol/lock_record.hpp"
+#include "protocol/outage.hpp"
+#include "runtime/boot_clock.hpp"
+#include "runtime/pool_options.hpp"
+#include "runtime/spawn.hpp"
+
+namespace holdfast {
+
+namespace runtime {
+
+error_code code_of(const std::exception_ptr& thrown) {
+  if (!thrown) return {};
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const system_error& e) {
+    return e.code();
+  }
+}
+
+}  // namespace runtime
+
+namespace detail {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// As long as the holders' own watches: a query that nobody waits for any more keeps a connection of the agent's.
+constexpr std::chrono::milliseconds longest_wait = 10s;
+/// A key that does not exist has an index that every write beside it moves: those are not asked after one by one.
+constexpr std::chrono::milliseconds longest_pause = 100ms;
+
+bool is_foreign(const std::optional<consul::kv_entry>& key) {
+  return key && key->flags != 0 && key->flags != protocol::mutex_flags;
+}
+
+asio::awaitable<void> pause(protocol::duration time) {
+  asio::steady_timer timer(co_await asio::this_coro::executor, time);
+  co_await timer.async_wait(asio::use_awaitable);
+}
+
+}  // namespace
+
+std::optional<leader> leader_in(const std::optional<consul::kv_entry>& key) {
+  if (!key || key->session.empty()) return std::nullopt;
+  return leader{key->value, {key->key, key->lock_index, key->session}, key->modify_index};
+}
+
+observation::observation(consul::client client, std::string key, std::chrono::milliseconds timeout)
+    : client_(std::move(client)),
+      executor_(client_.get_executor()),
+      key_(std::move(key)),
+      timeout_(timeout),
+      random_(std::random_device()()) {}
+
+const asio::any_io_executor& executor_of(const observation& impl) noexcept { return impl.get_executor(); }
+
+void start_next(const std::shared_ptr<observation>& impl, diagnostics* diag,
+                pending<error_code, std::optional<leader>>&& waiting) {
+  impl->start_next(diag, std::move(waiting));
+}
+
+void observation::start_next(diagnostics* diag, pending<error_code, std::optional<leader>>&& waiting) {
+  if (busy_.exchange(true)) {
+    const error_code ec = error::too_many_waiters;
+    asio::post(executor_, asio::append(std::move(waiting.handler), ec, std::optional<leader>()));
+    return;
+  }
+  const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(waiting.handler);
+  runtime::spawn_for(client_, stop, next(shared_from_this(), diag), std::move(waiting));
+}
+
+consul::read_options observation::read(diagnostics& words) {
+  consul::read_options read;
+  read.mode = consul::consistency::consistent;
+  read.index = index_;
+  read.wait = std::chrono::ceil<std::chrono::milliseconds>(random_.between(longest_wait * 3 / 4, longest_wait));
+  read.request.timeout = timeout_;
+  read.request.diag = &words;
+  return read;
+}
+
+asio::awaitable<std::optional<leader>> observation::next(std::shared_ptr<observation> self, diagnostics* diag) {
+  // However it ends: even if its frame is destroyed.
+  const auto leave = [](observation* of) { of->busy_ = false; };
+  const std::unique_ptr<observation, decltype(leave)> under_way(self.get(), leave);
+  co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
+  protocol::outage outage;
+  for (;;) {
+    diagnostics words;
+    const consul::read_options read = self->read(words);
+    auto [ec, answer] = co_await self->client_.get(self->key_, read, asio::as_tuple(asio::use_awaitable));
+    if (!ec && is_foreign(answer.value)) {
+      ec = error::not_a_mutex;
+      words = {"the key's flags are another application's", self->key_, {}, {}};
+    }
+    if (ec && !(ec == condition::unavailable)) {
+      if (diag) *diag = std::move(words);
+      throw system_error(ec);
+    }
+    if (ec) {
+      self->index_ = 0;  // a plain look answers as soon as there is an answer
+      const auto now = runtime::now();
+      outage.failed({}, now, self->random_);
+      co_await pause(outage.retry_at() - now);
+      continue;
+    }
+    outage.over();
+    self->index_ = consul::next_index(read.index, answer.meta.index);
+    std::optional<leader> seen = leader_in(answer.value);
+    if (!self->told_ || seen != self->last_) {
+      self->told_ = true;
+      self->last_ = seen;
+      co_return seen;
+    }
+    co_await pause(self->random_.between(0ms, longest_pause));
+  }
+}
+
+}  // namespace detail
+
+election_observer::election_observer(consul::client client, std::string key)
+    : impl_(std::make_shared<detail::observation>(std::move(client), runtime::checked_key(std::move(key)),
+                                                  std::chrono::milliseconds(0))) {}
+
+}  // namespace holdfast

@@ -1,0 +1,546 @@
+// Leader election as its users see it, on a real agent.
+
+#include <unistd.h>
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
+#include <boost/test/unit_test.hpp>
+#include <holdfast/testing/server.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "protocol/lock_record.hpp"
+#include "support/agent.hpp"
+#include "support/async.hpp"
+#include "support/participant.hpp"
+#include "support/print.hpp"
+#include "support/scripted_server.hpp"
+
+namespace holdfast::test {
+namespace {
+
+election_options for_key(std::string key, std::chrono::milliseconds ttl = 10s) {
+  election_options options;
+  options.key = std::move(key);
+  options.session_ttl = scaled(ttl);
+  return options;
+}
+
+consul::config at(const std::string& address) {
+  consul::config config;
+  config.address = address;
+  return config;
+}
+
+/// A candidate as another process would be one: with a client of its own.
+struct candidate {
+  candidate(const asio::any_io_executor& ex, const agent& a, election_options options)
+      : client(ex, at(a.address())), election(client, std::move(options)) {}
+  candidate(const asio::any_io_executor& ex, const agent& a, const std::string& key) : candidate(ex, a, for_key(key)) {}
+  consul::client client;
+  holdfast::election election;
+};
+
+using campaigning = pending<leadership>;
+
+asio::awaitable<consul::kv_entry> read(candidate& c) {
+  auto answer = co_await c.client.get(c.election.key());
+  co_return answer.value.value_or(consul::kv_entry());
+}
+
+/// What the observer tells, until `holds`.
+template <class Holds>
+asio::awaitable<std::optional<leader>> watch_until(election_observer& observer, Holds holds) {
+  for (;;) {
+    const std::optional<leader> seen = co_await observer.next();
+    if (holds(seen)) co_return seen;
+  }
+}
+
+/// The next write of a proclaim reaches Consul, but nothing happens before `thaw`.
+testing::fault_plan held_back_once() {
+  testing::fault_rule rule;
+  rule.what = testing::fault::freeze();
+  rule.target = "PUT /v1/txn";
+  rule.body = "check-session";
+  return testing::fault_plan({rule});
+}
+
+bool is_vacant(const std::optional<leader>& seen) { return !seen; }
+auto leads(std::string value) {
+  return [value = std::move(value)](const std::optional<leader>& seen) { return seen && seen->value == value; };
+}
+
+/// Somebody who follows the guide: `consul kv put -acquire -session=ID KEY VALUE`.
+struct follower_of_the_guide {
+  explicit follower_of_the_guide(agent& through)
+      : a(through),
+        session(boost::json::parse(a.put("/v1/session/create", R"({"LockDelay":"0s","Behavior":"release"})").body)
+                    .at("ID")
+                    .as_string()) {}
+  ~follower_of_the_guide() { a.put("/v1/session/destroy/" + session); }
+  bool acquire(const std::string& key, const std::string& value) const {
+    return a.put("/v1/kv/" + key + "?acquire=" + session, value).body.starts_with("true");
+  }
+  bool release(const std::string& key, const std::string& value) const {
+    return a.put("/v1/kv/" + key + "?release=" + session, value).body.starts_with("true");
+  }
+  agent& a;
+  std::string session;
+};
+
+}  // namespace
+}  // namespace holdfast::test
+
+using namespace holdfast;
+using namespace holdfast::test;
+
+BOOST_AUTO_TEST_SUITE(election)
+
+ASYNC_TEST_CASE(who_is_elected_has_its_value_in_the_key, 30s) {
+  agent& a = shared_agent();
+  candidate c(ex, a, unique_prefix("elected") + "/leader");
+  election_observer observer(c.client, c.election.key());
+  const std::optional<leader> before = co_await observer.next();
+  BOOST_TEST(!before);
+  leadership won = co_await c.election.campaign("10.0.0.1:80");
+  BOOST_TEST(won.held());
+  const consul::kv_entry key = co_await read(c);
+  BOOST_TEST(key.value == "10.0.0.1:80");
+  BOOST_TEST(key.flags == protocol::mutex_flags);
+  const std::optional<leader> seen = co_await observer.next();
+  BOOST_REQUIRE(seen);
+  BOOST_TEST(seen->value == "10.0.0.1:80");
+  BOOST_TEST(seen->index == won.fencing_token().grant);
+  const sequencer mine = co_await sequencer_of(won);
+  BOOST_TEST((seen->term == mine));
+  bool lasts = co_await verify(c.client, seen->term);
+  BOOST_TEST(lasts);
+  co_await won.resign();
+  const std::optional<leader> after = co_await observer.next();
+  BOOST_TEST(!after);
+  lasts = co_await verify(c.client, seen->term);
+  BOOST_TEST(!lasts);
+  const consul::kv_entry left = co_await read(c);
+  BOOST_TEST(left.value == "10.0.0.1:80");  // it says who led last: there is nobody in the key any more
+  BOOST_TEST(left.session == "");
+  // Nor is a session kept warm for a campaign to come, as a mutex would for 10 s.
+  co_await until(
+      "nothing is left", [&] { return contenders(a, key.key).empty() && sessions(a, key.key).empty(); }, 5s);
+}
+
+ASYNC_TEST_CASE(each_campaign_has_its_own_value, 30s) {
+  candidate c(ex, shared_agent(), unique_prefix("values"));
+  leadership first = co_await c.election.campaign("first");
+  co_await first.resign();
+  leadership second = co_await c.election.campaign("second");
+  const consul::kv_entry key = co_await read(c);
+  BOOST_TEST(key.value == "second");
+  BOOST_TEST((second.fencing_token() > first.fencing_token()));
+  co_await second.resign();
+  leadership unnamed = co_await c.election.campaign();
+  const consul::kv_entry named = co_await read(c);
+  BOOST_TEST(named.value.ends_with(":" + std::to_string(::getpid())));
+  co_await unnamed.resign();
+}
+
+ASYNC_TEST_CASE(one_of_several_candidates_leads, 60s) {
+  agent& a = shared_agent();
+  const std::string key = unique_prefix("several");
+  std::vector<std::unique_ptr<candidate>> all;
+  companions running(ex);
+  crowd in_office;
+  auto stand = [&](candidate& me, std::string name) -> asio::awaitable<void> {
+    fencing_token last{};
+    for (int i = 0; i < 10; ++i) {
+      leadership won = co_await me.election.campaign(name);
+      in_office.enter();
+      BOOST_TEST((won.fencing_token() > last));
+      last = won.fencing_token();
+      const consul::kv_entry now = co_await read(me);
+      BOOST_TEST(now.value == name);
+      BOOST_TEST(won.held());
+      in_office.leave();
+      co_await won.resign();
+    }
+  };
+  for (int i = 0; i < 5; ++i) {
+    all.push_back(std::make_unique<candidate>(ex, a, key));
+    running.start(stand(*all.back(), "candidate " + std::to_string(i)));
+  }
+  co_await running.join();
+  BOOST_TEST(in_office.most() == 1);
+  co_await until("nothing is left", [&] { return contenders(a, key).empty() && sessions(a, key).empty(); });
+}
+
+ASYNC_TEST_CASE(campaigns_of_one_election_are_candidates_of_their_own, 30s) {
+  candidate c(ex, shared_agent(), unique_prefix("two"));
+  election_observer observer = c.election.observe();
+  leadership first = co_await c.election.campaign("first");
+  campaigning second(ex, c.election.campaign("second"));
+  co_await until("it stands", [&] { return contenders(shared_agent(), c.election.key()).size() == 2; });
+  BOOST_TEST(!second.ready());
+  co_await watch_until(observer, leads("first"));
+  co_await first.resign();
+  const error_code ec = co_await second.wait();
+  BOOST_TEST(!ec);
+  co_await watch_until(observer, leads("second"));
+  leadership won = second.take();
+  c.election = holdfast::election();  // a term goes on without the handle
+  co_await won.proclaim("still");
+  co_await watch_until(observer, leads("still"));
+  BOOST_TEST(won.held());
+  co_await won.resign();
+}
+
+ASYNC_TEST_CASE(another_follows_when_the_leaders_session_ends, 30s) {
+  agent& a = shared_agent();
+  const std::string key = unique_prefix("session-ends");
+  candidate one(ex, a, key), other(ex, a, key);
+  election_observer observer = other.election.observe();
+  leadership leading = co_await one.election.campaign("one");
+  campaigning standby(ex, other.election.campaign("other"));
+  co_await until("it stands", [&] { return contenders(a, key).size() == 2; });
+  const std::optional<leader> before = co_await watch_until(observer, leads("one"));
+  a.put("/v1/session/destroy/" + before->term.session);
+  const loss_reason reason = co_await leading.wait_lost();
+  BOOST_TEST((reason == loss_reason::session_invalidated));
+  const error_code ec = co_await standby.wait();
+  BOOST_TEST(!ec);
+  BOOST_TEST((standby.value().fencing_token() > leading.fencing_token()));
+  const std::optional<leader> after = co_await watch_until(observer, leads("other"));
+  BOOST_TEST((after->index > before->index));
+  auto [late, none] = co_await sequencer_of(leading, as_result);
+  BOOST_TEST(late == error::not_held);
+}
+
+ASYNC_TEST_CASE(another_follows_when_the_leaders_process_is_gone, 60s) {
+  agent& a = shared_agent();
+  const std::string key = unique_prefix("process-gone");
+  candidate one(ex, a, for_key(key, 500ms)), other(ex, a, for_key(key, 500ms));
+  election_observer observer = other.election.observe();
+  leadership leading = co_await one.election.campaign("one");
+  campaigning standby(ex, other.election.campaign("other"));
+  co_await until("it stands", [&] { return contenders(a, key).size() == 2; });
+  one.client.close();  // no renewal any more, and nothing is given back
+  const error_code ec = co_await standby.wait();
+  BOOST_TEST(!ec);
+  BOOST_TEST(!leading.held());
+  co_await watch_until(observer, leads("other"));
+}
+
+ASYNC_TEST_CASE(observers_see_the_latest_state, 60s) {
+  agent& a = shared_agent();
+  const std::string key = unique_prefix("observers");
+  candidate c(ex, a, key);
+  constexpr int values = 40;
+  companions running(ex);
+  int told = 0, up_to_date = 0, done = 0;
+  auto observe = [&]() -> asio::awaitable<void> {
+    consul::client client(ex, at(a.address()));
+    election_observer observer(client, key);
+    int last = -1;
+    for (bool over = false; !over;) {
+      const std::optional<leader> seen = co_await observer.next();
+      over = !seen && last >= 0;
+      if (!seen) continue;
+      ++told;
+      const int value = std::stoi(seen->value);
+      BOOST_TEST(value > last);  // in order, none twice
+      last = value;
+      if (value == values - 1) ++up_to_date;  // what lasts is told
+    }
+    ++done;
+  };
+  for (int i = 0; i < 3; ++i) running.start(observe());
+  leadership won = co_await c.election.campaign("0");
+  for (int i = 1; i < values; ++i) co_await won.proclaim(std::to_string(i));
+  co_await until("all know the last value", [&] { return up_to_date == 3; });
+  co_await won.resign();
+  co_await running.join();
+  BOOST_TEST(done == 3);
+  BOOST_TEST(told > 3);
+}
+
+ASYNC_TEST_CASE(a_proclaimed_value_stays_and_the_term_goes_on, 30s) {
+  candidate c(ex, shared_agent(), unique_prefix("proclaim"));
+  election_observer observer = c.election.observe();
+  leadership won = co_await c.election.campaign("draining: no");
+  const std::optional<leader> before = co_await watch_until(observer, leads("draining: no"));
+  const fencing_token token = won.fencing_token();
+  co_await won.proclaim("draining: yes");
+  const std::optional<leader> after = co_await observer.next();
+  BOOST_REQUIRE(after);
+  BOOST_TEST(after->value == "draining: yes");
+  BOOST_TEST((after->term == before->term));  // a sequencer that was handed out before is good still
+  BOOST_TEST(after->index > before->index);
+  BOOST_TEST((won.fencing_token() == token));
+  co_await c.client.transact(won.guard());
+  co_await won.proclaim("leaving");
+  BOOST_TEST(won.held());
+  co_await won.resign();
+  const consul::kv_entry left = co_await read(c);
+  BOOST_TEST(left.value == "leaving");
+  BOOST_TEST(left.session == "");
+  auto [ec] = co_await won.proclaim("too late", as_result);
+  BOOST_TEST(ec == error::not_held);
+  auto [empty] = co_await leadership().proclaim("nobody", as_result);
+  BOOST_TEST(empty == error::not_held);
+}
+
+/// It does not know yet: Consul itself refuses it.
+ASYNC_TEST_CASE(a_deposed_leader_proclaims_in_vain, 30s) {
+  agent& a = shared_agent();
+  candidate c(ex, a, unique_prefix("deposed"));
+  const std::string& key = c.election.key();
+  const follower_of_the_guide usurper(a);
+  leadership won = co_await c.election.campaign("mine");
+  const std::optional<leader> seen = co_await c.election.observe().next();
+  a.put("/v1/session/destroy/" + seen->term.session);
+  BOOST_TEST(usurper.acquire(key, "usurped"));
+  BOOST_TEST(won.held());  // this thread has done nothing else since
+  auto [ec] = co_await won.proclaim("still me", as_result);
+  BOOST_TEST(ec == error::slot_lost);
+  consul::kv_entry now = co_await read(c);
+  BOOST_TEST(now.value == "usurped");
+  BOOST_TEST(now.session == usurper.session);
+  co_await won.wait_lost();
+  auto [known] = co_await won.proclaim("still me", as_result);
+  BOOST_TEST(known == error::slot_lost);
+}
+
+/// The key changes hands between the two requests of a proclaim.
+ASYNC_TEST_CASE(the_write_of_a_proclaim_is_refused_to_whoever_is_deposed_meanwhile, 30s) {
+  testing::server stand_in;
+  consul::client client(ex, stand_in.client_config());
+  holdfast::election candidate(client, for_key("leader"));
+  leadership won = co_await candidate.campaign("mine");
+  const std::optional<leader> seen = co_await candidate.observe().next();
+  stand_in.set_faults(held_back_once());
+  pending<> proclaimed(ex, won.proclaim("still me"));
+  co_await until("it is on its way", [&] { return stand_in.statistics().frozen == 1; });
+  stand_in.with(
+      [&](testing::store& store, testing::store::time_point now) { store.destroy_session(seen->term.session, now); });
+  stand_in.thaw();
+  const error_code ec = co_await proclaimed.wait();
+  BOOST_TEST(ec == error::slot_lost);
+  const auto key = co_await client.get("leader");
+  BOOST_TEST(!key.value);
+}
+
+/// Consul was seen to apply a write 86 s after it had told the client that it failed.
+ASYNC_TEST_CASE(a_proclaim_of_unknown_outcome_is_not_done_after_a_later_one, 30s) {
+  testing::server stand_in;
+  consul::client client(ex, stand_in.client_config());
+  election_options options = for_key("leader");
+  options.request_timeout = scaled(300ms);
+  holdfast::election candidate(client, options);
+  leadership won = co_await candidate.campaign("elected");
+  stand_in.set_faults(held_back_once());
+  auto [unknown] = co_await won.proclaim("first", as_result);
+  BOOST_TEST(unknown == error::timed_out);
+  BOOST_TEST(stand_in.statistics().frozen == 1u);
+  co_await won.proclaim("second");
+  stand_in.thaw();
+  co_await until("it was applied", [&] { return stand_in.statistics().frozen == 0; });
+  const auto key = co_await client.get("leader");
+  BOOST_REQUIRE(key.value);
+  BOOST_TEST(key.value->value == "second");
+  BOOST_TEST(won.held());
+}
+
+ASYNC_TEST_CASE(who_follows_the_guide_by_hand_takes_part, 30s) {
+  agent& a = shared_agent();
+  candidate c(ex, a, unique_prefix("guide"));
+  const std::string& key = c.election.key();
+  const follower_of_the_guide by_hand(a);
+  BOOST_TEST(by_hand.acquire(key, "by hand"));
+  election_observer observer = c.election.observe();
+  const std::optional<leader> first = co_await observer.next();
+  BOOST_REQUIRE(first);
+  BOOST_TEST(first->value == "by hand");
+  BOOST_TEST(first->term.session == by_hand.session);
+  campaigning standby(ex, c.election.campaign("ours"));
+  co_await until("it stands", [&] { return contenders(a, key).size() == 1; });
+  BOOST_TEST(!standby.ready());
+  BOOST_TEST(by_hand.release(key, "by hand"));
+  const error_code ec = co_await standby.wait();
+  BOOST_TEST(!ec);
+  co_await watch_until(observer, leads("ours"));
+  leadership won = standby.take();
+  BOOST_TEST(!by_hand.acquire(key, "again"));
+  co_await won.proclaim("ours still");
+  const consul::kv_entry now = co_await read(c);
+  BOOST_TEST(now.flags == 0u);  // as it was found
+  BOOST_TEST(now.value == "ours still");
+  co_await won.resign();
+  BOOST_TEST(by_hand.acquire(key, "again"));
+  co_await watch_until(observer, leads("again"));
+}
+
+ASYNC_TEST_CASE(a_cancelled_campaign_withdraws, 30s) {
+  agent& a = shared_agent();
+  const std::string key = unique_prefix("withdraws");
+  candidate one(ex, a, key), other(ex, a, key), third(ex, a, key);
+  leadership leading = co_await one.election.campaign("one");
+  asio::cancellation_signal signal;
+  campaigning standby(ex, [&](auto handler) {
+    other.election.campaign("other", asio::bind_cancellation_slot(signal.slot(), std::move(handler)));
+  });
+  co_await until("it stands", [&] { return contenders(a, key).size() == 2; });
+  signal.emit(asio::cancellation_type::total);
+  const error_code ec = co_await standby.wait();
+  BOOST_TEST(ec == asio::error::operation_aborted);
+  BOOST_TEST(!standby.value().valid());
+  co_await until(
+      "it has withdrawn", [&] { return contenders(a, key).size() == 1 && sessions(a, key).size() == 1; }, 5s);
+  campaigning next(ex, third.election.campaign("third"));
+  co_await leading.resign();
+  const error_code elected = co_await next.wait();
+  BOOST_TEST(!elected);
+  BOOST_TEST(next.value().held());
+}
+
+ASYNC_TEST_CASE(an_operator_who_deletes_the_key_ends_the_term, 30s) {
+  agent& a = shared_agent();
+  candidate c(ex, a, unique_prefix("deleted"));
+  election_observer observer = c.election.observe();
+  leadership first = co_await c.election.campaign("first");
+  co_await watch_until(observer, leads("first"));
+  a.del("/v1/kv/" + c.election.key());
+  const loss_reason reason = co_await first.wait_lost();
+  BOOST_TEST((reason == loss_reason::removed));
+  co_await watch_until(observer, is_vacant);
+  leadership second = co_await c.election.campaign("second");
+  co_await watch_until(observer, leads("second"));
+  BOOST_TEST((second.fencing_token() > first.fencing_token()));
+  co_await second.resign();
+}
+
+/// What an operator writes into the key does not end the term, and a proclaim replaces it.
+ASYNC_TEST_CASE(an_operator_who_writes_into_the_key_is_seen, 30s) {
+  agent& a = shared_agent();
+  candidate c(ex, a, unique_prefix("overwritten"));
+  election_observer observer = c.election.observe();
+  leadership won = co_await c.election.campaign("ours");
+  co_await watch_until(observer, leads("ours"));
+  write_key(a, c.election.key(), "the operator's", protocol::mutex_flags);
+  co_await watch_until(observer, leads("the operator's"));
+  BOOST_TEST(won.held());
+  co_await won.proclaim("ours again");
+  co_await watch_until(observer, leads("ours again"));
+  co_await won.resign();
+}
+
+ASYNC_TEST_CASE(an_observer_is_cancelled_and_misses_nothing, 30s) {
+  candidate c(ex, shared_agent(), unique_prefix("cancelled"));
+  election_observer observer = c.election.observe();
+  co_await observer.next();
+  asio::cancellation_signal signal;
+  pending<std::optional<leader>> waiting(
+      ex, [&](auto handler) { observer.next(asio::bind_cancellation_slot(signal.slot(), std::move(handler))); });
+  auto [second, none] = co_await observer.next(as_result);
+  BOOST_TEST(second == error::too_many_waiters);
+  signal.emit(asio::cancellation_type::total);
+  const error_code ec = co_await waiting.wait();
+  BOOST_TEST(ec == asio::error::operation_aborted);
+  leadership won = co_await c.election.campaign("meanwhile");
+  const std::optional<leader> seen = co_await observer.next();
+  BOOST_TEST(leads("meanwhile")(seen));
+}
+
+ASYNC_TEST_CASE(an_observer_rides_out_what_consul_cannot_answer, 30s) {
+  testing::server stand_in;
+  consul::client client(ex, stand_in.client_config());
+  holdfast::election candidate(client, for_key("leader"));
+  election_observer observer = candidate.observe();
+  co_await observer.next();
+  pending<std::optional<leader>> waiting(ex, observer.next());
+  co_await until("it watches", [&] { return stand_in.statistics().blocked == 1; });
+  stand_in.answer_blocked(500, "rpc error making call: EOF");
+  co_await until("it was told so", [&] { return stand_in.statistics().faults == 1; });
+  co_await until("it watches again", [&] { return stand_in.statistics().blocked == 1; });
+  stand_in.stop();
+  BOOST_TEST(!waiting.ready());
+  stand_in.start();
+  leadership won = co_await candidate.campaign("after all");
+  const error_code ec = co_await waiting.wait();
+  BOOST_TEST(!ec);
+  BOOST_TEST(leads("after all")(waiting.value()));
+}
+
+ASYNC_TEST_CASE(a_key_of_something_else_is_left_alone, 30s) {
+  agent& a = shared_agent();
+  candidate c(ex, a, unique_prefix("foreign"));
+  write_key(a, c.election.key(), "precious", 42);
+  diagnostics words;
+  auto [ec, none] = co_await c.election.campaign("me", words, as_result);
+  BOOST_TEST(ec == error::not_a_mutex);
+  BOOST_TEST(words.key == c.election.key());
+  election_observer observer = c.election.observe();
+  diagnostics seen;
+  auto [unreadable, nobody] = co_await observer.next(seen, as_result);
+  BOOST_TEST(unreadable == error::not_a_mutex);
+  BOOST_TEST(seen.key == c.election.key());
+  a.del("/v1/kv/" + c.election.key());
+  const std::optional<leader> vacant = co_await observer.next();
+  BOOST_TEST(!vacant);
+}
+
+ASYNC_TEST_CASE(with_leadership_cancels_the_body_of_a_deposed_leader, 30s) {
+  agent& a = shared_agent();
+  candidate c(ex, a, unique_prefix("body"));
+  bool proclaimed = false, went_on = false;
+  auto body = [&](leadership& mine) -> asio::awaitable<void> {
+    co_await mine.proclaim("at work");
+    proclaimed = true;
+    const std::optional<leader> seen = co_await c.election.observe().next();
+    a.put("/v1/session/destroy/" + seen->term.session);
+    co_await pause(20s);
+    went_on = true;
+  };
+  error_code why;
+  try {
+    co_await with_leadership(c.election, "elected", body);
+  } catch (const system_error& e) {
+    why = e.code();
+  }
+  BOOST_TEST(why == error::slot_lost);
+  BOOST_TEST(proclaimed);
+  BOOST_TEST(!went_on);
+}
+
+ASYNC_TEST_CASE(values_that_cannot_be_are_refused, 30s) {
+  candidate c(ex, shared_agent(), unique_prefix("refused"));
+  for (const std::string& value : {std::string(1025, 'x'), std::string("a\n{\"Limit\":1}")}) {
+    diagnostics words;
+    auto [ec, none] = co_await c.election.campaign(value, words, as_result);
+    BOOST_TEST(ec == error::invalid_option);
+    BOOST_TEST(words.message.find("value: ") != std::string::npos);
+  }
+  leadership won = co_await c.election.campaign(std::string(1024, 'x'));
+  auto [ec] = co_await won.proclaim(std::string(1025, 'x'), as_result);
+  BOOST_TEST(ec == error::invalid_option);
+  BOOST_TEST(won.held());
+  co_await won.resign();
+}
+
+BOOST_AUTO_TEST_CASE(bad_options_are_refused) {
+  asio::io_context io;
+  const consul::client client(io.get_executor(), {});
+  const auto refused = [&](election_options options, error why) {
+    BOOST_CHECK_EXCEPTION(holdfast::election(client, options), system_error,
+                          [why](const system_error& e) { return e.code() == why; });
+  };
+  refused({.key = "a/"}, error::invalid_prefix);
+  refused({.key = "a", .session_ttl = 0ms}, error::invalid_ttl);
+  refused({.key = "a", .lock_delay = 61s}, error::invalid_option);
+  BOOST_CHECK_EXCEPTION(election_observer(client, "/a"), system_error,
+                        [](const system_error& e) { return e.code() == error::invalid_prefix; });
+}
+
+BOOST_AUTO_TEST_SUITE_END()
