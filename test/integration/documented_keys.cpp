@@ -91,4 +91,32 @@ ASYNC_TEST_CASE(of_a_mutex, 30s) {
   BOOST_TEST(standing(entries.value, key, "service/leader", contenders(a, key)) == documented("mutex.md"));
 }
 
+ASYNC_TEST_CASE(of_an_election, 30s) {
+  agent& a = shared_agent();
+  election_options options;
+  options.key = unique_prefix("documented-election");
+  locker client(ex, a, calm(unique_prefix("only-its-client")));
+  election first(client.client, options), second(client.client, options);
+  leadership leader = co_await first.campaign("node-1:8080");
+  pending<leadership> standby(ex, second.campaign("node-2:8080"));
+  co_await until("it stands", [&] { return contenders(a, options.key).size() == 2; });
+  const auto entries = co_await client.client.list(options.key);
+  BOOST_TEST(standing(entries.value, options.key, "service/leader", contenders(a, options.key)) ==
+             documented("election.md"));
+}
+
+ASYNC_TEST_CASE(of_orders, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("documented-orders");
+  semaphore_options options = calm(prefix, 2);
+  options.description = "worker-1";
+  participant holder(ex, a, options);
+  slot held = co_await holder.sem.acquire();
+  semaphore_administration admin(holder.client, {.prefix = prefix});
+  co_await admin.close();
+  co_await admin.revoke(contenders(a, prefix).at(0));
+  const auto entries = co_await holder.client.list(prefix + "/");
+  BOOST_TEST(standing(entries.value, prefix, "service/db", contenders(a, prefix)) == documented("administration.md"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
