@@ -264,7 +264,9 @@ private:
   void refresh(member& m);
   void check_limit();
   void check_revoked();
-  std::uint32_t limit_of(const lock_record& record) const { return options_.adopt ? record.limit : options_.limit; }
+  std::uint32_t limit_of(const lock_record& record) const {
+    return options_.adopt && record.limit != 0 ? record.limit : options_.limit;  // 0: there is no record
+  }
   void mark_dead();
   void applied(pending_txn txn, std::vector<key_value> results);
   void refused(pending_txn txn, const std::vector<event::refused_operation>& refusals);
@@ -358,7 +360,7 @@ private:
   request_id read_ = 0;
   unsigned conflicts_ = 0;
   unsigned grants_refused_ = 0;  ///< releases in a row that were refused by those to whom they grant the slot
-  time_point write_at_{};  ///< not before: others were writing too
+  time_point write_at_{};        ///< not before: others were writing too
   // One for each: where writes or new sessions fail and reads do not, a read's success must not end that.
   outage outage_;  ///< of reads
   outage write_outage_;

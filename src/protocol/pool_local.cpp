@@ -19,7 +19,9 @@ void pool::settle() {
   check_watches();
   check_outage();
   serve();
+  const std::size_t waiting = waiters_.size();
   write();
+  if (waiters_.size() != waiting) serve();  // whoever stood behind one that was told no
   retire_sessions();
   finish_close();
   calm_ = !closing_ && !suspect_ && !unresolved_ && !outage_.on() && !write_outage_.on() && !create_outage_.on() &&

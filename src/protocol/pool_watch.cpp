@@ -226,6 +226,7 @@ void pool::saw_grant(const key_value& pair) {
   });
   listed_at_ = now_;
   refresh();
+  check_limit();
 }
 
 }  // namespace holdfast::protocol

@@ -356,7 +356,7 @@ void pool::send(const moves& what, grant_plan next, bool writes_record) {
     if (woken) next.record.drop(woken->session);
     next.granted.clear();
     free_at_ = now_;
-    write_at_ = now_ + random_.between(courtesy_pause, 2 * courtesy_pause);
+    if (!what.requeue.empty()) write_at_ = now_ + random_.between(courtesy_pause, 2 * courtesy_pause);
   }
   if (writes_record) {
     txn.record = next.record;

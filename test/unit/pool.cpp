@@ -197,6 +197,19 @@ BOOST_AUTO_TEST_CASE(what_a_write_found_is_known_when_a_listing_has_shown_it_bef
   EXPECT(s.done(), "released A", "watch #6 from 19", "txn #7: cas @19 {s1} | grant s1 us @19 +1");
 }
 
+BOOST_AUTO_TEST_CASE(who_stands_behind_a_look_that_was_told_no_has_the_slot_at_once) {
+  pool_story s(pool_story::usual(3));
+  s.hold();
+  const std::string other = s.others_join(), another = s.others_join();
+  s.record_becomes("s1 " + other + " " + another);
+  s.after(20ms);
+  s.watched();
+  EXPECT(s.try_acquire(2, 2), "read #5");
+  EXPECT(s.acquire(3));
+  EXPECT(s.release('A'), "released A");
+  EXPECT(s.listed(), "deny t2", "grant t3 B 12.1");
+}
+
 // --- One look
 
 BOOST_AUTO_TEST_CASE(a_single_look_takes_a_free_slot) {
