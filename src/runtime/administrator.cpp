@@ -150,22 +150,26 @@ asio::awaitable<error_code> administrator::carry_out(effort& e) {
   const bool sets_limit = e.order.what == kind::create || e.order.what == kind::resize;
   if (sets_limit && (e.order.limit == 0 || e.order.limit > protocol::limit_max))
     co_return e.fail(error::invalid_limit, "the limit is not between 1 and 10000", lock_key_);
-  error_code ec;
+  error_code ec, doubt;  // a write may have been applied: that is what a failure must say, until a look has told
+  const auto failed = [&] { return doubt && ec == condition::not_applied ? doubt : ec; };
   bool first_look = true;
   for (unsigned attempt = 0; attempt != options_.attempts_max; ++attempt) {
     if (ec) ec = co_await rest(e, ec);
-    if (ec) co_return ec;
+    if (ec) co_return failed();
     protocol::survey seen;
     ec = co_await look(e, seen, 0, at_once);
     if (is_worth_another_look(ec)) continue;
-    if (ec) co_return ec;
+    if (ec) co_return failed();
 
     protocol::instruction next = next_of(e.order, seen, std::exchange(first_look, false));
+    const bool was_done = doubt && e.order.what == kind::revoke && next.refused == error::not_held;
+    if (was_done) co_return error_code();  // and the holder has heard of it
     if (next.refused) {
       ec = e.fail(next.refused, next.refused.message(), lock_key_);
       if (ec == error::limit_conflict) e.words.limit_conflict = {seen.now.record.limit, e.order.limit};
-      co_return ec;
+      co_return failed();
     }
+    doubt = {};
     if (!next.session.empty()) {
       ec = co_await end_session(e, std::move(next.session));
       if (ec && !is_worth_another_look(ec)) co_return ec;
@@ -175,6 +179,7 @@ asio::awaitable<error_code> administrator::carry_out(effort& e) {
     const bool more = next.more;
     const protocol::leftovers_count before = protocol::count_leftovers(seen);
     ec = co_await write(e, std::move(next));
+    if (ec == condition::outcome_unknown) doubt = ec;
     if (ec && !is_worth_another_look(ec)) co_return ec;
     if (ec) continue;
     e.outage.over();
@@ -182,7 +187,7 @@ asio::awaitable<error_code> administrator::carry_out(effort& e) {
     e.removed.entries += before.entries;
     if (!more) co_return error_code();
   }
-  co_return ec ? ec : e.fail(error::transaction_conflict, "not done after so many attempts", lock_key_);
+  co_return ec ? failed() : e.fail(error::transaction_conflict, "not done after so many attempts", lock_key_);
 }
 
 asio::awaitable<error_code> administrator::drain(effort& e) {
@@ -193,6 +198,7 @@ asio::awaitable<error_code> administrator::drain(effort& e) {
   for (;;) {
     if (ec) {
       index = 0;
+      if (!e.outage.on()) e.deadline = runtime::now() + e.time;  // the outage begins now, not with the wait
       ec = co_await rest(e, ec);
     }
     if (ec) co_return ec;
@@ -266,12 +272,13 @@ namespace {
 /// any thread.
 template <class... Results>
 struct running {
-  running(asio::any_io_executor executor, administration_handler<Results...> h)
+  running(asio::any_io_executor executor, asio::any_io_executor own, administration_handler<Results...> h)
       : home(std::move(executor)),
+        strand(std::move(own)),
         work(asio::prefer(asio::get_associated_executor(h, home), asio::execution::outstanding_work.tracked)),
         handler(std::move(h)) {}
 
-  asio::any_io_executor home;
+  asio::any_io_executor home, strand;
   asio::any_completion_executor work;  ///< the handler's executor, at work
   administration_handler<Results...> handler;
   asio::cancellation_signal stop{};
@@ -281,13 +288,14 @@ template <class... Results, class Begin>
 void launch(const std::shared_ptr<administrator>& impl, administration_handler<Results...> handler, Begin begin) {
   if (!impl->get_executor()) return;  // the context is gone: no handler can run
   asio::cancellation_slot slot = asio::get_associated_cancellation_slot(handler);
-  const auto op = std::make_shared<running<Results...>>(impl->get_executor(), std::move(handler));
+  const auto op = std::make_shared<running<Results...>>(impl->get_executor(), impl->strand(), std::move(handler));
   if (slot.is_connected())
-    slot.assign([weak = std::weak_ptr(op), strand = impl->strand()](asio::cancellation_type) {
-      asio::post(strand, [weak] {
-        // The only type that a coroutine hears of before it has begun.
-        if (const auto found = weak.lock()) found->stop.emit(asio::cancellation_type::terminal);
-      });
+    slot.assign([weak = std::weak_ptr(op)](asio::cancellation_type) {
+      if (const auto found = weak.lock())
+        asio::post(found->strand, [weak] {
+          // The only type that a coroutine hears of before it has begun.
+          if (const auto still = weak.lock()) still->stop.emit(asio::cancellation_type::terminal);
+        });
     });
   // As a plain function object: nothing is awaited here.
   auto finish = [op](std::exception_ptr failure, std::tuple<error_code, Results...> results) {

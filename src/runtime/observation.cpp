@@ -78,7 +78,7 @@ void observation::start_next(diagnostics* diag, pending<error_code, std::optiona
     return;
   }
   const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(waiting.handler);
-  runtime::spawn_for(client_, stop, next(shared_from_this(), diag), std::move(waiting));
+  runtime::spawn_for(client_, stop, next(shared_from_this(), diag, turn(this)), std::move(waiting));
 }
 
 consul::read_options observation::read(diagnostics& words) {
@@ -91,10 +91,8 @@ consul::read_options observation::read(diagnostics& words) {
   return read;
 }
 
-asio::awaitable<std::optional<leader>> observation::next(std::shared_ptr<observation> self, diagnostics* diag) {
-  // However it ends: even if its frame is destroyed.
-  const auto leave = [](observation* of) { of->busy_ = false; };
-  const std::unique_ptr<observation, decltype(leave)> under_way(self.get(), leave);
+asio::awaitable<std::optional<leader>> observation::next(std::shared_ptr<observation> self, diagnostics* diag,
+                                                         turn /*mine*/) {
   co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
   protocol::outage outage;
   for (;;) {

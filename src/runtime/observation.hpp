@@ -29,7 +29,13 @@ public:
   void start_next(diagnostics* diag, pending<error_code, std::optional<leader>>&& waiting);
 
 private:
-  static asio::awaitable<std::optional<leader>> next(std::shared_ptr<observation> self, diagnostics* diag);
+  struct leave {
+    void operator()(observation* self) const { self->busy_ = false; }
+  };
+  using turn = std::unique_ptr<observation, leave>;
+
+  /// However it ends, also before it has begun, `mine` is given up.
+  static asio::awaitable<std::optional<leader>> next(std::shared_ptr<observation> self, diagnostics* diag, turn mine);
   consul::read_options read(diagnostics& words);
 
   consul::client client_;

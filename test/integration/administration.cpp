@@ -8,7 +8,9 @@
 #include <memory>
 #include <vector>
 
+#include <holdfast/testing/server.hpp>
 #include "protocol/lock_record.hpp"
+
 #include "support/agent.hpp"
 #include "support/async.hpp"
 #include "support/participant.hpp"
@@ -478,6 +480,28 @@ ASYNC_TEST_CASE(an_agent_that_is_not_there_is_given_up_in_time, 30s) {
   BOOST_TEST(drained == error::unreachable);
   auto [inspected, nothing] = co_await admin.inspect(request, as_result);
   BOOST_TEST(inspected == error::unreachable);
+}
+
+/// What may have been done is not reported as certainly not done, whatever went wrong after that.
+ASYNC_TEST_CASE(an_order_that_may_have_been_carried_out_says_so, 30s) {
+  testing::server stand_in;
+  consul::client client(ex, stand_in.client_config());
+  semaphore_administration admin(client, of("p"));
+  co_await admin.create(2);
+  testing::fault_rule lost, refused;
+  lost.what = testing::fault::cut_reply();
+  lost.target = "PUT /v1/txn";
+  refused.what = testing::fault::forbidden();
+  refused.target = "GET /v1/kv";
+  refused.skip = 1;
+  refused.times = 0;
+  stand_in.set_faults(testing::fault_plan({lost, refused}));
+  auto [ec] = co_await admin.resize(5, no_request, as_result);
+  BOOST_TEST((ec == condition::outcome_unknown), ec.message());
+  BOOST_TEST((ec != condition::not_applied));
+  stand_in.set_faults({});
+  const semaphore_status now = co_await admin.inspect();
+  BOOST_TEST(now.limit == 5u);
 }
 
 ASYNC_TEST_CASE(an_order_can_be_cancelled, 30s) {
