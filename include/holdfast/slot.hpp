@@ -69,10 +69,9 @@ const asio::any_io_executor& executor_of(const slot_impl&) noexcept;
 void start_release(const std::shared_ptr<slot_impl>&, pending<error_code>&&);
 void start_wait_lost(const std::shared_ptr<slot_impl>&, pending<error_code, loss_reason>&&);
 void start_wait_revoked(const std::shared_ptr<slot_impl>&, pending<error_code>&&);
-
-// Not aggregates: g++ 12 destroys aggregate temporaries in a co_await expression twice.
 const std::shared_ptr<slot_impl>& impl_of(const slot&) noexcept;
 
+// Not aggregates: g++ 12 destroys aggregate temporaries in a co_await expression twice.
 class slot_initiation {
 public:
   using executor_type = asio::any_io_executor;

@@ -109,9 +109,9 @@ instruction set_closed(const survey& s, bool closed) {
   return write(s, std::move(record));
 }
 
-instruction revoke(const survey& s, std::string_view session) {
+instruction revoke(const survey& s, std::string_view session, bool doubt) {
   if (s.now.lock_index == 0) return refuse(error::no_semaphore);
-  if (!s.now.holds(session)) return refuse(error::not_held);
+  if (!s.now.holds(session)) return doubt ? instruction() : refuse(error::not_held);
   if (s.now.record.revokes(session)) return {};
   if (s.now.record.revoked.size() >= revoked_max) return refuse(error::too_large);
   lock_record record = s.now.record;

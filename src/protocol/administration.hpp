@@ -50,8 +50,9 @@ instruction create(const survey& s, std::uint32_t limit);
 instruction resize(const survey& s, std::uint32_t limit);
 /// While it is closed nobody is granted; who holds goes on.
 instruction set_closed(const survey& s, bool closed);
-/// Marks a holder; error::not_held if the session is none.
-instruction revoke(const survey& s, std::string_view session);
+/// Marks a holder; error::not_held if the session is none. `doubt`: an earlier write of the mark may have been applied,
+/// and then a session that holds no more has heard of it.
+instruction revoke(const survey& s, std::string_view session, bool doubt = false);
 /// Ends the session, then takes it out of the record. error::not_held if it neither holds nor waits, unless this is
 /// not the first look: then that is what was wanted.
 instruction evict(const survey& s, std::string_view session, bool first_look);

@@ -41,7 +41,8 @@ bool is_worth_another_look(const error_code& ec) {
   return ec == condition::unavailable || ec == condition::outcome_unknown || ec == error::transaction_conflict;
 }
 
-protocol::instruction next_of(const administration_order& order, const protocol::survey& seen, bool first_look) {
+protocol::instruction next_of(const administration_order& order, const protocol::survey& seen, bool first_look,
+                              bool doubt) {
   switch (order.what) {
     case kind::create:
       return protocol::create(seen, order.limit);
@@ -52,7 +53,7 @@ protocol::instruction next_of(const administration_order& order, const protocol:
     case kind::open:
       return protocol::set_closed(seen, false);
     case kind::revoke:
-      return protocol::revoke(seen, order.session);
+      return protocol::revoke(seen, order.session, doubt);
     case kind::evict:
       return protocol::evict(seen, order.session, first_look);
     case kind::destroy:
@@ -161,9 +162,7 @@ asio::awaitable<error_code> administrator::carry_out(effort& e) {
     if (is_worth_another_look(ec)) continue;
     if (ec) co_return failed();
 
-    protocol::instruction next = next_of(e.order, seen, std::exchange(first_look, false));
-    const bool was_done = doubt && e.order.what == kind::revoke && next.refused == error::not_held;
-    if (was_done) co_return error_code();  // and the holder has heard of it
+    protocol::instruction next = next_of(e.order, seen, std::exchange(first_look, false), bool(doubt));
     if (next.refused) {
       ec = e.fail(next.refused, next.refused.message(), lock_key_);
       if (ec == error::limit_conflict) e.words.limit_conflict = {seen.now.record.limit, e.order.limit};

@@ -172,9 +172,7 @@ std::vector<consul::txn_operation> driver::guard(const slot_impl& slot) {
 
 std::string driver::holding_session(const slot_impl& slot) {
   const std::lock_guard lock(mutex_);
-  const bool mine = !gone_ && in_use(slot.id) == &slot;
-  const auto entries = mine ? pool_.entries_of(slot.id) : std::vector<protocol::pool::entry>();
-  return entries.empty() ? std::string() : entries.front().session;
+  return gone_ ? std::string() : session_of(slot);
 }
 
 void driver::value_written(const slot_impl& slot, std::string value) {
@@ -197,6 +195,11 @@ void driver::abandon() noexcept {
 }
 
 // ---- under the lock
+
+std::string driver::session_of(const slot_impl& slot) {
+  const auto entries = in_use(slot.id) == &slot ? pool_.entries_of(slot.id) : std::vector<protocol::pool::entry>();
+  return entries.empty() ? std::string() : entries.front().session;
+}
 
 void driver::feed(protocol::pool_event&& e, protocol::time_point now) {
   pool_.step(std::move(e), now, actions_);
@@ -283,12 +286,12 @@ void driver::sequencer(const slot_impl& slot, pending<error_code, holdfast::sequ
   const std::lock_guard lock(mutex_);
   if (gone_) return;
   keep_running();
-  const auto entries = in_use(slot.id) == &slot ? pool_.entries_of(slot.id) : std::vector<protocol::pool::entry>();
-  if (entries.empty()) return complete(std::move(waiting), make_error_code(error::not_held), holdfast::sequencer());
+  const std::string session = session_of(slot);
+  if (session.empty()) return complete(std::move(waiting), make_error_code(error::not_held), holdfast::sequencer());
   consul::read_options read;
   read.mode = consul::consistency::consistent;
   read.request = request_;
-  auto answered = [self = shared_from_this(), session = entries.front().session, waiting = std::move(waiting)](
+  auto answered = [self = shared_from_this(), session, waiting = std::move(waiting)](
                       error_code ec, consul::answer<std::optional<consul::kv_entry>> answer) mutable {
     if (self->gone_) return;
     holdfast::sequencer result;
@@ -434,7 +437,7 @@ void driver::perform(protocol::action::revoke& a) {
   slot_impl* const slot = in_use(a.slot);
   if (!slot) return;
   slot->revoke();
-  end_revocation_waits(a.slot, {});
+  complete_all(revocations_, a.slot, error_code());
   log("slot of " + options_.name + " revoked: an operator asks for it");
 }
 
@@ -454,19 +457,16 @@ void driver::perform(protocol::action::closed& a) {
 void driver::perform(protocol::action::note& a) { log(std::move(a.text)); }
 
 void driver::end_waits(protocol::slot_id id, error_code ec, loss_reason reason) {
-  for (auto at = losses_.lower_bound({id, 0}); at != losses_.end() && at->first.first == id;) {
-    pending<error_code, loss_reason> waiting = std::move(at->second);
-    at = losses_.erase(at);
-    complete(std::move(waiting), ec, reason);
-  }
-  end_revocation_waits(id, ec ? ec : make_error_code(error::slot_lost));
+  complete_all(losses_, id, ec, reason);
+  complete_all(revocations_, id, ec ? ec : make_error_code(error::slot_lost));
 }
 
-void driver::end_revocation_waits(protocol::slot_id id, error_code ec) {
-  for (auto at = revocations_.lower_bound({id, 0}); at != revocations_.end() && at->first.first == id;) {
-    pending<error_code> waiting = std::move(at->second);
-    at = revocations_.erase(at);
-    complete(std::move(waiting), ec);
+template <class... Results>
+void driver::complete_all(std::map<wait_id, pending<Results...>>& waits, protocol::slot_id id, Results... results) {
+  for (auto at = waits.lower_bound({id, 0}); at != waits.end() && at->first.first == id;) {
+    pending<Results...> waiting = std::move(at->second);
+    at = waits.erase(at);
+    complete(std::move(waiting), results...);
   }
 }
 

@@ -88,6 +88,7 @@ private:
   template <class Function>
   void post(Function&& f);
   slot_impl* in_use(protocol::slot_id id) const;
+  std::string session_of(const slot_impl& slot);
 
   void feed(protocol::pool_event&& e) { feed(std::move(e), runtime::now()); }
   void feed(protocol::pool_event&& e, protocol::time_point now);
@@ -111,7 +112,8 @@ private:
   void perform(protocol::action::closed& a);
   void perform(protocol::action::note& a);
   void end_waits(protocol::slot_id id, error_code ec, loss_reason reason);
-  void end_revocation_waits(protocol::slot_id id, error_code ec);
+  template <class... Results>
+  void complete_all(std::map<wait_id, pending<Results...>>& waits, protocol::slot_id id, Results... results);
   void log(std::string line);
   template <class Reply>
   auto reply_to(Reply reply);

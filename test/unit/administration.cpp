@@ -175,6 +175,7 @@ BOOST_AUTO_TEST_CASE(revoke_marks_a_live_holder) {
   survey s = semaphore("ab", "abc");
   CHECK_STEP(revoke(s, id('a')), "cas @50 2 {a b} revoked {a}");
   CHECK_STEP(revoke(s, id('c')), "refused: the slot is not held");
+  CHECK_STEP(revoke(s, id('c'), true), "nothing");
   CHECK_STEP(revoke(s, id('z')), "refused: the slot is not held");
   CHECK_STEP(revoke(s, ""), "refused: the slot is not held");
   CHECK_STEP(revoke(semaphore("ab", "b"), id('a')), "refused: the slot is not held");
