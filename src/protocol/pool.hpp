@@ -285,7 +285,8 @@ private:
   plan_rules rules_for(const moves& what);
   bool grants_something(const moves& what) const;
   bool may_grant(const grant_plan& next);
-  bool is_courtesy_due() const;
+  time_point courtesy_at() const;
+  bool is_courtesy_due() const { return now_ >= courtesy_at(); }
   bool indulge(const grant_plan& next);
   void create_sessions(std::size_t count);
   void read_prefix();

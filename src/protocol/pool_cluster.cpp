@@ -32,6 +32,7 @@ void pool::refuse_listing(const error_code& why) {
     if (m.standing != standing::absent || m.phase == phase::moving) drop(m, loss_reason::removed, failed(why, "left"));
   }
   unresolved_.reset();
+  owes_a_grant_ = false;
 }
 
 void pool::refresh() {

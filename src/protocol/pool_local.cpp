@@ -258,7 +258,7 @@ void pool::retire_sessions() {
 void pool::finish_close() {
   if (!closing_) return;
   if (in_use_ == 0) close_deadline_ = std::min(close_deadline_, now_ + options_.give_up_after);
-  const bool clean = members_.empty() && doomed_.empty() && !txn_ && !unresolved_;
+  const bool clean = members_.empty() && doomed_.empty() && !txn_ && !unresolved_ && !owes_a_grant_;
   if (!clean && !due(close_deadline_)) return;
   lose_all(loss_reason::closed);
   const failure why = clean ? failure{} : failed(error::timed_out, "sessions are left to expire");

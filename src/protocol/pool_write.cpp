@@ -248,7 +248,7 @@ void pool::join_whole_requests(moves& what, const demand& need, std::size_t supp
 bool pool::keeps(const member& m, const demand& need) {
   if (closing_ || spent(m)) return false;
   if (!contested_ && !waiters_.empty()) return true;
-  if (need.slots == 0) return !contested_ && !due(m.idle_since + options_.idle);
+  if (need.slots == 0) return !contested_ && !due(std::min(m.idle_since + options_.idle, courtesy_at()));
   // Part of a wide request, with others waiting elsewhere: it stays while all who stand before us come into free slots.
   const snapshot& now = view_.now();
   std::size_t free = limit_ - std::min<std::size_t>(limit_, now.record.holders.size());
@@ -295,13 +295,13 @@ bool pool::may_grant(const grant_plan& next) {
   return due(stalled_until_);
 }
 
-/// Whether it is time to give those a chance of whom nothing is seen.
-bool pool::is_courtesy_due() const {
-  if (options_.form != record_form::session || options_.courtesy == duration::zero()) return false;
+/// When it is time to give those a chance of whom nothing is seen.
+time_point pool::courtesy_at() const {
+  if (options_.form != record_form::session || options_.courtesy == duration::zero()) return never;
   // Where many contend, each sees little of the others: together they let it go as often.
   const std::size_t crowd = view_.now().crowd();
   const std::size_t share = crowd > options_.watch_all_max ? crowd : 1;
-  return now_ >= free_at_ + static_cast<duration::rep>(share) * options_.courtesy;
+  return free_at_ + static_cast<duration::rep>(share) * options_.courtesy;
 }
 
 /// Go and guide contenders take their slot themselves. True if one had its time and did not: it is passed over until
@@ -355,7 +355,6 @@ void pool::send(const moves& what, grant_plan next, bool writes_record) {
     if (!next.granted.empty()) woken = next.granted.front();
     if (woken) next.record.drop(woken->session);
     next.granted.clear();
-    free_at_ = now_;
     if (!what.requeue.empty()) write_at_ = now_ + random_.between(courtesy_pause, 2 * courtesy_pause);
   }
   if (writes_record) {
@@ -368,10 +367,7 @@ void pool::send(const moves& what, grant_plan next, bool writes_record) {
     }
     if (woken) {  // any change of its entry does that
       txn.woken = woken->session;
-      const bool is_plain = description_in(woken->value) == woken->value;
-      ops.push_back({verb::cas, entry_key(woken->session),
-                     is_plain ? with_succession(woken->value, {{woken}}) : std::string(description_in(woken->value)),
-                     woken->flags, woken->modify_index});
+      ops.push_back({verb::cas, entry_key(woken->session), touched(woken->value), woken->flags, woken->modify_index});
     }
     const std::size_t limit = next.record.limit;
     txn.frees = !woken && now.record.holders.size() >= limit && next.record.holders.size() < limit;
