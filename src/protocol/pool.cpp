@@ -6,7 +6,11 @@
 namespace holdfast::protocol {
 
 pool::pool(pool_options options, std::uint64_t seed)
-    : options_(std::move(options)), entries_(protocol::entries_of(options_)), random_(seed), limit_(options_.limit) {}
+    : options_(std::move(options)),
+      entries_(protocol::entries_of(options_)),
+      numbers_(numbers_of(entries_)),
+      random_(seed),
+      limit_(options_.limit) {}
 
 void pool::step(pool_event&& e, time_point now, pool_actions& out) {
   now_ = std::max(now_, now);
@@ -144,6 +148,8 @@ void pool::on(event::key_watched& e) {
   watch_outage_.over();
   if (asked->key == options_.lock_key)
     saw_record(std::move(e.pair));
+  else if (asked->key.starts_with(numbers_))
+    saw_number(*asked, std::move(e.pair));
   else
     saw_entry(*asked, std::move(e.pair));
 }
