@@ -43,7 +43,10 @@ void world::check_all() {
   referee_.check_believers(now());
   const std::uint64_t index = consul_.store.raft_index();
   const bool written = index != std::exchange(checked_at_, index);
-  if (std::exchange(beliefs_changed_, false) || written || referee_.excused(now())) check_backing();
+  if (std::exchange(beliefs_changed_, false) || written || referee_.excused(now())) {
+    check_backing();
+    check_numbers();
+  }
   if (options_.administrators != 0) check_revoked();
   check_use();
 }
@@ -119,6 +122,25 @@ void world::check_backing() {
   }
 }
 
+/// G13: nobody who believes has a number that another believes to have; and Consul has it locked for him.
+void world::check_numbers() {
+  if (referee_.excused(now())) return;
+  std::map<std::uint32_t, const process*> owners;
+  for (const auto& p : processes_)
+    for (const auto& [slot, numbers] : p->numbers) {
+      if (now() >= truly(*p, p->leases.at(slot))) continue;
+      for (const std::uint32_t each : numbers) {
+        if (!owners.emplace(each, p.get()).second)
+          object(guarantee::numbers, std::to_string(each) + " is had twice, by " + name(*p) + ", too");
+        const auto& all = look().numbers;
+        if (std::none_of(all.begin(), all.end(), [&](const slot_number& its) {
+              return its.number == each && p->sessions.contains(its.session);
+            }))
+          object(guarantee::numbers, name(*p) + " believes in number " + std::to_string(each) + ", which it has not");
+      }
+    }
+}
+
 /// Whether it cannot be told what happens in Consul, or only slowly.
 bool world::is_disturbed(const process& p) const {
   return p.paused || now() < p.cut_off_until || now() < p.refused_until || now() < no_leader_until_ ||
@@ -184,6 +206,7 @@ void world::check_drained() {
         object(guarantee::leaks, name(*p) + " has left its entry " + session);
       if (p->alive && left.record.names(session) && consul_.has_session(session))
         object(guarantee::leaks, name(*p) + " is still named in the record: " + session);
+      if (p->alive && left.number_of(session)) object(guarantee::leaks, name(*p) + " still has a number: " + session);
     }
   }
 }

@@ -59,6 +59,7 @@ private:
     };
     std::map<ticket, request> requests{};
     std::map<slot_id, time_point> leases{};  ///< of what its users hold; on its own clock
+    std::map<slot_id, std::vector<std::uint32_t>> numbers{};
     std::set<slot_id> releasing{};
     time_point cut_off_until{};         ///< from Consul: nothing arrives
     time_point refused_until{};         ///< its agent is down: nothing is sent
@@ -196,6 +197,7 @@ private:
   void check_barred();
   void check_revoked();
   void check_backing();
+  void check_numbers();
   bool is_disturbed(const process& p) const;
   void check_use();
   void check_drained();
