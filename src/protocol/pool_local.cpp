@@ -137,6 +137,7 @@ const slot_number* pool::number_of(const member& m) const {
 /// Whether an operator wants it back: to hand it on here would be to grant it.
 bool pool::barred(const member& m) const {
   const lock_record& record = view_.now().record;
+  if (const slot_number* const its = number_of(m); its && its->number >= limit_) return true;
   return record.closed || over_limit_ || (!record.revoked.empty() && record.revokes(m.session));
 }
 

@@ -230,6 +230,24 @@ BOOST_AUTO_TEST_CASE(a_number_of_unknown_outcome_is_looked_up) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_number_beyond_a_lower_limit_goes_to_nobody_here) {
+  pool_options o = numbered_story::options(2);
+  o.adopt = true;
+  pool_story s(o);
+  s.acquire(1, 2);
+  s.listed();
+  s.created();
+  s.created();
+  s.done();
+  s.after(20ms);
+  s.acquire(2);
+  s.order([](const survey& now) { return resize(now, 1); });
+  s.watched();
+  s.release('A');
+  const auto all = s.run();
+  BOOST_TEST(std::count(all.begin(), all.end(), "grant t2 B 15.0 number 0") == 1);
+}
+
 BOOST_AUTO_TEST_CASE(who_waits_without_numbers_is_granted_as_ever) {
   pool_story s(pool_story::usual(2));
   s.consul.transact({{verb::lock, "p/.slot/1", "x", mutex_flags, 0, s.real(s.others_join())}}, s.now);

@@ -59,7 +59,7 @@ void world::check_record(const process* sender, const snapshot& before) {
   if (holders_ > limit() && (grants || options_.administrators == 0))
     object(guarantee::record, "the record names more than the limit");
   if (grants && seen_.record.closed) object(guarantee::orders, "somebody is granted though it is closed");
-  if (!sender || before.lock_index == 0 || options_.administrators == 0) return;
+  if (!sender || before.lock_index == 0 || options_.administrators == 0 || now() < strays_until_) return;
   if (seen_.record.closed != before.record.closed) object(guarantee::orders, name(*sender) + " opens or closes it");
   if (seen_.record.limit != before.record.limit) object(guarantee::orders, name(*sender) + " changes the limit");
   for (const std::string& wanted : before.record.revoked) {

@@ -167,6 +167,7 @@ private:
   void change_load();
   void meddle();
   bool meddle_once();
+  void forget_history();
   void again_later(void (world::*accident)());
   void mark(const std::string& words) const;
   void mark(const process& p, const std::string& words) const;
@@ -240,6 +241,7 @@ private:
   std::deque<time_point> events_;        ///< what pools were told in the last second
   std::set<std::string> unwanted_;       ///< sessions that their process wants to end
   time_point no_leader_until_{};
+  time_point strays_until_{};            ///< a write of another history may still come
   std::optional<testing::store> image_;  ///< an operator's copy of all
 
   snapshot seen_;  ///< at this Raft index:
