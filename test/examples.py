@@ -216,6 +216,11 @@ def administration(folder, *consul):
     expect_lines(output, "^evicted: the holder hears session_invalidated$")
     run([program, "inspect"], 2)
     run([program, "--prefix", "a/b"], 2)
+    for name in ("create", "resize"):
+        expect_lines(run([program, "--prefix", "a/b", name], 2), f"^{name} wants --limit")
+        expect_lines(run([program, "--prefix", "a/b", name, "--limit", "0"], 2), f"^{name} wants --limit")
+    expect_lines(run([program, "--prefix", "a/b", "revoke"], 2), "^revoke wants --session")
+    expect_lines(run([program, "--prefix", "a/b", "destroy", "inspect"], 2), "^one command at a time")
     if not consul:
         return
     order = [program, *consul, "--prefix", "administration/line"]

@@ -32,7 +32,8 @@ struct semaphore_options {
   /// The name of the coordinating record below the prefix. HashiCorp's clients use ".lock". One segment, by the rules
   /// of `prefix`; else error::invalid_option.
   std::string lock_key = ".lock";
-  /// What an operator reads in our contender entries. Empty: "host:pid". At most 1 KiB.
+  /// What an operator reads in our contender entries. Empty: "host:pid". At most 1 KiB, without "\n{\"Limit\":" in it,
+  /// and without a last line that is "@" and a number: we add such ourselves. Else error::invalid_option.
   std::string description{};
 
   /// TTL of our sessions, renewed every third of it. Above 0, at most 24 h; the server's range is 10 s to 24 h unless
@@ -80,7 +81,8 @@ struct mutex_options {
   /// below it, "KEY/<session>". No key of another purpose should begin with it: "tasks/1" is the beginning of
   /// "tasks/10" too, and every change there would wake those who watch here.
   std::string key{};
-  /// The key's value while we hold it, and what an operator reads in our entries. Empty: "host:pid". At most 1 KiB.
+  /// The key's value while we hold it, and what an operator reads in our entries. Empty: "host:pid". By the rules of
+  /// `semaphore_options::description`.
   std::string description{};
 
   std::chrono::milliseconds session_ttl{15'000};

@@ -110,7 +110,7 @@ struct key_watched {
   failure error{};
   bool operator==(const key_watched&) const = default;
 };
-/// The holder of a mutex has written this into its key. There it stays when the key is let go.
+/// The holder of a mutex has written this into its key, or is about to. There it stays when the key is let go.
 struct value_written {
   std::string value;
   bool operator==(const value_written&) const = default;

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <boost/asio/append.hpp>
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -19,14 +21,14 @@ namespace detail {
 class election_impl {
 public:
   election_impl(consul::client through, election_options options)
-      : client(std::move(through)), executor(client.get_executor()), of_each(runtime::checked(std::move(options))) {}
+      : client(std::move(through)), of_each(runtime::checked(std::move(options))) {}
 
   const consul::client client;
-  const asio::any_io_executor executor;
   const runtime::driver_options of_each;
 };
 
-const asio::any_io_executor& executor_of(const election_impl& impl) noexcept { return impl.executor; }
+/// The client knows when its context has gone: an executor that is kept beyond that may not even be destroyed.
+asio::any_io_executor executor_of(const election_impl& impl) noexcept { return impl.client.get_executor(); }
 
 namespace {
 
@@ -52,7 +54,9 @@ bool is_denied(const consul::txn_reply& reply) {
 
 /// The key is written as its holder finds it, under the hold: with its flags, for they say whose form it has; with
 /// `lock`, which keeps the lock index, and with it the sequencers; and guarded by its index, so that of two proclaims
-/// the one whose outcome is unknown cannot come after the one that followed it.
+/// the one whose outcome is unknown cannot come after the one that followed it. What lets the key go leaves the last
+/// known value in it: so it is told before the write, which may be done without an answer; what was there, if it is
+/// not.
 asio::awaitable<void> proclaim(std::shared_ptr<slot_impl> held, std::string value, diagnostics* diag) {
   const std::shared_ptr<driver> owner = held->owner;
   const std::string& key = owner->name();
@@ -71,11 +75,11 @@ asio::awaitable<void> proclaim(std::shared_ptr<slot_impl> held, std::string valu
     write.push_back(txn_operation::check_session(key, session));
     write.push_back(txn_operation::check_index(key, seen.value->modify_index));
     write.push_back(txn_operation::lock(key, value, session, seen.value->flags));
-    const consul::txn_reply reply = co_await client.transact(std::move(write), read.request, asio::use_awaitable);
-    if (reply.applied) {
-      owner->value_written(*held, std::move(value));
-      co_return;
-    }
+    owner->value_written(*held, value);
+    auto [ec, reply] = co_await client.transact(std::move(write), read.request, asio::as_tuple(asio::use_awaitable));
+    if (reply.applied) co_return;
+    if (!ec || ec == condition::not_applied) owner->value_written(*held, seen.value->value);
+    if (ec) throw system_error(ec);
     if (is_denied(reply)) throw system_error(error::permission_denied);
   }
   throw system_error(error::transaction_conflict);
@@ -84,11 +88,12 @@ asio::awaitable<void> proclaim(std::shared_ptr<slot_impl> held, std::string valu
 }  // namespace
 
 void start_campaign(const election_impl& impl, std::string value, diagnostics* diag, pending<error_code, slot>&& won) {
+  if (!executor_of(impl)) return;  // the context is gone: no handler can run
   runtime::driver_options options = impl.of_each;
   try {
     options.pool.description = runtime::checked_value(std::move(value));
   } catch (const system_error& wrong) {
-    return fail(impl.executor, wrong.code(), wrong.what(), diag, std::move(won));
+    return fail(executor_of(impl), wrong.code(), wrong.what(), diag, std::move(won));
   }
   acquire_request request;
   request.diag = diag;
@@ -107,7 +112,7 @@ void start_proclaim(const std::shared_ptr<slot_impl>& impl, std::string value, d
     return fail(executor, wrong.code(), wrong.what(), diag, std::move(waiting));
   }
   runtime::spawn_for(impl->owner->client(), asio::cancellation_slot(), proclaim(impl, std::move(value), diag),
-                     std::move(waiting));
+                     std::move(waiting), [](const error_code&) {});
 }
 
 }  // namespace detail

@@ -1,5 +1,6 @@
 #include "runtime/observation.hpp"
 
+#include <boost/asio/append.hpp>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
@@ -58,13 +59,9 @@ std::optional<leader> leader_in(const std::optional<consul::kv_entry>& key) {
 }
 
 observation::observation(consul::client client, std::string key, std::chrono::milliseconds timeout)
-    : client_(std::move(client)),
-      executor_(client_.get_executor()),
-      key_(std::move(key)),
-      timeout_(timeout),
-      random_(std::random_device()()) {}
+    : client_(std::move(client)), key_(std::move(key)), timeout_(timeout), random_(std::random_device()()) {}
 
-const asio::any_io_executor& executor_of(const observation& impl) noexcept { return impl.get_executor(); }
+asio::any_io_executor executor_of(const observation& impl) noexcept { return impl.get_executor(); }
 
 void start_next(const std::shared_ptr<observation>& impl, diagnostics* diag,
                 pending<error_code, std::optional<leader>>&& waiting) {
@@ -72,13 +69,22 @@ void start_next(const std::shared_ptr<observation>& impl, diagnostics* diag,
 }
 
 void observation::start_next(diagnostics* diag, pending<error_code, std::optional<leader>>&& waiting) {
+  const asio::any_io_executor executor = get_executor();
+  if (!executor) return;  // the context is gone: no handler can run
   if (busy_.exchange(true)) {
     const error_code ec = error::too_many_waiters;
-    asio::post(executor_, asio::append(std::move(waiting.handler), ec, std::optional<leader>()));
+    asio::post(executor, asio::append(std::move(waiting.handler), ec, std::optional<leader>()));
     return;
   }
+  const auto self = shared_from_this();
+  // However it ends, also before it has begun, the turn is given up.
+  auto tell = [self, mine = turn(this)](const error_code& ec, const std::optional<leader>& seen) {
+    if (ec) return;
+    self->told_ = true;
+    self->last_ = seen;
+  };
   const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(waiting.handler);
-  runtime::spawn_for(client_, stop, next(shared_from_this(), diag, turn(this)), std::move(waiting));
+  runtime::spawn_for(client_, stop, next(self, diag), std::move(waiting), std::move(tell));
 }
 
 consul::read_options observation::read(diagnostics& words) {
@@ -91,8 +97,7 @@ consul::read_options observation::read(diagnostics& words) {
   return read;
 }
 
-asio::awaitable<std::optional<leader>> observation::next(std::shared_ptr<observation> self, diagnostics* diag,
-                                                         turn /*mine*/) {
+asio::awaitable<std::optional<leader>> observation::next(std::shared_ptr<observation> self, diagnostics* diag) {
   co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
   protocol::outage outage;
   for (;;) {
@@ -117,11 +122,7 @@ asio::awaitable<std::optional<leader>> observation::next(std::shared_ptr<observa
     outage.over();
     self->index_ = consul::next_index(read.index, answer.meta.index);
     std::optional<leader> seen = leader_in(answer.value);
-    if (!self->told_ || seen != self->last_) {
-      self->told_ = true;
-      self->last_ = seen;
-      co_return seen;
-    }
+    if (!self->told_ || seen != self->last_) co_return seen;
     co_await pause(self->random_.between(0ms, longest_pause));
   }
 }

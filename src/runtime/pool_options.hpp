@@ -28,6 +28,8 @@ driver_options checked(mutex_options options);
 driver_options checked(election_options options);
 /// A mutex's key. Throws invalid_prefix.
 std::string checked_key(std::string key);
+/// Of one order. Throws invalid_option.
+std::chrono::milliseconds checked_timeout(std::chrono::milliseconds timeout);
 /// The value of a campaign, or a proclaimed one; "host:pid" for an empty one. Throws invalid_option.
 std::string checked_value(std::string value);
 

@@ -29,6 +29,8 @@ enum class journal_event {
   back,     ///< by the test: not so any more
   fault,    ///< by the test: something breaks
   mended,   ///< by the test: it works again, which may well disturb once more
+  limit,    ///< by the test: so many may believe from now on; the words say how many
+  saw,      ///< an observer was told who leads: the words, or nobody; `token` says since which index
 };
 
 struct journal_entry {

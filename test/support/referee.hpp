@@ -39,6 +39,8 @@ public:
 
   /// An operator has taken slots away, behind their holders' backs: until then neither G1 nor G4 is promised.
   void excuse_until(protocol::time_point end) { excused_until_ = end; }
+  /// An operator has set another limit.
+  void set_limit(std::uint32_t limit) { limit_ = limit; }
   /// An operator has taken the lock key away, or its history: tokens may start anew.
   void forget_tokens() { last_token_ = {}; }
   bool excused(protocol::time_point now) const { return now < excused_until_; }
@@ -55,7 +57,7 @@ private:
     std::uint32_t count;
     protocol::time_point deadline;
   };
-  const std::uint32_t limit_;
+  std::uint32_t limit_;
   std::string violation_;
   std::map<int, std::set<protocol::ticket>> waiting_;
   std::map<int, std::map<protocol::slot_id, holding>> held_;

@@ -174,8 +174,13 @@ private:
         disturbed_ = entry.at;
         result_.waits.push_back({{}, {}, entry.words});
         break;
+      case journal_event::limit:
+        limit_ = static_cast<std::uint32_t>(std::stoul(entry.words));
+        referee_.set_limit(limit_);
+        break;
       case journal_event::checked:
       case journal_event::wrote:
+      case journal_event::saw:
         break;
     }
   }
@@ -196,7 +201,7 @@ private:
     std::erase_if(holds_, its);
   }
 
-  const std::uint32_t limit_;
+  std::uint32_t limit_;
   const duration bound_;
   referee referee_;
   verdict result_;
@@ -291,9 +296,13 @@ std::string picture_of(const std::vector<journal_entry>& entries, const std::str
       case journal_event::mended:
         picture.mark(each.at - begin, each.words);
         break;
+      case journal_event::limit:
+        picture.mark(each.at - begin, "limit " + each.words);
+        break;
       case journal_event::asked:
       case journal_event::checked:
       case journal_event::wrote:
+      case journal_event::saw:
         break;
     }
   }

@@ -164,6 +164,18 @@ BOOST_AUTO_TEST_CASE(who_was_killed_neither_believes_nor_waits) {
   BOOST_TEST(shown.believers_max == 1u);
 }
 
+BOOST_AUTO_TEST_CASE(the_limit_is_the_one_in_force) {
+  story s;
+  s.asks(0ms, "a").enters(0ms, "a", 5, 1h).asks(0ms, "b").enters(0ms, "b", 6, 1h);
+  s.add(1s, "test", journal_event::limit, "1", -1);
+  BOOST_TEST(begins_with(s.judged(2).violation, "G1 2 believe that they hold, of 1"));
+  story fewer;
+  fewer.asks(0ms, "a").enters(0ms, "a", 5, 1h).asks(0ms, "b").add(1s, "test", journal_event::limit, "2", -1);
+  fewer.enters(2s, "b", 6, 1h);
+  BOOST_TEST(fewer.judged(1).violation == "");
+  BOOST_TEST((fewer.judged(1).longest().length == 1s));
+}
+
 BOOST_AUTO_TEST_CASE(what_cannot_be_is_found) {
   BOOST_TEST(begins_with(story().enters(0ms, "a", 5, 1s).judged(1).violation, "G8 "));
   BOOST_TEST(begins_with(story().extends(0ms, "a", 1s).judged(1).violation, "G9 "));

@@ -68,6 +68,12 @@ void stage::start(const std::string& who, const worker_options& options) {
                         "--hold=" + in_ms(options.hold), "--outage-grace=" + in_ms(options.outage_grace)});
   for (const std::string& store : options.stores) child.command.push_back("--store=" + store);
   if (options.mutex) child.command.push_back("--mutex");
+  if (options.election) child.command.push_back("--election");
+  if (options.observer) {
+    child.command.push_back("--observer");
+    observers_.insert(who);
+  }
+  if (options.adopt) child.command.push_back("--adopt");
   start(who, std::move(child));
 }
 
@@ -82,7 +88,8 @@ void stage::kill(const std::string& who) {
 
 std::vector<std::string> stage::names() const {
   std::vector<std::string> all;
-  for (const auto& [name, each] : workers_) all.push_back(name);
+  for (const auto& [name, each] : workers_)
+    if (!observers_.contains(name)) all.push_back(name);
   return all;
 }
 
