@@ -456,6 +456,33 @@ ASYNC_TEST_CASE(consul_lock_waits_while_we_hold_all_and_gets_in_after_a_release,
   BOOST_TEST(again.held());
 }
 
+ASYNC_TEST_CASE(consul_lock_takes_a_numbered_slot_and_has_no_number, 60s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("numbered");
+  journal log("numbered");
+  const fs::path gate = log.path().string() + ".gate";
+  semaphore_options options = calm(prefix, 3);
+  options.numbered = true;
+  participant one(ex, a, options), two(ex, a, options);
+  consul_lock child(a, prefix, inside_until(log, gate));
+  co_await until("it is inside", [&] { return log.count("+theirs") == 1; });
+  slot first = co_await one.sem.acquire();
+  slot second = co_await two.sem.acquire();
+  pending<slot> waiting(ex, two.sem.acquire());
+  co_await until("it waits", [&] { return contenders(a, prefix).size() == 4; });
+  BOOST_TEST(!waiting.ready());
+  std::ofstream(gate).close();
+  const error_code ec = co_await waiting.wait();
+  BOOST_TEST(!ec);
+  std::vector<std::uint32_t> all;
+  for (const slot* each : {&std::as_const(first), &std::as_const(second), &waiting.value()})
+    for (const std::uint32_t number : each->numbers()) all.push_back(number);
+  std::sort(all.begin(), all.end());
+  BOOST_TEST((all == std::vector<std::uint32_t>{0, 1, 2}));
+  co_await until("it has ended", [&] { return !child.running(); });
+  fs::remove(gate);
+}
+
 ASYNC_TEST_CASE(we_wait_while_three_consul_locks_hold_and_get_in_after_one, 60s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("we-wait");

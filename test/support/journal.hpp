@@ -17,7 +17,7 @@ namespace holdfast::test {
 
 enum class journal_event {
   asked,    ///< waits for a slot
-  enter,    ///< believes in it from now on, until `lease` at the latest
+  enter,    ///< believes in it from now on, until `lease` at the latest; the words say which one, if that matters
   lease,    ///< believes until then now
   leave,    ///< believes no longer, by its own will
   lost,     ///< believes no longer: it was told that the slot is lost

@@ -23,6 +23,7 @@ using place = std::pair<std::string, int>;
 struct holding {
   time_point lease;
   protocol::slot_id slot;
+  std::string what;  ///< which one, if it is not just any
 };
 
 struct waiting {
@@ -128,7 +129,10 @@ private:
         if (!known) referee_.object(guarantee::answers, entry.who + " entered without having asked");
         if (known) referee_.granted(process, asked->second.ticket, slot, 1, entry.token, entry.at, entry.lease);
         if (known) waits_.erase(asked);
-        holds_.insert_or_assign(where, holding{entry.lease, slot});
+        for (const auto& [other, each] : holds_)
+          if (!entry.words.empty() && each.what == entry.words && entry.at < each.lease)
+            referee_.object(guarantee::numbers, entry.who + " has " + each.what + ", which " + other.first + " has");
+        holds_.insert_or_assign(where, holding{entry.lease, slot, entry.words});
         break;
       }
       case journal_event::lease: {

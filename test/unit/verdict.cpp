@@ -24,8 +24,8 @@ class story {
 public:
   story& asks(std::chrono::milliseconds time, const std::string& who) { return add(time, who, journal_event::asked); }
   story& enters(std::chrono::milliseconds time, const std::string& who, std::uint64_t token,
-                std::chrono::milliseconds lease) {
-    add(time, who, journal_event::enter);
+                std::chrono::milliseconds lease, const std::string& what = {}) {
+    add(time, who, journal_event::enter, what);
     entries_.back().token = {token, 0};
     entries_.back().lease = at(lease);
     return *this;
@@ -110,6 +110,17 @@ BOOST_AUTO_TEST_CASE(two_of_two_are_fine_and_a_third_is_not) {
   s.enters(30ms, "c", 5, 5s);
   BOOST_TEST(begins_with(s.judged(2).violation, "G1 "));
   BOOST_TEST(s.judged(2).believers_max == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(two_that_have_the_same_number_are_found) {
+  const auto second = [](std::chrono::milliseconds enters, const std::string& number) {
+    story s;
+    s.asks(0ms, "a").asks(0ms, "b").enters(10ms, "a", 5, 100ms, "number 1").enters(enters, "b", 6, 300ms, number);
+    return s.judged(2);
+  };
+  BOOST_TEST(second(50ms, "number 0").violation == "");
+  BOOST_TEST(second(50ms, "number 1").violation == "G13 b has number 1, which a has");
+  BOOST_TEST(second(101ms, "number 1").violation == "");
 }
 
 BOOST_AUTO_TEST_CASE(a_token_that_does_not_grow_is_found) {

@@ -74,6 +74,7 @@ void stage::start(const std::string& who, const worker_options& options) {
     observers_.insert(who);
   }
   if (options.adopt) child.command.push_back("--adopt");
+  if (options.numbered) child.command.push_back("--numbered");
   start(who, std::move(child));
 }
 

@@ -26,6 +26,7 @@ struct worker_options {
   bool election = false;                ///< the same; turns are terms of office
   bool observer = false;                ///< of that election; it takes no turns
   bool adopt = false;                   ///< the limit of the record counts
+  bool numbered = false;                ///< the slots are
   std::vector<std::string> stores{};    ///< written to at the end of each turn
 };
 

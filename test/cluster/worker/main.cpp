@@ -3,7 +3,8 @@
 //
 //   cluster_worker --agent=HOST:PORT --prefix=P --limit=N --log=FILE --name=NAME [OPTION]...
 //     --mutex: PREFIX is its key; --election: the same, and turns are terms; --observer: of that, and takes no turns;
-//     --adopt: the limit is the record's; --coroutines=N, each of which takes turns; --ttl=MS, of sessions;
+//     --adopt: the limit is the record's; --numbered: the slots are;
+//     --coroutines=N, each of which takes turns; --ttl=MS, of sessions;
 //     --hold=MS, a slot, unless an operator wants it; --outage-grace=MS;
 //     --store=HOST:PORT (any number), written to with each turn
 //   cluster_worker --inside --log=FILE --name=NAME
@@ -63,7 +64,7 @@ struct arguments {
   std::uint32_t limit = 1;
   int coroutines = 1;
   milliseconds ttl = 2s, hold = 100ms, outage_grace = 0ms;
-  bool inside = false, mutex = false, election = false, observer = false, adopt = false;
+  bool inside = false, mutex = false, election = false, observer = false, adopt = false, numbered = false;
 };
 
 arguments parse(int count, char** words) {
@@ -101,6 +102,8 @@ arguments parse(int count, char** words) {
       result.observer = true;
     else if (name == "--adopt")
       result.adopt = true;
+    else if (name == "--numbered")
+      result.numbered = true;
     else if (name == "--inside")
       result.inside = true;
     else
@@ -190,6 +193,8 @@ private:
     result.session_ttl = given_.ttl;
     result.outage_grace = given_.outage_grace;
     result.adopt = given_.adopt;
+    result.numbered = given_.numbered;
+    result.lock_delay = 1s;
     return result;
   }
 
@@ -277,7 +282,8 @@ private:
 
   asio::awaitable<void> hold(int index, holdfast::slot& slot) {
     time_point lease = lease_of(slot);
-    note(journal_event::enter, index, slot, lease, {});
+    const auto numbers = slot.numbers();
+    note(journal_event::enter, index, slot, lease, numbers.empty() ? "" : "number " + std::to_string(numbers.front()));
     if (!given_.stores.empty()) {
       co_await write_without_looking(index, slot);
     } else {
