@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -6,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/election.hpp"
+#include "runtime/convert.hpp"
 #include "runtime/driver.hpp"
 #include "runtime/observation.hpp"
 #include "runtime/slot_impl.hpp"
@@ -30,11 +31,6 @@ const asio::any_io_executor& executor_of(const election_impl& impl) noexcept { r
 
 namespace {
 
-using consul::txn_operation;
-
-/// So often a proclaim begins anew because somebody else has written the key meanwhile.
-constexpr int proclaim_tries = 4;
-
 /// Completes without having sent anything.
 template <class... Results>
 void fail(const asio::any_io_executor& executor, error_code ec, std::string text, diagnostics* diag,
@@ -44,15 +40,6 @@ void fail(const asio::any_io_executor& executor, error_code ec, std::string text
   asio::post(executor, asio::append(std::move(waiting.handler), ec, Results()...));
 }
 
-bool is_denied(const consul::txn_reply& reply) {
-  return std::any_of(reply.errors.begin(), reply.errors.end(), [](const consul::txn_error& each) {
-    return each.reason == consul::txn_refusal::permission_denied;
-  });
-}
-
-/// The key is written as its holder finds it, under the hold: with its flags, for they say whose form it has; with
-/// `lock`, which keeps the lock index, and with it the sequencers; and guarded by its index, so that of two proclaims
-/// the one whose outcome is unknown cannot come after the one that followed it.
 asio::awaitable<void> proclaim(std::shared_ptr<slot_impl> held, std::string value, diagnostics* diag) {
   const std::shared_ptr<driver> owner = held->owner;
   const std::string& key = owner->name();
@@ -61,24 +48,23 @@ asio::awaitable<void> proclaim(std::shared_ptr<slot_impl> held, std::string valu
   read.mode = consul::consistency::consistent;
   read.request.timeout = owner->options().request_timeout;
   read.request.diag = diag;
-  for (int i = 0; i != proclaim_tries; ++i) {
+  protocol::proclamation wish(std::move(value));
+  for (;;) {
     const std::string session = owner->holding_session(*held);
     const bool lost = held->state() == slot_state::lost;
     if (session.empty()) throw system_error(lost ? error::slot_lost : error::not_held);
-    const auto seen = co_await client.get(key, read, asio::use_awaitable);
-    if (!seen.value || seen.value->session != session) throw system_error(error::slot_lost);
-    std::vector<txn_operation> write;
-    write.push_back(txn_operation::check_session(key, session));
-    write.push_back(txn_operation::check_index(key, seen.value->modify_index));
-    write.push_back(txn_operation::lock(key, value, session, seen.value->flags));
-    const consul::txn_reply reply = co_await client.transact(std::move(write), read.request, asio::use_awaitable);
-    if (reply.applied) {
-      owner->value_written(*held, std::move(value));
-      co_return;
-    }
-    if (is_denied(reply)) throw system_error(error::permission_denied);
+    auto answer = co_await client.get(key, read, asio::use_awaitable);
+    const protocol::event::key_watched seen = runtime::key_watched({}, {}, std::move(answer), {});
+    auto write = wish.write(seen.pair, session);
+    if (!write) throw system_error(write.error());
+    std::vector<consul::txn_operation> operations = runtime::to_consul(*std::move(write));
+    consul::txn_reply reply = co_await client.transact(std::move(operations), read.request, asio::use_awaitable);
+    const auto end = wish.replied(runtime::txn_done({}, {}, std::move(reply), {}));
+    if (!end) continue;
+    if (*end) throw system_error(*end);
+    owner->value_written(*held, wish.value());
+    co_return;
   }
-  throw system_error(error::transaction_conflict);
 }
 
 }  // namespace

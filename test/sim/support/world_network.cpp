@@ -159,6 +159,8 @@ std::string world::describe(const std::vector<operation>& operations) {
         return "unlock";
       case verb::cas:
         return "cas";
+      case verb::check_session:
+        return "if held";
       case verb::check_index:
         return "if";
       case verb::check_not_exists:
