@@ -174,7 +174,9 @@ void world::perform(process& p, action::closed& a) {
   if (!p.closing || p.closed) object(guarantee::answers, "closed twice, or without being asked to");
   p.closed = a;
   if (options_.election) in(0s, [this, &p] { retire(p); });
-  if (a.error.code || referee_.excused(now())) return;  // a restored snapshot brings back what had ended
+  // Before, a restored snapshot may have brought back what had ended; and nobody asks for longer than two TTLs, which
+  // a change of leader lets start anew.
+  if (a.error.code || !calm()) return;
   for (const std::string& session : p.sessions)
     if (consul_.has_session(session)) object(guarantee::leaks, name(p) + " has left its session " + session);
 }
