@@ -39,6 +39,9 @@ struct failure {
   bool operator==(const failure&) const = default;
 };
 
+/// Errors that no repetition will mend: those who wait should hear at once.
+inline bool is_final(const error_code& code) { return !(code == condition::unavailable); }
+
 namespace event {
 
 /// A caller wants `count` slots: all of them, or none.
@@ -108,6 +111,7 @@ struct key_watched {
   request_id id;
   std::optional<key_value> pair{};
   failure error{};
+  std::uint64_t index = 0;
   bool operator==(const key_watched&) const = default;
 };
 /// The holder of a mutex has written this into its key, or is about to. There it stays when the key is let go.

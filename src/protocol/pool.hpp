@@ -67,9 +67,6 @@ inline std::string entries_of(const pool_options& o) {
   return o.form == record_form::session ? o.lock_key + '/' : o.prefix;
 }
 
-/// Errors that no repetition will mend: those who wait should hear at once.
-inline bool is_final(const error_code& code) { return !(code == condition::unavailable); }
-
 /// acquire(n) joins in one transaction: n entries, the listing, and room for the write of the record.
 inline constexpr std::uint32_t acquire_max = operations_max - 4;
 

@@ -20,6 +20,7 @@ struct key_value {
   std::string session;
   std::uint64_t create_index = 0;
   std::uint64_t modify_index = 0;
+  std::uint64_t lock_index = 0;
   bool operator==(const key_value&) const = default;
 };
 
