@@ -18,6 +18,8 @@ consul::txn_operation to_consul(protocol::operation&& op) {
       return txn_operation::unlock(std::move(op.key), std::move(op.value), std::move(op.session), op.flags);
     case verb::check_index:
       return txn_operation::check_index(std::move(op.key), op.index);
+    case verb::check_session:
+      return txn_operation::check_session(std::move(op.key), std::move(op.session));
     case verb::check_not_exists:
       return txn_operation::check_not_exists(std::move(op.key));
     case verb::cas:

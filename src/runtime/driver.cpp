@@ -15,6 +15,7 @@
 #include <random>
 #include <utility>
 
+#include "protocol/mutex_set.hpp"
 #include "protocol/pool.hpp"
 #include "runtime/convert.hpp"
 
@@ -25,6 +26,11 @@ namespace {
 std::uint64_t random_seed() {
   std::random_device device;
   return (std::uint64_t{device()} << 32) ^ device();
+}
+
+std::unique_ptr<protocol::core> make_core(const runtime::driver_options& options) {
+  if (options.set) return std::make_unique<protocol::mutex_set>(*options.set, random_seed());
+  return std::make_unique<protocol::pool>(options.pool, random_seed());
 }
 
 }  // namespace
@@ -52,7 +58,7 @@ driver::driver(consul::client client, runtime::driver_options options)
       post_(asio::require(executor_, asio::execution::blocking.never)),
       post_to_io_(post_.target<io_executor>()),
       timer_(executor_),
-      core_(std::make_unique<protocol::pool>(options_.pool, random_seed())),
+      core_(make_core(options_)),
       limit_(core_->limit()) {}
 
 driver::~driver() = default;
@@ -74,7 +80,7 @@ driver::canceller<Key>* driver::on_cancel(Handler& handler) {
   return &slot.template emplace<canceller<Key>>(weak_from_this());
 }
 
-void driver::acquire(const acquire_request& request, pending<error_code, slot>&& handler) {
+void driver::acquire(const acquire_request& request, pending<error_code, slot>&& handler, const std::string& name) {
   auto* const cancelling = on_cancel<protocol::ticket>(handler.handler);
   acquiring waiting(std::move(handler));
   waiting.diag = request.diag;
@@ -85,11 +91,15 @@ void driver::acquire(const acquire_request& request, pending<error_code, slot>&&
   if (cancelling) cancelling->key = ticket;
   waiting.ticket = ticket;
   keep_running();
+  if (const auto wrong = options_.set ? runtime::wrong_name(name) : protocol::failure(); wrong.code) {
+    if (waiting.diag) *waiting.diag = wrong.details;
+    return complete(std::move(waiting), wrong.code, slot());
+  }
   acquires_.push(std::move(waiting));
   const auto now = !request.within && core_->only_queues() ? core_->now() : runtime::now();  // reading it takes a while
   const bool ends = request.within && *request.within < protocol::never - now;  // else the sum would overflow
   const auto deadline = ends ? now + *request.within : protocol::never;
-  feed(protocol::event::acquire{ticket, request.count, request.once, deadline}, now);
+  feed(protocol::event::acquire{ticket, request.count, request.once, deadline, name}, now);
 }
 
 void driver::cancel(protocol::ticket ticket) { feed(protocol::event::cancel{ticket}); }

@@ -38,7 +38,8 @@ public:
   ~driver();
 
   // From any thread.
-  void acquire(const acquire_request& request, pending<error_code, slot>&& handler);
+  /// `name`: which lock of a set.
+  void acquire(const acquire_request& request, pending<error_code, slot>&& handler, const std::string& name = {});
   void release(const slot_impl& slot, protocol::time_point now, pending<error_code>&& waiting = {});
   void wait_lost(const slot_impl& slot, pending<error_code, loss_reason>&& waiting);
   void wait_revoked(const slot_impl& slot, pending<error_code>&& waiting);

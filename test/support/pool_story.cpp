@@ -387,6 +387,9 @@ std::string pool_story::operations(const std::vector<operation>& list) const {
       case verb::unlock:
         one = "let go " + name(op.session) + " " + op.value + (is_key && op.flags == mutex_flags ? "" : " (wrongly)");
         break;
+      case verb::check_session:
+        one = "wrong";
+        break;
       case verb::check_index:
         one = is_key ? "if @" + std::to_string(op.index) : "wrong";
         break;

@@ -161,6 +161,8 @@ std::string world::describe(const std::vector<operation>& operations) {
         return "cas";
       case verb::check_index:
         return "if";
+      case verb::check_session:
+        return "if ours";
       case verb::check_not_exists:
         return "if none";
       case verb::remove:
