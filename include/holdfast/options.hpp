@@ -23,6 +23,12 @@ struct semaphore_options {
   /// away, and nobody is granted until fewer hold. All participants should agree on it: one that does not adopt fails
   /// while the record in use has another limit, and writes its own into one that nobody uses.
   bool adopt = false;
+  /// Whether each slot that is held has a number of its own, 0 to limit - 1, see `slot::numbers`, so that it can stand
+  /// for a real thing: the GPU 3, the port 8003. The session that holds the slot has locked "PREFIX/.slot/<number>",
+  /// too, and nobody uses a slot without: a number is had by one holder at a time. Who finds the slots numbered and
+  /// does not ask for numbers, as HashiCorp's clients, may take part, and has none. It costs a write more for each slot
+  /// that comes from another process.
+  bool numbered = false;
   /// The name of the coordinating record below the prefix. HashiCorp's clients use ".lock". One segment, by the rules
   /// of `prefix`; else error::invalid_option.
   std::string lock_key = ".lock";
@@ -38,7 +44,8 @@ struct semaphore_options {
   /// Whether the node's health (serfHealth) ends our sessions too. Then a holder may lose its session before its TTL,
   /// so pruning waits `lock_delay`. All participants should agree on it.
   bool node_health_checks = false;
-  /// Only with node health checks: how long a dead holder's slot stays taken. 0 to 60 s.
+  /// How long a dead holder's slot stays taken: 0 to 60 s. Only with node health checks, and if they are numbered:
+  /// then Consul itself keeps the number from everybody for as long after its session has ended.
   std::chrono::milliseconds lock_delay{15'000};
 
   /// How long a slot may go from hand to hand inside this process while others wait elsewhere. Longer is fewer

@@ -42,6 +42,7 @@ struct contender_status {
   bool revoked = false;  ///< it was asked to give its slot up
   /// Since it joined the queue, by its clock then and by ours now. Nothing for other clients', and for older entries.
   std::optional<std::chrono::seconds> age{};
+  std::optional<std::uint32_t> number{};  ///< of a numbered slot
   bool operator==(const contender_status&) const = default;
 };
 

@@ -149,6 +149,9 @@ public:
   holdfast::fencing_token fencing_token() const noexcept;
   /// How many slots of the semaphore this is.
   std::uint32_t count() const noexcept;
+  /// With `semaphore_options::numbered`, the number of each of them, below the limit at that time: nobody else who asks
+  /// for numbers has these while this slot is held. None otherwise.
+  std::vector<std::uint32_t> numbers() const;
   /// What Consul itself can check of the hold: put these operations before your own in one `consul::client::transact`.
   /// Consul then refuses all of it (txn_refusal::conflict or missing_key) if the session of the slot has ended, or if
   /// it was given back or granted anew, however late that is noticed here: so no stale holder can write. Two operations

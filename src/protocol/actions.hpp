@@ -58,6 +58,7 @@ struct grant {
   slot_id slot;
   fencing_token token;
   time_point deadline;
+  std::vector<std::uint32_t> numbers{};  ///< one for each that the slot counts, if they are numbered
   bool operator==(const grant&) const = default;
 };
 /// The acquire is done: none was free (in time).

@@ -151,17 +151,19 @@ instruction sweep(const survey& s) {
 }
 
 instruction destroy(const survey& s, bool even_in_use) {
-  if (!even_in_use && !s.now.contenders.empty()) return refuse(error::in_use);
+  const bool is_numbered = std::any_of(s.now.numbers.begin(), s.now.numbers.end(),
+                                       [](const slot_number& each) { return !each.session.empty(); });
+  if (!even_in_use && (!s.now.contenders.empty() || is_numbered)) return refuse(error::in_use);
   instruction result;
-  if (s.now.lock_index != 0) result.operations.push_back({verb::remove_cas, s.lock_key, {}, 0, s.now.lock_index, {}});
+  std::vector<operation>& all = result.operations;
+  if (s.now.lock_index != 0) all.push_back({verb::remove_cas, s.lock_key, {}, 0, s.now.lock_index, {}});
   for (const std::vector<contender>* list : {&s.now.contenders, &s.leftovers})
-    for (const contender& each : *list) {
-      if (result.operations.size() == operations_max) {
-        result.more = true;
-        return result;
-      }
-      result.operations.push_back(remove(s, each));
-    }
+    for (const contender& each : *list) all.push_back(remove(s, each));
+  const std::string numbers = numbers_of(s.prefix);
+  for (const slot_number& each : s.now.numbers)
+    all.push_back({verb::remove_cas, numbers + std::to_string(each.number), {}, 0, each.modify_index, {}});
+  result.more = all.size() > operations_max;
+  if (result.more) all.resize(operations_max);
   return result;
 }
 

@@ -6,7 +6,11 @@
 namespace holdfast::protocol {
 
 pool::pool(pool_options options, std::uint64_t seed)
-    : core(seed), options_(std::move(options)), entries_(protocol::entries_of(options_)), limit_(options_.limit) {}
+    : core(seed),
+      options_(std::move(options)),
+      entries_(protocol::entries_of(options_)),
+      numbers_(numbers_of(entries_)),
+      limit_(options_.limit) {}
 
 void pool::step(pool_event&& e, time_point now, pool_actions& out) {
   begin_step(now, out);
@@ -130,6 +134,8 @@ void pool::on(event::key_watched& e) {
   watch_outage_.over();
   if (asked->key == options_.lock_key)
     saw_record(std::move(e.pair));
+  else if (asked->key.starts_with(numbers_))
+    saw_number(*asked, std::move(e.pair));
   else
     saw_entry(*asked, std::move(e.pair));
 }

@@ -27,6 +27,7 @@ struct pool_options {
   std::string description;
   std::uint32_t limit = 1;
   bool adopt = false;
+  bool numbered = false;  ///< a slot is not used before its session has locked a number, too
   /// What makes wall-clock time, since 1970, of the core's. None: our entries do not say since when they stand.
   std::optional<duration> wall_offset{};
   std::size_t waiters_max = 1'000'000;
@@ -125,13 +126,19 @@ private:
     std::vector<member*> requeue{};    ///< leave the record or their place, and join at the back
     std::vector<member*> leave{};      ///< leave the queue
     std::vector<member*> join{};
+    std::vector<member*> number{};         ///< hold, and take a number
+    std::vector<std::uint32_t> numbers{};  ///< theirs
     /// Whether it leaves the record.
     bool gives() const {
       return !give_back.empty() || std::any_of(requeue.begin(), requeue.end(),
                                                [](const member* m) { return m->standing == standing::holding; });
     }
-    bool empty() const { return give_back.empty() && requeue.empty() && leave.empty() && join.empty(); }
-    std::size_t operations() const { return give_back.size() + 2 * requeue.size() + leave.size() + join.size(); }
+    bool empty() const {
+      return give_back.empty() && requeue.empty() && leave.empty() && join.empty() && number.empty();
+    }
+    std::size_t operations() const {
+      return give_back.size() + 2 * requeue.size() + leave.size() + join.size() + number.size();
+    }
   };
 
   /// What a transaction reads beside what it writes.
@@ -144,6 +151,7 @@ private:
     std::vector<member*> movers{};  ///< members whose entries it adds or removes
     std::vector<std::string> removed{};
     std::vector<std::pair<std::string, std::string>> inserted{};  ///< sessions, and what their entries say
+    std::vector<slot_number> numbers{};                           ///< taken, and given back; without an index
     std::vector<std::string> granted{};                           ///< those that waited, ours or others'
     std::string woken{};                                          ///< whose entry it touches without a grant
     lock_record record{};
@@ -205,6 +213,9 @@ private:
   void serve();
   void hand_over(const waiter& w);
   bool spent(const member& m) const;
+  const slot_number* number_of(const member& m) const;
+  bool lacks_number(const member& m) const { return options_.numbered && !number_of(m); }
+  bool is_usable(const member& m) const { return !spent(m) && !lacks_number(m); }
   bool barred(const member& m) const;
   bool all_in_use();
   void give_up(slot& s, slot_id id);
@@ -230,6 +241,7 @@ private:
   void saw_record(std::optional<key_value> pair);
   void saw_entry(const watch& asked, std::optional<key_value> pair);
   void saw_grant(const key_value& pair);
+  void saw_number(const watch& asked, std::optional<key_value> pair);
   void on_watch_failed(const watch& asked, failure why);
 
   // pool_cluster.cpp: what the cluster says, and what it means for us
@@ -258,10 +270,14 @@ private:
   moves choose_moves(const demand& need);
   void join_whole_requests(moves& what, const demand& need, std::size_t supply);
   bool keeps(const member& m, const demand& need);
+  std::size_t operations(const moves& what) const;
+  void choose_numbers(moves& what);
+  void seek_numbers();
   plan_rules rules_for(const moves& what);
   bool grants_something(const moves& what) const;
   bool may_grant(const grant_plan& next);
-  bool is_courtesy_due() const;
+  time_point courtesy_at() const;
+  bool is_courtesy_due() const { return now_ >= courtesy_at(); }
   bool indulge(const grant_plan& next);
   void create_sessions(std::size_t count);
   void read_prefix();
@@ -270,6 +286,7 @@ private:
 
   // Small helpers
   std::string entry_key(std::string_view session) const { return entries_ + std::string(session); }
+  std::string number_key(std::uint32_t number) const { return numbers_ + std::to_string(number); }
   auto snapshot_of(std::vector<key_value> listing, std::uint64_t index) const {
     return make_snapshot(entries_, options_.lock_key, std::move(listing), index, options_.form);
   }
@@ -287,6 +304,7 @@ private:
 
   const pool_options options_;
   const std::string entries_;
+  const std::string numbers_;
 
   bool calm_ = false;     ///< when it last settled, there was nothing that a local event could have changed
   bool blind_ = false;    ///< when it last settled, nobody watched who comes, though nobody waited elsewhere
@@ -325,6 +343,9 @@ private:
   outage outage_;  ///< of reads
   outage write_outage_;
   outage create_outage_;  ///< of new sessions
+  outage number_outage_;  ///< no number could be had: Consul keeps it for the lock delay of its last owner, and tells
+                          ///< nobody when that ends
+  request_id numbers_sought_ = 0;  ///< the last request when none was free: only later ones are another look
 
   std::vector<watch> watches_;  ///< under way, the oldest first
   outage watch_outage_;

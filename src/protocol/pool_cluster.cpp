@@ -32,6 +32,7 @@ void pool::refuse_listing(const error_code& why) {
     if (m.standing != standing::absent || m.phase == phase::moving) drop(m, loss_reason::removed, failed(why, "left"));
   }
   unresolved_.reset();
+  owes_a_grant_ = false;
 }
 
 void pool::refresh() {
@@ -78,7 +79,11 @@ void pool::refresh(member& m) {
   if (m.phase == phase::moving) return;  // the write that is under way explains any change
   if (before != standing::absent && m.standing == standing::absent)
     return drop(m, loss_reason::session_invalidated);  // not by us: the session ended, or somebody deleted the entry
-  if (m.slot != slot_id::none && m.standing != standing::holding) lose(m.slot, loss_reason::removed);
+  const bool has_number = number_of(m) != nullptr;
+  const bool holds = m.standing == standing::holding;
+  if (m.slot != slot_id::none && (!holds || has_number != options_.numbered)) lose(m.slot, loss_reason::removed);
+  // Somebody has taken its slot away, and not the number, which nobody else can have until this session has ended.
+  if (has_number && !holds) return drop(m, loss_reason::removed);
   // A write of ours may have hidden the moment, or may not have been applied: only a new index is a new grant.
   if (m.standing == standing::holding && m.grant != entry->modify_index) {
     free_of_slot(m.releasing);
@@ -125,6 +130,7 @@ void pool::applied(pending_txn txn, std::vector<key_value> results) {
     single += results_of(op.verb);
   }
   settle_moves(txn, true);
+  if (!txn.numbers.empty()) number_outage_.over();
   if (txn.record_operations != 0) {
     owes_a_grant_ = txn.frees;
     grants_refused_ = 0;
@@ -174,6 +180,10 @@ void pool::patch(snapshot& now, const pending_txn& txn, std::uint64_t index) con
     const contender* entry = now.find(session);
     return index != 0 && entry && entry->modify_index > index;
   };
+  for (slot_number each : txn.numbers) {
+    each.modify_index = index;
+    now.take_number(std::move(each));
+  }
   if (txn.record_operations != 0 && index > now.lock_index) now.take_record(txn.record, now.lock_flags, index);
   for (const std::string& session : txn.granted) {
     contender* entry = now.find(session);
@@ -214,13 +224,19 @@ void pool::refused(pending_txn txn, const std::vector<event::refused_operation>&
   refresh();
   if (!waiters_.empty() && waiters_.front().once) ++waiters_.front().conflicts;
   bool denied = false, broken = false, delayed = false;
+  const auto is_number = [&](const event::refused_operation& each) {
+    return each.operation < txn.operations.size() && txn.operations[each.operation].key.starts_with(numbers_);
+  };
   for (const event::refused_operation& each : refusals) {
     const std::string session = each.operation < txn.operations.size() ? txn.operations[each.operation].session : "";
     switch (each.reason) {
       case event::refusal::conflict:
         break;
       case event::refusal::lock_delay:
-        delayed = true;
+        if (is_number(each))
+          number_outage_.failed({}, now_, random_);
+        else
+          delayed = true;
         break;
       case event::refusal::invalid_session:
         if (const member* m = find(session)) drop(members_.at(m->id), loss_reason::session_invalidated);
@@ -267,11 +283,16 @@ void pool::resolve() {
   const snapshot& now = view_.now();
   const auto present = [&](const std::string& session) { return now.find(session) != nullptr; };
   const auto joined = [&](const auto& each) { return present(each.first); };
+  const auto numbered = [&](const slot_number& each) {
+    const slot_number* const its = now.number_of(each.session);
+    return each.session.empty() || (its && its->number == each.number);
+  };
   // No record is no guard for good: one may come and go again.
   const bool guarded = txn.guarded && txn.base != 0;
   const bool moved_on = guarded && now.lock_index != txn.base;
   const bool done = !(guarded && txn.record_operations != 0) &&
                     std::all_of(txn.inserted.begin(), txn.inserted.end(), joined) &&
+                    std::all_of(txn.numbers.begin(), txn.numbers.end(), numbered) &&
                     (!txn.inserted.empty() || std::none_of(txn.removed.begin(), txn.removed.end(), present));
   if (moved_on || done) return settle_moves(txn, true);
   act(action::note{"a write below " + options_.prefix + " has an unknown outcome: its sessions end"});

@@ -109,7 +109,7 @@ bool pool::serving() { return !watch_outage_.on() || !due(watch_outage_.since() 
 
 void pool::serve() {
   while (!waiters_.empty() && !spares_.empty() && serving()) {
-    const auto usable = std::count_if(spares_.begin(), spares_.end(), [&](const member* m) { return !spent(*m); });
+    const auto usable = std::count_if(spares_.begin(), spares_.end(), [&](const member* m) { return is_usable(*m); });
     if (static_cast<std::size_t>(usable) < waiters_.front().count) {
       // What is kept for it goes back when its tenure ends.
       for (const member* m : spares_)
@@ -127,9 +127,14 @@ bool pool::spent(const member& m) const {
   return m.handoffs > 0 && ((contested_ && now_ >= m.granted_at + options_.tenure) || is_courtesy_due());
 }
 
+const slot_number* pool::number_of(const member& m) const {
+  return options_.numbered ? view_.now().number_of(m.session) : nullptr;
+}
+
 /// Whether an operator wants it back: to hand it on here would be to grant it.
 bool pool::barred(const member& m) const {
   const lock_record& record = view_.now().record;
+  if (const slot_number* const its = number_of(m); its && its->number >= limit_) return true;
   return record.closed || over_limit_ || (!record.revoked.empty() && record.revokes(m.session));
 }
 
@@ -138,9 +143,10 @@ void pool::hand_over(const waiter& w) {
   slot& s = *find(id);
   fencing_token token;
   time_point deadline = never;
+  std::vector<std::uint32_t> numbers;
   for (auto at = spares_.begin(); s.members.size() < w.count;) {
     member& m = **at;
-    if (spent(m)) {
+    if (!is_usable(m)) {
       ++at;
       continue;
     }
@@ -150,10 +156,11 @@ void pool::hand_over(const waiter& w) {
     m.suspect = m.lingers = false;
     token = std::max(token, fencing_token{m.grant, m.handoffs++});
     deadline = std::min(deadline, m.lease.deadline());
+    if (const slot_number* const its = number_of(m)) numbers.push_back(its->number);
     s.members.push_back(&m);
   }
   in_use_ += w.count;
-  act(action::grant{w.ticket, id, token, deadline});
+  act(action::grant{w.ticket, id, token, deadline, std::move(numbers)});
 }
 
 std::vector<core::entry> pool::entries_of(slot_id id) {
@@ -249,7 +256,7 @@ void pool::retire_sessions() {
 void pool::finish_close() {
   if (!closing_) return;
   if (in_use_ == 0) close_deadline_ = std::min(close_deadline_, now_ + options_.give_up_after);
-  const bool clean = members_.empty() && doomed_.empty() && !txn_ && !unresolved_;
+  const bool clean = members_.empty() && doomed_.empty() && !txn_ && !unresolved_ && !owes_a_grant_;
   if (!clean && !due(close_deadline_)) return;
   lose_all(loss_reason::closed);
   const failure why = clean ? failure{} : failed(error::timed_out, "sessions are left to expire");

@@ -73,6 +73,8 @@ std::vector<pool::watch> pool::wanted_watches() {
   if (holder) {
     wanted.push_back({entry_key(holder->session), holder->grant, options_.watch_wait});
     wanted.push_back({options_.lock_key, now.lock_index, options_.watch_wait});
+    if (const slot_number* const its = number_of(*holder))
+      wanted.push_back({number_key(its->number), its->modify_index, options_.watch_wait});
   }
   if (first) {
     const time_point long_since = first->waiting_since + own_watch();
@@ -195,6 +197,16 @@ void pool::saw_entry(const watch& asked, std::optional<key_value> pair) {
   });
   view_.mark_stale();
   refresh();
+}
+
+/// Nobody but an operator takes a number from whoever has it.
+void pool::saw_number(const watch& asked, std::optional<key_value> pair) {
+  const auto& numbers = view_.now().numbers;
+  const auto known = std::find_if(numbers.begin(), numbers.end(),
+                                  [&](const slot_number& each) { return number_key(each.number) == asked.key; });
+  if (known == numbers.end() || known->modify_index != asked.index) return;  // we know better by now
+  if (pair && pair->modify_index == asked.index) return;                     // its wait is over
+  view_.mark_stale();
 }
 
 /// Our entry says that we have been granted; and, if whoever did that knew it, who comes next.

@@ -53,7 +53,7 @@ void pool::write() {
         read_prefix();
         break;
       }
-      if (!spares_.empty() && view_.outrun()) {
+      if (view_.outrun() && std::any_of(spares_.begin(), spares_.end(), [&](auto* m) { return !lacks_number(*m); })) {
         read_record();
         break;
       }
@@ -89,6 +89,7 @@ void pool::write_from_view() {
 
   moves what = choose_moves(need);
   if (!view_.current()) {
+    choose_numbers(what);
     if (what.gives()) return hand_on(what);
     if (!what.empty()) send(what, {}, false);
     return;
@@ -107,12 +108,15 @@ void pool::write_from_view() {
   if (what.gives() && is_courtesy_due()) next.free = 0;
   bool takes = false;
   for (const std::vector<member*>* newcomers : {&what.requeue, &what.join})
-    for (const member* m : *newcomers) {
+    for (member* m : *newcomers) {
       if (next.free == 0) break;
       next.record.add(m->session);
       --next.free;
       takes = true;
+      const bool has_room = operations(what) + next.granted.size() < operations_for_moves;
+      if (options_.numbered && newcomers == &what.join && has_room) what.number.push_back(m);
     }
+  choose_numbers(what);
   const bool writes_record = what.gives() || takes || may_grant(next);
   if (writes_record || !what.empty()) send(what, next, writes_record);
 }
@@ -166,11 +170,19 @@ pool::demand pool::wanted(std::uint32_t takeable) {
 pool::moves pool::choose_moves(const demand& need) {
   moves what;
   std::size_t kept = 0;
+  // Whoever is first has all its slots, but for their numbers?
+  const auto unspent = static_cast<std::size_t>(
+      std::count_if(spares_.begin(), spares_.end(), [&](const member* m) { return !spent(*m); }));
+  const std::size_t first = options_.numbered && !need.requests.empty() ? need.requests.front() : 0;
+  std::size_t awaited = first <= unspent ? first : 0;
   for (member* m : spares_) {
     if (std::exchange(m->lingers, false) && need.slots == 0) returns_soon_ = false;
-    if (keeps(*m, need)) {
+    const bool is_awaited = awaited != 0 && !spent(*m);
+    awaited -= is_awaited;
+    if (is_awaited || keeps(*m, need)) {
       free_of_slot(m->releasing);
       ++kept;
+      if (lacks_number(*m)) what.number.push_back(m);
     } else {
       what.give_back.push_back(m);
     }
@@ -220,8 +232,9 @@ pool::moves pool::choose_moves(const demand& need) {
   if (missing <= absent.size()) create_outage_.over();
   if (missing > absent.size() + creating) create_sessions(missing - absent.size() - creating);
 
-  while (what.operations() > operations_for_moves) {  // the rest goes with the next write
-    std::vector<member*>& last = !what.leave.empty()     ? what.leave
+  while (operations(what) > operations_for_moves) {  // the rest goes with the next write
+    std::vector<member*>& last = !what.number.empty()    ? what.number
+                                 : !what.leave.empty()   ? what.leave
                                  : !what.requeue.empty() ? what.requeue
                                                          : what.give_back;
     last.pop_back();
@@ -234,7 +247,7 @@ pool::moves pool::choose_moves(const demand& need) {
 
 /// Cuts the newcomers down to as many as fill whole requests, on top of the `supply` there is, and fit the transaction.
 void pool::join_whole_requests(moves& what, const demand& need, std::size_t supply) {
-  const std::size_t room = operations_for_moves - (what.operations() - what.join.size());
+  const std::size_t room = operations_for_moves - (operations(what) - what.join.size());
   const std::size_t most = supply + std::min(what.join.size(), room);
   std::size_t whole = 0;
   for (const std::uint32_t count : need.requests) {
@@ -244,11 +257,45 @@ void pool::join_whole_requests(moves& what, const demand& need, std::size_t supp
   what.join.resize(whole > supply ? whole - supply : 0);
 }
 
+/// Whoever leaves its slot gives its number back, too.
+std::size_t pool::operations(const moves& what) const {
+  std::size_t count = what.operations();
+  if (options_.numbered)
+    for (const std::vector<member*>* list : {&what.give_back, &what.requeue})
+      count += static_cast<std::size_t>(
+          std::count_if(list->begin(), list->end(), [this](const member* m) { return number_of(*m) != nullptr; }));
+  return count;
+}
+
+/// A number for each that needs one, of those that nobody is known to have: from any place on, so that two who choose
+/// at once seldom choose the same. Whoever gets none waits.
+void pool::choose_numbers(moves& what) {
+  if (what.number.empty()) return number_outage_.over();
+  if (due(number_outage_.retry_at())) {
+    std::vector<bool> taken(limit_, false);
+    for (const slot_number& each : view_.now().numbers)
+      if (!each.session.empty() && each.number < limit_) taken[each.number] = true;
+    const auto first = static_cast<std::uint32_t>(random_.between(duration(0), duration(limit_ - 1)).count());
+    for (std::uint32_t i = 0; i != limit_ && what.numbers.size() < what.number.size(); ++i)
+      if (const std::uint32_t number = (first + i) % limit_; !taken[number]) what.numbers.push_back(number);
+    if (what.numbers.empty()) seek_numbers();
+  }
+  what.number.resize(what.numbers.size());
+}
+
+/// There is none: looks again, after pauses.
+void pool::seek_numbers() {
+  if (view_.as_of() <= numbers_sought_) return read_prefix();
+  numbers_sought_ = last_request_;
+  number_outage_.failed({}, now_, random_);
+  wake_at(number_outage_.retry_at());
+}
+
 /// Whether a slot that nobody uses stays here.
 bool pool::keeps(const member& m, const demand& need) {
   if (closing_ || spent(m)) return false;
   if (!contested_ && !waiters_.empty()) return true;
-  if (need.slots == 0) return !contested_ && !due(m.idle_since + options_.idle);
+  if (need.slots == 0) return !contested_ && !due(std::min(m.idle_since + options_.idle, courtesy_at()));
   // Part of a wide request, with others waiting elsewhere: it stays while all who stand before us come into free slots.
   const snapshot& now = view_.now();
   std::size_t free = limit_ - std::min<std::size_t>(limit_, now.record.holders.size());
@@ -273,7 +320,7 @@ plan_rules pool::rules_for(const moves& what) {
     if (!due(since + options_.lock_delay)) rules.spared.push_back(holder);
   for (const auto& [session, seen] : indulged_)
     if (seen.passed_over) rules.passed_over.push_back(session);
-  const std::size_t used = what.operations();
+  const std::size_t used = operations(what);
   rules.grants_max = grants_something(what) && used < operations_max - 2 ? operations_max - 2 - used : 0;
   return rules;
 }
@@ -295,13 +342,13 @@ bool pool::may_grant(const grant_plan& next) {
   return due(stalled_until_);
 }
 
-/// Whether it is time to give those a chance of whom nothing is seen.
-bool pool::is_courtesy_due() const {
-  if (options_.form != record_form::session || options_.courtesy == duration::zero()) return false;
+/// When it is time to give those a chance of whom nothing is seen.
+time_point pool::courtesy_at() const {
+  if (options_.form != record_form::session || options_.courtesy == duration::zero()) return never;
   // Where many contend, each sees little of the others: together they let it go as often.
   const std::size_t crowd = view_.now().crowd();
   const std::size_t share = crowd > options_.watch_all_max ? crowd : 1;
-  return now_ >= free_at_ + static_cast<duration::rep>(share) * options_.courtesy;
+  return free_at_ + static_cast<duration::rep>(share) * options_.courtesy;
 }
 
 /// Go and guide contenders take their slot themselves. True if one had its time and did not: it is passed over until
@@ -354,7 +401,6 @@ void pool::send(const moves& what, grant_plan next, bool writes_record) {
     if (!next.granted.empty()) woken = next.granted.front();
     if (woken) next.record.drop(woken->session);
     next.granted.clear();
-    free_at_ = now_;
     if (!what.requeue.empty()) write_at_ = now_ + random_.between(courtesy_pause, 2 * courtesy_pause);
   }
   if (writes_record) {
@@ -367,10 +413,7 @@ void pool::send(const moves& what, grant_plan next, bool writes_record) {
     }
     if (woken) {  // any change of its entry does that
       txn.woken = woken->session;
-      const bool is_plain = description_in(woken->value) == woken->value;
-      ops.push_back({verb::cas, entry_key(woken->session),
-                     is_plain ? with_succession(woken->value, {{woken}}) : std::string(description_in(woken->value)),
-                     woken->flags, woken->modify_index});
+      ops.push_back({verb::cas, entry_key(woken->session), touched(woken->value), woken->flags, woken->modify_index});
     }
     const std::size_t limit = next.record.limit;
     txn.frees = !woken && now.record.holders.size() >= limit && next.record.holders.size() < limit;
@@ -386,6 +429,10 @@ void pool::send(const moves& what, grant_plan next, bool writes_record) {
     m.phase = phase::moving;
     std::erase(spares_, &m);
     txn.movers.push_back(&m);
+    if (const slot_number* const its = number_of(m)) {
+      txn.numbers.push_back({its->number, {}, 0});
+      ops.push_back({verb::unlock, number_key(its->number), options_.description, mutex_flags, 0, m.session});
+    }
     if (out) txn.removed.push_back(m.session), ops.push_back({verb::remove, entry_key(m.session)});
     if (!in) return;
     m.text = entry_text();
@@ -399,6 +446,12 @@ void pool::send(const moves& what, grant_plan next, bool writes_record) {
   }
   for (member* m : what.requeue) move(*m, true, true);
   for (member* m : what.join) move(*m, false, true);
+  for (std::size_t i = 0; i != what.number.size(); ++i) {
+    member& m = *what.number[i];
+    if (m.phase != phase::moving) move(m, false, false);
+    txn.numbers.push_back({what.numbers[i], m.session, 0});
+    ops.push_back({verb::lock, number_key(what.numbers[i]), options_.description, mutex_flags, 0, m.session});
+  }
   // Below a mutex's key stand the entries. Without one there is nothing to be read: such a write is refused.
   const verb one = options_.form == record_form::session ? verb::get : verb::get_tree;
   if (txn.look == look::record) ops.push_back({one, options_.lock_key});

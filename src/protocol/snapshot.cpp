@@ -1,6 +1,7 @@
 #include "protocol/snapshot.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <holdfast/error.hpp>
 #include <tuple>
 
@@ -21,7 +22,21 @@ auto find_in(Contenders& contenders, std::string_view session) {
   return at == contenders.end() ? nullptr : &*at;
 }
 
+constexpr std::string_view number_folder = ".slot/";
+
+/// Of `<entries>.slot/<number>`.
+std::optional<std::uint32_t> number_in(std::string_view key, std::string_view entries) {
+  if (!key.starts_with(entries) || !key.substr(entries.size()).starts_with(number_folder)) return std::nullopt;
+  const std::string_view digits = key.substr(entries.size() + number_folder.size());
+  std::uint32_t number = 0;
+  const auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (ec != std::errc() || number >= limit_max || digits != std::to_string(number)) return std::nullopt;
+  return number;
+}
+
 }  // namespace
+
+std::string numbers_of(std::string_view entries) { return std::string(entries).append(number_folder); }
 
 const contender* snapshot::find(std::string_view session) const { return find_in(contenders, session); }
 contender* snapshot::find(std::string_view session) { return find_in(contenders, session); }
@@ -33,6 +48,21 @@ void snapshot::insert(contender entry) {
 
 void snapshot::erase(std::string_view session) {
   std::erase_if(contenders, [&](const contender& entry) { return entry.session == session; });
+}
+
+const slot_number* snapshot::number_of(std::string_view session) const {
+  const auto at =
+      std::find_if(numbers.begin(), numbers.end(), [&](const slot_number& each) { return each.session == session; });
+  return at == numbers.end() || session.empty() ? nullptr : &*at;
+}
+
+void snapshot::take_number(slot_number seen) {
+  const auto at =
+      std::find_if(numbers.begin(), numbers.end(), [&](const slot_number& each) { return each.number == seen.number; });
+  if (at == numbers.end())
+    numbers.push_back(std::move(seen));
+  else if (at->modify_index < seen.modify_index)
+    *at = std::move(seen);
 }
 
 void snapshot::take_record(lock_record whole, std::uint64_t flags, std::uint64_t at) {
@@ -52,6 +82,8 @@ void snapshot::keep_newer(const snapshot& other) {
     insert(entry);
     if (!newer_record && other.record.names(entry.session)) record.add(entry.session);
   }
+  for (const slot_number& each : other.numbers)
+    if (each.modify_index > index) take_number(each);
 }
 
 boost::system::result<snapshot> make_snapshot(std::string_view entries, std::string_view lock_key,
@@ -79,6 +111,8 @@ boost::system::result<snapshot> make_snapshot(std::string_view entries, std::str
                std::string_view(pair.key).substr(entries.size()) == pair.session) {
       result.contenders.push_back(
           {std::move(pair.session), std::move(pair.value), pair.flags, pair.create_index, pair.modify_index});
+    } else if (const auto number = number_in(pair.key, entries)) {
+      result.numbers.push_back({*number, std::move(pair.session), pair.modify_index});
     }
   }
   std::sort(result.contenders.begin(), result.contenders.end(), stands_before);

@@ -47,6 +47,16 @@ struct contender {
   bool operator==(const contender&) const = default;
 };
 
+/// A number of a numbered slot: the key `<prefix>/.slot/<number>`, as it stands. Whoever has the number has locked it.
+struct slot_number {
+  std::uint32_t number = 0;
+  std::string session;  ///< empty: nobody has it
+  std::uint64_t modify_index = 0;
+  bool operator==(const slot_number&) const = default;
+};
+/// What such keys begin with. `entries` is what the contenders' keys begin with.
+std::string numbers_of(std::string_view entries);
+
 /// What stands below a prefix at one index.
 struct snapshot {
   std::uint64_t index = 0;
@@ -54,12 +64,17 @@ struct snapshot {
   std::uint64_t lock_flags = semaphore_flags;
   lock_record record;                 ///< as of `lock_index`, and those whose entries tell that they were granted since
   std::vector<contender> contenders;  ///< live ones, in queue order: by CreateIndex, then by key
-  std::uint64_t complete_to = 0;      ///< whoever waits, and came up to this index, is among them
-  std::size_t unseen = 0;             ///< about how many more there are
+  std::vector<slot_number> numbers{};  ///< those that anybody ever had
+  std::uint64_t complete_to = 0;       ///< whoever waits, and came up to this index, is among them
+  std::size_t unseen = 0;              ///< about how many more there are
 
   const contender* find(std::string_view session) const;
   contender* find(std::string_view session);
   bool holds(std::string_view session) const { return record.names(session) && find(session); }
+  /// Null if it has none.
+  const slot_number* number_of(std::string_view session) const;
+  /// Unless a newer one is known.
+  void take_number(slot_number seen);
   void insert(contender entry);
   /// The whole record, as it was at `index`. Who was granted later stays in it.
   void take_record(lock_record whole, std::uint64_t flags, std::uint64_t index);

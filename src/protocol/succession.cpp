@@ -51,6 +51,12 @@ std::string with_succession(std::string_view description, const succession_view&
   return value + "],\"Behind\":" + std::to_string(behind) + '}';
 }
 
+std::string touched(std::string_view value) {
+  const std::string_view description = description_in(value);
+  std::string other(description);
+  return description == value ? other.append(opening).append("1}") : other;
+}
+
 std::string with_stamp(std::string_view description, duration since_1970) {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(since_1970).count();
   std::string value(description);

@@ -36,6 +36,9 @@ std::string with_succession(std::string_view description, const succession_view&
 /// The description in such a value; or its beginning, if it looks like a succession itself.
 std::string_view description_in(std::string_view value) noexcept;
 
+/// Another value that says the same, but for who comes next: a write of it wakes whoever watches the entry.
+std::string touched(std::string_view value);
+
 /// The description, and since when it stands there: a line of its own, `@` and the seconds since 1970. Whoever grants
 /// takes it for a part of the description, and keeps it.
 std::string with_stamp(std::string_view description, duration since_1970);

@@ -402,7 +402,8 @@ void driver::perform(protocol::action::stop_watch& a) {
 
 void driver::perform(protocol::action::grant& a) {
   acquiring& waiting = *acquires_.find(a.ticket);
-  auto impl = std::make_shared<slot_impl>(shared_from_this(), a.slot, a.token, waiting.count, a.deadline);
+  auto impl =
+      std::make_shared<slot_impl>(shared_from_this(), a.slot, a.token, waiting.count, std::move(a.numbers), a.deadline);
   const std::size_t index = index_of(a.slot);
   if (index >= places_.size()) places_.resize(index + 1);
   places_[index].slot = impl;

@@ -128,12 +128,14 @@ driver_options checked(semaphore_options options) {
   require(is_plain_text(options.lock_key), error::invalid_option, "lock_key: not UTF-8, or with a control character");
   require(!has_dot_segment(options.lock_key), error::invalid_option, "lock_key: \".\" or \"..\"");
   const std::string prefix = options.prefix + "/", lock_key = prefix + options.lock_key;
-  const milliseconds lock_delay = options.node_health_checks ? options.lock_delay : 0ms;
+  const milliseconds lock_delay = options.lock_delay;
+  const bool numbered = options.numbered;
   driver_options result = checked_rest(std::move(options));
   result.pool.prefix = prefix;
   result.pool.lock_key = lock_key;
-  result.pool.lock_delay = lock_delay;
-  result.session.lock_delay = lock_delay;
+  result.pool.numbered = numbered;
+  if (result.session.node_checks) result.pool.lock_delay = lock_delay;
+  if (result.session.node_checks || numbered) result.session.lock_delay = lock_delay;
   return result;
 }
 

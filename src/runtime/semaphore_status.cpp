@@ -45,6 +45,7 @@ semaphore_status to_status(const protocol::survey& seen, std::chrono::seconds no
     if (now.record.names(entry.session)) {
       if (entry.grantable()) each.token.grant = entry.modify_index;  // the granting write has touched it last
       each.revoked = now.record.revokes(entry.session);
+      if (const protocol::slot_number* const its = now.number_of(entry.session)) each.number = its->number;
       result.holders.push_back(std::move(each));
     } else {
       each.place = result.queue.size() + 1;

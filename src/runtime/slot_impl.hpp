@@ -6,6 +6,8 @@
 #include <mutex>
 #include <optional>
 #include <stop_token>
+#include <utility>
+#include <vector>
 
 #include "protocol/events.hpp"
 
@@ -17,8 +19,8 @@ class driver;
 class slot_impl {
 public:
   slot_impl(std::shared_ptr<driver> owner, protocol::slot_id id, fencing_token token, std::uint32_t count,
-            protocol::time_point deadline)
-      : owner(std::move(owner)), id(id), token(token), count(count), deadline_(deadline) {}
+            std::vector<std::uint32_t> numbers, protocol::time_point deadline)
+      : owner(std::move(owner)), id(id), token(token), count(count), numbers(std::move(numbers)), deadline_(deadline) {}
 
   static slot make_handle(std::shared_ptr<slot_impl> impl) { return slot(std::move(impl)); }
 
@@ -26,6 +28,7 @@ public:
   const protocol::slot_id id;
   const fencing_token token;
   const std::uint32_t count;
+  const std::vector<std::uint32_t> numbers;
 
   slot_state state() const noexcept;
   std::chrono::nanoseconds valid_for() const noexcept;

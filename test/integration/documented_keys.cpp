@@ -20,22 +20,22 @@
 namespace holdfast::test {
 namespace {
 
-/// The block in doc/<page>.
-std::string documented(const std::string& page) {
+/// The block in doc/<page>, below that heading.
+std::string documented(const std::string& page, const std::string& heading = {}) {
   const std::filesystem::path root = std::filesystem::path(__FILE__).parent_path() / "../..";
   std::ifstream file(root / "doc" / page);
   std::stringstream text;
   text << file.rdbuf();
   const std::string all = text.str();
   const std::string fence = "```keys\n";
-  const std::size_t begin = all.find(fence);
+  const std::size_t begin = all.find(fence, all.find(heading));
   BOOST_REQUIRE_MESSAGE(begin != std::string::npos, "doc/" << page << " shows no keys");
   return all.substr(begin + fence.size(), all.find("```", begin + fence.size()) - begin - fence.size());
 }
 
 /// What stands there, as the pages write it: key, flags, session and value.
 std::string standing(const std::vector<consul::kv_entry>& entries, const std::string& prefix, const std::string& shown,
-                     const std::vector<std::string>& sessions) {
+                     const std::vector<std::string>& sessions, int width = 18) {
   const auto plain = [&](std::string text) {
     for (std::size_t i = 0; i != sessions.size(); ++i)
       text = std::regex_replace(text, std::regex(sessions[i]), std::string(1, static_cast<char>('A' + i)));
@@ -46,8 +46,9 @@ std::string standing(const std::vector<consul::kv_entry>& entries, const std::st
   std::set<std::string> lines;
   for (const consul::kv_entry& entry : entries) {
     std::ostringstream line;
-    line << std::left << std::setw(18) << plain(shown + entry.key.substr(prefix.size())) << std::setw(22) << entry.flags
-         << std::setw(3) << (entry.session.empty() ? "-" : plain(entry.session)) << plain(entry.value) << '\n';
+    line << std::left << std::setw(width) << plain(shown + entry.key.substr(prefix.size())) << std::setw(22)
+         << entry.flags << std::setw(3) << (entry.session.empty() ? "-" : plain(entry.session)) << plain(entry.value)
+         << '\n';
     lines.insert(line.str());
   }
   std::string all;
@@ -75,6 +76,25 @@ ASYNC_TEST_CASE(of_a_semaphore, 30s) {
   co_await until("it waits", [&] { return contenders(a, prefix).size() == 2; });
   const auto entries = co_await holder.client.list(prefix + "/");
   BOOST_TEST(standing(entries.value, prefix, "service/db", contenders(a, prefix)) == documented("semaphore.md"));
+}
+
+ASYNC_TEST_CASE(of_numbered_slots, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("documented-numbers");
+  semaphore_options mine = calm(prefix, 2), others = mine;
+  mine.numbered = others.numbered = true;
+  mine.description = "worker-1";
+  others.description = "worker-2";
+  participant one(ex, a, mine), two(ex, a, others);
+  slot first = co_await one.sem.acquire();
+  while (first.numbers().front() != 0) {  // it takes any
+    co_await first.release();
+    first = co_await one.sem.acquire();
+  }
+  slot second = co_await two.sem.acquire();
+  const auto entries = co_await one.client.list(prefix + "/");
+  BOOST_TEST(standing(entries.value, prefix, "service/db", contenders(a, prefix), 20) ==
+             documented("semaphore.md", "## Numbered slots"));
 }
 
 ASYNC_TEST_CASE(of_a_mutex, 30s) {

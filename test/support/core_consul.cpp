@@ -28,10 +28,12 @@ std::string core_consul::session_id(std::uint64_t number) {
   return std::string(8 - digits.size(), '0') + digits + std::string(session_tail);
 }
 
-std::string core_consul::create_session(protocol::duration ttl, protocol::time_point now) {
+std::string core_consul::create_session(protocol::duration ttl, protocol::time_point now,
+                                        protocol::duration lock_delay) {
   consul::session_info session;
   session.id = session_id(++last_session_);
   session.ttl = ttl;
+  session.lock_delay = lock_delay;
   session.behavior = consul::session_behavior::remove;
   std::string id = session.id;
   store.create_session(std::move(session), at(now));

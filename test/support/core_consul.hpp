@@ -23,8 +23,8 @@ public:
 
   testing::store store;
 
-  /// As the driver asks for one: its end deletes its keys, without a lock delay. The first is `session_id(1)`.
-  std::string create_session(protocol::duration ttl, protocol::time_point now);
+  /// As the driver asks for one: its end deletes its keys. The first is `session_id(1)`.
+  std::string create_session(protocol::duration ttl, protocol::time_point now, protocol::duration lock_delay = {});
   bool renew_session(std::string_view id, protocol::time_point now);
   void destroy_session(std::string_view id, protocol::time_point now);
   bool has_session(std::string_view id) const;

@@ -15,6 +15,7 @@ enum class guarantee {
   losses = 9,
   leaks = 10,
   orders = 11,
+  numbers = 13,
 };
 
 }  // namespace holdfast::test

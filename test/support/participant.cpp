@@ -95,9 +95,11 @@ std::vector<std::string> holders(const agent& a, const std::string& prefix) {
 std::vector<std::string> contenders(const agent& a, const std::string& prefix) {
   std::vector<std::pair<std::int64_t, std::string>> found;
   const json::value entries = parsed(a.get("/v1/kv/" + prefix + "/?recurse"));
-  for (const json::value& entry : entries.as_array())
-    if (const json::value* session = entry.as_object().if_contains("Session"))
+  for (const json::value& entry : entries.as_array()) {
+    const json::value* const session = entry.as_object().if_contains("Session");
+    if (session && entry.at("Key").as_string().ends_with(session->as_string()))
       found.emplace_back(entry.at("CreateIndex").to_number<std::int64_t>(), session->as_string());
+  }
   std::sort(found.begin(), found.end());
   std::vector<std::string> result;
   for (auto& each : found) result.push_back(std::move(each.second));
@@ -113,6 +115,9 @@ std::vector<std::string> sessions(const agent& a, const std::string& prefix) {
 }
 
 bool is_clean(const agent& a, const std::string& prefix) {
+  const json::value entries = parsed(a.get("/v1/kv/" + prefix + "/?recurse"));
+  for (const json::value& entry : entries.as_array())
+    if (entry.as_object().contains("Session")) return false;
   return contenders(a, prefix).empty() && holders(a, prefix).empty() && sessions(a, prefix).empty();
 }
 

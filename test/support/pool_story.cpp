@@ -356,6 +356,7 @@ std::string pool_story::real(std::string_view short_name) const {
   return core_consul::session_id(std::stoull(std::string(short_name.substr(1))));
 }
 std::string pool_story::name(std::string_view session) const {
+  if (session.starts_with('.')) return std::string(session);
   if (session.ends_with(core_consul::session_tail)) {
     session.remove_suffix(core_consul::session_tail.size());
     session.remove_prefix(std::min(session.find_first_not_of('0'), session.size()));
@@ -376,6 +377,11 @@ std::string pool_story::operations(const std::vector<operation>& list) const {
     std::string one;
     switch (op.verb) {
       case verb::lock:
+        if (who.starts_with(".slot/")) {
+          one = "number " + who.substr(6) + " " + name(op.session);
+          if (op.value != options_.description || op.flags != mutex_flags) one += " (wrongly)";
+          break;
+        }
         if (is_key) {
           one = "take " + name(op.session) + " " + op.value + (op.flags == mutex_flags ? "" : " (wrongly)");
           break;
@@ -385,6 +391,10 @@ std::string pool_story::operations(const std::vector<operation>& list) const {
           one += " (wrongly)";
         break;
       case verb::unlock:
+        if (who.starts_with(".slot/")) {
+          one = "unnumber " + who.substr(6) + " " + name(op.session) + (op.flags == mutex_flags ? "" : " (wrongly)");
+          break;
+        }
         one = "let go " + name(op.session) + " " + op.value + (is_key && op.flags == mutex_flags ? "" : " (wrongly)");
         break;
       case verb::check_session:
@@ -465,7 +475,9 @@ std::string pool_story::line(const pool_action& a) {
     }
     std::string operator()(const action::stop_watch& x) const { return "stop #" + std::to_string(x.id); }
     std::string operator()(const action::grant& x) const {
-      return "grant t" + number(x.ticket) + " " + story.name(x.slot) + " " + x.token.to_string();
+      std::string text = "grant t" + number(x.ticket) + " " + story.name(x.slot) + " " + x.token.to_string();
+      for (const std::uint32_t each : x.numbers) text += " number " + std::to_string(each);
+      return text;
     }
     std::string operator()(const action::deny& x) const { return "deny t" + number(x.ticket); }
     std::string operator()(const action::fail& x) const { return "fail t" + number(x.ticket) + text(x.error); }

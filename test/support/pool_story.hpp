@@ -22,7 +22,8 @@ namespace holdfast::test {
 ///   txn #3: cas @0 {s1} | lock s1                       the record's holders after it; its index before
 ///   txn #4: if @12 | let go s1 us | take s2 other      the same of a mutex
 ///   txn #5: cas @12 {s2} | grant s2 us @11 +1 | remove s1      the entry's value, index before, count after
-///   grant t1 A 12.0 | deny t1 | fail t1 why | released A | lose A why | revoke A | update A | closed | note
+///   txn #6: unnumber 0 s1 | remove s1 | number 3 s2    of numbered slots: who gives and takes which
+///   grant t1 A 12.0 | grant t1 A 12.0 number 3 | deny t1 | fail t1 why | released A | lose A why | revoke A | update A | closed | note
 ///
 /// Sessions are s1, s2, ... in the order of their creation; slots are A, B, ... in the order of their grants.
 class pool_story {

@@ -1354,6 +1354,18 @@ BOOST_AUTO_TEST_CASE(close_ends_in_an_outage_too) {
   BOOST_TEST(std::count(all.begin(), all.end(), "released A no complete reply came before the deadline") == 1);
 }
 
+BOOST_AUTO_TEST_CASE(close_leaves_no_slot_free_that_somebody_waits_for) {
+  pool_story s;
+  s.hold();
+  EXPECT(s.close(true), "lose A closed", "txn #3: cas @12 {} | remove s1 | tree");
+  s.others_join();  // before that arrives
+  EXPECT(s.applied_but_unknown(), "read #4");
+  EXPECT(s.listed(), "destroy s1");
+  EXPECT(s.destroyed());
+  EXPECT(s.after(50ms), "txn #5: cas @15 {s2} | grant s2 other @14 +1");
+  EXPECT(s.done(), "closed");
+}
+
 BOOST_AUTO_TEST_CASE(close_while_a_session_is_created_ends_it) {
   pool_story s;
   s.acquire(1);

@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(after_a_second_from_hand_to_hand_the_key_is_let_go) {
   s.others_join();
   s.watched();
   s.after(1s);
-  EXPECT(s.release('A'), "txn #5: if @12 | let go s1 us | grant s2 other @14 +0 next s2 | remove s1");
+  EXPECT(s.release('A'), "txn #5: if @12 | let go s1 us | grant s2 other @14 +0 | remove s1");
   EXPECT(s.done(), "released A");
   BOOST_TEST(s.record() == "{}");
 }
@@ -234,6 +234,44 @@ BOOST_AUTO_TEST_CASE(so_it_is_from_hand_to_hand_in_one_process) {
   BOOST_TEST(s.record() == "{}");
   EXPECT(s.after(20ms), "txn #5: if @13 | take s1 us | grant s1 us @13 +1");
   EXPECT(s.done(), "grant t3 C 14.0");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_kept_while_nobody_wants_it_is_let_go_as_well) {
+  pool_options o = pool_story::usual_mutex();
+  o.idle = 10s;
+  pool_story s(o);
+  s.hold();
+  s.after(500ms);
+  EXPECT(s.release('A'), "released A");
+  EXPECT(s.after(600ms), "txn #4: if @12 | let go s1 us | remove s1 | tree");
+}
+
+BOOST_AUTO_TEST_CASE(a_refused_write_has_not_let_it_go) {
+  mutex_story s;
+  s.hold();
+  s.after(20ms);
+  s.others_join();
+  s.watched();
+  s.after(1s);
+  EXPECT(s.release('A'), "txn #5: if @12 | let go s1 us | grant s2 other @14 +0 | remove s1");
+  s.leaves("s2");
+  s.others_join();
+  EXPECT(s.done(), "read #6");
+  EXPECT(s.listed(), "txn #7: if @12 | let go s1 us | grant s3 other @17 +0 | remove s1");
+}
+
+BOOST_AUTO_TEST_CASE(whoever_is_woken_has_an_entry_that_differs) {
+  mutex_story s;
+  s.hold();
+  s.after(20ms);
+  const std::string words(1000, '"');  // each is two when it is written as a part of another value
+  s.consul.transact({{verb::lock, "p/.lock/" + s.real(s.others_join()), words, contender_magic, 0, s.real("s2")}},
+                    s.now);
+  s.watched();
+  s.after(1s);
+  s.release('A');
+  s.done();
+  BOOST_TEST(s.consul.get("p/.lock/" + s.real("s2"))->value != words);
 }
 
 BOOST_AUTO_TEST_CASE(who_is_woken_without_a_grant_takes_the_key_if_it_is_free) {

@@ -17,6 +17,7 @@ namespace {
 
 bool is_record(const key_value& pair) { return pair.key.ends_with("/.lock"); }
 bool is_record(const operation& op) { return op.verb == verb::cas && op.key.ends_with("/.lock"); }
+bool is_number(const operation& op) { return op.key.find("/.slot/") != std::string::npos; }
 
 }  // namespace
 
@@ -32,7 +33,8 @@ void sabotage::bend(world_options& world) const {
   const auto is = [this](auto... any) { return ((bug_ == any) || ...); };
   world.processes = 3;
   world.users = 2;
-  world.limit = is(session_used_twice, drops_another_holder) ? 2 : 1;
+  world.numbered = is(number_not_locked, number_not_given_back, number_of_another);
+  world.limit = world.numbered || is(session_used_twice, drops_another_holder) ? 2 : 1;
   world.go_contenders = 0;
   world.request_faults = is(lease_counted_late, unknown_taken_for_refused, failures_never_arrive) ? 35 : 0;
   world.crashes = is(no_prune, watch_misses_deletions);
@@ -192,6 +194,7 @@ bool sabotage::lets_out(int process, pool_action& a, std::vector<pool_event>& th
       return false;
     }
     if (bug_ == seeded_bug::token_reused) granted->token.handoff = 0;
+    if (bug_ == seeded_bug::number_of_another && !granted->numbers.empty()) granted->numbers.front() ^= 1;
     auto& others = waiting_[process];
     if (others.erase(granted->ticket) != 0 && !others.empty() && bug_ == seeded_bug::overtaking)
       granted->ticket = *others.rbegin();
@@ -250,6 +253,12 @@ bool sabotage::lets_out(int process, action::send_txn& a) {
     case seeded_bug::key_not_let_go:
       if (std::none_of(operations.begin(), operations.end(), [](const auto& op) { return op.verb == verb::cas; }))
         std::erase_if(operations, [](const auto& op) { return op.verb == verb::unlock; });
+      break;
+    case seeded_bug::number_not_locked:
+      std::erase_if(operations, [](const auto& op) { return op.verb == verb::lock && is_number(op); });
+      break;
+    case seeded_bug::number_not_given_back:
+      std::erase_if(operations, [](const auto& op) { return op.verb == verb::unlock && is_number(op); });
       break;
     case seeded_bug::grant_leaves_the_entry:
       std::erase_if(operations, [](const auto& op) { return op.verb == verb::cas && !is_record(op); });

@@ -57,6 +57,9 @@ enum class seeded_bug {
   revoke_lost,
   key_not_handed_over,
   key_not_let_go,
+  number_not_locked,
+  number_not_given_back,
+  number_of_another,
 };
 
 struct seeded_bug_info {
@@ -108,6 +111,9 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
     {seeded_bug::key_not_handed_over, "key_not_handed_over",
      "a grant touches the entry, and does not lock the key for it", true},
     {seeded_bug::key_not_let_go, "key_not_let_go", "a release leaves the key locked", true},
+    {seeded_bug::number_not_locked, "number_not_locked", "a slot is used without having locked its number"},
+    {seeded_bug::number_not_given_back, "number_not_given_back", "a release leaves its number locked"},
+    {seeded_bug::number_of_another, "number_of_another", "a holder is told the number that is none of its own"},
 };
 
 std::string_view to_string(seeded_bug bug);

@@ -126,6 +126,7 @@ void world::start_process() {
   o.patience = 100ms;
   o.session_idle = options_.session_idle;
   o.watch_wait = options_.watch_wait;
+  o.numbered = options_.numbered;
   o.watch_all_max = options_.watch_all_max;
   o.own_watch = options_.own_watch;
   o.linger = options_.linger;

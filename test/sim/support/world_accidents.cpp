@@ -161,8 +161,7 @@ bool world::meddle_once() {
       fail_watches(nullptr, 20ms);
       consul_.lose_state();
       leases_.clear();
-      seen_at_ = 0;
-      referee_.forget_tokens();
+      forget_history();
       return true;
     default:
       if (!image_) return false;
@@ -170,10 +169,16 @@ bool world::meddle_once() {
       consul_.store.restore(*image_);
       consul_.store.restart_ttls(testing::store::time_point(now().time_since_epoch()));
       while (!watches_.empty()) answer_watch(watches_.size() - 1);  // whatever their indexes, as Consul was seen to do
-      seen_at_ = 0;
-      referee_.forget_tokens();
+      forget_history();
       return true;
   }
+}
+
+/// Indexes are given once more: a write from before may fit one of the new, as long as one is under way.
+void world::forget_history() {
+  seen_at_ = 0;
+  referee_.forget_tokens();
+  strays_until_ = now() + 3 * options_.ttl;
 }
 
 }  // namespace holdfast::test

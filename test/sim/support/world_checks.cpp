@@ -43,7 +43,10 @@ void world::check_all() {
   referee_.check_believers(now());
   const std::uint64_t index = consul_.store.raft_index();
   const bool written = index != std::exchange(checked_at_, index);
-  if (std::exchange(beliefs_changed_, false) || written || referee_.excused(now())) check_backing();
+  if (std::exchange(beliefs_changed_, false) || written || referee_.excused(now())) {
+    check_backing();
+    check_numbers();
+  }
   if (options_.administrators != 0) check_revoked();
   check_use();
 }
@@ -56,7 +59,7 @@ void world::check_record(const process* sender, const snapshot& before) {
   if (holders_ > limit() && (grants || options_.administrators == 0))
     object(guarantee::record, "the record names more than the limit");
   if (grants && seen_.record.closed) object(guarantee::orders, "somebody is granted though it is closed");
-  if (!sender || before.lock_index == 0 || options_.administrators == 0) return;
+  if (!sender || before.lock_index == 0 || options_.administrators == 0 || now() < strays_until_) return;
   if (seen_.record.closed != before.record.closed) object(guarantee::orders, name(*sender) + " opens or closes it");
   if (seen_.record.limit != before.record.limit) object(guarantee::orders, name(*sender) + " changes the limit");
   for (const std::string& wanted : before.record.revoked) {
@@ -117,6 +120,25 @@ void world::check_backing() {
     if (p->unbacked_since != never && now() - p->unbacked_since > 1s)
       object(guarantee::losses, name(*p) + " is not told that its slot is gone");
   }
+}
+
+/// G13: nobody who believes has a number that another believes to have; and Consul has it locked for him.
+void world::check_numbers() {
+  if (referee_.excused(now())) return;
+  std::map<std::uint32_t, const process*> owners;
+  for (const auto& p : processes_)
+    for (const auto& [slot, numbers] : p->numbers) {
+      if (now() >= truly(*p, p->leases.at(slot))) continue;
+      for (const std::uint32_t each : numbers) {
+        if (!owners.emplace(each, p.get()).second)
+          object(guarantee::numbers, std::to_string(each) + " is had twice, by " + name(*p) + ", too");
+        const auto& all = look().numbers;
+        if (std::none_of(all.begin(), all.end(), [&](const slot_number& its) {
+              return its.number == each && p->sessions.contains(its.session);
+            }))
+          object(guarantee::numbers, name(*p) + " believes in number " + std::to_string(each) + ", which it has not");
+      }
+    }
 }
 
 /// Whether it cannot be told what happens in Consul, or only slowly.
@@ -184,6 +206,7 @@ void world::check_drained() {
         object(guarantee::leaks, name(*p) + " has left its entry " + session);
       if (p->alive && left.record.names(session) && consul_.has_session(session))
         object(guarantee::leaks, name(*p) + " is still named in the record: " + session);
+      if (p->alive && left.number_of(session)) object(guarantee::leaks, name(*p) + " still has a number: " + session);
     }
   }
 }

@@ -59,6 +59,7 @@ private:
     };
     std::map<ticket, request> requests{};
     std::map<slot_id, time_point> leases{};  ///< of what its users hold; on its own clock
+    std::map<slot_id, std::vector<std::uint32_t>> numbers{};
     std::set<slot_id> releasing{};
     time_point cut_off_until{};         ///< from Consul: nothing arrives
     time_point refused_until{};         ///< its agent is down: nothing is sent
@@ -166,6 +167,7 @@ private:
   void change_load();
   void meddle();
   bool meddle_once();
+  void forget_history();
   void again_later(void (world::*accident)());
   void mark(const std::string& words) const;
   void mark(const process& p, const std::string& words) const;
@@ -196,6 +198,7 @@ private:
   void check_barred();
   void check_revoked();
   void check_backing();
+  void check_numbers();
   bool is_disturbed(const process& p) const;
   void check_use();
   void check_drained();
@@ -238,6 +241,7 @@ private:
   std::deque<time_point> events_;        ///< what pools were told in the last second
   std::set<std::string> unwanted_;       ///< sessions that their process wants to end
   time_point no_leader_until_{};
+  time_point strays_until_{};            ///< a write of another history may still come
   std::optional<testing::store> image_;  ///< an operator's copy of all
 
   snapshot seen_;  ///< at this Raft index:

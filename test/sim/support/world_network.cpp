@@ -286,7 +286,7 @@ void world::fail_watches(const process* of, duration within) {
 }
 
 std::string world::create_session() {
-  std::string id = consul_.create_session(options_.ttl, now());
+  std::string id = consul_.create_session(options_.ttl, now(), options_.lock_delay);
   const duration patience = random_.chance(50) ? duration(0) : random_.between(0s, 2 * options_.ttl);
   const duration life = options_.ttl + patience;
   if (patience < options_.ttl) {

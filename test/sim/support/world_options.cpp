@@ -41,6 +41,8 @@ world_options world_options::of(std::uint64_t seed) {
     o.users += static_cast<int>(random.below(5));  // so that somebody waits here, whatever the limit
     o.hold_max = 3s;                               // longer than a wish may take to be told
   }
+  o.numbered = random.chance(20);
+  if (o.numbered && random.chance(50)) o.lock_delay = 400ms;
   return o;
 }
 
@@ -49,6 +51,7 @@ world_options world_options::of_a_mutex(std::uint64_t seed) {
   o.mutex = true;
   o.limit = 1;
   o.administrators = 0;
+  o.numbered = false;
   return o;
 }
 

@@ -12,7 +12,8 @@ namespace holdfast::test {
 struct world_options {
   std::uint64_t seed = 0;
   std::uint32_t limit = 1;
-  bool mutex = false;  ///< instead of a semaphore
+  bool mutex = false;     ///< instead of a semaphore
+  bool numbered = false;  ///< each slot has a number
   int processes = 2;
   int users = 1;  ///< in each process, at first
   int go_contenders = 0;
@@ -35,6 +36,7 @@ struct world_options {
   protocol::duration tenure{};
   protocol::duration idle{};
   protocol::duration session_idle{};
+  protocol::duration lock_delay{};  ///< of numbers
   protocol::duration watch_wait{};
   std::size_t watch_all_max = 0;
   protocol::duration own_watch{};

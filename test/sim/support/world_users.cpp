@@ -77,6 +77,7 @@ void world::answer(process& p, ticket t) {
 
 void world::ended(process& p, slot_id slot, timeline::end how) {
   p.leases.erase(slot);
+  p.numbers.erase(slot);
   p.revoked.erase(slot);
   beliefs_changed_ = true;
   if (told_.picture) told_.picture->ends(name(p), number(slot), now().time_since_epoch(), how);
@@ -85,7 +86,8 @@ void world::ended(process& p, slot_id slot, timeline::end how) {
 void world::perform(process& p, action::grant& a) {
   ++result_.grants;
   say([&] {
-    return name(p) + ": grant " + number(a.ticket) + " slot " + number(a.slot) + " token " + a.token.to_string();
+    return name(p) + ": grant " + number(a.ticket) + " slot " + number(a.slot) + " token " + a.token.to_string() +
+           (a.numbers.empty() ? "" : " number " + std::to_string(a.numbers.front()));
   });
   const auto wish = p.requests.find(a.ticket);
   if (wish == p.requests.end()) return object(guarantee::answers, "a grant that nobody asked for");
@@ -98,6 +100,11 @@ void world::perform(process& p, action::grant& a) {
   }
   referee_.granted(p.number, a.ticket, a.slot, asked.count, a.token, now(), deadline);
   p.leases[a.slot] = a.deadline;
+  if (a.numbers.size() != (options_.numbered ? asked.count : 0))
+    object(guarantee::numbers, name(p) + " is granted " + std::to_string(a.numbers.size()) + " numbers");
+  for (const std::uint32_t each : a.numbers)
+    if (each >= most_slots()) object(guarantee::numbers, name(p) + " has a number above the limit");
+  p.numbers[a.slot] = std::move(a.numbers);
   beliefs_changed_ = true;
   look();
   if (now() - barred_since_ > 1s && now() - p.clear_since > 1s)
