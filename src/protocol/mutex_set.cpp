@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <utility>
+#include <variant>
 
 #include "protocol/lock_record.hpp"
 #include "protocol/succession.hpp"
@@ -13,7 +14,8 @@ mutex_set::mutex_set(mutex_set_options options, std::uint64_t seed) : core(seed)
 
 void mutex_set::step(pool_event&& e, time_point now, pool_actions& out) {
   begin_step(now, out);
-  if (!closed_) check_lease();  // what is told of a session whose lease is over comes too late
+  // What is told of a session whose lease is over comes too late. Who releases now still has to be answered.
+  if (!closed_ && !std::holds_alternative<event::release>(e)) check_lease();
   std::visit([this](auto& concrete) { on(concrete); }, e);
   settle();
   end_step();
@@ -257,12 +259,14 @@ void mutex_set::drop_session(loss_reason reason) {
   watch_index_ = 0;
   watch_outage_.over();
   doomed d;
-  d.until = now_ + 2 * options_.ttl;
   d.since = now_;
   d.holds = !locks_.empty();
+  // Each new leader of Consul's lets all TTLs start anew; and what is still locked would be refused to us.
+  d.until = now_ + (d.holds ? 10 : 2) * options_.ttl;
   wanted_.clear();
   leaving_.clear();
   parts_.clear();
+  rest_ = 0;
   txn_ = 0;
   doubt_ = doubt::none;
   suspect_ = false;

@@ -179,6 +179,7 @@ private:
   doubt doubt_ = doubt::none;
   std::vector<part> parts_;   ///< of the batch that was sent last, while its outcome is open
   std::size_t head_ = 0;      ///< how many of its operations come before them
+  std::size_t rest_ = 0;      ///< how many of those who want a lock were in a batch that was refused because of others
   std::uint32_t number_ = 0;  ///< of the batch that was sent last; its barrier's is the next
   bool barrier_sent_ = false;
   outage write_outage_;

@@ -57,6 +57,9 @@ void mutex_set::send_batch() {
     at.second.sent = true;
     parts_.push_back({&at, locks, ops.size()});
   };
+  // Where others take the same locks, newcomers would have the rest refused once more, and releases with it.
+  std::size_t locks = !serving() ? 0 : rest_ == 0 ? most : leaving_.empty() ? rest_ : 0;
+  if (locks != 0) rest_ = 0;
   while (!leaving_.empty() && ops.size() + 2 <= most) {
     place& at = *leaving_.front();
     leaving_.pop_front();
@@ -64,8 +67,7 @@ void mutex_set::send_batch() {
     ops.push_back({verb::check_session, key_of(at), {}, 0, 0, session});
     ops.push_back({verb::remove, key_of(at)});
   }
-  const bool may_lock = serving();
-  while (may_lock && !wanted_.empty() && ops.size() + 1 <= most) {
+  for (; locks != 0 && !wanted_.empty() && ops.size() + 1 <= most; --locks) {
     place& at = *wanted_.front();
     wanted_.pop_front();
     if (!at.second.asked) {
@@ -189,6 +191,7 @@ void mutex_set::batch_refused(const std::vector<event::refused_operation>& refus
   const auto refused = std::stable_partition(parts_.begin(), parts_.end(), [](const part& p) { return !p.refused; });
   const std::vector<part> told(refused, parts_.end());
   parts_.erase(refused, parts_.end());
+  rest_ = static_cast<std::size_t>(std::count_if(parts_.begin(), parts_.end(), [](const part& p) { return p.locks; }));
   put_back();
   for (const part& each : told) part_refused(each);
 }
@@ -264,7 +267,9 @@ void mutex_set::look_done(event::txn_done& e) {
   const auto batch = set_magic | number_, barrier = set_magic | (number_ + 1);
   if (!guard || guard->session != session_->session ||
       (guard->flags != batch && !(barrier_sent_ && guard->flags == barrier)))
-    return drop_session(loss_reason::removed);  // somebody else has written it: nothing is certain any more
+    // Somebody else has written it, or the network has repeated a transaction that was refused at first: nothing is
+    // certain any more.
+    return drop_session(loss_reason::removed);
   session_->guard_index = guard->modify_index;
   if (guard->flags == barrier) {
     ++number_;

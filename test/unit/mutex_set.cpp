@@ -265,6 +265,23 @@ BOOST_AUTO_TEST_CASE(who_is_refused_is_denied_and_the_rest_goes_on) {
   EXPECT(s.done(), "grant t4 C 19", "grant t6 D 19");
 }
 
+BOOST_AUTO_TEST_CASE(where_others_take_the_same_locks_releases_go_first_and_newcomers_wait) {
+  set_story s;
+  s.hold();
+  s.other_takes("c");
+  s.ask(2, "b");
+  s.ask(3, "c");
+  s.ask(4, "d");
+  s.release('A');
+  s.done();
+  s.ask(5, "e");
+  EXPECT(s.done(), "deny t3", "txn: #4 unlock a");
+  EXPECT(s.done(), "released A", "txn: #5 lock d");
+  s.other_takes("d");
+  EXPECT(s.done(), "deny t4", "txn: #6 lock e");
+  EXPECT(s.done(), "grant t5 C 21");
+}
+
 BOOST_AUTO_TEST_CASE(refusals_of_the_first_write_leave_the_rest_of_it) {
   set_story s;
   s.other_takes("a");
@@ -460,6 +477,14 @@ BOOST_AUTO_TEST_CASE(a_grant_that_comes_after_the_lease_is_none) {
   s.ask(2, "b");
   s.now += 13500ms;
   EXPECT(s.done(), "stop", "lose A lease_expired", "destroy");
+}
+
+BOOST_AUTO_TEST_CASE(a_release_that_comes_after_the_lease_is_answered) {
+  set_story s;
+  s.hold();
+  s.now += 13500ms;
+  EXPECT(s.release('A'), "stop", "destroy");
+  EXPECT(s.destroyed(), "released A");
 }
 
 BOOST_AUTO_TEST_CASE(where_the_watch_fails_all_is_lost_after_the_grace) {

@@ -117,8 +117,9 @@ void world::perform(process& p, action::send_txn& a) {
   say([&] { return name(p) + ": txn " + std::to_string(a.id) + text(f) + describe(a.operations); });
   for (const duration extra : {f.late, f.again})
     if (extra != duration(0))
-      in(extra, [this, &p, operations = a.operations, id = a.id] {
+      in(extra, [this, &p, operations = a.operations, id = a.id, again = extra == f.again] {
         const bool applied = transact(&p, operations).applied;
+        p.copy_applied = p.copy_applied || (applied && again);
         say([&] { return name(p) + ": txn " + std::to_string(id) + " again: " + (applied ? "applied" : "refused"); });
       });
   in(f.there, [this, &p, f, id = a.id, operations = std::move(a.operations)] {
@@ -138,7 +139,10 @@ void world::perform(process& p, action::send_txn& a) {
 }
 
 consul::txn_reply world::transact(const process* sender, const std::vector<operation>& operations) {
-  if (operations.front().key != world_lock_key) return consul_.transact(operations, now());
+  if (operations.front().key != world_lock_key) {
+    if (options_.locks != 0) return transact_of_a_set(sender, operations);
+    return consul_.transact(operations, now());
+  }
   look();
   const snapshot before = std::exchange(seen_, {});
   seen_at_ = 0;
