@@ -57,7 +57,11 @@ void sabotage::bend(world_options& world) const {
     world.crashes = is(set_session_stays);
     world.operators = is(set_release_unchecked, set_loss_not_told, set_end_not_watched);
     if (is(set_loss_not_told, set_end_not_watched)) world.hold_max = 3s;
-    if (is(set_end_not_watched)) world.ttl = 10s;  // or a renewal tells before long
+    if (is(set_end_not_watched)) {  // or a renewal tells before long
+      world.ttl = 10s;
+      world.hold_max = 8s;
+      world.faults_last = 12s;
+    }
   }
   if (is(no_watch_of_the_head, no_watch_of_the_entry, no_watch_of_the_record, queue_by_session, succession_with_a_gap,
          prune_from_stale_read)) {
