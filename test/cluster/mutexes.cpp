@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(the_holders_agent_is_frozen) {
 BOOST_AUTO_TEST_CASE(kill_9_of_the_leader_and_of_a_client_agent) {
   cluster consul(2);
   stage play("mutex-kill", 1);
-  start_one_at_each_agent(play, consul, 2, nullptr, true);
+  start_one_at_each_agent(play, consul, 2, nullptr, {.mutex = true});
   play.until_entered(play.names(), {}, grant_bound);
   const int its = consul.leader();
   agent& leader = consul.server(its);

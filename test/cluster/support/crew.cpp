@@ -7,10 +7,11 @@ namespace holdfast::test {
 std::string at_server(int index) { return "server-" + std::to_string(index + 1); }
 std::string at_client(int index) { return "client-" + std::to_string(index + 1); }
 
-void start_one_at_each_agent(stage& play, cluster& consul, int clients, const network* net, bool mutex) {
+void start_one_at_each_agent(stage& play, cluster& consul, int clients, const network* net,
+                             const worker_options& like) {
   const auto start = [&](const std::string& who, const agent& its, int host) {
-    worker_options options{.agent = its.address()};
-    options.mutex = mutex;
+    worker_options options = like;
+    options.agent = its.address();
     if (net) options.launcher = net->inside(host);
     play.start(who, options);
   };

@@ -14,7 +14,7 @@ std::string at_client(int index);
 
 /// A worker with two coroutines at each agent of the cluster, each on its agent's host.
 void start_one_at_each_agent(stage& play, cluster& consul, int clients, const network* net = nullptr,
-                             bool mutex = false);
+                             const worker_options& like = {});
 
 /// What goes wrong at one agent, and how it ends.
 struct mishap {

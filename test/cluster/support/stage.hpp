@@ -22,6 +22,7 @@ struct worker_options {
   std::chrono::milliseconds outage_grace{0};
   std::vector<std::string> launcher{};  ///< as of `agent_options`
   bool mutex = false;                   ///< the stage's limit must be 1
+  bool set = false;                     ///< the same; each coroutine tries for a lock of its own
   std::vector<std::string> stores{};    ///< written to at the end of each turn
 };
 
@@ -32,7 +33,8 @@ class stage {
 public:
   using time_point = protocol::time_point;
 
-  stage(std::string name, std::uint32_t limit);
+  /// `several`: so many locks of a set, each judged by itself.
+  stage(std::string name, std::uint32_t limit, int several = 1);
   stage(const stage&) = delete;
   stage& operator=(const stage&) = delete;
   ~stage();
@@ -75,6 +77,7 @@ private:
 
   const std::string name_;
   const std::uint32_t limit_;
+  const int several_;
   const std::string prefix_;
   journal log_;
   std::map<std::string, std::unique_ptr<process>> workers_;

@@ -2,7 +2,8 @@
 // down what it believes. It uses nothing of the library but its public interface.
 //
 //   cluster_worker --agent=HOST:PORT --prefix=P --limit=N --log=FILE --name=NAME [OPTION]...
-//     --mutex: PREFIX is its key; --coroutines=N, each of which takes turns; --ttl=MS, of sessions; --hold=MS, a slot;
+//     --mutex: PREFIX is its key; --set: each coroutine has a lock of its own to try for; --coroutines=N, each of which
+//     takes turns; --ttl=MS, of sessions; --hold=MS, a slot;
 //     --outage-grace=MS;
 //     --store=HOST:PORT (any number), written to with each turn
 //   cluster_worker --inside --log=FILE --name=NAME
@@ -62,7 +63,7 @@ struct arguments {
   std::uint32_t limit = 1;
   int coroutines = 1;
   milliseconds ttl = 2s, hold = 100ms, outage_grace = 0ms;
-  bool inside = false, mutex = false;
+  bool inside = false, mutex = false, set = false;
 };
 
 arguments parse(int count, char** words) {
@@ -94,6 +95,8 @@ arguments parse(int count, char** words) {
       result.outage_grace = milliseconds(std::stoll(value));
     else if (name == "--mutex")
       result.mutex = true;
+    else if (name == "--set")
+      result.set = true;
     else if (name == "--inside")
       result.inside = true;
     else
@@ -137,7 +140,9 @@ class worker {
 public:
   worker(asio::io_context& io, arguments given)
       : given_(std::move(given)), log_(given_.log), client_(io.get_executor(), config()) {
-    if (given_.mutex)
+    if (given_.set)
+      set_ = holdfast::mutex_set(client_, set_options());
+    else if (given_.mutex)
       mutex_ = holdfast::mutex(client_, mutex_options());
     else
       sem_ = holdfast::semaphore(client_, options());
@@ -155,7 +160,9 @@ public:
       timer.expires_after(look_every);
       co_await timer.async_wait(asio::use_awaitable);
     }
-    if (given_.mutex)
+    if (given_.set)
+      co_await set_.close(as_result);
+    else if (given_.mutex)
       co_await mutex_.close(as_result);
     else
       co_await sem_.close(as_result);
@@ -187,7 +194,28 @@ private:
     return result;
   }
 
-  asio::awaitable<std::tuple<error_code, holdfast::slot>> acquire() {
+  holdfast::mutex_set_options set_options() const {
+    holdfast::mutex_set_options result;
+    result.prefix = given_.prefix;
+    result.description = given_.name;
+    result.session_ttl = given_.ttl;
+    result.outage_grace = given_.outage_grace;
+    return result;
+  }
+
+  /// Tries again and again.
+  asio::awaitable<std::tuple<error_code, holdfast::slot>> lock_of_the_set(int index) {
+    asio::steady_timer timer(co_await asio::this_coro::executor);
+    for (;;) {
+      auto [failure, slot] = co_await set_.try_lock("task-" + std::to_string(index), as_result);
+      if (failure || slot || ending_) co_return std::tuple(failure, std::move(slot));
+      timer.expires_after(look_every);
+      co_await timer.async_wait(asio::use_awaitable);
+    }
+  }
+
+  asio::awaitable<std::tuple<error_code, holdfast::slot>> acquire(int index) {
+    if (given_.set) co_return co_await lock_of_the_set(index);
     if (given_.mutex) co_return co_await mutex_.lock(as_result);
     co_return co_await sem_.acquire(as_result);
   }
@@ -215,7 +243,7 @@ private:
     asio::steady_timer timer(co_await asio::this_coro::executor);
     while (!ending_) {
       note(journal_event::asked, index);
-      auto [failure, slot] = co_await acquire();
+      auto [failure, slot] = co_await acquire(index);
       if (ending_) break;
       if (failure) {
         note(journal_event::failed, index, failure.message());
@@ -275,6 +303,7 @@ private:
   holdfast::consul::client client_;
   holdfast::semaphore sem_;
   holdfast::mutex mutex_;
+  holdfast::mutex_set set_;
   bool ending_ = false;
   int inside_ = 0;
 };
