@@ -12,6 +12,7 @@
 #include <holdfast/election.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/mutex.hpp>
+#include <holdfast/mutex_set.hpp>
 #include <holdfast/options.hpp>
 #include <holdfast/semaphore.hpp>
 #include <holdfast/semaphore_status.hpp>

@@ -107,6 +107,35 @@ struct mutex_options {
   std::function<void(const std::string&)> log{};
 };
 
+/// What all processes of a mutex set must agree on (`prefix`), and how this process takes part. What is not explained
+/// here is as in `mutex_options`. Checked once, by the set's constructor.
+struct mutex_set_options {
+  /// The folder of the locks, say "jobs/locks": the key of the lock NAME is "PREFIX/NAME". Nothing else should stand in
+  /// it. The rules of `semaphore_options::prefix`.
+  std::string prefix{};
+  /// The value of each key that we have locked. Empty: "host:pid". At most 1 KiB.
+  std::string description{};
+
+  std::chrono::milliseconds session_ttl{15'000};
+  std::chrono::milliseconds lease_margin{0};
+  bool node_health_checks = false;
+  /// How long Consul keeps our keys from everybody after our session has ended, as it also does when a set is closed
+  /// with locks in use.
+  std::chrono::milliseconds lock_delay{0};
+
+  /// How long the watch of our session may fail before everything held is lost, never past the lease. 0: at the first
+  /// failure.
+  std::chrono::milliseconds outage_grace{0};
+  /// How long a `try_lock` or a release rides out an agent that cannot answer before it fails with the last error.
+  std::chrono::milliseconds give_up_after{5'000};
+  /// How long a session that holds nothing is kept for the next `try_lock`.
+  std::chrono::milliseconds session_idle{10'000};
+  std::chrono::milliseconds request_timeout{0};
+  /// How many `try_lock`s may be under way here; the next fails with error::too_many_waiters.
+  std::size_t waiters_max = 1'000'000;
+  std::function<void(const std::string&)> log{};
+};
+
 /// What all candidates of an election must agree on (`key`), and how this process takes part. What is not explained
 /// here is as in `mutex_options`. Checked once, by the election's constructor.
 struct election_options {

@@ -6,6 +6,7 @@
 #include <holdfast/error.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -50,6 +51,7 @@ struct acquire {
   std::uint32_t count = 1;
   bool once = false;            ///< one look at the cluster, no waiting
   time_point deadline = never;  ///< then it is denied
+  std::string_view name{};      ///< which lock of a set; valid during the step only
   bool operator==(const acquire&) const = default;
 };
 struct cancel {

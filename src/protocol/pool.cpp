@@ -6,15 +6,14 @@
 namespace holdfast::protocol {
 
 pool::pool(pool_options options, std::uint64_t seed)
-    : options_(std::move(options)),
+    : core(seed),
+      options_(std::move(options)),
       entries_(protocol::entries_of(options_)),
       numbers_(numbers_of(entries_)),
-      random_(seed),
       limit_(options_.limit) {}
 
 void pool::step(pool_event&& e, time_point now, pool_actions& out) {
-  now_ = std::max(now_, now);
-  out_ = &out;
+  begin_step(now, out);
   const bool local = std::visit(
       [this]<class Event>(Event& concrete) {
         on(concrete);
@@ -23,7 +22,7 @@ void pool::step(pool_event&& e, time_point now, pool_actions& out) {
       },
       e);
   if (!local || !serve_only()) settle();
-  out_ = nullptr;
+  end_step();
 }
 
 void pool::on(event::acquire& e) {
@@ -81,9 +80,7 @@ void pool::on(event::session_created& e) {
     return;
   }
   create_outage_.over();
-  m.session = std::move(e.session);
-  m.lease = lease(options_.ttl, options_.lease_margin);
-  m.lease.extend(m.asked_at, random_);
+  created(m, std::move(e.session), lease(options_.ttl, options_.lease_margin));
   m.phase = phase::ready;
 }
 
@@ -91,19 +88,9 @@ void pool::on(event::session_renewed& e) {
   const auto at = members_.find(e.member);
   if (at == members_.end()) return;
   member& m = at->second;
-  switch (e.outcome) {
-    case event::renewal::renewed:
-      if (now_ >= m.lease.deadline()) break;  // too late: lost is final
-      m.lease.extend(m.asked_at, random_);
-      if (m.slot != slot_id::none) report(m);
-      break;
-    case event::renewal::gone:
-      drop(m, loss_reason::session_invalidated);
-      break;
-    case event::renewal::failed:
-      m.lease.failed(now_, random_);
-      break;
-  }
+  const time_point deadline = m.lease.deadline();
+  if (!renewed(m, e.outcome)) return drop(m, loss_reason::session_invalidated);
+  if (m.lease.deadline() != deadline && m.slot != slot_id::none) report(m);
 }
 
 void pool::on(event::session_destroyed& e) {
@@ -113,8 +100,7 @@ void pool::on(event::session_destroyed& e) {
     free_of_slot(at->second.releasing);
     doomed_.erase(at);
   } else {
-    at->second.asking = false;
-    at->second.attempts.failed({}, now_, random_);
+    not_destroyed(at->second);
   }
 }
 
@@ -212,25 +198,12 @@ bool pool::is_any_free() const {
   return !record.closed && record.holders.size() < limit_ && any_standing(standing::waiting);
 }
 
-pool::slot* pool::find(slot_id id) {
-  const std::size_t index = index_of(id);
-  if (index >= slots_.size() || slots_[index].generation != generation_of(id)) return nullptr;
-  return &slots_[index];
-}
-
 slot_id pool::open_slot() {
-  if (free_slots_.empty()) {
-    free_slots_.push_back(slots_.size());
-    slots_.emplace_back();
-  }
-  const std::size_t index = free_slots_.back();
-  free_slots_.pop_back();
-  slot& s = slots_[index];
-  ++s.generation;  // the first is 1, so that no id is 0
-  s.held = true;
-  s.revoked = false;
-  s.members.clear();
-  return make_slot_id(s.generation, index);
+  const auto [id, s] = slots_.open();
+  s->held = true;
+  s->revoked = false;
+  s->members.clear();
+  return id;
 }
 
 std::string pool::entry_text() const {

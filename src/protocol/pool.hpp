@@ -11,12 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/actions.hpp"
-#include "protocol/events.hpp"
-#include "protocol/lease.hpp"
-#include "protocol/outage.hpp"
+#include "protocol/core.hpp"
 #include "protocol/plan.hpp"
-#include "protocol/random.hpp"
+#include "protocol/slot_table.hpp"
 #include "protocol/view.hpp"
 #include "protocol/waiter_queue.hpp"
 
@@ -71,38 +68,25 @@ inline std::string entries_of(const pool_options& o) {
 inline constexpr std::uint32_t acquire_max = operations_max - 4;
 
 /// One process's share of a semaphore: the local queue, the sessions that contend for it in the cluster, and every
-/// decision about them. Events in, actions out; the same events give the same actions. One transaction and one read are
-/// under way at a time, a few watches beside them, and one renewal for each session.
+/// decision about them. One transaction and one read are under way at a time, a few watches beside them, and one
+/// renewal for each session.
 ///
 /// The flow of a slot: an acquire queues -> sessions are created (`member`s) -> they join the cluster's queue, or take
 /// a free slot in one write -> the record names them -> the slot is handed to the front of the local queue -> a release
 /// hands it on locally, or `plan`s a write that gives it to whoever waits in the cluster.
-class pool {
+class pool final : public core {
 public:
   pool(pool_options options, std::uint64_t seed);
 
-  /// Takes the event and appends what must be done, in order. `now` never goes backwards.
-  void step(pool_event&& e, time_point now, pool_actions& out);
-  /// When a `tick` is due, at the latest.
-  time_point wake() const { return wake_; }
+  void step(pool_event&& e, time_point now, pool_actions& out) override;
 
   const pool_options& options() const { return options_; }
-  /// Whether an acquire that sets no deadline only queues now, so that the time does not matter to it.
-  bool only_queues() const { return calm_ && in_use_ == limit_; }
-  /// How many slots there are: as configured, or as the record says, where that is adopted and one was seen.
-  std::uint32_t limit() const { return limit_; }
-  time_point now() const { return now_; }
-  std::size_t waiting() const { return waiters_.size(); }
-  std::size_t sessions() const { return members_.size(); }
-
-  /// Where Consul notes that one slot is ours: this key is locked by this session, and was last written by the grant.
-  struct entry {
-    std::string key;
-    std::string session;
-    std::uint64_t grant = 0;
-  };
-  /// One for each that the slot counts; none if it is not in use.
-  std::vector<entry> entries_of(slot_id id);
+  bool only_queues() const override { return calm_ && in_use_ == limit_; }
+  std::uint32_t limit() const override { return limit_; }
+  std::size_t waiting() const override { return waiters_.size(); }
+  std::size_t sessions() const override { return members_.size(); }
+  std::vector<entry> entries_of(slot_id id) override;
+  std::string lock_key(slot_id) override { return options_.lock_key; }
 
 private:
   /// Where a session stands in the cluster, by the current view.
@@ -114,12 +98,8 @@ private:
   };
 
   /// One session of ours.
-  struct member {
-    member_id id{};
+  struct member : own_session {
     pool::phase phase = phase::creating;
-    std::string session{};
-    protocol::lease lease{};
-    time_point asked_at{};  ///< when the latest create or renew request was handed out to be sent
     pool::standing standing = standing::absent;
     slot_id slot = slot_id::none;       ///< in a user's hands
     slot_id releasing = slot_id::none;  ///< the slot that a user gave back, until this session is free of it
@@ -134,7 +114,6 @@ private:
   };
 
   struct slot {
-    std::uint64_t generation = 0;
     bool held = false;
     bool revoked = false;  ///< its user was told
     std::vector<member*> members{};
@@ -307,16 +286,6 @@ private:
   void send(const moves& what, grant_plan next, bool writes_record);
 
   // Small helpers
-  template <class Action>
-  void act(Action a) {
-    out_->emplace_back(std::move(a));
-  }
-  void wake_at(time_point when) { wake_ = std::min(wake_, when); }
-  bool due(time_point when) {
-    if (when <= now_) return true;
-    wake_at(when);
-    return false;
-  }
   std::string entry_key(std::string_view session) const { return entries_ + std::string(session); }
   std::uint64_t entry_flags() const { return contender_magic | (options_.numbered ? numbered_flag : 0); }
   std::string number_key(std::uint32_t number) const { return numbers_ + std::to_string(number); }
@@ -330,7 +299,7 @@ private:
   const member* find(std::string_view session) const;
   bool any_standing(standing where) const;
   bool is_any_free() const;
-  slot* find(slot_id id);
+  slot* find(slot_id id) { return slots_.find(id); }
   slot_id open_slot();
   failure too_many(std::uint32_t count) const;
   failure failed(error_code code, std::string text) const;
@@ -338,21 +307,16 @@ private:
   const pool_options options_;
   const std::string entries_;
   const std::string numbers_;
-  random_source random_;
 
-  time_point now_{};
-  time_point wake_ = never;
   bool calm_ = false;     ///< when it last settled, there was nothing that a local event could have changed
   bool blind_ = false;    ///< when it last settled, nobody watched who comes, though nobody waited elsewhere
   bool suspect_ = false;  ///< a member is
-  pool_actions* out_ = nullptr;
 
   waiter_queue waiters_;
   std::map<member_id, member> members_;
-  std::vector<slot> slots_;
-  std::vector<std::size_t> free_slots_;  ///< those of `slots_` that nobody has, nor waits for the release of
-  std::vector<member*> spares_;          ///< ready and holding, in nobody's hands
-  std::uint32_t in_use_ = 0;             ///< members in users' hands
+  slot_table<slot> slots_;       ///< free places are those that nobody has, nor waits for the release of
+  std::vector<member*> spares_;  ///< ready and holding, in nobody's hands
+  std::uint32_t in_use_ = 0;     ///< members in users' hands
 
   view view_;
   time_point given_back_at_{};  ///< by a user, the last one
@@ -371,7 +335,6 @@ private:
   time_point free_at_{};              ///< when a mutex was last seen free, or held by another kind of client
   time_point stalled_until_ = never;  ///< how long a free slot waits for another process to write the grant
 
-  request_id last_request_ = 0;
   std::optional<pending_txn> txn_;
   std::optional<pending_txn> unresolved_;  ///< its outcome is unknown, and no later view has told yet
   request_id read_ = 0;
@@ -390,14 +353,10 @@ private:
   outage watch_outage_;
   time_point watch_all_until_{};  ///< the watch of a single key has failed
 
-  std::uint64_t last_member_ = 0;
-  struct doomed {
-    time_point until{};                 ///< by then Consul has ended it without us
+  struct doomed : ending_session {
     slot_id releasing = slot_id::none;  ///< the slot that is given back by the session's end
     time_point answer_by = never;       ///< at the latest, with the reason below
     failure why{};
-    outage attempts{};
-    bool asking = false;
   };
   std::map<std::string, doomed, std::less<>> doomed_;  ///< sessions that must end
 

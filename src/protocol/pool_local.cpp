@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 #include <utility>
 
 #include "protocol/pool.hpp"
@@ -78,11 +79,7 @@ void pool::check_leases() {
       drop(m, loss_reason::none, failed(error::timed_out, "the slot could not be given back: its session ends"));
       continue;
     }
-    if (due(m.lease.renew_at())) {
-      m.asked_at = now_;
-      m.lease.asked();
-      act(action::renew_session{m.id, m.session});
-    }
+    renew_when_due(m);
     const bool suspect = due(m.lease.suspect_at()) || watch_outage_.on();
     suspect_ = suspect_ || suspect;
     if (suspect != m.suspect) {
@@ -166,7 +163,7 @@ void pool::hand_over(const waiter& w) {
   act(action::grant{w.ticket, id, token, deadline, std::move(numbers)});
 }
 
-std::vector<pool::entry> pool::entries_of(slot_id id) {
+std::vector<core::entry> pool::entries_of(slot_id id) {
   std::vector<entry> entries;
   if (const slot* s = find(id); s && s->held)
     for (const member* m : s->members) entries.push_back({entry_key(m->session), m->session, m->grant});
@@ -189,7 +186,7 @@ void pool::lose(slot_id id, loss_reason reason) {
   slot* s = find(id);
   if (!s || !s->held) return;
   s->held = false;
-  free_slots_.push_back(index_of(id));
+  slots_.close(id);
   in_use_ -= static_cast<std::uint32_t>(s->members.size());
   for (member* m : s->members) {
     m->slot = slot_id::none;
@@ -200,8 +197,10 @@ void pool::lose(slot_id id, loss_reason reason) {
 }
 
 void pool::lose_all(loss_reason reason) {
-  for (std::size_t i = 0; in_use_ != 0 && i < slots_.size(); ++i)
-    if (slots_[i].held) lose(slots_[i].members.front()->slot, reason);
+  if (in_use_ == 0) return;
+  slots_.for_each([&](slot_id id, slot& s) {
+    if (s.held) lose(id, reason);
+  });
 }
 
 void pool::report(const member& m) {
@@ -218,7 +217,7 @@ void pool::free_of_slot(slot_id& releasing, const failure* why) {
   if (releasing == slot_id::none) return;
   const slot_id id = std::exchange(releasing, slot_id::none);
   if (--find(id)->releasing != 0) return;
-  free_slots_.push_back(index_of(id));
+  slots_.close(id);
   given_back_at_ = now_;
   // In place: it comes with each handoff, and is large.
   auto& done = std::get<action::released>(out_->emplace_back(std::in_place_type<action::released>));
@@ -250,15 +249,7 @@ void pool::retire_sessions() {
   for (auto at = doomed_.begin(); at != doomed_.end();) {
     doomed& d = at->second;
     if (d.releasing != slot_id::none && due(d.answer_by)) free_of_slot(d.releasing, &d.why);
-    if (due(d.until)) {
-      at = doomed_.erase(at);
-      continue;
-    }
-    if (!d.asking && due(d.attempts.retry_at())) {
-      d.asking = true;
-      act(action::destroy_session{at->first});
-    }
-    ++at;
+    at = pursue(d, at->first) ? std::next(at) : doomed_.erase(at);
   }
 }
 

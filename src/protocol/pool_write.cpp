@@ -380,11 +380,10 @@ bool pool::indulge(const grant_plan& next) {
 void pool::create_sessions(std::size_t count) {
   if (!due(create_outage_.retry_at())) return;
   while (count-- != 0 && members_.size() < limit_) {
-    const member_id id{++last_member_};
-    member& m = members_[id];
-    m.id = id;
-    m.asked_at = m.idle_since = now_;
-    act(action::create_session{id});
+    member m;
+    create(m);
+    m.idle_since = now_;
+    members_.emplace(m.id, std::move(m));
   }
 }
 

@@ -15,6 +15,8 @@
 #include <random>
 #include <utility>
 
+#include "protocol/mutex_set.hpp"
+#include "protocol/pool.hpp"
 #include "runtime/convert.hpp"
 
 namespace holdfast::detail {
@@ -24,6 +26,11 @@ namespace {
 std::uint64_t random_seed() {
   std::random_device device;
   return (std::uint64_t{device()} << 32) ^ device();
+}
+
+std::unique_ptr<protocol::core> make_core(const runtime::driver_options& options) {
+  if (options.set) return std::make_unique<protocol::mutex_set>(*options.set, random_seed());
+  return std::make_unique<protocol::pool>(options.pool, random_seed());
 }
 
 }  // namespace
@@ -51,8 +58,8 @@ driver::driver(consul::client client, runtime::driver_options options)
       post_(asio::require(executor_, asio::execution::blocking.never)),
       post_to_io_(post_.target<io_executor>()),
       timer_(executor_),
-      pool_(options_.pool, random_seed()),
-      limit_(options_.pool.limit) {}
+      core_(make_core(options_)),
+      limit_(core_->limit()) {}
 
 driver::~driver() = default;
 
@@ -73,7 +80,7 @@ driver::canceller<Key>* driver::on_cancel(Handler& handler) {
   return &slot.template emplace<canceller<Key>>(weak_from_this());
 }
 
-void driver::acquire(const acquire_request& request, pending<error_code, slot>&& handler) {
+void driver::acquire(const acquire_request& request, pending<error_code, slot>&& handler, const std::string& name) {
   auto* const cancelling = on_cancel<protocol::ticket>(handler.handler);
   acquiring waiting(std::move(handler));
   waiting.diag = request.diag;
@@ -84,11 +91,15 @@ void driver::acquire(const acquire_request& request, pending<error_code, slot>&&
   if (cancelling) cancelling->key = ticket;
   waiting.ticket = ticket;
   keep_running();
+  if (const auto wrong = options_.set ? runtime::wrong_name(name) : protocol::failure(); wrong.code) {
+    if (waiting.diag) *waiting.diag = wrong.details;
+    return complete(std::move(waiting), wrong.code, slot());
+  }
   acquires_.push(std::move(waiting));
-  const auto now = !request.within && pool_.only_queues() ? pool_.now() : runtime::now();  // reading it takes a while
+  const auto now = !request.within && core_->only_queues() ? core_->now() : runtime::now();  // reading it takes a while
   const bool ends = request.within && *request.within < protocol::never - now;  // else the sum would overflow
   const auto deadline = ends ? now + *request.within : protocol::never;
-  feed(protocol::event::acquire{ticket, request.count, request.once, deadline}, now);
+  feed(protocol::event::acquire{ticket, request.count, request.once, deadline, name}, now);
 }
 
 void driver::cancel(protocol::ticket ticket) { feed(protocol::event::cancel{ticket}); }
@@ -163,7 +174,7 @@ std::vector<consul::txn_operation> driver::guard(const slot_impl& slot) {
   std::vector<consul::txn_operation> checks;
   const std::lock_guard lock(mutex_);
   if (gone_ || in_use(slot.id) != &slot) return checks;
-  for (auto& [key, session, grant] : pool_.entries_of(slot.id)) {
+  for (auto& [key, session, grant] : core_->entries_of(slot.id)) {
     checks.push_back(consul::txn_operation::check_session(key, std::move(session)));
     checks.push_back(consul::txn_operation::check_index(std::move(key), grant));
   }
@@ -197,24 +208,24 @@ void driver::abandon() noexcept {
 // ---- under the lock
 
 std::string driver::session_of(const slot_impl& slot) {
-  const auto entries = in_use(slot.id) == &slot ? pool_.entries_of(slot.id) : std::vector<protocol::pool::entry>();
+  const auto entries = in_use(slot.id) == &slot ? core_->entries_of(slot.id) : std::vector<protocol::core::entry>();
   return entries.empty() ? std::string() : entries.front().session;
 }
 
 void driver::feed(protocol::pool_event&& e, protocol::time_point now) {
-  pool_.step(std::move(e), now, actions_);
+  core_->step(std::move(e), now, actions_);
   for (protocol::pool_action& a : actions_) std::visit([this](auto& concrete) { perform(concrete); }, a);
   actions_.clear();
-  counters_.waiting.store(pool_.waiting(), std::memory_order_relaxed);
-  counters_.sessions.store(pool_.sessions(), std::memory_order_relaxed);
-  limit_.store(pool_.limit(), std::memory_order_relaxed);
+  counters_.waiting.store(core_->waiting(), std::memory_order_relaxed);
+  counters_.sessions.store(core_->sessions(), std::memory_order_relaxed);
+  limit_.store(core_->limit(), std::memory_order_relaxed);
   schedule();
   const bool is_answered = options_.single && last_ticket_ != 0 && acquires_.empty();
   if (is_answered && !std::exchange(leaves_, true)) feed(protocol::event::close{false}, now);
 }
 
 void driver::schedule() {
-  const auto wake = pool_.wake();
+  const auto wake = core_->wake();
   if (wake >= armed_) return;  // it wakes early enough, and then looks again
   armed_ = wake;
   sleep();
@@ -300,7 +311,7 @@ void driver::sequencer(const slot_impl& slot, pending<error_code, holdfast::sequ
     if (!ec && !held) ec = error::slot_lost;
     self->complete(std::move(waiting), ec, std::move(result));
   };
-  client_.get(options_.pool.lock_key, read, reply_to(std::move(answered)));
+  client_.get(core_->lock_key(slot.id), read, reply_to(std::move(answered)));
 }
 
 void driver::perform(protocol::action::create_session& a) {
@@ -367,7 +378,7 @@ auto driver::stoppable(protocol::request_id id, Reply reply) {
 void driver::perform(protocol::action::list_prefix& a) {
   auto words = std::make_unique<diagnostics>();
   const consul::read_options read = read_options(a.index, a.wait, *words);
-  client_.list(pool_.options().prefix, read,
+  client_.list(options_.pool.prefix, read,
                stoppable(a.id, [id = a.id, words = std::move(words)](
                                    driver& self, error_code ec, consul::answer<std::vector<consul::kv_entry>> answer) {
                  self.feed(runtime::prefix_listed(id, ec, std::move(answer), std::move(*words)));

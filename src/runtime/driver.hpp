@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "consul/context_hook.hpp"
-#include "protocol/pool.hpp"
+#include "protocol/core.hpp"
 #include "protocol/ticket_queue.hpp"
 #include "runtime/boot_clock.hpp"
 #include "runtime/pool_options.hpp"
@@ -27,7 +27,7 @@ namespace holdfast::detail {
 
 namespace asio = boost::asio;
 
-/// The I/O shell around one pool: brings it events, does what it says. It decides nothing. A mutex guards its state:
+/// The I/O shell around one core: brings it events, does what it says. It decides nothing. A mutex guards its state:
 /// to hand a slot on takes less time than the way to a strand. Under it no handler is called, nor destroyed.
 ///
 /// Alive while a handle or an operation needs it; a held slot and its driver keep each other alive, until the slot is
@@ -38,7 +38,8 @@ public:
   ~driver();
 
   // From any thread.
-  void acquire(const acquire_request& request, pending<error_code, slot>&& handler);
+  /// `name`: which lock of a set.
+  void acquire(const acquire_request& request, pending<error_code, slot>&& handler, const std::string& name = {});
   void release(const slot_impl& slot, protocol::time_point now, pending<error_code>&& waiting = {});
   void wait_lost(const slot_impl& slot, pending<error_code, loss_reason>&& waiting);
   void wait_revoked(const slot_impl& slot, pending<error_code>&& waiting);
@@ -139,7 +140,7 @@ private:
   std::size_t pending_count_ = 0;  ///< how many do
   std::optional<asio::steady_timer> timer_;
 
-  protocol::pool pool_;
+  const std::unique_ptr<protocol::core> core_;
   protocol::pool_actions actions_;
   protocol::time_point armed_ = protocol::never;
   std::map<protocol::request_id, asio::cancellation_signal> watches_;  ///< to stop them by

@@ -146,6 +146,41 @@ driver_options checked(semaphore_options options) {
   return result;
 }
 
+driver_options checked(mutex_set_options options) {
+  if (options.prefix.ends_with('/')) options.prefix.pop_back();
+  check_path(options.prefix, "prefix");
+  semaphore_options rest;
+  rest.prefix = std::move(options.prefix);
+  rest.description = std::move(options.description);
+  rest.session_ttl = options.session_ttl;
+  rest.lease_margin = options.lease_margin;
+  rest.node_health_checks = options.node_health_checks;
+  rest.lock_delay = options.lock_delay;
+  rest.outage_grace = options.outage_grace;
+  rest.give_up_after = options.give_up_after;
+  rest.session_idle = options.session_idle;
+  rest.request_timeout = options.request_timeout;
+  rest.waiters_max = options.waiters_max;
+  rest.log = std::move(options.log);
+  driver_options result = checked_rest(std::move(rest));
+  result.session.lock_delay = options.lock_delay;
+  const protocol::pool_options& pool = result.pool;
+  result.set.emplace(protocol::mutex_set_options{result.name + "/", pool.description, pool.wall_offset,
+                                                 pool.waiters_max, pool.ttl, pool.lease_margin, pool.outage_grace,
+                                                 pool.give_up_after, pool.session_idle, pool.watch_wait});
+  return result;
+}
+
+protocol::failure wrong_name(const std::string& name) {
+  try {
+    check_path(name, "name");
+    require(!name.starts_with('.'), error::invalid_prefix, "name: begins with a dot");
+  } catch (const system_error& e) {
+    return {e.code(), {e.what(), name, {}, {}}};
+  }
+  return {};
+}
+
 std::string checked_key(std::string key) {
   check_path(key, "key");
   return key;

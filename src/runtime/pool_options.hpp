@@ -4,8 +4,10 @@
 #include <functional>
 #include <holdfast/consul/session.hpp>
 #include <holdfast/options.hpp>
+#include <optional>
 #include <string>
 
+#include "protocol/mutex_set.hpp"
 #include "protocol/pool.hpp"
 
 namespace holdfast::runtime {
@@ -14,6 +16,7 @@ namespace holdfast::runtime {
 struct driver_options {
   std::string name{};  ///< the prefix without its trailing slash, or the key
   protocol::pool_options pool{};
+  std::optional<protocol::mutex_set_options> set{};  ///< in the place of a pool
   consul::session_options session{};
   std::chrono::milliseconds request_timeout{};
   std::function<void(const std::string&)> log{};
@@ -24,8 +27,11 @@ struct driver_options {
 // invalid_limit, invalid_ttl, invalid_option.
 driver_options checked(semaphore_options options);
 driver_options checked(mutex_options options);
+driver_options checked(mutex_set_options options);
 /// Of each campaign; the description is its own.
 driver_options checked(election_options options);
+/// What is wrong with the name of a lock of a set: invalid_prefix, or nothing.
+protocol::failure wrong_name(const std::string& name);
 /// A mutex's key. Throws invalid_prefix.
 std::string checked_key(std::string key);
 /// Of one order. Throws invalid_option.

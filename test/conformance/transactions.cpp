@@ -520,6 +520,99 @@ FACT(of_two_who_have_seen_the_same_under_the_lock_the_second_writes_nothing) {
   BOOST_TEST(consul.read("m").value == base64("first"));
 }
 
+// What mutex sets rely on.
+
+FACT(a_refused_transaction_of_64_operations_names_each_lock_that_was_refused) {
+  const std::string ours = consul.session(), other = consul.session();
+  for (const int taken : {1, 7, 63}) consul.put("k" + std::to_string(taken) + "?acquire=" + other);
+  std::vector<op> operations;
+  for (int i = 0; i < 64; ++i) operations.push_back(op("lock", "k" + std::to_string(i)).session(ours));
+  const auto outcome = consul.txn(operations);
+  BOOST_TEST(outcome.status == 409);
+  BOOST_REQUIRE(outcome.errors.size() == 3u);
+  BOOST_TEST(outcome.errors[0].substr(0, 2) == "1:");
+  BOOST_TEST(outcome.errors[1].substr(0, 2) == "7:");
+  BOOST_TEST(outcome.errors[2].substr(0, 3) == "63:");
+  BOOST_TEST(!consul.exists("k0"));
+}
+
+FACT(a_cas_of_flags_alone_moves_the_index_of_a_locked_key_and_keeps_its_session) {
+  const std::string ours = consul.session();
+  consul.put("guard?acquire=" + ours);
+  const entry before = consul.read("guard");
+  const auto count = [&](std::uint64_t flags) {
+    return consul.txn({op("cas", "guard").flags(flags).index(before.modified)});
+  };
+  const auto outcome = count(1);
+  BOOST_REQUIRE(outcome.results.size() == 1u);
+  const entry after = consul.read("guard");
+  BOOST_TEST(after.session == ours);
+  BOOST_TEST(after.flags == 1u);
+  BOOST_TEST(after.modified > before.modified);
+  BOOST_TEST(outcome.results[0].modified == after.modified);
+  BOOST_TEST(count(2).status == 409);  // a copy, or what was overtaken
+  BOOST_TEST((consul.read("guard") == after));
+}
+
+FACT(a_key_is_deleted_by_its_holder_only_in_one_transaction_with_a_check) {
+  const std::string ours = consul.session(), other = consul.session();
+  consul.put("a?acquire=" + ours);
+  const auto remove = [&](const std::string& session) {
+    return consul.txn({op("check-session", "a").session(session), op("delete", "a")});
+  };
+  BOOST_TEST(remove(other).status == 409);
+  BOOST_TEST(consul.exists("a"));
+  const auto outcome = remove(ours);
+  BOOST_TEST(outcome.status == 200);
+  BOOST_TEST(outcome.results.size() == 1u);
+  BOOST_TEST(!consul.exists("a"));
+  BOOST_TEST(remove(ours).errors.size() == 1u);
+}
+
+FACT(a_refused_lock_among_releases_leaves_their_keys) {
+  const std::string ours = consul.session(), other = consul.session();
+  consul.put("a?acquire=" + ours);
+  consul.put("b?acquire=" + other);
+  const auto outcome =
+      consul.txn({op("check-session", "a").session(ours), op("delete", "a"), op("lock", "b").session(ours)});
+  BOOST_TEST(outcome.errors.size() == 1u);
+  BOOST_TEST(consul.read("a").session == ours);
+}
+
+FACT(the_removal_of_nothing_makes_a_look_a_write_that_changes_nothing) {
+  consul.put("a", "v");
+  const auto index = consul.index("?recurse");
+  const auto outcome = consul.txn({op("delete", "none"), op("get", "a"), op("get", "b")});
+  BOOST_TEST(outcome.status == 409);
+  BOOST_REQUIRE(outcome.errors.size() == 1u);
+  BOOST_TEST(outcome.errors[0].substr(0, 2) == "2:");
+  const auto seen = consul.txn({op("delete", "none"), op("get", "a")});
+  BOOST_REQUIRE(seen.results.size() == 1u);
+  BOOST_TEST(seen.results[0] == consul.read("a"));
+  BOOST_TEST(seen.reply.body.find("KnownLeader") == std::string::npos);  // as reads say
+  BOOST_TEST(consul.index("?recurse") == index);
+}
+
+FACT(all_keys_of_a_session_go_with_it) {
+  const std::string ours = consul.session({{"Behavior", "delete"}});
+  std::vector<op> operations;
+  for (int i = 0; i < 64; ++i) operations.push_back(op("lock", "k/" + std::to_string(i)).session(ours));
+  BOOST_TEST(consul.txn(operations).status == 200);
+  consul.destroy(ours);
+  BOOST_TEST(consul.keys("") == "");
+  const std::string other = consul.session();
+  BOOST_TEST(consul.put("k/1?acquire=" + other).said() == "200 true");
+}
+
+FACT(a_session_that_has_ended_locks_nothing_and_says_so_for_each_key) {
+  const std::string ours = consul.session();
+  consul.destroy(ours);
+  const auto outcome = consul.txn({op("lock", "a").session(ours), op("lock", "b").session(ours)});
+  BOOST_REQUIRE(outcome.errors.size() == 2u);
+  BOOST_TEST(outcome.errors[0].find("invalid session") != std::string::npos);
+  BOOST_TEST(!consul.exists("a"));
+}
+
 FACT(a_body_of_another_shape_is_refused) {
   for (const auto* body : {"{}", "7", "\"x\"", "[7]", R"([{"KV":7}])", R"([{"KV":{"Verb":7}}])"})
     BOOST_TEST(sent(consul, body).substr(0, 25) == "400 Failed to parse body:");

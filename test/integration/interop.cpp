@@ -433,6 +433,33 @@ ASYNC_TEST_CASE(a_mutex_and_a_go_lock_get_what_the_other_died_with, 60s) {
   next.check_success();
 }
 
+/// `consul lock -n 1 PREFIX/task` locks PREFIX/task/.lock.
+ASYNC_TEST_CASE(a_mutex_set_and_consul_lock_deny_each_other, 60s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("set-and-lock");
+  journal log("set-and-lock");
+  const fs::path go_on = log.path().string() + ".go";
+  set_user us(ex, a, calm_set(prefix));
+  {
+    consul_lock child(a, prefix + "/task", inside_until(log, go_on), 1);
+    co_await until("consul lock has it", [&] { return log.count("+theirs") == 1; });
+    slot none = co_await us.set.try_lock("task/.lock");
+    BOOST_TEST(!none.valid());
+    std::ofstream(go_on).flush();
+    co_await until("consul lock is done", [&] { return !child.running(); });
+  }
+  slot held = co_await us.set.try_lock("task/.lock");
+  BOOST_REQUIRE(held.held());
+  consul_lock next(a, prefix + "/task", "echo +theirs >>" + log.path().string(), 1);
+  co_await pause(300ms);
+  BOOST_TEST(log.count("+theirs") == 1u);
+  co_await held.release();
+  co_await until("consul lock has had its turn", [&] { return !next.running(); });
+  BOOST_TEST(log.count("+theirs") == 2u);
+  fs::remove(go_on);
+  co_await us.set.close();
+}
+
 ASYNC_TEST_CASE(consul_lock_waits_while_we_hold_all_and_gets_in_after_a_release, 60s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("they-wait");

@@ -15,7 +15,7 @@ BOOST_AUTO_TEST_CASE(every_one_is_found) {
     std::string found;
     std::uint64_t seed = 0;
     while (found.empty() && sum.steps < steps_max) {
-      const world_result result = run_world(each.world(++seed), each.bug);
+      const world_result result = run_world(each.of(++seed), each.bug);
       found = result.violation;
       sum.add(result);
     }

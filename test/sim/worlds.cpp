@@ -77,6 +77,8 @@ BOOST_AUTO_TEST_CASE(no_guarantee_is_broken_with_a_mutex) { check_worlds(world_o
 
 BOOST_AUTO_TEST_CASE(no_guarantee_is_broken_with_an_election) { check_worlds(world_options::of_an_election, 1000); }
 
+BOOST_AUTO_TEST_CASE(no_guarantee_is_broken_with_a_mutex_set) { check_worlds(world_options::of_a_set, 500); }
+
 /// Some 17,000 renewals of one slot, on clocks that are wrong by two percent in either direction.
 BOOST_AUTO_TEST_CASE(a_long_day_loses_no_slot) {
   for (std::uint64_t seed = 1; seed != 9; ++seed) {

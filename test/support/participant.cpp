@@ -41,6 +41,16 @@ mutex_options calm(std::string key) {
 locker::locker(const asio::any_io_executor& ex, const agent& through, mutex_options options)
     : client(ex, reach(through.address())), mutex(client, std::move(options)) {}
 
+mutex_set_options calm_set(std::string prefix) {
+  mutex_set_options options;
+  options.prefix = std::move(prefix);
+  options.session_ttl = scaled(10s);
+  return options;
+}
+
+set_user::set_user(const asio::any_io_executor& ex, const std::string& address, mutex_set_options options)
+    : client(ex, reach(address)), set(client, std::move(options)) {}
+
 semaphore_options calm(std::string prefix, std::uint32_t limit) {
   semaphore_options options;
   options.prefix = std::move(prefix);

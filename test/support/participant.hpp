@@ -46,6 +46,16 @@ struct locker {
   holdfast::mutex mutex;
 };
 
+mutex_set_options calm_set(std::string prefix);
+/// The same of a mutex set.
+struct set_user {
+  set_user(const asio::any_io_executor& ex, const std::string& address, mutex_set_options options);
+  set_user(const asio::any_io_executor& ex, const agent& through, mutex_set_options options)
+      : set_user(ex, through.address(), std::move(options)) {}
+  consul::client client;
+  mutex_set set;
+};
+
 /// What Consul answers to a recursive read below the prefix, all indexes included; empty if there is nothing.
 std::string listing(const agent& a, const std::string& prefix);
 /// The value of the lock key, empty if there is none.

@@ -1,5 +1,7 @@
 #include "support/referee.hpp"
 
+#include <algorithm>
+
 namespace holdfast::test {
 
 using protocol::slot_id;
@@ -10,8 +12,8 @@ void referee::object(guarantee broken, const std::string& what) {
   if (violation_.empty()) violation_ = "G" + std::to_string(static_cast<int>(broken)) + " " + what;
 }
 
-void referee::asked(int process, ticket t) {
-  if (!waiting_[process].insert(t).second) object(guarantee::answers, "a ticket is used twice");
+void referee::asked(int process, ticket t, std::size_t which) {
+  if (!waiting_[process].emplace(t, which).second) object(guarantee::answers, "a ticket is used twice");
 }
 
 void referee::answered(int process, ticket t) {
@@ -21,15 +23,18 @@ void referee::answered(int process, ticket t) {
 void referee::granted(int process, ticket t, slot_id slot, std::uint32_t count, fencing_token token, time_point now,
                       time_point deadline) {
   const auto& queue = waiting_[process];
-  if (!queue.empty() && *queue.begin() < t)
+  const auto asked = queue.find(t);
+  const std::size_t which = asked == queue.end() ? 0 : asked->second;
+  if (std::any_of(queue.begin(), asked, [&](const auto& each) { return each.second == which; }))
     object(guarantee::order, "a later waiter of the same process overtook an earlier one");
   answered(process, t);
-  if (!held_[process].emplace(slot, holding{count, deadline}).second)
+  if (!held_[process].emplace(slot, holding{count, deadline, which}).second)
     object(guarantee::answers, "a slot id was granted twice");
   // With more slots two holders' tokens say nothing about each other.
   if (deadline <= now || limit_ != 1 || excused(now)) return;
-  if (token <= last_token_) object(guarantee::tokens, "the fencing token did not grow: " + token.to_string());
-  last_token_ = token;
+  fencing_token& last = last_tokens_[which];
+  if (token <= last) object(guarantee::tokens, "the fencing token did not grow: " + token.to_string());
+  last = token;
 }
 
 void referee::updated(int process, slot_id slot, time_point deadline) {
@@ -66,10 +71,14 @@ std::uint32_t referee::believed(int process, time_point now) const {
 
 void referee::check_believers(time_point now) {
   if (excused(now)) return;
-  std::size_t believers = strangers_.size();
-  for (const auto& [process, slots] : held_) believers += believed(process, now);
-  if (believers > limit_)
-    object(guarantee::limit, std::to_string(believers) + " believe that they hold, of " + std::to_string(limit_));
+  std::fill(believers_.begin(), believers_.end(), 0);
+  believers_.front() = strangers_.size();
+  for (const auto& [process, slots] : held_)
+    for (const auto& [id, each] : slots)
+      if (now < each.deadline) believers_[each.which] += each.count;
+  for (const std::size_t believers : believers_)
+    if (believers > limit_)
+      object(guarantee::limit, std::to_string(believers) + " believe that they hold, of " + std::to_string(limit_));
 }
 
 bool referee::anyone_waits(int process) const {

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "protocol/events.hpp"
 #include "protocol/time.hpp"
@@ -13,17 +14,18 @@
 
 namespace holdfast::test {
 
-/// Checks what users of a semaphore see, and nothing else: it knows neither records nor sessions, and nothing of the
-/// code that makes it happen. All times are true time. It keeps the first objection.
+/// Checks what users of a semaphore see, or of several, and nothing else: it knows neither records nor sessions, and
+/// nothing of the code that makes it happen. All times are true time. It keeps the first objection.
 class referee {
 public:
-  explicit referee(std::uint32_t limit) : limit_(limit) {}
+  /// `several` of the same limit, each by itself.
+  explicit referee(std::uint32_t limit, std::size_t several = 1) : limit_(limit), believers_(several) {}
 
   /// Empty as long as all is well; begins with the guarantee: "G4 ".
   const std::string& violation() const { return violation_; }
   void object(guarantee broken, const std::string& what);
 
-  void asked(int process, protocol::ticket t);
+  void asked(int process, protocol::ticket t, std::size_t which = 0);
   /// The acquire is over, without a slot.
   void answered(int process, protocol::ticket t);
   /// The acquire is over; whoever asked believes in the slot until it is gone, or until `deadline`. That may be over: a
@@ -42,7 +44,7 @@ public:
   /// An operator has set another limit.
   void set_limit(std::uint32_t limit) { limit_ = limit; }
   /// An operator has taken the lock key away, or its history: tokens may start anew.
-  void forget_tokens() { last_token_ = {}; }
+  void forget_tokens() { last_tokens_.clear(); }
   bool excused(protocol::time_point now) const { return now < excused_until_; }
   void check_believers(protocol::time_point now);
 
@@ -56,13 +58,15 @@ private:
   struct holding {
     std::uint32_t count;
     protocol::time_point deadline;
+    std::size_t which;
   };
   std::uint32_t limit_;
   std::string violation_;
-  std::map<int, std::set<protocol::ticket>> waiting_;
+  std::map<int, std::map<protocol::ticket, std::size_t>> waiting_;
   std::map<int, std::map<protocol::slot_id, holding>> held_;
   std::set<int> strangers_;
-  fencing_token last_token_;
+  std::map<std::size_t, fencing_token> last_tokens_;
+  std::vector<std::size_t> believers_;  ///< only while they are counted
   protocol::time_point excused_until_{};
 };
 

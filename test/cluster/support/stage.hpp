@@ -23,6 +23,7 @@ struct worker_options {
   std::chrono::milliseconds outage_grace{0};
   std::vector<std::string> launcher{};  ///< as of `agent_options`
   bool mutex = false;                   ///< the stage's limit must be 1
+  bool set = false;                     ///< the same; each coroutine tries for a lock of its own
   bool election = false;                ///< the same; turns are terms of office
   bool observer = false;                ///< of that election; it takes no turns
   bool adopt = false;                   ///< the limit of the record counts
@@ -37,7 +38,8 @@ class stage {
 public:
   using time_point = protocol::time_point;
 
-  stage(std::string name, std::uint32_t limit);
+  /// `several`: so many locks of a set, each judged by itself.
+  stage(std::string name, std::uint32_t limit, int several = 1);
   stage(const stage&) = delete;
   stage& operator=(const stage&) = delete;
   ~stage();
@@ -82,6 +84,7 @@ private:
 
   const std::string name_;
   const std::uint32_t limit_;
+  const int several_;
   const std::string prefix_;
   journal log_;
   std::map<std::string, std::unique_ptr<process>> workers_;

@@ -2,9 +2,9 @@
 // down what it believes. It uses nothing of the library but its public interface.
 //
 //   cluster_worker --agent=HOST:PORT --prefix=P --limit=N --log=FILE --name=NAME [OPTION]...
-//     --mutex: PREFIX is its key; --election: the same, and turns are terms; --observer: of that, and takes no turns;
-//     --adopt: the limit is the record's; --numbered: the slots are;
-//     --coroutines=N, each of which takes turns; --ttl=MS, of sessions;
+//     --mutex: PREFIX is its key; --set: each coroutine has a lock of its own to try for; --election: as a mutex, and
+//     turns are terms; --observer: of that, and takes no turns; --adopt: the limit is the record's; --numbered: the
+//     slots are; --coroutines=N, each of which takes turns; --ttl=MS, of sessions;
 //     --hold=MS, a slot, unless an operator wants it; --outage-grace=MS;
 //     --store=HOST:PORT (any number), written to with each turn
 //   cluster_worker --inside --log=FILE --name=NAME
@@ -64,7 +64,7 @@ struct arguments {
   std::uint32_t limit = 1;
   int coroutines = 1;
   milliseconds ttl = 2s, hold = 100ms, outage_grace = 0ms;
-  bool inside = false, mutex = false, election = false, observer = false, adopt = false, numbered = false;
+  bool inside = false, mutex = false, set = false, election = false, observer = false, adopt = false, numbered = false;
 };
 
 arguments parse(int count, char** words) {
@@ -96,6 +96,8 @@ arguments parse(int count, char** words) {
       result.outage_grace = milliseconds(std::stoll(value));
     else if (name == "--mutex")
       result.mutex = true;
+    else if (name == "--set")
+      result.set = true;
     else if (name == "--election")
       result.election = true;
     else if (name == "--observer")
@@ -150,7 +152,9 @@ public:
         log_(given_.log),
         client_(io.get_executor(), config()),
         stop_(io, asio::steady_timer::time_point::max()) {
-    if (given_.mutex)
+    if (given_.set)
+      set_ = holdfast::mutex_set(client_, set_options());
+    else if (given_.mutex)
       mutex_ = holdfast::mutex(client_, mutex_options());
     else if (given_.election)
       election_ = holdfast::election(client_, election_options());
@@ -171,7 +175,9 @@ public:
       timer.expires_after(look_every);
       co_await timer.async_wait(asio::use_awaitable);
     }
-    if (given_.mutex)
+    if (given_.set)
+      co_await set_.close(as_result);
+    else if (given_.mutex)
       co_await mutex_.close(as_result);
     else if (!given_.election && !given_.observer)
       co_await sem_.close(as_result);
@@ -215,7 +221,28 @@ private:
     return result;
   }
 
-  asio::awaitable<std::tuple<error_code, holdfast::slot>> acquire() {
+  holdfast::mutex_set_options set_options() const {
+    holdfast::mutex_set_options result;
+    result.prefix = given_.prefix;
+    result.description = given_.name;
+    result.session_ttl = given_.ttl;
+    result.outage_grace = given_.outage_grace;
+    return result;
+  }
+
+  /// Tries again and again.
+  asio::awaitable<std::tuple<error_code, holdfast::slot>> lock_of_the_set(int index) {
+    asio::steady_timer timer(co_await asio::this_coro::executor);
+    for (;;) {
+      auto [failure, slot] = co_await set_.try_lock("task-" + std::to_string(index), as_result);
+      if (failure || slot || ending_) co_return std::tuple(failure, std::move(slot));
+      timer.expires_after(look_every);
+      co_await timer.async_wait(asio::use_awaitable);
+    }
+  }
+
+  asio::awaitable<std::tuple<error_code, holdfast::slot>> acquire(int index) {
+    if (given_.set) co_return co_await lock_of_the_set(index);
     if (given_.mutex) co_return co_await mutex_.lock(as_result);
     if (given_.election) co_return co_await campaign();
     co_return co_await sem_.acquire(as_result);
@@ -264,7 +291,7 @@ private:
     asio::steady_timer timer(co_await asio::this_coro::executor);
     while (!ending_) {
       note(journal_event::asked, index);
-      auto [failure, slot] = co_await acquire();
+      auto [failure, slot] = co_await acquire(index);
       if (ending_) break;
       if (failure) {
         note(journal_event::failed, index, failure.message());
@@ -325,6 +352,7 @@ private:
   holdfast::consul::client client_;
   holdfast::semaphore sem_;
   holdfast::mutex mutex_;
+  holdfast::mutex_set set_;
   holdfast::election election_;
   asio::steady_timer stop_;  ///< never expires; cancelled at the end
   bool ending_ = false;

@@ -50,6 +50,21 @@ void sabotage::bend(world_options& world) const {
   world.idle = 0s;
   if (world.election) world.users = 1;
   if (is(proclaim_without_index)) world.request_faults = 35;
+  if (world.locks != 0) {
+    world.locks = 4;
+    world.users = 3;
+    world.pauses = is(set_lease_counted_late);
+    world.request_faults =
+        is(set_lease_counted_late, set_guard_ignored, set_unknown_taken_for_not_sent, set_barrier_forgotten) ? 35 : 0;
+    world.crashes = is(set_session_stays);
+    world.operators = is(set_release_unchecked, set_loss_not_told, set_end_not_watched);
+    if (is(set_loss_not_told, set_end_not_watched)) world.hold_max = 3s;
+    if (is(set_end_not_watched)) {  // or a renewal tells before long
+      world.ttl = 10s;
+      world.hold_max = 8s;
+      world.faults_last = 12s;
+    }
+  }
   if (is(no_watch_of_the_head, no_watch_of_the_entry, no_watch_of_the_record, queue_by_session, succession_with_a_gap,
          prune_from_stale_read)) {
     world.watch_all_max = 0;
@@ -66,10 +81,15 @@ void sabotage::bend(pool_options& options, duration request_timeout) const {
 
 void sabotage::bend(testing::store& store) const {
   if (bug_ == seeded_bug::watch_misses_deletions) store.break_rule(testing::defect::delete_moves_no_index);
-  if (bug_ == seeded_bug::unguarded_record) store.break_rule(testing::defect::cas_ignores_index);
+  if (bug_ == seeded_bug::unguarded_record || bug_ == seeded_bug::set_guard_ignored)
+    store.break_rule(testing::defect::cas_ignores_index);
 }
 
-bool sabotage::step(int process, pool& pool, pool_event&& e, time_point now, pool_actions& out,
+void sabotage::bend(mutex_set_options& options, duration request_timeout) const {
+  if (bug_ == seeded_bug::set_lease_counted_late) options.lease_margin = -request_timeout;
+}
+
+bool sabotage::step(int process, core& pool, pool_event&& e, time_point now, pool_actions& out,
                     std::vector<pool_event>& then) {
   if (!on()) {
     pool.step(std::move(e), now, out);
@@ -121,7 +141,8 @@ bool sabotage::lets_in(int process, pool_event& e, pool_actions& instead) {
   hide_orders(process, e);
   if (std::holds_alternative<event::value_written>(e)) return bug_ != seeded_bug::proclaimed_value_forgotten;
   if (auto* const tick = std::get_if<event::tick>(&e)) return bug_ != seeded_bug::timers_never_fire;
-  if (auto* const cancel = std::get_if<event::cancel>(&e); cancel && bug_ == seeded_bug::grant_dropped_after_cancel) {
+  if (auto* const cancel = std::get_if<event::cancel>(&e);
+      cancel && (bug_ == seeded_bug::grant_dropped_after_cancel || bug_ == seeded_bug::set_lock_kept_after_cancel)) {
     gone_.emplace(process, cancel->ticket);
     instead.push_back(action::fail{cancel->ticket, {make_error_code(boost::system::errc::operation_canceled), {}}});
     return false;
@@ -145,7 +166,10 @@ bool sabotage::lets_in(int process, pool_event& e, pool_actions& instead) {
   if (auto* const done = std::get_if<event::txn_done>(&e)) {
     const bool failed = done->outcome == event::outcome::unknown || done->outcome == event::outcome::not_sent;
     if (failed && bug_ == seeded_bug::failures_never_arrive) return false;
-    if (failed && bug_ == seeded_bug::unknown_taken_for_refused) done->outcome = event::outcome::not_sent;
+    if (failed && (bug_ == seeded_bug::unknown_taken_for_refused || bug_ == seeded_bug::set_unknown_taken_for_not_sent))
+      done->outcome = event::outcome::not_sent;
+    if (bug_ == seeded_bug::set_wrong_one_denied)
+      for (event::refused_operation& each : done->refusals) ++each.operation;
   }
   if (auto* const listed = std::get_if<event::prefix_listed>(&e)) return lets_in(process, *listed);
   return true;
@@ -190,13 +214,15 @@ bool sabotage::lets_in(int process, event::prefix_listed& e) {
 }
 
 bool sabotage::lets_out(int process, pool_action& a, std::vector<pool_event>& then) {
-  if (auto* const txn = std::get_if<action::send_txn>(&a)) return lets_out(process, *txn);
+  if (auto* const txn = std::get_if<action::send_txn>(&a)) return lets_out(process, *txn, then);
   if (auto* const granted = std::get_if<action::grant>(&a)) {
     if (gone_.contains({process, granted->ticket})) {
       dropped_.emplace(process, granted->slot);
       return false;
     }
     if (bug_ == seeded_bug::token_reused) granted->token.handoff = 0;
+    if (bug_ == seeded_bug::set_token_reused)
+      granted->token = first_token_.emplace(process, granted->token).first->second;
     if (bug_ == seeded_bug::number_of_another && !granted->numbers.empty()) granted->numbers.front() ^= 1;
     auto& others = waiting_[process];
     if (others.erase(granted->ticket) != 0 && !others.empty() && bug_ == seeded_bug::overtaking)
@@ -211,9 +237,11 @@ bool sabotage::lets_out(int process, pool_action& a, std::vector<pool_event>& th
     return !gone_.contains({process, failed->ticket});
   }
   if (auto* const lost = std::get_if<action::lose>(&a))
-    return bug_ != seeded_bug::loss_not_told && !dropped_.contains({process, lost->slot});
+    return bug_ != seeded_bug::loss_not_told && bug_ != seeded_bug::set_loss_not_told &&
+           !dropped_.contains({process, lost->slot});
   if (auto* const news = std::get_if<action::update>(&a)) return !dropped_.contains({process, news->slot});
-  if (auto* const end = std::get_if<action::destroy_session>(&a); end && bug_ == seeded_bug::sessions_stay) {
+  if (auto* const end = std::get_if<action::destroy_session>(&a);
+      end && (bug_ == seeded_bug::sessions_stay || bug_ == seeded_bug::set_session_stays)) {
     then.push_back(event::session_destroyed{end->session, true});
     return false;
   }
@@ -226,6 +254,7 @@ bool sabotage::lets_out(int process, pool_action& a, std::vector<pool_event>& th
     if (bug_ == seeded_bug::index_kept_after_reset && list->index != 0) list->index = highest;
   }
   if (auto* const watch = std::get_if<action::watch_key>(&a)) {
+    if (watch->index != 0 && bug_ == seeded_bug::set_end_not_watched) return false;
     const bool record = watch->key.ends_with("/.lock");
     if (watch->index != 0 &&
         (bug_ == seeded_bug::watch_never_answers || (record && bug_ == seeded_bug::no_watch_of_the_record) ||
@@ -235,7 +264,7 @@ bool sabotage::lets_out(int process, pool_action& a, std::vector<pool_event>& th
   return true;
 }
 
-bool sabotage::lets_out(int process, action::send_txn& a) {
+bool sabotage::lets_out(int process, action::send_txn& a, std::vector<pool_event>& then) {
   auto& operations = a.operations;
   const auto record = std::find_if(operations.begin(), operations.end(), [](const auto& op) { return is_record(op); });
   switch (bug_) {
@@ -247,6 +276,19 @@ bool sabotage::lets_out(int process, action::send_txn& a) {
         auto named = *parse_lock_record(record->value);
         keep_orders(process, named);
         record->value = format(named);
+      }
+      break;
+    case seeded_bug::set_release_unchecked:
+      for (operation& each : operations)
+        if (each.verb == verb::check_session) each = {verb::get, operations.front().key};
+      break;
+    case seeded_bug::set_barrier_forgotten:
+      if (operations.size() == 1 && operations.front().verb == verb::cas) {
+        const operation& guard = operations.front();
+        event::txn_done done{a.id, event::outcome::applied};
+        done.results.push_back({guard.key, {}, guard.flags, {}, guard.index, guard.index});
+        then.push_back(std::move(done));
+        return false;
       }
       break;
     case seeded_bug::key_not_handed_over:

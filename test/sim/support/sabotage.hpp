@@ -12,6 +12,7 @@
 #include "protocol/election.hpp"
 #include "protocol/events.hpp"
 #include "protocol/lock_record.hpp"
+#include "protocol/mutex_set.hpp"
 #include "protocol/pool.hpp"
 #include "sim/support/world_options.hpp"
 
@@ -68,13 +69,24 @@ enum class seeded_bug {
   observer_asks_from_now,
   observer_keeps_its_index,
   observer_hears_of_the_past,
+  set_lease_counted_late,
+  set_guard_ignored,
+  set_unknown_taken_for_not_sent,
+  set_barrier_forgotten,
+  set_release_unchecked,
+  set_wrong_one_denied,
+  set_lock_kept_after_cancel,
+  set_session_stays,
+  set_loss_not_told,
+  set_end_not_watched,
+  set_token_reused,
 };
 
 struct seeded_bug_info {
   seeded_bug bug;
   std::string_view name;
   std::string_view what;
-  world_options (*world)(std::uint64_t seed) = world_options::of;
+  world_options (*of)(std::uint64_t seed) = world_options::of;  ///< in such worlds
 };
 inline constexpr seeded_bug_info seeded_bugs[] = {
     {seeded_bug::lease_counted_late, "lease_counted_late", "the lease runs from when the reply came"},
@@ -136,6 +148,26 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
      world_options::of_an_election},
     {seeded_bug::observer_hears_of_the_past, "observer_hears_of_the_past",
      "an observer is told what stood in the key before", world_options::of_an_election},
+    {seeded_bug::set_lease_counted_late, "set_lease_counted_late", "the lease runs from when the reply came",
+     world_options::of_a_set},
+    {seeded_bug::set_guard_ignored, "set_guard_ignored", "a repeated transaction is applied again",
+     world_options::of_a_set},
+    {seeded_bug::set_unknown_taken_for_not_sent, "set_unknown_taken_for_not_sent",
+     "a transaction of unknown outcome is taken for one that was not sent", world_options::of_a_set},
+    {seeded_bug::set_barrier_forgotten, "set_barrier_forgotten",
+     "a transaction of unknown outcome is done anew without a barrier", world_options::of_a_set},
+    {seeded_bug::set_release_unchecked, "set_release_unchecked", "a release removes the key whoever has it",
+     world_options::of_a_set},
+    {seeded_bug::set_wrong_one_denied, "set_wrong_one_denied", "a refusal is told to the next one in the transaction",
+     world_options::of_a_set},
+    {seeded_bug::set_lock_kept_after_cancel, "set_lock_kept_after_cancel",
+     "a lock that crosses the user's cancellation is not given back", world_options::of_a_set},
+    {seeded_bug::set_session_stays, "set_session_stays", "what is dropped is not destroyed", world_options::of_a_set},
+    {seeded_bug::set_loss_not_told, "set_loss_not_told", "a holder is not told that its lock is gone",
+     world_options::of_a_set},
+    {seeded_bug::set_end_not_watched, "set_end_not_watched", "nobody watches the session", world_options::of_a_set},
+    {seeded_bug::set_token_reused, "set_token_reused", "all locks of a session have the token of the first",
+     world_options::of_a_set},
 };
 
 std::string_view to_string(seeded_bug bug);
@@ -149,11 +181,12 @@ public:
   /// A world in which it shows soon.
   void bend(world_options& world) const;
   void bend(protocol::pool_options& options, protocol::duration request_timeout) const;
+  void bend(protocol::mutex_set_options& options, protocol::duration request_timeout) const;
   void bend(testing::store& store) const;
 
   /// A step of the pool, bent on the way in and on the way out: what is to be done, and what the pool is told then.
   /// False: it does not even hear of the event.
-  bool step(int process, protocol::pool& pool, protocol::pool_event&& e, protocol::time_point now,
+  bool step(int process, protocol::core& pool, protocol::pool_event&& e, protocol::time_point now,
             protocol::pool_actions& out, std::vector<protocol::pool_event>& then);
 
   // The same for who proclaims, and who observes.
@@ -167,7 +200,7 @@ private:
   bool lets_in(int process, protocol::pool_event& e, protocol::pool_actions& instead);
   bool lets_out(int process, protocol::pool_action& a, std::vector<protocol::pool_event>& then);
   bool lets_in(int process, protocol::event::prefix_listed& e);
-  bool lets_out(int process, protocol::action::send_txn& a);
+  bool lets_out(int process, protocol::action::send_txn& a, std::vector<protocol::pool_event>& then);
   void hide_orders(int process, protocol::pool_event& e);
   void hide_orders(int process, protocol::key_value& pair);
   void keep_orders(int process, protocol::lock_record& record);
@@ -177,8 +210,9 @@ private:
   std::set<std::pair<int, protocol::slot_id>> dropped_;           ///< what nobody knows
   std::map<int, std::vector<protocol::key_value>> old_;           ///< listings
   std::map<std::pair<int, std::string>, std::uint64_t> highest_;  ///< indexes asked with
-  std::map<int, std::string> session_;                            ///< the last one
-  std::map<int, std::set<protocol::ticket>> waiting_;             ///< those who want one slot
+  std::map<int, fencing_token> first_token_;
+  std::map<int, std::string> session_;                 ///< the last one
+  std::map<int, std::set<protocol::ticket>> waiting_;  ///< those who want one slot
   std::uint64_t releases_ = 0;
   std::map<int, std::pair<std::uint64_t, protocol::lock_record>> true_record_;  ///< the newest that was seen
   std::map<int, std::uint32_t> highest_limit_;

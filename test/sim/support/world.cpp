@@ -33,7 +33,7 @@ world::world(world_options options, seeded_bug bug, const chronicle& told)
       sabotage_(bug),
       told_(told),
       random_(options.seed),
-      referee_(most_slots()),
+      referee_(most_slots(), std::max<std::size_t>(1, options_.locks)),
       faults_end_(time_point{} + options_.faults_last),
       calm_(faults_end_ + 2 * options_.ttl + 1s),
       last_call_(calm_ + options_.calm_lasts),
@@ -43,16 +43,18 @@ world::world(world_options options, seeded_bug bug, const chronicle& told)
     std::string line = "limit " + std::to_string(options_.limit) + ", processes " + std::to_string(options_.processes) +
                        ", users " + std::to_string(options_.users) + ", faults " +
                        std::to_string(options_.request_faults) + "%, go " + std::to_string(options_.go_contenders);
-    const std::pair<bool, const char*> with[] = {{options_.mutex, options_.election ? "an election" : "a mutex"},
-                                                 {options_.crashes, "crashes"},
-                                                 {options_.pauses, "pauses"},
-                                                 {options_.partitions, "partitions"},
-                                                 {options_.agent_restarts, "agent restarts"},
-                                                 {options_.failovers, "failovers"},
-                                                 {options_.operators, "operators"},
-                                                 {options_.load_changes, "load changes"},
-                                                 {options_.clock_ppm != 0, "bad clocks"},
-                                                 {options_.administrators != 0, "administrators"}};
+    const std::pair<bool, const char*> with[] = {
+        {options_.mutex && options_.locks == 0, options_.election ? "an election" : "a mutex"},
+        {options_.locks != 0, "a mutex set"},
+        {options_.crashes, "crashes"},
+        {options_.pauses, "pauses"},
+        {options_.partitions, "partitions"},
+        {options_.agent_restarts, "agent restarts"},
+        {options_.failovers, "failovers"},
+        {options_.operators, "operators"},
+        {options_.load_changes, "load changes"},
+        {options_.clock_ppm != 0, "bad clocks"},
+        {options_.administrators != 0, "administrators"}};
     for (const auto& [on, words] : with)
       if (on) line += std::string(", ") + words;
     return line;
@@ -134,8 +136,11 @@ void world::start_process() {
   o.own_watch = options_.own_watch;
   o.linger = options_.linger;
   sabotage_.bend(o, timeout_);
-  p->pool = std::make_unique<protocol::pool>(o, random_.below(1u << 30));
   p->proclaimed = o.description;
+  if (options_.locks != 0)
+    p->pool = make_set(o);
+  else
+    p->pool = std::make_unique<protocol::pool>(o, random_.below(1u << 30));
   for (int user = 0; user < p->users; ++user) again(*p, user);
   processes_.push_back(std::move(p));
 }

@@ -43,6 +43,10 @@ void world::check_all() {
   referee_.check_believers(now());
   const std::uint64_t index = consul_.store.raft_index();
   const bool written = index != std::exchange(checked_at_, index);
+  if (options_.locks != 0) {
+    if (std::exchange(beliefs_changed_, false) || written || referee_.excused(now())) check_locks();
+    return check_answered();
+  }
   if (std::exchange(beliefs_changed_, false) || written || referee_.excused(now())) {
     check_backing();
     check_numbers();
@@ -189,6 +193,7 @@ void world::check_use() {
 
 /// G5 and G10: everybody had a turn, and nothing is left of it.
 void world::check_drained() {
+  if (options_.locks != 0) check_no_lock_left();
   const snapshot& left = look();
   say([&] {
     std::string line = "left: record @" + std::to_string(left.lock_index) + " " + format(left.record) + ", entries";

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "protocol/administration.hpp"
+#include "protocol/core.hpp"
 #include "protocol/election.hpp"
 #include "protocol/pool.hpp"
 #include "sim/support/sabotage.hpp"
@@ -30,7 +31,8 @@ inline constexpr std::string_view world_mutex_entries = "service/world/.lock/";
 
 /// world.cpp: time, and what a step of a pool is. world_users.cpp: who acquires and releases. world_network.cpp:
 /// Consul, and the way there. world_accidents.cpp: what goes wrong, apart from requests. world_strangers.cpp: Go's
-/// contenders. world_administrators.cpp: operators' orders. world_elections.cpp: who leads, and who watches that.
+/// contenders. world_sets.cpp: what is different with a mutex set. world_administrators.cpp: operators' orders.
+/// world_elections.cpp: who leads, and who watches that.
 /// world_checks.cpp: what must hold.
 class world {
 public:
@@ -60,7 +62,7 @@ private:
     bool was_granted = false, was_granted_again = false;  ///< its session had locked the key
     int proclaims = 0;
     bool is_proclaiming = false;  ///< one at a time: of two that overlap either may last
-    std::unique_ptr<protocol::pool> pool{};
+    std::unique_ptr<protocol::core> pool{};
     skewed_clock clock{};
     bool alive = true;
     bool paused = false;
@@ -76,9 +78,15 @@ private:
       std::uint32_t count;
       bool patient;
       int user;
+      std::size_t lock = 0;  ///< of a set: which
+      time_point asked_at{};
+      bool was_in_use = false;  ///< here, when it was asked for
     };
     std::map<ticket, request> requests{};
-    std::map<slot_id, time_point> leases{};  ///< of what its users hold; on its own clock
+    bool copy_applied = false;                   ///< of a transaction that was refused at first
+    std::map<slot_id, std::size_t> locks{};      ///< of a set: the slots' names, until they are released
+    std::map<std::size_t, time_point> denied{};  ///< when Consul last refused it a lock that somebody else had
+    std::map<slot_id, time_point> leases{};      ///< of what its users hold; on its own clock
     std::map<slot_id, std::vector<std::uint32_t>> numbers{};
     std::set<slot_id> releasing{};
     time_point cut_off_until{};         ///< from Consul: nothing arrives
@@ -220,6 +228,16 @@ private:
   bool write_record(const lock_record& record, std::uint64_t index);
   bool write_mutex(verb how, const std::string& session);
 
+  // world_sets.cpp
+  std::unique_ptr<protocol::core> make_set(const pool_options& like);
+  void ask_for_a_lock(process& p, int user);
+  consul::txn_reply transact_of_a_set(const process* sender, const std::vector<operation>& operations);
+  std::optional<std::size_t> lock_of(const std::string& key) const;
+  void check_denied(const process& p, const process::request& wish);
+  void check_locks();
+  void check_answered();
+  void check_no_lock_left();
+
   // world_administrators.cpp
   using order = std::function<instruction(const survey&, bool first_look)>;
   void administrate(int number);
@@ -267,6 +285,7 @@ private:
   static constexpr duration timeout_ = 400ms;
 
   world_options options_;
+  std::vector<std::string> lock_names_;
   sabotage sabotage_;
   const chronicle told_;
   dice random_;

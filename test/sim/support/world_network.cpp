@@ -123,8 +123,9 @@ void world::send(process& p, request_id id, std::vector<operation> operations,
   say([&] { return name(p) + ": txn " + std::to_string(id) + text(f) + describe(operations); });
   for (const duration extra : {f.late, f.again})
     if (extra != duration(0))
-      in(extra, [this, &p, operations, id] {
+      in(extra, [this, &p, operations, id, again = extra == f.again] {
         const bool applied = transact(&p, operations).applied;
+        p.copy_applied = p.copy_applied || (applied && again);
         say([&] { return name(p) + ": txn " + std::to_string(id) + " again: " + (applied ? "applied" : "refused"); });
       });
   in(f.there, [this, &p, f, id, operations = std::move(operations), then = std::move(then)] {
@@ -156,7 +157,10 @@ void world::look_at_key(process& p, std::function<void(event::key_watched)> then
 }
 
 consul::txn_reply world::transact(const process* sender, const std::vector<operation>& operations) {
-  if (operations.front().key != world_lock_key) return consul_.transact(operations, now());
+  if (operations.front().key != world_lock_key) {
+    if (options_.locks != 0) return transact_of_a_set(sender, operations);
+    return consul_.transact(operations, now());
+  }
   look();
   const snapshot before = std::exchange(seen_, {});
   seen_at_ = 0;

@@ -68,6 +68,16 @@ world_options world_options::of_an_election(std::uint64_t seed) {
   return o;
 }
 
+world_options world_options::of_a_set(std::uint64_t seed) {
+  world_options o = of_a_mutex(seed);
+  dice random(~seed);
+  o.go_contenders = 0;
+  o.locks = static_cast<std::size_t>(random.chance(50) ? 1 + random.below(3) : 4 + random.below(20));
+  o.users = static_cast<int>(random.chance(90) ? 1 + random.below(6) : 40 + random.below(60));
+  if (o.users > 10) o.locks = 100;  // more than one transaction takes
+  return o;
+}
+
 world_options world_options::a_long_day(std::uint64_t seed) {
   world_options o = of(seed);
   o.limit = 1;

@@ -17,6 +17,7 @@ struct world_options {
   bool election = false;
   int observers = 0;
   bool numbered = false;  ///< each slot has a number
+  std::size_t locks = 0;  ///< of a mutex set, instead of a semaphore: so many names
   int processes = 2;
   int users = 1;  ///< in each process, at first
   int go_contenders = 0;
@@ -55,6 +56,8 @@ struct world_options {
   static world_options of_a_mutex(std::uint64_t seed);
   /// The same with an election.
   static world_options of_an_election(std::uint64_t seed);
+  /// The same with a mutex set.
+  static world_options of_a_set(std::uint64_t seed);
   /// Two processes that want the same slot for a whole day, with clocks that run apart by two percent each.
   static world_options a_long_day(std::uint64_t seed);
 };

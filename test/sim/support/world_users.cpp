@@ -11,6 +11,7 @@ void world::again(process& p, int user) {
 
 void world::ask(process& p, int user) {
   if (!p.alive || now() >= last_call_ || user >= p.users) return;
+  if (options_.locks != 0) return ask_for_a_lock(p, user);
   event::acquire wish{ticket{++p.last_ticket}};
   if (!options_.election && random_.chance(20))
     wish.count = static_cast<std::uint32_t>(1 + random_.below(most_slots()));
@@ -104,6 +105,7 @@ void world::perform(process& p, action::grant& a) {
   }
   referee_.granted(p.number, a.ticket, a.slot, asked.count, a.token, now(), deadline);
   p.leases[a.slot] = a.deadline;
+  p.locks[a.slot] = asked.lock;
   if (a.numbers.size() != (options_.numbered ? asked.count : 0))
     object(guarantee::numbers, name(p) + " is granted " + std::to_string(a.numbers.size()) + " numbers");
   for (const std::uint32_t each : a.numbers)
@@ -127,8 +129,10 @@ void world::perform(process& p, action::grant& a) {
 
 void world::perform(process& p, action::deny& a) {
   say([&] { return name(p) + ": deny " + number(a.ticket); });
-  if (const auto wish = p.requests.find(a.ticket); wish != p.requests.end() && wish->second.patient)
-    object(guarantee::answers, "a patient waiter was denied");
+  if (const auto wish = p.requests.find(a.ticket); wish != p.requests.end()) {
+    if (wish->second.patient) object(guarantee::answers, "a patient waiter was denied");
+    if (options_.locks != 0) check_denied(p, wish->second);
+  }
   answer(p, a.ticket);
 }
 
@@ -145,6 +149,7 @@ void world::perform(process& p, action::fail& a) {
 
 void world::perform(process& p, action::released& a) {
   say([&] { return name(p) + ": released " + number(a.slot) + " " + a.error.details.to_string(); });
+  p.locks.erase(a.slot);
   if (p.releasing.erase(a.slot) == 0)
     object(guarantee::answers, "a release was answered twice, or nobody asked for it");
   if (a.error.code && calm() && !options_.operators)
@@ -158,6 +163,9 @@ void world::perform(process& p, action::lose& a) {
                                  options_.partitions || options_.agent_restarts || options_.failovers);
   if (a.reason != loss_reason::closed && !options_.operators && !cause)
     object(guarantee::losses, "a slot was lost without a cause: " + std::string(to_string(a.reason)));
+  if (options_.locks != 0 && a.reason == loss_reason::removed && !options_.operators && !p.copy_applied)
+    object(guarantee::losses, name(p) + " believes that its guard was overwritten");
+  p.locks.erase(a.slot);
   ended(p, a.slot, timeline::end::lost);
   referee_.gone(p.number, a.slot, false);
 }

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/deferred.hpp>
+#include <holdfast/consul/client.hpp>
+#include <holdfast/diagnostics.hpp>
+#include <holdfast/options.hpp>
+#include <holdfast/semaphore.hpp>
+#include <holdfast/slot.hpp>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace holdfast {
+
+namespace detail {
+
+void start_try_lock(const std::shared_ptr<driver>&, const std::string& name, diagnostics*, pending<error_code, slot>&&);
+
+class try_lock_initiation {
+public:
+  using executor_type = asio::any_io_executor;
+  try_lock_initiation(std::shared_ptr<driver> impl, std::string name, diagnostics* diag)
+      : impl_(std::move(impl)), name_(std::move(name)), diag_(diag) {}
+  executor_type get_executor() const noexcept { return executor_of(*impl_); }
+  template <class Handler>
+  void operator()(Handler&& handler) const {
+    start_try_lock(impl_, name_, diag_, {std::forward<Handler>(handler), executor_of(*impl_)});
+  }
+
+private:
+  std::shared_ptr<driver> impl_;
+  std::string name_;
+  diagnostics* diag_;
+};
+
+}  // namespace detail
+
+/// Any number of mutexes below a prefix, for workers that share a long list of tasks: one session holds them all, and
+/// what is asked for and given back at the same time goes together, up to 62 locks in one request. Nobody waits for a
+/// lock: `try_lock` tells whether it was free.
+///
+/// The lock NAME is the key PREFIX/NAME, as of `holdfast::mutex`, Go's `api.Lock` or `consul lock -n 1`, which may take
+/// part. Its key goes when it is released. See doc/mutex_set.md.
+///
+/// A lock in use is a `slot`, with all that it can do. If the session is lost, all of them are.
+///
+/// Errors of `try_lock`: closed, too_many_waiters; invalid_prefix (of the name); permission_denied, invalid_ttl,
+/// plain_http_refused, malformed_reply, reply_too_large, bad_request at once; transaction_conflict; and what
+/// `condition::unavailable` stands for, after `give_up_after`.
+/// Cancellation (terminal, partial, total): operation_aborted, and a lock that is granted at that moment is given back.
+/// Threads, lifetimes and connections: as for `semaphore`; there is one blocking query, however many locks are in use.
+class mutex_set : public detail::pool_handle {
+public:
+  /// Empty.
+  mutex_set() noexcept = default;
+  /// Sends nothing yet. Throws `system_error`: invalid_prefix, invalid_ttl, invalid_option.
+  mutex_set(consul::client client, mutex_set_options options);
+
+  const std::string& prefix() const noexcept;
+
+  /// One look, no waiting: completes with an empty slot if somebody has the lock, here or elsewhere, or asks for it
+  /// here already. While it is being given back here it waits for the end of that. The rules of names are those of
+  /// `prefix`, and they do not begin with a dot. `diag`, if any, is filled in on failure; it must outlive the
+  /// operation.
+  template <detail::slot_token Token = asio::deferred_t>
+  auto try_lock(std::string name, Token&& token = {}) {
+    return initiate(std::move(name), nullptr, std::forward<Token>(token));
+  }
+  template <detail::slot_token Token = asio::deferred_t>
+  auto try_lock(std::string name, diagnostics& diag, Token&& token = {}) {
+    return initiate(std::move(name), &diag, std::forward<Token>(token));
+  }
+
+private:
+  template <class Token>
+  auto initiate(std::string name, diagnostics* diag, Token&& token) {
+    return asio::async_initiate<Token, void(error_code, slot)>(
+        detail::try_lock_initiation(impl_, std::move(name), diag), token);
+  }
+};
+
+}  // namespace holdfast

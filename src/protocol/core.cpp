@@ -1,0 +1,46 @@
+#include "protocol/core.hpp"
+
+#include <utility>
+
+namespace holdfast::protocol {
+
+void core::create(own_session& s) {
+  s.id = member_id{++last_member_};
+  s.asked_at = now_;
+  act(action::create_session{s.id});
+}
+
+void core::created(own_session& s, std::string session, protocol::lease fresh) {
+  s.session = std::move(session);
+  s.lease = fresh;
+  s.lease.extend(s.asked_at, random_);
+}
+
+void core::renew_when_due(own_session& s) {
+  if (!due(s.lease.renew_at())) return;
+  s.asked_at = now_;
+  s.lease.asked();
+  act(action::renew_session{s.id, s.session});
+}
+
+bool core::renewed(own_session& s, event::renewal outcome) {
+  if (outcome == event::renewal::failed) s.lease.failed(now_, random_);
+  if (outcome == event::renewal::renewed && now_ < s.lease.deadline()) s.lease.extend(s.asked_at, random_);
+  return outcome != event::renewal::gone;
+}
+
+bool core::pursue(ending_session& s, const std::string& session) {
+  if (due(s.until)) return false;
+  if (!s.asking && due(s.attempts.retry_at())) {
+    s.asking = true;
+    act(action::destroy_session{session});
+  }
+  return true;
+}
+
+void core::not_destroyed(ending_session& s) {
+  s.asking = false;
+  s.attempts.failed({}, now_, random_);
+}
+
+}  // namespace holdfast::protocol

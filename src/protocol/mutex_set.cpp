@@ -1,0 +1,316 @@
+#include "protocol/mutex_set.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <variant>
+
+#include "protocol/lock_record.hpp"
+#include "protocol/succession.hpp"
+
+namespace holdfast::protocol {
+
+mutex_set::mutex_set(mutex_set_options options, std::uint64_t seed) : core(seed), options_(std::move(options)) {}
+
+void mutex_set::step(pool_event&& e, time_point now, pool_actions& out) {
+  begin_step(now, out);
+  // What is told of a session whose lease is over comes too late. Who releases now still has to be answered.
+  if (!closed_ && !std::holds_alternative<event::release>(e)) check_lease();
+  std::visit([this](auto& concrete) { on(concrete); }, e);
+  settle();
+  end_step();
+}
+
+void mutex_set::on(event::acquire& e) {
+  if (closing_) return act(action::fail{e.ticket, failed(error::closed, "the mutex set is closed")});
+  if (asking_.size() >= options_.waiters_max)
+    return act(action::fail{e.ticket, failed(error::too_many_waiters, "too many ask at once")});
+  auto at = locks_.lower_bound(e.name);
+  const bool is_new = at == locks_.end() || at->first != e.name;
+  if (is_new) at = locks_.emplace_hint(at, e.name, lock());
+  lock& l = at->second;
+  if (l.asked || l.standing == standing::held) return act(action::deny{e.ticket});
+  // What failed before its time does not keep it waiting.
+  if (asking_.empty())
+    for (outage* o : {&write_outage_, &create_outage_}) o->retry_now();
+  l.asked = e.ticket;
+  l.came = now_;
+  l.asked_after = last_request_;
+  asking_.emplace(e.ticket, &*at);
+  if (is_new) wanted_.push_back(&*at);
+}
+
+void mutex_set::on(event::cancel& e) {
+  const auto at = asking_.find(e.ticket);
+  if (at == asking_.end()) return;
+  stop_asking(at->second->second);
+  act(action::fail{e.ticket,
+                   {error_code(boost::system::errc::operation_canceled, boost::system::system_category()), {}}});
+}
+
+void mutex_set::on(event::release& e) {
+  slot* s = slots_.find(e.slot);
+  if (!s || !s->place) return;
+  lock& l = s->place->second;
+  l.standing = standing::leaving;
+  leaving_.push_back(std::exchange(s->place, nullptr));
+  s->releasing = true;
+  releases_.emplace_back(now_, e.slot);
+  --held_;
+}
+
+void mutex_set::on(event::close& e) {
+  closing_ = true;
+  fail_waiters(failed(error::closed, "the mutex set was closed"));
+  if (!e.revoke) return;
+  if (session_ && session_->ready) drop_session(loss_reason::closed);
+  close_deadline_ = std::min(close_deadline_, now_ + options_.give_up_after);
+}
+
+void mutex_set::on(event::session_created& e) {
+  if (!session_ || session_->id != e.member || session_->ready) return;
+  if (e.session.empty()) {
+    session_.reset();
+    if (is_final(e.error.code)) fail_waiters(e.error);
+    create_outage_.failed(std::move(e.error), now_, random_);
+    return;
+  }
+  create_outage_.over();
+  created(*session_, std::move(e.session), lease(options_.ttl, options_.lease_margin));
+  session_->ready = true;
+  idle_since_ = now_;
+}
+
+void mutex_set::on(event::session_renewed& e) {
+  if (!session_ || session_->id != e.member) return;
+  const time_point deadline = session_->lease.deadline();
+  if (!renewed(*session_, e.outcome)) return drop_session(loss_reason::session_invalidated);
+  if (session_->lease.deadline() != deadline) report();
+}
+
+void mutex_set::on(event::session_destroyed& e) {
+  const auto at = doomed_.find(e.session);
+  if (at == doomed_.end()) return;
+  if (!e.gone) return not_destroyed(at->second);
+  for (const slot_id each : at->second.releasing) answer_release(each);
+  doomed_.erase(at);
+}
+
+void mutex_set::on(event::key_watched& e) {
+  if (e.id != watch_) return;
+  watch_ = 0;
+  watch_index_ = 0;  // after a failure a plain look first: it answers at once
+  if (e.error.code) {
+    act(action::note{"watch of " + session_key() + " failed: " + e.error.details.to_string()});
+    if (is_final(e.error.code)) fail_waiters(e.error);
+    return watch_outage_.failed(std::move(e.error), now_, random_);
+  }
+  watch_outage_.over();
+  if (!e.pair || e.pair->session != session_->session) return drop_session(loss_reason::session_invalidated);
+  watch_index_ = e.pair->modify_index;
+}
+
+void mutex_set::settle() {
+  wake_ = never;
+  if (closed_) return;
+  check_lease();
+  check_watch();
+  check_outage();
+  check_releases();
+  write();
+  retire_sessions();
+  finish_close();
+}
+
+void mutex_set::check_lease() {
+  if (!session_ || !session_->ready) return;
+  if (due(session_->lease.deadline())) return drop_session(loss_reason::lease_expired);
+  renew_when_due(*session_);
+  const bool suspect = due(session_->lease.suspect_at()) || watch_outage_.on();
+  if (std::exchange(suspect_, suspect) != suspect) report();
+}
+
+void mutex_set::check_watch() {
+  if (!session_ || !session_->open) return;
+  if (held_ != 0 && !serving()) return drop_session(loss_reason::watch_failed);
+  if (watch_ != 0 || !due(watch_outage_.retry_at())) return;
+  watch_ = ++last_request_;
+  const duration wait =
+      watch_index_ == 0 ? duration() : random_.between(options_.watch_wait * 3 / 4, options_.watch_wait);
+  act(action::watch_key{watch_, session_key(), watch_index_, wait});
+}
+
+/// While nobody watches, nobody gets a lock: it would be lost at once.
+bool mutex_set::serving() { return !watch_outage_.on() || !due(watch_outage_.since() + options_.outage_grace); }
+
+void mutex_set::check_outage() {
+  const auto fail_those_who_came_before = [this](time_point since, const failure& why) {
+    while (!asking_.empty() && due(std::max(since, asking_.begin()->second->second.came) + options_.give_up_after))
+      fail_first(why);
+  };
+  for (const outage* o : {&write_outage_, &create_outage_, &watch_outage_})
+    if (o->on()) fail_those_who_came_before(o->since(), o->last());
+  for (const auto& [session, d] : doomed_)
+    if (d.holds) fail_those_who_came_before(d.since, failed(error::timed_out, "a lost session has not ended yet"));
+}
+
+/// Each is answered in time, whatever becomes of its key.
+void mutex_set::check_releases() {
+  while (!releases_.empty()) {
+    const auto [since, id] = releases_.front();
+    const slot* s = slots_.find(id);
+    if (s && s->releasing) {
+      if (!due(since + options_.give_up_after)) return;
+      answer_release(id, failed(error::timed_out, "the lock could not be given back: it goes with its session"));
+    }
+    releases_.pop_front();
+  }
+}
+
+void mutex_set::retire_sessions() {
+  if (session_ && session_->ready) {
+    // What is on its way out goes with the session, too.
+    const bool unused = closing_ ? held_ == 0 : locks_.empty() && txn_ == 0 && doubt_ == doubt::none;
+    if (unused && (closing_ || due(idle_since_ + options_.session_idle))) drop_session(loss_reason::none);
+  }
+  for (auto at = doomed_.begin(); at != doomed_.end();) {
+    if (pursue(at->second, at->first)) {
+      ++at;
+      continue;
+    }
+    for (const slot_id each : at->second.releasing) answer_release(each);
+    at = doomed_.erase(at);
+  }
+}
+
+void mutex_set::finish_close() {
+  if (!closing_) return;
+  if (held_ == 0) close_deadline_ = std::min(close_deadline_, now_ + options_.give_up_after);
+  const bool clean = !session_ && doomed_.empty();
+  if (!clean && !due(close_deadline_)) return;
+  const failure why = clean ? failure{} : failed(error::timed_out, "a session is left to expire");
+  for (const auto& [since, id] : std::exchange(releases_, {})) answer_release(id, why);
+  closed_ = true;
+  act(action::closed{why});
+}
+
+void mutex_set::grant(place& at, std::uint64_t index) {
+  lock& l = at.second;
+  if (!l.asked) {  // nobody wants it any more
+    l.standing = standing::leaving;
+    leaving_.push_back(&at);
+    return;
+  }
+  const auto [id, s] = slots_.open();
+  *s = {&at, false};
+  ++held_;
+  const ticket asked = *l.asked;
+  stop_asking(l);
+  l.standing = standing::held;
+  l.slot = id;
+  l.grant = index;
+  act(action::grant{asked, id, {index, 0}, session_->lease.deadline()});
+}
+
+/// Nobody here has to do with it any more; or, if somebody asks for it, from the start.
+void mutex_set::forget(place& at) {
+  lock& l = at.second;
+  if (l.asked) {
+    l.standing = standing::wanted;
+    l.sent = false;
+    wanted_.push_back(&at);
+    return;
+  }
+  locks_.erase(locks_.find(at.first));
+  if (locks_.empty()) idle_since_ = now_;
+}
+
+void mutex_set::stop_asking(lock& l) {
+  asking_.erase(*l.asked);
+  l.asked.reset();
+}
+
+void mutex_set::fail_first(const failure& why) {
+  const auto first = asking_.begin();
+  act(action::fail{first->first, why});
+  stop_asking(first->second->second);
+}
+
+void mutex_set::fail_waiters(const failure& why) {
+  while (!asking_.empty()) fail_first(why);
+}
+
+void mutex_set::release_done(place& at, const failure& why) {
+  answer_release(std::exchange(at.second.slot, slot_id::none), why);
+  forget(at);
+}
+
+void mutex_set::answer_release(slot_id id, const failure& why) {
+  slot* s = slots_.find(id);
+  if (!s || !s->releasing) return;
+  s->releasing = false;
+  slots_.close(id);
+  act(action::released{id, why});
+}
+
+/// All that it holds is lost, for this reason. Whoever asks goes on with another session.
+void mutex_set::drop_session(loss_reason reason) {
+  if (watch_ != 0) act(action::stop_watch{std::exchange(watch_, 0)});
+  watch_index_ = 0;
+  watch_outage_.over();
+  doomed d;
+  d.since = now_;
+  d.holds = !locks_.empty();
+  // Each new leader of Consul's lets all TTLs start anew; and what is still locked would be refused to us.
+  d.until = now_ + (d.holds ? 10 : 2) * options_.ttl;
+  wanted_.clear();
+  leaving_.clear();
+  parts_.clear();
+  rest_ = 0;
+  txn_ = 0;
+  doubt_ = doubt::none;
+  suspect_ = false;
+  held_ = 0;
+  for (auto at = locks_.begin(); at != locks_.end();) {
+    place& each = *at++;
+    lock& l = each.second;
+    const slot_id id = std::exchange(l.slot, slot_id::none);
+    if (l.standing == standing::held) {
+      slots_.find(id)->place = nullptr;
+      slots_.close(id);
+      act(action::lose{id, reason});
+    } else if (id != slot_id::none) {
+      d.releasing.push_back(id);
+    }
+    if (!l.asked) forget(each);
+  }
+  for (const auto& [asked, at] : asking_) forget(*at);  // in their order
+  if (reason == loss_reason::session_invalidated)
+    for (const slot_id each : std::exchange(d.releasing, {})) answer_release(each);
+  doomed_.insert_or_assign(std::move(session_->session), std::move(d));
+  session_.reset();
+}
+
+void mutex_set::report() {
+  if (held_ == 0) return;
+  slots_.for_each([this](slot_id id, const slot& s) {
+    if (s.place) act(action::update{id, session_->lease.deadline(), suspect_});
+  });
+}
+
+std::vector<core::entry> mutex_set::entries_of(slot_id id) {
+  const slot* s = slots_.find(id);
+  if (!s || !s->place) return {};
+  return {{key_of(*s->place), session_->session, s->place->second.grant}};
+}
+
+std::string mutex_set::lock_key(slot_id id) {
+  const slot* s = slots_.find(id);
+  return s && s->place ? key_of(*s->place) : std::string();
+}
+
+failure mutex_set::failed(error_code code, std::string text) const {
+  return {code, {std::move(text), options_.prefix, {}, {}}};
+}
+
+}  // namespace holdfast::protocol

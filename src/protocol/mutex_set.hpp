@@ -1,0 +1,197 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "protocol/core.hpp"
+#include "protocol/slot_table.hpp"
+
+namespace holdfast::protocol {
+
+/// The set's options as the core needs them; `holdfast::mutex_set_options` documents them.
+struct mutex_set_options {
+  std::string prefix;  ///< what the keys begin with: with its trailing slash
+  std::string description;
+  /// What makes wall-clock time, since 1970, of the core's. None: our entries do not say since when they stand.
+  std::optional<duration> wall_offset{};
+  std::size_t waiters_max = 1'000'000;
+  duration ttl = std::chrono::seconds(15);
+  duration lease_margin = std::chrono::milliseconds(1500);
+  duration outage_grace{};
+  duration give_up_after = std::chrono::seconds(5);
+  duration session_idle = std::chrono::seconds(60);
+  duration watch_wait = std::chrono::seconds(10);
+};
+
+/// Flags of the set's two keys of its own: a magic number in the high half. In those of the sequence guard the low half
+/// is the number of the transaction that wrote it last.
+inline constexpr std::uint64_t set_magic = std::uint64_t{0x68736574} << 32;
+
+/// One process's locks below a prefix: any number of them, by one session. Each `acquire` is one look for one name.
+///
+/// One transaction is under way at a time; what is asked for meanwhile goes together into the next. Each begins with a
+/// compare-and-set of the *sequence guard*, a key that nobody else writes, so it is applied once at most, and never
+/// after a later one. Of a transaction of unknown outcome the next one that is applied, an empty one (the *barrier*),
+/// says that it was not and never will be; if that is refused, the guard says which of the two was.
+///
+/// A second key, which is never written again, is watched: it goes when the session ends, and all locks with it.
+class mutex_set final : public core {
+public:
+  mutex_set(mutex_set_options options, std::uint64_t seed);
+
+  void step(pool_event&& e, time_point now, pool_actions& out) override;
+
+  bool only_queues() const override { return false; }
+  std::uint32_t limit() const override { return 1; }
+  std::size_t waiting() const override { return asking_.size(); }
+  std::size_t sessions() const override { return session_ ? 1 : 0; }
+  std::vector<entry> entries_of(slot_id id) override;
+  std::string lock_key(slot_id id) override;
+
+private:
+  enum class standing {
+    wanted,   ///< to be locked
+    held,     ///< in a user's hands
+    leaving,  ///< to be unlocked; whoever has asked meanwhile comes next
+  };
+  /// All that is known of one name, as long as anybody here has to do with it.
+  struct lock {
+    mutex_set::standing standing = standing::wanted;
+    std::optional<ticket> asked{};  ///< who waits for it; none: nobody, any more
+    time_point came{};              ///< when that was
+    request_id asked_after = 0;     ///< only later requests are a look for it
+    slot_id slot = slot_id::none;   ///< in a user's hands, or whose release is not answered yet
+    std::uint64_t grant = 0;        ///< the index of the locking write
+    bool sent = false;              ///< it is in the transaction under way, or of unknown outcome
+  };
+  using locks = std::map<std::string, lock, std::less<>>;
+  using place = locks::value_type;
+  struct slot {
+    mutex_set::place* place = nullptr;  ///< of a slot in a user's hands
+    bool releasing = false;             ///< a user waits for the end of its release
+  };
+
+  /// A part of a transaction.
+  struct part {
+    mutex_set::place* place = nullptr;
+    bool locks = false;         ///< or else unlocks
+    std::size_t operation = 0;  ///< its first one
+    bool absent = false;        ///< its key was looked for, and is not there
+    std::optional<event::refusal> refused{};
+  };
+  enum class request { opening, batch, barrier, look };
+  /// How much is known of the transaction that was sent last.
+  enum class doubt {
+    none,
+    unknown,  ///< it may be applied yet: a barrier will tell
+    moved,    ///< the guard is not as it was: a look at it will tell
+  };
+  struct own : own_session {
+    bool ready = false;  ///< it has been created
+    bool open = false;   ///< it has its two keys
+    std::uint64_t guard_index = 0;
+  };
+  struct doomed : ending_session {
+    time_point since{};
+    bool holds = false;  ///< keys that those who ask now may want
+    std::vector<slot_id> releasing{};
+  };
+
+  // mutex_set.cpp: events, and what time brings
+  void on(event::acquire& e);
+  void on(event::cancel& e);
+  void on(event::release& e);
+  void on(event::close& e);
+  void on(event::session_created& e);
+  void on(event::session_renewed& e);
+  void on(event::session_destroyed& e);
+  void on(event::txn_done& e);
+  void on(event::key_watched& e);
+  void on(event::prefix_listed&) {}
+  void on(event::value_written&) {}
+  void on(event::tick&) {}
+  void settle();
+  void check_lease();
+  void check_watch();
+  void check_outage();
+  void check_releases();
+  void retire_sessions();
+  void finish_close();
+
+  // mutex_set.cpp: locks and those who ask for them
+  void grant(place& at, std::uint64_t index);
+  void forget(place& at);
+  void stop_asking(lock& l);
+  void fail_first(const failure& why);
+  void fail_waiters(const failure& why);
+  void release_done(place& at, const failure& why = {});
+  void answer_release(slot_id id, const failure& why = {});
+  void drop_session(loss_reason reason);
+  void report();
+
+  // mutex_set_write.cpp
+  void write();
+  bool serving();
+  void send_batch();
+  void send_barrier();
+  void send_look();
+  void send(request what, std::vector<operation> operations);
+  operation cas_guard(std::uint32_t number) const;
+  void batch_done(event::txn_done& e);
+  void barrier_done(event::txn_done& e);
+  void look_done(event::txn_done& e);
+  void batch_applied(const std::vector<key_value>& results);
+  void batch_refused(const std::vector<event::refused_operation>& refusals);
+  void part_refused(const part& each);
+  void put_back();
+  void not_done(event::txn_done& e);
+  void refused_as_a_whole();
+
+  std::string session_key() const { return options_.prefix + ".sessions/" + session_->session; }
+  std::string guard_key() const { return options_.prefix + ".writes/" + session_->session; }
+  std::string key_of(const place& at) const { return options_.prefix + at.first; }
+  failure failed(error_code code, std::string text) const;
+
+  const mutex_set_options options_;
+
+  locks locks_;
+  std::map<ticket, place*> asking_;  ///< in the order in which they came
+  std::deque<place*> wanted_;        ///< to be sent; those for whom nobody asks any more go when their turn comes
+  std::deque<place*> leaving_;       ///< to be sent
+  slot_table<slot> slots_;
+  std::size_t held_ = 0;
+  std::deque<std::pair<time_point, slot_id>> releases_;  ///< in the order in which they began; some are answered
+
+  std::optional<own> session_;
+  std::map<std::string, doomed, std::less<>> doomed_;
+  time_point idle_since_{};
+  bool suspect_ = false;
+
+  request_id txn_ = 0;  ///< under way
+  request sent_ = request::batch;
+  doubt doubt_ = doubt::none;
+  std::vector<part> parts_;   ///< of the batch that was sent last, while its outcome is open
+  std::size_t head_ = 0;      ///< how many of its operations come before them
+  std::size_t rest_ = 0;      ///< how many of those who want a lock were in a batch that was refused because of others
+  std::uint32_t number_ = 0;  ///< of the batch that was sent last; its barrier's is the next
+  bool barrier_sent_ = false;
+  outage write_outage_;
+  outage create_outage_;
+
+  request_id watch_ = 0;
+  std::uint64_t watch_index_ = 0;
+  outage watch_outage_;
+
+  bool closing_ = false;
+  bool closed_ = false;
+  time_point close_deadline_ = never;
+};
+
+}  // namespace holdfast::protocol

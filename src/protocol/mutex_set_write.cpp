@@ -1,0 +1,293 @@
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "protocol/lock_record.hpp"
+#include "protocol/mutex_set.hpp"
+#include "protocol/succession.hpp"
+
+// What we write, and what became of it.
+
+namespace holdfast::protocol {
+
+void mutex_set::write() {
+  if (txn_ != 0 || !due(write_outage_.retry_at())) return;
+  if (doubt_ == doubt::unknown) return send_barrier();
+  if (doubt_ == doubt::moved) return send_look();
+  while (!wanted_.empty() && !wanted_.front()->second.asked) {
+    place& at = *wanted_.front();
+    wanted_.pop_front();
+    forget(at);
+  }
+  if (session_) {
+    if (session_->ready && (!leaving_.empty() || (!wanted_.empty() && serving()))) send_batch();
+    return;
+  }
+  // What a lost session of ours may still hold would be refused to us.
+  const bool waits = std::any_of(doomed_.begin(), doomed_.end(), [](const auto& each) { return each.second.holds; });
+  if (wanted_.empty() || waits || !due(create_outage_.retry_at())) return;
+  create(session_.emplace());
+}
+
+operation mutex_set::cas_guard(std::uint32_t number) const {
+  return {verb::cas, guard_key(), {}, set_magic | number, session_->guard_index};
+}
+
+/// As much of what is to be done as fits: what can be let go first.
+void mutex_set::send_batch() {
+  // With one operation to spare: a look at what became of it has a key more for itself.
+  constexpr std::size_t most = operations_max - 1;
+  std::vector<operation> ops;
+  ++number_;
+  barrier_sent_ = false;
+  const std::string& session = session_->session;
+  if (session_->open) {
+    ops.push_back(cas_guard(number_));
+  } else {
+    const std::string words = options_.wall_offset
+                                  ? with_stamp(options_.description, now_.time_since_epoch() + *options_.wall_offset)
+                                  : options_.description;
+    ops.push_back({verb::check_not_exists, guard_key()});
+    ops.push_back({verb::lock, guard_key(), {}, set_magic | number_, 0, session});
+    ops.push_back({verb::lock, session_key(), words, set_magic, 0, session});
+  }
+  head_ = ops.size();
+  parts_.clear();
+  const auto add = [&](place& at, bool locks) {
+    at.second.sent = true;
+    parts_.push_back({&at, locks, ops.size()});
+  };
+  // Where others take the same locks, newcomers would have the rest refused once more, and releases with it.
+  std::size_t locks = !serving() ? 0 : rest_ == 0 ? most : leaving_.empty() ? rest_ : 0;
+  if (locks != 0) rest_ = 0;
+  while (!leaving_.empty() && ops.size() + 2 <= most) {
+    place& at = *leaving_.front();
+    leaving_.pop_front();
+    add(at, false);
+    ops.push_back({verb::check_session, key_of(at), {}, 0, 0, session});
+    ops.push_back({verb::remove, key_of(at)});
+  }
+  for (; locks != 0 && !wanted_.empty() && ops.size() + 1 <= most; --locks) {
+    place& at = *wanted_.front();
+    wanted_.pop_front();
+    if (!at.second.asked) {
+      forget(at);
+      continue;
+    }
+    add(at, true);
+    ops.push_back({verb::lock, key_of(at), options_.description, mutex_flags, 0, session});
+  }
+  send(session_->open ? request::batch : request::opening, std::move(ops));
+}
+
+void mutex_set::send_barrier() {
+  barrier_sent_ = true;
+  send(request::barrier, {cas_guard(number_ + 1)});
+}
+
+/// The removal of nothing makes it a write: what it reads is then no older than the answer.
+void mutex_set::send_look() {
+  std::vector<operation> ops{{verb::remove, guard_key() + "/none"}, {verb::get, guard_key()}};
+  for (part& each : parts_) {
+    if (!each.locks || each.absent) continue;
+    each.operation = ops.size();
+    ops.push_back({verb::get, key_of(*each.place)});
+  }
+  send(request::look, std::move(ops));
+}
+
+void mutex_set::send(request what, std::vector<operation> operations) {
+  sent_ = what;
+  txn_ = ++last_request_;
+  act(action::send_txn{txn_, std::move(operations)});
+}
+
+void mutex_set::on(event::txn_done& e) {
+  if (e.id != txn_) return;
+  switch (sent_) {
+    case request::opening:
+    case request::batch:
+      batch_done(e);
+      break;
+    case request::barrier:
+      barrier_done(e);
+      break;
+    case request::look:
+      look_done(e);
+      break;
+  }
+  txn_ = 0;
+}
+
+void mutex_set::not_done(event::txn_done& e) { write_outage_.failed(std::move(e.error), now_, random_); }
+void mutex_set::refused_as_a_whole() {
+  write_outage_.failed(failed(error::transaction_conflict, "a transaction was refused"), now_, random_);
+}
+
+void mutex_set::batch_done(event::txn_done& e) {
+  switch (e.outcome) {
+    case event::outcome::applied:
+      write_outage_.over();
+      return batch_applied(e.results);
+    case event::outcome::refused:
+      return batch_refused(e.refusals);
+    case event::outcome::not_sent:
+      put_back();
+      if (is_final(e.error.code)) fail_waiters(e.error);
+      return not_done(e);
+    case event::outcome::unknown:
+      if (sent_ == request::opening)
+        drop_session(loss_reason::none);  // there is no guard yet to tell what became of it
+      else
+        doubt_ = doubt::unknown;
+      return not_done(e);
+  }
+}
+
+void mutex_set::batch_applied(const std::vector<key_value>& results) {
+  std::size_t next = sent_ == request::opening ? 2 : 1;  // after those of the head
+  if (results.size() != next + parts_.size()) {          // an answer that cannot be used: it is looked up
+    if (sent_ == request::opening) return drop_session(loss_reason::none);
+    doubt_ = doubt::moved;
+    return;
+  }
+  session_->open = true;
+  session_->guard_index = results.front().modify_index;
+  for (const part& each : std::exchange(parts_, {})) {
+    const key_value& result = results[next++];
+    each.place->second.sent = false;
+    if (each.locks)
+      grant(*each.place, result.modify_index);
+    else
+      release_done(*each.place);
+  }
+}
+
+void mutex_set::batch_refused(const std::vector<event::refused_operation>& refusals) {
+  bool any = false, by_head = false;
+  for (const event::refused_operation& each : refusals) {
+    if (each.reason == event::refusal::invalid_session) return drop_session(loss_reason::session_invalidated);
+    if (each.operation < head_) {
+      if (each.reason == event::refusal::conflict) {
+        if (sent_ == request::opening) return drop_session(loss_reason::none);
+        doubt_ = doubt::moved;
+        return;
+      }
+      by_head = true;
+      if (each.reason == event::refusal::permission_denied)
+        fail_waiters(failed(error::permission_denied, "the ACL token may not write below " + options_.prefix));
+    }
+    for (part& its : parts_) {
+      const std::size_t end = its.operation + (its.locks ? 1 : 2);
+      if (each.operation < its.operation || each.operation >= end || its.refused) continue;
+      its.refused = each.reason;
+      any = true;
+    }
+  }
+  if (any && !by_head)
+    write_outage_.over();
+  else  // nothing that could be left out of the next one
+    refused_as_a_whole();
+  const auto refused = std::stable_partition(parts_.begin(), parts_.end(), [](const part& p) { return !p.refused; });
+  const std::vector<part> told(refused, parts_.end());
+  parts_.erase(refused, parts_.end());
+  rest_ = static_cast<std::size_t>(std::count_if(parts_.begin(), parts_.end(), [](const part& p) { return p.locks; }));
+  put_back();
+  for (const part& each : told) part_refused(each);
+}
+
+void mutex_set::part_refused(const part& each) {
+  lock& l = each.place->second;
+  l.sent = false;
+  const bool wrong = *each.refused == event::refusal::permission_denied || *each.refused == event::refusal::other;
+  const failure why = *each.refused == event::refusal::permission_denied
+                          ? failed(error::permission_denied, "the ACL token may not write " + key_of(*each.place))
+                          : failed(error::transaction_conflict, "Consul refused to write " + key_of(*each.place));
+  if (!each.locks)  // the key is not ours any more
+    return release_done(*each.place, wrong ? why : failed(error::slot_lost, "the key was not locked by its session"));
+  // Whoever came after the request was sent has not had a look yet.
+  if (l.asked && (wrong || l.asked_after < txn_)) {
+    const ticket asked = *l.asked;
+    stop_asking(l);
+    if (wrong)
+      act(action::fail{asked, why});
+    else
+      act(action::deny{asked});
+  }
+  forget(*each.place);
+}
+
+/// None of it was done, nor will be: it goes first into the next one.
+void mutex_set::put_back() {
+  for (auto each = parts_.rbegin(); each != parts_.rend(); ++each) {
+    each->place->second.sent = false;
+    (each->locks ? wanted_ : leaving_).push_front(each->place);
+  }
+  parts_.clear();
+  doubt_ = doubt::none;
+}
+
+void mutex_set::barrier_done(event::txn_done& e) {
+  switch (e.outcome) {
+    case event::outcome::applied:
+      write_outage_.over();
+      if (e.results.empty()) break;  // an answer that cannot be used: a look will tell
+      session_->guard_index = e.results.front().modify_index;
+      ++number_;
+      return put_back();
+    case event::outcome::refused:
+      if (e.refusals.empty() || e.refusals.front().reason != event::refusal::conflict) return refused_as_a_whole();
+      write_outage_.over();
+      break;
+    case event::outcome::not_sent:
+    case event::outcome::unknown:
+      return not_done(e);
+  }
+  doubt_ = doubt::moved;
+}
+
+void mutex_set::look_done(event::txn_done& e) {
+  if (e.outcome == event::outcome::refused) {
+    bool any = false;
+    for (const event::refused_operation& each : e.refusals) {
+      if (each.reason != event::refusal::conflict) continue;
+      if (each.operation == 1) return drop_session(loss_reason::session_invalidated);  // the guard has gone
+      for (part& its : parts_)
+        if (its.locks && !its.absent && its.operation == each.operation) its.absent = any = true;
+    }
+    if (!any) write_outage_.failed(failed(error::transaction_conflict, "a look was refused"), now_, random_);
+    return;
+  }
+  if (e.outcome != event::outcome::applied) return not_done(e);
+  write_outage_.over();
+  const auto its_result = [&](std::size_t operation) -> const key_value* {
+    return operation <= e.results.size() ? &e.results[operation - 1] : nullptr;  // a removal has none
+  };
+  const key_value* const guard = its_result(1);
+  const auto batch = set_magic | number_, barrier = set_magic | (number_ + 1);
+  if (!guard || guard->session != session_->session ||
+      (guard->flags != batch && !(barrier_sent_ && guard->flags == barrier)))
+    // Somebody else has written it, or the network has repeated a transaction that was refused at first: nothing is
+    // certain any more.
+    return drop_session(loss_reason::removed);
+  session_->guard_index = guard->modify_index;
+  if (guard->flags == barrier) {
+    ++number_;
+    return put_back();
+  }
+  doubt_ = doubt::none;
+  for (part& each : std::exchange(parts_, {})) {
+    each.place->second.sent = false;
+    if (!each.locks) {
+      release_done(*each.place);
+      continue;
+    }
+    const key_value* const key = each.absent ? nullptr : its_result(each.operation);
+    if (key && key->session == session_->session)
+      grant(*each.place, key->modify_index);
+    else
+      forget(*each.place);  // it was ours, and has been taken away meanwhile
+  }
+}
+
+}  // namespace holdfast::protocol

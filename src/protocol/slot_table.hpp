@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "protocol/events.hpp"
+
+namespace holdfast::protocol {
+
+/// Slots by their ids, which are never used twice, and have small indices.
+template <class Slot>
+class slot_table {
+public:
+  /// A place for one more: what stood there before is still in it.
+  std::pair<slot_id, Slot*> open() {
+    if (free_.empty()) {
+      free_.push_back(places_.size());
+      places_.emplace_back();
+    }
+    const std::size_t index = free_.back();
+    free_.pop_back();
+    place& at = places_[index];
+    ++at.generation;  // the first is 1, so that no id is 0
+    return {make_slot_id(at.generation, index), &at.slot};
+  }
+  /// Null if its place has been opened anew.
+  Slot* find(slot_id id) {
+    const std::size_t index = index_of(id);
+    if (index >= places_.size() || places_[index].generation != generation_of(id)) return nullptr;
+    return &places_[index].slot;
+  }
+  /// Its place may be opened anew.
+  void close(slot_id id) { free_.push_back(index_of(id)); }
+
+  /// Calls `visit(slot_id, Slot&)` for each place, open or not.
+  template <class Visit>
+  void for_each(Visit visit) {
+    for (std::size_t i = 0; i < places_.size(); ++i) visit(make_slot_id(places_[i].generation, i), places_[i].slot);
+  }
+
+private:
+  struct place {
+    std::uint64_t generation = 0;
+    Slot slot{};
+  };
+  std::vector<place> places_;
+  std::vector<std::size_t> free_;
+};
+
+}  // namespace holdfast::protocol

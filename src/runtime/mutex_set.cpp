@@ -1,0 +1,22 @@
+#include <holdfast/mutex_set.hpp>
+#include <utility>
+
+#include "runtime/driver.hpp"
+
+namespace holdfast {
+
+namespace detail {
+
+void start_try_lock(const std::shared_ptr<driver>& impl, const std::string& name, diagnostics* diag,
+                    pending<error_code, slot>&& handler) {
+  impl->acquire({1, true, {}, diag}, std::move(handler), name);
+}
+
+}  // namespace detail
+
+mutex_set::mutex_set(consul::client client, mutex_set_options options)
+    : pool_handle(std::make_shared<detail::driver>(std::move(client), runtime::checked(std::move(options)))) {}
+
+const std::string& mutex_set::prefix() const noexcept { return impl_->name(); }
+
+}  // namespace holdfast

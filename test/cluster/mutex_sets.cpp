@@ -1,0 +1,72 @@
+// Mutex sets under the faults that a semaphore has suites of its own for: each lock is judged by itself.
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <set>
+
+#include "cluster/support/cluster.hpp"
+#include "cluster/support/crew.hpp"
+#include "cluster/support/stage.hpp"
+#include "cluster/support/timing.hpp"
+
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+BOOST_AUTO_TEST_SUITE(mutex_sets)
+
+constexpr int locks = 8;
+
+/// How many of the locks this one has entered since then.
+std::size_t entered(const stage& play, const std::string& who, stage::time_point since) {
+  std::set<int> which;
+  for (const journal_entry& each : play.entries())
+    if (each.who == who && each.what == journal_event::enter && each.at >= since) which.insert(each.slot);
+  return which.size();
+}
+
+BOOST_AUTO_TEST_CASE(the_holders_agent_is_frozen) {
+  cluster consul(1);
+  stage play("set-frozen-agent", 1, locks);
+  agent& frozen = consul.client(0);
+  play.start(
+      "holder",
+      worker_options{.agent = frozen.address(), .coroutines = locks, .hold = 1h, .outage_grace = 1h, .set = true});
+  play.until("the holder has all", grant_bound, [&] { return entered(play, "holder", {}) == locks; });
+  play.start("waiter",
+             worker_options{.agent = consul.server(0).address(), .coroutines = locks, .hold = 1h, .set = true});
+  play.until_written("it tries", grant_bound, [](const journal_entry& each) {
+    return each.who == "waiter" && each.what == journal_event::asked;
+  });
+  const auto since = play.fault("the client agent is frozen", {"holder"});
+  frozen.freeze();
+  play.until("the other has all", grant_bound, [&] { return entered(play, "waiter", since) == locks; });
+  frozen.thaw();
+  consul.wait_until_healthy();
+  play.mended("the client agent goes on", {"holder"});
+  play.until_written("the holder has been told", grant_bound, [](const journal_entry& each) {
+    return each.who == "holder" && each.what == journal_event::lost;
+  });
+  const verdict shown = play.end();
+  BOOST_TEST(shown.believers_max == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(kill_9_of_the_leader_and_of_a_worker) {
+  cluster consul(1);
+  stage play("set-kill", 1, locks);
+  start_one_at_each_agent(play, consul, 1, nullptr, {.coroutines = locks, .set = true});
+  play.until_entered(play.names(), {}, grant_bound);
+  const int its = consul.leader();
+  agent& leader = consul.server(its);
+  check_that_work_goes_on(
+      play, consul,
+      {at_server(its), "leader killed", "leader restarted", [&] { leader.kill(); }, [&] { leader.restart(); }});
+  const std::string victim = at_client(0);
+  play.kill(victim);
+  const auto killed = play.fault("a worker killed");
+  for (const std::string& each : play.names())
+    play.until(each + " has had each lock", 2 * grant_bound, [&] { return entered(play, each, killed) == locks; });
+  const verdict shown = play.end();
+  BOOST_TEST(shown.believers_max == 1u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,357 @@
+// Mutex sets on a real agent, or its model: many locks by one session, in few requests.
+
+#include <algorithm>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/test/unit_test.hpp>
+#include <holdfast/testing/proxy.hpp>
+#include <iostream>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "protocol/lock_record.hpp"
+#include "support/agent.hpp"
+#include "support/async.hpp"
+#include "support/participant.hpp"
+#include "support/print.hpp"
+#include "support/scripted_server.hpp"
+
+namespace holdfast::test {
+namespace {
+
+constexpr auto set_result = asio::as_tuple(asio::use_awaitable);
+
+std::string task(int i) { return "task-" + std::to_string(i); }
+
+/// The key of a lock, as it stands in Consul.
+asio::awaitable<std::optional<consul::kv_entry>> key_of(set_user& u, std::string name) {
+  auto answer = co_await u.client.get(u.set.prefix() + "/" + name);
+  co_return std::move(answer.value);
+}
+
+/// How many keys there are below the prefix.
+asio::awaitable<std::size_t> count_keys(set_user& u) {
+  auto answer = co_await u.client.list(u.set.prefix() + "/");
+  co_return answer.value.size();
+}
+
+}  // namespace
+}  // namespace holdfast::test
+
+using namespace holdfast;
+using namespace holdfast::test;
+
+BOOST_AUTO_TEST_SUITE(mutex_set)
+
+ASYNC_TEST_CASE(a_lock_is_had_denied_and_released, 30s) {
+  agent& a = shared_agent();
+  mutex_set_options options = calm_set(unique_prefix("set"));
+  options.description = "me";
+  set_user us(ex, a, options), others(ex, a, options);
+  slot held = co_await us.set.try_lock("a");
+  BOOST_REQUIRE(held.held());
+  BOOST_TEST(held.count() == 1u);
+  const auto key = co_await key_of(us, "a");
+  BOOST_REQUIRE(key.has_value());
+  BOOST_TEST(key->flags == protocol::mutex_flags);
+  BOOST_TEST(key->value == "me");
+  BOOST_TEST(held.fencing_token().grant == key->modify_index);
+  BOOST_TEST(held.guard().size() == 2u);
+  slot none = co_await others.set.try_lock("a");
+  BOOST_TEST(!none.valid());
+  none = co_await us.set.try_lock("a");
+  BOOST_TEST(!none.valid());
+  slot other = co_await others.set.try_lock("b");
+  BOOST_TEST(other.held());
+  co_await held.release();
+  const auto gone = co_await key_of(us, "a");
+  BOOST_TEST(!gone.has_value());
+  slot again = co_await others.set.try_lock("a");
+  BOOST_TEST(again.held());
+  BOOST_TEST((again.fencing_token() > held.fencing_token()));
+  co_await us.set.close();
+  co_await others.set.close();
+  BOOST_TEST((again.lost_because() == loss_reason::closed));
+  const std::size_t left = co_await count_keys(us);
+  BOOST_TEST(left == 0u);
+  BOOST_TEST(sessions(a, options.prefix).empty());
+}
+
+ASYNC_TEST_CASE(a_slot_that_goes_gives_its_lock_back, 30s) {
+  set_user us(ex, shared_agent(), calm_set(unique_prefix("set-goes")));
+  {
+    slot held = co_await us.set.try_lock("a");
+    BOOST_REQUIRE(held.held());
+  }
+  slot again = co_await us.set.try_lock("a");  // waits for the release
+  BOOST_TEST(again.held());
+  co_await us.set.close();
+}
+
+ASYNC_TEST_CASE(it_is_the_same_lock_as_a_mutex, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("set-mutex");
+  set_user us(ex, a, calm_set(prefix));
+  locker other(ex, a, calm(prefix + "/a"));
+  slot held = co_await us.set.try_lock("a");
+  BOOST_REQUIRE(held.held());
+  slot none = co_await other.mutex.try_lock();
+  BOOST_TEST(!none.valid());
+  pending<slot> waiting(ex, other.mutex.lock());
+  co_await until("it waits", [&] { return contenders(a, prefix + "/a").size() == 1; });
+  co_await held.release();
+  const error_code ec = co_await waiting.wait();
+  BOOST_REQUIRE(!ec);
+  slot theirs = waiting.take();
+  BOOST_TEST(theirs.held());
+  none = co_await us.set.try_lock("a");
+  BOOST_TEST(!none.valid());
+  co_await theirs.release();
+  slot again = co_await us.set.try_lock("a");
+  BOOST_TEST(again.held());
+  BOOST_TEST((again.fencing_token() > theirs.fencing_token()));
+  co_await us.set.close();
+  co_await other.mutex.close();
+}
+
+ASYNC_TEST_CASE(a_sequencer_names_the_slots_own_key, 30s) {
+  set_user us(ex, shared_agent(), calm_set(unique_prefix("set-sequencer")));
+  slot first = co_await us.set.try_lock("a");
+  slot second = co_await us.set.try_lock("b");
+  const sequencer its = co_await sequencer_of(second);
+  BOOST_TEST(its.key == us.set.prefix() + "/b");
+  bool valid = co_await verify(us.client, its);
+  BOOST_TEST(valid);
+  co_await second.release();
+  valid = co_await verify(us.client, its);
+  BOOST_TEST(!valid);
+  co_await us.set.close();
+}
+
+ASYNC_TEST_CASE(a_guarded_write_is_refused_once_the_lock_is_gone, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("set-guard");
+  set_user us(ex, a, calm_set(prefix));
+  slot held = co_await us.set.try_lock("a");
+  auto write = held.guard();
+  write.push_back(consul::txn_operation::set(prefix + "-done", "1"));
+  consul::txn_reply reply = co_await us.client.transact(write);
+  BOOST_TEST(reply.applied);
+  co_await held.release();
+  slot again = co_await us.set.try_lock("a");
+  reply = co_await us.client.transact(write);
+  BOOST_TEST(!reply.applied);
+  co_await us.set.close();
+}
+
+ASYNC_TEST_CASE(with_slot_runs_while_a_lock_is_held, 30s) {
+  set_user us(ex, shared_agent(), calm_set(unique_prefix("set-with")));
+  bool was_held = false;
+  auto body = [&](slot& held) -> asio::awaitable<void> {
+    was_held = held.held();
+    co_return;
+  };
+  slot got = co_await us.set.try_lock("a");
+  co_await with_slot(std::move(got), body);
+  BOOST_TEST(was_held);
+  const auto key = co_await key_of(us, "a");
+  BOOST_TEST(!key.has_value());
+  co_await us.set.close();
+}
+
+/// Three connections: one for transactions, one for renewals, one for the watch.
+ASYNC_TEST_CASE(two_thousand_locks_take_one_session_and_few_requests, 60s) {
+  constexpr int tasks = 2000;
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("set-thousands");
+  set_user us(ex, a, calm_set(prefix));
+  std::vector<slot> held(tasks);
+  auto take = [&](int i) -> asio::awaitable<void> {
+    held[static_cast<std::size_t>(i)] = co_await us.set.try_lock(task(i));
+  };
+  auto give = [&](int i) -> asio::awaitable<void> { co_await held[static_cast<std::size_t>(i)].release(); };
+  const auto all = [&](auto& what) -> asio::awaitable<void> {
+    companions running(ex);
+    for (int i = 0; i < tasks; ++i) running.start(what(i));
+    co_await running.join();
+  };
+  co_await all(take);
+  BOOST_TEST(std::all_of(held.begin(), held.end(), [](const slot& s) { return s.held(); }));
+  std::set<std::uint64_t> grants;
+  for (const slot& s : held) grants.insert(s.fencing_token().grant);
+  BOOST_TEST(grants.size() < 50u);  // one for each transaction
+  BOOST_TEST(sessions(a, prefix).size() == 1u);
+  const auto locked = us.client.statistics();
+  const std::size_t keys = co_await count_keys(us);
+  BOOST_TEST(keys == tasks + 2u);
+  co_await all(give);
+  const auto used = us.client.statistics();
+  const std::size_t left = co_await count_keys(us);
+  BOOST_TEST(left == 2u);
+  // 62 locks, or 31 releases, are one request.
+  BOOST_TEST(locked.writes < tasks / 62 + 10u);
+  BOOST_TEST(used.requests < tasks / 62 + tasks / 31 + 20u);
+  BOOST_TEST(used.connections_opened <= 3u);
+  co_await us.set.close();
+  const std::size_t none = co_await count_keys(us);
+  BOOST_TEST(none == 0u);
+  std::cout << "mutex_set: " << tasks << " locks in " << locked.requests << " requests, released in "
+            << used.requests - locked.requests - 1 << ", over " << used.connections_opened << " connections\n";
+}
+
+ASYNC_TEST_CASE(processes_that_want_the_same_never_have_it_at_once, 60s) {
+  constexpr int tasks = 300;
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("set-same");
+  std::vector<std::unique_ptr<set_user>> users;
+  std::vector<int> done(tasks), inside(tasks);
+  companions running(ex);
+  auto work = [&](set_user& me, int first) -> asio::awaitable<void> {
+    for (int i = 0; i < tasks; ++i) {
+      const int mine = (first + i) % tasks;
+      const auto at = static_cast<std::size_t>(mine);
+      slot held = co_await me.set.try_lock(task(mine));
+      if (!held) continue;
+      BOOST_TEST(++inside[at] == 1);
+      co_await pause(1ms);
+      ++done[at];
+      --inside[at];
+      co_await held.release();
+    }
+  };
+  for (int u = 0; u < 4; ++u) {
+    users.push_back(std::make_unique<set_user>(ex, a, calm_set(prefix)));
+    for (int c = 0; c < 8; ++c) running.start(work(*users.back(), (u * 8 + c) * 7));
+  }
+  co_await running.join();
+  BOOST_TEST(std::all_of(done.begin(), done.end(), [](int times) { return times >= 1; }));
+  for (auto& each : users) co_await each->set.close();
+  const std::size_t left = co_await count_keys(*users.front());
+  BOOST_TEST(left == 0u);
+}
+
+ASYNC_TEST_CASE(with_its_session_all_is_lost_at_once, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("set-lost");
+  set_user us(ex, a, calm_set(prefix));
+  slot first = co_await us.set.try_lock("a");
+  slot second = co_await us.set.try_lock("b");
+  pending<loss_reason> lost(ex, first.wait_lost());
+  a.put("/v1/session/destroy/" + sessions(a, prefix).at(0));
+  const bool noticed = co_await happens_within(3s, [&] { return lost.ready() && !second.held(); });
+  BOOST_REQUIRE(noticed);
+  BOOST_TEST((lost.value() == loss_reason::session_invalidated));
+  BOOST_TEST((second.lost_because() == loss_reason::session_invalidated));
+  slot again = co_await us.set.try_lock("a");
+  BOOST_TEST(again.held());
+  co_await us.set.close();
+}
+
+ASYNC_TEST_CASE(a_key_that_an_operator_removed_is_noticed_at_its_release, 30s) {
+  agent& a = shared_agent();
+  set_user us(ex, a, calm_set(unique_prefix("set-removed")));
+  slot first = co_await us.set.try_lock("a");
+  slot second = co_await us.set.try_lock("b");
+  a.del("/v1/kv/" + us.set.prefix() + "/a");
+  const auto [ec] = co_await first.release(set_result);
+  BOOST_TEST(ec == error::slot_lost);
+  co_await second.release();
+  co_await us.set.close();
+}
+
+/// Whatever happens to the reply of a transaction, its lock is had once, and given back.
+ASYNC_TEST_CASE(lost_and_repeated_requests_are_settled, 60s) {
+  const testing::fault faults[] = {testing::fault::drop_reply(),
+                                   testing::fault::drop_request(),
+                                   testing::fault::duplicate(),
+                                   testing::fault::cut_reply(),
+                                   testing::fault::answer_applied(500, "rpc error making call: EOF"),
+                                   testing::fault::answer(500, "rpc error making call: EOF")};
+  agent& a = shared_agent();
+  testing::proxy proxy(ex, a.address());
+  mutex_set_options options = calm_set(unique_prefix("set-faults"));
+  options.request_timeout = 300ms;
+  options.outage_grace = scaled(8s);
+  set_user us(ex, proxy.address(), options), others(ex, a, calm_set(options.prefix));
+  for (const testing::fault& each : faults)
+    for (std::size_t skip = 0; skip != 3; ++skip) {
+      proxy.set_faults(testing::fault_plan({{.what = each, .target = "PUT /v1/txn", .skip = skip, .times = 2}}));
+      slot first = co_await us.set.try_lock("a");
+      BOOST_REQUIRE(first.held());
+      slot second = co_await us.set.try_lock("b");
+      BOOST_REQUIRE(second.held());
+      slot none = co_await others.set.try_lock("a");
+      BOOST_TEST(!none.valid());
+      co_await first.release();
+      co_await second.release();
+      proxy.set_faults({});
+      slot free = co_await others.set.try_lock("a");
+      BOOST_TEST(free.held());
+      co_await free.release();
+    }
+  BOOST_TEST(proxy.statistics().faults >= 30u);
+  co_await us.set.close();
+  co_await others.set.close();
+  BOOST_TEST(sessions(a, options.prefix).empty());
+}
+
+ASYNC_TEST_CASE(a_cancelled_try_lock_leaves_nothing, 30s) {
+  agent& a = shared_agent();
+  testing::proxy proxy(ex, a.address());
+  const std::string prefix = unique_prefix("set-cancelled");
+  set_user us(ex, proxy.address(), calm_set(prefix)), others(ex, a, calm_set(prefix));
+  slot warm = co_await us.set.try_lock("warm");
+  proxy.set_faults(testing::fault_plan({{.what = testing::fault::delay(200ms), .target = "PUT /v1/txn"}}));
+  asio::cancellation_signal stop;
+  std::optional<error_code> ended;
+  us.set.try_lock("a", asio::bind_cancellation_slot(stop.slot(), [&](error_code ec, slot) { ended = ec; }));
+  co_await until("it is on its way", [&] { return proxy.statistics().faults == 1; });
+  stop.emit(asio::cancellation_type::total);
+  co_await until("it has ended", [&] { return ended.has_value(); });
+  BOOST_TEST(*ended == asio::error::operation_aborted);
+  slot theirs;
+  while (!theirs) theirs = co_await others.set.try_lock("a");  // as soon as it has been given back
+  BOOST_TEST(theirs.held());
+  co_await us.set.close();
+  co_await others.set.close();
+}
+
+ASYNC_TEST_CASE(a_handle_that_goes_leaves_its_slots_until_they_are_released, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("set-handle");
+  slot held;
+  {
+    set_user us(ex, a, calm_set(prefix));
+    held = co_await us.set.try_lock("a");
+  }
+  BOOST_TEST(held.held());
+  co_await held.release();
+  co_await until("all is gone", [&] { return sessions(a, prefix).empty() && listing(a, prefix).empty(); });
+}
+
+ASYNC_TEST_CASE(bad_names_are_refused, 30s) {
+  set_user us(ex, shared_agent(), calm_set(unique_prefix("set-names")));
+  for (const char* name : {"", "/a", "a/", "a//b", "a/../b", "a\n", ".writes", ".a"}) {
+    diagnostics words;
+    const auto [ec, none] = co_await us.set.try_lock(name, words, set_result);
+    BOOST_TEST(ec == error::invalid_prefix, name);
+    BOOST_TEST(!words.to_string().empty());
+  }
+  BOOST_TEST(us.client.statistics().requests == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(bad_options_are_refused) {
+  asio::io_context io;
+  const consul::client client(io.get_executor(), {});
+  const auto refused = [&](mutex_set_options options, error why) {
+    BOOST_CHECK_EXCEPTION(holdfast::mutex_set(client, options), system_error,
+                          [why](const system_error& e) { return e.code() == why; });
+  };
+  for (const char* prefix : {"", "/a", "a//b", "a/../b", "a\n"}) refused({.prefix = prefix}, error::invalid_prefix);
+  refused({.prefix = "a", .session_ttl = 0ms}, error::invalid_ttl);
+  refused({.prefix = "a", .lock_delay = 61s}, error::invalid_option);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

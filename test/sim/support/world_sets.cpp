@@ -1,0 +1,117 @@
+#include <algorithm>
+
+#include "protocol/mutex_set.hpp"
+#include "sim/support/world_impl.hpp"
+
+namespace holdfast::test {
+
+std::unique_ptr<protocol::core> world::make_set(const pool_options& like) {
+  if (lock_names_.empty())
+    for (std::size_t i = 0; i != options_.locks; ++i) lock_names_.push_back("task-" + std::to_string(i));
+  mutex_set_options o;
+  o.prefix = world_prefix;
+  o.description = like.description;
+  o.ttl = like.ttl;
+  o.lease_margin = like.lease_margin;
+  o.outage_grace = like.outage_grace;
+  o.give_up_after = like.give_up_after;
+  o.session_idle = like.session_idle;
+  o.watch_wait = like.watch_wait;
+  sabotage_.bend(o, timeout_);
+  return std::make_unique<protocol::mutex_set>(o, random_.below(1u << 30));
+}
+
+void world::ask_for_a_lock(process& p, int user) {
+  const std::size_t lock = random_.below(options_.locks);
+  event::acquire wish{ticket{++p.last_ticket}, 1, true};
+  wish.name = lock_names_[lock];
+  const ticket t = wish.ticket;
+  say([&] { return name(p) + ": try " + number(t) + " " + lock_names_[lock]; });
+  const bool in_use =
+      std::any_of(p.requests.begin(), p.requests.end(), [&](const auto& each) { return each.second.lock == lock; }) ||
+      std::any_of(p.locks.begin(), p.locks.end(), [&](const auto& each) { return each.second == lock; });
+  p.requests[t] = {1, false, user, lock, now(), in_use};
+  referee_.asked(p.number, t, lock);
+  if (random_.chance(faults() ? 15 : 5))
+    in(random_.between(0ms, 20ms), [this, &p, t] { when_running(p, [this, &p, t] { cancel(p, t); }); });
+  deliver(p, wish);
+}
+
+std::optional<std::size_t> world::lock_of(const std::string& key) const {
+  const auto its = std::find(lock_names_.begin(), lock_names_.end(), key.substr(world_prefix.size()));
+  if (its == lock_names_.end()) return std::nullopt;
+  return static_cast<std::size_t>(its - lock_names_.begin());
+}
+
+/// What Consul refuses because somebody else has it, or had it until lately, may be denied. G3: nobody removes a key
+/// that somebody else has locked.
+consul::txn_reply world::transact_of_a_set(const process* sender, const std::vector<operation>& operations) {
+  process& p = *processes_[static_cast<std::size_t>(sender->number)];
+  const auto is_anothers = [&](const std::string& key) {
+    const auto found = consul_.get(key);
+    return found && !found->session.empty() && !p.sessions.contains(found->session);
+  };
+  const bool takes_away = std::any_of(operations.begin(), operations.end(), [&](const operation& op) {
+    return op.verb == verb::remove && lock_of(op.key) && is_anothers(op.key);
+  });
+  consul::txn_reply reply = consul_.transact(operations, now());
+  if (takes_away && reply.applied) object(guarantee::backing, name(p) + " removes a key that another has locked");
+  for (const consul::txn_error& error : reply.errors) {
+    const operation& op = operations[error.operation];
+    const auto lock = lock_of(op.key);
+    if (op.verb != verb::lock || !lock) continue;
+    // A snapshot that was restored brings back sessions of its own that were ended long ago.
+    const auto key = consul_.get(op.key);
+    const bool was_ours = key && p.sessions.contains(key->session) && options_.operators;
+    if (is_anothers(op.key) || was_ours || error.reason == consul::txn_refusal::lock_delay) p.denied[*lock] = now();
+  }
+  return reply;
+}
+
+/// G5: nobody is denied what nobody has: neither here, nor in Consul when it was asked.
+void world::check_denied(const process& p, const process::request& wish) {
+  const auto denied = p.denied.find(wish.lock);
+  if (!wish.was_in_use && (denied == p.denied.end() || denied->second < wish.asked_at))
+    object(guarantee::progress, name(p) + " denies " + lock_names_[wish.lock] + ", which nobody has");
+}
+
+/// G3: whoever believes in a lock has its key. G9: whoever has lost its session is told. That a key alone was removed,
+/// its holder learns when it releases it.
+void world::check_locks() {
+  for (const auto& p : processes_) {
+    bool untold = false;
+    if (p->alive)
+      for (const auto& [slot, deadline] : p->leases) {
+        if (now() >= truly(*p, deadline)) continue;
+        const std::string& lock = lock_names_[p->locks.at(slot)];
+        const auto key = consul_.get(std::string(world_prefix) + lock);
+        if (key && p->sessions.contains(key->session)) continue;
+        if (!referee_.excused(now()))
+          object(guarantee::backing, name(*p) + " believes in " + lock + ", and has not locked its key");
+        const auto entries = p->pool->entries_of(slot);
+        untold = untold || entries.empty() || !consul_.has_session(entries.front().session);
+      }
+    if (!untold || is_disturbed(*p))
+      p->unbacked_since = never;
+    else if (p->unbacked_since == never)
+      p->unbacked_since = now();
+    else if (now() - p->unbacked_since > 1s)
+      object(guarantee::losses, name(*p) + " is not told that its session is gone");
+  }
+}
+
+/// G5: it is one look, and takes no longer.
+void world::check_answered() {
+  if (!calm()) return;
+  for (const auto& p : processes_)
+    if (p->alive && !p->requests.empty() &&
+        now() - std::max(p->requests.begin()->second.asked_at, calm_) > 700ms + 30 * options_.latency_max)
+      object(guarantee::progress, name(*p) + " does not answer");
+}
+
+/// G10: neither a key nor what a session brings with it.
+void world::check_no_lock_left() {
+  for (const key_value& each : consul_.list(world_prefix)) object(guarantee::leaks, each.key + " is left");
+}
+
+}  // namespace holdfast::test

@@ -1,0 +1,704 @@
+// The machine of a mutex set, told step by step what happens. Each step returns what is to be done, in lines:
+//
+//   create | renew s1 | destroy s1 | watch s1 | watch s1 from 13 | stop
+//   txn: new #1 lock a lock b        the first one of a session; #1 is the guard's number
+//   txn: #2 unlock a lock c          a batch; "txn: #3", alone, is a barrier
+//   txn: look a                      at the guard, and at these keys
+//   grant t1 A 12 | deny t1 | fail t1 why | released A why | lose A why | update A | closed why | note
+
+#include "protocol/mutex_set.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "protocol/lock_record.hpp"
+#include "runtime/convert.hpp"
+#include "support/core_consul.hpp"
+#include "support/pool_story.hpp"
+
+using namespace holdfast;
+using namespace holdfast::protocol;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+BOOST_AUTO_TEST_SUITE(mutex_set)
+
+namespace {
+
+constexpr duration ttl = 15s;
+
+using lines = std::vector<std::string>;
+
+failure because(error why) { return {make_error_code(why), {"because", {}, {}, {}}}; }
+std::string text(const failure& f) { return f.code ? " " + f.code.message() : ""; }
+
+/// What is open, the latest of each kind, and a modelled Consul to answer it.
+class set_story {
+public:
+  explicit set_story(mutex_set_options options = {"p/", "us"}) : options_(options), set_(std::move(options), 1) {}
+
+  lines tell(pool_event e) {
+    pool_actions actions;
+    set_.step(std::move(e), now, actions);
+    BOOST_TEST((set_.wake() > now), "it asks to be woken in the past");
+    lines result;
+    for (pool_action& a : actions) std::visit([&](auto& each) { result.push_back(note(each)); }, a);
+    return result;
+  }
+  lines ask(std::uint64_t ticket, std::string_view name) {
+    event::acquire e{protocol::ticket{ticket}, 1, true};
+    e.name = name;
+    return tell(e);
+  }
+  lines cancel(std::uint64_t ticket) { return tell(event::cancel{protocol::ticket{ticket}}); }
+  lines release(char slot) { return tell(event::release{slots_.at(slot)}); }
+  lines close(bool revoke) { return tell(event::close{revoke}); }
+  lines after(duration d) {
+    const time_point end = now + d;
+    lines all;
+    while (set_.wake() <= end) {
+      now = set_.wake();
+      for (std::string& each : tell(event::tick{})) all.push_back(std::move(each));
+    }
+    now = end;
+    return all;
+  }
+  /// A tick, as late as this.
+  lines jump(duration d) {
+    now += d;
+    return tell(event::tick{});
+  }
+
+  lines created() {
+    session = consul.create_session(ttl, now);
+    return tell(event::session_created{member_, session});
+  }
+  lines create_fails(error why) { return tell(event::session_created{member_, {}, because(why)}); }
+  lines renewed(event::renewal how = event::renewal::renewed) { return tell(event::session_renewed{member_, how}); }
+  lines destroyed(bool certain = true) {
+    if (certain) consul.destroy_session(destroying_, now);
+    return tell(event::session_destroyed{destroying_, certain});
+  }
+  lines done() { return tell(runtime::txn_done(txn_.id, {}, consul.transact(txn_.operations, now), {})); }
+  lines not_sent() {
+    return tell(event::txn_done{txn_.id, event::outcome::not_sent, {}, {}, because(error::unreachable)});
+  }
+  /// The reply is lost; `applied`: not the request.
+  lines unknown(bool applied) {
+    late = txn_;
+    if (applied) consul.transact(txn_.operations, now);
+    return tell(event::txn_done{txn_.id, event::outcome::unknown, {}, {}, because(error::timed_out)});
+  }
+  lines refused(std::vector<event::refused_operation> which) {
+    return tell(event::txn_done{txn_.id, event::outcome::refused, {}, std::move(which)});
+  }
+  bool applied_late() { return consul.transact(late.operations, now).applied; }
+  lines watched() { return tell(consul.key_seen(watch_.id, watch_.key)); }
+  lines watch_fails() { return tell(event::key_watched{watch_.id, {}, because(error::server_error)}); }
+
+  std::string key(std::string_view name) const {
+    const auto found = consul.get("p/" + std::string(name));
+    return !found ? "none" : found->session == session ? "ours" : found->session.empty() ? "free" : "another's";
+  }
+  std::string other_takes(std::string_view name) {
+    const std::string other = consul.create_session(ttl, now);
+    BOOST_TEST(consul.transact({{verb::lock, "p/" + std::string(name), {}, mutex_flags, 0, other}}, now).applied);
+    return other;
+  }
+  /// Ticket 1 has the lock of "a" as slot A, and the entry is watched.
+  void hold() {
+    ask(1, "a");
+    created();
+    done();
+    watched();
+  }
+
+  protocol::mutex_set& set() { return set_; }
+  const std::vector<operation>& operations() const { return txn_.operations; }
+  core_consul consul;
+  std::string session;  ///< the last one
+  time_point now{std::chrono::hours(1)};
+  action::send_txn late{};
+  std::map<char, slot_id> slots_;
+
+private:
+  std::string note(action::create_session& a) {
+    member_ = a.member;
+    return "create";
+  }
+  std::string note(action::renew_session&) { return "renew"; }
+  std::string note(action::destroy_session& a) {
+    destroying_ = a.session;
+    return "destroy";
+  }
+  std::string note(action::send_txn& a) {
+    txn_ = a;
+    BOOST_TEST(txn_.operations.size() <= operations_max);
+    std::string line = "txn:";
+    for (const operation& op : txn_.operations) line += one(op);
+    return line;
+  }
+  std::string one(const operation& op) const {
+    const std::string name = op.key.substr(2), number = "#" + std::to_string(op.flags & 0xffffffff);
+    if (name == ".sessions/" + session) return op.verb == verb::lock ? "" : " wrong";
+    if (name == ".writes/" + session)
+      return op.verb == verb::check_not_exists          ? " new"
+             : op.verb == verb::get                     ? " look"
+             : (op.flags & ~0xffffffffULL) == set_magic ? " " + number
+                                                        : " wrong";
+    if (name == ".writes/" + session + "/none") return op.verb == verb::remove ? "" : " wrong";
+    switch (op.verb) {
+      case verb::lock:
+        return " lock " + name +
+               (op.flags == mutex_flags && op.value == "us" && op.session == session ? "" : " wrongly");
+      case verb::check_session:
+        return op.session == session ? " un" : " wrong ";
+      case verb::remove:
+        return "lock " + name;
+      case verb::get:
+        return " " + name;
+      default:
+        return " wrong";
+    }
+  }
+  std::string note(action::watch_key& a) {
+    watch_ = a;
+    BOOST_TEST(a.key == "p/.sessions/" + session);
+    return "watch" + (a.index == 0 ? "" : " from " + std::to_string(a.index));
+  }
+  std::string note(action::stop_watch&) { return "stop"; }
+  std::string note(action::list_prefix&) { return "wrong"; }
+  std::string note(action::grant& a) {
+    const char name = static_cast<char>('A' + slots_.size());
+    slots_[name] = a.slot;
+    BOOST_TEST((a.deadline > now));
+    return "grant t" + number(a.ticket) + " " + name + " " + std::to_string(a.token.grant);
+  }
+  std::string note(action::deny& a) { return "deny t" + number(a.ticket); }
+  std::string note(action::fail& a) { return "fail t" + number(a.ticket) + text(a.error); }
+  std::string note(action::released& a) { return "released " + name(a.slot) + text(a.error); }
+  std::string note(action::lose& a) { return "lose " + name(a.slot) + " " + std::string(to_string(a.reason)); }
+  std::string note(action::revoke&) { return "wrong"; }
+  std::string note(action::update& a) { return "update " + name(a.slot) + (a.suspect ? " suspect" : ""); }
+  std::string note(action::closed& a) { return "closed" + text(a.error); }
+  std::string note(action::note&) { return "note"; }
+  static std::string number(ticket t) { return std::to_string(static_cast<std::uint64_t>(t)); }
+  std::string name(slot_id id) const {
+    for (const auto& [name, each] : slots_)
+      if (each == id) return std::string(1, name);
+    return "?";
+  }
+
+  mutex_set_options options_;
+  protocol::mutex_set set_;
+  member_id member_{};
+  std::string destroying_;
+  action::send_txn txn_{};
+  action::watch_key watch_{};
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_first_lock_makes_a_session_and_its_two_keys_in_one_write) {
+  set_story s;
+  EXPECT(s.ask(1, "a"), "create");
+  EXPECT(s.created(), "txn: new #1 lock a");
+  EXPECT(s.done(), "grant t1 A 12", "watch");
+  EXPECT(s.watched(), "watch from 12");
+  BOOST_TEST(s.key("a") == "ours");
+  BOOST_TEST(s.key(".sessions/" + s.session) == "ours");
+  BOOST_TEST(s.key(".writes/" + s.session) == "ours");
+  EXPECT(s.ask(2, "b"), "txn: #2 lock b");
+  EXPECT(s.done(), "grant t2 B 13");
+}
+
+BOOST_AUTO_TEST_CASE(a_release_removes_the_key) {
+  set_story s;
+  s.hold();
+  EXPECT(s.release('A'), "txn: #2 unlock a");
+  EXPECT(s.done(), "released A");
+  BOOST_TEST(s.key("a") == "none");
+  EXPECT(s.ask(2, "a"), "txn: #3 lock a");
+  EXPECT(s.done(), "grant t2 B 14");
+}
+
+BOOST_AUTO_TEST_CASE(what_comes_meanwhile_goes_together_into_the_next_write) {
+  set_story s;
+  s.hold();
+  EXPECT(s.ask(2, "b"), "txn: #2 lock b");
+  EXPECT(s.ask(3, "c"));
+  EXPECT(s.release('A'));
+  EXPECT(s.ask(4, "d"));
+  EXPECT(s.done(), "grant t2 B 13", "txn: #3 unlock a lock c lock d");
+  EXPECT(s.done(), "released A", "grant t3 C 14", "grant t4 D 14");
+}
+
+BOOST_AUTO_TEST_CASE(a_write_has_63_operations_at_most) {
+  set_story s;
+  s.hold();
+  s.ask(2, "b");
+  for (std::uint64_t t = 3; t != 103; ++t) s.ask(t, "many/" + std::to_string(t));
+  s.done();
+  BOOST_TEST(s.operations().size() == 63u);
+  BOOST_TEST(s.done().size() == 63u);  // the grants, and the next write
+  BOOST_TEST(s.operations().size() == 39u);
+  BOOST_TEST(s.done().size() == 38u);
+}
+
+BOOST_AUTO_TEST_CASE(who_is_refused_is_denied_and_the_rest_goes_on) {
+  set_story s;
+  s.hold();
+  s.other_takes("c");
+  s.other_takes("e");
+  s.ask(2, "b");
+  s.ask(3, "c");
+  s.ask(4, "d");
+  s.ask(5, "e");
+  s.ask(6, "f");
+  EXPECT(s.done(), "grant t2 B 17", "txn: #3 lock c lock d lock e lock f");
+  EXPECT(s.done(), "deny t3", "deny t5", "txn: #4 lock d lock f");
+  EXPECT(s.done(), "grant t4 C 19", "grant t6 D 19");
+}
+
+BOOST_AUTO_TEST_CASE(where_others_take_the_same_locks_releases_go_first_and_newcomers_wait) {
+  set_story s;
+  s.hold();
+  s.other_takes("c");
+  s.ask(2, "b");
+  s.ask(3, "c");
+  s.ask(4, "d");
+  s.release('A');
+  s.done();
+  s.ask(5, "e");
+  EXPECT(s.done(), "deny t3", "txn: #4 unlock a");
+  EXPECT(s.done(), "released A", "txn: #5 lock d");
+  s.other_takes("d");
+  EXPECT(s.done(), "deny t4", "txn: #6 lock e");
+  EXPECT(s.done(), "grant t5 C 21");
+}
+
+BOOST_AUTO_TEST_CASE(refusals_of_the_first_write_leave_the_rest_of_it) {
+  set_story s;
+  s.other_takes("a");
+  s.ask(1, "a");
+  s.ask(2, "b");
+  EXPECT(s.created(), "txn: new #1 lock a lock b");
+  EXPECT(s.done(), "deny t1", "txn: new #2 lock b");
+  EXPECT(s.done(), "grant t2 A 15", "watch");
+}
+
+BOOST_AUTO_TEST_CASE(a_name_in_use_here_is_denied_without_a_request) {
+  set_story s;
+  s.hold();
+  EXPECT(s.ask(2, "a"), "deny t2");
+  EXPECT(s.ask(3, "b"), "txn: #2 lock b");
+  EXPECT(s.ask(4, "b"), "deny t4");
+}
+
+BOOST_AUTO_TEST_CASE(who_asks_for_what_is_being_released_comes_after_it) {
+  set_story s;
+  s.hold();
+  EXPECT(s.release('A'), "txn: #2 unlock a");
+  EXPECT(s.ask(2, "a"));
+  EXPECT(s.ask(3, "a"), "deny t3");
+  EXPECT(s.done(), "released A", "txn: #3 lock a");
+  EXPECT(s.done(), "grant t2 B 14");
+}
+
+BOOST_AUTO_TEST_CASE(a_write_whose_reply_is_lost_is_settled_by_a_barrier) {
+  set_story s;
+  s.hold();
+  s.ask(2, "b");
+  EXPECT(s.unknown(false));
+  EXPECT(s.after(20ms), "txn: #3");
+  EXPECT(s.ask(3, "c"));
+  EXPECT(s.done(), "txn: #4 lock b lock c");
+  BOOST_TEST(!s.applied_late());
+  EXPECT(s.done(), "grant t2 B 15", "grant t3 C 15");
+  BOOST_TEST(!s.applied_late());
+}
+
+BOOST_AUTO_TEST_CASE(a_write_that_was_applied_refuses_the_barrier_and_a_look_gives_the_tokens) {
+  set_story s;
+  s.hold();
+  s.ask(2, "b");
+  s.release('A');
+  s.ask(3, "c");
+  s.done();
+  EXPECT(s.unknown(true));
+  EXPECT(s.after(20ms), "txn: #4");
+  EXPECT(s.done(), "txn: look c");
+  EXPECT(s.done(), "released A", "grant t3 C 14");
+  BOOST_TEST(s.key("a") == "none");
+  EXPECT(s.ask(4, "d"), "txn: #4 lock d");
+  EXPECT(s.done(), "grant t4 D 17");
+}
+
+BOOST_AUTO_TEST_CASE(a_barrier_whose_reply_is_lost_is_sent_again) {
+  set_story s;
+  s.hold();
+  s.ask(2, "b");
+  s.unknown(false);
+  EXPECT(s.after(20ms), "txn: #3");
+  EXPECT(s.unknown(true));
+  EXPECT(s.after(40ms), "txn: #3");
+  // "b" is not there: it is left out of the next look.
+  EXPECT(s.done(), "txn: look b");
+  EXPECT(s.done(), "txn: look");
+  EXPECT(s.done(), "txn: #4 lock b");
+  EXPECT(s.done(), "grant t2 B 17");
+}
+
+BOOST_AUTO_TEST_CASE(a_look_is_repeated_until_it_is_answered) {
+  set_story s;
+  s.hold();
+  s.ask(2, "b");
+  s.unknown(true);
+  s.after(20ms);
+  EXPECT(s.done(), "txn: look b");
+  EXPECT(s.unknown(true));
+  EXPECT(s.after(20ms), "txn: look b");
+  EXPECT(s.not_sent());
+  EXPECT(s.after(80ms), "txn: look b");
+  EXPECT(s.done(), "grant t2 B 13");
+}
+
+BOOST_AUTO_TEST_CASE(what_was_locked_and_taken_away_before_the_look_is_asked_for_anew) {
+  set_story s;
+  s.hold();
+  s.ask(2, "b");
+  s.unknown(true);
+  s.consul.remove("p/b", s.now);
+  s.after(20ms);
+  s.done();
+  EXPECT(s.done(), "txn: look");
+  EXPECT(s.done(), "txn: #3 lock b");
+}
+
+BOOST_AUTO_TEST_CASE(a_copy_of_an_applied_write_is_refused) {
+  set_story s;
+  s.hold();
+  s.ask(2, "b");
+  s.late.operations = s.operations();
+  s.done();
+  s.release('B');
+  s.done();
+  BOOST_TEST(!s.applied_late());
+  BOOST_TEST(s.key("b") == "none");
+}
+
+BOOST_AUTO_TEST_CASE(a_copy_of_the_first_write_is_refused) {
+  set_story s;
+  s.ask(1, "a");
+  s.created();
+  s.late.operations = s.operations();
+  s.done();
+  s.release('A');
+  s.done();
+  BOOST_TEST(!s.applied_late());
+  BOOST_TEST(s.key("a") == "none");
+}
+
+/// The network repeated the request, and the refusal of the second came back.
+BOOST_AUTO_TEST_CASE(a_write_that_its_own_copy_has_overtaken_is_found_applied) {
+  set_story s;
+  s.hold();
+  s.ask(2, "b");
+  s.consul.transact(s.operations(), s.now);
+  EXPECT(s.done(), "txn: look b");
+  EXPECT(s.done(), "grant t2 B 13");
+}
+
+BOOST_AUTO_TEST_CASE(after_a_first_write_of_unknown_outcome_its_session_is_ended_before_another_asks) {
+  set_story s;
+  s.ask(1, "a");
+  s.created();
+  EXPECT(s.unknown(true), "destroy");
+  EXPECT(s.destroyed(false));
+  EXPECT(s.after(20ms), "destroy");
+  EXPECT(s.destroyed(), "create");
+  BOOST_TEST(!s.applied_late());
+  EXPECT(s.created(), "txn: new #2 lock a");
+  EXPECT(s.done(), "grant t1 A 16", "watch");
+}
+
+BOOST_AUTO_TEST_CASE(what_was_not_sent_is_sent_again) {
+  set_story s;
+  s.hold();
+  s.ask(2, "b");
+  EXPECT(s.not_sent());
+  EXPECT(s.after(20ms), "txn: #3 lock b");
+  EXPECT(s.done(), "grant t2 B 13");
+}
+
+BOOST_AUTO_TEST_CASE(with_its_session_all_is_lost) {
+  set_story s;
+  s.hold();
+  s.ask(2, "b");
+  s.done();
+  s.consul.destroy_session(s.session, s.now);
+  EXPECT(s.watched(), "lose A session_invalidated", "lose B session_invalidated", "destroy");
+  EXPECT(s.ask(3, "a"));
+  EXPECT(s.destroyed(), "create");
+  EXPECT(s.created(), "txn: new #3 lock a");
+  EXPECT(s.done(), "grant t3 C 16", "watch");
+}
+
+BOOST_AUTO_TEST_CASE(a_renewal_that_says_gone_ends_it) {
+  set_story s;
+  s.hold();
+  EXPECT(s.after(6s), "renew");
+  EXPECT(s.renewed(), "update A");
+  EXPECT(s.after(6s), "renew");
+  EXPECT(s.renewed(event::renewal::failed));
+  EXPECT(s.after(750ms), "update A suspect", "renew");
+  EXPECT(s.renewed(event::renewal::gone), "stop", "lose A session_invalidated", "destroy");
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_that_runs_out_ends_it_and_late_replies_revive_nothing) {
+  set_story s;
+  s.hold();
+  s.ask(2, "b");
+  EXPECT(s.after(13s), "renew", "update A suspect");
+  EXPECT(s.after(500ms), "stop", "lose A lease_expired", "destroy");
+  EXPECT(s.renewed());
+  EXPECT(s.done());
+  EXPECT(s.destroyed(), "create");
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_that_comes_after_the_lease_is_none) {
+  set_story s;
+  s.hold();
+  s.ask(2, "b");
+  s.now += 13500ms;
+  EXPECT(s.done(), "stop", "lose A lease_expired", "destroy");
+}
+
+BOOST_AUTO_TEST_CASE(a_release_that_comes_after_the_lease_is_answered) {
+  set_story s;
+  s.hold();
+  s.now += 13500ms;
+  EXPECT(s.release('A'), "stop", "destroy");
+  EXPECT(s.destroyed(), "released A");
+}
+
+BOOST_AUTO_TEST_CASE(where_the_watch_fails_all_is_lost_after_the_grace) {
+  mutex_set_options options{"p/", "us"};
+  options.outage_grace = 1s;
+  set_story s(options);
+  s.hold();
+  EXPECT(s.watch_fails(), "note", "update A suspect");
+  EXPECT(s.after(20ms), "watch");
+  EXPECT(s.watched(), "update A", "watch from 12");
+  s.watch_fails();
+  EXPECT(s.after(20ms), "watch");
+  EXPECT(s.watch_fails(), "note");
+  s.after(900ms);
+  EXPECT(s.after(100ms), "stop", "lose A watch_failed", "destroy");
+}
+
+BOOST_AUTO_TEST_CASE(nobody_gets_a_lock_while_nobody_watches) {
+  set_story s;
+  s.hold();
+  s.release('A');
+  s.done();
+  EXPECT(s.watch_fails(), "note");
+  EXPECT(s.ask(2, "b"));
+  EXPECT(s.after(20ms), "watch");
+  EXPECT(s.watched(), "watch from 12", "txn: #3 lock b");
+}
+
+BOOST_AUTO_TEST_CASE(a_guard_that_was_removed_or_overwritten_ends_it) {
+  set_story s;
+  s.hold();
+  s.consul.remove("p/.writes/" + s.session, s.now);
+  s.ask(2, "b");
+  EXPECT(s.done(), "txn: look b");
+  EXPECT(s.done(), "stop", "lose A session_invalidated", "destroy");
+
+  set_story t;
+  t.hold();
+  t.consul.put("p/.writes/" + t.session, "", 42, t.now);
+  t.ask(2, "b");
+  t.done();
+  t.done();
+  EXPECT(t.done(), "stop", "lose A removed", "destroy");
+  EXPECT(t.destroyed(), "create");
+}
+
+BOOST_AUTO_TEST_CASE(a_cancelled_ask_is_answered_at_once) {
+  set_story s;
+  s.hold();
+  s.ask(2, "b");
+  s.ask(3, "c");
+  EXPECT(s.cancel(3), "fail t3 Operation canceled");
+  EXPECT(s.cancel(3));
+  EXPECT(s.cancel(2), "fail t2 Operation canceled");
+  EXPECT(s.done(), "txn: #3 unlock b");
+  EXPECT(s.done());
+  BOOST_TEST(s.key("b") == "none");
+}
+
+BOOST_AUTO_TEST_CASE(what_one_has_given_up_goes_to_the_next_who_asks) {
+  set_story s;
+  s.hold();
+  s.ask(2, "b");
+  s.cancel(2);
+  EXPECT(s.ask(3, "b"));
+  EXPECT(s.done(), "grant t3 B 13");
+}
+
+BOOST_AUTO_TEST_CASE(nobody_is_denied_by_a_look_from_before_it_asked) {
+  set_story s;
+  s.hold();
+  s.other_takes("b");
+  s.ask(2, "b");
+  s.cancel(2);
+  EXPECT(s.ask(3, "b"));
+  EXPECT(s.done(), "txn: #3 lock b");
+  EXPECT(s.done(), "deny t3");
+}
+
+BOOST_AUTO_TEST_CASE(a_release_of_what_was_taken_away_says_so) {
+  set_story s;
+  s.hold();
+  s.consul.remove("p/a", s.now);
+  s.other_takes("a");
+  s.ask(2, "b");
+  s.release('A');
+  EXPECT(s.done(), "grant t2 B 16", "txn: #3 unlock a");
+  EXPECT(s.done(), "released A " + make_error_code(error::slot_lost).message());
+  BOOST_TEST(s.key("a") == "another's");
+}
+
+BOOST_AUTO_TEST_CASE(a_release_is_answered_in_time) {
+  set_story s;
+  s.hold();
+  s.release('A');
+  s.unknown(false);
+  const lines told = s.after(5s);
+  BOOST_TEST(told.front() == "txn: #3");
+  BOOST_TEST(std::count(told.begin(), told.end(), "released A " + make_error_code(error::timed_out).message()) == 1);
+}
+
+BOOST_AUTO_TEST_CASE(who_asks_in_vain_is_told_why) {
+  set_story s;
+  s.ask(1, "a");
+  EXPECT(s.create_fails(error::unreachable));
+  EXPECT(s.after(20ms), "create");
+  EXPECT(s.after(5s), "fail t1 " + make_error_code(error::unreachable).message());
+  EXPECT(s.ask(2, "b"));
+  EXPECT(s.create_fails(error::permission_denied), "fail t2 " + make_error_code(error::permission_denied).message());
+}
+
+BOOST_AUTO_TEST_CASE(who_lacks_the_right_to_one_key_is_told_so) {
+  set_story s;
+  s.hold();
+  s.ask(2, "b");
+  s.ask(3, "c");
+  s.done();
+  s.ask(4, "d");
+  EXPECT(s.refused({{1, event::refusal::permission_denied}}),
+         "fail t3 " + make_error_code(error::permission_denied).message(), "txn: #4 lock d");
+  EXPECT(s.refused({{0, event::refusal::permission_denied}, {1, event::refusal::permission_denied}}),
+         "fail t4 " + make_error_code(error::permission_denied).message());
+}
+
+BOOST_AUTO_TEST_CASE(a_key_whose_lock_delay_runs_is_denied) {
+  set_story s;
+  s.hold();
+  s.ask(2, "b");
+  EXPECT(s.refused({{1, event::refusal::lock_delay}}), "deny t2");
+}
+
+BOOST_AUTO_TEST_CASE(a_session_that_Consul_does_not_know_ends_it) {
+  set_story s;
+  s.hold();
+  s.ask(2, "b");
+  EXPECT(s.refused({{1, event::refusal::invalid_session}}), "stop", "lose A session_invalidated", "destroy");
+}
+
+BOOST_AUTO_TEST_CASE(only_so_many_may_ask_at_once) {
+  mutex_set_options options{"p/", "us"};
+  options.waiters_max = 1;
+  set_story s(options);
+  s.ask(1, "a");
+  EXPECT(s.ask(2, "b"), "fail t2 " + make_error_code(error::too_many_waiters).message());
+}
+
+BOOST_AUTO_TEST_CASE(an_idle_session_is_ended) {
+  mutex_set_options options{"p/", "us"};
+  options.session_idle = 3s;
+  set_story s(options);
+  s.hold();
+  EXPECT(s.after(4s));
+  s.release('A');
+  s.done();
+  EXPECT(s.after(2999ms), "renew");
+  EXPECT(s.after(1ms), "stop", "destroy");
+  EXPECT(s.destroyed());
+  BOOST_TEST(s.consul.list("p/").empty());
+  EXPECT(s.ask(2, "b"), "create");
+}
+
+BOOST_AUTO_TEST_CASE(closing_takes_all_back_with_one_request) {
+  set_story s;
+  s.hold();
+  s.ask(2, "b");
+  s.ask(3, "c");
+  EXPECT(s.done(), "grant t2 B 13", "txn: #3 lock c");
+  s.release('B');
+  EXPECT(s.close(true), "fail t3 " + make_error_code(error::closed).message(), "stop", "lose A closed", "destroy");
+  EXPECT(s.destroyed(), "released B", "closed");
+  BOOST_TEST(s.consul.list("p/").empty());
+  EXPECT(s.ask(4, "d"), "fail t4 " + make_error_code(error::closed).message());
+}
+
+BOOST_AUTO_TEST_CASE(without_a_handle_it_ends_with_its_last_slot) {
+  set_story s;
+  s.hold();
+  s.ask(2, "b");
+  s.done();
+  EXPECT(s.close(false));
+  EXPECT(s.release('A'), "txn: #3 unlock a");
+  EXPECT(s.done(), "released A");
+  EXPECT(s.release('B'), "txn: #4 unlock b", "stop", "destroy");
+  EXPECT(s.destroyed(), "released B", "closed");
+}
+
+BOOST_AUTO_TEST_CASE(closing_waits_so_long_and_no_longer) {
+  set_story s;
+  s.hold();
+  s.close(true);
+  s.destroyed(false);
+  const lines told = s.after(5s);
+  BOOST_TEST(told.back() == "closed " + make_error_code(error::timed_out).message());
+}
+
+BOOST_AUTO_TEST_CASE(a_session_made_too_late_is_ended_too) {
+  set_story s;
+  s.ask(1, "a");
+  EXPECT(s.close(true), "fail t1 " + make_error_code(error::closed).message());
+  EXPECT(s.created(), "destroy");
+  EXPECT(s.destroyed(), "closed");
+}
+
+BOOST_AUTO_TEST_CASE(a_slot_names_what_guards_it) {
+  set_story s;
+  s.hold();
+  const auto entries = s.set().entries_of(s.slots_.at('A'));
+  BOOST_TEST(entries.size() == 1u);
+  BOOST_TEST(entries.front().key == "p/a");
+  BOOST_TEST(entries.front().session == s.session);
+  BOOST_TEST(entries.front().grant == 12u);
+  BOOST_TEST(s.set().lock_key(s.slots_.at('A')) == "p/a");
+  s.release('A');
+  BOOST_TEST(s.set().entries_of(s.slots_.at('A')).empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
