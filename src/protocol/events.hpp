@@ -110,9 +110,10 @@ struct key_watched {
   failure error{};
   bool operator==(const key_watched&) const = default;
 };
-/// The holder of a mutex has written this into its key, or is about to. There it stays when the key is let go.
+/// The holder of a mutex has written this into its key, or is about to. There it stays when the key is let go. Nothing:
+/// it has not written since it was granted.
 struct value_written {
-  std::string value;
+  std::optional<std::string> value;
   bool operator==(const value_written&) const = default;
 };
 /// The time that `pool::wake` named has come.

@@ -105,6 +105,8 @@ public:
   };
   /// One for each that the slot counts; none if it is not in use.
   std::vector<entry> entries_of(slot_id id);
+  /// The last `event::value_written` since our holder was granted.
+  const std::optional<std::string>& value_written() const { return value_; }
 
 private:
   /// Where a session stands in the cluster, by the current view.

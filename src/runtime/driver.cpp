@@ -175,9 +175,12 @@ std::string driver::holding_session(const slot_impl& slot) {
   return gone_ ? std::string() : session_of(slot);
 }
 
-void driver::value_written(const slot_impl& slot, std::string value) {
+std::optional<std::string> driver::value_written(const slot_impl& slot, std::optional<std::string> value) {
   const std::lock_guard lock(mutex_);
-  if (!gone_ && in_use(slot.id) == &slot) feed(protocol::event::value_written{std::move(value)});
+  if (gone_ || in_use(slot.id) != &slot) return std::nullopt;
+  std::optional<std::string> before = pool_.value_written();
+  feed(protocol::event::value_written{std::move(value)});
+  return before;
 }
 
 void driver::close(pending<error_code>&& waiting) {

@@ -5,6 +5,7 @@
 #include <boost/asio/system_executor.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <holdfast/election.hpp>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -54,9 +55,9 @@ bool is_denied(const consul::txn_reply& reply) {
 
 /// The key is written as its holder finds it, under the hold: with its flags, for they say whose form it has; with
 /// `lock`, which keeps the lock index, and with it the sequencers; and guarded by its index, so that of two proclaims
-/// the one whose outcome is unknown cannot come after the one that followed it. What lets the key go leaves the last
-/// known value in it: so it is told before the write, which may be done without an answer; what was there, if it is
-/// not.
+/// the one whose outcome is unknown cannot come after the one that followed it. What lets the key go leaves in it the
+/// last value that was told: so it is told before the write, which may be done without an answer, and taken back if it
+/// certainly was not.
 asio::awaitable<void> proclaim(std::shared_ptr<slot_impl> held, std::string value, diagnostics* diag) {
   const std::shared_ptr<driver> owner = held->owner;
   const std::string& key = owner->name();
@@ -75,10 +76,10 @@ asio::awaitable<void> proclaim(std::shared_ptr<slot_impl> held, std::string valu
     write.push_back(txn_operation::check_session(key, session));
     write.push_back(txn_operation::check_index(key, seen.value->modify_index));
     write.push_back(txn_operation::lock(key, value, session, seen.value->flags));
-    owner->value_written(*held, value);
+    std::optional<std::string> before = owner->value_written(*held, value);
     auto [ec, reply] = co_await client.transact(std::move(write), read.request, asio::as_tuple(asio::use_awaitable));
     if (reply.applied) co_return;
-    if (!ec || ec == condition::not_applied) owner->value_written(*held, seen.value->value);
+    if (!ec || ec == condition::not_applied) owner->value_written(*held, std::move(before));
     if (ec) throw system_error(ec);
     if (is_denied(reply)) throw system_error(error::permission_denied);
   }

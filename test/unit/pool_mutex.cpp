@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(what_the_holder_may_have_written_stays_and_what_it_has_not_
   mutex_story other;
   other.hold();
   other.tell(event::value_written{"new"});
-  other.tell(event::value_written{"us"});  // it was refused
+  EXPECT(other.tell(event::value_written{}));  // it was refused
   EXPECT(other.release('A'), "txn #3: if @12 | let go s1 us | remove s1 | tree");
 }
 
