@@ -24,8 +24,7 @@ bool is_foreign(const std::optional<key_value>& key) { return key && key->flags 
 boost::system::result<std::vector<operation>> proclamation::write(const std::optional<key_value>& seen,
                                                                   std::string session) {
   if (!seen || seen->session != session) return make_error_code(error::slot_lost);
-  before_ = seen->value;
-  may_be_written_ = true;  // it may be done without an answer
+  withdrawn_ = false;
   return std::vector<operation>{{verb::check_session, seen->key, {}, 0, 0, session},
                                 {verb::check_index, seen->key, {}, 0, seen->modify_index},
                                 {verb::lock, seen->key, value_, seen->flags, 0, std::move(session)}};
@@ -35,7 +34,7 @@ std::optional<error_code> proclamation::replied(const event::txn_done& reply) {
   using event::outcome;
   if (reply.outcome == outcome::applied) return error_code();
   if (reply.outcome == outcome::unknown) return reply.error.code;
-  may_be_written_ = false;
+  withdrawn_ = true;
   if (reply.outcome == outcome::not_sent) return reply.error.code;
   const bool denied = std::any_of(reply.refusals.begin(), reply.refusals.end(),
                                   [](const auto& each) { return each.reason == event::refusal::permission_denied; });

@@ -17,8 +17,8 @@
 namespace holdfast::protocol {
 
 /// One proclaim: the holder of the key writes a value into it. Look at the key, consistently; send what `write` says;
-/// tell `replied` what Consul said; and so again, until that says that it is over. After each of the two tell the pool
-/// what `stands`.
+/// tell `replied` what Consul said; and so again, until that says that it is over. The pool has to hear of it before it
+/// is sent, `event::value_written`, and again if it is withdrawn.
 class proclamation {
 public:
   explicit proclamation(std::string value) : value_(std::move(value)) {}
@@ -29,13 +29,12 @@ public:
   /// What became of it: done, or why not, or why nobody knows. None: somebody else has written meanwhile, so look
   /// again.
   std::optional<error_code> replied(const event::txn_done& reply);
-  /// What is to be left in the key by whoever lets it go now: what it had before, if it certainly still has that.
-  const std::string& stands() const { return may_be_written_ ? value_ : before_; }
+  /// It was not written, for certain.
+  bool is_withdrawn() const { return withdrawn_; }
 
 private:
   std::string value_;
-  std::string before_{};
-  bool may_be_written_ = false;
+  bool withdrawn_ = false;
   int refused_ = 0;
 };
 

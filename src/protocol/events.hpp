@@ -119,6 +119,7 @@ struct key_watched {
 /// The holder of a mutex has written this into its key, or is about to. There it stays when the key is let go.
 struct value_written {
   std::string value;
+  bool withdrawn = false;  ///< it was not, after all: what it wrote before stays
   bool operator==(const value_written&) const = default;
 };
 /// The time that `pool::wake` named has come.

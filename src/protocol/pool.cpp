@@ -140,7 +140,12 @@ void pool::on(event::key_watched& e) {
     saw_entry(*asked, std::move(e.pair));
 }
 
-void pool::on(event::value_written& e) { value_ = std::move(e.value); }
+void pool::on(event::value_written& e) {
+  if (!e.withdrawn)
+    value_before_ = std::exchange(value_, std::move(e.value));
+  else if (value_ == e.value)
+    value_ = value_before_;
+}
 
 void pool::on(event::txn_done& e) {
   if (!txn_ || txn_->id != e.id) return;

@@ -331,9 +331,10 @@ private:
   bool over_limit_ = false;  ///< more hold than the record allows: its limit was lowered
   std::map<std::string, indulged, std::less<>> indulged_;
   std::map<std::string, time_point, std::less<>> dead_since_;  ///< only with a lock delay
-  std::optional<std::string> value_;  ///< that our holder has written into a mutex's key, if not its description
-  time_point free_at_{};              ///< when a mutex was last seen free, or held by another kind of client
-  time_point stalled_until_ = never;  ///< how long a free slot waits for another process to write the grant
+  std::optional<std::string> value_;         ///< that our holder has written into a mutex's key, if not its description
+  std::optional<std::string> value_before_;  ///< what it wrote last before that
+  time_point free_at_{};                     ///< when a mutex was last seen free, or held by another kind of client
+  time_point stalled_until_ = never;         ///< how long a free slot waits for another process to write the grant
 
   std::optional<pending_txn> txn_;
   std::optional<pending_txn> unresolved_;  ///< its outcome is unknown, and no later view has told yet

@@ -91,6 +91,7 @@ void pool::refresh(member& m) {
     m.grant = entry->modify_index;
     m.handoffs = 0;
     value_.reset();
+    value_before_.reset();
   }
   if (m.standing != standing::holding) free_of_slot(m.releasing);
   if (m.standing == standing::waiting && before != standing::waiting) m.waiting_since = now_;

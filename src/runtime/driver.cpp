@@ -186,9 +186,9 @@ std::string driver::holding_session(const slot_impl& slot) {
   return gone_ ? std::string() : session_of(slot);
 }
 
-void driver::value_written(const slot_impl& slot, std::string value) {
+void driver::value_written(const slot_impl& slot, std::string value, bool withdrawn) {
   const std::lock_guard lock(mutex_);
-  if (!gone_ && in_use(slot.id) == &slot) feed(protocol::event::value_written{std::move(value)});
+  if (!gone_ && in_use(slot.id) == &slot) feed(protocol::event::value_written{std::move(value), withdrawn});
 }
 
 void driver::close(pending<error_code>&& waiting) {

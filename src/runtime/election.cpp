@@ -4,6 +4,7 @@
 #include <boost/asio/system_executor.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <holdfast/election.hpp>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -60,11 +61,11 @@ asio::awaitable<void> proclaim(std::shared_ptr<slot_impl> held, std::string valu
     auto write = wish.write(seen.pair, session);
     if (!write) throw system_error(write.error());
     std::vector<consul::txn_operation> operations = runtime::to_consul(*std::move(write));
-    owner->value_written(*held, wish.stands());
+    owner->value_written(*held, wish.value());
     auto [ec, reply] =
         co_await client.transact(std::move(operations), read.request, asio::as_tuple(asio::use_awaitable));
     const auto end = wish.replied(runtime::txn_done({}, ec, std::move(reply), {}));
-    owner->value_written(*held, wish.stands());
+    if (wish.is_withdrawn()) owner->value_written(*held, wish.value(), true);
     if (!end) continue;
     if (*end) throw system_error(*end);
     co_return;

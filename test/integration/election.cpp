@@ -398,12 +398,22 @@ ASYNC_TEST_CASE(what_was_proclaimed_without_an_answer_stays_when_the_leader_resi
   BOOST_TEST(value() == "new");
 
   won = co_await candidate.campaign("elected again");
-  co_await won.proclaim("old");
   stand_in.set_faults(testing::fault_plan({forbidden}));
-  auto [refused] = co_await won.proclaim("new", as_result);
+  auto [refused] = co_await won.proclaim("refused", as_result);
   BOOST_TEST(refused == error::permission_denied);
   co_await won.resign();
-  BOOST_TEST(value() == "old");
+  BOOST_TEST(value() == "elected again");
+
+  // What comes late may still come after another one was refused.
+  won = co_await candidate.campaign("elected at last");
+  lost.what = testing::fault::drop_request();
+  stand_in.set_faults(testing::fault_plan({lost, forbidden}));
+  auto [doubtful] = co_await won.proclaim("late", as_result);
+  BOOST_TEST((doubtful == condition::outcome_unknown), doubtful.message());
+  auto [again] = co_await won.proclaim("refused", as_result);
+  BOOST_TEST(again == error::permission_denied);
+  co_await won.resign();
+  BOOST_TEST(value() == "late");
 }
 
 /// As when it comes second in a user's `||`, whose result is dropped.

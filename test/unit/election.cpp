@@ -83,19 +83,21 @@ BOOST_AUTO_TEST_CASE(a_proclaim_ends_when_it_is_done_or_not_allowed) {
   BOOST_TEST((denied == make_error_code(error::permission_denied)));
 }
 
-BOOST_AUTO_TEST_CASE(what_may_have_been_written_stands_and_what_certainly_was_not_does_not) {
+BOOST_AUTO_TEST_CASE(what_certainly_was_not_written_is_withdrawn) {
   using event::outcome;
-  const auto stands_after = [](outcome what) {
+  const auto is_withdrawn = [](outcome what) {
     proclamation wish("new");
-    BOOST_TEST(wish.write(office("old", "s1", 9), "s1").has_value());
-    BOOST_TEST(wish.stands() == "new");
     wish.replied({1, what, {}, {}, {make_error_code(error::timed_out), {}}});
-    return wish.stands();
+    return wish.is_withdrawn();
   };
-  BOOST_TEST(stands_after(outcome::applied) == "new");
-  BOOST_TEST(stands_after(outcome::unknown) == "new");
-  BOOST_TEST(stands_after(outcome::refused) == "old");
-  BOOST_TEST(stands_after(outcome::not_sent) == "old");
+  BOOST_TEST(!is_withdrawn(outcome::applied));
+  BOOST_TEST(!is_withdrawn(outcome::unknown));
+  BOOST_TEST(is_withdrawn(outcome::refused));
+  BOOST_TEST(is_withdrawn(outcome::not_sent));
+  proclamation wish("new");
+  wish.replied(refused_because({event::refusal::conflict}));
+  BOOST_TEST(wish.write(office("old", "s1", 9), "s1").has_value());
+  BOOST_TEST(!wish.is_withdrawn());
   BOOST_TEST((proclamation("new").replied({1, outcome::unknown, {}, {}, {make_error_code(error::timed_out), {}}}) ==
               make_error_code(error::timed_out)));
 }

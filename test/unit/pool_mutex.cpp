@@ -178,8 +178,14 @@ BOOST_AUTO_TEST_CASE(what_the_holder_may_have_written_stays_and_what_it_has_not_
   mutex_story other;
   other.hold();
   other.tell(event::value_written{"new"});
-  other.tell(event::value_written{"us"});  // it was refused
+  EXPECT(other.tell(event::value_written{"new", true}));
   EXPECT(other.release('A'), "txn #3: if @12 | let go s1 us | remove s1 | tree");
+  mutex_story third;
+  third.hold();
+  third.tell(event::value_written{"late, perhaps"});
+  third.tell(event::value_written{"new"});
+  third.tell(event::value_written{"new", true});
+  EXPECT(third.release('A'), "txn #3: if @12 | let go s1 late, perhaps | remove s1 | tree");
 }
 
 BOOST_AUTO_TEST_CASE(a_release_that_has_not_seen_what_the_holder_wrote_looks_and_goes_on) {

@@ -70,12 +70,12 @@ void world::try_to_proclaim(process& p, slot_id slot, std::shared_ptr<proclamati
     if (!write) return not_written();
     sabotage_.bend(*write);
     const auto tell_pool = [this, &p, slot, wish] {
-      if (referee_.holds(p.number, slot)) step(p, event::value_written{wish->stands()});
+      if (referee_.holds(p.number, slot)) step(p, event::value_written{wish->value(), wish->is_withdrawn()});
     };
     tell_pool();
     send(p, 0, *std::move(write), [=, this, &p](const event::txn_done& done) {
       const auto ended = wish->replied(done);
-      tell_pool();
+      if (wish->is_withdrawn()) tell_pool();
       if (done.outcome == event::outcome::unknown) return end("may be proclaimed");
       if (!ended) return try_to_proclaim(p, slot, wish);
       if (*ended) return not_written();
