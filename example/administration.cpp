@@ -1,6 +1,8 @@
 // A small command line for operators: one order on a semaphore that any number of processes use, which then stands in
 // Consul. Without a command it shows all of them, one after the other, on a semaphore of its own.
 
+#include <unistd.h>
+
 #include <boost/asio/awaitable.hpp>
 #include <chrono>
 #include <holdfast/holdfast.hpp>
@@ -146,14 +148,22 @@ command read(example::arguments& given) {
   command c;
   c.prefix = given.text("--prefix", {});
   c.session = given.text("--session", {});
-  c.limit = given.number("--limit", 1, 1, 10'000);
+  c.limit = given.number("--limit", 0, 0, 10'000);
   c.within_seconds = given.number("--within", 60, 1, 86'400);
   c.even_in_use = given.flag("--in-use");
   for (const char* const name :
        {"inspect", "create", "resize", "close", "open", "drain", "revoke", "evict", "sweep", "destroy"})
-    if (given.flag(name)) c.name = name;
+    if (given.flag(name)) {
+      if (!c.name.empty())
+        throw std::invalid_argument("one command at a time, not " + c.name + " and " + name + "; see --help");
+      c.name = name;
+    }
   given.end();
   if (c.prefix.empty() != c.name.empty()) throw std::invalid_argument("a command wants --prefix; see --help");
+  const bool sets_limit = c.name == "create" || c.name == "resize";
+  if (sets_limit && c.limit == 0) throw std::invalid_argument(c.name + " wants --limit, from 1 to 10000; see --help");
+  const bool means_one = c.name == "revoke" || c.name == "evict";
+  if (means_one && c.session.empty()) throw std::invalid_argument(c.name + " wants --session; see --help");
   return c;
 }
 
@@ -164,7 +174,8 @@ int main(int argc, char** argv) {
     const command what = read(given);
     example::agent(given.consul()).run([&](holdfast::consul::client consul) -> asio::awaitable<void> {
       if (what.name.empty()) {
-        co_await show_all(consul, "administration/example");
+        const std::string prefix = "administration/" + std::to_string(::getpid());
+        co_await show_all(consul, prefix);
         co_return;
       }
       holdfast::administration_options which;

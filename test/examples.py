@@ -72,7 +72,8 @@ def failures(folder):
 
 
 def usage(folder):
-    for program in ("lost_slot", "guarded_write", "exclusive_workers", "hot_standby", "server", "demo", "administration"):
+    for program in ("lost_slot", "guarded_write", "numbered_slots", "exclusive_workers", "hot_standby", "server", "demo",
+                    "administration"):
         output = run([folder / program, "--help"])
         expect_lines(output, f"^usage: {program}", "^  --consul URL  ", "CONSUL_HTTP_ADDR")
         expect(BANNER not in output, "the banner, though nothing is started")
@@ -95,6 +96,13 @@ def lost_slot(folder):
 def guarded_write(folder):
     output = run([folder / "guarded_write"])
     expect_lines(output, "the counter is 1$", "2 is refused: ", "the counter is 3$")
+
+
+def numbered_slots(folder):
+    output = run([folder / "numbered_slots"])
+    runs = re.findall(r"^job (\d) runs on card ([012])(?: ([012]))?$", output, re.MULTILINE)
+    expect(sorted(job for job, *_ in runs) == list("1234567"), "not each job ran once")
+    expect({job for job, _, second in runs if second} == {"3", "6"}, "not each job had its number of cards")
 
 
 def exclusive_workers(folder, *options):
@@ -210,6 +218,11 @@ def administration(folder, *consul):
     expect_lines(output, "^evicted: the holder hears session_invalidated$")
     run([program, "inspect"], 2)
     run([program, "--prefix", "a/b"], 2)
+    for name in ("create", "resize"):
+        expect_lines(run([program, "--prefix", "a/b", name], 2), f"^{name} wants --limit")
+        expect_lines(run([program, "--prefix", "a/b", name, "--limit", "0"], 2), f"^{name} wants --limit")
+    expect_lines(run([program, "--prefix", "a/b", "revoke"], 2), "^revoke wants --session")
+    expect_lines(run([program, "--prefix", "a/b", "destroy", "inspect"], 2), "^one command at a time")
     if not consul:
         return
     order = [program, *consul, "--prefix", "administration/line"]
@@ -298,7 +311,7 @@ def on_a_real_agent(folder):
 
 
 CASES = [
-    quickstart, failures, usage, lost_slot, guarded_write, exclusive_workers, crashed_worker, hot_standby, server,
+    quickstart, failures, usage, lost_slot, guarded_write, numbered_slots, exclusive_workers, crashed_worker, hot_standby, server,
     stand_in, administration, demo, broken_limit,
 ]
 CASES.append(on_a_real_agent)

@@ -26,11 +26,12 @@ struct administration_options {
   /// For one order, all its requests and repetitions included, unless its own `request_options::timeout` says
   /// otherwise. 1 ms to 10 min.
   std::chrono::milliseconds timeout{10'000};
-  /// How often an order looks and writes at most, while others write at the same time. 1 or more.
+  /// How often in a row an order looks and writes in vain at most, while others write at the same time: what takes
+  /// several transactions begins to count anew with each that is done. 1 or more.
   unsigned attempts_max = 100;
 };
 
-/// What `sweep` has removed.
+/// What `sweep` has removed. If a write of it got no answer, what is gone at the next look is taken for its work.
 struct swept {
   std::size_t holders = 0;  ///< dead ones, from the record
   std::size_t entries = 0;  ///< that no session held
@@ -83,11 +84,15 @@ private:
 /// what it does not do, is in doc/administration.md.
 ///
 /// An order reads what stands below the prefix and writes one transaction that Consul refuses if the record has changed
-/// since; then it looks again, up to `attempts_max` times. So any number of operators and processes can act at once.
-/// After a write without an answer it looks too: what is done already is not done again. Slots that an order makes free
-/// are granted in the same write, so whoever can run wakes up, and nobody else.
+/// since; then it looks again, up to `attempts_max` times in vain. So any number of operators and processes can act at
+/// once. After a write without an answer it looks too: what is done already is not done again. Slots that an order
+/// makes free are granted in the same write, so whoever can run wakes up, and nobody else.
 ///
-/// Errors: invalid_limit, not_a_semaphore, corrupt_record, no_semaphore (an ACL token that may not read the prefix
+/// What does not fit into one transaction takes several: an order that fails may have been carried out in part, and
+/// goes on from there when it is given again.
+///
+/// Errors: invalid_limit, invalid_option (`request_options::timeout` is neither 0 nor from 1 ms to 10 min; nothing was
+/// sent), not_a_semaphore, corrupt_record, no_semaphore (an ACL token that may not read the prefix
 /// looks the same), and what each order says; permission_denied and the other definite refusals of `consul::client`;
 /// what `condition::unavailable` stands for, after the timeout; error::transaction_conflict when others wrote first
 /// each time. With a `condition::outcome_unknown` the order may have been carried out, or may be later.
@@ -144,7 +149,7 @@ public:
     return initiate<Token>({.what = order::evict, .session = std::move(session), .request = request}, token);
   }
   /// Removes the record and all entries, if nobody holds or waits; else error::in_use. Whoever acquires later creates
-  /// it anew.
+  /// it anew; that is left alone.
   template <class Token = asio::deferred_t>
   auto destroy(consul::request_options request = {}, Token&& token = {}) {
     return initiate<Token>({.what = order::destroy, .request = request}, token);
@@ -156,7 +161,7 @@ public:
   }
   /// Removes what dead processes have left: holders whose sessions have ended, from the record, and entries that no
   /// session holds. Nobody needs it to be safe, or to get those slots: whoever waits takes them. With
-  /// `semaphore_options::node_health_checks` it does not wait for the lock delay. Completes with what there was.
+  /// `semaphore_options::node_health_checks` it does not wait for the lock delay. Completes with what was removed.
   template <class Token = asio::deferred_t>
   auto sweep(consul::request_options request = {}, Token&& token = {}) {
     return initiate<Token, swept>({.what = order::sweep, .request = request}, token);
@@ -167,7 +172,9 @@ public:
     return initiate<Token, semaphore_status>({.what = order::inspect, .request = request}, token);
   }
   /// Completes when nobody alive holds a slot: of use after `close`, for otherwise somebody may have one in the next
-  /// moment. error::in_use if that takes longer than `within`. Rides out an agent that cannot answer for the timeout.
+  /// moment. error::in_use if that takes longer than `within`; one look in any case. error::no_semaphore if there is no
+  /// record at the first one. Looks again when something changes, with pauses of up to 100 ms. Rides out an agent that
+  /// cannot answer for the timeout.
   template <class Token = asio::deferred_t>
   auto wait_until_drained(std::chrono::nanoseconds within = std::chrono::nanoseconds::max(),
                           consul::request_options request = {}, Token&& token = {}) {

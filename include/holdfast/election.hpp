@@ -34,8 +34,8 @@ namespace detail {
 class election_impl;
 class observation;
 
-const asio::any_io_executor& executor_of(const election_impl&) noexcept;
-const asio::any_io_executor& executor_of(const observation&) noexcept;
+asio::any_io_executor executor_of(const election_impl&) noexcept;
+asio::any_io_executor executor_of(const observation&) noexcept;
 void start_campaign(const election_impl&, std::string value, diagnostics*, pending<error_code, slot>&&);
 void start_proclaim(const std::shared_ptr<slot_impl>&, std::string value, diagnostics*, pending<error_code>&&);
 void start_next(const std::shared_ptr<observation>&, diagnostics*, pending<error_code, std::optional<leader>>&&);
@@ -119,7 +119,8 @@ public:
     return asio::async_initiate<Token, void(error_code)>(
         detail::proclaim_initiation(detail::impl_of(*this), std::move(value), &diag), token);
   }
-  /// Lets the office go, and whoever stands next have it. The same as `release`. The key keeps the value.
+  /// Lets the office go, and whoever stands next have it. The same as `release`. The key keeps the value: the last one
+  /// proclaimed, also if it is not known whether that was done.
   template <class Token = asio::deferred_t>
   auto resign(Token&& token = {}) {
     return release(std::forward<Token>(token));
@@ -152,8 +153,8 @@ public:
   /// While Consul cannot answer it asks again, with pauses that grow to a second, for as long as it takes.
   /// Errors: permission_denied, not_a_mutex (the key belongs to something else), and whatever is not
   /// `condition::unavailable`; the next call asks anew. too_many_waiters: another `next` of this observer is under way.
-  /// `diag`, if any, must outlive the operation. Cancellation (terminal, partial, total) ends it and loses nothing: the
-  /// next call tells.
+  /// `diag`, if any, must outlive the operation. Cancellation (terminal, partial, total) ends it and loses nothing, as
+  /// late as it comes before the handler runs: the next call tells.
   template <class Token = asio::deferred_t>
   auto next(Token&& token = {}) {
     return asio::async_initiate<Token, void(error_code, std::optional<leader>)>(detail::next_initiation(impl_, nullptr),
@@ -194,8 +195,8 @@ public:
   const std::string& key() const noexcept;
 
   /// Stands for election, and completes when it is won, however long that takes. From then on the key has this value,
-  /// in one write with the lock; before, an operator reads it in our entry below the key. Empty: "host:pid". At most
-  /// 1 KiB, and without "\n{\"Limit\":" in it, else invalid_option.
+  /// in one write with the lock; before, an operator reads it in our entry below the key. Empty: "host:pid". By the
+  /// rules of `semaphore_options::description`, else invalid_option.
   /// Errors, cancellation: as of `mutex::lock`. A cancelled campaign withdraws: its entry and its session are removed
   /// in the background. `diag`, if any, must outlive the operation.
   template <class Token = asio::deferred_t>

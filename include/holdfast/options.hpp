@@ -26,13 +26,14 @@ struct semaphore_options {
   /// Whether each slot that is held has a number of its own, 0 to limit - 1, see `slot::numbers`, so that it can stand
   /// for a real thing: the GPU 3, the port 8003. The session that holds the slot has locked "PREFIX/.slot/<number>",
   /// too, and nobody uses a slot without: a number is had by one holder at a time. Who finds the slots numbered and
-  /// does not ask for numbers, as HashiCorp's clients, may take part, and has none. It costs a write more for each slot
-  /// that comes from another process.
+  /// does not ask for numbers, as HashiCorp's clients, may take part, and has none. A number goes
+  /// with its slot, in the same write; where it does not, as after a holder has died, it costs one more.
   bool numbered = false;
   /// The name of the coordinating record below the prefix. HashiCorp's clients use ".lock". One segment, by the rules
   /// of `prefix`; else error::invalid_option.
   std::string lock_key = ".lock";
-  /// What an operator reads in our contender entries. Empty: "host:pid". At most 1 KiB.
+  /// What an operator reads in our contender entries. Empty: "host:pid". At most 1 KiB, without "\n{\"Limit\":" in it,
+  /// and without a last line that is "@" and a number: we add such ourselves. Else error::invalid_option.
   std::string description{};
 
   /// TTL of our sessions, renewed every third of it. Above 0, at most 24 h; the server's range is 10 s to 24 h unless
@@ -80,7 +81,8 @@ struct mutex_options {
   /// below it, "KEY/<session>". No key of another purpose should begin with it: "tasks/1" is the beginning of
   /// "tasks/10" too, and every change there would wake those who watch here.
   std::string key{};
-  /// The key's value while we hold it, and what an operator reads in our entries. Empty: "host:pid". At most 1 KiB.
+  /// The key's value while we hold it, and what an operator reads in our entries. Empty: "host:pid". By the rules of
+  /// `semaphore_options::description`.
   std::string description{};
 
   std::chrono::milliseconds session_ttl{15'000};

@@ -23,7 +23,7 @@ bool is_session_id(std::string_view text) {
 
 bool is_contenders(std::uint64_t flags) { return flags == 0 || flags == semaphore_flags || is_grantable(flags); }
 
-instruction refuse(error why) { return {make_error_code(why), {}, {}, false}; }
+instruction refuse(error why) { return {make_error_code(why), {}, {}, false, {}}; }
 
 std::string entry_key(const survey& s, std::string_view session) { return s.prefix + std::string(session); }
 
@@ -140,20 +140,22 @@ instruction evict(const survey& s, std::string_view session, bool first_look) {
 instruction sweep(const survey& s) {
   instruction result;
   if (s.now.lock_index != 0) result = write(s, s.now.record, {});
+  if (!result.operations.empty()) result.swept.holders = dead_holders(s.now).size();
   for (const contender& left : s.leftovers) {
     if (result.operations.size() == operations_max) {
       result.more = true;
       break;
     }
     result.operations.push_back(remove(s, left));
+    ++result.swept.entries;
   }
   return result;
 }
 
-instruction destroy(const survey& s, bool even_in_use) {
+instruction destroy(const survey& s, bool even_in_use, bool begun) {
   const bool is_numbered = std::any_of(s.now.numbers.begin(), s.now.numbers.end(),
                                        [](const slot_number& each) { return !each.session.empty(); });
-  if (!even_in_use && (!s.now.contenders.empty() || is_numbered)) return refuse(error::in_use);
+  if (!even_in_use && (!s.now.contenders.empty() || is_numbered)) return begun ? instruction() : refuse(error::in_use);
   instruction result;
   std::vector<operation>& all = result.operations;
   if (s.now.lock_index != 0) all.push_back({verb::remove_cas, s.lock_key, {}, 0, s.now.lock_index, {}});
@@ -167,9 +169,13 @@ instruction destroy(const survey& s, bool even_in_use) {
   return result;
 }
 
-std::size_t holders_in(const snapshot& now) {
-  return static_cast<std::size_t>(std::count_if(now.record.holders.begin(), now.record.holders.end(),
-                                                [&](const std::string& holder) { return now.find(holder); }));
+instruction drain(const survey& s, bool first_look) {
+  if (s.now.lock_index == 0 && first_look) return refuse(error::no_semaphore);
+  instruction result;
+  const std::vector<std::string>& holders = s.now.record.holders;
+  result.more =
+      std::any_of(holders.begin(), holders.end(), [&](const std::string& holder) { return s.now.find(holder); });
+  return result;
 }
 
 leftovers_count count_leftovers(const survey& s) { return {dead_holders(s.now).size(), s.leftovers.size()}; }

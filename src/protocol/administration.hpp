@@ -31,12 +31,20 @@ struct survey {
 boost::system::result<survey> make_survey(std::string prefix, std::string lock_key, std::vector<key_value> listing,
                                           std::uint64_t index);
 
+/// What dead processes have left.
+struct leftovers_count {
+  std::size_t holders = 0;  ///< dead ones, in the record
+  std::size_t entries = 0;
+  bool operator==(const leftovers_count&) const = default;
+};
+
 /// What is to be done next. Nothing at all: it is as it was ordered to be.
 struct instruction {
   error_code refused{};                 ///< then nothing is done
   std::string session{};                ///< to be destroyed; then look again
   std::vector<operation> operations{};  ///< of one transaction
   bool more = false;                    ///< it is not the last one: look again
+  leftovers_count swept{};              ///< what a transaction of `sweep` removes
   bool operator==(const instruction&) const = default;
 };
 
@@ -58,17 +66,14 @@ instruction revoke(const survey& s, std::string_view session, bool doubt = false
 instruction evict(const survey& s, std::string_view session, bool first_look);
 /// What nobody lives by any more.
 instruction sweep(const survey& s);
-/// The record and all entries. error::in_use if anybody holds or waits, unless `even_in_use`.
-instruction destroy(const survey& s, bool even_in_use);
-
-/// The holders that live.
-std::size_t holders_in(const snapshot& now);
+/// The record and all entries. error::in_use if anybody holds or waits, unless `even_in_use`. `begun`: an earlier
+/// transaction of this order has removed the record; whoever uses it now has created another one, which is left alone.
+instruction destroy(const survey& s, bool even_in_use, bool begun = false);
+/// `more` while somebody alive holds; nothing is ever written. Without a record nobody does, but if that is so at the
+/// first look there is nothing to wait for: error::no_semaphore.
+instruction drain(const survey& s, bool first_look);
 
 /// What `sweep` would find.
-struct leftovers_count {
-  std::size_t holders = 0;  ///< dead ones, in the record
-  std::size_t entries = 0;
-};
 leftovers_count count_leftovers(const survey& s);
 
 }  // namespace holdfast::protocol

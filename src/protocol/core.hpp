@@ -15,9 +15,6 @@
 
 namespace holdfast::protocol {
 
-/// Errors that no repetition will mend: those who wait should hear at once.
-inline bool is_final(const error_code& code) { return !(code == condition::unavailable); }
-
 /// A machine that the shell hosts: events in, actions out; the same events give the same actions. It has what all of
 /// them need: the time, the leases of their sessions, and the end of those.
 class core {

@@ -40,6 +40,9 @@ struct failure {
   bool operator==(const failure&) const = default;
 };
 
+/// Errors that no repetition will mend: those who wait should hear at once.
+inline bool is_final(const error_code& code) { return !(code == condition::unavailable); }
+
 namespace event {
 
 /// A caller wants `count` slots: all of them, or none.
@@ -110,9 +113,10 @@ struct key_watched {
   request_id id;
   std::optional<key_value> pair{};
   failure error{};
+  std::uint64_t index = 0;
   bool operator==(const key_watched&) const = default;
 };
-/// The holder of a mutex has written this into its key. There it stays when the key is let go.
+/// The holder of a mutex has written this into its key, or is about to. There it stays when the key is let go.
 struct value_written {
   std::string value;
   bool operator==(const value_written&) const = default;

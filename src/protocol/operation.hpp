@@ -11,7 +11,7 @@ namespace holdfast::protocol {
 inline constexpr std::size_t operations_max = 64;
 
 /// The transaction verbs that the protocol needs. The shell hands them to Consul as they are.
-enum class verb { lock, unlock, cas, check_index, check_session, check_not_exists, remove, remove_cas, get, get_tree };
+enum class verb { lock, unlock, cas, check_session, check_index, check_not_exists, remove, remove_cas, get, get_tree };
 
 struct operation {
   protocol::verb verb;
@@ -27,7 +27,7 @@ constexpr bool writes(verb v) noexcept { return v == verb::lock || v == verb::un
 
 /// How many results Consul returns for it in the reply, before those of what is read, which stands at the end.
 constexpr std::size_t results_of(verb v) noexcept {
-  return writes(v) || v == verb::check_index || v == verb::check_session ? 1 : 0;
+  return writes(v) || v == verb::check_session || v == verb::check_index ? 1 : 0;
 }
 
 }  // namespace holdfast::protocol

@@ -13,7 +13,7 @@ bool contains(const std::vector<std::string>& list, std::string_view session) {
 
 /// Since it joined the queue.
 bool is_untouched(const contender& entry) {
-  return entry.flags == contender_magic && entry.create_index == entry.modify_index;
+  return entry.grantable() && grants_in(entry.flags) == 0 && entry.create_index == entry.modify_index;
 }
 
 }  // namespace

@@ -271,6 +271,7 @@ private:
   void join_whole_requests(moves& what, const demand& need, std::size_t supply);
   bool keeps(const member& m, const demand& need);
   std::size_t operations(const moves& what) const;
+  std::vector<std::uint32_t> numbers_left(const moves& what, std::uint32_t limit) const;
   void choose_numbers(moves& what);
   void seek_numbers();
   plan_rules rules_for(const moves& what);
@@ -286,6 +287,7 @@ private:
 
   // Small helpers
   std::string entry_key(std::string_view session) const { return entries_ + std::string(session); }
+  std::uint64_t entry_flags() const { return contender_magic | (options_.numbered ? numbered_flag : 0); }
   std::string number_key(std::uint32_t number) const { return numbers_ + std::to_string(number); }
   auto snapshot_of(std::vector<key_value> listing, std::uint64_t index) const {
     return make_snapshot(entries_, options_.lock_key, std::move(listing), index, options_.form);

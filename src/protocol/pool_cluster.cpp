@@ -197,7 +197,7 @@ void pool::patch(snapshot& now, const pending_txn& txn, std::uint64_t index) con
   for (const auto& [session, text] : txn.inserted) {
     if (is_newer(session)) continue;
     now.erase(session);  // a late listing may have brought it back
-    now.insert({session, text, contender_magic, index, index});
+    now.insert({session, text, entry_flags(), index, index});
   }
 }
 

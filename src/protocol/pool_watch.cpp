@@ -212,18 +212,18 @@ void pool::saw_number(const watch& asked, std::optional<key_value> pair) {
 /// Our entry says that we have been granted; and, if whoever did that knew it, who comes next.
 void pool::saw_grant(const key_value& pair) {
   const std::uint64_t index = pair.modify_index;
+  const auto who = succession_in(pair.value, find(pair.session)->text);
   view_.learned(index, last_request_, [&](snapshot& now) {
     contender& entry = *now.find(pair.session);
     entry.flags = pair.flags;
     entry.modify_index = index;
     if (now.lock_index == 0) now.record.limit = limit_;
     now.record.add(pair.session);
+    if (who && who->number) now.take_number({*who->number, pair.session, index});
   });
   view_.mark_outrun(index - 1);
   const auto is_entry = [this](const contender& next) { return entry_key(next.session) != options_.lock_key; };
-  const member& granted = *find(pair.session);
-  const auto who = succession_in(pair.value, granted.text);
-  if (!who || who->limit != limit_ || !std::all_of(who->next.begin(), who->next.end(), is_entry)) {
+  if (!who || who->next.empty() || who->limit != limit_ || !std::all_of(who->next.begin(), who->next.end(), is_entry)) {
     refresh();
     return read_prefix();  // while the slot is in use: whoever gives it back must know who waits
   }

@@ -267,6 +267,15 @@ std::size_t pool::operations(const moves& what) const {
   return count;
 }
 
+/// The numbers of those who leave their slots, as far as they are below the limit.
+std::vector<std::uint32_t> pool::numbers_left(const moves& what, std::uint32_t limit) const {
+  std::vector<std::uint32_t> numbers;
+  for (const std::vector<member*>* list : {&what.give_back, &what.requeue})
+    for (const member* m : *list)
+      if (const slot_number* const its = number_of(*m); its && its->number < limit) numbers.push_back(its->number);
+  return numbers;
+}
+
 /// A number for each that needs one, of those that nobody is known to have: from any place on, so that two who choose
 /// at once seldom choose the same. Whoever gets none waits.
 void pool::choose_numbers(moves& what) {
@@ -321,7 +330,9 @@ plan_rules pool::rules_for(const moves& what) {
   for (const auto& [session, seen] : indulged_)
     if (seen.passed_over) rules.passed_over.push_back(session);
   const std::size_t used = operations(what);
-  rules.grants_max = grants_something(what) && used < operations_max - 2 ? operations_max - 2 - used : 0;
+  const std::size_t room = used < operations_max - 2 ? operations_max - 2 - used : 0;
+  const std::size_t each = options_.numbered ? 2 : 1;  // a number may go with it
+  rules.grants_max = grants_something(what) ? room / each : 0;
   return rules;
 }
 
@@ -396,6 +407,7 @@ void pool::send(const moves& what, grant_plan next, bool writes_record) {
   txn.guarded = writes_record;
   std::vector<operation>& ops = txn.operations;
 
+  std::map<std::uint32_t, const contender*> heirs;  // who gets the numbers that go with slots given away
   const contender* woken = nullptr;
   if (what.gives() && is_courtesy_due()) {
     if (!next.granted.empty()) woken = next.granted.front();
@@ -407,8 +419,15 @@ void pool::send(const moves& what, grant_plan next, bool writes_record) {
     txn.record = next.record;
     ops = rewrite(options_.lock_key, now, next.record, options_.description, value_);
     txn.record_operations = ops.size();
+    std::vector<std::uint32_t> free = numbers_left(what, next.record.limit);
     for (const contender* entry : next.granted) {
       txn.granted.push_back(entry->session);
+      next.after.number.reset();
+      if (is_numbered(entry->flags) && !free.empty()) {
+        next.after.number = free.back();
+        heirs[free.back()] = entry;
+        free.pop_back();
+      }
       ops.push_back(grant_to(*entry, entry_key(entry->session), next.after));
     }
     if (woken) {  // any change of its entry does that
@@ -430,14 +449,21 @@ void pool::send(const moves& what, grant_plan next, bool writes_record) {
     std::erase(spares_, &m);
     txn.movers.push_back(&m);
     if (const slot_number* const its = number_of(m)) {
-      txn.numbers.push_back({its->number, {}, 0});
-      ops.push_back({verb::unlock, number_key(its->number), options_.description, mutex_flags, 0, m.session});
+      const std::string key = number_key(its->number);
+      const auto heir = heirs.find(its->number);
+      const bool goes_on = heir != heirs.end();
+      ops.push_back({verb::unlock, key, options_.description, mutex_flags, 0, m.session});
+      txn.numbers.push_back({its->number, goes_on ? heir->second->session : std::string(), 0});
+      if (goes_on) {
+        std::string words(words_in(heir->second->value).description);
+        ops.push_back({verb::lock, key, std::move(words), mutex_flags, 0, heir->second->session});
+      }
     }
     if (out) txn.removed.push_back(m.session), ops.push_back({verb::remove, entry_key(m.session)});
     if (!in) return;
     m.text = entry_text();
     txn.inserted.emplace_back(m.session, m.text);
-    ops.push_back({verb::lock, entry_key(m.session), m.text, contender_magic, 0, m.session});
+    ops.push_back({verb::lock, entry_key(m.session), m.text, entry_flags(), 0, m.session});
   };
   for (member* m : what.give_back) move(*m, true, false);
   for (member* m : what.leave) {  // if nobody has granted it meanwhile

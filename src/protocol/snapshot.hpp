@@ -20,6 +20,7 @@ struct key_value {
   std::string session;
   std::uint64_t create_index = 0;
   std::uint64_t modify_index = 0;
+  std::uint64_t lock_index = 0;
   bool operator==(const key_value&) const = default;
 };
 
@@ -30,8 +31,13 @@ inline constexpr std::uint64_t contender_magic = std::uint64_t{0x686f6c64} << 32
 constexpr bool is_grantable(std::uint64_t flags) noexcept {
   return (flags & ~std::uint64_t{0xffffffff}) == contender_magic;
 }
+/// Of an entry whose slot is to be numbered: whoever grants it hands it a number, if there is one to give away.
+inline constexpr std::uint64_t numbered_flag = std::uint64_t{1} << 31;
+constexpr bool is_numbered(std::uint64_t flags) noexcept { return is_grantable(flags) && (flags & numbered_flag) != 0; }
+/// Their lowest bits count the grants.
+constexpr std::uint64_t grants_in(std::uint64_t flags) noexcept { return flags & (numbered_flag - 1); }
 constexpr std::uint64_t next_grant_flags(std::uint64_t flags) noexcept {
-  return contender_magic | ((flags + 1) & 0xffffffff);
+  return (flags & ~(numbered_flag - 1)) | grants_in(flags + 1);
 }
 
 /// A live contender entry: a key `<prefix>/<session>` that this very session has locked.

@@ -21,7 +21,9 @@ constexpr std::int64_t stamp_max = 9'000'000'000;
 
 std::optional<contender> read_contender(const json::value& from) {
   const json::array* const fields = from.if_array();
-  if (!fields || fields->size() != 3) return std::nullopt;
+  if (!fields || fields->size() < 3 || fields->size() > 4) return std::nullopt;
+  const bool is_numbered = fields->size() == 4;
+  if (is_numbered && (*fields)[3] != true) return std::nullopt;
   const json::string *session = (*fields)[0].if_string(), *description = (*fields)[2].if_string();
   error_code ec;
   const auto index = (*fields)[1].to_number<std::uint64_t>(ec);
@@ -29,26 +31,30 @@ std::optional<contender> read_contender(const json::value& from) {
   // It becomes a key below the prefix: one name, not a path.
   if (session->empty() || session->size() > session_size_max || session->find('/') != json::string::npos)
     return std::nullopt;
-  return contender{std::string(*session), std::string(*description), contender_magic, index, index};
+  const std::uint64_t flags = contender_magic | (is_numbered ? numbered_flag : 0);
+  return contender{std::string(*session), std::string(*description), flags, index, index};
 }
 
 }  // namespace
 
 std::string with_succession(std::string_view description, const succession_view& s) {
   std::string value(description);
-  if (s.next.empty()) return value;
+  if (s.next.empty() && !s.number) return value;
   value.append(opening).append(std::to_string(s.limit)).append(",\"Next\":[");
   std::size_t named = 0;
   for (const contender* each : s.next) {
-    const json::array fields{each->session, each->create_index, json::string_view(description_in(each->value))};
+    json::array fields{each->session, each->create_index, json::string_view(description_in(each->value))};
+    if (is_numbered(each->flags)) fields.push_back(true);
     const std::string text = json::serialize(fields);
     if (value.size() - description.size() + text.size() > succession_bytes_max) break;
     if (named++ != 0) value += ',';
     value += text;
   }
-  if (named == 0) return std::string(description);
+  if (named == 0 && !s.number) return std::string(description);
   const std::size_t behind = std::min(s.behind + s.next.size() - named, behind_max);
-  return value + "],\"Behind\":" + std::to_string(behind) + '}';
+  value.append("],\"Behind\":").append(std::to_string(behind));
+  if (s.number) value.append(",\"Number\":").append(std::to_string(*s.number));
+  return value + '}';
 }
 
 std::string touched(std::string_view value) {
@@ -97,8 +103,12 @@ std::optional<succession> succession_in(std::string_view value, std::string_view
   result.behind = behind->to_number<std::size_t>(ec);
   if (ec || result.behind > behind_max) return std::nullopt;
   result.limit = limit->to_number<std::uint32_t>(ec);
-  if (ec || result.limit == 0 || next->get_array().empty() || next->get_array().size() > succession_max)
-    return std::nullopt;
+  if (const json::value* const number = object->if_contains("Number")) {
+    result.number = number->to_number<std::uint32_t>(ec);
+    if (ec || *result.number >= limit_max) return std::nullopt;
+  }
+  const std::size_t named = next->get_array().size();
+  if (ec || result.limit == 0 || (named == 0 && !result.number) || named > succession_max) return std::nullopt;
   for (const json::value& each : next->get_array()) {
     auto entry = read_contender(each);
     const bool in_order = result.next.empty() || (entry && result.next.back().create_index <= entry->create_index);

@@ -21,6 +21,7 @@ struct succession_of {
   std::vector<Contender> next{};  ///< the first of those that wait, without gaps; never touched since they joined
   std::size_t behind = 0;         ///< how many more were seen to wait; beyond `behind_max`, that
   std::uint32_t limit = 1;        ///< that the record names: if 1, then nobody else
+  std::optional<std::uint32_t> number{};  ///< which the grant has locked for the granted
 };
 using succession = succession_of<contender>;
 using succession_view = succession_of<const contender*>;

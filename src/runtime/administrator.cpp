@@ -14,6 +14,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -35,6 +36,8 @@ constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
 constexpr milliseconds request_max = 5s;
 constexpr protocol::duration at_once{};
 constexpr protocol::duration watch_wait = 10s;
+/// Between two looks at a semaphore that never rests.
+constexpr protocol::duration longest_pause = 100ms;
 
 /// Whether a look, or another one, may do better.
 bool is_worth_another_look(const error_code& ec) {
@@ -42,7 +45,7 @@ bool is_worth_another_look(const error_code& ec) {
 }
 
 protocol::instruction next_of(const administration_order& order, const protocol::survey& seen, bool first_look,
-                              bool doubt) {
+                              bool doubt, bool begun) {
   switch (order.what) {
     case kind::create:
       return protocol::create(seen, order.limit);
@@ -57,14 +60,26 @@ protocol::instruction next_of(const administration_order& order, const protocol:
     case kind::evict:
       return protocol::evict(seen, order.session, first_look);
     case kind::destroy:
-      return protocol::destroy(seen, order.even_in_use);
+      return protocol::destroy(seen, order.even_in_use, begun);
     case kind::sweep:
       return protocol::sweep(seen);
-    case kind::inspect:
     case kind::drain:
+      return protocol::drain(seen, first_look);
+    case kind::inspect:
       break;
   }
   return {};
+}
+
+/// What one order may take. Throws if it is not in the range of `administration_options::timeout`.
+milliseconds time_for(const administration_order& order, const administration_options& options) {
+  if (order.request.timeout == 0ms) return options.timeout;
+  try {
+    return runtime::checked_timeout(order.request.timeout);
+  } catch (const system_error& wrong) {
+    if (order.request.diag) *order.request.diag = {wrong.what(), {}, {}, {}};
+    throw;
+  }
 }
 
 }  // namespace
@@ -72,10 +87,7 @@ protocol::instruction next_of(const administration_order& order, const protocol:
 /// One order, while it is carried out.
 struct administrator::effort {
   effort(administration_order o, const administration_options& options, asio::any_io_executor ex)
-      : order(std::move(o)),
-        time(order.request.timeout == 0ms ? options.timeout : order.request.timeout),
-        deadline(runtime::now() + time),
-        timer(std::move(ex)) {}
+      : order(std::move(o)), time(time_for(order, options)), deadline(runtime::now() + time), timer(std::move(ex)) {}
 
   administration_order order;
   const protocol::duration time;
@@ -95,6 +107,10 @@ struct administrator::effort {
   error_code fail(error_code why, std::string message, std::string key) {
     words = {std::move(message), std::move(key), {}, {}};
     return why;
+  }
+  void count(const protocol::leftovers_count& taken) {
+    removed.holders += taken.holders;
+    removed.entries += taken.entries;
   }
   /// A failure is told; on success nobody's words are touched.
   error_code end(error_code ec) {
@@ -151,48 +167,60 @@ asio::awaitable<error_code> administrator::carry_out(effort& e) {
   const bool sets_limit = e.order.what == kind::create || e.order.what == kind::resize;
   if (sets_limit && (e.order.limit == 0 || e.order.limit > protocol::limit_max))
     co_return e.fail(error::invalid_limit, "the limit is not between 1 and 10000", lock_key_);
-  error_code ec, doubt;  // a write may have been applied: that is what a failure must say, until a look has told
+  error_code ec, doubt;  // a request may have been applied, or may be later: that is what a failure must say
   const auto failed = [&] { return doubt && ec == condition::not_applied ? doubt : ec; };
-  bool first_look = true;
-  for (unsigned attempt = 0; attempt != options_.attempts_max; ++attempt) {
+  bool first_look = true, begun = false;
+  std::optional<protocol::leftovers_count> unanswered;  // what there was when a write got no answer
+  unsigned in_vain = 0;
+  while (in_vain++ != options_.attempts_max) {
+    if (!ec && runtime::now() >= e.deadline) ec = e.fail(error::timed_out, "not done in time", lock_key_);
     if (ec) ec = co_await rest(e, ec);
     if (ec) co_return failed();
     protocol::survey seen;
     ec = co_await look(e, seen, 0, at_once);
     if (is_worth_another_look(ec)) continue;
     if (ec) co_return failed();
+    const protocol::leftovers_count there = protocol::count_leftovers(seen);
+    if (unanswered)
+      e.count({unanswered->holders - std::min(unanswered->holders, there.holders),
+               unanswered->entries - std::min(unanswered->entries, there.entries)});
+    unanswered.reset();
 
-    protocol::instruction next = next_of(e.order, seen, std::exchange(first_look, false), bool(doubt));
+    protocol::instruction next = next_of(e.order, seen, std::exchange(first_look, false), bool(doubt), begun);
     if (next.refused) {
       ec = e.fail(next.refused, next.refused.message(), lock_key_);
       if (ec == error::limit_conflict) e.words.limit_conflict = {seen.now.record.limit, e.order.limit};
       co_return failed();
     }
-    doubt = {};
-    if (!next.session.empty()) {
+    if (next.session.empty() && next.operations.empty()) co_return error_code();
+    const bool last = next.session.empty() && !next.more;
+    const protocol::leftovers_count taken = next.swept;
+    if (!next.session.empty())
       ec = co_await end_session(e, std::move(next.session));
-      if (ec && !is_worth_another_look(ec)) co_return ec;
-      continue;
+    else
+      ec = co_await write(e, std::move(next));
+    if (ec == condition::outcome_unknown) {
+      doubt = ec;
+      unanswered = there;
     }
-    if (next.operations.empty()) co_return error_code();
-    const bool more = next.more;
-    const protocol::leftovers_count before = protocol::count_leftovers(seen);
-    ec = co_await write(e, std::move(next));
-    if (ec == condition::outcome_unknown) doubt = ec;
-    if (ec && !is_worth_another_look(ec)) co_return ec;
+    if (ec && !is_worth_another_look(ec)) co_return failed();
     if (ec) continue;
     e.outage.over();
-    e.removed.holders += before.holders;
-    e.removed.entries += before.entries;
-    if (!more) co_return error_code();
+    e.count(taken);
+    if (last) co_return error_code();
+    begun = true;
+    doubt = {};
+    in_vain = 0;  // it gets on
   }
-  co_return ec ? failed() : e.fail(error::transaction_conflict, "not done after so many attempts", lock_key_);
+  co_return failed();
 }
 
 asio::awaitable<error_code> administrator::drain(effort& e) {
   const auto begun = runtime::now();
-  const auto end = e.order.within < protocol::never - begun ? begun + e.order.within : protocol::never;
+  const auto within = std::max(e.order.within, std::chrono::nanoseconds::zero());
+  const auto end = within < protocol::never - begun ? begun + within : protocol::never;
   std::uint64_t index = 0;
+  bool first_look = true;
   error_code ec;
   for (;;) {
     if (ec) {
@@ -210,10 +238,16 @@ asio::awaitable<error_code> administrator::drain(effort& e) {
     if (ec) co_return ec;
     e.outage.over();
     if (left > 0ns || index == 0) {
-      if (protocol::holders_in(seen.now) == 0) co_return error_code();
+      const protocol::instruction next = next_of(e.order, seen, std::exchange(first_look, false), false, false);
+      if (next.refused) co_return e.fail(next.refused, next.refused.message(), lock_key_);
+      if (!next.more) co_return error_code();
       index = consul::next_index(index, seen.now.index);
     }
-    if (runtime::now() >= end) co_return e.fail(error::in_use, "somebody still holds a slot", lock_key_);
+    const auto now = runtime::now();
+    if (now >= end) co_return e.fail(error::in_use, "somebody still holds a slot", lock_key_);
+    e.timer.expires_after(std::min(e.random.between({}, longest_pause), end - now));
+    auto [cancelled] = co_await e.timer.async_wait(as_result);
+    if (cancelled) co_return cancelled;
   }
 }
 

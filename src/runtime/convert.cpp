@@ -16,10 +16,10 @@ consul::txn_operation to_consul(protocol::operation&& op) {
       return txn_operation::lock(std::move(op.key), std::move(op.value), std::move(op.session), op.flags);
     case verb::unlock:
       return txn_operation::unlock(std::move(op.key), std::move(op.value), std::move(op.session), op.flags);
-    case verb::check_index:
-      return txn_operation::check_index(std::move(op.key), op.index);
     case verb::check_session:
       return txn_operation::check_session(std::move(op.key), std::move(op.session));
+    case verb::check_index:
+      return txn_operation::check_index(std::move(op.key), op.index);
     case verb::check_not_exists:
       return txn_operation::check_not_exists(std::move(op.key));
     case verb::cas:
@@ -60,8 +60,8 @@ outcome to_outcome(const error_code& ec, const consul::txn_reply& reply) {
 }
 
 protocol::key_value to_core(consul::kv_entry&& entry) {
-  return {std::move(entry.key),     std::move(entry.value), entry.flags,
-          std::move(entry.session), entry.create_index,     entry.modify_index};
+  return {std::move(entry.key), std::move(entry.value), entry.flags,     std::move(entry.session),
+          entry.create_index,   entry.modify_index,     entry.lock_index};
 }
 
 }  // namespace
@@ -96,7 +96,7 @@ protocol::event::prefix_listed prefix_listed(protocol::request_id id, const erro
 
 protocol::event::key_watched key_watched(protocol::request_id id, const error_code& ec,
                                          consul::answer<std::optional<consul::kv_entry>> answer, diagnostics words) {
-  protocol::event::key_watched seen{id, {}, {ec, std::move(words)}};
+  protocol::event::key_watched seen{id, {}, {ec, std::move(words)}, answer.meta.index};
   if (answer.value) seen.pair = to_core(*std::move(answer.value));
   return seen;
 }

@@ -47,7 +47,7 @@ public:
   void sequencer(const slot_impl& slot, pending<error_code, holdfast::sequencer>&& waiting);
   /// The session by which a mutex's slot is held; empty if it is not in use (any more).
   std::string holding_session(const slot_impl& slot);
-  /// The key of that slot has this value now.
+  /// The key of that slot has this value now, or may have: see `event::value_written`.
   void value_written(const slot_impl& slot, std::string value);
   void close(pending<error_code>&& waiting);
   void abandon() noexcept;

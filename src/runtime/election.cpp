@@ -1,4 +1,5 @@
-#include <algorithm>
+#include <boost/asio/append.hpp>
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -6,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/election.hpp"
+#include "runtime/convert.hpp"
 #include "runtime/driver.hpp"
 #include "runtime/observation.hpp"
 #include "runtime/slot_impl.hpp"
@@ -19,21 +22,16 @@ namespace detail {
 class election_impl {
 public:
   election_impl(consul::client through, election_options options)
-      : client(std::move(through)), executor(client.get_executor()), of_each(runtime::checked(std::move(options))) {}
+      : client(std::move(through)), of_each(runtime::checked(std::move(options))) {}
 
   const consul::client client;
-  const asio::any_io_executor executor;
   const runtime::driver_options of_each;
 };
 
-const asio::any_io_executor& executor_of(const election_impl& impl) noexcept { return impl.executor; }
+/// The client knows when its context has gone: an executor that is kept beyond that may not even be destroyed.
+asio::any_io_executor executor_of(const election_impl& impl) noexcept { return impl.client.get_executor(); }
 
 namespace {
-
-using consul::txn_operation;
-
-/// So often a proclaim begins anew because somebody else has written the key meanwhile.
-constexpr int proclaim_tries = 4;
 
 /// Completes without having sent anything.
 template <class... Results>
@@ -44,15 +42,6 @@ void fail(const asio::any_io_executor& executor, error_code ec, std::string text
   asio::post(executor, asio::append(std::move(waiting.handler), ec, Results()...));
 }
 
-bool is_denied(const consul::txn_reply& reply) {
-  return std::any_of(reply.errors.begin(), reply.errors.end(), [](const consul::txn_error& each) {
-    return each.reason == consul::txn_refusal::permission_denied;
-  });
-}
-
-/// The key is written as its holder finds it, under the hold: with its flags, for they say whose form it has; with
-/// `lock`, which keeps the lock index, and with it the sequencers; and guarded by its index, so that of two proclaims
-/// the one whose outcome is unknown cannot come after the one that followed it.
 asio::awaitable<void> proclaim(std::shared_ptr<slot_impl> held, std::string value, diagnostics* diag) {
   const std::shared_ptr<driver> owner = held->owner;
   const std::string& key = owner->name();
@@ -61,34 +50,36 @@ asio::awaitable<void> proclaim(std::shared_ptr<slot_impl> held, std::string valu
   read.mode = consul::consistency::consistent;
   read.request.timeout = owner->options().request_timeout;
   read.request.diag = diag;
-  for (int i = 0; i != proclaim_tries; ++i) {
+  protocol::proclamation wish(std::move(value));
+  for (;;) {
     const std::string session = owner->holding_session(*held);
     const bool lost = held->state() == slot_state::lost;
     if (session.empty()) throw system_error(lost ? error::slot_lost : error::not_held);
-    const auto seen = co_await client.get(key, read, asio::use_awaitable);
-    if (!seen.value || seen.value->session != session) throw system_error(error::slot_lost);
-    std::vector<txn_operation> write;
-    write.push_back(txn_operation::check_session(key, session));
-    write.push_back(txn_operation::check_index(key, seen.value->modify_index));
-    write.push_back(txn_operation::lock(key, value, session, seen.value->flags));
-    const consul::txn_reply reply = co_await client.transact(std::move(write), read.request, asio::use_awaitable);
-    if (reply.applied) {
-      owner->value_written(*held, std::move(value));
-      co_return;
-    }
-    if (is_denied(reply)) throw system_error(error::permission_denied);
+    auto answer = co_await client.get(key, read, asio::use_awaitable);
+    const protocol::event::key_watched seen = runtime::key_watched({}, {}, std::move(answer), {});
+    auto write = wish.write(seen.pair, session);
+    if (!write) throw system_error(write.error());
+    std::vector<consul::txn_operation> operations = runtime::to_consul(*std::move(write));
+    owner->value_written(*held, wish.stands());
+    auto [ec, reply] =
+        co_await client.transact(std::move(operations), read.request, asio::as_tuple(asio::use_awaitable));
+    const auto end = wish.replied(runtime::txn_done({}, ec, std::move(reply), {}));
+    owner->value_written(*held, wish.stands());
+    if (!end) continue;
+    if (*end) throw system_error(*end);
+    co_return;
   }
-  throw system_error(error::transaction_conflict);
 }
 
 }  // namespace
 
 void start_campaign(const election_impl& impl, std::string value, diagnostics* diag, pending<error_code, slot>&& won) {
+  if (!executor_of(impl)) return;  // the context is gone: no handler can run
   runtime::driver_options options = impl.of_each;
   try {
     options.pool.description = runtime::checked_value(std::move(value));
   } catch (const system_error& wrong) {
-    return fail(impl.executor, wrong.code(), wrong.what(), diag, std::move(won));
+    return fail(executor_of(impl), wrong.code(), wrong.what(), diag, std::move(won));
   }
   acquire_request request;
   request.diag = diag;
@@ -107,7 +98,7 @@ void start_proclaim(const std::shared_ptr<slot_impl>& impl, std::string value, d
     return fail(executor, wrong.code(), wrong.what(), diag, std::move(waiting));
   }
   runtime::spawn_for(impl->owner->client(), asio::cancellation_slot(), proclaim(impl, std::move(value), diag),
-                     std::move(waiting));
+                     std::move(waiting), [](const error_code&) {});
 }
 
 }  // namespace detail

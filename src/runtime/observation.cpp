@@ -1,5 +1,6 @@
 #include "runtime/observation.hpp"
 
+#include <boost/asio/append.hpp>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
@@ -9,9 +10,8 @@
 #include <random>
 #include <utility>
 
-#include "protocol/lock_record.hpp"
-#include "protocol/outage.hpp"
 #include "runtime/boot_clock.hpp"
+#include "runtime/convert.hpp"
 #include "runtime/pool_options.hpp"
 #include "runtime/spawn.hpp"
 
@@ -38,12 +38,6 @@ using namespace std::chrono_literals;
 
 /// As long as the holders' own watches: a query that nobody waits for any more keeps a connection of the agent's.
 constexpr std::chrono::milliseconds longest_wait = 10s;
-/// A key that does not exist has an index that every write beside it moves: those are not asked after one by one.
-constexpr std::chrono::milliseconds longest_pause = 100ms;
-
-bool is_foreign(const std::optional<consul::kv_entry>& key) {
-  return key && key->flags != 0 && key->flags != protocol::mutex_flags;
-}
 
 asio::awaitable<void> pause(protocol::duration time) {
   asio::steady_timer timer(co_await asio::this_coro::executor, time);
@@ -52,19 +46,13 @@ asio::awaitable<void> pause(protocol::duration time) {
 
 }  // namespace
 
-std::optional<leader> leader_in(const std::optional<consul::kv_entry>& key) {
-  if (!key || key->session.empty()) return std::nullopt;
-  return leader{key->value, {key->key, key->lock_index, key->session}, key->modify_index};
-}
-
 observation::observation(consul::client client, std::string key, std::chrono::milliseconds timeout)
     : client_(std::move(client)),
-      executor_(client_.get_executor()),
       key_(std::move(key)),
       timeout_(timeout),
-      random_(std::random_device()()) {}
+      watch_(longest_wait, std::random_device()()) {}
 
-const asio::any_io_executor& executor_of(const observation& impl) noexcept { return impl.get_executor(); }
+asio::any_io_executor executor_of(const observation& impl) noexcept { return impl.get_executor(); }
 
 void start_next(const std::shared_ptr<observation>& impl, diagnostics* diag,
                 pending<error_code, std::optional<leader>>&& waiting) {
@@ -72,58 +60,55 @@ void start_next(const std::shared_ptr<observation>& impl, diagnostics* diag,
 }
 
 void observation::start_next(diagnostics* diag, pending<error_code, std::optional<leader>>&& waiting) {
+  const asio::any_io_executor executor = get_executor();
+  if (!executor) return;  // the context is gone: no handler can run
   if (busy_.exchange(true)) {
     const error_code ec = error::too_many_waiters;
-    asio::post(executor_, asio::append(std::move(waiting.handler), ec, std::optional<leader>()));
+    asio::post(executor, asio::append(std::move(waiting.handler), ec, std::optional<leader>()));
     return;
   }
+  const auto self = shared_from_this();
+  // However it ends, also before it has begun, the turn is given up.
+  auto tell = [self, mine = turn(this)](const error_code& ec, const std::optional<leader>& seen) {
+    if (ec) return;
+    std::optional<protocol::leading> told;
+    if (seen) told = protocol::leading{seen->value, seen->term.session, seen->term.lock_index, seen->index};
+    self->watch_.told(std::move(told));
+  };
   const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(waiting.handler);
-  runtime::spawn_for(client_, stop, next(shared_from_this(), diag, turn(this)), std::move(waiting));
+  runtime::spawn_for(client_, stop, next(self, diag), std::move(waiting), std::move(tell));
 }
 
 consul::read_options observation::read(diagnostics& words) {
+  const protocol::observer::question asked = watch_.ask();
   consul::read_options read;
   read.mode = consul::consistency::consistent;
-  read.index = index_;
-  read.wait = std::chrono::ceil<std::chrono::milliseconds>(random_.between(longest_wait * 3 / 4, longest_wait));
+  read.index = asked.index;
+  read.wait = std::chrono::ceil<std::chrono::milliseconds>(asked.wait);
   read.request.timeout = timeout_;
   read.request.diag = &words;
   return read;
 }
 
-asio::awaitable<std::optional<leader>> observation::next(std::shared_ptr<observation> self, diagnostics* diag,
-                                                         turn /*mine*/) {
+asio::awaitable<std::optional<leader>> observation::next(std::shared_ptr<observation> self, diagnostics* diag) {
   co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
-  protocol::outage outage;
   for (;;) {
     diagnostics words;
     const consul::read_options read = self->read(words);
     auto [ec, answer] = co_await self->client_.get(self->key_, read, asio::as_tuple(asio::use_awaitable));
-    if (!ec && is_foreign(answer.value)) {
-      ec = error::not_a_mutex;
-      words = {"the key's flags are another application's", self->key_, {}, {}};
+    auto heard = self->watch_.hear(runtime::key_watched({}, ec, std::move(answer), std::move(words)), runtime::now());
+    if (heard.error.code) {
+      if (diag) *diag = std::move(heard.error.details);
+      throw system_error(heard.error.code);
     }
-    if (ec && !(ec == condition::unavailable)) {
-      if (diag) *diag = std::move(words);
-      throw system_error(ec);
-    }
-    if (ec) {
-      self->index_ = 0;  // a plain look answers as soon as there is an answer
-      const auto now = runtime::now();
-      outage.failed({}, now, self->random_);
-      co_await pause(outage.retry_at() - now);
-      continue;
-    }
-    outage.over();
-    self->index_ = consul::next_index(read.index, answer.meta.index);
-    std::optional<leader> seen = leader_in(answer.value);
-    if (!self->told_ || seen != self->last_) {
-      self->told_ = true;
-      self->last_ = seen;
-      co_return seen;
-    }
-    co_await pause(self->random_.between(0ms, longest_pause));
+    if (heard.is_news) co_return self->named(std::move(heard.leader));
+    co_await pause(heard.pause);
   }
+}
+
+std::optional<leader> observation::named(std::optional<protocol::leading> seen) const {
+  if (!seen) return std::nullopt;
+  return leader{std::move(seen->value), {key_, seen->lock_index, std::move(seen->session)}, seen->index};
 }
 
 }  // namespace detail

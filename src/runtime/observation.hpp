@@ -4,27 +4,23 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <chrono>
-#include <cstdint>
 #include <holdfast/consul/client.hpp>
 #include <holdfast/election.hpp>
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "protocol/random.hpp"
+#include "protocol/election.hpp"
 
 namespace holdfast::detail {
 
-/// The leader, by what stands in the key.
-std::optional<leader> leader_in(const std::optional<consul::kv_entry>& key);
-
-/// A watch of an election's key. Its state is on the client's strand, where `next` runs.
+/// A watch of an election's key. Its state belongs to the `next` under way, from its call until its handler runs.
 class observation : public std::enable_shared_from_this<observation> {
 public:
   /// `timeout` is of each request; 0: the client's.
   observation(consul::client client, std::string key, std::chrono::milliseconds timeout);
 
-  const asio::any_io_executor& get_executor() const noexcept { return executor_; }
+  asio::any_io_executor get_executor() const noexcept { return client_.get_executor(); }
   /// Keeps itself alive.
   void start_next(diagnostics* diag, pending<error_code, std::optional<leader>>&& waiting);
 
@@ -34,19 +30,15 @@ private:
   };
   using turn = std::unique_ptr<observation, leave>;
 
-  /// However it ends, also before it has begun, `mine` is given up.
-  static asio::awaitable<std::optional<leader>> next(std::shared_ptr<observation> self, diagnostics* diag, turn mine);
+  static asio::awaitable<std::optional<leader>> next(std::shared_ptr<observation> self, diagnostics* diag);
   consul::read_options read(diagnostics& words);
+  std::optional<leader> named(std::optional<protocol::leading> seen) const;
 
   consul::client client_;
-  const asio::any_io_executor executor_;
   const std::string key_;
   const std::chrono::milliseconds timeout_;
   std::atomic<bool> busy_{false};  ///< a `next` is under way
-  protocol::random_source random_;
-  std::uint64_t index_ = 0;  ///< to ask with; 0: for an answer at once
-  bool told_ = false;        ///< `last_` was
-  std::optional<leader> last_{};
+  protocol::observer watch_;
 };
 
 }  // namespace holdfast::detail

@@ -73,9 +73,16 @@ void check_path(const std::string& path, const std::string& name) {
   require(!has_dot_segment(path), error::invalid_prefix, name + ": has a segment \".\" or \"..\"");
 }
 
+/// What we put into an entry, where more of ours may follow it.
+void check_words(const std::string& words, const std::string& name) {
+  require(words.size() <= 1024, error::invalid_option, name + ": over 1 KiB");
+  require(protocol::words_in(words).description == words, error::invalid_option,
+          name + ": looks like what holdfast itself adds to it");
+}
+
 /// What does not concern the keys.
 driver_options checked_rest(semaphore_options&& options) {
-  require(options.description.size() <= 1024, error::invalid_option, "description: over 1 KiB");
+  check_words(options.description, "description");
   require(between(options.session_ttl, 1ms, 24h), error::invalid_ttl, "session_ttl: not between 1 ms and 24 h");
   if (options.lease_margin == 0ms) options.lease_margin = options.session_ttl / 10;
   require(between(options.lease_margin, 0ms, options.session_ttl / 2), error::invalid_option,
@@ -179,10 +186,14 @@ std::string checked_key(std::string key) {
   return key;
 }
 
+milliseconds checked_timeout(milliseconds timeout) {
+  require(between(timeout, 1ms, 10min), error::invalid_option, "timeout: not between 1 ms and 10 min");
+  return timeout;
+}
+
 std::string checked_value(std::string value) {
   if (value.empty()) return host_and_pid();
-  require(value.size() <= 1024, error::invalid_option, "value: over 1 KiB");
-  require(protocol::description_in(value) == value, error::invalid_option, "value: looks like one of ours");
+  check_words(value, "value");
   return value;
 }
 

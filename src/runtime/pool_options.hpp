@@ -34,6 +34,8 @@ driver_options checked(election_options options);
 protocol::failure wrong_name(const std::string& name);
 /// A mutex's key. Throws invalid_prefix.
 std::string checked_key(std::string key);
+/// Of one order. Throws invalid_option.
+std::chrono::milliseconds checked_timeout(std::chrono::milliseconds timeout);
 /// The value of a campaign, or a proclaimed one; "host:pid" for an empty one. Throws invalid_option.
 std::string checked_value(std::string value);
 

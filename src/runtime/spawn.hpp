@@ -1,16 +1,21 @@
 #pragma once
 
+#include <atomic>
+#include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/append.hpp>
+#include <boost/asio/associator.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <exception>
 #include <holdfast/consul/client.hpp>
 #include <holdfast/slot.hpp>
 #include <memory>
+#include <optional>
+#include <tuple>
 #include <utility>
 
 namespace holdfast::runtime {
@@ -21,37 +26,72 @@ namespace asio = boost::asio;
 error_code code_of(const std::exception_ptr& thrown);
 
 /// An operation of `spawn_for` under way, and who waits for it.
-template <class... Results>
+template <class Tell, class... Results>
 struct running {
-  running(const consul::client& client, detail::pending<error_code, Results...>&& w)
-      : home(client.get_executor()), strand(client.strand()), waiting(std::move(w)) {}
+  running(const consul::client& client, detail::pending<error_code, Results...>&& w, Tell t)
+      : home(client.get_executor()), strand(client.strand()), waiting(std::move(w)), tell(std::move(t)) {}
 
   asio::any_io_executor home, strand;
   detail::pending<error_code, Results...> waiting;
+  std::optional<Tell> tell;
   asio::cancellation_signal stop{};
+  std::atomic<bool> cancelled{false};
+};
+
+/// Its result, on the way to the handler, as whose it counts: executor and all. What is cancelled on this way, too, was
+/// not told: a user's `||` drops a result that comes second.
+template <class Tell, class... Results>
+struct arrival {
+  std::shared_ptr<running<Tell, Results...>> op;
+  error_code ec;
+  std::tuple<Results...> results;
+
+  void operator()() {
+    if (!ec && op->cancelled) {
+      ec = asio::error::operation_aborted;
+      results = {};
+    }
+    std::apply([this](auto&... each) { (*op->tell)(ec, each...); }, results);
+    op->tell.reset();
+    std::apply([this](auto&... each) { std::move(op->waiting.handler)(ec, std::move(each)...); }, results);
+  }
 };
 
 /// Runs `body`, an `asio::awaitable`, on the client's strand, and completes what waits for it with its result, outside
 /// of the initiating function. What it throws is the error code. Whoever has `stop` may cancel it, on any thread: the
-/// signal goes on to the strand.
-template <class Awaitable, class... Results>
+/// signal goes on to the strand. `tell` is called with what the handler gets, where it runs, just before it, and is
+/// destroyed in any case.
+template <class Awaitable, class Tell, class... Results>
 void spawn_for(const consul::client& client, asio::cancellation_slot stop, Awaitable body,
-               detail::pending<error_code, Results...>&& waiting) {
-  const auto op = std::make_shared<running<Results...>>(client, std::move(waiting));
+               detail::pending<error_code, Results...>&& waiting, Tell tell) {
+  const auto op = std::make_shared<running<Tell, Results...>>(client, std::move(waiting), std::move(tell));
   if (stop.is_connected())
     stop.assign([weak = std::weak_ptr(op)](asio::cancellation_type) {
-      if (const auto found = weak.lock())
-        asio::post(found->strand, [weak] {
-          // The only type that a coroutine hears of before it has begun.
-          if (const auto still = weak.lock()) still->stop.emit(asio::cancellation_type::terminal);
-        });
+      const auto found = weak.lock();
+      if (!found) return;
+      found->cancelled = true;
+      asio::post(found->strand, [weak] {
+        // The only type that a coroutine hears of before it has begun.
+        if (const auto still = weak.lock()) still->stop.emit(asio::cancellation_type::terminal);
+      });
     });
   auto done = [op](std::exception_ptr thrown, Results... results) {
-    const error_code ec = code_of(thrown);
-    asio::post(op->home, asio::append(std::move(op->waiting.handler), ec, std::move(results)...));
+    asio::post(op->home, arrival<Tell, Results...>{op, code_of(thrown), {std::move(results)...}});
     op->waiting.elsewhere.reset();
   };
   asio::co_spawn(op->strand, std::move(body), asio::bind_cancellation_slot(op->stop.slot(), std::move(done)));
 }
 
 }  // namespace holdfast::runtime
+
+template <template <class, class> class Associator, class Tell, class... Results, class Default>
+struct boost::asio::associator<Associator, holdfast::runtime::arrival<Tell, Results...>, Default>
+    : Associator<boost::asio::any_completion_handler<void(boost::system::error_code, Results...)>, Default> {
+  using handler = boost::asio::any_completion_handler<void(boost::system::error_code, Results...)>;
+  static auto get(const holdfast::runtime::arrival<Tell, Results...>& a) noexcept {
+    return Associator<handler, Default>::get(a.op->waiting.handler);
+  }
+  static auto get(const holdfast::runtime::arrival<Tell, Results...>& a, const Default& otherwise) noexcept {
+    return Associator<handler, Default>::get(a.op->waiting.handler, otherwise);
+  }
+};

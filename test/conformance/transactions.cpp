@@ -462,6 +462,64 @@ FACT(a_key_that_does_not_exist_is_checked_and_locked_in_one) {
   BOOST_TEST(consul.read("m").session == a);
 }
 
+// What a proclaim rests on: whoever has locked a key writes another value into it, under the lock.
+
+FACT(the_holder_writes_under_its_lock_and_all_who_watch_hear_of_it) {
+  const std::string a = consul.session();
+  consul.put("m?flags=7&acquire=" + a, "old");
+  const entry before = consul.read("m");
+  auto watch = consul.watch("m");
+  const auto outcome = consul.txn({op("check-session", "m").session(a), op("check-index", "m").index(before.modified),
+                                   op("lock", "m").value("new").flags(7).session(a)});
+  BOOST_TEST(outcome.status == 200);
+  BOOST_TEST(outcome.results.size() == 3u);
+  const entry after = watch.woken().first();
+  BOOST_TEST(after.value == base64("new"));
+  BOOST_TEST(after.session == a);
+  BOOST_TEST(after.locked == before.locked);
+  BOOST_TEST(after.created == before.created);
+  BOOST_TEST(after.modified > before.modified);
+  const auto release =
+      consul.txn({op("check-index", "m").index(after.modified), op("unlock", "m").value("new").flags(7).session(a)});
+  BOOST_TEST(release.status == 200);
+  const entry left = consul.read("m");
+  BOOST_TEST(left.value == base64("new"));
+  BOOST_TEST(left.session == "");
+  BOOST_TEST(left.locked == before.locked);
+}
+
+FACT(who_does_not_hold_writes_nothing_under_the_lock) {
+  const std::string a = consul.session(), b = consul.session();
+  const auto write = [&](const std::string& session) {
+    return consul.txn({op("check-session", "m").session(session),
+                       op("check-index", "m").index(consul.read("m").modified),
+                       op("lock", "m").value("new").session(session)});
+  };
+  consul.put("m?acquire=" + a, "of a");
+  const entry held = consul.read("m");
+  BOOST_TEST(write(b).status == 409);
+  BOOST_TEST(consul.read("m") == held);
+  consul.put("m?release=" + a, "of a");
+  const entry free = consul.read("m");
+  const auto late = write(a);  // by whom it was let go: `lock` alone would take it again
+  BOOST_TEST(late.status == 409);
+  BOOST_TEST(late.errors.size() == 1u);
+  BOOST_TEST(consul.read("m") == free);
+}
+
+FACT(of_two_who_have_seen_the_same_under_the_lock_the_second_writes_nothing) {
+  const std::string a = consul.session();
+  consul.put("m?acquire=" + a, "old");
+  const std::uint64_t seen = consul.read("m").modified;
+  const auto write = [&](const char* value) {
+    return consul.txn({op("check-session", "m").session(a), op("check-index", "m").index(seen),
+                       op("lock", "m").value(value).session(a)});
+  };
+  BOOST_TEST(write("first").status == 200);
+  BOOST_TEST(write("late").status == 409);
+  BOOST_TEST(consul.read("m").value == base64("first"));
+}
+
 // What mutex sets rely on.
 
 FACT(a_refused_transaction_of_64_operations_names_each_lock_that_was_refused) {

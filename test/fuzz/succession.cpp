@@ -19,8 +19,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto read = succession_in(value, description);
   if (!read) return 0;
 
-  require(!read->next.empty() && read->next.size() <= succession_max, "it names somebody, and not too many");
-  succession_view view{{}, read->behind};
+  require(!read->next.empty() || read->number, "it says something");
+  require(read->next.size() <= succession_max, "it does not name too many");
+  require(!read->number || *read->number < limit_max, "a number is below any limit");
+  succession_view view{{}, read->behind, 1, read->number};
   std::uint64_t last = 1;
   for (const contender& each : read->next) {
     require(each.create_index >= last && each.create_index == each.modify_index, "in queue order, untouched");
@@ -33,10 +35,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (written == description) return 0;  // too long even for one
   const auto again = succession_in(written, description);
   require(again.has_value(), "what we write can be read");
+  require(again->number == read->number, "the number, too");
   require(again->next.size() <= read->next.size(), "and names nobody else");
   for (std::size_t i = 0; i < again->next.size(); ++i) {
     require(again->next[i].session == read->next[i].session, "session by session");
     require(again->next[i].create_index == read->next[i].create_index, "where it stood");
+    require(again->next[i].flags == read->next[i].flags, "and whether it wants a number");
   }
   return 0;
 }

@@ -45,6 +45,19 @@ semaphore_options adopting(std::string prefix, std::uint32_t limit) {
   return options;
 }
 
+/// In a new record, whatever was there: by a process that does nothing else.
+void let_somebody_hold(testing::server& stand_in) {
+  stand_in.with([](testing::store& consul, auto now) {
+    consul::session_info session;
+    session.id = "00000000-1111-2222-3333-444444444444";
+    consul.create_session(session, now);
+    consul.write(consul::txn_operation::remove("p/.lock"), now);
+    consul.write(consul::txn_operation::lock("p/" + session.id, "new", session.id, protocol::semaphore_flags), now);
+    const std::string record = R"({"Limit":1,"Holders":{")" + session.id + R"(":true}})";
+    consul.write(consul::txn_operation::set("p/.lock", record, protocol::semaphore_flags), now);
+  });
+}
+
 constexpr auto no_request = consul::request_options();
 
 }  // namespace
@@ -502,6 +515,127 @@ ASYNC_TEST_CASE(an_order_that_may_have_been_carried_out_says_so, 30s) {
   stand_in.set_faults({});
   const semaphore_status now = co_await admin.inspect();
   BOOST_TEST(now.limit == 5u);
+}
+
+/// Its first write got no answer, and was done only after a look had found all as before; then somebody began anew.
+ASYNC_TEST_CASE(a_destroy_that_may_have_been_done_does_not_say_that_it_was_refused, 30s) {
+  testing::server stand_in;
+  consul::client client(ex, stand_in.client_config());
+  semaphore_administration admin(client, of("p"));
+  co_await admin.create(1);
+  testing::fault_rule lost, held_up;
+  lost.what = testing::fault::drop_request();
+  lost.target = "PUT /v1/txn";
+  held_up.what = testing::fault::freeze();
+  held_up.target = "PUT /v1/txn";
+  stand_in.set_faults(testing::fault_plan({lost, held_up}));
+  pending<> destroyed(ex, admin.destroy());
+  co_await until("it is given again", [&] { return stand_in.statistics().frozen != 0; });
+  let_somebody_hold(stand_in);
+  stand_in.thaw();
+  const error_code ec = co_await destroyed.wait();
+  BOOST_TEST((ec == condition::outcome_unknown), ec.message());
+  const semaphore_status now = co_await admin.inspect();
+  BOOST_TEST(now.holders.size() == 1u);
+}
+
+/// What gets on is not given up, however many transactions it takes; and each of the dead counts once.
+ASYNC_TEST_CASE(attempts_are_those_that_were_in_vain, 30s) {
+  testing::server stand_in;
+  consul::client client(ex, stand_in.client_config());
+  administration_options once = of("p");
+  once.attempts_max = 1;
+  semaphore_administration admin(client, once);
+  constexpr std::size_t many = 200;
+  const auto leave_entries = [&] {
+    for (std::size_t i = 0; i < many; ++i)
+      stand_in.with([i](testing::store& consul, auto now) {
+        const std::string session = "00000000-1111-2222-3333-" + std::to_string(400'000'000'000 + i);
+        consul.write(consul::txn_operation::set("p/" + session, "dead"), now);
+      });
+  };
+  co_await admin.create(2);
+  leave_entries();
+  const swept what = co_await admin.sweep();
+  BOOST_TEST((what == swept{0, many}), what.entries << " entries");
+  const swept again = co_await admin.sweep();
+  BOOST_TEST((again == swept()));
+  leave_entries();
+  testing::fault_rule lost;
+  lost.what = testing::fault::cut_reply();
+  lost.target = "PUT /v1/txn";
+  stand_in.set_faults(testing::fault_plan({lost}));
+  semaphore_administration patient(client, of("p"));
+  const swept unanswered = co_await patient.sweep();
+  BOOST_TEST((unanswered == swept{0, many}), unanswered.entries << " entries");
+  leave_entries();
+  co_await admin.destroy();
+  const semaphore_status now = co_await admin.inspect();
+  BOOST_TEST((now == semaphore_status()));
+}
+
+ASYNC_TEST_CASE(where_there_is_no_semaphore_nothing_is_waited_for, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("drain-nothing");
+  operator_at op(ex, a, prefix);
+  diagnostics words;
+  consul::request_options request;
+  request.diag = &words;
+  auto [mistyped] = co_await op.admin.wait_until_drained(1h, request, as_result);
+  BOOST_TEST(mistyped == error::no_semaphore);
+  BOOST_TEST(words.key == prefix + "/.lock");
+  participant p(ex, a, calm(prefix, 1));
+  slot held = co_await p.sem.acquire();
+  auto [negative] = co_await op.admin.wait_until_drained(std::chrono::nanoseconds::min(), no_request, as_result);
+  BOOST_TEST(negative == error::in_use);
+  // The record goes while it is being waited for: nobody holds then.
+  pending<> drained(ex, op.admin.wait_until_drained());
+  co_await op.admin.destroy_in_use();
+  const error_code ec = co_await drained.wait();
+  BOOST_TEST(!ec);
+}
+
+/// Each look brings something new at once, and none is what is waited for.
+ASYNC_TEST_CASE(the_wait_for_the_last_holder_does_not_spin, 30s) {
+  testing::server stand_in;
+  consul::client client(ex, stand_in.client_config());
+  let_somebody_hold(stand_in);
+  semaphore_administration admin(client, of("p"));
+  pending<> drained(ex, admin.wait_until_drained(500ms));
+  const std::uint64_t before = stand_in.statistics().requests;
+  std::uint64_t changes = 0;
+  while (!drained.ready()) {
+    stand_in.with([&](testing::store& consul, auto now) {
+      consul.write(consul::txn_operation::set("p/note", std::to_string(++changes)), now);
+    });
+    co_await pause(1ms);
+  }
+  const error_code ec = co_await drained.wait();
+  BOOST_TEST(ec == error::in_use);
+  BOOST_TEST(stand_in.statistics().requests - before < 60u, changes << " changes");
+}
+
+ASYNC_TEST_CASE(the_time_of_one_order_is_checked, 30s) {
+  testing::server stand_in;
+  consul::client client(ex, stand_in.client_config());
+  semaphore_administration admin(client, of("p"));
+  for (const std::chrono::milliseconds wrong : {-1ms, std::chrono::milliseconds(10min) + 1ms,
+                                                std::chrono::milliseconds::min(), std::chrono::milliseconds::max()}) {
+    diagnostics words;
+    consul::request_options request;
+    request.diag = &words;
+    request.timeout = wrong;
+    auto [created] = co_await admin.create(1, request, as_result);
+    BOOST_TEST(created == error::invalid_option);
+    BOOST_TEST(words.message.find("timeout") != std::string::npos, words.message);
+    auto [drained] = co_await admin.wait_until_drained(1h, request, as_result);
+    BOOST_TEST(drained == error::invalid_option);
+    auto [sweeping, removed] = co_await admin.sweep(request, as_result);
+    BOOST_TEST(sweeping == error::invalid_option);
+    auto [inspected, nothing] = co_await admin.inspect(request, as_result);
+    BOOST_TEST(inspected == error::invalid_option);
+  }
+  BOOST_TEST(stand_in.statistics().requests == 0u);
 }
 
 ASYNC_TEST_CASE(an_order_can_be_cancelled, 30s) {

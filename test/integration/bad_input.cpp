@@ -157,6 +157,8 @@ BOOST_AUTO_TEST_CASE(other_options_out_of_range_are_refused_by_name) {
   refused([](auto& o) { o.lock_key = "a\tb"; }, "lock_key");
   refused([](auto& o) { o.lock_key = "\xff"; }, "lock_key");
   refused([](auto& o) { o.description = std::string(1025, 'x'); }, "description");
+  refused([](auto& o) { o.description = "a\n{\"Limit\":1}"; }, "description");
+  refused([](auto& o) { o.description = "a\n@12"; }, "description");
   refused([](auto& o) { o.lease_margin = o.session_ttl; }, "lease_margin");
   refused([](auto& o) { o.lock_delay = 61s; }, "lock_delay");
   refused([](auto& o) { o.waiters_max = 0; }, "waiters_max");

@@ -3,8 +3,12 @@
 #include <unistd.h>
 
 #include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/strand.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
 #include <boost/test/unit_test.hpp>
@@ -69,6 +73,23 @@ testing::fault_plan held_back_once() {
   rule.body = "check-session";
   return testing::fault_plan({rule});
 }
+
+/// Of a handler: tells what has come there, and lets nothing run before the context does.
+class waiting_room {
+public:
+  waiting_room(asio::io_context& context, int& arrived) : context_(&context), arrived_(&arrived) {}
+  asio::execution_context& query(asio::execution::context_t) const noexcept { return *context_; }
+  template <class Function>
+  void execute(Function&& f) const {
+    ++*arrived_;
+    asio::post(*context_, std::forward<Function>(f));
+  }
+  bool operator==(const waiting_room&) const noexcept = default;
+
+private:
+  asio::io_context* context_;
+  int* arrived_;
+};
 
 bool is_vacant(const std::optional<leader>& seen) { return !seen; }
 auto leads(std::string value) {
@@ -353,6 +374,84 @@ ASYNC_TEST_CASE(a_proclaim_of_unknown_outcome_is_not_done_after_a_later_one, 30s
   BOOST_TEST(won.held());
 }
 
+/// Whoever watches may have seen the new value: it does not go back to the old one.
+ASYNC_TEST_CASE(what_was_proclaimed_without_an_answer_stays_when_the_leader_resigns, 30s) {
+  testing::server stand_in;
+  consul::client client(ex, stand_in.client_config());
+  holdfast::election candidate(client, for_key("leader"));
+  testing::fault_rule lost, forbidden;
+  lost.what = testing::fault::cut_reply();
+  lost.target = forbidden.target = "PUT /v1/txn";
+  forbidden.what = testing::fault::forbidden();
+  lost.body = forbidden.body = "check-session";
+  const auto value = [&stand_in] {
+    return stand_in.with([](testing::store& consul, auto) { return consul.get("leader").value->value; });
+  };
+
+  leadership won = co_await candidate.campaign("elected");
+  co_await won.proclaim("old");
+  stand_in.set_faults(testing::fault_plan({lost}));
+  auto [unknown] = co_await won.proclaim("new", as_result);
+  BOOST_TEST((unknown == condition::outcome_unknown), unknown.message());
+  BOOST_TEST(value() == "new");
+  co_await won.resign();
+  BOOST_TEST(value() == "new");
+
+  won = co_await candidate.campaign("elected again");
+  co_await won.proclaim("old");
+  stand_in.set_faults(testing::fault_plan({forbidden}));
+  auto [refused] = co_await won.proclaim("new", as_result);
+  BOOST_TEST(refused == error::permission_denied);
+  co_await won.resign();
+  BOOST_TEST(value() == "old");
+}
+
+/// As when it comes second in a user's `||`, whose result is dropped.
+ASYNC_TEST_CASE(what_is_cancelled_on_its_way_to_the_handler_is_told_by_the_next_call, 30s) {
+  testing::server stand_in;
+  consul::client client(ex, stand_in.client_config());
+  election_observer observer(client, "leader");
+  asio::io_context elsewhere;
+  asio::cancellation_signal stop;
+  error_code ec;
+  int arrived = 0;
+  bool called = false;
+  auto handler = [&](error_code result, const std::optional<leader>&) {
+    ec = result;
+    called = true;
+  };
+  observer.next(asio::bind_executor(waiting_room(elsewhere, arrived),
+                                    asio::bind_cancellation_slot(stop.slot(), std::move(handler))));
+  co_await until("it is on its way", [&] { return arrived != 0; });
+  auto [busy, nothing] = co_await observer.next(as_result);
+  BOOST_TEST(busy == error::too_many_waiters);
+  stop.emit(asio::cancellation_type::total);
+  elsewhere.run();
+  BOOST_TEST(called);
+  BOOST_TEST(ec == asio::error::operation_aborted);
+  const std::optional<leader> first = co_await observer.next();
+  BOOST_TEST(!first);
+}
+
+BOOST_AUTO_TEST_CASE(handles_may_outlive_their_context) {
+  holdfast::election candidate;
+  election_observer observer;
+  {
+    asio::io_context io;
+    const consul::client client(asio::any_io_executor(asio::make_strand(io)), at("127.0.1.1:1"));
+    candidate = holdfast::election(client, for_key("leader"));
+    observer = candidate.observe();
+    BOOST_TEST(bool(candidate.get_executor()));
+    BOOST_TEST(bool(observer.get_executor()));
+  }
+  BOOST_TEST(!candidate.get_executor());
+  BOOST_TEST(!observer.get_executor());
+  bool called = false;
+  candidate.campaign("me", [&](error_code, const leadership&) { called = true; });
+  observer.next([&](error_code, const std::optional<leader>&) { called = true; });
+  BOOST_TEST(!called);
+}
+
 ASYNC_TEST_CASE(who_follows_the_guide_by_hand_takes_part, 30s) {
   agent& a = shared_agent();
   candidate c(ex, a, unique_prefix("guide"));
@@ -516,7 +615,7 @@ ASYNC_TEST_CASE(with_leadership_cancels_the_body_of_a_deposed_leader, 30s) {
 
 ASYNC_TEST_CASE(values_that_cannot_be_are_refused, 30s) {
   candidate c(ex, shared_agent(), unique_prefix("refused"));
-  for (const std::string& value : {std::string(1025, 'x'), std::string("a\n{\"Limit\":1}")}) {
+  for (const std::string& value : {std::string(1025, 'x'), std::string("a\n{\"Limit\":1}"), std::string("a\n@12")}) {
     diagnostics words;
     auto [ec, none] = co_await c.election.campaign(value, words, as_result);
     BOOST_TEST(ec == error::invalid_option);

@@ -1,4 +1,5 @@
-// HashiCorp's own semaphore, `consul lock -n 3`, on the same prefix as ours: neither breaks the other's guarantees.
+// HashiCorp's own semaphore, `consul lock -n 3`, on the same prefix as ours, and its lock in Go on the same key:
+// neither breaks the other's guarantees.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -98,6 +99,50 @@ public:
 
 private:
   std::unique_ptr<process> child_;
+};
+
+/// A Go program with `api.Lock`; test/peers/go_lock.
+class go_lock {
+public:
+  go_lock(const agent& a, const std::string& key, const journal& log, const fs::path& until,
+          std::vector<std::string> more) {
+    const std::string program = sibling_program("go_lock");
+    BOOST_REQUIRE_MESSAGE(
+        fs::exists(program),
+        program << " is not there: scripts/setup sees to Go and HashiCorp's client for it, and CMake, "
+                   "when it configures the next time, to the program");
+    process_options options;
+    options.command = {program, "-agent=" + a.address(), "-key=" + key, "-journal=" + log.path().string(),
+                       "-until=" + until.string()};
+    options.command.insert(options.command.end(), more.begin(), more.end());
+    child_ = std::make_unique<process>(std::move(options));
+  }
+  void kill() { child_->kill(); }
+  bool running() { return child_->running(); }
+  void check_success() {
+    const auto status = child_->wait(5s);
+    BOOST_TEST((status && status->success()), child_->output());
+  }
+
+private:
+  std::unique_ptr<process> child_;
+};
+
+/// A file that is not there yet, and is gone afterwards.
+class gate {
+public:
+  explicit gate(const journal& log) : path_(log.path().string() + ".gate") {}
+  gate(const gate&) = delete;
+  gate& operator=(const gate&) = delete;
+  ~gate() {
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+  void open() const { std::ofstream(path_) << '.'; }
+
+private:
+  fs::path path_;
 };
 
 std::string inside_until(const journal& log, const fs::path& gate) {
@@ -254,6 +299,140 @@ ASYNC_TEST_CASE(a_mutex_and_consul_lock_wait_for_each_other, 60s) {
   fs::remove(go_on);
 }
 
+/// Go programs have no queue: one that finds the key taken again waits for the next chance, at times for 5 s.
+ASYNC_TEST_CASE(go_locks_and_our_mutex_take_turns_and_are_never_two_inside, 60s) {
+  constexpr std::size_t turns = 100;
+  agent& a = shared_agent();
+  const std::string key = unique_prefix("go-turns");
+  journal log("go-turns");
+  const gate end(log);
+  asio::thread_pool own(1);
+  std::vector<std::unique_ptr<locker>> us;
+  companions running(ex);
+  bool enough = false;
+  auto contend = [&](locker& me) -> asio::awaitable<void> {
+    while (!enough) {
+      slot held = co_await me.mutex.lock();
+      log.write("+ours");
+      co_await pause(1ms);
+      BOOST_TEST(held.held());
+      log.write("-ours");
+      co_await held.release();
+    }
+  };
+  for (int i = 0; i < 2; ++i) {
+    mutex_options options = calm(key);
+    options.courtesy = 20ms;  // so that the others have as many chances
+    us.push_back(std::make_unique<locker>(own.get_executor(), a, options));
+    for (int j = 0; j < 2; ++j) running.start(contend(*us.back()));
+  }
+  go_lock them(a, key, log, end.path(), {"-contenders=4"});
+  co_await until(
+      "each side has had its turns",
+      [&] {
+        return (log.count("-ours") >= turns && log.count("-theirs") >= turns) || running.running() < 4 ||
+               !them.running();
+      },
+      50s);
+  enough = true;
+  end.open();
+  co_await running.join();
+  co_await until("they end", [&] { return !them.running(); });
+  them.check_success();
+  BOOST_TEST(log.most_inside() == 1);
+  const std::size_t ours = log.count("+ours"), theirs = log.count("+theirs");
+  BOOST_TEST(ours >= turns);
+  BOOST_TEST(theirs >= turns);
+  BOOST_TEST(log.count("-ours") == ours);
+  BOOST_TEST(log.count("-theirs") == theirs);
+  std::cout << "interop: " << ours << " turns of ours, " << theirs << " of Go's api.Lock, never two at a time\n";
+  for (auto& each : us) co_await each->mutex.close();
+  us.clear();
+  own.join();
+}
+
+ASYNC_TEST_CASE(a_mutex_and_a_go_lock_hand_over_to_each_other, 60s) {
+  agent& a = shared_agent();
+  const std::string key = unique_prefix("go-hand-over");
+  journal log("go-hand-over");
+  const gate end(log);
+  locker l(ex, a, calm(key));
+  slot first = co_await l.mutex.lock();
+  const sequencer ours = co_await sequencer_of(first);
+  go_lock it(a, key, log, end.path(), {"-once", "-value=go was here"});
+  // Its session is there, so it looks at the key, and finds it taken.
+  co_await until("it waits", [&] { return a.get("/v1/session/list").body.find("go_lock") != std::string::npos; });
+  co_await pause(100ms);
+  BOOST_TEST(log.lines().empty());
+  bool lasts = co_await verify(l.client, ours);
+  BOOST_TEST(lasts);
+  co_await first.release();
+  co_await until("it holds", [&] { return log.count("+theirs") == 1; });
+  lasts = co_await verify(l.client, ours);
+  BOOST_TEST(!lasts);
+  const auto taken = co_await l.client.get(key);
+  BOOST_REQUIRE(taken.value.has_value());
+  BOOST_TEST(taken.value->value == "go was here");
+  BOOST_TEST(taken.value->flags == protocol::mutex_flags);
+  slot none = co_await l.mutex.try_lock();
+  BOOST_TEST(!none.valid());
+  election_observer observer(l.client, key);
+  const std::optional<leader> seen = co_await observer.next();
+  BOOST_REQUIRE(seen.has_value());
+  lasts = co_await verify(l.client, seen->term);
+  BOOST_TEST(lasts);
+
+  pending<slot> waiting(ex, l.mutex.lock());
+  co_await until("we wait", [&] { return !contenders(a, key).empty(); });
+  BOOST_TEST(!waiting.ready());
+  end.open();
+  const error_code ec = co_await waiting.wait();
+  BOOST_TEST(!ec);
+  BOOST_TEST(log.count("-theirs") == 1u);
+  BOOST_TEST(waiting.value().held());
+  BOOST_TEST((waiting.value().fencing_token() > first.fencing_token()));
+  const sequencer again = co_await sequencer_of(waiting.value());
+  lasts = co_await verify(l.client, again);
+  BOOST_TEST(lasts);
+  for (const sequencer& old : {ours, seen->term}) {
+    lasts = co_await verify(l.client, old);
+    BOOST_TEST(!lasts);
+  }
+  co_await until("it ends", [&] { return !it.running(); });
+  it.check_success();
+  BOOST_TEST(waiting.value().held());
+  co_await l.mutex.close();
+}
+
+ASYNC_TEST_CASE(a_mutex_and_a_go_lock_get_what_the_other_died_with, 60s) {
+  agent& a = shared_agent();
+  const std::string key = unique_prefix("go-died");
+  journal log("go-died");
+  const gate end(log);
+  mutex_options options = calm(key);
+  options.session_ttl = scaled(500ms);
+  locker l(ex, a, options);
+  go_lock killed(a, key, log, end.path(), {"-once", "-ttl=1s"});
+  co_await until("it holds", [&] { return log.count("+theirs") == 1; });
+  pending<slot> waiting(ex, l.mutex.lock());
+  co_await until("we wait", [&] { return !contenders(a, key).empty(); });
+  BOOST_TEST(!waiting.ready());
+  killed.kill();
+  const error_code ec = co_await waiting.wait();
+  BOOST_TEST(!ec);
+  BOOST_TEST(waiting.value().held());
+
+  go_lock next(a, key, log, end.path(), {"-once"});
+  co_await until("it waits", [&] { return a.get("/v1/session/list").body.find("go_lock") != std::string::npos; });
+  BOOST_TEST(log.count("+theirs") == 1u);
+  l.client.close();  // no renewal any more, and nothing is given back
+  co_await until("it holds", [&] { return log.count("+theirs") == 2; });
+  BOOST_TEST(!waiting.value().held());
+  end.open();
+  co_await until("it ends", [&] { return !next.running(); });
+  next.check_success();
+}
+
 /// `consul lock -n 1 PREFIX/task` locks PREFIX/task/.lock.
 ASYNC_TEST_CASE(a_mutex_set_and_consul_lock_deny_each_other, 60s) {
   agent& a = shared_agent();
@@ -302,6 +481,33 @@ ASYNC_TEST_CASE(consul_lock_waits_while_we_hold_all_and_gets_in_after_a_release,
   BOOST_TEST(two.held());
   slot again = co_await p.sem.acquire();
   BOOST_TEST(again.held());
+}
+
+ASYNC_TEST_CASE(consul_lock_takes_a_numbered_slot_and_has_no_number, 60s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("numbered");
+  journal log("numbered");
+  const fs::path gate = log.path().string() + ".gate";
+  semaphore_options options = calm(prefix, 3);
+  options.numbered = true;
+  participant one(ex, a, options), two(ex, a, options);
+  consul_lock child(a, prefix, inside_until(log, gate));
+  co_await until("it is inside", [&] { return log.count("+theirs") == 1; });
+  slot first = co_await one.sem.acquire();
+  slot second = co_await two.sem.acquire();
+  pending<slot> waiting(ex, two.sem.acquire());
+  co_await until("it waits", [&] { return contenders(a, prefix).size() == 4; });
+  BOOST_TEST(!waiting.ready());
+  std::ofstream(gate).close();
+  const error_code ec = co_await waiting.wait();
+  BOOST_TEST(!ec);
+  std::vector<std::uint32_t> all;
+  for (const slot* each : {&std::as_const(first), &std::as_const(second), &waiting.value()})
+    for (const std::uint32_t number : each->numbers()) all.push_back(number);
+  std::sort(all.begin(), all.end());
+  BOOST_TEST((all == std::vector<std::uint32_t>{0, 1, 2}));
+  co_await until("it has ended", [&] { return !child.running(); });
+  fs::remove(gate);
 }
 
 ASYNC_TEST_CASE(we_wait_while_three_consul_locks_hold_and_get_in_after_one, 60s) {

@@ -204,6 +204,8 @@ BOOST_AUTO_TEST_CASE(bad_options_are_refused) {
   for (const char* key : {"", "/a", "a/", "a//b", "a/../b", "a\n"}) refused({.key = key}, error::invalid_prefix);
   refused({.key = "a", .session_ttl = 0ms}, error::invalid_ttl);
   refused({.key = "a", .lock_delay = 61s}, error::invalid_option);
+  refused({.key = "a", .description = "a\n{\"Limit\":1}"}, error::invalid_option);
+  refused({.key = "a", .description = "a\n@12"}, error::invalid_option);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -16,11 +16,12 @@ std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
   return value ? std::strtoull(value, nullptr, 10) : otherwise;
 }
 
-/// Lives through it once more, and writes down what happened: `world-<seed>.txt` and `.svg`.
+/// Lives through it once more, and writes down what happened: `world-<seed>.txt` and `.svg`, or `mutex-`, `election-`.
 std::string documented(const world_options& options, seeded_bug bug = seeded_bug::none) {
   const char* const folder = std::getenv("HOLDFAST_PICTURES");
+  const std::string kind = options.election ? "election-" : options.mutex ? "mutex-" : "world-";
   const std::filesystem::path base =
-      std::filesystem::path(folder ? folder : ".") / ("world-" + std::to_string(options.seed));
+      std::filesystem::path(folder ? folder : ".") / (kind + std::to_string(options.seed));
   std::ofstream story(base.string() + ".txt"), picture(base.string() + ".svg");
   timeline who("world " + std::to_string(options.seed) + ": who held what when, limit " +
                std::to_string(options.limit));
@@ -48,7 +49,10 @@ void check_worlds(world_options (*of)(std::uint64_t), std::uint64_t usual) {
   }
   BOOST_TEST_MESSAGE(count << " worlds: " << sum.steps << " steps, " << sum.events << " events, " << sum.requests
                            << " requests, " << sum.grants << " grants, " << sum.losses << " losses, " << sum.faults
-                           << " faults");
+                           << " faults"
+                           << (sum.news == 0 ? ""
+                                             : ", " + std::to_string(sum.proclaims) + " proclaims, " +
+                                                   std::to_string(sum.news) + " times news"));
   if (replay) {
     const std::string where = documented(of(first));
     BOOST_TEST_MESSAGE(where);
@@ -58,6 +62,9 @@ void check_worlds(world_options (*of)(std::uint64_t), std::uint64_t usual) {
   BOOST_TEST(sum.grants > 30 * count);
   BOOST_TEST(sum.losses > count / 10);
   BOOST_TEST(sum.faults > 2 * count);
+  if (!of(first).election) return;
+  BOOST_TEST(sum.proclaims > 20 * count);
+  BOOST_TEST(sum.news > 60 * count);
 }
 
 }  // namespace
@@ -67,6 +74,8 @@ BOOST_AUTO_TEST_SUITE(worlds)
 BOOST_AUTO_TEST_CASE(no_guarantee_is_broken) { check_worlds(world_options::of, 4600); }
 
 BOOST_AUTO_TEST_CASE(no_guarantee_is_broken_with_a_mutex) { check_worlds(world_options::of_a_mutex, 2000); }
+
+BOOST_AUTO_TEST_CASE(no_guarantee_is_broken_with_an_election) { check_worlds(world_options::of_an_election, 1000); }
 
 BOOST_AUTO_TEST_CASE(no_guarantee_is_broken_with_a_mutex_set) { check_worlds(world_options::of_a_set, 500); }
 
@@ -82,12 +91,14 @@ BOOST_AUTO_TEST_CASE(a_long_day_loses_no_slot) {
 }
 
 BOOST_AUTO_TEST_CASE(the_same_seed_gives_the_same_world) {
-  for (std::uint64_t seed = 1; seed != 5; ++seed) {
-    const world_result a = run_world(world_options::of(seed)), b = run_world(world_options::of(seed));
-    BOOST_TEST(a.steps == b.steps);
-    BOOST_TEST(a.grants == b.grants);
-    BOOST_TEST(a.faults == b.faults);
-  }
+  for (const auto of : {world_options::of, world_options::of_an_election})
+    for (std::uint64_t seed = 1; seed != 5; ++seed) {
+      const world_result a = run_world(of(seed)), b = run_world(of(seed));
+      BOOST_TEST(a.steps == b.steps);
+      BOOST_TEST(a.grants == b.grants);
+      BOOST_TEST(a.faults == b.faults);
+      BOOST_TEST(a.news == b.news);
+    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -15,6 +15,7 @@ enum class guarantee {
   losses = 9,
   leaks = 10,
   orders = 11,
+  elections = 12,
   numbers = 13,
 };
 

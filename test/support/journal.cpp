@@ -18,9 +18,9 @@ namespace {
 using protocol::nanoseconds;
 using protocol::time_point;
 
-constexpr std::array<std::string_view, 13> event_names = {"asked",  "enter", "lease",   "leave", "lost",
+constexpr std::array<std::string_view, 15> event_names = {"asked",  "enter", "lease",   "leave", "lost",
                                                           "failed", "gone",  "checked", "wrote", "away",
-                                                          "back",   "fault", "mended"};
+                                                          "back",   "fault", "mended",  "limit", "saw"};
 
 }  // namespace
 

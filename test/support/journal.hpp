@@ -17,7 +17,7 @@ namespace holdfast::test {
 
 enum class journal_event {
   asked,    ///< waits for a slot
-  enter,    ///< believes in it from now on, until `lease` at the latest
+  enter,    ///< believes in it from now on, until `lease` at the latest; the words say which one, if that matters
   lease,    ///< believes until then now
   leave,    ///< believes no longer, by its own will
   lost,     ///< believes no longer: it was told that the slot is lost
@@ -29,6 +29,8 @@ enum class journal_event {
   back,     ///< by the test: not so any more
   fault,    ///< by the test: something breaks
   mended,   ///< by the test: it works again, which may well disturb once more
+  limit,    ///< by the test: so many may believe from now on; the words say how many
+  saw,      ///< an observer was told who leads: the words, or nobody; `token` says since which index
 };
 
 struct journal_entry {

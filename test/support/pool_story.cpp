@@ -274,9 +274,9 @@ pool_story::lines pool_story::run(bool writes) {
 void pool_story::others_join_again(const std::string& session) {
   consul.transact({{verb::lock, entries_ + real(session), "other", contender_magic, 0, real(session)}}, now);
 }
-std::string pool_story::others_join() {
+std::string pool_story::others_join(std::uint64_t flags) {
   const std::string session = consul.create_session(1h, now);
-  consul.transact({{verb::lock, entries_ + session, "other", contender_magic, 0, session}}, now);
+  consul.transact({{verb::lock, entries_ + session, "other", flags, 0, session}}, now);
   return name(session);
 }
 std::string pool_story::go_joins() {
@@ -299,10 +299,12 @@ void pool_story::record_becomes(std::string_view holders, std::uint32_t limit, s
   for (const std::string& each : words(holders)) record.add(real(each));
   consul.put(lock_key, format(record), flags, now);
 }
-void pool_story::others_grant(std::string_view holders, std::string_view granted, std::string_view next) {
+void pool_story::others_grant(std::string_view holders, std::string_view granted, std::string_view next,
+                              std::optional<std::uint32_t> number) {
   const snapshot seen = standing();
   succession_view who;
   who.limit = options_.limit;
+  who.number = number;
   for (const std::string& each : words(next)) who.next.push_back(seen.find(real(each)));
   lock_record record{seen.record.form, options_.limit, {}};
   for (const std::string& each : words(holders)) record.add(real(each));
@@ -312,6 +314,7 @@ void pool_story::others_grant(std::string_view holders, std::string_view granted
     BOOST_REQUIRE(entry.has_value());
     list.push_back({verb::cas, entry->key, with_succession(entry->value, who), next_grant_flags(entry->flags),
                     entry->modify_index});
+    if (number) list.push_back({verb::lock, number_key(*number), "other", mutex_flags, 0, real(each)});
   }
   BOOST_TEST(consul.transact(list, now).applied);
 }
@@ -379,7 +382,8 @@ std::string pool_story::operations(const std::vector<operation>& list) const {
       case verb::lock:
         if (who.starts_with(".slot/")) {
           one = "number " + who.substr(6) + " " + name(op.session);
-          if (op.value != options_.description || op.flags != mutex_flags) one += " (wrongly)";
+          if (op.value != options_.description) one += " " + op.value;
+          if (op.flags != mutex_flags) one += " (wrongly)";
           break;
         }
         if (is_key) {
@@ -387,7 +391,8 @@ std::string pool_story::operations(const std::vector<operation>& list) const {
           break;
         }
         one = "lock " + who;
-        if (op.key != entries_ + op.session || op.value != options_.description || op.flags != contender_magic)
+        if (op.key != entries_ + op.session || op.value != options_.description ||
+            op.flags != (contender_magic | (options_.numbered ? numbered_flag : 0)))
           one += " (wrongly)";
         break;
       case verb::unlock:
@@ -410,11 +415,12 @@ std::string pool_story::operations(const std::vector<operation>& list) const {
         if (!is_key) {
           const std::string_view description = description_in(op.value);
           one = "grant " + who + " " + std::string(description) + " @" + std::to_string(op.index) + " +" +
-                std::to_string(op.flags - contender_magic);
+                std::to_string(grants_in(op.flags));
           if (const auto after = succession_in(op.value, description)) {
-            one += " next";
+            if (!after->next.empty()) one += " next";
             for (const contender& each : after->next) one += " " + name(each.session);
             if (after->behind != 0) one += " and " + std::to_string(after->behind);
+            if (after->number) one += " number " + std::to_string(*after->number);
           }
           break;
         }

@@ -23,7 +23,8 @@ namespace holdfast::test {
 ///   txn #4: if @12 | let go s1 us | take s2 other      the same of a mutex
 ///   txn #5: cas @12 {s2} | grant s2 us @11 +1 | remove s1      the entry's value, index before, count after
 ///   txn #6: unnumber 0 s1 | remove s1 | number 3 s2    of numbered slots: who gives and takes which
-///   grant t1 A 12.0 | grant t1 A 12.0 number 3 | deny t1 | fail t1 why | released A | lose A why | revoke A | update A | closed | note
+///   grant t1 A 12.0 | grant t1 A 12.0 number 3 | deny t1 | fail t1 why | released A | lose A why | revoke A | update A
+///   | closed | note
 ///
 /// Sessions are s1, s2, ... in the order of their creation; slots are A, B, ... in the order of their grants.
 class pool_story {
@@ -74,7 +75,8 @@ public:
 
   // What stands in Consul, and what others do there.
   core_consul consul;
-  std::string others_join();  ///< another pool's contender queues; returns its session's number
+  /// Another pool's contender queues; returns its session's number.
+  std::string others_join(std::uint64_t flags = protocol::contender_magic);
   void others_join_again(const std::string& session);
   std::string go_joins();
   std::string go_takes();  ///< a mutex
@@ -83,8 +85,9 @@ public:
   /// The record becomes this: sessions' names, separated by spaces.
   void record_becomes(std::string_view holders, std::uint32_t limit = 0,
                       std::uint64_t flags = protocol::semaphore_flags);
-  /// Another process writes the record, and grants these of it.
-  void others_grant(std::string_view holders, std::string_view granted, std::string_view next = {});
+  /// Another process writes the record, and grants these of it; with a number, if it has one to give away.
+  void others_grant(std::string_view holders, std::string_view granted, std::string_view next = {},
+                    std::optional<std::uint32_t> number = {});
   /// An operator looks, and does what comes next.
   void order(const std::function<protocol::instruction(const protocol::survey&)>& what);
   std::string record() const;   ///< "{s1 s2}", or "none"
@@ -92,6 +95,7 @@ public:
   std::string entries() const;  ///< "s1 s2", in queue order
   protocol::snapshot standing() const;
   std::string real(std::string_view name) const;
+  std::string number_key(std::uint32_t number) const { return protocol::numbers_of(entries_) + std::to_string(number); }
   std::uint64_t index() const;  ///< of the record
 
   const protocol::pool_actions& actions() const { return actions_; }  ///< the last step's

@@ -41,6 +41,8 @@ public:
 
   /// An operator has taken slots away, behind their holders' backs: until then neither G1 nor G4 is promised.
   void excuse_until(protocol::time_point end) { excused_until_ = end; }
+  /// An operator has set another limit.
+  void set_limit(std::uint32_t limit) { limit_ = limit; }
   /// An operator has taken the lock key away, or its history: tokens may start anew.
   void forget_tokens() { last_tokens_.clear(); }
   bool excused(protocol::time_point now) const { return now < excused_until_; }
@@ -58,7 +60,7 @@ private:
     protocol::time_point deadline;
     std::size_t which;
   };
-  const std::uint32_t limit_;
+  std::uint32_t limit_;
   std::string violation_;
   std::map<int, std::map<protocol::ticket, std::size_t>> waiting_;
   std::map<int, std::map<protocol::slot_id, holding>> held_;

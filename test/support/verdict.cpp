@@ -23,6 +23,7 @@ using place = std::pair<std::string, int>;
 struct holding {
   time_point lease;
   protocol::slot_id slot;
+  std::string what;  ///< which one, if it is not just any
 };
 
 struct waiting {
@@ -128,7 +129,10 @@ private:
         if (!known) referee_.object(guarantee::answers, entry.who + " entered without having asked");
         if (known) referee_.granted(process, asked->second.ticket, slot, 1, entry.token, entry.at, entry.lease);
         if (known) waits_.erase(asked);
-        holds_.insert_or_assign(where, holding{entry.lease, slot});
+        for (const auto& [other, each] : holds_)
+          if (!entry.words.empty() && each.what == entry.words && entry.at < each.lease)
+            referee_.object(guarantee::numbers, entry.who + " has " + each.what + ", which " + other.first + " has");
+        holds_.insert_or_assign(where, holding{entry.lease, slot, entry.words});
         break;
       }
       case journal_event::lease: {
@@ -174,8 +178,13 @@ private:
         disturbed_ = entry.at;
         result_.waits.push_back({{}, {}, entry.words});
         break;
+      case journal_event::limit:
+        limit_ = static_cast<std::uint32_t>(std::stoul(entry.words));
+        referee_.set_limit(limit_);
+        break;
       case journal_event::checked:
       case journal_event::wrote:
+      case journal_event::saw:
         break;
     }
   }
@@ -196,7 +205,7 @@ private:
     std::erase_if(holds_, its);
   }
 
-  const std::uint32_t limit_;
+  std::uint32_t limit_;
   const duration bound_;
   referee referee_;
   verdict result_;
@@ -291,9 +300,13 @@ std::string picture_of(const std::vector<journal_entry>& entries, const std::str
       case journal_event::mended:
         picture.mark(each.at - begin, each.words);
         break;
+      case journal_event::limit:
+        picture.mark(each.at - begin, "limit " + each.words);
+        break;
       case journal_event::asked:
       case journal_event::checked:
       case journal_event::wrote:
+      case journal_event::saw:
         break;
     }
   }

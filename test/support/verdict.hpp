@@ -33,7 +33,8 @@ struct verdict {
 };
 
 /// Reads what processes wrote down. Believers are counted at every instant: from `enter` until `leave` or `lost`, or
-/// until the lease that was written last, whichever is first. A slot is free while fewer believe than the limit;
+/// until the lease that was written last, whichever is first. Of those who say what they have no two have the same. A
+/// slot is free while fewer believe than the limit;
 /// whoever waits for longer than `bound` then, after the last fault or mending, breaks the promise of progress. One
 /// whose acquire failed and who asked again has waited all the time.
 verdict judge(const std::vector<journal_entry>& entries, std::uint32_t limit, protocol::duration bound);

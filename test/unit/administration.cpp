@@ -227,8 +227,8 @@ BOOST_AUTO_TEST_CASE(sweep_takes_what_nobody_lives_by) {
   survey no_record = none();
   no_record.leftovers.push_back({id('e'), "d", 0, 7, 9});
   CHECK_STEP(sweep(no_record), "remove e @9");
-  BOOST_TEST(count_leftovers(s).holders == 2u);
-  BOOST_TEST(count_leftovers(s).entries == 1u);
+  BOOST_TEST((count_leftovers(s) == leftovers_count{2, 1}));
+  BOOST_TEST((sweep(s).swept == leftovers_count{2, 1}));
 }
 
 BOOST_AUTO_TEST_CASE(sweep_of_many_takes_several_transactions) {
@@ -237,6 +237,8 @@ BOOST_AUTO_TEST_CASE(sweep_of_many_takes_several_transactions) {
   const instruction next = sweep(s);
   BOOST_TEST(next.operations.size() == operations_max);
   BOOST_TEST(next.more);
+  BOOST_TEST((count_leftovers(s) == leftovers_count{1, 70}));
+  BOOST_TEST((next.swept == leftovers_count{1, operations_max - 1}), "each is counted with its own transaction");
 }
 
 BOOST_AUTO_TEST_CASE(destroy_is_refused_while_anybody_holds_or_waits) {
@@ -255,6 +257,14 @@ BOOST_AUTO_TEST_CASE(destroy_takes_all_that_belongs_to_it) {
   for (std::uint64_t i = 0; i < 70; ++i) s.leftovers.push_back({"s" + std::to_string(i), "d", 0, 7, 100 + i});
   BOOST_TEST(destroy(s, true).operations.size() == operations_max);
   BOOST_TEST(destroy(s, true).more);
+}
+
+/// More than one transaction held; meanwhile somebody has acquired, and so created another record.
+BOOST_AUTO_TEST_CASE(destroy_leaves_alone_what_was_created_after_it_had_begun) {
+  CHECK_STEP(destroy(semaphore("a", "a"), false, true), "nothing");
+  survey s = semaphore("", "");
+  s.leftovers.push_back({id('e'), "d", 0, 7, 9});
+  CHECK_STEP(destroy(s, false, true), "remove .lock @50 | remove e @9");
 }
 
 BOOST_AUTO_TEST_CASE(what_others_wrote_is_kept) {
@@ -322,9 +332,12 @@ BOOST_AUTO_TEST_CASE(of_two_that_have_seen_the_same_one_looks_again_and_both_get
   BOOST_TEST(consul.list(prefix).empty());
 }
 
-BOOST_AUTO_TEST_CASE(holders_that_live_are_counted) {
-  BOOST_TEST(holders_in(semaphore("ab", "bc").now) == 1u);
-  BOOST_TEST(holders_in(none().now) == 0u);
+BOOST_AUTO_TEST_CASE(drained_is_where_no_holder_lives) {
+  CHECK_STEP(drain(semaphore("ab", "bc"), true), "more");
+  CHECK_STEP(drain(semaphore("ab", "bc"), false), "more");
+  CHECK_STEP(drain(semaphore("ab", "c"), true), "nothing");
+  CHECK_STEP(drain(none(), true), not_here);
+  CHECK_STEP(drain(none(), false), "nothing");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -170,6 +170,18 @@ BOOST_AUTO_TEST_CASE(what_the_holder_has_written_stays_when_the_key_is_let_go) {
   BOOST_TEST(s.consul.get("p/.lock")->value == "new");
 }
 
+BOOST_AUTO_TEST_CASE(what_the_holder_may_have_written_stays_and_what_it_has_not_does_not) {
+  mutex_story s;
+  s.hold();
+  s.tell(event::value_written{"new"});  // before it is known whether that is done
+  EXPECT(s.release('A'), "txn #3: if @12 | let go s1 new | remove s1 | tree");
+  mutex_story other;
+  other.hold();
+  other.tell(event::value_written{"new"});
+  other.tell(event::value_written{"us"});  // it was refused
+  EXPECT(other.release('A'), "txn #3: if @12 | let go s1 us | remove s1 | tree");
+}
+
 BOOST_AUTO_TEST_CASE(a_release_that_has_not_seen_what_the_holder_wrote_looks_and_goes_on) {
   mutex_story s;
   s.hold();

@@ -20,7 +20,7 @@ struct numbered_story : pool_story {
     return o;
   }
   std::string holder_of(std::uint32_t number) const {
-    const auto pair = consul.get("p/.slot/" + std::to_string(number));
+    const auto pair = consul.get(number_key(number));
     return pair ? pair->session : "nobody ever";
   }
   /// Somebody else has a number, by a session that says so below the prefix.
@@ -30,9 +30,7 @@ struct numbered_story : pool_story {
     return session;
   }
   void lock_number(std::uint32_t number, const std::string& session) {
-    BOOST_TEST(
-        consul.transact({{verb::lock, "p/.slot/" + std::to_string(number), "x", mutex_flags, 0, real(session)}}, now)
-            .applied);
+    BOOST_TEST(consul.transact({{verb::lock, number_key(number), "x", mutex_flags, 0, real(session)}}, now).applied);
   }
 };
 
@@ -77,6 +75,67 @@ BOOST_AUTO_TEST_CASE(who_is_granted_by_another_takes_its_number_first) {
   EXPECT(s.watched(), "watch #4 from 17", "txn #5: cas @13 {s2} | grant s2 us @16 +1");
   EXPECT(s.done(), "txn #6: number 0 s2");
   EXPECT(s.done(), "grant t1 A 18.0 number 0");
+}
+
+BOOST_AUTO_TEST_CASE(slot_and_number_go_to_whoever_is_next_in_one_write) {
+  numbered_story s;
+  s.hold();
+  s.after(20ms);
+  s.others_join(contender_magic | numbered_flag);
+  s.watched();
+  EXPECT(s.release('A'),
+         "txn #5: cas @12 {s2} | grant s2 other @14 +1 number 0 | unnumber 0 s1 | number 0 s2 other | remove s1");
+  EXPECT(s.done(), "released A");
+  BOOST_TEST(s.holder_of(0) == s.real("s2"));
+}
+
+BOOST_AUTO_TEST_CASE(whoever_wants_no_number_is_given_none) {
+  numbered_story s;
+  s.hold();
+  s.after(20ms);
+  s.others_join();
+  s.watched();
+  EXPECT(s.release('A'), "txn #5: cas @12 {s2} | grant s2 other @14 +1 | unnumber 0 s1 | remove s1");
+  EXPECT(s.done(), "released A");
+  BOOST_TEST(s.holder_of(0) == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_number_beyond_the_limit_is_not_given_on) {
+  pool_options o = numbered_story::options(2);
+  o.adopt = true;
+  pool_story s(o);
+  s.hold();
+  s.after(20ms);
+  s.others_join(contender_magic | numbered_flag);
+  s.watched();
+  s.consul.transact({{verb::unlock, s.number_key(0), "", mutex_flags, 0, s.real("s1")},
+                     {verb::lock, s.number_key(1), "", mutex_flags, 0, s.real("s1")}},
+                    s.now);
+  s.watched();
+  s.order([](const survey& now) { return resize(now, 1); });
+  s.watched();
+  EXPECT(s.release('A'), "txn #7: cas @16 {s2} limit 1 | grant s2 other @14 +1 | unnumber 1 s1 | remove s1");
+}
+
+/// In a crowd nobody looks at all of it.
+BOOST_AUTO_TEST_CASE(a_waiter_hears_of_slot_and_number_by_its_own_entry) {
+  pool_options o = numbered_story::options(1);
+  o.own_watch = 100ms;
+  o.own_watch_each = 5ms;
+  pool_story s(o);
+  for (int i = 0; i < 6; ++i) s.others_join(contender_magic | numbered_flag);
+  s.others_grant("s1", "s1");
+  s.acquire(1);
+  s.listed();
+  s.created();
+  EXPECT(s.done(), "watch #3 s7 from 25");
+  s.others_grant("s7", "s7", "s2 s3 s4 s5 s6", 0);
+  EXPECT(s.key_watched(), "grant t1 A 26.0 number 0");
+  EXPECT(s.after(10ms), "watch #4 s7 from 26", "watch #5 record from 26", "watch #6 .slot/0 from 26");
+  s.consul.remove(s.number_key(0), s.now);
+  EXPECT(s.tell(event::key_watched{6, {}, {}}), "watch #7 from 23");
+  const auto all = s.watched();
+  BOOST_TEST(std::count(all.begin(), all.end(), "lose A removed") == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_number_that_somebody_was_faster_to_take_is_not_asked_for_again) {

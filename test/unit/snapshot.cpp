@@ -125,8 +125,13 @@ BOOST_AUTO_TEST_CASE(flags_of_contenders_are_exact_to_the_last_bit) {
 
 BOOST_AUTO_TEST_CASE(each_grant_changes_the_flags_and_keeps_them_ours) {
   BOOST_TEST(next_grant_flags(contender_magic) == contender_magic + 1);
-  BOOST_TEST(next_grant_flags(contender_magic | 0xffffffff) == contender_magic);
-  BOOST_TEST(is_grantable(next_grant_flags(contender_magic | 0xffffffff)));
+  BOOST_TEST(next_grant_flags(contender_magic | 0x7fffffff) == contender_magic);
+  const std::uint64_t numbered = contender_magic | numbered_flag;
+  BOOST_TEST(next_grant_flags(numbered | 0x7fffffff) == numbered);
+  BOOST_TEST(is_grantable(numbered));
+  BOOST_TEST(is_numbered(numbered));
+  BOOST_TEST(!is_numbered(contender_magic | 0x7fffffff));
+  BOOST_TEST(grants_in(numbered | 7) == 7u);
 }
 
 BOOST_AUTO_TEST_CASE(insert_keeps_the_order_and_erase_takes_one_out) {

@@ -40,6 +40,21 @@ BOOST_AUTO_TEST_CASE(people_can_read_it) {
              "me\n{\"Limit\":1,\"Next\":[[\"s1\",7,\"host 1\"]],\"Behind\":2}");
 }
 
+BOOST_AUTO_TEST_CASE(a_number_goes_with_it_and_whoever_wants_one_is_known) {
+  contender next = waiting("s1", 7);
+  next.flags |= numbered_flag;
+  const std::string value = with_succession("me", {{&next}, 2, 3, 9});
+  BOOST_TEST(value == "me\n{\"Limit\":3,\"Next\":[[\"s1\",7,\"d\",true]],\"Behind\":2,\"Number\":9}");
+  const auto read = succession_in(value, "me");
+  BOOST_REQUIRE(read.has_value());
+  BOOST_TEST((read->next == std::vector<contender>{next}));
+  BOOST_TEST((read->number == 9u));
+  const auto alone = succession_in(with_succession("me", {{}, 0, 3, 0}), "me");
+  BOOST_REQUIRE(alone.has_value());
+  BOOST_TEST(alone->next.empty());
+  BOOST_TEST((alone->number == 0u));
+}
+
 BOOST_AUTO_TEST_CASE(nobody_next_leaves_the_description_alone) {
   BOOST_TEST(written({}) == "me");
   BOOST_TEST(description_in("me") == "me");
@@ -103,6 +118,11 @@ BOOST_AUTO_TEST_CASE(malformed_ones_are_none) {
   check_none(R"({"Limit":1,"Next":[["s1",7,"d"]],"Behind":"1"})");
   check_none(R"({"Limit":1,"Next":[],"Behind":1})");
   check_none(R"({"Limit":1,"Next":[["s1",7]],"Behind":1})");
+  check_none(R"({"Limit":1,"Next":[["s1",7,"d",false]],"Behind":1})");
+  check_none(R"({"Limit":1,"Next":[["s1",7,"d",true,true]],"Behind":1})");
+  check_none(R"({"Limit":1,"Next":[["s1",7,"d"]],"Behind":1,"Number":-1})");
+  check_none(R"({"Limit":1,"Next":[["s1",7,"d"]],"Behind":1,"Number":"1"})");
+  check_none(R"({"Limit":1,"Next":[],"Behind":1,"Number":10000})");
   check_none(R"({"Limit":1,"Next":[["s1",0,"d"]],"Behind":1})");
   check_none(R"({"Limit":1,"Next":[["s1",-7,"d"]],"Behind":1})");
   check_none(R"({"Limit":1,"Next":[["s1",1.5,"d"]],"Behind":1})");

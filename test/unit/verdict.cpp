@@ -24,8 +24,8 @@ class story {
 public:
   story& asks(std::chrono::milliseconds time, const std::string& who) { return add(time, who, journal_event::asked); }
   story& enters(std::chrono::milliseconds time, const std::string& who, std::uint64_t token,
-                std::chrono::milliseconds lease) {
-    add(time, who, journal_event::enter);
+                std::chrono::milliseconds lease, const std::string& what = {}) {
+    add(time, who, journal_event::enter, what);
     entries_.back().token = {token, 0};
     entries_.back().lease = at(lease);
     return *this;
@@ -112,6 +112,17 @@ BOOST_AUTO_TEST_CASE(two_of_two_are_fine_and_a_third_is_not) {
   BOOST_TEST(s.judged(2).believers_max == 3u);
 }
 
+BOOST_AUTO_TEST_CASE(two_that_have_the_same_number_are_found) {
+  const auto second = [](std::chrono::milliseconds enters, const std::string& number) {
+    story s;
+    s.asks(0ms, "a").asks(0ms, "b").enters(10ms, "a", 5, 100ms, "number 1").enters(enters, "b", 6, 300ms, number);
+    return s.judged(2);
+  };
+  BOOST_TEST(second(50ms, "number 0").violation == "");
+  BOOST_TEST(second(50ms, "number 1").violation == "G13 b has number 1, which a has");
+  BOOST_TEST(second(101ms, "number 1").violation == "");
+}
+
 BOOST_AUTO_TEST_CASE(a_token_that_does_not_grow_is_found) {
   story s;
   s.asks(0ms, "a").enters(10ms, "a", 5, 2s).add(100ms, "a", journal_event::leave);
@@ -162,6 +173,18 @@ BOOST_AUTO_TEST_CASE(who_was_killed_neither_believes_nor_waits) {
   const auto shown = s.judged(1, 1s);
   BOOST_TEST(shown.violation == "");
   BOOST_TEST(shown.believers_max == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(the_limit_is_the_one_in_force) {
+  story s;
+  s.asks(0ms, "a").enters(0ms, "a", 5, 1h).asks(0ms, "b").enters(0ms, "b", 6, 1h);
+  s.add(1s, "test", journal_event::limit, "1", -1);
+  BOOST_TEST(begins_with(s.judged(2).violation, "G1 2 believe that they hold, of 1"));
+  story fewer;
+  fewer.asks(0ms, "a").enters(0ms, "a", 5, 1h).asks(0ms, "b").add(1s, "test", journal_event::limit, "2", -1);
+  fewer.enters(2s, "b", 6, 1h);
+  BOOST_TEST(fewer.judged(1).violation == "");
+  BOOST_TEST((fewer.judged(1).longest().length == 1s));
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_is_found) {

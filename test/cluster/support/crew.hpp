@@ -12,7 +12,7 @@ namespace holdfast::test {
 std::string at_server(int index);  ///< the worker's name
 std::string at_client(int index);
 
-/// A worker with two coroutines at each agent of the cluster, each on its agent's host.
+/// A worker like that at each agent of the cluster, each on its agent's host.
 void start_one_at_each_agent(stage& play, cluster& consul, int clients, const network* net = nullptr,
                              const worker_options& like = {});
 

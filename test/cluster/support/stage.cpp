@@ -76,6 +76,13 @@ void stage::start(const std::string& who, const worker_options& options) {
   for (const std::string& store : options.stores) child.command.push_back("--store=" + store);
   if (options.mutex) child.command.push_back("--mutex");
   if (options.set) child.command.push_back("--set");
+  if (options.election) child.command.push_back("--election");
+  if (options.observer) {
+    child.command.push_back("--observer");
+    observers_.insert(who);
+  }
+  if (options.adopt) child.command.push_back("--adopt");
+  if (options.numbered) child.command.push_back("--numbered");
   start(who, std::move(child));
 }
 
@@ -90,7 +97,8 @@ void stage::kill(const std::string& who) {
 
 std::vector<std::string> stage::names() const {
   std::vector<std::string> all;
-  for (const auto& [name, each] : workers_) all.push_back(name);
+  for (const auto& [name, each] : workers_)
+    if (!observers_.contains(name)) all.push_back(name);
   return all;
 }
 

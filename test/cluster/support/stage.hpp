@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,10 @@ struct worker_options {
   std::vector<std::string> launcher{};  ///< as of `agent_options`
   bool mutex = false;                   ///< the stage's limit must be 1
   bool set = false;                     ///< the same; each coroutine tries for a lock of its own
+  bool election = false;                ///< the same; turns are terms of office
+  bool observer = false;                ///< of that election; it takes no turns
+  bool adopt = false;                   ///< the limit of the record counts
+  bool numbered = false;                ///< the slots are
   std::vector<std::string> stores{};    ///< written to at the end of each turn
 };
 
@@ -48,14 +53,16 @@ public:
   /// A process that writes to the journal by itself.
   void start(const std::string& who, process_options options);
   process& worker(const std::string& who) { return *workers_.at(who); }
-  void kill(const std::string& who);  ///< for good
-  std::vector<std::string> names() const;
+  void kill(const std::string& who);       ///< for good
+  std::vector<std::string> names() const;  ///< of those that take turns
 
   /// Writes down what the test did, and returns when. `away`: who cannot be expected to be granted anything until
   /// `mended` names them again.
   time_point fault(const std::string& words, const std::vector<std::string>& away = {});
   time_point mended(const std::string& words, const std::vector<std::string>& back = {});
   void note(const std::string& who, journal_event what, const std::string& words = {});
+  /// From now on so many may believe.
+  void limit_is(std::uint32_t limit) { note("test", journal_event::limit, std::to_string(limit)); }
 
   /// Waits for a fact that no event tells; fails the test if it does not become one within `limit`.
   void until(const std::string& fact, std::chrono::milliseconds limit, const std::function<bool()>& holds);
@@ -81,6 +88,7 @@ private:
   const std::string prefix_;
   journal log_;
   std::map<std::string, std::unique_ptr<process>> workers_;
+  std::set<std::string> observers_;
   const int exceptions_;
 };
 

@@ -2,9 +2,10 @@
 // down what it believes. It uses nothing of the library but its public interface.
 //
 //   cluster_worker --agent=HOST:PORT --prefix=P --limit=N --log=FILE --name=NAME [OPTION]...
-//     --mutex: PREFIX is its key; --set: each coroutine has a lock of its own to try for; --coroutines=N, each of which
-//     takes turns; --ttl=MS, of sessions; --hold=MS, a slot;
-//     --outage-grace=MS;
+//     --mutex: PREFIX is its key; --set: each coroutine has a lock of its own to try for; --election: as a mutex, and
+//     turns are terms; --observer: of that, and takes no turns; --adopt: the limit is the record's; --numbered: the
+//     slots are; --coroutines=N, each of which takes turns; --ttl=MS, of sessions;
+//     --hold=MS, a slot, unless an operator wants it; --outage-grace=MS;
 //     --store=HOST:PORT (any number), written to with each turn
 //   cluster_worker --inside --log=FILE --name=NAME
 //     the child of another lock: it is inside until it is told to end
@@ -63,7 +64,7 @@ struct arguments {
   std::uint32_t limit = 1;
   int coroutines = 1;
   milliseconds ttl = 2s, hold = 100ms, outage_grace = 0ms;
-  bool inside = false, mutex = false, set = false;
+  bool inside = false, mutex = false, set = false, election = false, observer = false, adopt = false, numbered = false;
 };
 
 arguments parse(int count, char** words) {
@@ -97,6 +98,14 @@ arguments parse(int count, char** words) {
       result.mutex = true;
     else if (name == "--set")
       result.set = true;
+    else if (name == "--election")
+      result.election = true;
+    else if (name == "--observer")
+      result.observer = true;
+    else if (name == "--adopt")
+      result.adopt = true;
+    else if (name == "--numbered")
+      result.numbered = true;
     else if (name == "--inside")
       result.inside = true;
     else
@@ -139,18 +148,24 @@ void rethrow(std::exception_ptr failure) {
 class worker {
 public:
   worker(asio::io_context& io, arguments given)
-      : given_(std::move(given)), log_(given_.log), client_(io.get_executor(), config()) {
+      : given_(std::move(given)),
+        log_(given_.log),
+        client_(io.get_executor(), config()),
+        stop_(io, asio::steady_timer::time_point::max()) {
     if (given_.set)
       set_ = holdfast::mutex_set(client_, set_options());
     else if (given_.mutex)
       mutex_ = holdfast::mutex(client_, mutex_options());
-    else
+    else if (given_.election)
+      election_ = holdfast::election(client_, election_options());
+    else if (!given_.observer)
       sem_ = holdfast::semaphore(client_, options());
   }
 
   asio::awaitable<void> run() {
     const auto ex = co_await asio::this_coro::executor;
-    for (int i = 0; i != given_.coroutines; ++i) asio::co_spawn(ex, take_turns(i), rethrow);
+    if (given_.observer) asio::co_spawn(ex, observe(), rethrow);
+    for (int i = 0; i != given_.coroutines && !given_.observer; ++i) asio::co_spawn(ex, take_turns(i), rethrow);
     asio::signal_set signals(ex, SIGTERM, SIGINT);
     co_await signals.async_wait(asio::use_awaitable);
     ending_ = true;
@@ -164,8 +179,9 @@ public:
       co_await set_.close(as_result);
     else if (given_.mutex)
       co_await mutex_.close(as_result);
-    else
+    else if (!given_.election && !given_.observer)
       co_await sem_.close(as_result);
+    stop_.cancel();  // campaigns, and what is observed
   }
 
 private:
@@ -180,6 +196,17 @@ private:
     result.prefix = given_.prefix;
     result.limit = given_.limit;
     result.description = given_.name;
+    result.session_ttl = given_.ttl;
+    result.outage_grace = given_.outage_grace;
+    result.adopt = given_.adopt;
+    result.numbered = given_.numbered;
+    result.lock_delay = 1s;
+    return result;
+  }
+
+  holdfast::election_options election_options() const {
+    holdfast::election_options result;
+    result.key = given_.prefix;
     result.session_ttl = given_.ttl;
     result.outage_grace = given_.outage_grace;
     return result;
@@ -217,7 +244,28 @@ private:
   asio::awaitable<std::tuple<error_code, holdfast::slot>> acquire(int index) {
     if (given_.set) co_return co_await lock_of_the_set(index);
     if (given_.mutex) co_return co_await mutex_.lock(as_result);
+    if (given_.election) co_return co_await campaign();
     co_return co_await sem_.acquire(as_result);
+  }
+
+  asio::awaitable<std::tuple<error_code, holdfast::slot>> campaign() {
+    auto result = co_await (election_.campaign(given_.name, as_result) || stop_.async_wait(as_result));
+    if (result.index() != 0) co_return std::tuple(error_code(asio::error::operation_aborted), holdfast::slot());
+    auto& [ec, won] = std::get<0>(result);
+    co_return std::tuple(ec, holdfast::slot(std::move(won)));
+  }
+
+  asio::awaitable<void> observe() {
+    holdfast::election_observer observer(client_, given_.prefix);
+    while (!ending_) {
+      auto result = co_await (observer.next(as_result) || stop_.async_wait(as_result));
+      if (result.index() != 0) break;
+      const auto& [ec, seen] = std::get<0>(result);
+      if (ec) throw holdfast::system_error(ec);
+      journal_entry entry = entry_of(journal_event::saw, 0, seen ? seen->value : "nobody");
+      entry.token.grant = seen ? seen->index : 0;
+      log_.write(entry);
+    }
   }
 
   void note(journal_event what, int index, const std::string& words = {}) { log_.write(entry_of(what, index, words)); }
@@ -261,13 +309,14 @@ private:
 
   asio::awaitable<void> hold(int index, holdfast::slot& slot) {
     time_point lease = lease_of(slot);
-    note(journal_event::enter, index, slot, lease, {});
+    const auto numbers = slot.numbers();
+    note(journal_event::enter, index, slot, lease, numbers.empty() ? "" : "number " + std::to_string(numbers.front()));
     if (!given_.stores.empty()) {
       co_await write_without_looking(index, slot);
     } else {
       const auto end = std::chrono::steady_clock::now() + given_.hold;
       asio::steady_timer timer(co_await asio::this_coro::executor);
-      while (slot.held() && !ending_ && std::chrono::steady_clock::now() < end) {
+      while (slot.held() && !ending_ && !slot.revoked() && std::chrono::steady_clock::now() < end) {
         timer.expires_at(std::min(end, std::chrono::steady_clock::now() + look_every));
         co_await (slot.wait_lost(as_result) || timer.async_wait(as_result));
         if (!slot.held()) break;
@@ -304,6 +353,8 @@ private:
   holdfast::semaphore sem_;
   holdfast::mutex mutex_;
   holdfast::mutex_set set_;
+  holdfast::election election_;
+  asio::steady_timer stop_;  ///< never expires; cancelled at the end
   bool ending_ = false;
   int inside_ = 0;
 };

@@ -43,11 +43,13 @@ void sabotage::bend(world_options& world) const {
   world.agent_restarts = world.failovers = world.load_changes = false;
   world.administrators = is(closed_ignored, closed_dropped, shrink_ignored, revoke_lost) ? 2 : 0;
   if (is(shrink_ignored, revoke_lost)) world.limit = 2;
-  world.operators = is(loss_not_told, no_watch_of_the_record, index_kept_after_reset);
+  world.operators = is(loss_not_told, no_watch_of_the_record, index_kept_after_reset, observer_keeps_its_index);
   world.clock_ppm = is(clock_drift_ignored) ? 20'000 : 0;
   if (is(loss_not_told, no_watch_of_the_record, revoke_lost)) world.hold_max = 3s;
-  world.watch_wait = 600s;
+  world.watch_wait = is(observer_keeps_its_index) ? 4s : 600s;
   world.idle = 0s;
+  if (world.election) world.users = 1;
+  if (is(proclaim_without_index)) world.request_faults = 35;
   if (world.locks != 0) {
     world.locks = 4;
     world.users = 3;
@@ -137,6 +139,7 @@ void sabotage::keep_orders(int process, lock_record& record) {
 
 bool sabotage::lets_in(int process, pool_event& e, pool_actions& instead) {
   hide_orders(process, e);
+  if (std::holds_alternative<event::value_written>(e)) return bug_ != seeded_bug::proclaimed_value_forgotten;
   if (auto* const tick = std::get_if<event::tick>(&e)) return bug_ != seeded_bug::timers_never_fire;
   if (auto* const cancel = std::get_if<event::cancel>(&e);
       cancel && (bug_ == seeded_bug::grant_dropped_after_cancel || bug_ == seeded_bug::set_lock_kept_after_cancel)) {
@@ -334,6 +337,37 @@ bool sabotage::lets_out(int process, action::send_txn& a, std::vector<pool_event
       break;
   }
   return true;
+}
+
+void sabotage::bend(event::key_watched& seen, const std::string& session) {
+  deposed_ = seen.pair && seen.pair->session != session;
+  if (bug_ == seeded_bug::proclaim_of_the_deposed && deposed_) seen.pair->session = session;
+}
+
+void sabotage::bend(std::vector<operation>& proclaim) {
+  if (bug_ == seeded_bug::proclaim_without_index)
+    std::erase_if(proclaim, [](const auto& op) { return op.verb == verb::check_index; });
+  if (bug_ == seeded_bug::proclaim_of_the_deposed && deposed_) {
+    const std::uint64_t index = proclaim[1].index;
+    proclaim = {std::move(proclaim.back())};
+    proclaim.front().verb = verb::cas;
+    proclaim.front().index = index;
+  }
+}
+
+void sabotage::bend(int process, observer::question& asked, std::uint64_t newest) {
+  if (asked.index == 0) return;
+  if (bug_ == seeded_bug::observer_asks_from_now) asked.index = newest;
+  if (bug_ == seeded_bug::observer_keeps_its_index) {
+    std::uint64_t& highest = highest_[{process, "observer"}];
+    asked.index = highest = std::max(highest, asked.index);
+  }
+}
+
+void sabotage::bend(int process, event::key_watched& heard) {
+  if (bug_ != seeded_bug::observer_hears_of_the_past || heard.error.code) return;
+  const auto [before, first] = heard_.emplace(process, heard);
+  if (!first) std::swap(before->second, heard);
 }
 
 }  // namespace holdfast::test

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "protocol/actions.hpp"
+#include "protocol/election.hpp"
 #include "protocol/events.hpp"
 #include "protocol/lock_record.hpp"
 #include "protocol/mutex_set.hpp"
@@ -61,6 +62,13 @@ enum class seeded_bug {
   number_not_locked,
   number_not_given_back,
   number_of_another,
+  proclaim_without_index,
+  proclaim_of_the_deposed,
+  proclaimed_value_forgotten,
+  observer_tells_once,
+  observer_asks_from_now,
+  observer_keeps_its_index,
+  observer_hears_of_the_past,
   set_lease_counted_late,
   set_guard_ignored,
   set_unknown_taken_for_not_sent,
@@ -126,6 +134,20 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
     {seeded_bug::number_not_locked, "number_not_locked", "a slot is used without having locked its number"},
     {seeded_bug::number_not_given_back, "number_not_given_back", "a release leaves its number locked"},
     {seeded_bug::number_of_another, "number_of_another", "a holder is told the number that is none of its own"},
+    {seeded_bug::proclaim_without_index, "proclaim_without_index",
+     "a proclaim is written without looking at the key's index", world_options::of_an_election},
+    {seeded_bug::proclaim_of_the_deposed, "proclaim_of_the_deposed",
+     "a proclaim is written at the key's index, whoever has locked it", world_options::of_an_election},
+    {seeded_bug::proclaimed_value_forgotten, "proclaimed_value_forgotten", "who resigns writes what it campaigned with",
+     world_options::of_an_election},
+    {seeded_bug::observer_tells_once, "observer_tells_once", "an observer tells the first answer only",
+     world_options::of_an_election},
+    {seeded_bug::observer_asks_from_now, "observer_asks_from_now",
+     "an observer asks from now on, and not from where it has heard", world_options::of_an_election},
+    {seeded_bug::observer_keeps_its_index, "observer_keeps_its_index", "an observer's index never goes back",
+     world_options::of_an_election},
+    {seeded_bug::observer_hears_of_the_past, "observer_hears_of_the_past",
+     "an observer is told what stood in the key before", world_options::of_an_election},
     {seeded_bug::set_lease_counted_late, "set_lease_counted_late", "the lease runs from when the reply came",
      world_options::of_a_set},
     {seeded_bug::set_guard_ignored, "set_guard_ignored", "a repeated transaction is applied again",
@@ -167,6 +189,13 @@ public:
   bool step(int process, protocol::core& pool, protocol::pool_event&& e, protocol::time_point now,
             protocol::pool_actions& out, std::vector<protocol::pool_event>& then);
 
+  // The same for who proclaims, and who observes.
+  void bend(protocol::event::key_watched& seen, const std::string& session);
+  void bend(std::vector<protocol::operation>& proclaim);
+  void bend(int process, protocol::observer::question& asked, std::uint64_t newest);
+  void bend(int process, protocol::event::key_watched& heard);
+  bool tells(bool again) const { return !again || bug_ != seeded_bug::observer_tells_once; }
+
 private:
   bool lets_in(int process, protocol::pool_event& e, protocol::pool_actions& instead);
   bool lets_out(int process, protocol::pool_action& a, std::vector<protocol::pool_event>& then);
@@ -187,6 +216,8 @@ private:
   std::uint64_t releases_ = 0;
   std::map<int, std::pair<std::uint64_t, protocol::lock_record>> true_record_;  ///< the newest that was seen
   std::map<int, std::uint32_t> highest_limit_;
+  bool deposed_ = false;                               ///< whoever proclaims
+  std::map<int, protocol::event::key_watched> heard_;  ///< the answer before
 };
 
 }  // namespace holdfast::test

@@ -15,6 +15,8 @@ void world_result::add(const world_result& other) {
   grants += other.grants;
   losses += other.losses;
   faults += other.faults;
+  proclaims += other.proclaims;
+  news += other.news;
 }
 
 namespace {
@@ -41,17 +43,18 @@ world::world(world_options options, seeded_bug bug, const chronicle& told)
     std::string line = "limit " + std::to_string(options_.limit) + ", processes " + std::to_string(options_.processes) +
                        ", users " + std::to_string(options_.users) + ", faults " +
                        std::to_string(options_.request_faults) + "%, go " + std::to_string(options_.go_contenders);
-    const std::pair<bool, const char*> with[] = {{options_.mutex && options_.locks == 0, "a mutex"},
-                                                 {options_.locks != 0, "a mutex set"},
-                                                 {options_.crashes, "crashes"},
-                                                 {options_.pauses, "pauses"},
-                                                 {options_.partitions, "partitions"},
-                                                 {options_.agent_restarts, "agent restarts"},
-                                                 {options_.failovers, "failovers"},
-                                                 {options_.operators, "operators"},
-                                                 {options_.load_changes, "load changes"},
-                                                 {options_.clock_ppm != 0, "bad clocks"},
-                                                 {options_.administrators != 0, "administrators"}};
+    const std::pair<bool, const char*> with[] = {
+        {options_.mutex && options_.locks == 0, options_.election ? "an election" : "a mutex"},
+        {options_.locks != 0, "a mutex set"},
+        {options_.crashes, "crashes"},
+        {options_.pauses, "pauses"},
+        {options_.partitions, "partitions"},
+        {options_.agent_restarts, "agent restarts"},
+        {options_.failovers, "failovers"},
+        {options_.operators, "operators"},
+        {options_.load_changes, "load changes"},
+        {options_.clock_ppm != 0, "bad clocks"},
+        {options_.administrators != 0, "administrators"}};
     for (const auto& [on, words] : with)
       if (on) line += std::string(", ") + words;
     return line;
@@ -60,6 +63,7 @@ world::world(world_options options, seeded_bug bug, const chronicle& told)
 
 world_result world::run() {
   for (int i = 0; i < options_.processes; ++i) start_process();
+  for (int i = 0; i < options_.observers; ++i) start_observer();
   for (int i = 0; i < options_.go_contenders; ++i) start_stranger(i);
   if (options_.crashes) again_later(&world::crash);
   if (options_.pauses) again_later(&world::pause);
@@ -78,7 +82,7 @@ world_result world::run() {
   say([] { return "-- nobody asks for more"; });
   if (options_.administrators != 0) restore_order();
   for (auto& p : processes_)
-    if (random_.chance(30)) close(*p);
+    if (random_.chance(30) && !p->closing) close(*p);
   run_until(drained_);
   if (referee_.violation().empty()) check_drained();
   if (referee_.violation().empty()) {
@@ -107,7 +111,7 @@ void world::run_until(time_point end) {
 
 void world::start_process() {
   auto p = std::make_unique<process>();
-  p->number = static_cast<int>(processes_.size());
+  p->number = ++last_process_;
   p->users = options_.users;
   const auto ppm = static_cast<std::int64_t>(options_.clock_ppm);
   if (ppm != 0) p->clock = skewed_clock(random_.between(0s, 1h), random_.chance(50) ? ppm : -ppm);
@@ -132,6 +136,7 @@ void world::start_process() {
   o.own_watch = options_.own_watch;
   o.linger = options_.linger;
   sabotage_.bend(o, timeout_);
+  p->proclaimed = o.description;
   if (options_.locks != 0)
     p->pool = make_set(o);
   else
@@ -153,6 +158,7 @@ void world::deliver(process& p, pool_event e) {
 }
 
 void world::step(process& p, pool_event e) {
+  if (p.watching) return step_of_an_observer(p, std::move(e));
   ++result_.events;
   if (!std::holds_alternative<event::tick>(e)) events_.push_back(now());
   const time_point at = p.read_at ? *std::exchange(p.read_at, {}) : p.clock.local(now());

@@ -18,6 +18,8 @@ struct world_result {
   std::uint64_t grants = 0;
   std::uint64_t losses = 0;
   std::uint64_t faults = 0;
+  std::uint64_t proclaims = 0;
+  std::uint64_t news = 0;  ///< that observers told
 
   void add(const world_result& other);
 };

@@ -39,7 +39,13 @@ void world::crash() {
   p->inbox.clear();
   for (const auto& [slot, deadline] : std::exchange(p->leases, {})) ended(*p, slot, timeline::end::crashed);
   referee_.crashed(p->number);
-  if (random_.chance(50)) in(random_.between(0s, 1s), [this] { start_process(); });
+  if (random_.chance(50))
+    in(random_.between(0s, 1s), [this, observed = p->watching != nullptr] {
+      if (observed)
+        start_observer();
+      else
+        start_process();
+    });
 }
 
 void world::pause() {
@@ -161,6 +167,7 @@ bool world::meddle_once() {
       fail_watches(nullptr, 20ms);
       consul_.lose_state();
       leases_.clear();
+      let_index_fall();
       forget_history();
       return true;
     default:
@@ -168,6 +175,9 @@ bool world::meddle_once() {
       mark("an operator restores a snapshot of Consul");
       consul_.store.restore(*image_);
       consul_.store.restart_ttls(testing::store::time_point(now().time_since_epoch()));
+      let_index_fall();
+      if (const auto key = consul_.get(world_lock_key)) in_office_ = key->session;
+      office_restored_ = true;
       while (!watches_.empty()) answer_watch(watches_.size() - 1);  // whatever their indexes, as Consul was seen to do
       forget_history();
       return true;

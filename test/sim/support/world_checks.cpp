@@ -52,6 +52,7 @@ void world::check_all() {
     check_numbers();
   }
   if (options_.administrators != 0) check_revoked();
+  if (options_.election) check_observers();
   check_use();
 }
 
@@ -206,19 +207,24 @@ void world::check_drained() {
       if (referee_.holds_any(p->number)) object(guarantee::leaks, name(*p) + " has a slot that was never released");
       if (!p->releasing.empty()) object(guarantee::answers, name(*p) + " has a release that never ended");
     }
-    for (const std::string& session : p->sessions) {
-      if (left.find(session) && !(p->alive && left.record.names(session)))
-        object(guarantee::leaks, name(*p) + " has left its entry " + session);
-      if (p->alive && left.record.names(session) && consul_.has_session(session))
-        object(guarantee::leaks, name(*p) + " is still named in the record: " + session);
-      if (p->alive && left.number_of(session)) object(guarantee::leaks, name(*p) + " still has a number: " + session);
-    }
+    check_left(*p, left);
+  }
+  for (const auto& p : retired_) check_left(*p, left);
+}
+
+void world::check_left(const process& p, const snapshot& left) {
+  for (const std::string& session : p.sessions) {
+    if (left.find(session) && !(p.alive && left.record.names(session)))
+      object(guarantee::leaks, name(p) + " has left its entry " + session);
+    if (p.alive && left.record.names(session) && consul_.has_session(session))
+      object(guarantee::leaks, name(p) + " is still named in the record: " + session);
+    if (p.alive && left.number_of(session)) object(guarantee::leaks, name(p) + " still has a number: " + session);
   }
 }
 
 void world::check_closed() {
   for (const auto& p : processes_) {
-    if (!p->alive) continue;
+    if (!p->alive || p->watching) continue;
     if (!p->closed) object(guarantee::answers, name(*p) + " does not close");
     if (p->closed && p->closed->error.code) object(guarantee::leaks, name(*p) + " could not close cleanly");
     if (p->pool->sessions() != 0) object(guarantee::leaks, name(*p) + " keeps sessions");

@@ -12,6 +12,7 @@
 
 #include "protocol/administration.hpp"
 #include "protocol/core.hpp"
+#include "protocol/election.hpp"
 #include "protocol/pool.hpp"
 #include "sim/support/sabotage.hpp"
 #include "sim/support/virtual_time.hpp"
@@ -31,6 +32,7 @@ inline constexpr std::string_view world_mutex_entries = "service/world/.lock/";
 /// world.cpp: time, and what a step of a pool is. world_users.cpp: who acquires and releases. world_network.cpp:
 /// Consul, and the way there. world_accidents.cpp: what goes wrong, apart from requests. world_strangers.cpp: Go's
 /// contenders. world_sets.cpp: what is different with a mutex set. world_administrators.cpp: operators' orders.
+/// world_elections.cpp: who leads, and who watches that.
 /// world_checks.cpp: what must hold.
 class world {
 public:
@@ -40,8 +42,26 @@ public:
 private:
   using job = timetable::job;
 
+  /// Who only watches the key of an election.
+  struct spectator {
+    protocol::observer core;
+    request_id last_question = 0;
+    request_id late_question = 0;  ///< the last one before Consul's index fell
+    bool asks = false;             ///< that is under way
+    std::uint64_t index = 0;       ///< asked with
+    std::size_t asked_at = 0;      ///< what stood in the key then, by its place in `offices_`
+    std::size_t told_at = 0;       ///< what it told last, the same
+    time_point in_touch_since = never;
+    bool has_told = false;
+  };
   struct process {
     int number = 0;
+    std::unique_ptr<spectator> watching{};  ///< it is one, and has no pool
+    std::string proclaimed{};               ///< the value that it last gave the key, or
+    std::set<std::string> undecided{};      ///< one of these, by proclaims of which it has not heard what became
+    bool was_granted = false, was_granted_again = false;  ///< its session had locked the key
+    int proclaims = 0;
+    bool is_proclaiming = false;  ///< one at a time: of two that overlap either may last
     std::unique_ptr<protocol::core> pool{};
     skewed_clock clock{};
     bool alive = true;
@@ -141,6 +161,24 @@ private:
   void perform(process& p, action::closed& a);
   void perform(process& p, action::note& a);
 
+  // world_elections.cpp
+  void start_observer();
+  void campaign_is_over(process& p);
+  void retire(process& p);
+  void proclaim_while(process& p, slot_id slot, duration held);
+  void proclaim(process& p, slot_id slot);
+  void try_to_proclaim(process& p, slot_id slot, std::shared_ptr<proclamation> wish);
+  void ask_who_leads(process& p);
+  void step_of_an_observer(process& p, pool_event&& e);
+  void hear_who_leads(process& p, event::key_watched&& answer);
+  void cancel_question(process& p);
+  void note_office();
+  void take_office(const leading& seen);
+  void check_value(const key_value& key);
+  void check_news(process& p, const std::optional<leading>& told);
+  void check_observers();
+  void let_index_fall();
+
   // world_network.cpp
   fate draw_fate(const process& p);
   bool is_answered(const process& p, const fate& f) const { return f.answered && now() >= p.cut_off_until; }
@@ -153,6 +191,9 @@ private:
   void perform(process& p, action::stop_watch& a);
   /// `sender`: a process, or null for an operator.
   consul::txn_reply transact(const process* sender, const std::vector<operation>& operations);
+  /// One transaction of a process; `then`: once it runs, and has heard what became of it.
+  void send(process& p, request_id id, std::vector<operation> operations, std::function<void(event::txn_done)> then);
+  void look_at_key(process& p, std::function<void(event::key_watched)> then);
   void query(process& p, request_id id, testing::subject what, std::uint64_t index, duration wait);
   void answer_watches();
   void answer_watch(std::size_t i);
@@ -220,6 +261,7 @@ private:
   bool is_disturbed(const process& p) const;
   void check_use();
   void check_drained();
+  void check_left(const process& p, const snapshot& left);
   void check_closed();
   void note_request(process& p);
 
@@ -253,6 +295,8 @@ private:
   world_result result_;
 
   std::vector<std::unique_ptr<process>> processes_;
+  int last_process_ = -1;
+  std::vector<std::unique_ptr<process>> retired_;  ///< whose campaigns are over
   std::deque<stranger> strangers_;
   std::vector<watch> watches_;
   std::map<std::string, lease> leases_;  ///< of sessions that end before the store ends them
@@ -271,6 +315,15 @@ private:
   std::uint64_t checked_at_ = 0;
   bool beliefs_changed_ = false;
   time_point free_since_ = never;
+
+  // Of an election.
+  std::vector<std::optional<leading>> offices_{std::nullopt};  ///< all that has ever stood in the key, in that order
+  time_point office_since_{};                                  ///< the last of them does
+  std::uint64_t office_at_ = 0;                                ///< the Raft index that was looked at last
+  std::map<std::string, process*> candidates_;                 ///< by their sessions
+  std::string in_office_{};                                    ///< the session that had locked the key last
+  bool office_restored_ = false;                               ///< from a snapshot; nobody has taken it since
+  time_point observers_late_until_{};
 
   const time_point faults_end_;
   /// All that died before is over by then: the longest lease, and late writes.

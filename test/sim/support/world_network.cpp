@@ -76,6 +76,7 @@ void world::perform(process& p, action::create_session& a) {
     in(f.back, [this, &p, f, a, id] {
       const bool answered = is_answered(p, f);
       if (answered) p.sessions.insert(id);
+      if (answered && options_.election) candidates_.emplace(id, &p);
       say([&] { return name(p) + ": session " + (answered ? id : "failed"); });
       deliver(p, event::session_created{a.member, answered ? id : "", answered ? failure{} : timed_out()});
     });
@@ -111,21 +112,26 @@ void world::perform(process& p, action::destroy_session& a) {
 }
 
 void world::perform(process& p, action::send_txn& a) {
+  send(p, a.id, std::move(a.operations), [this, &p](event::txn_done done) { step(p, std::move(done)); });
+}
+
+void world::send(process& p, request_id id, std::vector<operation> operations,
+                 std::function<void(event::txn_done)> then) {
   note_request(p);
-  if (a.operations.size() > operations_max) object(guarantee::cost, "a transaction is too long");
+  if (operations.size() > operations_max) object(guarantee::cost, "a transaction is too long");
   const fate f = draw_fate(p);
-  say([&] { return name(p) + ": txn " + std::to_string(a.id) + text(f) + describe(a.operations); });
+  say([&] { return name(p) + ": txn " + std::to_string(id) + text(f) + describe(operations); });
   for (const duration extra : {f.late, f.again})
     if (extra != duration(0))
-      in(extra, [this, &p, operations = a.operations, id = a.id, again = extra == f.again] {
+      in(extra, [this, &p, operations, id, again = extra == f.again] {
         const bool applied = transact(&p, operations).applied;
         p.copy_applied = p.copy_applied || (applied && again);
         say([&] { return name(p) + ": txn " + std::to_string(id) + " again: " + (applied ? "applied" : "refused"); });
       });
-  in(f.there, [this, &p, f, id = a.id, operations = std::move(a.operations)] {
+  in(f.there, [this, &p, f, id, operations = std::move(operations), then = std::move(then)] {
     consul::txn_reply reply;
     if (f.applied) reply = transact(&p, operations);
-    in(f.back, [this, &p, f, id, reply = std::move(reply)] {
+    in(f.back, [this, &p, f, id, reply = std::move(reply), then] {
       const bool answered = is_answered(p, f);
       const failure why = answered ? failure() : f.not_sent ? unreachable() : timed_out();
       event::txn_done done = runtime::txn_done(id, why.code, answered ? reply : consul::txn_reply(), why.details);
@@ -133,7 +139,19 @@ void world::perform(process& p, action::send_txn& a) {
         static const char* const words[] = {"applied", "refused", "not sent", "unknown"};
         return name(p) + ": txn " + std::to_string(id) + ": " + words[static_cast<int>(done.outcome)];
       });
-      deliver(p, std::move(done));
+      when_running(p, [done = std::move(done), then] { then(done); });
+    });
+  });
+}
+
+void world::look_at_key(process& p, std::function<void(event::key_watched)> then) {
+  note_request(p);
+  const fate f = draw_fate(p);
+  in(f.there, [this, &p, f, then = std::move(then)] {
+    const event::key_watched seen = consul_.key_seen(0, world_lock_key);
+    in(f.back, [this, &p, f, seen, then] {
+      const bool heard = f.applied && is_answered(p, f);
+      when_running(p, [seen = heard ? seen : event::key_watched{0, {}, timed_out()}, then] { then(seen); });
     });
   });
 }
@@ -163,10 +181,10 @@ std::string world::describe(const std::vector<operation>& operations) {
         return "unlock";
       case verb::cas:
         return "cas";
+      case verb::check_session:
+        return "if held";
       case verb::check_index:
         return "if";
-      case verb::check_session:
-        return "if ours";
       case verb::check_not_exists:
         return "if none";
       case verb::remove:
@@ -262,6 +280,7 @@ void world::answer_watches() {
 
 void world::answer_watch(std::size_t i) {
   const watch& w = watches_[i];
+  if (w.owner->watching) note_office();  // this moment's, which may be gone when the step is over
   say([&] { return name(*w.owner) + ": look " + std::to_string(w.id) + " is answered"; });
   in(w.back, [this, owner = w.owner, e = w.answered ? answer_to(w) : failure_of(w.id, w.what)] { deliver(*owner, e); });
   end_watch(i);

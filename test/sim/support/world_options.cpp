@@ -55,6 +55,19 @@ world_options world_options::of_a_mutex(std::uint64_t seed) {
   return o;
 }
 
+world_options world_options::of_an_election(std::uint64_t seed) {
+  world_options o = of_a_mutex(seed);
+  dice random(~seed);
+  o.election = true;
+  o.observers = static_cast<int>(1 + random.below(2));
+  o.processes = static_cast<int>(2 + random.below(4));
+  o.users = 1;
+  o.load_changes = false;
+  o.idle = 0ms;
+  o.hold_max = 3s;  // so that a state lasts for longer than it may take to be told
+  return o;
+}
+
 world_options world_options::of_a_set(std::uint64_t seed) {
   world_options o = of_a_mutex(seed);
   dice random(~seed);

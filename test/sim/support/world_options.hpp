@@ -12,7 +12,10 @@ namespace holdfast::test {
 struct world_options {
   std::uint64_t seed = 0;
   std::uint32_t limit = 1;
-  bool mutex = false;     ///< instead of a semaphore
+  bool mutex = false;  ///< instead of a semaphore
+  /// Of a mutex: each acquire is a campaign, with a pool and a value of its own, and who leads proclaims.
+  bool election = false;
+  int observers = 0;
   bool numbered = false;  ///< each slot has a number
   std::size_t locks = 0;  ///< of a mutex set, instead of a semaphore: so many names
   int processes = 2;
@@ -51,6 +54,8 @@ struct world_options {
   static world_options of(std::uint64_t seed);
   /// The same with a mutex.
   static world_options of_a_mutex(std::uint64_t seed);
+  /// The same with an election.
+  static world_options of_an_election(std::uint64_t seed);
   /// The same with a mutex set.
   static world_options of_a_set(std::uint64_t seed);
   /// Two processes that want the same slot for a whole day, with clocks that run apart by two percent each.

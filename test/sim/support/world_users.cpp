@@ -13,10 +13,11 @@ void world::ask(process& p, int user) {
   if (!p.alive || now() >= last_call_ || user >= p.users) return;
   if (options_.locks != 0) return ask_for_a_lock(p, user);
   event::acquire wish{ticket{++p.last_ticket}};
-  if (random_.chance(20)) wish.count = static_cast<std::uint32_t>(1 + random_.below(most_slots()));
-  if (random_.chance(10)) wish.once = true;
+  if (!options_.election && random_.chance(20))
+    wish.count = static_cast<std::uint32_t>(1 + random_.below(most_slots()));
+  if (!options_.election && random_.chance(10)) wish.once = true;
   duration patience{};
-  if (!wish.once && random_.chance(15)) {
+  if (!options_.election && !wish.once && random_.chance(15)) {
     patience = random_.between(0ms, 500ms);
     wish.deadline = p.clock.local(now()) + patience;
   }
@@ -59,12 +60,12 @@ void world::release(process& p, slot_id slot, int user) {
     });
     step(p, event::release{slot});
   }
-  again(p, user);
+  if (!options_.election) again(p, user);
 }
 
 void world::close(process& p) {
   p.closing = true;
-  deliver(p, event::close{random_.chance(50)});
+  if (!p.watching) deliver(p, event::close{!options_.election && random_.chance(50)});
 }
 
 void world::answer(process& p, ticket t) {
@@ -73,7 +74,10 @@ void world::answer(process& p, ticket t) {
   if (wish == p.requests.end()) return;
   const int user = wish->second.user;
   p.requests.erase(wish);
-  again(p, user);
+  if (options_.election)
+    campaign_is_over(p);
+  else
+    again(p, user);
 }
 
 void world::ended(process& p, slot_id slot, timeline::end how) {
@@ -118,6 +122,9 @@ void world::perform(process& p, action::grant& a) {
   in(hold, [this, &p, slot = a.slot, user = asked.user] {
     when_running(p, [this, &p, slot, user] { release(p, slot, user); });
   });
+  if (!options_.election) return;
+  campaign_is_over(p);
+  proclaim_while(p, a.slot, hold);
 }
 
 void world::perform(process& p, action::deny& a) {
@@ -181,7 +188,10 @@ void world::perform(process& p, action::closed& a) {
   say([&] { return name(p) + ": closed " + a.error.details.to_string(); });
   if (!p.closing || p.closed) object(guarantee::answers, "closed twice, or without being asked to");
   p.closed = a;
-  if (a.error.code) return;
+  if (options_.election) in(0s, [this, &p] { retire(p); });
+  // Before, a restored snapshot may have brought back what had ended; and nobody asks for longer than two TTLs, which
+  // a change of leader lets start anew.
+  if (a.error.code || !calm()) return;
   for (const std::string& session : p.sessions)
     if (consul_.has_session(session)) object(guarantee::leaks, name(p) + " has left its session " + session);
 }

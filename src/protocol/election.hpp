@@ -1,0 +1,88 @@
+#pragma once
+
+#include <boost/system/result.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocol/events.hpp"
+#include "protocol/operation.hpp"
+#include "protocol/outage.hpp"
+#include "protocol/random.hpp"
+#include "protocol/snapshot.hpp"
+
+// What an election adds to a mutex: who holds its key may write another value into it, and others watch it.
+namespace holdfast::protocol {
+
+/// One proclaim: the holder of the key writes a value into it. Look at the key, consistently; send what `write` says;
+/// tell `replied` what Consul said; and so again, until that says that it is over. After each of the two tell the pool
+/// what `stands`.
+class proclamation {
+public:
+  explicit proclamation(std::string value) : value_(std::move(value)) {}
+
+  const std::string& value() const { return value_; }
+  /// `session`: by which we hold the key. error::slot_lost if it does not hold it any more.
+  boost::system::result<std::vector<operation>> write(const std::optional<key_value>& seen, std::string session);
+  /// What became of it: done, or why not, or why nobody knows. None: somebody else has written meanwhile, so look
+  /// again.
+  std::optional<error_code> replied(const event::txn_done& reply);
+  /// What is to be left in the key by whoever lets it go now: what it had before, if it certainly still has that.
+  const std::string& stands() const { return may_be_written_ ? value_ : before_; }
+
+private:
+  std::string value_;
+  std::string before_{};
+  bool may_be_written_ = false;
+  int refused_ = 0;
+};
+
+/// Who leads, by what stands in an election's key.
+struct leading {
+  std::string value;
+  std::string session;
+  std::uint64_t lock_index = 0;
+  std::uint64_t index = 0;  ///< the key's ModifyIndex
+  bool operator==(const leading&) const = default;
+};
+
+/// None: nobody.
+std::optional<leading> leading_in(const std::optional<key_value>& key);
+
+/// What an observer of an election asks of the key, and what of the answers is to be told. One question at a time.
+class observer {
+public:
+  /// No question waits for longer than `longest_wait`.
+  observer(duration longest_wait, std::uint64_t seed) : longest_wait_(longest_wait), random_(seed) {}
+
+  /// A consistent read of the key: when it has gone past `index`, or when `wait` is over.
+  struct question {
+    std::uint64_t index = 0;  ///< 0: at once
+    duration wait{};
+  };
+  question ask();
+
+  /// What follows from an answer: news, or a failure that no repetition will mend, or a pause before the next question.
+  struct conclusion {
+    bool is_news = false;
+    std::optional<leading> leader{};
+    failure error{};
+    duration pause{};
+    bool operator==(const conclusion&) const = default;
+  };
+  conclusion hear(event::key_watched answer, time_point now);
+  /// The last news has reached whoever waited for it. Otherwise the next answer is news, too.
+  void told(std::optional<leading> leader);
+
+private:
+  const duration longest_wait_;
+  random_source random_;
+  outage outage_;
+  std::uint64_t index_ = 0;  ///< to ask with
+  bool told_ = false;        ///< `last_` was
+  std::optional<leading> last_{};
+};
+
+}  // namespace holdfast::protocol

@@ -1,0 +1,60 @@
+// Numbered slots under the faults that a semaphore has suites of its own for: no number is had twice.
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+
+#include "cluster/support/cluster.hpp"
+#include "cluster/support/crew.hpp"
+#include "cluster/support/stage.hpp"
+#include "cluster/support/timing.hpp"
+
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+BOOST_AUTO_TEST_SUITE(numbered_slots)
+
+BOOST_AUTO_TEST_CASE(the_agent_of_two_holders_is_frozen) {
+  cluster consul(1);
+  stage play("numbered-frozen-agent", 2);
+  agent& frozen = consul.client(0);
+  play.start("holder", {.agent = frozen.address(), .hold = 1h, .outage_grace = 1h, .numbered = true});
+  play.until_entered({"holder"}, {}, grant_bound, 2);
+  play.start("waiter", {.agent = consul.server(0).address(), .hold = 1h, .numbered = true});
+  play.until_written("it waits", grant_bound, [](const journal_entry& each) {
+    return each.who == "waiter" && each.what == journal_event::asked;
+  });
+  const auto since = play.fault("the client agent is frozen", {"holder"});
+  frozen.freeze();
+  play.until_entered({"waiter"}, since, grant_bound, 2);
+  frozen.thaw();
+  consul.wait_until_healthy();
+  play.mended("the client agent goes on", {"holder"});
+  play.until_written("the holder has been told", grant_bound, [](const journal_entry& each) {
+    return each.who == "holder" && each.what == journal_event::lost;
+  });
+  const verdict shown = play.end();
+  BOOST_TEST(shown.believers_max == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(kill_9_of_the_leader_and_of_a_holder) {
+  cluster consul(2);
+  stage play("numbered-kill", 2);
+  start_one_at_each_agent(play, consul, 2, nullptr, {.numbered = true});
+  play.until_entered(play.names(), {}, grant_bound);
+  const int its = consul.leader();
+  agent& leader = consul.server(its);
+  check_that_work_goes_on(
+      play, consul,
+      {at_server(its), "leader killed", "leader restarted", [&] { leader.kill(); }, [&] { leader.restart(); }});
+  const std::string holder =
+      play.until_written("somebody holds", grant_bound,
+                         [](const journal_entry& each) { return each.what == journal_event::enter; })
+          .who;
+  const auto since = play.fault(holder + " is killed");
+  play.kill(holder);
+  play.until_entered(play.names(), since, grant_bound);
+  const verdict shown = play.end();
+  BOOST_TEST(shown.believers_max == 2u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

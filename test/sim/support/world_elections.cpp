@@ -1,0 +1,227 @@
+#include <algorithm>
+#include <utility>
+
+#include "sim/support/world_impl.hpp"
+
+namespace holdfast::test {
+
+void world::start_observer() {
+  auto p = std::make_unique<process>();
+  p->number = ++last_process_;
+  const duration longest_wait = options_.watch_wait;
+  p->watching = std::make_unique<spectator>(spectator{observer(longest_wait, random_.below(1u << 30))});
+  in(random_.between(0s, 1s), [this, p = p.get()] { when_running(*p, [this, p] { ask_who_leads(*p); }); });
+  processes_.push_back(std::move(p));
+}
+
+// ---- candidates and leaders
+
+/// As the driver does it: the pool is for one acquire, and closes when that is answered; what it gave stays.
+void world::campaign_is_over(process& p) {
+  if (p.closing) return;
+  p.closing = true;
+  in(0s, [this, &p] { deliver(p, event::close{false}); });
+}
+
+/// Its process has others.
+void world::retire(process& p) {
+  if (!p.releasing.empty()) object(guarantee::answers, name(p) + " has a release that never ended");
+  p.alive = false;
+  referee_.crashed(p.number);
+  const auto its =
+      std::find_if(processes_.begin(), processes_.end(), [&](const auto& each) { return each.get() == &p; });
+  retired_.push_back(std::move(*its));
+  processes_.erase(its);
+  if (now() < last_call_) start_process();
+}
+
+void world::proclaim_while(process& p, slot_id slot, duration held) {
+  for (std::uint64_t i = random_.below(held > 400ms ? 8 : 3); i != 0; --i)
+    in(random_.between(0ms, held), [this, &p, slot] { when_running(p, [this, &p, slot] { proclaim(p, slot); }); });
+}
+
+void world::proclaim(process& p, slot_id slot) {
+  if (p.is_proclaiming || !referee_.holds(p.number, slot)) return;
+  auto wish = std::make_shared<proclamation>(name(p) + " says " + std::to_string(++p.proclaims));
+  say([&] { return name(p) + ": proclaim \"" + wish->value() + "\""; });
+  p.is_proclaiming = true;
+  p.undecided.insert(wish->value());
+  try_to_proclaim(p, slot, std::move(wish));
+}
+
+/// The same that the runtime does: it looks, writes what the core says, and tells the core and the pool what became of
+/// it.
+void world::try_to_proclaim(process& p, slot_id slot, std::shared_ptr<proclamation> wish) {
+  const auto end = [this, &p, wish](const char* how) {
+    say([&] { return name(p) + ": \"" + wish->value() + "\" " + how; });
+    p.is_proclaiming = false;
+  };
+  const auto not_written = [this, &p, slot, wish, end] {
+    // Whoever has resigned meanwhile may have left it all the same.
+    if (referee_.holds(p.number, slot)) p.undecided.erase(wish->value());
+    end("is not proclaimed");
+  };
+  const auto entries = p.pool->entries_of(slot);
+  if (entries.empty()) return not_written();
+  look_at_key(p, [=, this, &p, session = entries.front().session](event::key_watched seen) {
+    if (seen.error.code) return not_written();
+    sabotage_.bend(seen, session);
+    auto write = wish->write(seen.pair, session);
+    if (!write) return not_written();
+    sabotage_.bend(*write);
+    const auto tell_pool = [this, &p, slot, wish] {
+      if (referee_.holds(p.number, slot)) step(p, event::value_written{wish->stands()});
+    };
+    tell_pool();
+    send(p, 0, *std::move(write), [=, this, &p](const event::txn_done& done) {
+      const auto ended = wish->replied(done);
+      tell_pool();
+      if (done.outcome == event::outcome::unknown) return end("may be proclaimed");
+      if (!ended) return try_to_proclaim(p, slot, wish);
+      if (*ended) return not_written();
+      ++result_.proclaims;
+      end("is proclaimed");
+      if (!referee_.holds(p.number, slot)) return;  // whoever resigns meanwhile may still leave what was there before
+      p.proclaimed = wish->value();
+      if (!p.was_granted_again) p.undecided.clear();  // what came before it never will
+    });
+  });
+}
+
+// ---- observers
+
+void world::ask_who_leads(process& p) {
+  spectator& its = *p.watching;
+  if (!p.alive || its.asks) return;
+  note_office();
+  its.asks = true;
+  its.asked_at = offices_.size() - 1;
+  observer::question next = its.core.ask();
+  its.index = next.index;
+  sabotage_.bend(p.number, next, consul_.store.raft_index());
+  query(p, ++its.last_question, {testing::subject::kind::key, std::string(world_lock_key)}, next.index, next.wait);
+  if (random_.chance(5))
+    in(random_.between(0ms, 500ms), [this, &p, question = its.last_question] {
+      when_running(p, [this, &p, question] {
+        if (p.watching->asks && p.watching->last_question == question) cancel_question(p);
+      });
+    });
+}
+
+/// Whoever waits for news gives up, and asks again later: nothing is lost by that.
+void world::cancel_question(process& p) {
+  say([&] { return name(p) + ": does not want to know"; });
+  p.watching->asks = false;
+  if (const auto found = find_watch(p, p.watching->last_question)) end_watch(*found);
+  in(random_.between(0ms, 300ms), [this, &p] { when_running(p, [this, &p] { ask_who_leads(p); }); });
+}
+
+void world::step_of_an_observer(process& p, pool_event&& e) {
+  if (auto* const answer = std::get_if<event::key_watched>(&e)) hear_who_leads(p, std::move(*answer));
+}
+
+void world::hear_who_leads(process& p, event::key_watched&& answer) {
+  spectator& its = *p.watching;
+  if (!its.asks || answer.id != its.last_question) return;  // cancelled meanwhile
+  its.asks = false;
+  const bool knows_of_index = answer.id > its.late_question || answer.index < its.index;
+  if (!answer.error.code && knows_of_index && its.in_touch_since == never) its.in_touch_since = now();
+  sabotage_.bend(p.number, answer);
+  observer::conclusion heard = its.core.hear(std::move(answer), p.clock.local(now()));
+  if (heard.error.code) object(guarantee::elections, name(p) + " gives up: " + heard.error.code.message());
+  duration pause = heard.pause;
+  if (heard.is_news && sabotage_.tells(its.has_told)) {
+    its.core.told(heard.leader);
+    check_news(p, heard.leader);
+    pause = random_.chance(70) ? duration(0) : random_.between(0ms, 300ms);
+  }
+  in(pause, [this, &p] { when_running(p, [this, &p] { ask_who_leads(p); }); });
+}
+
+// ---- G12
+
+/// What stands in the key now. Somebody looks after every step.
+void world::note_office() {
+  const std::uint64_t index = consul_.store.raft_index();
+  if (index == std::exchange(office_at_, index)) return;
+  const auto key = consul_.get(world_lock_key);
+  std::optional<leading> seen = leading_in(key);
+  if (seen && seen->session != in_office_) take_office(*seen);
+  if (key && !office_restored_) check_value(*key);
+  if (seen) in_office_ = seen->session;
+  if (!key) in_office_.clear();
+  if (seen == offices_.back()) return;
+  offices_.push_back(std::move(seen));
+  office_since_ = now();
+}
+
+/// With the lock the key has the value that its new holder campaigned with. A session may take it twice: after an
+/// operator has deleted the key, or if whoever let it go could not end the session at once.
+void world::take_office(const leading& seen) {
+  office_restored_ = false;
+  const auto its = candidates_.find(seen.session);
+  if (its == candidates_.end()) return;
+  process& p = *its->second;
+  p.was_granted_again = std::exchange(p.was_granted, true);
+  if (p.was_granted_again) p.undecided.insert(name(p));
+}
+
+/// The key has a value of whoever has locked it, or was the last to do so; and the lock index, by which others name
+/// the term, stays as it is for as long as that lasts.
+void world::check_value(const key_value& key) {
+  const std::string& session = key.session.empty() ? in_office_ : key.session;
+  if (session.empty()) return;
+  const auto its = candidates_.find(session);
+  const bool right = its == candidates_.end()
+                         ? key.value == "go"
+                         : key.value == its->second->proclaimed || its->second->undecided.contains(key.value);
+  if (!right) object(guarantee::elections, "the key says \"" + key.value + "\", which its leader has not proclaimed");
+  const std::optional<leading>& before = offices_.back();
+  if (before && before->session == key.session && before->lock_index != key.lock_index)
+    object(guarantee::elections, "a term has changed its name");
+}
+
+/// It stood there since it was asked for, and not before what was told last.
+void world::check_news(process& p, const std::optional<leading>& told) {
+  spectator& its = *p.watching;
+  ++result_.news;
+  its.has_told = true;
+  its.told_at = std::max(its.told_at, its.asked_at);
+  while (its.told_at != offices_.size() && offices_[its.told_at] != told) ++its.told_at;
+  say([&] { return name(p) + ": " + (told ? "\"" + told->value + "\" leads" : "nobody leads"); });
+  if (its.told_at == offices_.size())
+    object(guarantee::elections, name(p) + " tells what has not stood in the key since it asked");
+}
+
+/// Whoever asks with an index from before hears when its wait is over, and is in touch again when it knows.
+void world::let_index_fall() {
+  office_at_ = seen_at_ = 0;
+  observers_late_until_ = now() + options_.watch_wait;
+  for (const auto& p : processes_) {
+    if (!p->watching) continue;
+    p->watching->late_question = p->watching->last_question;
+    p->watching->in_touch_since = never;
+  }
+}
+
+/// What lasts is told: by whoever has heard from Consul since the last disturbance, and that does not take long.
+void world::check_observers() {
+  note_office();
+  for (const auto& p : processes_) {
+    if (!p->watching) continue;
+    spectator& its = *p->watching;
+    if (!p->alive || is_disturbed(*p)) {
+      p->clear_since = its.in_touch_since = never;
+      continue;
+    }
+    if (p->clear_since == never) p->clear_since = now();
+    // A request of before has timed out then, and its pause is over.
+    const bool should_be = now() > std::max(p->clear_since, observers_late_until_) + 3s;
+    const bool is = its.in_touch_since != never && now() - its.in_touch_since > 1s;
+    const bool knows = its.has_told && offices_[its.told_at] == offices_.back();
+    if ((is || should_be) && !knows && now() - office_since_ > 1s)
+      object(guarantee::elections, name(*p) + " does not tell who leads");
+  }
+}
+
+}  // namespace holdfast::test

@@ -1,0 +1,192 @@
+#include "protocol/election.hpp"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <holdfast/error.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+using namespace holdfast::protocol;
+using namespace std::chrono_literals;
+using holdfast::error;
+using holdfast::error_code;
+using holdfast::make_error_code;
+
+namespace {
+
+constexpr duration election_wait = 10s;
+
+key_value office(std::string value, std::string session, std::uint64_t index) {
+  return {"leader", std::move(value), mutex_flags, std::move(session), 5, index, 2};
+}
+
+event::txn_done refused_because(std::vector<event::refusal> reasons) {
+  event::txn_done reply{1, event::outcome::refused};
+  for (const event::refusal each : reasons) reply.refusals.push_back({0, each});
+  return reply;
+}
+
+/// An observer, what it was told, and what it said to that.
+struct watching {
+  observer who{election_wait, 1};
+  time_point now{};
+
+  observer::conclusion sees(std::optional<key_value> key, std::uint64_t index) {
+    return who.hear({0, std::move(key), {}, index}, now);
+  }
+  observer::conclusion fails(error_code why) { return who.hear({0, {}, {why, {}}}, now); }
+  /// Whether it is news, which is then told.
+  bool tells(std::optional<key_value> key, std::uint64_t index) {
+    const observer::conclusion heard = sees(std::move(key), index);
+    if (heard.is_news) who.told(heard.leader);
+    return heard.is_news;
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(election)
+
+BOOST_AUTO_TEST_CASE(a_proclaim_writes_under_the_hold_what_it_found) {
+  key_value key = office("old", "s1", 9);
+  key.flags = 0;
+  const auto write = proclamation("new").write(key, "s1");
+  BOOST_REQUIRE(write.has_value());
+  const std::vector<operation> expected{{verb::check_session, "leader", {}, 0, 0, "s1"},
+                                        {verb::check_index, "leader", {}, 0, 9},
+                                        {verb::lock, "leader", "new", 0, 0, "s1"}};
+  BOOST_TEST((*write == expected));
+}
+
+BOOST_AUTO_TEST_CASE(a_key_that_is_not_held_is_not_proclaimed_in) {
+  proclamation wish("new");
+  for (const auto& key :
+       {std::optional<key_value>(), std::optional(office("their", "s2", 9)), std::optional(office("nobody's", "", 9))})
+    BOOST_TEST((wish.write(key, "s1").error() == error::slot_lost));
+}
+
+BOOST_AUTO_TEST_CASE(a_proclaim_begins_anew_three_times) {
+  proclamation wish("new");
+  for (int i = 0; i != 3; ++i) BOOST_TEST(!wish.replied(refused_because({event::refusal::conflict})).has_value());
+  const auto end = wish.replied(refused_because({event::refusal::conflict}));
+  BOOST_TEST((end == make_error_code(error::transaction_conflict)));
+}
+
+BOOST_AUTO_TEST_CASE(a_proclaim_ends_when_it_is_done_or_not_allowed) {
+  const auto done = proclamation("new").replied({1, event::outcome::applied});
+  BOOST_REQUIRE(done.has_value());
+  BOOST_TEST(!*done);
+  const auto denied =
+      proclamation("new").replied(refused_because({event::refusal::conflict, event::refusal::permission_denied}));
+  BOOST_TEST((denied == make_error_code(error::permission_denied)));
+}
+
+BOOST_AUTO_TEST_CASE(what_may_have_been_written_stands_and_what_certainly_was_not_does_not) {
+  using event::outcome;
+  const auto stands_after = [](outcome what) {
+    proclamation wish("new");
+    BOOST_TEST(wish.write(office("old", "s1", 9), "s1").has_value());
+    BOOST_TEST(wish.stands() == "new");
+    wish.replied({1, what, {}, {}, {make_error_code(error::timed_out), {}}});
+    return wish.stands();
+  };
+  BOOST_TEST(stands_after(outcome::applied) == "new");
+  BOOST_TEST(stands_after(outcome::unknown) == "new");
+  BOOST_TEST(stands_after(outcome::refused) == "old");
+  BOOST_TEST(stands_after(outcome::not_sent) == "old");
+  BOOST_TEST((proclamation("new").replied({1, outcome::unknown, {}, {}, {make_error_code(error::timed_out), {}}}) ==
+              make_error_code(error::timed_out)));
+}
+
+BOOST_AUTO_TEST_CASE(whoever_has_locked_the_key_leads) {
+  BOOST_TEST((leading_in(office("v", "s1", 9)) == leading{"v", "s1", 2, 9}));
+  BOOST_TEST(!leading_in(office("v", "", 9)).has_value());
+  BOOST_TEST(!leading_in(std::nullopt).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(the_first_answer_is_news_and_later_ones_are_if_they_differ) {
+  watching w;
+  BOOST_TEST(w.tells(office("v", "s1", 9), 9));
+  BOOST_TEST(!w.tells(office("v", "s1", 9), 9));
+  BOOST_TEST(w.tells(office("w", "s1", 10), 10));
+  BOOST_TEST(w.tells(office("w", "", 11), 11));
+  BOOST_TEST(!w.tells(std::nullopt, 12));  // nobody, as before
+  BOOST_TEST(w.tells(office("w", "s1", 13), 13));
+}
+
+BOOST_AUTO_TEST_CASE(that_nobody_leads_is_news_too) { BOOST_TEST(watching().tells(std::nullopt, 9)); }
+
+BOOST_AUTO_TEST_CASE(what_was_not_told_stays_news) {
+  watching w;
+  w.tells(std::nullopt, 8);
+  BOOST_TEST(w.sees(office("v", "s1", 9), 9).is_news);
+  BOOST_TEST(w.sees(office("v", "s1", 9), 9).is_news);
+  BOOST_TEST(w.sees(std::nullopt, 10).is_news == false);  // what was told last is true again
+}
+
+BOOST_AUTO_TEST_CASE(it_asks_from_where_it_has_heard) {
+  watching w;
+  BOOST_TEST(w.who.ask().index == 0u);
+  w.sees(office("v", "s1", 9), 9);
+  for (int i = 0; i != 20; ++i) {
+    const observer::question next = w.who.ask();
+    BOOST_TEST(next.index == 9u);
+    BOOST_TEST((next.wait >= election_wait * 3 / 4 && next.wait <= election_wait));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_index_that_goes_backwards_starts_over) {
+  watching w;
+  w.sees(office("v", "s1", 9), 9);
+  w.sees(office("v", "s1", 7), 7);
+  BOOST_TEST(w.who.ask().index == 0u);
+  w.sees(office("v", "s1", 7), 7);
+  BOOST_TEST(w.who.ask().index == 7u);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_news_is_not_asked_after_at_once) {
+  watching w;
+  w.tells(std::nullopt, 9);
+  duration longest{};
+  for (std::uint64_t index = 10; index != 100; ++index) {
+    const observer::conclusion heard = w.sees(std::nullopt, index);
+    BOOST_TEST(!heard.is_news);
+    longest = std::max(longest, heard.pause);
+  }
+  BOOST_TEST((longest > 50ms && longest <= 100ms));
+}
+
+BOOST_AUTO_TEST_CASE(while_consul_does_not_answer_it_pauses_longer_and_longer_and_then_looks) {
+  watching w;
+  w.tells(office("v", "s1", 9), 9);
+  duration longest{};
+  for (int i = 0; i != 50; ++i) {
+    const observer::conclusion heard = w.fails(error::timed_out);
+    BOOST_TEST(!heard.is_news);
+    BOOST_TEST(!heard.error.code);
+    BOOST_TEST((heard.pause >= 10ms && heard.pause <= 1s));
+    longest = std::max(longest, heard.pause);
+    w.now += heard.pause;
+  }
+  BOOST_TEST((longest > 500ms));
+  BOOST_TEST(w.who.ask().index == 0u);
+  BOOST_TEST(!w.tells(office("v", "s1", 9), 9));
+  BOOST_TEST((w.fails(error::timed_out).pause <= 20ms));  // it begins anew
+}
+
+BOOST_AUTO_TEST_CASE(what_no_repetition_will_mend_is_told_and_loses_nothing) {
+  watching w;
+  w.tells(office("v", "s1", 9), 9);
+  BOOST_TEST((w.fails(error::permission_denied).error.code == error::permission_denied));
+  key_value theirs = office("{}", "s1", 10);
+  theirs.flags = 7;
+  const observer::conclusion heard = w.sees(theirs, 10);
+  BOOST_TEST((heard.error.code == error::not_a_mutex));
+  BOOST_TEST(heard.error.details.key == "leader");
+  BOOST_TEST(w.who.ask().index == 9u);
+  BOOST_TEST(w.tells(office("w", "s1", 11), 11));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
