@@ -1,35 +1,44 @@
-// A list of tasks, several processes, each task done once: the classic use of a lock service.
+// A long list of tasks, several processes, each task done once: the classic use of a lock service.
 //
-// Each task has a semaphore of limit 1: its lock. And it has a done record, which outlives the lock. A worker
+// Each task has a lock, of a mutex set: all locks of a process are held by one session, and are taken and released many
+// at a time. And it has a done record, which outlives the lock. A worker
 //   1. takes the task's lock, or goes on to another task if somebody has it;
-//   2. looks for the done record again, now that nobody else can write it;
+//   2. looks for the done record, now that nobody else can write it;
 //   3. does the work;
-//   4. writes the done record, if there is none yet (a compare-and-set with index 0);
+//   4. writes the done record if there is none yet, in one transaction with the guard of the lock: Consul itself
+//   refuses
+//      it if the lock is not held any more;
 //   5. releases the lock.
-// A worker that dies midway loses its lock when its session ends, within two TTLs, and another one finds no done record
-// and does the task: so each task is completed. A worker that dies between 4 and 5 leaves the record, so its task is
-// not done again. A worker that was paused for so long that another has taken over finds at 4 that the record exists:
-// its result is thrown away. So each task has exactly one result, whatever happens. What no lock can promise is that
-// the work of step 3 is *begun* only once: if it has effects elsewhere, give those the fencing token, or make them
-// harmless to repeat.
+// A worker that dies midway loses its locks when its session ends, within two TTLs, and others find no done records and
+// do those tasks: so each task is completed. A worker that dies between 4 and 5 leaves the record, so its task is not
+// done again. A worker that was paused for so long that another has taken over is refused at 4: its result is thrown
+// away. So each task has exactly one result, whatever happens. What no lock can promise is that the work of step 3 is
+// *begun* only once: if it has effects elsewhere, give those the fencing token, or make them harmless to repeat.
 
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/use_future.hpp>
 #include <chrono>
+#include <cmath>
+#include <exception>
 #include <holdfast/holdfast.hpp>
 #include <iostream>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/agent.hpp"
@@ -37,13 +46,15 @@
 #include "common/command_line.hpp"
 
 namespace asio = boost::asio;
+using clock_type = std::chrono::steady_clock;
 
 namespace {
 
 struct options {
-  int workers = 3;
-  int tasks = 20;
-  int task_ms = 100;
+  int workers = 4;
+  int tasks = 10'000;
+  int task_ms = 1;
+  int at_once = 64;
   int ttl_ms = 2'000;
   bool crash = false;
   std::string root = "exclusive_workers/" + std::to_string(::getpid());
@@ -53,61 +64,122 @@ struct options {
 std::string task_name(int task) { return "task-" + std::to_string(task); }
 std::string done_key(const options& o, int task) { return o.root + "/done/" + task_name(task); }
 
+/// The names of the done records' keys.
+asio::awaitable<std::set<std::string>> done_keys(holdfast::consul::client consul, const options& o) {
+  auto keys = co_await consul.keys(o.root + "/done/");
+  co_return std::set<std::string>(keys.value.begin(), keys.value.end());
+}
+
+double seconds_since(clock_type::time_point begun) {
+  return std::chrono::duration<double>(clock_type::now() - begun).count();
+}
+
 // --- A worker process.
 
 class worker {
 public:
-  worker(holdfast::consul::client consul, const options& o) : consul_(std::move(consul)), options_(o) {}
+  worker(holdfast::consul::client consul, const options& o)
+      : consul_(std::move(consul)), options_(o), locks_(consul_, lock_options(o)) {}
 
   asio::awaitable<void> run() {
-    // Each begins at another place, so that they seldom meet.
-    const int first = options_.tasks * (options_.worker - 1) / options_.workers;
-    for (int i = 0; i < options_.tasks; ++i) co_await do_task((first + i) % options_.tasks, false);
-    // What is left, others were at work on. Queue up behind each: it will be done, or its worker has died.
-    for (int i = 0; i < options_.tasks; ++i) co_await do_task((first + i) % options_.tasks, true);
+    const auto begun = clock_type::now();
+    const auto executor = co_await asio::this_coro::executor;
+    asio::steady_timer pause(executor);
+    for (;;) {
+      co_await choose();
+      if (next_ == last_) break;
+      const int before = did_;
+      co_await do_chosen(executor);
+      if (did_ != before) continue;
+      // What is left, others are at work on: it will be done, or its worker has died.
+      pause.expires_after(std::chrono::milliseconds(100));
+      co_await pause.async_wait(asio::use_awaitable);
+    }
+    const auto sessions = locks_.statistics().sessions;
+    co_await locks_.close();
+    const auto used = consul_.statistics();
+    std::cout << "worker " + std::to_string(options_.worker) + ": did " + std::to_string(did_) + " tasks in " +
+                     std::to_string(std::lround(1'000 * seconds_since(begun))) + " ms, was too late for " +
+                     std::to_string(too_late_) + "; " + std::to_string(used.requests) + " requests, " +
+                     std::to_string(sessions) + " session, " + std::to_string(used.connections_opened) +
+                     " connections\n"
+              << std::flush;
   }
 
 private:
-  asio::awaitable<void> do_task(int task, bool wait) {
-    const auto before = co_await consul_.get(done_key(options_, task));
-    if (before.value) co_return;
-
-    holdfast::semaphore_options lock;
-    lock.prefix = options_.root + "/tasks/" + task_name(task);
-    lock.limit = 1;
-    lock.session_ttl = std::chrono::milliseconds(options_.ttl_ms);
-    holdfast::semaphore sem(consul_, lock);
-    holdfast::slot slot;
-    if (wait)
-      slot = co_await sem.acquire();
-    else
-      slot = co_await sem.try_acquire();  // one look: an empty slot if somebody else has the task
-    if (slot) co_await do_locked(task, std::move(slot));
-    co_await sem.close();  // ends the session now; otherwise it is kept warm for the next acquire
+  static holdfast::mutex_set_options lock_options(const options& o) {
+    holdfast::mutex_set_options locks;
+    locks.prefix = o.root + "/tasks";
+    locks.session_ttl = std::chrono::milliseconds(o.ttl_ms);
+    return locks;
   }
 
-  /// The slot is given back when its handle goes, at the end.
-  asio::awaitable<void> do_locked(int task, holdfast::slot slot) {
+  /// The next few tasks without a result. Each worker begins at another place, so that they seldom meet.
+  asio::awaitable<void> choose() {
+    const std::set<std::string> done = co_await done_keys(consul_, options_);
+    constexpr std::size_t few = 500;
+    const int first = options_.tasks * (options_.worker - 1) / options_.workers;
+    chosen_.clear();
+    for (int i = 0; i < options_.tasks && chosen_.size() < few; ++i) {
+      const int task = (first + i) % options_.tasks;
+      if (!done.contains(done_key(options_, task))) chosen_.push_back(task);
+    }
+    next_ = chosen_.begin();
+    last_ = chosen_.end();
+  }
+
+  /// Many coroutines, each of which does one task after another.
+  asio::awaitable<void> do_chosen(asio::any_io_executor executor) {
+    using operation = decltype(asio::co_spawn(executor, do_tasks(), asio::deferred));
+    std::vector<operation> all;
+    for (int i = 0; i < options_.at_once; ++i) all.push_back(asio::co_spawn(executor, do_tasks(), asio::deferred));
+    auto group = asio::experimental::make_parallel_group(std::move(all));
+    auto [order, failures] = co_await group.async_wait(asio::experimental::wait_for_all(), asio::use_awaitable);
+    for (const std::exception_ptr& each : failures)
+      if (each) std::rethrow_exception(each);
+  }
+
+  asio::awaitable<void> do_tasks() {
+    while (next_ != last_) {
+      const int task = *next_++;
+      holdfast::slot lock = co_await locks_.try_lock(task_name(task));  // empty if somebody else has the task
+      if (!lock) continue;
+      co_await do_locked(task, lock);
+      co_await lock.release();
+    }
+  }
+
+  asio::awaitable<void> do_locked(int task, holdfast::slot& lock) {
     const auto before = co_await consul_.get(done_key(options_, task));
     if (before.value) co_return;  // done while we looked for the lock
 
-    asio::steady_timer work(co_await asio::this_coro::executor, std::chrono::milliseconds(options_.task_ms));
-    co_await work.async_wait(asio::use_awaitable);
-    if (options_.crash && options_.worker == 1 && ++done_ == 2) {
-      std::cout << "worker 1 crashes with the lock of " + task_name(task) + " in its hands\n" << std::flush;
+    if (options_.task_ms != 0) {
+      asio::steady_timer work(co_await asio::this_coro::executor, std::chrono::milliseconds(options_.task_ms));
+      co_await work.async_wait(asio::use_awaitable);
+    }
+    const auto held = locks_.statistics().held;
+    const bool midway = did_ >= options_.tasks / options_.workers / 2 && held > 1;
+    if (options_.crash && options_.worker == 1 && midway) {
+      std::cout << "worker 1 crashes with " + std::to_string(held) + " locks in its hands, that of " + task_name(task) +
+                       " among them\n"
+                << std::flush;
       ::raise(SIGKILL);
     }
 
-    // Not begun if the lock is lost by now; and refused by Consul if another worker was faster all the same.
-    if (!slot.held()) co_return;
-    const std::string result = std::to_string(options_.worker);
-    const bool first = co_await consul_.cas(done_key(options_, task), result, 0);
-    std::cout << "worker " + result + (first ? " did " : " was too late for ") + task_name(task) + "\n" << std::flush;
+    if (!lock.held()) co_return;  // another does it
+    std::vector<holdfast::consul::txn_operation> write = lock.guard();
+    write.push_back(holdfast::consul::txn_operation::cas(done_key(options_, task), std::to_string(options_.worker), 0));
+    const auto reply = co_await consul_.transact(std::move(write));
+    ++(reply.applied ? did_ : too_late_);
   }
 
   holdfast::consul::client consul_;
   const options& options_;
-  int done_ = 0;
+  holdfast::mutex_set locks_;
+  std::vector<int> chosen_;
+  std::vector<int>::iterator next_, last_;
+  int did_ = 0;
+  int too_late_ = 0;
 };
 
 int run_worker(const example::agent& agent, const options& o) {
@@ -131,37 +203,59 @@ pid_t start_worker(const std::string& consul_url, const options& o, int number) 
   add("--workers", o.workers);
   add("--tasks", o.tasks);
   add("--task-ms", o.task_ms);
+  add("--at-once", o.at_once);
   add("--ttl-ms", o.ttl_ms);
   if (o.crash) arguments.emplace_back("--crash");
   return example::start_again(std::move(arguments));
 }
 
-asio::awaitable<int> check(holdfast::consul::client consul, const options& o) {
+/// Tells once in a second how far they are, until all workers have ended; how many have failed.
+asio::awaitable<int> watch(holdfast::consul::client consul, const options& o, std::vector<pid_t> workers) {
+  const pid_t crashing = o.crash ? workers.front() : 0;
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  int failures = 0;
+  for (int turn = 1; !workers.empty(); ++turn) {
+    timer.expires_after(std::chrono::milliseconds(50));
+    co_await timer.async_wait(asio::use_awaitable);
+    std::erase_if(workers, [&](pid_t each) {
+      int status = 0;
+      if (::waitpid(each, &status, WNOHANG) != each) return false;
+      if (status != 0 && !(each == crashing && WIFSIGNALED(status))) ++failures;
+      return true;
+    });
+    if (turn % 20 != 0) continue;
+    const std::set<std::string> done = co_await done_keys(consul, o);
+    std::cout << done.size() << " tasks done, " << workers.size() << " workers at work\n" << std::flush;
+  }
+  co_return failures;
+}
+
+asio::awaitable<int> check(holdfast::consul::client consul, const options& o, std::vector<pid_t> workers) {
+  const auto begun = clock_type::now();
+  const int failures = co_await watch(consul, o, std::move(workers));
+  const double took = seconds_since(begun);
   const auto done = co_await consul.list(o.root + "/done/");
   std::map<std::string, int> tasks_of;
   for (const holdfast::consul::kv_entry& record : done.value) ++tasks_of[record.value];
-  for (const auto& [name, count] : tasks_of) std::cout << "worker " << name << ": " << count << " tasks\n";
-  std::cout << done.value.size() << " of " << o.tasks << " tasks have a result\n";
+  for (const auto& [name, count] : tasks_of) std::cout << "worker " << name << ": " << count << " results\n";
+  const bool written_once =
+      std::all_of(done.value.begin(), done.value.end(),
+                  [](const holdfast::consul::kv_entry& record) { return record.create_index == record.modify_index; });
+  std::cout << done.value.size() << " of " << o.tasks << " tasks have a result"
+            << (written_once ? ", each written once; " : "; some were written twice; ") << std::lround(1'000 * took)
+            << " ms, " << std::lround(static_cast<double>(done.value.size()) / took) << " tasks/s\n";
   co_await consul.remove_tree(o.root + "/");
-  co_return done.value.size() == static_cast<std::size_t>(o.tasks) ? 0 : 1;
+  co_return failures == 0 && written_once&& done.value.size() == static_cast<std::size_t>(o.tasks) ? 0 : 1;
 }
 
 int run_parent(const example::agent& agent, const options& o) {
   std::vector<pid_t> workers;
   for (int i = 1; i <= o.workers; ++i) workers.push_back(start_worker(agent.url(), o, i));
-  int failures = 0;
-  for (const pid_t each : workers) {
-    int status = 0;
-    ::waitpid(each, &status, 0);
-    const bool crashed_on_purpose = o.crash && each == workers.front() && WIFSIGNALED(status);
-    if (status != 0 && !crashed_on_purpose) ++failures;
-  }
   asio::io_context io;
   holdfast::consul::client consul(io, agent.config());
-  auto result = asio::co_spawn(io, check(consul, o), asio::use_future);
+  auto result = asio::co_spawn(io, check(consul, o, std::move(workers)), asio::use_future);
   io.run();
-  const int unfinished = result.get();
-  return failures == 0 && unfinished == 0 ? 0 : 1;
+  return result.get();
 }
 
 // --- The command line.
@@ -170,10 +264,11 @@ constexpr std::string_view help = R"(usage: exclusive_workers [options]
 
 Starts worker processes that share a list of tasks: each task gets exactly one result.
 
-  --workers N      processes (3)
-  --tasks N        tasks (20)
-  --task-ms N      how long a task takes (100)
-  --crash          the first worker kills itself in its second task; another does that task, after up to two TTLs
+  --workers N      processes (4)
+  --tasks N        tasks (10000)
+  --task-ms N      how long a task takes (1)
+  --at-once N      how many tasks a process is at work on at a time (64)
+  --crash          the first worker kills itself midway; others do what it had begun, after up to two TTLs
   --ttl-ms N       TTL of the locks' sessions (2000; with --consul 10000, the least that most agents accept)
 )";
 
@@ -181,8 +276,9 @@ options parse(example::arguments& given) {
   options o;
   if (!given.consul().empty()) o.ttl_ms = 10'000;
   o.workers = given.number("--workers", o.workers, 1, 100);
-  o.tasks = given.number("--tasks", o.tasks, 1, 10'000);
+  o.tasks = given.number("--tasks", o.tasks, 1, 1'000'000);
   o.task_ms = given.number("--task-ms", o.task_ms, 0, 3'600'000);
+  o.at_once = given.number("--at-once", o.at_once, 1, 10'000);
   o.ttl_ms = given.number("--ttl-ms", o.ttl_ms, 100, 86'400'000);
   o.crash = given.flag("--crash");
   // What the parent tells its workers.

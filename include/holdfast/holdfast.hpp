@@ -3,7 +3,8 @@
 /// The front page. Most users need `holdfast::semaphore` (semaphore.hpp) or `holdfast::mutex` (mutex.hpp), the
 /// `holdfast::slot` that they give (slot.hpp), `holdfast::with_slot` around a critical section (with_slot.hpp), and a
 /// `holdfast::consul::client` to reach Consul (consul/client.hpp), which is of use without semaphores too. A service
-/// with one leader and standbys: `holdfast::election` (election.hpp). Operators have
+/// with one leader and standbys: `holdfast::election` (election.hpp). Workers that share a long list of tasks:
+/// `holdfast::mutex_set` (mutex_set.hpp). Operators have
 /// `holdfast::semaphore_administration` (administration.hpp).
 
 #include <holdfast/administration.hpp>

@@ -105,6 +105,18 @@ ASYNC_TEST_CASE(of_a_mutex, 30s) {
   BOOST_TEST(standing(entries.value, key, "service/leader", contenders(a, key)) == documented("mutex.md"));
 }
 
+ASYNC_TEST_CASE(of_a_mutex_set, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("documented-set");
+  mutex_set_options options = calm_set(prefix);
+  options.description = "worker-1";
+  set_user worker(ex, a, options);
+  slot first = co_await worker.set.try_lock("task-1");
+  slot second = co_await worker.set.try_lock("task-2");
+  const auto entries = co_await worker.client.list(prefix + "/");
+  BOOST_TEST(standing(entries.value, prefix, "jobs", sessions(a, prefix)) == documented("mutex_set.md"));
+}
+
 ASYNC_TEST_CASE(of_an_election, 30s) {
   agent& a = shared_agent();
   election_options options;

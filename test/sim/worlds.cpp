@@ -16,10 +16,14 @@ std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
   return value ? std::strtoull(value, nullptr, 10) : otherwise;
 }
 
-/// Lives through it once more, and writes down what happened: `world-<seed>.txt` and `.svg`, or `mutex-`, `election-`.
+/// Lives through it once more, and writes down what happened: `world-<seed>.txt` and `.svg`, or `mutex-`, `election-`,
+/// `set-`.
 std::string documented(const world_options& options, seeded_bug bug = seeded_bug::none) {
   const char* const folder = std::getenv("HOLDFAST_PICTURES");
-  const std::string kind = options.election ? "election-" : options.mutex ? "mutex-" : "world-";
+  const std::string kind = options.election     ? "election-"
+                           : options.locks != 0 ? "set-"
+                           : options.mutex      ? "mutex-"
+                                                : "world-";
   const std::filesystem::path base =
       std::filesystem::path(folder ? folder : ".") / (kind + std::to_string(options.seed));
   std::ofstream story(base.string() + ".txt"), picture(base.string() + ".svg");
