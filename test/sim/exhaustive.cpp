@@ -101,6 +101,7 @@ BOOST_AUTO_TEST_CASE(seeded_bugs_of_orders_are_found) {
       {seeded_bug::order_unguarded, {{order::resize, 1}, {order::resize, 2}}},
   };
   for (const auto& [bug, orders] : all) {
+    if (!whole && bug != seeded_bug::closed_dropped && bug != seeded_bug::shrink_takes_slots) continue;
     const interleaving_result found = explore({.contenders = 2, .limit = 2, .orders = orders, .bug = bug});
     BOOST_TEST(found.violation != "", to_string(bug) << " was not found in " << found.states << " states");
     BOOST_TEST_MESSAGE(to_string(bug) << ": " << found.states << " states: " << found.violation);
