@@ -11,12 +11,24 @@ namespace {
 /// A sanitizer's build looks at the first of them only.
 const bool whole = std::getenv("HOLDFAST_TEST_DEADLINE_SCALE") == nullptr;
 
+using order = given_order::kind;
+
+std::string words(const std::vector<given_order>& orders) {
+  std::string text;
+  for (const given_order& each : orders) {
+    static const char* const names[] = {"resize to ", "close", "open", "revoke", "evict"};
+    text += std::string(", ") + names[static_cast<int>(each.what)];
+    if (each.what == order::resize) text += std::to_string(each.limit);
+  }
+  return text;
+}
+
 void check(interleaving_options options) {
   if (!whole) options.states_max = 4'000;
   const std::string what = std::to_string(options.contenders) + " contenders, " +
                            (options.mutex ? "a mutex" : "limit " + std::to_string(options.limit)) +
                            (options.one_fault ? ", one fault" : "") +
-                           (options.watch_all_max == 0 ? ", directed watches" : "");
+                           (options.watch_all_max == 0 ? ", directed watches" : "") + words(options.orders);
   const interleaving_result all = explore(options);
   BOOST_TEST(all.violation == "", what << ": " << all.violation << "\n" << all.story);
   BOOST_TEST((all.complete || !whole), what << ": not all runs were looked at");
@@ -38,6 +50,27 @@ BOOST_AUTO_TEST_CASE(two_contenders_of_a_mutex_and_one_fault) {
     check({.contenders = 2, .mutex = true, .one_fault = true, .watch_all_max = watch_all_max});
 }
 
+/// While an operator gives an order, or two. With HOLDFAST_ALL_INTERLEAVINGS=1 all of these, with each way of watching.
+BOOST_AUTO_TEST_CASE(two_contenders_and_an_operator) {
+  const interleaving_options usual[] = {
+      {.limit = 1, .orders = {{order::revoke}}},
+      {.limit = 2, .orders = {{order::resize, 1}}},
+  };
+  for (const interleaving_options& each : usual) check(each);
+  if (std::getenv("HOLDFAST_ALL_INTERLEAVINGS") == nullptr) return;
+  const interleaving_options others[] = {
+      {.limit = 1, .watch_all_max = 0, .orders = {{order::revoke}}},
+      {.limit = 1, .watch_all_max = 0, .orders = {{order::close}, {order::open}}},
+      {.limit = 1, .orders = {{order::close}, {order::open}}},
+      {.limit = 2, .watch_all_max = 0, .orders = {{order::resize, 1}}},
+      {.limit = 1, .watch_all_max = 0, .orders = {{order::resize, 2}}},
+      {.limit = 1, .orders = {{order::resize, 2}}},
+      {.limit = 1, .watch_all_max = 0, .orders = {{order::evict}}},
+      {.limit = 1, .orders = {{order::evict}}},
+  };
+  for (const interleaving_options& each : others) check(each);
+}
+
 /// With HOLDFAST_ALL_INTERLEAVINGS=1 for both limits, and with directed watches, too: some minutes each.
 BOOST_AUTO_TEST_CASE(three_contenders) {
   check({.contenders = 3});
@@ -54,6 +87,22 @@ BOOST_AUTO_TEST_CASE(seeded_bugs_are_found) {
         seeded_bug::no_prune, seeded_bug::grant_dropped_after_cancel, seeded_bug::watch_never_answers}) {
     if (!whole && bug == seeded_bug::failures_never_arrive) continue;  // which takes the most states by far
     const interleaving_result found = explore({.contenders = 2, .limit = 1, .one_fault = true, .bug = bug});
+    BOOST_TEST(found.violation != "", to_string(bug) << " was not found in " << found.states << " states");
+    BOOST_TEST_MESSAGE(to_string(bug) << ": " << found.states << " states: " << found.violation);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(seeded_bugs_of_orders_are_found) {
+  const std::pair<seeded_bug, std::vector<given_order>> all[] = {
+      {seeded_bug::closed_ignored, {{order::close}, {order::open}}},
+      {seeded_bug::closed_dropped, {{order::close}, {order::open}}},
+      {seeded_bug::shrink_ignored, {{order::resize, 1}, {order::resize, 2}}},
+      {seeded_bug::shrink_takes_slots, {{order::resize, 1}, {order::resize, 2}}},
+      {seeded_bug::order_unguarded, {{order::resize, 1}, {order::resize, 2}}},
+  };
+  for (const auto& [bug, orders] : all) {
+    if (!whole && bug != seeded_bug::closed_dropped && bug != seeded_bug::shrink_takes_slots) continue;
+    const interleaving_result found = explore({.contenders = 2, .limit = 2, .orders = orders, .bug = bug});
     BOOST_TEST(found.violation != "", to_string(bug) << " was not found in " << found.states << " states");
     BOOST_TEST_MESSAGE(to_string(bug) << ": " << found.states << " states: " << found.violation);
   }

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <unordered_set>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "protocol/administration.hpp"
 #include "protocol/pool.hpp"
 #include "runtime/convert.hpp"
+#include "sim/support/write_checks.hpp"
 #include "support/core_consul.hpp"
 #include "support/referee.hpp"
 
@@ -91,15 +94,17 @@ public:
       crashes,
       cancels,
       session_ends,
+      orders,
       time_passes
     } what;
     std::uint8_t which = 0;  ///< a message, a process or a session
-    std::uint8_t how = 0;    ///< an accident
+    std::uint8_t how = 0;    ///< an accident; or 1: the operator only looks
   };
 
   model(const interleaving_options& options, std::vector<std::string>* story)
-      : options_(options), sabotage_(options.bug), referee_(options.limit), story_(story) {
+      : options_(options), sabotage_(options.bug), referee_(highest_limit(options)), story_(story) {
     sabotage_.bend(consul_.store);
+    if (!options.orders.empty()) consul_.transact(protocol::create(survey_now(), options.limit).operations, now_);
     for (int i = 0; i != options.contenders; ++i) {
       pool_options o;
       o.prefix = options.mutex ? lock_key : prefix;
@@ -107,6 +112,7 @@ public:
       o.lock_key = lock_key;
       o.description = "process " + std::to_string(i);
       o.limit = options.limit;
+      o.adopt = !options.orders.empty();
       o.ttl = ttl;
       o.lease_margin = ttl / 10;
       o.give_up_after = 1s;
@@ -157,6 +163,12 @@ public:
     for (const process& p : processes_) {
       d << p.history.value() << std::uint64_t{p.alive} << static_cast<std::uint64_t>(p.stage);
       for (const std::string& session : p.sessions) d << std::uint64_t{consul_.has_session(session)};
+      d << std::uint64_t{p.evicted};
+    }
+    d << given_ << std::uint64_t{looked_} << std::uint64_t{was_late_} << target_;
+    if (decided_) {
+      d << std::uint64_t{seen_at_ == consul_.store.raft_index()} << decided_->session;
+      for (const operation& op : decided_->operations) d << op.key << op.value << op.flags << op.index;
     }
     std::uint64_t on_the_way = 0;  // in no order
     for (const message& m : messages_) {
@@ -178,6 +190,7 @@ private:
     slot_id slot{};
     bool closed = false;
     bool closing = false;
+    bool evicted = false;  ///< an operator has taken its slot, which it may not know
     std::vector<std::string> sessions{};
     digest history{};
   };
@@ -226,6 +239,8 @@ private:
         tell([&] { return "session " + orphans_[which] + " ends"; });
         consul_.destroy_session(orphans_[which], now_);
         return;
+      case orders:
+        return c.how == 0 ? give_order() : look_before_others_write();
       case time_passes:
         if (++late_steps_ > late_steps_max) std::erase_if(messages_, [](const message& m) { return m.ghost; });
         return pass_time();
@@ -270,8 +285,89 @@ private:
   void release(process& p) {
     tell([&] { return name(p) + " releases"; });
     p.stage = stage::releasing;
-    referee_.gone(p.number, p.slot, true);
+    if (!p.evicted) referee_.gone(p.number, p.slot, true);
     step(p, event::release{p.slot});
+  }
+
+  // --- an operator
+
+  static std::uint32_t highest_limit(const interleaving_options& options) {
+    std::uint32_t highest = options.limit;
+    for (const given_order& each : options.orders) highest = std::max(highest, each.limit);
+    return highest;
+  }
+  survey survey_now() const {
+    return *make_survey(std::string(prefix), std::string(lock_key), consul_.list(prefix), 0);
+  }
+  instruction instruction_for(const given_order& order, const survey& seen) {
+    switch (order.what) {
+      case given_order::kind::resize:
+        return protocol::resize(seen, order.limit);
+      case given_order::kind::close:
+        return protocol::set_closed(seen, true);
+      case given_order::kind::open:
+        return protocol::set_closed(seen, false);
+      case given_order::kind::revoke:
+        return protocol::revoke(seen, target_);
+      case given_order::kind::evict:
+        return protocol::evict(seen, target_, !looked_);
+    }
+    return {};
+  }
+  /// A look, and at once the write that follows from it; or the write that follows from an earlier look. Whatever is
+  /// refused, or not all, is looked at again.
+  void give_order() {
+    if (!decided_) decide();
+    instruction next = *std::exchange(decided_, std::nullopt);
+    if (next.refused || (next.session.empty() && next.operations.empty())) return next_order();
+    if (!next.session.empty()) {
+      tell([&] { return "the operator ends " + next.session; });
+      consul_.destroy_session(next.session, now_);
+      evicted_.insert(next.session);
+      for (process& p : processes_)
+        if (p.stage == stage::holding && stands_on_evicted(p, p.slot)) evict(p);
+      return;
+    }
+    const snapshot before = look();
+    sabotage_.bend(next, before.lock_index);
+    const bool applied = consul_.transact(next.operations, now_).applied;
+    tell([&] { return "the operator writes: " + std::string(applied ? "applied" : "refused"); });
+    if (applied) check_write(referee_, {{}, options_.limit, true}, before, look());
+    if (applied && !next.more) next_order();
+  }
+  void look_before_others_write() {
+    tell([] { return "the operator looks"; });
+    was_late_ = true;
+    decide();
+  }
+  void decide() {
+    const survey seen = survey_now();
+    if (!looked_) choose_target(seen.now);
+    decided_ = instruction_for(options_.orders[given_], seen);
+    looked_ = true;
+    seen_at_ = consul_.store.raft_index();
+  }
+  void choose_target(const snapshot& seen) {
+    const auto holder = std::find_if(seen.record.holders.begin(), seen.record.holders.end(),
+                                     [&](const std::string& session) { return seen.find(session); });
+    target_ = holder != seen.record.holders.end() ? *holder
+              : seen.contenders.empty()           ? ""
+                                                  : seen.contenders.front().session;
+  }
+  void next_order() {
+    ++given_;
+    looked_ = false;
+    decided_.reset();
+  }
+  bool stands_on_evicted(process& p, slot_id slot) {
+    const auto entries = p.pool->entries_of(slot);
+    return std::any_of(entries.begin(), entries.end(),
+                       [&](const auto& each) { return evicted_.contains(each.session); });
+  }
+  /// Of what it believes nothing is promised, until it is told.
+  void evict(process& p) {
+    p.evicted = true;
+    referee_.gone(p.number, p.slot, true);
   }
 
   // --- Consul
@@ -297,8 +393,10 @@ private:
 
   void execute(message& m) {
     if (auto* const txn = std::get_if<action::send_txn>(&m.what)) {
+      const snapshot before = repeats_ ? snapshot() : look();
       consul::txn_reply reply = consul_.transact(txn->operations, now_);
-      if (reply.applied) check_record();
+      if (reply.applied && !repeats_)
+        check_write(referee_, {name(sender(m)), options_.limit, !options_.orders.empty()}, before, look());
       m.reply = runtime::txn_done(m.id, {}, std::move(reply), {});
     } else {
       read(m);
@@ -350,6 +448,8 @@ private:
     tell([&] { return name(p) + " is granted " + a.token.to_string(); });
     p.stage = stage::holding;
     p.slot = a.slot;
+    p.evicted = !evicted_.empty() && stands_on_evicted(p, a.slot);
+    if (p.evicted) return referee_.answered(p.number, a.ticket);
     referee_.granted(p.number, a.ticket, a.slot, 1, a.token, now_, a.deadline);
   }
   void perform(process& p, action::deny&) { referee_.object(guarantee::answers, name(p) + " was denied"); }
@@ -364,13 +464,19 @@ private:
   }
   void perform(process& p, action::lose& a) {
     tell([&] { return name(p) + " loses its slot: " + std::string(to_string(a.reason)); });
-    if (!fault_used_) referee_.object(guarantee::losses, name(p) + " lost its slot without a cause");
-    referee_.gone(p.number, a.slot, false);
+    if (!fault_used_ && !p.evicted) referee_.object(guarantee::losses, name(p) + " lost its slot without a cause");
+    if (!p.evicted) referee_.gone(p.number, a.slot, false);
     p.stage = stage::done;
   }
-  void perform(process& p, action::update& a) { referee_.updated(p.number, a.slot, a.deadline); }
+  void perform(process& p, action::update& a) {
+    if (!p.evicted) referee_.updated(p.number, a.slot, a.deadline);
+  }
   void perform(process& p, action::closed&) { p.closed = true; }
-  void perform(process&, action::revoke&) { referee_.object(guarantee::orders, "a wish that nobody has"); }
+  void perform(process& p, action::revoke& a) {
+    const auto entries = p.pool->entries_of(a.slot);
+    if (entries.empty() || entries.front().session != target_)
+      referee_.object(guarantee::orders, "a wish that nobody has");
+  }
   void perform(process&, action::note&) {}
   // Sessions are nobody else's business: what is asked of them is done, and answered, at once.
   void perform(process& p, action::create_session& a) {
@@ -425,8 +531,8 @@ private:
     using enum choice::kind;
     const bool may_fail = options_.one_fault && !fault_used_;
     bool only_the_late = true;  // what happens next may happen after the time in which something is done about it
-    const auto add = [this](choice::kind what, std::size_t which, accident how = {}) {
-      choices_.push_back({what, static_cast<std::uint8_t>(which), static_cast<std::uint8_t>(how)});
+    const auto add = [this](choice::kind what, std::size_t which, auto... how) {
+      choices_.push_back({what, static_cast<std::uint8_t>(which), static_cast<std::uint8_t>(how)...});
     };
     for (std::size_t i = 0; i != messages_.size(); ++i) {
       const message& m = messages_[i];
@@ -446,6 +552,12 @@ private:
       if (p.stage == stage::holding) add(releases, number);
       only_the_late = only_the_late && p.stage != stage::holding;
     }
+    if (given_ != options_.orders.size()) {
+      // As long as nobody writes it makes no difference when it has looked.
+      if (!decided_ || seen_at_ != consul_.store.raft_index()) add(orders, 0);
+      if (!decided_ && !was_late_) add(orders, 0, std::uint8_t{1});
+      only_the_late = false;
+    }
     // Where nothing is under way a crash is as good before as after.
     if (may_fail && !choices_.empty())
       for (const process& p : processes_) {
@@ -455,6 +567,7 @@ private:
       }
     for (std::size_t i = 0; i != orphans_.size(); ++i)
       if (consul_.has_session(orphans_[i])) add(session_ends, i);
+    if (choices_.empty() && decided_) add(orders, 0);
     if (only_the_late && !choices_.empty() && late_steps_ <= late_steps_max) add(time_passes, 0);
   }
 
@@ -491,13 +604,6 @@ private:
 
   // --- checks
 
-  void check_record() {
-    const snapshot seen = look();
-    const auto alive = std::count_if(seen.record.holders.begin(), seen.record.holders.end(),
-                                     [&](const std::string& holder) { return seen.find(holder) != nullptr; });
-    if (static_cast<std::uint32_t>(alive) > options_.limit)
-      referee_.object(guarantee::record, "the record names more than the limit");
-  }
   void check_all() {
     referee_.check_believers(now_);
     const snapshot seen = look();
@@ -520,6 +626,14 @@ private:
   std::vector<message> messages_;
   std::vector<std::pair<int, pool_event>> soon_;
   std::vector<std::string> orphans_;  ///< sessions of those that crashed
+  // The operator.
+  std::size_t given_ = 0;                 ///< orders that are carried out
+  bool looked_ = false;                   ///< for the next one, for the first time
+  std::optional<instruction> decided_{};  ///< to be done next, by what stood in Consul at
+  std::uint64_t seen_at_ = 0;             ///< this Raft index
+  bool was_late_ = false;                 ///< it has let others write between a look and its write
+  std::string target_{};                  ///< whom it wants to be gone
+  std::set<std::string> evicted_{};       ///< sessions
   bool fault_used_ = false;
   bool repeats_ = false;
   int late_steps_ = 0;  ///< how often time has passed while something was late

@@ -41,8 +41,9 @@ void sabotage::bend(world_options& world) const {
   world.pauses = is(lease_counted_late, clock_stops_in_pauses);
   world.partitions = is(renewal_failures_ignored, clock_drift_ignored);
   world.agent_restarts = world.failovers = world.load_changes = false;
-  world.administrators = is(closed_ignored, closed_dropped, shrink_ignored, revoke_lost) ? 2 : 0;
-  if (is(shrink_ignored, revoke_lost)) world.limit = 2;
+  world.administrators =
+      is(closed_ignored, closed_dropped, shrink_ignored, revoke_lost, order_unguarded, shrink_takes_slots) ? 2 : 0;
+  if (is(shrink_ignored, revoke_lost, shrink_takes_slots)) world.limit = 2;
   world.operators = is(loss_not_told, no_watch_of_the_record, index_kept_after_reset, observer_keeps_its_index);
   world.clock_ppm = is(clock_drift_ignored) ? 20'000 : 0;
   if (is(loss_not_told, no_watch_of_the_record, revoke_lost)) world.hold_max = 3s;
@@ -337,6 +338,17 @@ bool sabotage::lets_out(int process, action::send_txn& a, std::vector<pool_event
       break;
   }
   return true;
+}
+
+void sabotage::bend(instruction& order, std::uint64_t lock_index) const {
+  if (order.operations.empty() || !is_record(order.operations.front())) return;
+  operation& written = order.operations.front();
+  if (bug_ == seeded_bug::order_unguarded) written.index = lock_index;
+  if (bug_ == seeded_bug::shrink_takes_slots) {
+    auto record = *parse_lock_record(written.value);
+    while (record.holders.size() > record.limit) record.drop(record.holders.front());
+    written.value = format(record);
+  }
 }
 
 void sabotage::bend(event::key_watched& seen, const std::string& session) {

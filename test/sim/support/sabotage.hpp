@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "protocol/actions.hpp"
+#include "protocol/administration.hpp"
 #include "protocol/election.hpp"
 #include "protocol/events.hpp"
 #include "protocol/lock_record.hpp"
@@ -57,6 +58,8 @@ enum class seeded_bug {
   closed_dropped,
   shrink_ignored,
   revoke_lost,
+  order_unguarded,
+  shrink_takes_slots,
   key_not_handed_over,
   key_not_let_go,
   number_not_locked,
@@ -128,6 +131,9 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
     {seeded_bug::closed_dropped, "closed_dropped", "a write of the record opens it"},
     {seeded_bug::shrink_ignored, "shrink_ignored", "a lower limit is not taken over"},
     {seeded_bug::revoke_lost, "revoke_lost", "nobody is told that an operator wants its slot"},
+    {seeded_bug::order_unguarded, "order_unguarded",
+     "an order is written over what has happened since the operator looked"},
+    {seeded_bug::shrink_takes_slots, "shrink_takes_slots", "a lower limit takes slots away from those who hold"},
     {seeded_bug::key_not_handed_over, "key_not_handed_over",
      "a grant touches the entry, and does not lock the key for it", world_options::of_a_mutex},
     {seeded_bug::key_not_let_go, "key_not_let_go", "a release leaves the key locked", world_options::of_a_mutex},
@@ -189,6 +195,8 @@ public:
   bool step(int process, protocol::core& pool, protocol::pool_event&& e, protocol::time_point now,
             protocol::pool_actions& out, std::vector<protocol::pool_event>& then);
 
+  /// An operator's order, as it is written where the record has come to this index.
+  void bend(protocol::instruction& order, std::uint64_t lock_index) const;
   // The same for who proclaims, and who observes.
   void bend(protocol::event::key_watched& seen, const std::string& session);
   void bend(std::vector<protocol::operation>& proclaim);

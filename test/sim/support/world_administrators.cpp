@@ -80,7 +80,9 @@ void world::write_order(int number, order what, const instruction& next) {
     });
     return carry_out(number, std::move(what), false);
   }
-  const bool applied = transact(nullptr, next.operations).applied;
+  instruction written = next;
+  sabotage_.bend(written, look().lock_index);
+  const bool applied = transact(nullptr, written.operations).applied;
   if (applied) free_since_ = never;
   if (!applied || lost || next.more) carry_out(number, std::move(what), false);
 }

@@ -2,6 +2,7 @@
 
 #include "protocol/succession.hpp"
 #include "sim/support/world_impl.hpp"
+#include "sim/support/write_checks.hpp"
 
 namespace holdfast::test {
 
@@ -16,10 +17,7 @@ const snapshot& world::look() {
   if (seen_at_ == index) return seen_;
   seen_ = standing();
   seen_at_ = index;
-  holders_ = static_cast<std::size_t>(
-      std::count_if(seen_.record.holders.begin(), seen_.record.holders.end(), [this](const std::string& holder) {
-        return options_.mutex || seen_.find(holder) != nullptr;  // Consul itself prunes a mutex
-      }));
+  holders_ = live_holders(seen_);
   check_barred();
   return seen_;
 }
@@ -56,23 +54,11 @@ void world::check_all() {
   check_use();
 }
 
-/// G2. Where the limit changes, more may hold than it says, but nobody new. G11: what an operator has ordered stays.
 void world::check_record(const process* sender, const snapshot& before) {
-  look();
-  const auto is_new = [&](const std::string& holder) { return !before.record.names(holder) && seen_.find(holder); };
-  const bool grants = std::any_of(seen_.record.holders.begin(), seen_.record.holders.end(), is_new);
-  if (holders_ > limit() && (grants || options_.administrators == 0))
-    object(guarantee::record, "the record names more than the limit");
-  if (grants && seen_.record.closed) object(guarantee::orders, "somebody is granted though it is closed");
-  if (!sender || before.lock_index == 0 || options_.administrators == 0 || now() < strays_until_) return;
-  if (seen_.record.closed != before.record.closed) object(guarantee::orders, name(*sender) + " opens or closes it");
-  if (seen_.record.limit != before.record.limit) object(guarantee::orders, name(*sender) + " changes the limit");
-  for (const std::string& wanted : before.record.revoked) {
-    const contender *was = before.find(wanted), *is = seen_.find(wanted);
-    const bool holds_on =
-        was && is && was->create_index == is->create_index && before.record.names(wanted) && seen_.record.names(wanted);
-    if (holds_on && !seen_.record.revokes(wanted)) object(guarantee::orders, name(*sender) + " drops a mark");
-  }
+  // A write of another history may do to this one whatever it likes: see `forget_history`.
+  const bool answers_for_it = sender && now() >= strays_until_;
+  const write_rules rules{answers_for_it ? name(*sender) : "", options_.limit, options_.administrators != 0};
+  check_write(referee_, rules, before, look());
 }
 
 /// G11: a wish reaches whoever holds the slot.
