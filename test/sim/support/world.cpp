@@ -83,12 +83,18 @@ world_result world::run() {
   if (options_.administrators != 0) restore_order();
   for (auto& p : processes_)
     if (random_.chance(30) && !p->closing) close(*p);
-  run_until(drained_);
+  time_point end = drained_;
+  run_until(end);
+  // Where many queue for one slot, which some hold for long, that takes its time. It goes on as long as it gets on.
+  for (std::uint64_t before = 0; somebody_waits() && result_.grants != before;) {
+    before = result_.grants;
+    run_until(end += options_.hold_max + 1s);
+  }
   if (referee_.violation().empty()) check_drained();
   if (referee_.violation().empty()) {
     for (auto& p : processes_)
       if (!p->closing) close(*p);
-    run_until(drained_ + 1s);
+    run_until(end + 1s);
     check_closed();
   }
   result_.violation = referee_.violation();
@@ -97,6 +103,11 @@ world_result world::run() {
     mark(result_.violation);
   }
   return result_;
+}
+
+bool world::somebody_waits() const {
+  return std::any_of(processes_.begin(), processes_.end(),
+                     [this](const auto& p) { return p->alive && referee_.anyone_waits(p->number); });
 }
 
 void world::run_until(time_point end) {
