@@ -1,12 +1,8 @@
 #include "protocol/mutex_set.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 #include <variant>
-
-#include "protocol/lock_record.hpp"
-#include "protocol/succession.hpp"
 
 namespace holdfast::protocol {
 

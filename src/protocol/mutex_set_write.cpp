@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "protocol/lock_record.hpp"
@@ -26,7 +25,9 @@ void mutex_set::write() {
   // What a lost session of ours may still hold would be refused to us.
   const bool waits = std::any_of(doomed_.begin(), doomed_.end(), [](const auto& each) { return each.second.holds; });
   if (wanted_.empty() || waits || !due(create_outage_.retry_at())) return;
-  create(session_.emplace());
+  own fresh;
+  create(fresh);
+  session_ = std::move(fresh);
 }
 
 operation mutex_set::cas_guard(std::uint32_t number) const {
