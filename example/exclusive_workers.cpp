@@ -6,8 +6,7 @@
 //   2. looks for the done record, now that nobody else can write it;
 //   3. does the work;
 //   4. writes the done record if there is none yet, in one transaction with the guard of the lock: Consul itself
-//   refuses
-//      it if the lock is not held any more;
+//      refuses it if the lock is not held any more;
 //   5. releases the lock.
 // A worker that dies midway loses its locks when its session ends, within two TTLs, and others find no done records and
 // do those tasks: so each task is completed. A worker that dies between 4 and 5 leaves the record, so its task is not
