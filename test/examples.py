@@ -107,7 +107,8 @@ def numbered_slots(folder):
 
 def exclusive_workers(folder, *options):
     output = run([folder / "exclusive_workers", "--workers", "3", "--tasks", "300", *options])
-    did = re.findall(r"^worker \d: did (\d+) tasks in \d+ ms, was too late for 0; \d+ requests, 1 session", output, re.MULTILINE)
+    pattern = r"^worker \d: did (\d+) tasks in \d+ ms, was too late for 0; \d+ requests, 1 session"
+    did = re.findall(pattern, output, re.MULTILINE)
     expect(len(did) == 3 and sum(map(int, did)) == 300, "not each task was done once")
     expect_lines(output, "^300 of 300 tasks have a result, each written once;")
 
@@ -115,7 +116,8 @@ def exclusive_workers(folder, *options):
 def crashed_worker(folder):
     """10,000 tasks, four processes, each task done once, one process killed."""
     output = run([folder / "exclusive_workers", "--crash", "--ttl-ms", "1000"])
-    crash = re.search(r"^worker 1 crashes with [1-9]\d* locks in its hands, that of task-\d+ among them$", output, re.MULTILINE)
+    pattern = r"^worker 1 crashes with [1-9]\d* locks in its hands, that of task-\d+ among them$"
+    crash = re.search(pattern, output, re.MULTILINE)
     expect(crash, "worker 1 did not crash")
     rest = output[crash.end() :]
     expect_lines(rest, r"^\d+ tasks done, 3 workers at work$", "^10000 of 10000 tasks have a result, each written once;")
@@ -311,8 +313,8 @@ def on_a_real_agent(folder):
 
 
 CASES = [
-    quickstart, failures, usage, lost_slot, guarded_write, numbered_slots, exclusive_workers, crashed_worker, hot_standby, server,
-    stand_in, administration, demo, broken_limit,
+    quickstart, failures, usage, lost_slot, guarded_write, numbered_slots, exclusive_workers, crashed_worker,
+    hot_standby, server, stand_in, administration, demo, broken_limit,
 ]
 CASES.append(on_a_real_agent)
 

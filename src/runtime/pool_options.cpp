@@ -6,6 +6,7 @@
 #include <boost/asio/ip/host_name.hpp>
 #include <holdfast/error.hpp>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "runtime/boot_clock.hpp"
@@ -80,6 +81,30 @@ void check_words(const std::string& words, const std::string& name) {
           name + ": looks like what holdfast itself adds to it");
 }
 
+/// What the other kinds' options have in common with a semaphore's, by the same names.
+template <class Options>
+semaphore_options common_to(Options& options) {
+  semaphore_options result;
+  result.session_ttl = options.session_ttl;
+  result.lease_margin = options.lease_margin;
+  result.node_health_checks = options.node_health_checks;
+  result.lock_delay = options.lock_delay;
+  result.outage_grace = options.outage_grace;
+  result.give_up_after = options.give_up_after;
+  result.request_timeout = options.request_timeout;
+  result.log = std::move(options.log);
+  if constexpr (!std::is_same_v<Options, election_options>) {
+    result.description = std::move(options.description);
+    result.session_idle = options.session_idle;
+    result.waiters_max = options.waiters_max;
+  }
+  if constexpr (std::is_same_v<Options, mutex_options>) {
+    result.tenure = options.tenure;
+    result.idle = options.idle;
+  }
+  return result;
+}
+
 /// What does not concern the keys.
 driver_options checked_rest(semaphore_options&& options) {
   check_words(options.description, "description");
@@ -123,6 +148,19 @@ driver_options checked_rest(semaphore_options&& options) {
   return result;
 }
 
+driver_options checked_mutex(std::string key, semaphore_options rest, milliseconds courtesy) {
+  require(between(courtesy, 0ms, 24h), error::invalid_option, "a duration is negative or over 24 h");
+  rest.prefix = checked_key(std::move(key));
+  rest.limit = 1;
+  const milliseconds lock_delay = rest.lock_delay;
+  driver_options result = checked_rest(std::move(rest));
+  result.pool.courtesy = courtesy;
+  result.pool.prefix = result.pool.lock_key = result.name;
+  result.pool.form = protocol::record_form::session;
+  result.session.lock_delay = lock_delay;  // Consul itself minds it
+  return result;
+}
+
 }  // namespace
 
 driver_options checked(semaphore_options options) {
@@ -149,19 +187,8 @@ driver_options checked(semaphore_options options) {
 driver_options checked(mutex_set_options options) {
   if (options.prefix.ends_with('/')) options.prefix.pop_back();
   check_path(options.prefix, "prefix");
-  semaphore_options rest;
+  semaphore_options rest = common_to(options);
   rest.prefix = std::move(options.prefix);
-  rest.description = std::move(options.description);
-  rest.session_ttl = options.session_ttl;
-  rest.lease_margin = options.lease_margin;
-  rest.node_health_checks = options.node_health_checks;
-  rest.lock_delay = options.lock_delay;
-  rest.outage_grace = options.outage_grace;
-  rest.give_up_after = options.give_up_after;
-  rest.session_idle = options.session_idle;
-  rest.request_timeout = options.request_timeout;
-  rest.waiters_max = options.waiters_max;
-  rest.log = std::move(options.log);
   driver_options result = checked_rest(std::move(rest));
   result.session.lock_delay = options.lock_delay;
   const protocol::pool_options& pool = result.pool;
@@ -198,45 +225,13 @@ std::string checked_value(std::string value) {
 }
 
 driver_options checked(election_options options) {
-  mutex_options rest;
-  rest.key = std::move(options.key);
-  rest.session_ttl = options.session_ttl;
-  rest.lease_margin = options.lease_margin;
-  rest.node_health_checks = options.node_health_checks;
-  rest.lock_delay = options.lock_delay;
-  rest.outage_grace = options.outage_grace;
-  rest.give_up_after = options.give_up_after;
-  rest.request_timeout = options.request_timeout;
-  rest.log = std::move(options.log);
-  driver_options result = checked(std::move(rest));
+  driver_options result = checked_mutex(std::move(options.key), common_to(options), mutex_options().courtesy);
   result.single = true;
   return result;
 }
 
 driver_options checked(mutex_options options) {
-  semaphore_options rest;
-  rest.prefix = checked_key(std::move(options.key));
-  rest.limit = 1;
-  rest.description = std::move(options.description);
-  rest.session_ttl = options.session_ttl;
-  rest.lease_margin = options.lease_margin;
-  rest.node_health_checks = options.node_health_checks;
-  rest.lock_delay = options.lock_delay;
-  rest.tenure = options.tenure;
-  rest.idle = options.idle;
-  rest.outage_grace = options.outage_grace;
-  rest.give_up_after = options.give_up_after;
-  rest.session_idle = options.session_idle;
-  rest.request_timeout = options.request_timeout;
-  rest.waiters_max = options.waiters_max;
-  rest.log = std::move(options.log);
-  require(between(options.courtesy, 0ms, 24h), error::invalid_option, "a duration is negative or over 24 h");
-  driver_options result = checked_rest(std::move(rest));
-  result.pool.courtesy = options.courtesy;
-  result.pool.prefix = result.pool.lock_key = result.name;
-  result.pool.form = protocol::record_form::session;
-  result.session.lock_delay = options.lock_delay;  // Consul itself minds it
-  return result;
+  return checked_mutex(std::move(options.key), common_to(options), options.courtesy);
 }
 
 }  // namespace holdfast::runtime

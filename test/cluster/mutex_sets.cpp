@@ -27,25 +27,10 @@ std::size_t entered(const stage& play, const std::string& who, stage::time_point
 BOOST_AUTO_TEST_CASE(the_holders_agent_is_frozen) {
   cluster consul(1);
   stage play("set-frozen-agent", 1, locks);
-  agent& frozen = consul.client(0);
-  play.start(
-      "holder",
-      worker_options{.agent = frozen.address(), .coroutines = locks, .hold = 1h, .outage_grace = 1h, .set = true});
-  play.until("the holder has all", grant_bound, [&] { return entered(play, "holder", {}) == locks; });
-  play.start("waiter",
-             worker_options{.agent = consul.server(0).address(), .coroutines = locks, .hold = 1h, .set = true});
-  play.until_written("it tries", grant_bound, [](const journal_entry& each) {
-    return each.who == "waiter" && each.what == journal_event::asked;
-  });
-  const auto since = play.fault("the client agent is frozen", {"holder"});
-  frozen.freeze();
-  play.until("the other has all", grant_bound, [&] { return entered(play, "waiter", since) == locks; });
-  frozen.thaw();
-  consul.wait_until_healthy();
-  play.mended("the client agent goes on", {"holder"});
-  play.until_written("the holder has been told", grant_bound, [](const journal_entry& each) {
-    return each.who == "holder" && each.what == journal_event::lost;
-  });
+  check_that_a_frozen_agent_holds_nothing(
+      play, consul, {.coroutines = locks, .set = true}, [&](const std::string& who, stage::time_point since) {
+        play.until(who + " has all", grant_bound, [&] { return entered(play, who, since) == locks; });
+      });
   const verdict shown = play.end();
   BOOST_TEST(shown.believers_max == 1u);
 }

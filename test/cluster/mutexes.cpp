@@ -16,23 +16,9 @@ BOOST_AUTO_TEST_SUITE(mutexes)
 BOOST_AUTO_TEST_CASE(the_holders_agent_is_frozen) {
   cluster consul(1);
   stage play("mutex-frozen-agent", 1);
-  agent& frozen = consul.client(0);
-  worker_options holder{.agent = frozen.address(), .coroutines = 1, .hold = 1h, .outage_grace = 1h, .mutex = true};
-  play.start("holder", holder);
-  play.until_entered({"holder"}, {}, grant_bound);
-  play.start("waiter", worker_options{.agent = consul.server(0).address(), .coroutines = 1, .hold = 1h, .mutex = true});
-  play.until_written("it waits", grant_bound, [](const journal_entry& each) {
-    return each.who == "waiter" && each.what == journal_event::asked;
-  });
-  const auto since = play.fault("the client agent is frozen", {"holder"});
-  frozen.freeze();
-  play.until_entered({"waiter"}, since, grant_bound);
-  frozen.thaw();
-  consul.wait_until_healthy();
-  play.mended("the client agent goes on", {"holder"});
-  play.until_written("the holder has been told", grant_bound, [](const journal_entry& each) {
-    return each.who == "holder" && each.what == journal_event::lost;
-  });
+  check_that_a_frozen_agent_holds_nothing(
+      play, consul, {.coroutines = 1, .mutex = true},
+      [&](const std::string& who, stage::time_point since) { play.until_entered({who}, since, grant_bound); });
   const verdict shown = play.end();
   BOOST_TEST(shown.believers_max == 1u);
 }

@@ -16,22 +16,9 @@ BOOST_AUTO_TEST_SUITE(numbered_slots)
 BOOST_AUTO_TEST_CASE(the_agent_of_two_holders_is_frozen) {
   cluster consul(1);
   stage play("numbered-frozen-agent", 2);
-  agent& frozen = consul.client(0);
-  play.start("holder", {.agent = frozen.address(), .hold = 1h, .outage_grace = 1h, .numbered = true});
-  play.until_entered({"holder"}, {}, grant_bound, 2);
-  play.start("waiter", {.agent = consul.server(0).address(), .hold = 1h, .numbered = true});
-  play.until_written("it waits", grant_bound, [](const journal_entry& each) {
-    return each.who == "waiter" && each.what == journal_event::asked;
-  });
-  const auto since = play.fault("the client agent is frozen", {"holder"});
-  frozen.freeze();
-  play.until_entered({"waiter"}, since, grant_bound, 2);
-  frozen.thaw();
-  consul.wait_until_healthy();
-  play.mended("the client agent goes on", {"holder"});
-  play.until_written("the holder has been told", grant_bound, [](const journal_entry& each) {
-    return each.who == "holder" && each.what == journal_event::lost;
-  });
+  check_that_a_frozen_agent_holds_nothing(
+      play, consul, {.numbered = true},
+      [&](const std::string& who, stage::time_point since) { play.until_entered({who}, since, grant_bound, 2); });
   const verdict shown = play.end();
   BOOST_TEST(shown.believers_max == 2u);
 }

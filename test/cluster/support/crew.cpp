@@ -4,6 +4,8 @@
 
 namespace holdfast::test {
 
+using namespace std::chrono_literals;
+
 std::string at_server(int index) { return "server-" + std::to_string(index + 1); }
 std::string at_client(int index) { return "client-" + std::to_string(index + 1); }
 
@@ -17,6 +19,33 @@ void start_one_at_each_agent(stage& play, cluster& consul, int clients, const ne
   };
   for (int i = 0; i != cluster::server_count; ++i) start(at_server(i), consul.server(i), i + 1);
   for (int i = 0; i != clients; ++i) start(at_client(i), consul.client(i), cluster::server_count + i + 1);
+}
+
+void check_that_a_frozen_agent_holds_nothing(
+    stage& play, cluster& consul, const worker_options& like,
+    const std::function<void(const std::string& who, stage::time_point since)>& takes_all) {
+  agent& frozen = consul.client(0);
+  worker_options options = like;
+  options.agent = frozen.address();
+  options.hold = 1h;
+  options.outage_grace = 1h;
+  play.start("holder", options);
+  takes_all("holder", {});
+  options.agent = consul.server(0).address();
+  options.outage_grace = 0h;
+  play.start("waiter", options);
+  play.until_written("it waits", grant_bound, [](const journal_entry& each) {
+    return each.who == "waiter" && each.what == journal_event::asked;
+  });
+  const auto since = play.fault("the client agent is frozen", {"holder"});
+  frozen.freeze();
+  takes_all("waiter", since);
+  frozen.thaw();
+  consul.wait_until_healthy();
+  play.mended("the client agent goes on", {"holder"});
+  play.until_written("the holder has been told", grant_bound, [](const journal_entry& each) {
+    return each.who == "holder" && each.what == journal_event::lost;
+  });
 }
 
 void check_that_work_goes_on(stage& play, const cluster& consul, const mishap& what) {

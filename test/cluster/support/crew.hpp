@@ -16,6 +16,12 @@ std::string at_client(int index);
 void start_one_at_each_agent(stage& play, cluster& consul, int clients, const network* net = nullptr,
                              const worker_options& like = {});
 
+/// A worker like that takes all slots behind a client agent, which is frozen; another one at a server waits, and has to
+/// have them while that lasts. The first hears of it when the agent goes on. `takes_all(who, since)` waits for that.
+void check_that_a_frozen_agent_holds_nothing(
+    stage& play, cluster& consul, const worker_options& like,
+    const std::function<void(const std::string& who, stage::time_point since)>& takes_all);
+
 /// What goes wrong at one agent, and how it ends.
 struct mishap {
   std::string who;  ///< the worker there
