@@ -141,10 +141,17 @@ private:
   asio::awaitable<void> do_tasks() {
     while (next_ != last_) {
       const int task = *next_++;
-      holdfast::slot lock = co_await locks_.try_lock(task_name(task));  // empty if somebody else has the task
-      if (!lock) continue;
-      co_await do_locked(task, lock);
-      co_await lock.release();
+      try {
+        holdfast::slot lock = co_await locks_.try_lock(task_name(task));  // empty if somebody else has the task
+        if (!lock) continue;
+        co_await do_locked(task, lock);
+        co_await lock.release();
+      } catch (const holdfast::system_error& e) {
+        // The lock is lost, or Consul cannot answer at the moment. Whether the task is done, its record will tell.
+        const bool passes = e.code() == holdfast::error::slot_lost || e.code() == holdfast::condition::unavailable ||
+                            e.code() == holdfast::condition::outcome_unknown;
+        if (!passes) throw;
+      }
     }
   }
 
@@ -218,8 +225,10 @@ asio::awaitable<int> watch(holdfast::consul::client consul, const options& o, st
     co_await timer.async_wait(asio::use_awaitable);
     std::erase_if(workers, [&](pid_t each) {
       int status = 0;
-      if (::waitpid(each, &status, WNOHANG) != each) return false;
-      if (status != 0 && !(each == crashing && WIFSIGNALED(status))) ++failures;
+      const pid_t ended = ::waitpid(each, &status, WNOHANG);
+      if (ended == 0) return false;
+      const bool as_planned = status == 0 || (each == crashing && WIFSIGNALED(status));
+      if (ended < 0 || !as_planned) ++failures;
       return true;
     });
     if (turn % 20 != 0) continue;

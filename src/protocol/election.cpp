@@ -68,15 +68,18 @@ observer::conclusion observer::hear(event::key_watched answer, time_point now) {
                     {"the key's flags are another application's", answer.pair->key, {}, {}}};
     return result;
   }
-  index_ = answer.index < index_ ? 0 : answer.index;  // one that went backwards starts over
+  heard_index_ = answer.index < index_ ? 0 : answer.index;  // one that went backwards starts over
   result.leader = leading_in(answer.pair);
   result.is_news = !told_ || result.leader != last_;
-  if (!result.is_news) result.pause = random_.between(0ms, longest_pause);
+  if (result.is_news) return result;
+  index_ = heard_index_;
+  result.pause = random_.between(0ms, longest_pause);
   return result;
 }
 
 void observer::told(std::optional<leading> leader) {
   told_ = true;
+  index_ = heard_index_;
   last_ = std::move(leader);
 }
 

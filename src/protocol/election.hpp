@@ -79,8 +79,9 @@ private:
   const duration longest_wait_;
   random_source random_;
   outage outage_;
-  std::uint64_t index_ = 0;  ///< to ask with
-  bool told_ = false;        ///< `last_` was
+  std::uint64_t index_ = 0;        ///< to ask with: what is not told will be answered again at once
+  std::uint64_t heard_index_ = 0;  ///< of the last answer
+  bool told_ = false;              ///< `last_` was
   std::optional<leading> last_{};
 };
 

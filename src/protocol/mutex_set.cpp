@@ -19,7 +19,7 @@ void mutex_set::step(pool_event&& e, time_point now, pool_actions& out) {
 
 void mutex_set::on(event::acquire& e) {
   if (closing_) return act(action::fail{e.ticket, failed(error::closed, "the mutex set is closed")});
-  if (asking_.size() >= options_.waiters_max)
+  if (asking_.size() >= options_.waiters_max || locks_.size() + releases_.size() >= slots_max)
     return act(action::fail{e.ticket, failed(error::too_many_waiters, "too many ask at once")});
   auto at = locks_.lower_bound(e.name);
   const bool is_new = at == locks_.end() || at->first != e.name;
@@ -27,8 +27,10 @@ void mutex_set::on(event::acquire& e) {
   lock& l = at->second;
   if (l.asked || l.standing == standing::held) return act(action::deny{e.ticket});
   // What failed before its time does not keep it waiting.
-  if (asking_.empty())
-    for (outage* o : {&write_outage_, &create_outage_}) o->retry_now();
+  if (asking_.empty()) {
+    write_outage_.retry_now();
+    if (is_watch_good_) create_outage_.retry_now();  // or each would have a session, and lose it
+  }
   l.asked = e.ticket;
   l.came = now_;
   l.asked_after = last_request_;
@@ -71,7 +73,7 @@ void mutex_set::on(event::session_created& e) {
     create_outage_.failed(std::move(e.error), now_, random_);
     return;
   }
-  create_outage_.over();
+  if (is_watch_good_) create_outage_.over();
   created(*session_, std::move(e.session), lease(options_.ttl, options_.lease_margin));
   session_->ready = true;
   idle_since_ = now_;
@@ -102,6 +104,7 @@ void mutex_set::on(event::key_watched& e) {
     return watch_outage_.failed(std::move(e.error), now_, random_);
   }
   watch_outage_.over();
+  if (!std::exchange(is_watch_good_, true)) create_outage_.over();
   if (!e.pair || e.pair->session != session_->session) return drop_session(loss_reason::session_invalidated);
   watch_index_ = e.pair->modify_index;
 }
@@ -113,6 +116,7 @@ void mutex_set::settle() {
   check_watch();
   check_outage();
   check_releases();
+  forget_expired();
   write();
   retire_sessions();
   finish_close();
@@ -128,7 +132,11 @@ void mutex_set::check_lease() {
 
 void mutex_set::check_watch() {
   if (!session_ || !session_->open) return;
-  if (held_ != 0 && !serving()) return drop_session(loss_reason::watch_failed);
+  if (held_ != 0 && !serving()) {
+    is_watch_good_ = false;
+    create_outage_.failed(watch_outage_.last(), now_, random_);
+    return drop_session(loss_reason::watch_failed);
+  }
   if (watch_ != 0 || !due(watch_outage_.retry_at())) return;
   watch_ = ++last_request_;
   const duration wait =
@@ -163,20 +171,25 @@ void mutex_set::check_releases() {
   }
 }
 
-void mutex_set::retire_sessions() {
-  if (session_ && session_->ready) {
-    // What is on its way out goes with the session, too.
-    const bool unused = closing_ ? held_ == 0 : locks_.empty() && txn_ == 0 && doubt_ == doubt::none;
-    if (unused && (closing_ || due(idle_since_ + options_.session_idle))) drop_session(loss_reason::none);
-  }
+/// Consul has ended them by now.
+void mutex_set::forget_expired() {
   for (auto at = doomed_.begin(); at != doomed_.end();) {
-    if (pursue(at->second, at->first)) {
+    if (!due(at->second.until)) {
       ++at;
       continue;
     }
     for (const slot_id each : at->second.releasing) answer_release(each);
     at = doomed_.erase(at);
   }
+}
+
+void mutex_set::retire_sessions() {
+  if (session_ && session_->ready) {
+    // What is on its way out goes with the session, too.
+    const bool unused = closing_ ? held_ == 0 : locks_.empty() && txn_ == 0 && doubt_ == doubt::none;
+    if (unused && (closing_ || due(idle_since_ + options_.session_idle))) drop_session(loss_reason::none);
+  }
+  for (auto& [session, d] : doomed_) pursue(d, session);
 }
 
 void mutex_set::finish_close() {
@@ -206,6 +219,7 @@ void mutex_set::grant(place& at, std::uint64_t index) {
   l.slot = id;
   l.grant = index;
   act(action::grant{asked, id, {index, 0}, session_->lease.deadline()});
+  if (suspect_) act(action::update{id, session_->lease.deadline(), true});
 }
 
 /// Nobody here has to do with it any more; or, if somebody asks for it, from the start.

@@ -122,6 +122,7 @@ private:
   void check_watch();
   void check_outage();
   void check_releases();
+  void forget_expired();
   void retire_sessions();
   void finish_close();
 
@@ -187,6 +188,7 @@ private:
 
   request_id watch_ = 0;
   std::uint64_t watch_index_ = 0;
+  bool is_watch_good_ = true;  ///< false: that of the last session failed, and this one's has not answered yet
   outage watch_outage_;
 
   bool closing_ = false;

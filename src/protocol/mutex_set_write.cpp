@@ -120,7 +120,10 @@ void mutex_set::on(event::txn_done& e) {
   txn_ = 0;
 }
 
-void mutex_set::not_done(event::txn_done& e) { write_outage_.failed(std::move(e.error), now_, random_); }
+void mutex_set::not_done(event::txn_done& e) {
+  if (is_final(e.error.code)) fail_waiters(e.error);
+  write_outage_.failed(std::move(e.error), now_, random_);
+}
 void mutex_set::refused_as_a_whole() {
   write_outage_.failed(failed(error::transaction_conflict, "a transaction was refused"), now_, random_);
 }
@@ -134,7 +137,6 @@ void mutex_set::batch_done(event::txn_done& e) {
       return batch_refused(e.refusals);
     case event::outcome::not_sent:
       put_back();
-      if (is_final(e.error.code)) fail_waiters(e.error);
       return not_done(e);
     case event::outcome::unknown:
       if (sent_ == request::opening)
@@ -231,14 +233,14 @@ void mutex_set::put_back() {
 void mutex_set::barrier_done(event::txn_done& e) {
   switch (e.outcome) {
     case event::outcome::applied:
-      write_outage_.over();
+      write_outage_.retry_now();
       if (e.results.empty()) break;  // an answer that cannot be used: a look will tell
       session_->guard_index = e.results.front().modify_index;
       ++number_;
       return put_back();
     case event::outcome::refused:
       if (e.refusals.empty() || e.refusals.front().reason != event::refusal::conflict) return refused_as_a_whole();
-      write_outage_.over();
+      write_outage_.retry_now();
       break;
     case event::outcome::not_sent:
     case event::outcome::unknown:
@@ -260,7 +262,7 @@ void mutex_set::look_done(event::txn_done& e) {
     return;
   }
   if (e.outcome != event::outcome::applied) return not_done(e);
-  write_outage_.over();
+  write_outage_.retry_now();
   const auto its_result = [&](std::size_t operation) -> const key_value* {
     return operation <= e.results.size() ? &e.results[operation - 1] : nullptr;  // a removal has none
   };
@@ -277,6 +279,7 @@ void mutex_set::look_done(event::txn_done& e) {
     return put_back();
   }
   doubt_ = doubt::none;
+  write_outage_.over();
   for (part& each : std::exchange(parts_, {})) {
     each.place->second.sent = false;
     if (!each.locks) {

@@ -197,6 +197,13 @@ bool pool::any_standing(standing where) const {
   return std::any_of(members_.begin(), members_.end(), [&](const auto& m) { return m.second.standing == where; });
 }
 
+/// Whether it names a session of ours that did not hold.
+bool pool::grants_us(const lock_record& record) const {
+  return std::any_of(members_.begin(), members_.end(), [&](const auto& m) {
+    return m.second.standing != standing::holding && record.names(m.second.session);
+  });
+}
+
 /// By the record, and to those who wait here.
 bool pool::is_any_free() const {
   const lock_record& record = view_.now().record;

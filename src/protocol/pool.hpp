@@ -298,6 +298,7 @@ private:
   bool passed_over(std::string_view session) const;
   const member* find(std::string_view session) const;
   bool any_standing(standing where) const;
+  bool grants_us(const lock_record& record) const;
   bool is_any_free() const;
   slot* find(slot_id id) { return slots_.find(id); }
   slot_id open_slot();
@@ -346,8 +347,9 @@ private:
   outage outage_;  ///< of reads
   outage write_outage_;
   outage create_outage_;  ///< of new sessions
-  outage number_outage_;  ///< no number could be had: Consul keeps it for the lock delay of its last owner, and tells
-                          ///< nobody when that ends
+  /// Consul keeps numbers for the lock delay of their last owners, and tells nobody when that ends.
+  std::map<std::uint32_t, outage> number_delays_;
+  outage number_outage_;           ///< no number could be had
   request_id numbers_sought_ = 0;  ///< the last request when none was free: only later ones are another look
 
   std::vector<watch> watches_;  ///< under way, the oldest first

@@ -131,7 +131,11 @@ void pool::applied(pending_txn txn, std::vector<key_value> results) {
     single += results_of(op.verb);
   }
   settle_moves(txn, true);
-  if (!txn.numbers.empty()) number_outage_.over();
+  for (const slot_number& each : txn.numbers) {
+    if (each.session.empty()) continue;
+    number_delays_.erase(each.number);
+    number_outage_.over();
+  }
   if (txn.record_operations != 0) {
     owes_a_grant_ = txn.frees;
     grants_refused_ = 0;
@@ -160,12 +164,13 @@ void pool::saw_own_join(const pending_txn& txn, snapshot seen) {
   const bool is_news = view_.now().index < seen.index;
   const std::uint32_t limit = limit_of(seen.record);
   const bool full = seen.record.limit == limit && (seen.record.closed || seen.record.holders.size() >= limit);
+  const bool is_grant = grants_us(seen.record);  // of which our entry tells more
   view_.wrote(seen.index, txn.id, last_request_, false, [&](snapshot& now) {
     patch(now, txn, seen.index);
     if (seen.lock_index > now.lock_index) now.take_record(seen.record, seen.lock_flags, seen.lock_index);
   });
   if (is_news) {
-    if (full)
+    if (full && !is_grant)
       view_.mark_partial();
     else
       view_.mark_stale();
@@ -225,8 +230,13 @@ void pool::refused(pending_txn txn, const std::vector<event::refused_operation>&
   refresh();
   if (!waiters_.empty() && waiters_.front().once) ++waiters_.front().conflicts;
   bool denied = false, broken = false, delayed = false;
-  const auto is_number = [&](const event::refused_operation& each) {
-    return each.operation < txn.operations.size() && txn.operations[each.operation].key.starts_with(numbers_);
+  const auto number_in = [&](const event::refused_operation& each) {
+    return each.operation < txn.operations.size()
+               ? std::find_if(txn.numbers.begin(), txn.numbers.end(),
+                              [&](const slot_number& its) {
+                                return number_key(its.number) == txn.operations[each.operation].key;
+                              })
+               : txn.numbers.end();
   };
   for (const event::refused_operation& each : refusals) {
     const std::string session = each.operation < txn.operations.size() ? txn.operations[each.operation].session : "";
@@ -234,8 +244,8 @@ void pool::refused(pending_txn txn, const std::vector<event::refused_operation>&
       case event::refusal::conflict:
         break;
       case event::refusal::lock_delay:
-        if (is_number(each))
-          number_outage_.failed({}, now_, random_);
+        if (const auto its = number_in(each); its != txn.numbers.end())
+          number_delays_[its->number].failed({}, now_, random_);
         else
           delayed = true;
         break;

@@ -155,9 +155,7 @@ void pool::saw_record(std::optional<key_value> pair) {
   if (pair) listing.push_back(*pair);
   const auto seen = snapshot_of(std::move(listing), 0);
   // Whatever is not just a newer record of others' doings, the whole tells better: a grant's token is in the entry.
-  const bool is_grant = seen && std::any_of(members_.begin(), members_.end(), [&](const auto& m) {
-                          return m.second.standing != standing::holding && seen->record.names(m.second.session);
-                        });
+  const bool is_grant = seen && grants_us(seen->record);
   const bool is_free = seen && !seen->record.closed && seen->record.holders.size() < limit_of(seen->record) &&
                        any_standing(standing::waiting);
   if (!seen || is_grant || is_free || !pair || seen->lock_index < view_.now().lock_index) return view_.mark_stale();

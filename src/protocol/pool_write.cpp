@@ -18,6 +18,8 @@ constexpr duration courtesy_pause = std::chrono::milliseconds(10);
 
 /// Room for the write of the record, and for a listing.
 constexpr std::size_t operations_for_moves = operations_max - 4;
+/// So many sessions that must end are taken out of the record by one write.
+constexpr std::size_t doomed_at_once = 8;
 
 }  // namespace
 
@@ -113,7 +115,7 @@ void pool::write_from_view() {
       next.record.add(m->session);
       --next.free;
       takes = true;
-      const bool has_room = operations(what) + next.granted.size() < operations_for_moves;
+      const bool has_room = operations(what) + 2 * next.granted.size() + doomed_at_once < operations_for_moves;
       if (options_.numbered && newcomers == &what.join && has_room) what.number.push_back(m);
     }
   choose_numbers(what);
@@ -124,6 +126,7 @@ void pool::write_from_view() {
 /// Gives slots back to those who are known to come next. There must be enough of them: whoever leaves a slot free has
 /// to know everybody.
 void pool::hand_on(const moves& what) {
+  if (view_.outrun()) return read_record();
   plan_rules rules = rules_for(what);
   rules.complete = false;
   const grant_plan next = plan(view_.now(), rules);
@@ -284,6 +287,8 @@ void pool::choose_numbers(moves& what) {
     std::vector<bool> taken(limit_, false);
     for (const slot_number& each : view_.now().numbers)
       if (!each.session.empty() && each.number < limit_) taken[each.number] = true;
+    for (const auto& [number, delay] : number_delays_)
+      if (number < limit_ && !due(delay.retry_at())) taken[number] = true;
     const auto first = static_cast<std::uint32_t>(random_.between(duration(0), duration(limit_ - 1)).count());
     for (std::uint32_t i = 0; i != limit_ && what.numbers.size() < what.number.size(); ++i)
       if (const std::uint32_t number = (first + i) % limit_; !taken[number]) what.numbers.push_back(number);
@@ -295,6 +300,7 @@ void pool::choose_numbers(moves& what) {
 /// There is none: looks again, after pauses.
 void pool::seek_numbers() {
   if (view_.as_of() <= numbers_sought_) return read_prefix();
+  if (!waiters_.empty() && waiters_.front().once) waiters_.front().conflicts = once_conflicts_max;
   numbers_sought_ = last_request_;
   number_outage_.failed({}, now_, random_);
   wake_at(number_outage_.retry_at());
@@ -323,13 +329,21 @@ plan_rules pool::rules_for(const moves& what) {
   rules.limit = theirs ? view_.now().record.limit : limit_;
   for (const std::vector<member*>* list : {&what.give_back, &what.requeue, &what.leave})
     for (const member* m : *list) rules.leaving.push_back(m->session);
-  for (const auto& [session, d] : doomed_) rules.leaving.push_back(session);
+  // Sessions of ours that must end. Of those that still hold by the record, the entries go with the write that takes
+  // them out of it, or `entries_of` would guard what is another's by then.
+  std::size_t used = operations(what), ending = 0;
+  for (const auto& [session, d] : doomed_) {
+    const bool holds = view_.now().holds(session);
+    if (holds && (ending == doomed_at_once || used + 2 >= operations_max)) continue;  // the next write
+    rules.leaving.push_back(session);
+    ending += holds;
+    used += holds;
+  }
   if (options_.form == record_form::session) rules.spared = view_.now().record.holders;  // Consul itself prunes
   for (const auto& [holder, since] : dead_since_)
     if (!due(since + options_.lock_delay)) rules.spared.push_back(holder);
   for (const auto& [session, seen] : indulged_)
     if (seen.passed_over) rules.passed_over.push_back(session);
-  const std::size_t used = operations(what);
   const std::size_t room = used < operations_max - 2 ? operations_max - 2 - used : 0;
   const std::size_t each = options_.numbered ? 2 : 1;  // a number may go with it
   rules.grants_max = grants_something(what) ? room / each : 0;
@@ -429,6 +443,11 @@ void pool::send(const moves& what, grant_plan next, bool writes_record) {
         free.pop_back();
       }
       ops.push_back(grant_to(*entry, entry_key(entry->session), next.after));
+    }
+    for (const auto& [session, d] : doomed_) {
+      if (!now.holds(session) || txn.record.names(session)) continue;
+      ops.push_back({verb::remove, entry_key(session)});
+      txn.removed.push_back(session);
     }
     if (woken) {  // any change of its entry does that
       txn.woken = woken->session;

@@ -91,9 +91,12 @@ void driver::acquire(const acquire_request& request, pending<error_code, slot>&&
   if (cancelling) cancelling->key = ticket;
   waiting.ticket = ticket;
   keep_running();
-  if (const auto wrong = options_.set ? runtime::wrong_name(name) : protocol::failure(); wrong.code) {
-    if (waiting.diag) *waiting.diag = wrong.details;
-    return complete(std::move(waiting), wrong.code, slot());
+  if (options_.set) {
+    const protocol::failure wrong = runtime::wrong_name(name);
+    if (wrong.code) {
+      if (waiting.diag) *waiting.diag = wrong.details;
+      return complete(std::move(waiting), wrong.code, slot());
+    }
   }
   acquires_.push(std::move(waiting));
   const auto now = !request.within && core_->only_queues() ? core_->now() : runtime::now();  // reading it takes a while

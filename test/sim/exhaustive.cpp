@@ -27,7 +27,7 @@ void check(interleaving_options options) {
   if (!whole) options.states_max = 4'000;
   const std::string what = std::to_string(options.contenders) + " contenders, " +
                            (options.mutex ? "a mutex" : "limit " + std::to_string(options.limit)) +
-                           (options.one_fault ? ", one fault" : "") +
+                           (options.numbered ? ", numbered" : "") + (options.one_fault ? ", one fault" : "") +
                            (options.watch_all_max == 0 ? ", directed watches" : "") + words(options.orders);
   const interleaving_result all = explore(options);
   BOOST_TEST(all.violation == "", what << ": " << all.violation << "\n" << all.story);
@@ -48,6 +48,14 @@ BOOST_AUTO_TEST_CASE(two_contenders_and_one_fault) {
 BOOST_AUTO_TEST_CASE(two_contenders_of_a_mutex_and_one_fault) {
   for (const std::size_t watch_all_max : {std::size_t{0}, std::size_t{4}})
     check({.contenders = 2, .mutex = true, .one_fault = true, .watch_all_max = watch_all_max});
+}
+
+/// With HOLDFAST_ALL_INTERLEAVINGS=1 with directed watches, too.
+BOOST_AUTO_TEST_CASE(two_contenders_of_numbered_slots_and_one_fault) {
+  for (const std::uint32_t limit : {1u, 2u}) check({.limit = limit, .numbered = true, .one_fault = true});
+  if (std::getenv("HOLDFAST_ALL_INTERLEAVINGS") == nullptr) return;
+  for (const std::uint32_t limit : {1u, 2u})
+    check({.limit = limit, .numbered = true, .one_fault = true, .watch_all_max = 0});
 }
 
 /// While an operator gives an order, or two. With HOLDFAST_ALL_INTERLEAVINGS=1 all of these, with each way of watching.

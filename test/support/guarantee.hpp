@@ -17,6 +17,7 @@ enum class guarantee {
   orders = 11,
   elections = 12,
   numbers = 13,
+  guards = 14,
 };
 
 }  // namespace holdfast::test

@@ -354,6 +354,39 @@ BOOST_AUTO_TEST_CASE(a_barrier_whose_reply_is_lost_is_sent_again) {
   EXPECT(s.done(), "grant t2 B 17");
 }
 
+/// A small request comes through each time, and the large one never.
+BOOST_AUTO_TEST_CASE(whose_batch_never_comes_through_is_told_in_time) {
+  set_story s;
+  s.hold();
+  s.ask(2, "b");
+  bool failed = false;
+  for (int i = 0; i != 8 && !failed; ++i) {
+    s.unknown(false);  // the batch
+    lines all = s.after(1s);
+    s.done();  // the barrier
+    const lines later = s.after(1s);
+    all.insert(all.end(), later.begin(), later.end());
+    for (const std::string& line : all) failed = failed || line.starts_with("fail t2");
+  }
+  BOOST_TEST(failed);
+}
+
+BOOST_AUTO_TEST_CASE(where_nobody_may_watch_sessions_are_not_created_one_after_the_other) {
+  set_story s;
+  s.hold();
+  EXPECT(s.watch_fails(), "note", "update A suspect", "lose A watch_failed", "destroy");
+  s.destroyed();
+  EXPECT(s.ask(2, "a"));
+  EXPECT(s.after(20ms), "create");
+  s.created();
+  EXPECT(s.done(), "grant t2 B 15", "watch");
+  EXPECT(s.watch_fails(), "note", "update B suspect", "lose B watch_failed", "destroy");
+  s.destroyed();
+  EXPECT(s.ask(3, "a"));
+  EXPECT(s.after(5ms));
+  EXPECT(s.after(40ms), "create");
+}
+
 BOOST_AUTO_TEST_CASE(a_look_is_repeated_until_it_is_answered) {
   set_story s;
   s.hold();
@@ -362,7 +395,7 @@ BOOST_AUTO_TEST_CASE(a_look_is_repeated_until_it_is_answered) {
   s.after(20ms);
   EXPECT(s.done(), "txn: look b");
   EXPECT(s.unknown(true));
-  EXPECT(s.after(20ms), "txn: look b");
+  EXPECT(s.after(40ms), "txn: look b");
   EXPECT(s.not_sent());
   EXPECT(s.after(80ms), "txn: look b");
   EXPECT(s.done(), "grant t2 B 13");

@@ -1314,6 +1314,17 @@ BOOST_AUTO_TEST_CASE(a_session_that_nobody_needs_is_kept_for_a_while_and_then_en
 
 // --- Close
 
+/// Until it is destroyed, whoever has its guard could write, though the slot is another's.
+BOOST_AUTO_TEST_CASE(a_session_that_must_end_leaves_the_record_with_its_entry) {
+  pool_story s;
+  s.hold();
+  s.acquire(2);
+  EXPECT(s.jump(1h), "lose A lease_expired", "create m2", "destroy s1");
+  EXPECT(s.created(), "txn #3: cas @12 {s2} | remove s1 | lock s2");
+  EXPECT(s.done(), "grant t2 B 14.0");
+  BOOST_TEST(s.entries() == "s2");
+}
+
 BOOST_AUTO_TEST_CASE(close_takes_the_slots_back) {
   pool_story s;
   s.hold();

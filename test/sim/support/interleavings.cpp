@@ -113,6 +113,7 @@ public:
       o.description = "process " + std::to_string(i);
       o.limit = options.limit;
       o.adopt = !options.orders.empty();
+      o.numbered = options.numbered;
       o.ttl = ttl;
       o.lease_margin = ttl / 10;
       o.give_up_after = 1s;
@@ -153,6 +154,8 @@ public:
     const snapshot left = look();
     if (!left.contenders.empty())
       referee_.object(guarantee::leaks, "an entry is left: " + left.contenders.front().session);
+    for (const slot_number& each : left.numbers)
+      if (!each.session.empty()) referee_.object(guarantee::leaks, "a number is left to " + each.session);
   }
 
   std::uint64_t fingerprint() const {
@@ -451,6 +454,17 @@ private:
     p.evicted = !evicted_.empty() && stands_on_evicted(p, a.slot);
     if (p.evicted) return referee_.answered(p.number, a.ticket);
     referee_.granted(p.number, a.ticket, a.slot, 1, a.token, now_, a.deadline);
+    if (options_.numbered && !repeats_) check_number(p, a.numbers);
+  }
+  /// Others cannot have it, for a key is locked by one session.
+  void check_number(const process& p, const std::vector<std::uint32_t>& numbers) {
+    const snapshot seen = look();
+    const bool has_it = numbers.size() == 1 && numbers.front() < options_.limit &&
+                        std::any_of(p.sessions.begin(), p.sessions.end(), [&](const std::string& session) {
+                          const slot_number* const its = seen.number_of(session);
+                          return its && its->number == numbers.front();
+                        });
+    if (!has_it) referee_.object(guarantee::numbers, name(p) + " is told a number that it has not");
   }
   void perform(process& p, action::deny&) { referee_.object(guarantee::answers, name(p) + " was denied"); }
   void perform(process& p, action::fail& a) {

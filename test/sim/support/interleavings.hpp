@@ -18,6 +18,7 @@ struct interleaving_options {
   int contenders = 2;
   std::uint32_t limit = 1;
   bool mutex = false;      ///< instead of a semaphore of limit 1
+  bool numbered = false;   ///< each slot has a number
   bool one_fault = false;  ///< besides the runs in which nothing goes wrong, all in which exactly one thing does
   std::size_t watch_all_max = 4;
   std::vector<given_order> orders{};  ///< of one operator, one after the other

@@ -48,6 +48,7 @@ void world::check_all() {
   if (std::exchange(beliefs_changed_, false) || written || referee_.excused(now())) {
     check_backing();
     check_numbers();
+    check_guards();
   }
   if (options_.administrators != 0) check_revoked();
   if (options_.election) check_observers();
@@ -129,6 +130,21 @@ void world::check_numbers() {
             }))
           object(guarantee::numbers, name(*p) + " believes in number " + std::to_string(each) + ", which it has not");
       }
+    }
+}
+
+/// G14: what Consul can check of a hold is true only as long as the session has the slot, whoever asks, and however
+/// late.
+void world::check_guards() {
+  if (referee_.excused(now())) return;
+  const snapshot& seen = look();
+  for (const auto& p : processes_)
+    for (const protocol::core::entry& guard : p->guards) {
+      const contender* const entry = seen.find(guard.session);
+      const bool is_true =
+          entry && (entry->modify_index == guard.grant || sabotage_.which() == seeded_bug::guard_any_grant);
+      if (is_true && !seen.record.names(guard.session))
+        object(guarantee::guards, name(*p) + " could write by " + guard.session + ", which has no slot");
     }
 }
 

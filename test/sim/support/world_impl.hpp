@@ -88,6 +88,7 @@ private:
     std::map<std::size_t, time_point> denied{};  ///< when Consul last refused it a lock that somebody else had
     std::map<slot_id, time_point> leases{};      ///< of what its users hold; on its own clock
     std::map<slot_id, std::vector<std::uint32_t>> numbers{};
+    std::deque<protocol::core::entry> guards{};  ///< of the last slots that its users had
     std::set<slot_id> releasing{};
     time_point cut_off_until{};         ///< from Consul: nothing arrives
     time_point refused_until{};         ///< its agent is down: nothing is sent
@@ -259,6 +260,7 @@ private:
   void check_revoked();
   void check_backing();
   void check_numbers();
+  void check_guards();
   bool is_disturbed(const process& p) const;
   void check_use();
   void check_drained();
@@ -282,6 +284,7 @@ private:
   /// Limits are set up to so much more than the usual one.
   static constexpr std::uint32_t more_limit_ = 2;
   std::uint32_t most_slots() const { return options_.limit + (options_.administrators != 0 ? more_limit_ : 0); }
+  static constexpr std::size_t guards_max_ = 8;
   /// How long a request may take.
   static constexpr duration timeout_ = 400ms;
 
