@@ -126,6 +126,8 @@ void world::meddle() {
   if (!meddle_once()) return;
   // A holder that cannot be told, because it is cut off as well, stops believing when its lease ends.
   referee_.excuse_until(now() + options_.ttl + 2s);
+  // A guard knows the entry only: where that stays, and the record does not, it goes on to be true.
+  for (const auto& p : processes_) p->guards.clear();
 }
 
 /// Whether that may have taken somebody's slot away.

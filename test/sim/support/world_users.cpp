@@ -105,7 +105,8 @@ void world::perform(process& p, action::grant& a) {
   }
   referee_.granted(p.number, a.ticket, a.slot, asked.count, a.token, now(), deadline);
   p.leases[a.slot] = a.deadline;
-  for (protocol::core::entry& each : p.pool->entries_of(a.slot)) p.guards.push_back(std::move(each));
+  for (protocol::core::entry& each : p.pool->entries_of(a.slot))
+    if (look().record.names(each.session)) p.guards.push_back(std::move(each));
   while (p.guards.size() > guards_max_) p.guards.pop_front();
   p.locks[a.slot] = asked.lock;
   if (a.numbers.size() != (options_.numbered ? asked.count : 0))
