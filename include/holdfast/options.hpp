@@ -26,8 +26,8 @@ struct semaphore_options {
   /// Whether each slot that is held has a number of its own, 0 to limit - 1, see `slot::numbers`, so that it can stand
   /// for a real thing: the GPU 3, the port 8003. The session that holds the slot has locked "PREFIX/.slot/<number>",
   /// too, and nobody uses a slot without: a number is had by one holder at a time. Who finds the slots numbered and
-  /// does not ask for numbers, as HashiCorp's clients, may take part, and has none. A number goes
-  /// with its slot, in the same write; where it does not, as after a holder has died, it costs one more.
+  /// does not ask for numbers, as HashiCorp's clients, may take part, and has none. A number goes with its slot, in the
+  /// same write; where it does not, as after a holder has died, it costs one more.
   bool numbered = false;
   /// The name of the coordinating record below the prefix. HashiCorp's clients use ".lock". One segment, by the rules
   /// of `prefix`; else error::invalid_option.

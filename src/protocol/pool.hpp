@@ -80,7 +80,6 @@ public:
 
   void step(pool_event&& e, time_point now, pool_actions& out) override;
 
-  const pool_options& options() const { return options_; }
   bool only_queues() const override { return calm_ && in_use_ == limit_; }
   std::uint32_t limit() const override { return limit_; }
   std::size_t waiting() const override { return waiters_.size(); }
@@ -135,9 +134,6 @@ private:
     }
     bool empty() const {
       return give_back.empty() && requeue.empty() && leave.empty() && join.empty() && number.empty();
-    }
-    std::size_t operations() const {
-      return give_back.size() + 2 * requeue.size() + leave.size() + join.size() + number.size();
     }
   };
 

@@ -230,27 +230,19 @@ void pool::refused(pending_txn txn, const std::vector<event::refused_operation>&
   refresh();
   if (!waiters_.empty() && waiters_.front().once) ++waiters_.front().conflicts;
   bool denied = false, broken = false, delayed = false;
-  const auto number_in = [&](const event::refused_operation& each) {
-    return each.operation < txn.operations.size()
-               ? std::find_if(txn.numbers.begin(), txn.numbers.end(),
-                              [&](const slot_number& its) {
-                                return number_key(its.number) == txn.operations[each.operation].key;
-                              })
-               : txn.numbers.end();
-  };
   for (const event::refused_operation& each : refusals) {
-    const std::string session = each.operation < txn.operations.size() ? txn.operations[each.operation].session : "";
+    const operation what = each.operation < txn.operations.size() ? txn.operations[each.operation] : operation{};
     switch (each.reason) {
       case event::refusal::conflict:
         break;
       case event::refusal::lock_delay:
-        if (const auto its = number_in(each); its != txn.numbers.end())
-          number_delays_[its->number].failed({}, now_, random_);
+        if (const auto number = number_in(what.key, entries_))
+          number_delays_[*number].failed({}, now_, random_);
         else
           delayed = true;
         break;
       case event::refusal::invalid_session:
-        if (const member* m = find(session)) drop(members_.at(m->id), loss_reason::session_invalidated);
+        if (const member* m = find(what.session)) drop(members_.at(m->id), loss_reason::session_invalidated);
         break;
       case event::refusal::permission_denied:
         denied = true;

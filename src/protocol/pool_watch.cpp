@@ -200,8 +200,9 @@ void pool::saw_entry(const watch& asked, std::optional<key_value> pair) {
 /// Nobody but an operator takes a number from whoever has it.
 void pool::saw_number(const watch& asked, std::optional<key_value> pair) {
   const auto& numbers = view_.now().numbers;
-  const auto known = std::find_if(numbers.begin(), numbers.end(),
-                                  [&](const slot_number& each) { return number_key(each.number) == asked.key; });
+  const auto known = std::find_if(numbers.begin(), numbers.end(), [&](const slot_number& each) {
+    return each.number == number_in(asked.key, entries_);
+  });
   if (known == numbers.end() || known->modify_index != asked.index) return;  // we know better by now
   if (pair && pair->modify_index == asked.index) return;                     // its wait is over
   view_.mark_stale();

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "protocol/pool.hpp"
@@ -262,12 +263,9 @@ void pool::join_whole_requests(moves& what, const demand& need, std::size_t supp
 
 /// Whoever leaves its slot gives its number back, too.
 std::size_t pool::operations(const moves& what) const {
-  std::size_t count = what.operations();
-  if (options_.numbered)
-    for (const std::vector<member*>* list : {&what.give_back, &what.requeue})
-      count += static_cast<std::size_t>(
-          std::count_if(list->begin(), list->end(), [this](const member* m) { return number_of(*m) != nullptr; }));
-  return count;
+  const std::size_t numbers = numbers_left(what, std::numeric_limits<std::uint32_t>::max()).size();
+  return what.give_back.size() + 2 * what.requeue.size() + what.leave.size() + what.join.size() + what.number.size() +
+         numbers;
 }
 
 /// The numbers of those who leave their slots, as far as they are below the limit.

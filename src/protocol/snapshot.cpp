@@ -24,7 +24,10 @@ auto find_in(Contenders& contenders, std::string_view session) {
 
 constexpr std::string_view number_folder = ".slot/";
 
-/// Of `<entries>.slot/<number>`.
+}  // namespace
+
+std::string numbers_of(std::string_view entries) { return std::string(entries).append(number_folder); }
+
 std::optional<std::uint32_t> number_in(std::string_view key, std::string_view entries) {
   if (!key.starts_with(entries) || !key.substr(entries.size()).starts_with(number_folder)) return std::nullopt;
   const std::string_view digits = key.substr(entries.size() + number_folder.size());
@@ -33,10 +36,6 @@ std::optional<std::uint32_t> number_in(std::string_view key, std::string_view en
   if (ec != std::errc() || number >= limit_max || digits != std::to_string(number)) return std::nullopt;
   return number;
 }
-
-}  // namespace
-
-std::string numbers_of(std::string_view entries) { return std::string(entries).append(number_folder); }
 
 const contender* snapshot::find(std::string_view session) const { return find_in(contenders, session); }
 contender* snapshot::find(std::string_view session) { return find_in(contenders, session); }

@@ -62,6 +62,8 @@ struct slot_number {
 };
 /// What such keys begin with. `entries` is what the contenders' keys begin with.
 std::string numbers_of(std::string_view entries);
+/// The number that such a key is of; none if it is another key.
+std::optional<std::uint32_t> number_in(std::string_view key, std::string_view entries);
 
 /// What stands below a prefix at one index.
 struct snapshot {

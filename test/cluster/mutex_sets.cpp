@@ -40,11 +40,7 @@ BOOST_AUTO_TEST_CASE(kill_9_of_the_leader_and_of_a_worker) {
   stage play("set-kill", 1, locks);
   start_one_at_each_agent(play, consul, 1, nullptr, {.coroutines = locks, .set = true});
   play.until_entered(play.names(), {}, grant_bound);
-  const int its = consul.leader();
-  agent& leader = consul.server(its);
-  check_that_work_goes_on(
-      play, consul,
-      {at_server(its), "leader killed", "leader restarted", [&] { leader.kill(); }, [&] { leader.restart(); }});
+  check_that_work_goes_on_without_the_leader(play, consul);
   const std::string victim = at_client(0);
   play.kill(victim);
   const auto killed = play.fault("a worker killed");

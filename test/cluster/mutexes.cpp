@@ -28,11 +28,7 @@ BOOST_AUTO_TEST_CASE(kill_9_of_the_leader_and_of_a_client_agent) {
   stage play("mutex-kill", 1);
   start_one_at_each_agent(play, consul, 2, nullptr, {.mutex = true});
   play.until_entered(play.names(), {}, grant_bound);
-  const int its = consul.leader();
-  agent& leader = consul.server(its);
-  check_that_work_goes_on(
-      play, consul,
-      {at_server(its), "leader killed", "leader restarted", [&] { leader.kill(); }, [&] { leader.restart(); }});
+  check_that_work_goes_on_without_the_leader(play, consul);
   agent& client = consul.client(0);
   check_that_work_goes_on(play, consul,
                           {at_client(0), "client agent killed", "client agent restarted", [&] { client.kill(); },

@@ -28,11 +28,7 @@ BOOST_AUTO_TEST_CASE(kill_9_of_the_leader_and_of_a_holder) {
   stage play("numbered-kill", 2);
   start_one_at_each_agent(play, consul, 2, nullptr, {.numbered = true});
   play.until_entered(play.names(), {}, grant_bound);
-  const int its = consul.leader();
-  agent& leader = consul.server(its);
-  check_that_work_goes_on(
-      play, consul,
-      {at_server(its), "leader killed", "leader restarted", [&] { leader.kill(); }, [&] { leader.restart(); }});
+  check_that_work_goes_on_without_the_leader(play, consul);
   const std::string holder =
       play.until_written("somebody holds", grant_bound,
                          [](const journal_entry& each) { return each.what == journal_event::enter; })

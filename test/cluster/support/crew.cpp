@@ -60,4 +60,12 @@ void check_that_work_goes_on(stage& play, const cluster& consul, const mishap& w
   play.until_entered(play.names(), mended, grant_bound);
 }
 
+void check_that_work_goes_on_without_the_leader(stage& play, cluster& consul) {
+  const int its = consul.leader();
+  agent& leader = consul.server(its);
+  check_that_work_goes_on(
+      play, consul,
+      {at_server(its), "leader killed", "leader restarted", [&] { leader.kill(); }, [&] { leader.restart(); }});
+}
+
 }  // namespace holdfast::test

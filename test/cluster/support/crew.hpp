@@ -29,6 +29,9 @@ struct mishap {
   std::function<void()> strike, mend;
 };
 
+/// `kill -9` of Consul's leader, and its restart.
+void check_that_work_goes_on_without_the_leader(stage& play, cluster& consul);
+
 /// The others are granted slots meanwhile, and everybody afterwards.
 void check_that_work_goes_on(stage& play, const cluster& consul, const mishap& what);
 
