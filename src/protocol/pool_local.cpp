@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <cassert>
 #include <iterator>
 #include <utility>
 
+#include "protocol/invariant.hpp"
 #include "protocol/pool.hpp"
 
 // Time, leases, slots and the local queue.
@@ -38,7 +38,7 @@ bool pool::serve_only() {
   if (in_use_ != limit_ || !all_in_use()) return false;
   if (blind_ && must_know_who_comes()) return false;
   wake_at(waiters_.first_deadline());
-  assert(settled());
+  check_invariant("nothing but the queue was to be served", [this] { return settled(); });
   return true;
 }
 
@@ -50,7 +50,7 @@ bool pool::all_in_use() {
   return waiters_.empty() || (!waiters_.front().once && waiters_.front().count <= limit_);
 }
 
-/// Whether `settle` would do nothing; for the assertion above.
+/// Whether `settle` would do nothing; for the invariant above.
 bool pool::settled() {
   const time_point wake = wake_;
   const std::size_t actions = out_->size();

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <algorithm>
-#include <cassert>
 #include <cstddef>
 #include <deque>
 #include <utility>
 
 #include "protocol/events.hpp"
+#include "protocol/invariant.hpp"
 
 namespace holdfast::protocol {
 
@@ -22,7 +22,7 @@ public:
   Entry& front() { return entries_.front(); }
 
   void push(Entry&& e) {
-    assert(entries_.empty() || entries_.back().ticket < e.ticket);  // what `find` relies on
+    check_invariant("tickets grow", [&] { return entries_.empty() || entries_.back().ticket < e.ticket; });
     entries_.push_back(std::move(e));
     ++live_;
   }

@@ -37,6 +37,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/invariants.hpp"
 #include "support/journal.hpp"
 
 namespace {
@@ -387,6 +388,7 @@ int be_inside(const arguments& given) {
 }  // namespace
 
 int main(int count, char** words) try {
+  holdfast::test::end_at_a_broken_invariant();
   arguments given = parse(count, words);
   if (given.inside) return be_inside(given);
   asio::io_context io(1);

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "protocol/invariant.hpp"
+
+namespace holdfast::test {
+
+/// From now on a broken invariant of the library ends this program, whatever the type of build.
+inline void end_at_a_broken_invariant() {
+  protocol::broken_invariant = [](const char* invariant) {
+    std::fprintf(stderr, "broken invariant: %s\n", invariant);
+    std::abort();
+  };
+}
+
+}  // namespace holdfast::test

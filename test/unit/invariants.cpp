@@ -1,0 +1,39 @@
+// Invariants of the core, which tests look at in every type of build, also where NDEBUG is set.
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+
+#include "protocol/invariant.hpp"
+#include "support/async.hpp"
+#include "support/process.hpp"
+
+using namespace std::chrono_literals;
+using holdfast::protocol::broken_invariant;
+using holdfast::protocol::check_invariant;
+
+BOOST_AUTO_TEST_SUITE(invariants)
+
+BOOST_AUTO_TEST_CASE(one_that_is_broken_ends_a_test_program) {
+  const auto victim = holdfast::test::run(
+      {holdfast::test::sibling_program("victims"), "--run_test=invariants/tickets_go_backwards"},
+      holdfast::test::scaled(20s));
+  BOOST_REQUIRE(victim.status.has_value());
+  BOOST_TEST(!victim.status->success());
+  BOOST_TEST(victim.output.find("broken invariant: tickets grow") != std::string::npos, victim.output);
+}
+
+BOOST_AUTO_TEST_CASE(one_that_holds_is_not_told) {
+  bool looked = false;
+  check_invariant("true", [&] { return looked = true; });
+  BOOST_TEST(looked);
+}
+
+BOOST_AUTO_TEST_CASE(without_anybody_to_tell_none_is_looked_at) {
+  const auto before = broken_invariant.exchange(nullptr);
+  bool looked = false;
+  check_invariant("false", [&] { return looked = true, false; });
+  broken_invariant = before;
+  BOOST_TEST(!looked);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
