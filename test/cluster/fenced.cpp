@@ -10,6 +10,7 @@
 #include "cluster/support/fenced_store.hpp"
 #include "cluster/support/stage.hpp"
 #include "cluster/support/timing.hpp"
+#include "support/figures.hpp"
 
 using namespace holdfast::test;
 using namespace std::chrono_literals;
@@ -60,6 +61,11 @@ BOOST_AUTO_TEST_CASE(a_paused_holders_late_write_is_refused) {
             << " writes taken, " << with_fence.refused() << " refused, " << with_fence.stale_taken()
             << " stale ones taken; without " << without.taken() << " taken, " << without.stale_taken()
             << " of them stale" << std::endl;
+  print_figures({{"paused", rounds},
+                 {"fenced_taken", with_fence.taken()},
+                 {"fenced_refused", with_fence.refused()},
+                 {"taken", without.taken()},
+                 {"stale_taken", without.stale_taken()}});
 }
 
 BOOST_AUTO_TEST_SUITE_END()

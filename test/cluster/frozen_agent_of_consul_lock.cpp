@@ -10,6 +10,7 @@
 #include "cluster/support/cluster.hpp"
 #include "cluster/support/stage.hpp"
 #include "cluster/support/timing.hpp"
+#include "support/figures.hpp"
 #include "support/participant.hpp"
 
 namespace holdfast::test {
@@ -68,6 +69,7 @@ BOOST_AUTO_TEST_CASE(what_consul_lock_does) {
             << shown.believers_max << " believed in " << play.limit() << " slots, too many for "
             << std::chrono::duration_cast<std::chrono::milliseconds>(shown.overlap).count() << " of the next "
             << std::chrono::milliseconds(look_on).count() << " ms" << std::endl;
+  print_figures({{"granted_after_ms", granted.count()}, {"watched_ms", std::chrono::milliseconds(look_on).count()}});
   // Whoever was told to end made the figure smaller: by `consul lock`, or by somebody who knows nothing of this test.
   for (const journal_entry& each : play.entries())
     if (each.what == journal_event::leave && each.at < end_of_look)

@@ -9,6 +9,7 @@ that broke something. Without --seed each run is another one; with it, it begins
 """
 
 import argparse
+import json
 import pathlib
 import re
 import shutil
@@ -116,6 +117,8 @@ def main():
     speed = run.statistics["average_exec_per_sec"]
     told = "cov {cov}, ft {ft}, {kept} inputs kept".format(**run.progress.groupdict())
     print(f"{name}: {executed} inputs in {run.seconds():.0f} s ({speed}/s), {told}, {first} in the corpus")
+    figures = {"test": f"fuzz/{name}", "inputs": executed, "seconds": round(run.seconds()), "corpus": first}
+    print("figures: " + json.dumps(figures))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "sim/support/figures.hpp"
 #include "sim/support/interleavings.hpp"
+#include "support/figures.hpp"
 
 using namespace holdfast::test;
 

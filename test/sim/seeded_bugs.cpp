@@ -1,8 +1,8 @@
 #include <boost/test/unit_test.hpp>
 #include <string>
 
-#include "sim/support/figures.hpp"
 #include "sim/support/world.hpp"
+#include "support/figures.hpp"
 
 using namespace holdfast::test;
 

@@ -5,8 +5,8 @@
 #include <iostream>
 #include <string>
 
-#include "sim/support/figures.hpp"
 #include "sim/support/world.hpp"
+#include "support/figures.hpp"
 
 using namespace holdfast::test;
 

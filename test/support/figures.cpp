@@ -1,4 +1,4 @@
-#include "sim/support/figures.hpp"
+#include "support/figures.hpp"
 
 #include <boost/json/serialize.hpp>
 #include <boost/test/unit_test.hpp>

@@ -1,6 +1,7 @@
 #include "cluster/support/stage.hpp"
 
 #include <algorithm>
+#include <boost/json/array.hpp>
 #include <boost/test/results_collector.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 
 #include "cluster/support/timing.hpp"
 #include "support/agent.hpp"
+#include "support/figures.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -31,6 +33,15 @@ fs::path new_log_file(const std::string& prefix) {
 std::vector<journal_entry> of_lock(std::vector<journal_entry> all, int lock) {
   std::erase_if(all, [lock](const journal_entry& each) { return each.slot != lock && each.slot != -1; });
   return all;
+}
+
+boost::json::object figures_of(const verdict& shown, std::uint32_t limit) {
+  const auto in_seconds = [](protocol::duration time) { return std::chrono::duration<double>(time).count(); };
+  boost::json::array waits;
+  for (const longest_wait& each : shown.waits)
+    waits.push_back({{"after", each.after}, {"seconds", in_seconds(each.length)}});
+  return {{"limit", limit},         {"believers", shown.believers_max}, {"overlap", in_seconds(shown.overlap)},
+          {"entered", shown.entered}, {"lost", shown.lost},               {"waits", waits}};
 }
 
 bool test_has_failed() {
@@ -180,6 +191,7 @@ verdict stage::end() {
       shown = std::move(its);  // the worst
   }
   std::cout << name_ << ": " << shown.summary() << std::endl;
+  print_figures(figures_of(shown, limit_));
   if (std::getenv("HOLDFAST_PICTURES") && !test_has_failed()) std::cout << name_ << ": " << documented() << std::endl;
   return shown;
 }
@@ -190,6 +202,7 @@ verdict stage::end_as_it_may() {
   const verdict shown = judge(seen, limit_, grant_bound);
   std::cout << name_ << ": " << shown.summary()
             << "\n  the referee says: " << (shown.violation.empty() ? "nothing" : shown.violation) << std::endl;
+  print_figures(figures_of(shown, limit_));
   if (std::getenv("HOLDFAST_PICTURES")) std::cout << name_ << ": " << documented() << std::endl;
   return shown;
 }

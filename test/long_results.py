@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+"""Keeps what came of the steps of `scripts/test --long`, in doc/results/long.json once all have passed, and makes
+doc/guarantees.md's figures of it (test/figures.py writes them there).
+
+The results are those of one state of the code: of all files but documents (doc/ and *.md). So documents may change
+after a run, and a run that was stopped is continued while nothing else does. Until its end they are in
+doc/results/long.part.json.
+
+usage: long_results.py begin                       forgets results of other code; refuses changes that are not committed
+       long_results.py end                         that was the last step: fails if one of them has
+       long_results.py passed STEP                 prints how many tests of the step have passed; exit status 1 if not all
+       long_results.py add STEP RESULTS SECONDS BUILT    takes what CTest has written as JUnit's
+                                                     XML, and for how long the tests and the build ran
+       long_results.py --self-test
+"""
+
+import datetime
+import hashlib
+import json
+import os
+import pathlib
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree
+
+RESULTS = "doc/results/long.json"
+COMMAND = "scripts/test --long"
+UNDER_WAY = "doc/results/long.part.json"
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FIGURES_LINE = re.compile(r"^(?:\d+: )?figures: (\{.*\})$", re.MULTILINE)
+
+
+def output_of(*command):
+    return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def is_document(path):
+    return path.startswith("doc/") or path.endswith(".md")
+
+
+def code_hash():
+    files = [line for line in output_of("git", "ls-tree", "-r", "HEAD").splitlines()
+             if not is_document(line.partition("\t")[2])]
+    return hashlib.sha256("\n".join(files).encode()).hexdigest()[:16]
+
+
+def first_line(*command):
+    try:
+        return output_of(*command).splitlines()[0]
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        return "unknown"
+
+
+def load():
+    try:
+        return json.loads((ROOT / UNDER_WAY).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+
+
+def save(results):
+    """In one move: a run that is stopped leaves the old results or the new ones."""
+    path = ROOT / UNDER_WAY
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+        file.write(json.dumps(results, indent=1) + "\n")
+    os.chmod(file.name, 0o644)
+    os.replace(file.name, path)
+
+
+def begin():
+    changed = [line[3:] for line in output_of("git", "status", "--porcelain", "--untracked-files=all").splitlines()]
+    changed = [path for path in changed if not is_document(path)]
+    if changed:
+        sys.exit("The results would name a commit that has not these changes: " + ", ".join(changed))
+    results, code = load(), code_hash()
+    if results.get("code") == code:
+        return
+    consul = first_line(ROOT / "scripts/consul")
+    save({
+        "commit": output_of("git", "rev-parse", "--short", "HEAD").strip(),
+        "code": code,
+        "begun": datetime.date.today().isoformat(),
+        "cores": len(os.sched_getaffinity(0)),
+        "machine": platform.machine(),
+        "compilers": [first_line("g++", "--version"), first_line("clang++", "--version")],
+        "consul": first_line(consul, "version"),
+        "steps": {},
+    })
+
+
+def read_junit(text):
+    """How many tests there were, the names of those that did not run and pass, and the figures that they printed."""
+    tests = xml.etree.ElementTree.fromstring(text).findall(".//testcase")
+    failed = [test.get("name") for test in tests if test.get("status") != "run"]
+    printed = [line for test in tests for line in FIGURES_LINE.findall(test.findtext("system-out") or "")]
+    return len(tests), failed, [json.loads(line) for line in printed]
+
+
+def add(step, path, seconds, built):
+    tests, failed, figures = read_junit(pathlib.Path(path).read_text(encoding="utf-8", errors="replace"))
+    results = load()
+    results["steps"][step] = {"tests": tests, "failed": failed, "seconds": int(seconds), "build_seconds": int(built),
+                              "figures": figures}
+    save(results)
+
+
+def end():
+    failed = [name for step in load()["steps"].values() for name in step["failed"]]
+    if failed:
+        sys.exit("No results were written, for there were failures: " + ", ".join(failed))
+    os.replace(ROOT / UNDER_WAY, ROOT / RESULTS)
+
+
+def passed(step):
+    of_step = load().get("steps", {}).get(step)
+    if not of_step or of_step["failed"] or not of_step["tests"]:
+        return 1
+    print(of_step["tests"])
+    return 0
+
+
+# --- What documents show of it.
+
+WORLDS = {
+    "worlds/no_guarantee_is_broken": "semaphores",
+    "worlds/no_guarantee_is_broken_with_a_mutex": "mutexes",
+    "worlds/no_guarantee_is_broken_with_an_election": "elections",
+    "worlds/no_guarantee_is_broken_with_a_mutex_set": "mutex sets",
+    "worlds/a_long_day_loses_no_slot": "a day of renewals, on clocks that are wrong by two percent",
+}
+
+
+def printed(results, step, begins=""):
+    return [line for line in results["steps"][step]["figures"] if line["test"].startswith(begins)]
+
+
+def one(results, begins, has):
+    """The line of figures of that test that has that member."""
+    return next(line for step in ("release", "release-long") for line in printed(results, step, begins) if has in line)
+
+
+def table(header, rows):
+    lines = ["| " + " | ".join(str(cell) for cell in row) + " |" for row in [header, ["---"] * len(header), *rows]]
+    return "\n".join(lines)
+
+
+def thousands(number):
+    return f"{number:,}"
+
+
+def seconds(number):
+    return f"{number:.2f} s" if number < 0.95 else f"{number:.1f} s"
+
+
+def words_of(test):
+    suite, _, case = test.rpartition("/")
+    return f"{suite.replace('_', ' ')}: {case.replace('_', ' ')}"
+
+
+def provenance(results):
+    return (f"Commit {results['commit']}, {results['begun']}; {results['cores']} cores; {results['consul']}; "
+            f"{'; '.join(results['compilers'])}.")
+
+
+def steps(results):
+    rows = []
+    for name, of in results["steps"].items():
+        rows.append([f"`{name}`", of["tests"], 0, f"{of['build_seconds']} s", f"{of['seconds']} s"])
+    tests = sum(row[1] for row in rows)
+    header = ["step", "tests passed", "failed", "built in", "tested in"]
+    whole = table(header, [*rows, ["all", tests, 0, "", ""]])
+    return f"`scripts/test --long`. {provenance(results)}\n\n{whole}"
+
+
+def worlds(results):
+    rows = []
+    for command, step in (("each run of the tests", "release"), ("`--long`", "release-long")):
+        for test, what in WORLDS.items():
+            lines = [line for line in printed(results, step) if line["test"] == test]
+            if not lines:
+                continue
+            total = {name: sum(line.get(name, 0) for line in lines)
+                     for name in ("worlds", "steps", "grants", "faults", "losses", "proclaims", "news")}
+            more = f"; {thousands(total['proclaims'])} proclaims, {thousands(total['news'])} times news" if total[
+                "news"] else ""
+            rows.append([what, command, *(thousands(total[name]) for name in ("worlds", "steps")),
+                         thousands(total["grants"]) + more, thousands(total["faults"]), thousands(total["losses"])])
+    header = ["worlds of", "run by", "worlds", "steps", "grants", "faults", "slots lost"]
+    return f"Nothing was broken. {provenance(results)}\n\n{table(header, rows)}"
+
+
+def exhaustive(results):
+    rows = []
+    for command, step in (("each run of the tests", "release"), ("`--long`", "release-long")):
+        for line in printed(results, step, "exhaustive/"):
+            if "states" in line:
+                rows.append([words_of(line["test"]).partition(": ")[2], command, thousands(line["states"]),
+                             thousands(line["runs"])])
+    return table(["every order of", "run by", "states", "runs, nothing broken"], rows)
+
+
+def seeded_bugs(results):
+    """Wrong variants of the core, of what it relies on, and changed lines of its source."""
+    line = next(line for line in printed(results, "release", "seeded_bugs/") if "steps" in line)
+    rows = [[f"`{bug}`", line["found_by"][bug], thousands(steps)] for bug, steps in sorted(line["steps"].items())]
+    text = (f"{line['bugs']} wrong variants of the core, or of what it relies on, each found in the worlds above: "
+            f"{line['within_10000_steps']} of them within 10,000 steps.")
+    return f"{text}\n\n{table(['bug', 'found by', 'steps'], rows)}"
+
+
+def clusters(results):
+    rows = []
+    for step in ("release", "release-long"):
+        for line in printed(results, step):
+            if "believers" not in line or "waits" not in line or line["overlap"] > 0:
+                continue
+            waits = "; ".join(f"{seconds(wait['seconds'])} after {wait['after']}" for wait in line["waits"][1:])
+            rows.append([words_of(line["test"]), line["limit"], line["believers"],
+                         waits or seconds(line["waits"][0]["seconds"])])
+    header = ["test", "limit", "believers, at most", "longest wait while a slot was free"]
+    return f"{provenance(results)}\n\n{table(header, rows)}"
+
+
+def fenced(results):
+    line = one(results, "fenced/", "paused")
+    rows = [["compares tokens", line["fenced_taken"], line["fenced_refused"], 0],
+            ["takes everything", line["taken"], 0, line["stale_taken"]]]
+    text = f"{line['paused']} holders were paused beyond their lease."
+    return f"{text}\n\n{table(['store that', 'writes taken', 'refused', 'stale writes taken'], rows)}"
+
+
+def consul_lock(results):
+    ours = one(results, "frozen_agent/", "waits")
+    theirs = one(results, "frozen_agent_of_consul_lock/", "waits")
+    told = one(results, "frozen_agent_of_consul_lock/", "granted_after_ms")
+
+    def row(name, line, granted):
+        too_many = seconds(line["overlap"]) if line["overlap"] else "never"
+        return [name, granted, f"{line['believers']} of {line['limit']}", too_many]
+
+    rows = [row("holdfast", ours, seconds(ours["waits"][1]["seconds"])),
+            row("`consul lock -n 2`", theirs, seconds(told["granted_after_ms"] / 1000))]
+    header = ["", "waiters granted after", "believers, at most", f"too many, in {told['watched_ms'] // 1000} s"]
+    return table(header, rows)
+
+
+def fuzzing(results):
+    rows = [[line["test"].partition("/")[2], thousands(line["inputs"]), f"{line['seconds']} s"]
+            for line in printed(results, "fuzz-long", "fuzz/")]
+    return table(["target", "inputs, nothing broken", "time"], rows)
+
+
+FIGURES = {"long-steps": steps, "worlds": worlds, "exhaustive": exhaustive, "clusters": clusters, "fuzzing": fuzzing,
+           "fenced": fenced, "consul-lock": consul_lock, "seeded-bugs": seeded_bugs}
+
+
+def self_test():
+    junit = """<testsuite><testcase name="a" status="run"><system-out>x
+figures: {"test": "a", "n": 1}
+figures: {"test": "a", "n": 2}
+</system-out></testcase><testcase name="b" status="fail"><system-out/></testcase><testcase name="c"/></testsuite>"""
+    assert read_junit(junit) == (3, ["b", "c"], [{"test": "a", "n": 1}, {"test": "a", "n": 2}]), read_junit(junit)
+    assert is_document("doc/a.svg") and is_document("README.md") and not is_document("src/doc.cpp")
+
+
+def main():
+    words = sys.argv[1:]
+    if words == ["--self-test"]:
+        return self_test()
+    if words == ["begin"]:
+        return begin()
+    if words == ["end"]:
+        return end()
+    if len(words) == 2 and words[0] == "passed":
+        return passed(words[1])
+    if len(words) == 5 and words[0] == "add":
+        return add(*words[1:])
+    print(__doc__.strip())
+    return 0 if words in (["-h"], ["--help"]) else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
