@@ -464,6 +464,7 @@ void driver::perform(protocol::action::closed& a) {
   closed_ = true;
   timer_->cancel();
   std::vector<protocol::action::stop_watch> open;
+  open.reserve(watches_.size());
   for (const auto& [id, signal] : watches_) open.push_back({id});
   for (protocol::action::stop_watch& each : open) perform(each);
   for (pending<error_code>& waiting : std::exchange(closes_, {})) complete(std::move(waiting), a.error.code);

@@ -286,7 +286,7 @@ std::optional<api_reply> conflicting(const parameters& query, std::initializer_l
   if (given < 2) return std::nullopt;
   std::string text = "Conflicting flags: ";
   for (bool first = true; const auto& [name, value] : query) {
-    text += (first ? "" : "&") + name + '=' + value;
+    text.append(first ? "" : "&").append(name).append("=").append(value);
     first = false;
   }
   return text_reply(400, std::move(text));

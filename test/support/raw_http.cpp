@@ -129,12 +129,10 @@ raw_reply raw_request::reply(clock::time_point end) {
     const auto n = ::recv(socket_.get(), buffer, sizeof buffer, 0);
     if (n > 0)
       text.append(buffer, static_cast<std::size_t>(n));
-    else if (n == 0)
-      return parse_reply(text);
+    else if (n == 0 || (errno == ECONNRESET && is_complete(text)))
+      return parse_reply(text);  // reset: by a server that has not read the whole request
     else if (errno == EAGAIN)
       wait_for(socket_, POLLIN, end);
-    else if (errno == ECONNRESET && is_complete(text))
-      return parse_reply(text);  // of a server that has not read the whole request
     else if (errno != EINTR)
       fail(errno, "recv");
   }

@@ -134,7 +134,8 @@ std::string timeline::svg() const {
       "fill=\"#444\">a fault (point at it)</text>\n",
       at + 40, at + 46);
   const double tick = tick_for(span);
-  for (double t = 0; t <= span; t += tick) {
+  for (int i = 0; i * tick <= span; ++i) {
+    const double t = i * tick;
     const double px = left + (width - left - right) * t / span;
     svg += print(
         "<path d=\"M%.1f %.0fV%.0f\" stroke=\"#eee\"/><text x=\"%.1f\" y=\"%.0f\" text-anchor=\"middle\" "

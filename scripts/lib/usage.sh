@@ -1,0 +1,15 @@
+# shellcheck shell=sh
+# What a script answers to --help, and to words that it does not know: the comment that it begins with. Source it before
+# a change of folder.
+
+here=$(cd "$(dirname "$0")" && pwd)/${0##*/}
+usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$here"; }
+help() {
+  usage
+  exit 0
+}
+# refuse [WORD]
+refuse() {
+  { [ $# -eq 0 ] || echo "${0##*/}: unknown: $1"; usage; } >&2
+  exit 2
+}

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""Checks what the scripts answer to --help and to unknown words, and how they fetch packages. Needs no network.
+
+The real scripts are run, in copies of the project's scripts and beside stand-ins for apt and its friends.
+
+usage: check_scripts.py      (from the project's folder)
+"""
+
+import hashlib
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SCRIPTS = [f"scripts/{name}" for name in "setup consul go-program debian-package demo bench test with-agent".split()]
+SCRIPTS += [".ci/run"]
+# What answering takes. A script that goes on instead finds none of the programs that it wants.
+TO_ANSWER = "sh bash env python3 dirname basename sed cat sort head mktemp rm id".split()
+TO_FETCH = TO_ANSWER + "awk chmod cp cut grep ls mkdir mv sha256sum touch true".split()
+
+# Serves what is in the folder SERVED: a file `one` is the package on the server one.example, `offered` what the
+# distribution offers. Writes down which servers it was asked for the package.
+APT_GET = """#!/bin/sh
+while [ $# -gt 0 ]; do
+  case $1 in
+    -c) conf=$2; shift ;;
+    --print-uris)
+      for server in one two; do echo "'http://$server.example/debian/dists/suite/InRelease' file 0"; done
+      exit ;;
+    update | download) what=$1 ;;
+  esac
+  shift
+done
+from=offered
+if grep -q SourceList "$conf"; then
+  from=$(sed 's|.*http://||; s|[.].*||' "$(sed -n 's/^Dir::Etc::SourceList "\\(.*\\)";/\\1/p' "$conf")")
+fi
+if [ $what = update ]; then [ $from != silent ]; exit; fi
+echo $from >>"$SERVED/asked"
+[ -f "$SERVED/$from" ] || exit 100
+if grep -q garbled "$SERVED/$from"; then echo 'E: Hash Sum mismatch' >&2; exit 100; fi
+cp "$SERVED/$from" consul_1_all.deb
+"""
+DPKG_DEB = """#!/bin/sh
+mkdir -p "$3/usr/bin"
+cp "$2" "$3/usr/bin/consul"
+chmod +x "$3/usr/bin/consul"
+"""
+PACKAGE = "#!/bin/sh\necho Consul of a test\n"
+PACKAGE_SHA256 = hashlib.sha256(PACKAGE.encode()).hexdigest()
+
+failures = []
+
+
+def require(holds, what, run):
+    if not holds:
+        failures.append(what)
+        print(f"FAILED: {what}\n  status {run.returncode}\n  stdout: {run.stdout!r}\n  stderr: {run.stderr!r}")
+
+
+class World:
+    """A folder with copies of the project's scripts ("clones"), programs, and packages that can be fetched."""
+
+    def __init__(self, folder, programs):
+        self.folder = pathlib.Path(folder)
+        self.bin = self.folder / "bin"
+        self.served = self.folder / "served"
+        for each in (self.bin, self.served, self.folder / "home"):
+            each.mkdir()
+        for name in programs:
+            (self.bin / name).symlink_to(shutil.which(name))
+        self.environment = {
+            "PATH": str(self.bin), "HOME": str(self.folder / "home"), "SERVED": str(self.served), "TMPDIR": str(self.folder)
+        }  # fmt: skip
+
+    def clone(self, name="clone"):
+        for part in ("scripts", ".ci"):
+            shutil.copytree(part, self.folder / name / part)
+        return self.folder / name
+
+    def program(self, name, text):
+        (self.bin / name).unlink(missing_ok=True)  # a link to the system's own program must not be written through
+        (self.bin / name).write_text(text, encoding="utf-8")
+        (self.bin / name).chmod(0o755)
+
+    def network(self, **packages):
+        """From now on, apt gets these."""
+        self.program("apt-get", APT_GET)
+        self.program("apt-cache", "#!/bin/sh\n")
+        self.program("dpkg-deb", DPKG_DEB)
+        self.program("dpkg", "#!/bin/sh\necho amd64\n")
+        shutil.rmtree(self.served)
+        self.served.mkdir()
+        for server, text in packages.items():
+            (self.served / server).write_text(text, encoding="utf-8")
+
+    def no_network(self):
+        self.network()
+        self.program("apt-get", '#!/bin/sh\necho "no network" >&2\nexit 100\n')
+
+    def run(self, *words, **environment):
+        env = {name: value for name, value in {**self.environment, **environment}.items() if value is not None}
+        return subprocess.run(
+            [str(word) for word in words], env=env, cwd=self.folder, capture_output=True, text=True, timeout=30
+        )
+
+    def asked(self):
+        return (self.served / "asked").read_text(encoding="utf-8").split() if (self.served / "asked").exists() else []
+
+
+def check_words(world):
+    clone = world.clone()
+    for script in SCRIPTS:
+        for word in ("-h", "--help"):
+            run = world.run(clone / script, word)
+            require(run.returncode == 0 and run.stdout and not run.stderr, f"{script} {word} explains itself", run)
+        for word in ("--no-such-word", "-x", "no-such-word"):
+            if script == "scripts/with-agent" and not word.startswith("-"):
+                continue  # it runs a program of that name
+            run = world.run(clone / script, word)
+            require(run.returncode == 2 and run.stderr and not run.stdout, f"{script} {word} is refused, with usage", run)
+    for words in (["--seconds"], ["--seconds", "3", "--no-such-word"]):
+        run = world.run(clone / "scripts/demo", *words)
+        require(run.returncode == 2, f"scripts/demo {' '.join(words)} is refused before anything is built", run)
+
+
+def check_fetching(world):
+    script = world.clone() / "scripts/debian-package"
+    cache = world.folder / "home/.cache/holdfast"
+
+    def fetch(**packages):
+        shutil.rmtree(cache, ignore_errors=True)
+        world.network(**packages)
+        return world.run(script, "consul", "all", PACKAGE_SHA256, "usr/bin/consul")
+
+    def kept():
+        return sorted(each.name for each in cache.iterdir())
+
+    run = fetch(one=PACKAGE)
+    require(run.returncode == 0 and kept() == [f"consul-{PACKAGE_SHA256}"], "the expected package is kept", run)
+    require(run.stdout.strip() == str(cache / kept()[0]), "its folder is printed", run)
+    run = fetch(two=PACKAGE)
+    require(run.returncode == 0 and world.asked() == ["one", "two"], "where one server lacks it, another is asked", run)
+    run = fetch(offered=PACKAGE)
+    require(run.returncode == 0 and kept() == ["consul-offered"], "where all lack it, the distribution's is taken", run)
+    run = fetch(one=PACKAGE + "# another\n", two=PACKAGE, offered=PACKAGE)
+    require(run.returncode == 1 and not run.stdout, "another package than the expected one is refused", run)
+    require(world.asked() == ["one"] and kept() == [], "after that nothing else is tried, and nothing kept", run)
+    run = fetch(one="garbled", two=PACKAGE, offered=PACKAGE)
+    require(run.returncode == 1 and world.asked() == ["one"], "so it is where apt itself sees a wrong checksum", run)
+
+
+def check_cache(world):
+    # The package that scripts/consul expects is Debian's; here everything has the expected checksum.
+    world.program("sha256sum", "#!/bin/sh\n")
+    first, second, third = (world.clone(name) for name in ("first", "second", "third"))
+    world.network(one=PACKAGE)
+    fetched = world.run(first / "scripts/consul")
+    require(fetched.returncode == 0 and fetched.stdout.startswith(str(world.folder / "home/.cache")), "is fetched", fetched)
+    world.no_network()
+    run = world.run(second / "scripts/consul")
+    require(run.stdout == fetched.stdout, "a second clone finds Consul without network", run)
+    run = world.run(second / "scripts/consul", XDG_CACHE_HOME=str(world.folder / "elsewhere"))
+    require(run.returncode == 1 and "no network" in run.stderr, "$XDG_CACHE_HOME is where it looks", run)
+    run = world.run(second / "scripts/consul", "--no-fetch", XDG_CACHE_HOME=str(world.folder / "elsewhere"))
+    require(run.returncode == 1 and "no network" not in run.stderr, "--no-fetch does not fetch", run)
+    world.network(one=PACKAGE)
+    for home in (None, "/dev/null"):
+        run = world.run(third / "scripts/consul", HOME=home)
+        require(run.stdout.startswith(f"{third}/.cache/"), f"with HOME={home} the checkout's own folder is used", run)
+        require("is used instead" in run.stderr, "and it says so", run)
+
+
+def main():
+    parts = ((check_words, TO_ANSWER), (check_fetching, TO_FETCH), (check_cache, TO_FETCH))
+    for check, programs in parts:
+        with tempfile.TemporaryDirectory() as folder:
+            check(World(folder, programs))
+    print(f"{len(failures)} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
