@@ -1,6 +1,7 @@
 # Flags for this project's own builds; none of them reaches users of the library.
 
 function(holdfast_warnings target)
+  target_compile_definitions(${target} PRIVATE BOOST_ASIO_NO_DEPRECATED) # our own code uses nothing of that
   if(NOT PROJECT_IS_TOP_LEVEL)
     return()
   endif()

@@ -15,6 +15,7 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTIL
 STANDARD = re.compile(r"[a-z_/]+(\.h)?")
 
 COMMON = {"holdfast/error.hpp", "holdfast/diagnostics.hpp"}
+BUILD = "holdfast/detail/build.hpp"  # in every public header that includes Boost
 
 
 class Layer:
@@ -34,8 +35,8 @@ NO_HEAVY = re.compile(r"boost/(beast|json)\b")
 LAYERS = {
     "src/protocol": Layer(("protocol/", *COMMON), SYSTEM_ONLY),
     "src/consul": Layer(("consul/", "holdfast/consul/", *COMMON), ("boost/",)),
-    "include/holdfast/consul": Layer(("holdfast/consul/", *COMMON), ("boost/",)),
-    "include/holdfast/testing": Layer(("holdfast/testing/", "holdfast/consul/", *COMMON), ("boost/",)),
+    "include/holdfast/consul": Layer(("holdfast/consul/", BUILD, *COMMON), ("boost/",)),
+    "include/holdfast/testing": Layer(("holdfast/testing/", "holdfast/consul/", BUILD, *COMMON), ("boost/",)),
     "src/testing": Layer(("testing/", "holdfast/testing/", "holdfast/consul/", "consul/", *COMMON), ("boost/",)),
     "src/runtime": Layer(("runtime/", "protocol/", "consul/", "holdfast/"), ("boost/",)),
     "src/cli": Layer(("cli/", "holdfast/"), ("boost/",)),

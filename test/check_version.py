@@ -1,24 +1,76 @@
 #!/usr/bin/env python3
-"""Fails unless include/holdfast/version.hpp says the version that it is given, which is CMake's.
+"""Fails unless all files say the same version: of the library as include/holdfast/version.hpp does, and of CMake as
+CMakeLists.txt demands it, which must also know the presets.
 
-usage: check_version.py MAJOR.MINOR.PATCH      (from the project's folder)
+usage: check_version.py              (from the project's folder)
+       check_version.py --self-test  shows that the check is able to fail
 """
 
+import json
 import pathlib
 import re
 import sys
 
-HEADER = pathlib.Path("include/holdfast/version.hpp")
+LIBRARY = "CMakeLists.txt", r"project\(holdfast VERSION ([\d.]+)"
+MINOR = {
+    "README.md": r"find_package\(holdfast ([\d.]+)",
+    "example/test_your_code/CMakeLists.txt": r"find_package\(holdfast ([\d.]+)",
+    "test/package/CMakeLists.txt": r"find_package\(holdfast ([\d.]+)",
+}
+HEADER = "include/holdfast/version.hpp"
+CMAKE = [
+    ("CMakeLists.txt", r"cmake_minimum_required\(VERSION ([\d.]+)"),
+    ("README.md", r"CMake ([\d.]+) or later"),
+    ("README.md", r"cmake_minimum_required\(VERSION ([\d.]+)"),
+    ("CHANGELOG.md", r"CMake ([\d.]+) or later"),
+    ("scripts/setup", r"at_least ([\d.]+) \"\$\(cmake --version"),
+    ("example/test_your_code/CMakeLists.txt", r"cmake_minimum_required\(VERSION ([\d.]+)"),
+    ("test/package/CMakeLists.txt", r"cmake_minimum_required\(VERSION ([\d.]+)"),
+]
+PRESETS = "CMakePresets.json"
+KNOWS_PRESETS = {2: "3.20", 3: "3.21", 4: "3.23", 5: "3.24", 6: "3.25"}  # cmake-presets(7)
+
+
+def problems(read):
+    """`read` gives the text of a file."""
+
+    def said(file, pattern):
+        found = re.search(pattern, read(file))
+        return found[1] if found else "nothing"
+
+    library, cmake = said(*LIBRARY), said(*CMAKE[0])
+    numbers = [said(HEADER, rf"#define HOLDFAST_VERSION_{part} (\d+)") for part in ("MAJOR", "MINOR", "PATCH")]
+    claims = [(HEADER, ".".join(numbers), library)]
+    claims.append((HEADER, said(HEADER, r'#define HOLDFAST_VERSION_STRING "(.*)"'), library))
+    claims += [(file, said(file, pattern), library.rpartition(".")[0]) for file, pattern in MINOR.items()]
+    claims += [(file, said(file, pattern), cmake) for file, pattern in CMAKE[1:]]
+    claims.append((PRESETS, KNOWS_PRESETS.get(json.loads(read(PRESETS))["version"], "an unknown version"), cmake))
+    return [f"{file} says {claim}, CMakeLists.txt says {right}" for file, claim, right in claims if claim != right]
+
+
+def read(file):
+    return pathlib.Path(file).read_text(encoding="utf-8")
+
+
+def self_test():
+    """Each number that is checked, changed in its file, is found."""
+    changes = [(HEADER, r'\d(?=[\d.]*"?$)'), (HEADER, r"\d(?=[\d.]*\"\n)"), (PRESETS, r'(?<="version": )\d')]
+    changes += [(file, pattern) for file, pattern in [*MINOR.items(), *CMAKE, LIBRARY]]
+    for file, pattern in changes:
+        found = re.search(pattern, read(file), re.MULTILINE)
+        assert found, (file, pattern)
+        start, end = found.span(1) if found.re.groups else found.span()
+        changed = read(file)[:start] + "7" + read(file)[end:]
+        assert problems(lambda name: changed if name == file else read(name)), (file, pattern)
 
 
 def main():
-    expected = sys.argv[1]
-    defined = dict(re.findall(r'#define HOLDFAST_VERSION_(\w+) "?([\d.]+)"?', HEADER.read_text(encoding="utf-8")))
-    numbers = ".".join(defined.get(part, "?") for part in ("MAJOR", "MINOR", "PATCH"))
-    wrong = [f"{HEADER} says {v}, CMakeLists.txt says {expected}" for v in (numbers, defined.get("STRING")) if v != expected]
-    for line in wrong:
-        print(line)
-    return 1 if wrong else 0
+    if sys.argv[1:] == ["--self-test"]:
+        self_test()
+        return 0
+    found = problems(read)
+    print("\n".join(found))
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

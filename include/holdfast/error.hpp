@@ -2,6 +2,7 @@
 
 #include <boost/system/error_code.hpp>
 #include <boost/system/system_error.hpp>
+#include <holdfast/detail/build.hpp>
 
 namespace holdfast {
 

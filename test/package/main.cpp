@@ -1,15 +1,25 @@
-// Proves that the headers are found, and that both libraries link: an error's message is in one, a server in the other.
+// A user's program: it shows that the headers are found and free of warnings, that both libraries link (an error's
+// message is in one, a server in the other), and that its own code may use what Asio has deprecated.
+#include <boost/asio.hpp>
 #include <cstring>
-#include <holdfast/error.hpp>
+#include <holdfast/holdfast.hpp>
+#include <holdfast/testing/proxy.hpp>
 #include <holdfast/testing/server.hpp>
-#include <holdfast/version.hpp>
 #include <iostream>
 
 int main(int argc, char** argv) {
+#if BOOST_VERSION < 108700  // which has removed it
+  boost::asio::io_service io;
+  bool ran = false;
+  io.post([&ran] { ran = true; });
+  io.run();
+#else
+  const bool ran = true;
+#endif
   const auto message = make_error_code(holdfast::error::slot_lost).message();
   const holdfast::testing::server stand_in;
   std::cout << "holdfast " << HOLDFAST_VERSION_STRING << ": \"" << message << "\", and a stand-in for Consul at "
             << stand_in.url() << '\n';
   const bool expected_version = argc == 2 && std::strcmp(argv[1], HOLDFAST_VERSION_STRING) == 0;
-  return expected_version && !message.empty() ? 0 : 1;
+  return ran && expected_version && !message.empty() ? 0 : 1;
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <holdfast/consul/config.hpp>
+#include <holdfast/detail/build.hpp>
 #include <holdfast/testing/faults.hpp>
 #include <holdfast/testing/store.hpp>
 #include <memory>

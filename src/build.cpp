@@ -1,0 +1,17 @@
+#include <holdfast/detail/build.hpp>
+
+// These are instantiated for the values that the library is built with, because the header needs them here, too.
+namespace holdfast::was_built_with {
+
+template <int>
+void BOOST_VERSION_is() {}
+template <int>
+void BOOST_ASIO_RECYCLING_ALLOCATOR_CACHE_SIZE_is() {}
+template <bool>
+void BOOST_ASIO_ENABLE_BUFFER_DEBUGGING_is() {}
+#define HOLDFAST_DEFINE(name) \
+  template <bool>             \
+  void name##_is() {}
+HOLDFAST_ASIO_SWITCHES(HOLDFAST_DEFINE)
+
+}  // namespace holdfast::was_built_with

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Installs the library and builds programs with it, as README's section "Use it" says: by its own words.
+
+The section's first sh commands build and install; those after its CMakeLists.txt are run beside that file, with README's
+first program as main.cpp. DESTDIR keeps the system as it is.
+
+usage: readme_install.py                      all of README's commands, in this checkout; prints the time of each
+       readme_install.py --build FOLDER       installs what that folder has built; the rest as README says
+       readme_install.py --add-subdirectory   README's second way, with this checkout
+       readme_install.py --self-test FOLDER   shows that the check is able to fail, with what that folder has built
+
+The first two also check the installed libraries, and build test/package with them: a program whose warnings are errors,
+and programs whose Boost or macros are not the library's, which must not link. The environment's CXX is the compiler.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BLOCK = re.compile(r"^```(sh|cmake)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PROGRAM = re.compile(r"^```cpp\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+MACRO = re.compile(r"^(?: *X\(|void )(\w+?)(?:_is\(\);.*|\).*)$", re.MULTILINE)
+OUTPUT = "working, with fencing token"
+
+
+class Failure(Exception):
+    pass
+
+
+def expect(condition, what):
+    if not condition:
+        raise Failure(what)
+
+
+def read_readme(text):
+    """What README says: commands to install, a CMakeLists.txt, commands to use it, a program."""
+    section = re.search(r"^## Use it$(.*?)^## ", text, re.MULTILINE | re.DOTALL)
+    blocks = BLOCK.findall(section[1]) if section else []
+    expect([kind for kind, _ in blocks] == ["sh", "cmake", "sh"], 'README, "Use it": not the blocks sh, cmake, sh')
+    program = PROGRAM.search(text)
+    expect(program and "int main(" in program[1], "README's first C++ is not a program")
+    return *(lines for _, lines in blocks), program[1]
+
+
+def run(command, folder, environment=None, fails=False):
+    """Runs it as a shell does, and returns what it printed."""
+    print(f"$ {command}", flush=True)
+    begun = time.monotonic()
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=folder,
+        env={"CMAKE_BUILD_PARALLEL_LEVEL": "2", **os.environ, **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    print(f"  {time.monotonic() - begun:.1f} s", flush=True)
+    expect((done.returncode != 0) == fails, f"{command}\nended with {done.returncode}:\n{done.stdout[-5000:]}")
+    return done.stdout
+
+
+def run_all(commands, folder, environment=None):
+    for command in commands.splitlines():
+        output = run(command, folder, environment)
+    return output
+
+
+def prefix_in(folder):
+    found = list(pathlib.Path(folder).glob("**/cmake/holdfast/holdfastConfig.cmake"))
+    expect(len(found) == 1, f"installed {len(found)} packages")
+    return found[0].parents[3]
+
+
+def use(readme, folder, prefix=None, source=None):
+    """README's program, by README's CMakeLists.txt, with what is installed, or with the source folder."""
+    _, cmake, commands, program = readme
+    if source:
+        cmake, changed = re.subn(r"^find_package.*# or: (.*)$", r"\1", cmake, flags=re.MULTILINE)
+        expect(changed == 1, 'README\'s CMakeLists.txt does not say "find_package(...)  # or: add_subdirectory(...)"')
+        (folder / "holdfast").symlink_to(source)
+    (folder / "CMakeLists.txt").write_text(cmake, encoding="utf-8")
+    (folder / "main.cpp").write_text(program, encoding="utf-8")
+    if source:
+        # README's commands keep this setting, by which the library is built in a third of the time.
+        run("cmake -S . -B build -G Ninja -DCMAKE_UNITY_BUILD=ON", folder)
+    output = run_all(commands, folder, {"CMAKE_PREFIX_PATH": str(prefix)} if prefix else None)
+    expect(OUTPUT in output, f'README\'s program did not print "{OUTPUT}":\n{output}')
+
+
+def version():
+    return re.search(r"project\(holdfast VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"))[1]
+
+
+def check_libraries(prefix):
+    libraries = [each for each in prefix.glob("lib*/**/libholdfast*") if each.suffix in (".a", ".so")]
+    expect(sorted(each.stem for each in libraries) == ["libholdfast", "libholdfast_testing"], f"installed {libraries}")
+    for library in libraries:
+        if library.suffix == ".so":
+            said = re.search(r"soname: \[(.*)\]", run(f"readelf -d {library}", prefix))
+            right = f"{library.name}.{version().rpartition('.')[0]}"
+            expect(said and said[1] == right, f"{library.name}: its SONAME is {said and said[1]}, not {right}")
+        # Programs without BOOST_ASIO_NO_DEPRECATED have other functions of these names, and call them.
+        defined = run(f"nm -C --defined-only {library}", prefix)
+        hooks = re.findall(r"boost::asio::asio_handler_(?:de)?allocate\(\w.*", defined)
+        expect(not hooks, f"{library.name} defines {hooks}")
+
+
+def check_consumers(prefix, folder):
+    build = folder / "consumer"
+    run(f"cmake -S {ROOT}/test/package -B {build} -G Ninja -DCMAKE_PREFIX_PATH={prefix}", folder)
+    run(f"cmake --build {build}", folder)
+    run(f"{build}/consumer {version()}", folder)
+
+    header = (ROOT / "include/holdfast/detail/build.hpp").read_text(encoding="utf-8")
+    programs = {f"{macro}_is" for macro in MACRO.findall(header)}
+    programs |= {f"BOOST_ASIO_HAS_THREADS_is_{way}" for way in ("plain", "sections", "lto")}
+    said = run(f"cmake --build {build} --target mismatches -- -k 0", folder, fails=True)
+    failed = dict(re.findall(r"^FAILED: (\S+)(.*?)(?=^\[|^FAILED: |^ninja: |\Z)", said, re.MULTILINE | re.DOTALL))
+    expect(set(failed) == programs, f"should not be linked: {programs}\nare not: {set(failed)}\n{said}")
+    for program, lines in failed.items():
+        missing = f"holdfast::was_built_with::{program[: program.index('_is')]}_is<"
+        expect(re.search(f"undefined reference to .*{missing}", lines), f"the linker does not name {missing}:\n{lines}")
+    print(f"  {len(failed)} programs are not linked, and the linker says why")
+
+
+def self_test(prefix):
+    """Each change of README to something that does not work is noticed."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    changes = [
+        ("## Use it", "## Use"),
+        ("```cmake", "```"),
+        ("int main(", "int start("),
+        ("--preset release", "--preset no-such"),
+        ("find_package(", "find_pakage("),
+        ("holdfast::holdfast holdfast::testing", "holdfast::holdfast"),
+        ("build/my_program", "build/program"),
+    ]
+    for old, new in changes:
+        changed = text.replace(old, new)
+        expect(changed != text, f"README does not say {old}")
+        try:
+            readme = read_readme(changed)
+            if "no-such" in readme[0]:
+                run_all(readme[0], ROOT)
+            with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
+                use(readme, pathlib.Path(folder), prefix)
+        except Failure as failure:
+            print(f"  noticed: {new}: {str(failure).strip().splitlines()[-1]}")
+            continue
+        raise Failure(f"not noticed: {new!r} in place of {old!r}")
+
+
+def main():
+    way, *rest = sys.argv[1:] or ["all"]
+    if (way, len(rest)) not in [("all", 0), ("--add-subdirectory", 0), ("--build", 1), ("--self-test", 1)]:
+        print(__doc__.strip())
+        return 2
+    readme = read_readme((ROOT / "README.md").read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as name:
+        folder = pathlib.Path(name)
+        (folder / "my_program").mkdir()
+        if way == "--add-subdirectory":
+            use(readme, folder / "my_program", source=ROOT)
+            return 0
+        installed = folder / "installed"
+        if way == "all":
+            run_all(readme[0], ROOT, {"DESTDIR": str(installed)})
+        else:
+            run(f"cmake --install {pathlib.Path(rest[0]).resolve()} --prefix {installed}", folder)
+        prefix = prefix_in(installed)
+        if way == "--self-test":
+            self_test(prefix)
+            return 0
+        check_libraries(prefix)
+        use(readme, folder / "my_program", prefix)
+        check_consumers(prefix, folder)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Failure as failure:
+        print(failure)
+        sys.exit(1)
