@@ -25,11 +25,16 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"^```(sh|cmake)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROGRAM = re.compile(r"^```cpp\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MACRO = re.compile(r"^(?: *X\(|void )(\w+?)(?:_is\(\);.*|\).*)$", re.MULTILINE)
+MISMATCH = re.compile(r"^mismatch\((\w+)", re.MULTILINE)
 OUTPUT = "working, with fencing token"
 
 
 class Failure(Exception):
     pass
+
+
+def read(file):
+    return (ROOT / file).read_text(encoding="utf-8")
 
 
 def expect(condition, what):
@@ -94,7 +99,7 @@ def use(readme, folder, prefix=None, source=None):
 
 
 def version():
-    return re.search(r"project\(holdfast VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"))[1]
+    return re.search(r"project\(holdfast VERSION (\S+)", read("CMakeLists.txt"))[1]
 
 
 def check_libraries(prefix):
@@ -117,8 +122,8 @@ def check_consumers(prefix, folder):
     run(f"cmake --build {build}", folder)
     run(f"{build}/consumer {version()}", folder)
 
-    header = (ROOT / "include/holdfast/detail/build.hpp").read_text(encoding="utf-8")
-    programs = {f"{macro}_is" for macro in MACRO.findall(header)}
+    programs = {f"{macro}_is" for macro in MACRO.findall(read("include/holdfast/detail/build.hpp"))}
+    programs |= set(MISMATCH.findall(read("test/package/CMakeLists.txt")))
     programs |= {f"BOOST_ASIO_HAS_THREADS_is_{way}" for way in ("plain", "sections", "lto")}
     said = run(f"cmake --build {build} --target mismatches -- -k 0", folder, fails=True)
     failed = dict(re.findall(r"^FAILED: (\S+)(.*?)(?=^\[|^FAILED: |^ninja: |\Z)", said, re.MULTILINE | re.DOTALL))
@@ -131,7 +136,7 @@ def check_consumers(prefix, folder):
 
 def self_test(prefix):
     """Each change of README to something that does not work is noticed."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = read("README.md")
     changes = [
         ("## Use it", "## Use"),
         ("```cmake", "```"),
@@ -161,7 +166,7 @@ def main():
     if (way, len(rest)) not in [("all", 0), ("--add-subdirectory", 0), ("--build", 1), ("--self-test", 1)]:
         print(__doc__.strip())
         return 2
-    readme = read_readme((ROOT / "README.md").read_text(encoding="utf-8"))
+    readme = read_readme(read("README.md"))
     with tempfile.TemporaryDirectory(prefix="holdfast-") as name:
         folder = pathlib.Path(name)
         (folder / "my_program").mkdir()
