@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Checks that doc/guarantees.md and the checkers of the tests speak of the same guarantees, each of which is checked.
 
-usage: check_guarantees.py              checks the project in the current folder
+A guarantee is checked where code calls `object(guarantee::NAME, ...)`. Comments, strings, lists of names, comparisons and
+printing are no checks, nor is what is switched off by `#if 0` or `if (false)`.
+
+usage: check_guarantees.py              checks the project in the current folder, and says where each is checked
        check_guarantees.py --self-test  shows that it is able to fail
 """
 
@@ -10,36 +13,81 @@ import re
 import sys
 
 
-def problems(document, header, tests):
+def code(text):
+    """The text without comments, strings and what is switched off, in its lines."""
+    blank = lambda match: re.sub(r"[^\n]", " ", match[0])
+    strings = r'R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\''
+    text = re.sub(r"//[^\n]*|/\*.*?\*/|" + strings, blank, text, flags=re.DOTALL)
+    text = re.sub(r"^#if 0\b.*?^#(?:endif|else|elif)\b", blank, text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"\bif (?:constexpr )?\((?:false|0)\)[^;]*;", blank, text)
+
+
+def checks(text):
+    """The guarantees that this code objects by, each with its line."""
+    text = code(text)
+    for match in re.finditer(r"\bobject\(\s*guarantee::(\w+)\s*,", text):
+        yield match[1], text.count("\n", 0, match.start()) + 1
+
+
+def found_in(files):
+    """Where each guarantee is checked, by its name, of texts by the names of their files."""
+    where = {}
+    for file, text in sorted(files.items()):
+        for name, line in checks(text):
+            where.setdefault(name, []).append(f"{file}:{line}")
+    return where
+
+
+def problems(document, header, where):
     promised = set(re.findall(r"^\| \*\*G(\d+)\*\* \|", document, re.MULTILINE))
     named = {number: name for name, number in re.findall(r"^  (\w+) = (\d+),$", header, re.MULTILINE)}
+    if not named:
+        yield "guarantee.hpp names none"
     for number in sorted(promised ^ set(named), key=int):
         yield f"G{number} is only in " + ("the document" if number in promised else "guarantee.hpp")
     for number, name in named.items():
-        if f"guarantee::{name}" not in tests:
-            yield f"G{number} is checked nowhere: guarantee::{name}"
+        if name not in where:
+            yield f"G{number} is checked nowhere: no object(guarantee::{name}, ...)"
 
 
 def self_test():
-    row, line = "| **G1** | text |", "  limit = 1,\n"
-    assert not list(problems(row, line, "object(guarantee::limit"))
-    assert list(problems("", line, "object(guarantee::limit"))
-    assert list(problems(row, "", ""))
-    assert list(problems(row, line, ""))
+    row, line = "| **G1** | text |", "  order = 1,\n"
+    found = lambda text, document=row, header=line: list(problems(document, header, found_in({"a.cpp": text})))
+    assert found_in({"a.cpp": "\n  judge.object(guarantee::order,\n    what);"}) == {"order": ["a.cpp:2"]}
+    assert not found("if (late) object(guarantee::order, what);")
+    assert not found("quote = '\"'; object(guarantee::order, \"what\");")
+    assert not found("if (late) return referee_.object(\n  guarantee::order, what);")
+    assert found("object(guarantee::order, what);", document="")
+    assert found("object(guarantee::order, what);", header="")
+    for no_check in [
+        "",
+        "object(guarantee::orders, what);",
+        "// object(guarantee::order, what);",
+        "/* object(guarantee::order,\n what); */",
+        'log("object(guarantee::order, what)");',
+        'log(R"(object(guarantee::order, what))");',
+        "constexpr guarantee all[] = {guarantee::order, guarantee::limit};",
+        "if (which == guarantee::order) return;",
+        "print(guarantee::order);",
+        "excuse(guarantee::order, until);",
+        "no_object(guarantee::order, what);",
+        "void object(guarantee g, const std::string& what);",
+        "#if 0\nobject(guarantee::order, what);\n#endif",
+        "if (false) object(guarantee::order, what);",
+    ]:
+        assert found(no_check), no_check
 
 
 def main():
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
-    tests = "".join(path.read_text() for path in pathlib.Path("test").rglob("*.cpp"))
-    found = list(
-        problems(
-            pathlib.Path("doc/guarantees.md").read_text(),
-            pathlib.Path("test/support/guarantee.hpp").read_text(),
-            tests,
-        )
-    )
-    print("\n".join(found))
+    where = found_in({str(path): path.read_text() for path in pathlib.Path("test").rglob("*.[ch]pp")})
+    header = pathlib.Path("test/support/guarantee.hpp").read_text()
+    found = list(problems(pathlib.Path("doc/guarantees.md").read_text(), header, where))
+    for name in re.findall(r"^  (\w+) = \d+,$", header, re.MULTILINE):
+        print(f"{name}: {' '.join(where.get(name, ['nowhere']))}")
+    for problem in found:
+        print(problem)
     return 1 if found else 0
 
 

@@ -2,34 +2,43 @@
 """Fails if a test program holds tests that CTest does not run, or lacks a suite that CTest names.
 
 usage: check_suites.py PROGRAM SUITE...
+       check_suites.py --self-test      shows that it is able to fail
 """
 
 import subprocess
 import sys
 
 
-def top_level_units(program):
-    listing = subprocess.run(
-        [program, "--list_content=HRF"], capture_output=True, text=True, check=True
-    )
-    names = set()
-    for line in (listing.stdout + listing.stderr).splitlines():
-        if line and not line[0].isspace():
-            names.add(line.split(":")[0].rstrip(" *"))
-    return names
+def problems(listing, suites):
+    """`listing` is of Boost.Test: a line for each suite and case, with a star if it is switched on."""
+    lines = [line for line in listing.splitlines() if line.strip()]
+    found = {line.split(":")[0].rstrip(" *") for line in lines if not line[0].isspace()}
+    yield from (f"no suite {name}" for name in sorted(set(suites) - found))
+    for name in sorted(found - set(suites)):
+        yield f"{name} is not in a suite named like its file, so CTest does not run it"
+    for line in lines:
+        if not line.split(":")[0].rstrip().endswith("*"):
+            yield f"{line.strip()} is switched off"
+
+
+def self_test():
+    good = "one*\n    first*\n    second*: with words\ntwo*\n    third*\n"
+    assert not list(problems(good, ["one", "two"]))
+    assert list(problems(good, ["one"]))
+    assert list(problems(good, ["one", "two", "three"]))
+    assert list(problems(good.replace("third*", "third"), ["one", "two"]))
+    assert list(problems(good.replace("second*", "second"), ["one", "two"]))
 
 
 def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
     program, *suites = sys.argv[1:]
-    found = top_level_units(program)
-    problems = [f"no suite {name}" for name in sorted(set(suites) - found)]
-    problems += [
-        f"{name} is not in a suite named like its file, so CTest does not run it"
-        for name in sorted(found - set(suites))
-    ]
-    for problem in problems:
+    listing = subprocess.run([program, "--list_content=HRF"], capture_output=True, text=True, check=True)
+    found = list(problems(listing.stdout + listing.stderr, suites))
+    for problem in found:
         print(f"{program}: {problem}")
-    return 1 if problems else 0
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

@@ -188,8 +188,9 @@ FACT(anyone_may_delete_a_locked_key) {
 FACT(a_session_may_hold_many_keys) {
   const auto id = consul.session();
   for (const auto* key : {"a", "b", "c"}) BOOST_TEST(consul.put(acquire(key, id), key).said() == "200 true");
+  for (const auto* key : {"a", "b", "c"}) BOOST_TEST(consul.read(key).session == id);
   consul.destroy(id);
-  for (const auto& each : consul.list("")) BOOST_TEST(each.session == "");
+  for (const auto* key : {"a", "b", "c"}) BOOST_TEST(consul.read(key).session == "");
 }
 
 FACT(destroying_a_session_releases_its_keys_and_keeps_their_values_and_lock_indexes) {

@@ -46,6 +46,7 @@ struct search {
     const interleaving_result all = explore(options);
     BOOST_TEST(all.violation == "", what << ": " << all.violation << "\n" << all.story);
     BOOST_TEST((all.complete || !whole), what << ": not all runs were looked at");
+    BOOST_TEST(all.runs > 100u, what << ": hardly anything was looked at");
     BOOST_TEST_MESSAGE(what << ": " << all.states << " states, " << all.runs << " runs");
     ++settings;
     states += all.states;

@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <sstream>
 #include <string>
 
 #include "sim/support/world.hpp"
@@ -104,13 +106,15 @@ BOOST_AUTO_TEST_CASE(a_long_day_loses_no_slot) {
 }
 
 BOOST_AUTO_TEST_CASE(the_same_seed_gives_the_same_world) {
-  for (const auto of : {world_options::of, world_options::of_an_election})
+  for (const auto of :
+       {world_options::of, world_options::of_a_mutex, world_options::of_an_election, world_options::of_a_set})
     for (std::uint64_t seed = 1; seed != 5; ++seed) {
-      const world_result a = run_world(of(seed)), b = run_world(of(seed));
-      BOOST_TEST(a.steps == b.steps);
-      BOOST_TEST(a.grants == b.grants);
-      BOOST_TEST(a.faults == b.faults);
-      BOOST_TEST(a.news == b.news);
+      std::ostringstream once, again;
+      const world_result lived = run_world(of(seed), seeded_bug::none, {&once});
+      run_world(of(seed), seeded_bug::none, {&again});
+      const std::string story = once.str();
+      BOOST_TEST(static_cast<std::size_t>(std::count(story.begin(), story.end(), '\n')) > lived.steps / 2);
+      BOOST_TEST((story == again.str()), "world " << seed << " went another way");  // too long to be shown
     }
 }
 

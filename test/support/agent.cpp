@@ -328,6 +328,7 @@ std::uint16_t agent::http_port() const { return state_->http; }
 std::uint16_t agent::rpc_port() const { return state_->rpc; }
 std::uint16_t agent::serf_port() const { return state_->serf; }
 const std::string& agent::node_name() const { return state_->node_name; }
+pid_t agent::pid() const { return state_->child->pid(); }
 fs::path agent::log_file() const { return state_->directory / "consul.log"; }
 
 std::string agent::log_tail(std::size_t lines) const { return tail_of(log_file(), 0, lines); }

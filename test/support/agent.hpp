@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -66,6 +68,7 @@ public:
   std::uint16_t rpc_port() const;   ///< of server to server requests; also of clients' to servers
   std::uint16_t serf_port() const;  ///< of gossip
   const std::string& node_name() const;
+  pid_t pid() const;
   std::filesystem::path log_file() const;
   std::string log_tail(std::size_t lines = 40) const;
 

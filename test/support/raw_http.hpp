@@ -44,6 +44,7 @@ public:
   /// Whether something comes back within that time: a reply, or the end of the connection.
   bool answered_within(std::chrono::milliseconds time) const;
   raw_reply reply(clock::time_point end);
+  int socket() const { return socket_.get(); }
 
 private:
   void connect(const std::string& host, std::uint16_t port, clock::time_point end);

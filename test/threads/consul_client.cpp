@@ -86,7 +86,8 @@ BOOST_AUTO_TEST_CASE(requests_cancellations_and_statistics_from_everywhere) {
       if (i % 3 == 0) signal.emit(asio::cancellation_type::total);
       if (consul.statistics().connections_open > 5) ++results.other;
     }
-    while (results.all() < 2 * rounds) std::this_thread::sleep_for(1ms);  // the slots must outlive their operations
+    // The slots must outlive their operations. Not only this thread's are counted: so it waits for all.
+    while (results.all() < 2 * rounds * user_threads) std::this_thread::sleep_for(1ms);
   });
   BOOST_TEST(results.all() == 2 * rounds * user_threads);
   BOOST_TEST(results.other == 0);

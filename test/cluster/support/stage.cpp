@@ -187,6 +187,7 @@ verdict stage::end() {
   for (int i = 0; i != several_; ++i) {
     verdict its = judge(several_ == 1 ? all : of_lock(all, i), limit_, grant_bound);
     BOOST_TEST(its.violation.empty(), name_ << ": " << its.violation << "; " << documented());
+    BOOST_TEST(its.believers_max > 0, name_ << ": of lock " << i << " there is nothing to judge");
     if (i == 0 || its.believers_max > shown.believers_max || its.longest().length > shown.longest().length)
       shown = std::move(its);  // the worst
   }

@@ -1,5 +1,7 @@
 #include "conformance/support/fact.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -55,13 +57,14 @@ std::string new_prefix(std::string_view fact) {
 void run_on_consul(std::string_view fact, void (*body)(peer&)) {
   if (agents_are_models()) throw std::logic_error("a fact about Consul needs a real agent");
   const auto& one = shared_agent();
-  peer consul(one.host(), one.http_port(), new_prefix(fact), reply_within);
+  peer consul(one.host(), one.http_port(), one.pid(), new_prefix(fact), reply_within);
   body(consul);
 }
 
 void run_on_model(std::string_view fact, void (*body)(peer&)) {
   static const model one;
-  peer consul(loopback, one.port, new_prefix(fact), defect_name() ? reply_of_defective_model_within : reply_within);
+  peer consul(loopback, one.port, ::getpid(), new_prefix(fact),
+              defect_name() ? reply_of_defective_model_within : reply_within);
   body(consul);
 }
 

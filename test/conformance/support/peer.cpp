@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "support/idle.hpp"
+
 namespace holdfast::test {
 namespace {
 
@@ -17,9 +19,6 @@ using clock = raw_request::clock;
 
 // Longer than a peer waits for a reply: none is due to the query's own time being over.
 constexpr std::string_view wait = "40s";
-// So long a query that does not wait, or was woken, takes at the most, when the machine is not too busy. If it is, a
-// fact sees less than it could, and does not fail.
-constexpr auto settled = 4ms;
 
 std::string text(const json::value& v) { return v.is_string() ? std::string(v.as_string()) : std::string(); }
 
@@ -120,14 +119,23 @@ json::value op::json(std::string_view prefix) const {
 
 // --- Watches
 
-bool watch::still_waits() const { return !request_.answered_within(settled); }
+watch::watch(raw_request request, pid_t process, std::chrono::milliseconds reply_within)
+    : request_(std::move(request)), process_(process), reply_within_(reply_within) {
+  wait_until_idle(process_, request_.socket(), clock::now() + reply_within_);
+}
+
+bool watch::still_waits() const {
+  wait_until_idle(process_, request_.socket(), clock::now() + reply_within_);
+  return !request_.answered_within(0ms);
+}
 
 peer_reply watch::woken() { return {request_.reply(clock::now() + reply_within_)}; }
 
 // --- Peers
 
-peer::peer(std::string host, std::uint16_t port, std::string prefix, std::chrono::milliseconds reply_within)
-    : host_(std::move(host)), port_(port), prefix_(std::move(prefix)), reply_within_(reply_within) {}
+peer::peer(std::string host, std::uint16_t port, pid_t process, std::string prefix,
+           std::chrono::milliseconds reply_within)
+    : host_(std::move(host)), port_(port), process_(process), prefix_(std::move(prefix)), reply_within_(reply_within) {}
 
 peer::~peer() {
   try {
@@ -213,9 +221,7 @@ watch peer::watch_target(std::string_view target, std::uint64_t index) const {
   query += "index=" + std::to_string(index) + "&wait=";
   query += wait;
   const auto end = clock::now() + reply_within_;
-  holdfast::test::watch out(raw_request(host_, port_, "GET", query, {}, end), reply_within_);
-  out.still_waits();  // gives it the time to get there, so that it usually waits when the next request comes
-  return out;
+  return {raw_request(host_, port_, "GET", query, {}, end), process_, reply_within_};
 }
 
 }  // namespace holdfast::test

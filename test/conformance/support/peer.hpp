@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 #include <chrono>
@@ -64,23 +66,25 @@ struct txn_outcome {
 /// A blocking query under way. It waits for longer than any test: when it is answered, something has woken it.
 class watch {
 public:
-  watch(raw_request request, std::chrono::milliseconds reply_within)
-      : request_(std::move(request)), reply_within_(reply_within) {}
-  /// Nothing has come, and nothing comes in the next few milliseconds: a wake-up takes one.
+  /// Returns when it waits at that process, or is answered.
+  watch(raw_request request, pid_t process, std::chrono::milliseconds reply_within);
+  /// Nothing that was done so far has woken it. Should an answer be on its way all the same, then it is that of before
+  /// whatever is done next: `woken` returns it.
   bool still_waits() const;
   /// The reply, which must come soon.
   peer_reply woken();
 
 private:
   raw_request request_;
+  pid_t process_;
   std::chrono::milliseconds reply_within_;
 };
 
 /// Destroys the sessions that it made, so that facts do not see each other's.
 class peer {
 public:
-  /// Whatever is not answered after `reply_within`, which must be below 40 s, fails the test.
-  peer(std::string host, std::uint16_t port, std::string prefix, std::chrono::milliseconds reply_within);
+  /// Whatever is not answered after `reply_within`, which must be below 40 s, fails the test. `process` answers.
+  peer(std::string host, std::uint16_t port, pid_t process, std::string prefix, std::chrono::milliseconds reply_within);
   peer(const peer&) = delete;
   peer& operator=(const peer&) = delete;
   ~peer();
@@ -124,6 +128,7 @@ private:
 
   std::string host_;
   std::uint16_t port_;
+  pid_t process_;
   std::string prefix_;
   std::chrono::milliseconds reply_within_;
   std::vector<std::string> sessions_;

@@ -16,6 +16,7 @@
 #include <stdexcept>
 
 #include "consul/url.hpp"
+#include "support/idle.hpp"
 #include "testing/api.hpp"
 
 namespace holdfast::test {
@@ -127,6 +128,8 @@ public:
     http::write(socket_, request);
   }
 
+  int socket() { return socket_.native_handle(); }
+
   bool readable(int timeout_ms) {
     pollfd each{socket_.native_handle(), POLLIN, 0};
     return ::poll(&each, 1, timeout_ms) > 0;
@@ -197,18 +200,23 @@ std::vector<operation_step> random_sequence(std::uint64_t seed, std::size_t leng
 }
 
 struct comparison::state {
-  explicit state(const std::string& address)
+  state(const std::string& address, pid_t process)
       : endpoint(asio::ip::make_address(address.substr(0, address.find(':'))),
                  static_cast<std::uint16_t>(std::stoi(address.substr(address.find(':') + 1)))),
+        agent(process),
         requests(endpoint) {}
 
+  // Returns when the agent has dealt with what was sent on that connection, and those it has woken have looked.
+  void wait_for_agent(connection& line) const {
+    wait_until_idle(agent, line.socket(), std::chrono::steady_clock::now() + std::chrono::milliseconds(reply_ms));
+  }
+
   asio::ip::tcp::endpoint endpoint;
+  pid_t agent;
   connection requests;
   std::list<connection> unused_watches;
   std::uint64_t sequences = 0;
   int patience_ms = patient_ms;
-  int registration_ms = 1;
-  std::size_t repeated = 0;
   std::size_t operations = 0;
   std::size_t wakes = 0;
 };
@@ -235,7 +243,7 @@ public:
     destroy_session(0);
     for (const operation_step& each : sequence) {
       step(each);
-      settle(0);
+      settle();
     }
     finish();
   }
@@ -275,6 +283,7 @@ private:
   // --- One request to both
 
   api_reply ask_agent(const api_request& request) {
+    changed_ = changed_ || request.method != "GET";
     shared_.requests.send(request);
     return shared_.requests.receive();
   }
@@ -465,7 +474,7 @@ private:
         return transact(s);
       case kind::create_session:
         if (sessions_.contains(s.session)) destroy_session(s.session);
-        settle(0);  // who wakes has to look before the next change
+        settle();  // who wakes has to look before the next change
         return create_session(s.session, s.option);
       case kind::renew_session:
         return on_session("PUT", "/v1/session/renew/", s.session);
@@ -552,7 +561,7 @@ private:
     w.line.front().send(w.agents);
     ++shared_.operations;
     ask_model(w);
-    if (!w.due) w.line.front().readable(shared_.registration_ms);
+    if (!w.due) shared_.wait_for_agent(w.line.front());  // it waits there before the next change
     watches_.push_back(std::move(w));
   }
 
@@ -567,13 +576,15 @@ private:
   }
 
   // Both sides' replies to blocking queries since the last time.
-  void settle(int grace_ms) {
+  void settle() {
+    if (changed_ && !watches_.empty()) shared_.wait_for_agent(shared_.requests);
+    changed_ = false;
     for (const auto id : model_.take_fired())
       for (pending_watch& w : watches_)
         if (!w.due && w.id == id) ask_model(w);
     for (auto at = watches_.begin(); at != watches_.end();) {
       connection& line = at->line.front();
-      if (!at->due && line.readable(grace_ms)) {
+      if (!at->due && line.readable(0)) {
         const api_reply reply = line.receive();
         disagree(at->agents, "Consul woke up, the model did not", reply, api_.handle(at->models, now_).reply);
       }
@@ -591,22 +602,22 @@ private:
 
   // Whoever waits is woken, so that hardly any is left at the agent, and each has to show what it woke up for.
   void finish() {
-    settle(watches_.empty() ? 0 : 2);
+    settle();
     for (const char* key : key_names) {
       exchange({"PUT", kv(key), "end"});
-      settle(0);
+      settle();
     }
     for (const char* prefix : prefix_names) {
       exchange({"PUT", kv(std::string(prefix) + "~"), "end"});
-      settle(0);
+      settle();
     }
     for (std::uint8_t each = 0; each < session_count; ++each) {
       destroy_session(each);
-      settle(0);
+      settle();
     }
     create_session(0);
-    settle(0);
-    settle(watches_.empty() ? 0 : 2);  // those that still wait never wake again: on both sides
+    settle();
+    settle();  // those that still wait never wake again: on both sides
     exchange({"GET", kv("") + "?recurse", ""});
   }
 
@@ -619,6 +630,7 @@ private:
   std::map<std::uint8_t, std::pair<std::string, std::string>> sessions_;  // the agent's id and the model's
   std::map<std::string, std::string> session_of_agent_;                   // by the model's
   std::list<pending_watch> watches_;
+  bool changed_ = false;  // since it was last seen who woke up
 };
 
 std::string to_string(const operation_step& s) {
@@ -663,30 +675,15 @@ std::string to_string(const std::vector<operation_step>& sequence) {
   return out;
 }
 
-comparison::comparison(std::string agent_address) : state_(std::make_unique<state>(agent_address)) {}
+comparison::comparison(const agent& with) : state_(std::make_unique<state>(with.address(), with.pid())) {}
 comparison::~comparison() = default;
 
 std::string comparison::run(const std::vector<operation_step>& sequence, testing::defect broken) {
-  const bool hasty = broken != testing::defect();
-  return run_repeatedly(sequence, broken, hasty ? hasty_ms : patient_ms, {1, 5, 25});
+  return run(sequence, broken, broken == testing::defect() ? patient_ms : hasty_ms);
 }
 
-std::string comparison::run_repeatedly(const std::vector<operation_step>& sequence, testing::defect broken,
-                                       int patience_ms, std::initializer_list<int> registration_ms) {
+std::string comparison::run(const std::vector<operation_step>& sequence, testing::defect broken, int patience_ms) {
   state_->patience_ms = patience_ms;
-  std::string why;
-  for (const int each : registration_ms) {
-    state_->registration_ms = each;
-    const bool again = !why.empty();
-    why = run_once(sequence, broken);
-    if (!why.empty()) continue;
-    if (again) ++state_->repeated;
-    break;
-  }
-  return why;
-}
-
-std::string comparison::run_once(const std::vector<operation_step>& sequence, testing::defect broken) {
   run_of_sequence one(*state_, broken);
   try {
     one.run(sequence);
@@ -705,7 +702,7 @@ std::pair<std::vector<operation_step>, std::string> comparison::shrink(std::vect
       std::vector<operation_step> less = sequence;
       less.erase(less.begin() + static_cast<std::ptrdiff_t>(at),
                  less.begin() + static_cast<std::ptrdiff_t>(std::min(at + size, less.size())));
-      const std::string then = run_repeatedly(less, broken, hasty_ms, {2, 25});
+      const std::string then = run(less, broken, hasty_ms);
       if (then.empty()) {
         at += size;
       } else {
@@ -718,7 +715,6 @@ std::pair<std::vector<operation_step>, std::string> comparison::shrink(std::vect
 }
 
 std::size_t comparison::operations() const noexcept { return state_->operations; }
-std::size_t comparison::repeated() const noexcept { return state_->repeated; }
 std::size_t comparison::wakes() const noexcept { return state_->wakes; }
 
 }  // namespace holdfast::test

@@ -3,11 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <holdfast/testing/store.hpp>
-#include <initializer_list>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "support/agent.hpp"
 
 namespace holdfast::test {
 
@@ -56,29 +57,25 @@ std::string to_string(const std::vector<operation_step>& sequence);
 /// One sequence after another on one agent.
 class comparison {
 public:
-  explicit comparison(std::string agent_address);
+  explicit comparison(const agent& with);
   ~comparison();
 
   /// Empty if they agree, else what the first disagreement is. A fresh model each time, with that defect.
   ///
-  /// No event tells when the agent has registered a blocking query. On a busy machine it may be after the next change,
-  /// which then answers what it should not have woken: so a disagreement is looked at again, with more and more time
-  /// for that, and only counts if it stays.
+  /// A change comes when every blocking query asked before it waits at the agent, and every one that an earlier change
+  /// has woken has looked: the agent's threads sleep then (`support/idle.hpp`). So each disagreement counts.
   std::string run(const std::vector<operation_step>& sequence, testing::defect broken = {});
   /// The shortest part of the sequence that was found to disagree too, and its disagreement.
   std::pair<std::vector<operation_step>, std::string> shrink(std::vector<operation_step> sequence,
                                                              testing::defect broken = {});
 
   std::size_t operations() const noexcept;  ///< requests compared
-  std::size_t repeated() const noexcept;    ///< sequences whose disagreement did not stay
   std::size_t wakes() const noexcept;       ///< blocking queries that both answered after a change
 
   struct state;
 
 private:
-  std::string run_repeatedly(const std::vector<operation_step>& sequence, testing::defect broken, int patience_ms,
-                             std::initializer_list<int> registration_ms);
-  std::string run_once(const std::vector<operation_step>& sequence, testing::defect broken);
+  std::string run(const std::vector<operation_step>& sequence, testing::defect broken, int patience_ms);
   std::unique_ptr<state> state_;
 };
 
