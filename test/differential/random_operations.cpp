@@ -10,6 +10,7 @@
 
 #include "differential/support/differential.hpp"
 #include "support/agent.hpp"
+#include "support/figures.hpp"
 #include "testing/defect.hpp"
 
 namespace holdfast::test {
@@ -56,6 +57,7 @@ BOOST_AUTO_TEST_CASE(model_and_agent_agree) {
   }
   std::cout << "differential: " << both.operations() << " operations in " << seed - first << " sequences, "
             << both.wakes() << " wake-ups compared\n";
+  print_figures({{"operations", both.operations()}, {"sequences", seed - first}, {"wakes", both.wakes()}});
   BOOST_TEST(both.wakes() > both.operations() / 100);
 }
 
