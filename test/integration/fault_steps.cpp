@@ -183,17 +183,18 @@ std::set<std::string> right_ends(const story& s) {
   if (fails_when_answered && at("wait")) return {"slot", watch_failed};
   if (fails && at("wait again")) return {"slot", watch_failed};
   if (with("freeze") && at("wait", "wait again", "hold", "hold, wanted")) return {"slot", watch_failed};
+  // Hundreds of bytes, each behind a timer, take the longer the busier the machine is: the deadline may come first.
+  if (with("trickle") && at("wait", "wait again", "hold", "hold, wanted")) return {"slot", watch_failed};
   if (with("refused") && at("grant")) return {"slot", watch_failed};  // a watch begun then may be refused, too
 
   // The session has ended. When its grant is under way, that is noticed by the grant or by the watch.
   if (with("expired") && at("renew", "renew again")) return {session_gone};
   if (with("expired") && at("grant")) return {"slot", session_gone};
 
-  // A renewal that fails is repeated before the lease is over. But that takes time, and so does what only slows a watch
-  // down: where the machine took some too, there may be none left.
+  // A renewal that fails is repeated before the lease is over: where the machine has not taken that time.
   if (s.late > slow && at("renew", "renew again")) return {"slot", "lost: lease_expired"};
-  const bool slowed = s.late > slow && with("delay", "trickle");
-  if (slowed && at("wait again", "hold", "hold, wanted")) return {"slot", watch_failed};
+  // Nor is there, whatever the fault, where the whole process stood still for what a renewal takes.
+  if (s.late > scaled(ttl) / 3) return {"slot", "lost: lease_expired"};
   return {"slot"};
 }
 
@@ -311,7 +312,8 @@ ASYNC_TEST_CASE(every_fault_at_every_step_has_its_right_end, 60s) {
     BOOST_TEST_CONTEXT(each->with.name << " at " << each->at.name) {
       BOOST_TEST(each->trouble.empty(), each->trouble);
       const std::set<std::string> right = right_ends(*each);
-      BOOST_TEST(right.contains(each->end), each->end << ", right is " << boost::algorithm::join(right, ", or "));
+      BOOST_TEST(right.contains(each->end), each->end << ", right is " << boost::algorithm::join(right, ", or ")
+                                                      << "; a timer was late by " << each->late / 1ms << " ms");
       BOOST_TEST(each->path.statistics().faults > 0u);
     }
   }
