@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "sim/support/figures.hpp"
 #include "sim/support/interleavings.hpp"
 
 using namespace holdfast::test;
@@ -23,21 +24,45 @@ std::string words(const std::vector<given_order>& orders) {
   return text;
 }
 
-void check(interleaving_options options) {
-  if (!whole) options.states_max = 4'000;
-  const std::string what = std::to_string(options.contenders) + " contenders, " +
-                           (options.mutex ? "a mutex" : "limit " + std::to_string(options.limit)) +
-                           (options.numbered ? ", numbered" : "") + (options.one_fault ? ", one fault" : "") +
-                           (options.watch_all_max == 0 ? ", directed watches" : "") + words(options.orders);
-  const interleaving_result all = explore(options);
-  BOOST_TEST(all.violation == "", what << ": " << all.violation << "\n" << all.story);
-  BOOST_TEST((all.complete || !whole), what << ": not all runs were looked at");
-  BOOST_TEST_MESSAGE(what << ": " << all.states << " states, " << all.runs << " runs");
+std::string words(const interleaving_options& options) {
+  return std::to_string(options.contenders) + " contenders, " +
+         (options.mutex ? "a mutex" : "limit " + std::to_string(options.limit)) +
+         (options.numbered ? ", numbered" : "") + (options.one_fault ? ", one fault" : "") +
+         (options.watch_all_max == 0 ? ", directed watches" : "") + words(options.orders);
 }
+
+/// Each case adds up what it looked at, and prints that.
+struct search {
+  boost::json::object figures{};
+  std::uint64_t settings = 0, states = 0, runs = 0;
+
+  ~search() {
+    if (settings != 0) figures.insert({{"settings", settings}, {"states", states}, {"runs", runs}});
+    print_figures(figures);
+  }
+  void check(interleaving_options options) {
+    if (!whole) options.states_max = 4'000;
+    const std::string what = words(options);
+    const interleaving_result all = explore(options);
+    BOOST_TEST(all.violation == "", what << ": " << all.violation << "\n" << all.story);
+    BOOST_TEST((all.complete || !whole), what << ": not all runs were looked at");
+    BOOST_TEST_MESSAGE(what << ": " << all.states << " states, " << all.runs << " runs");
+    ++settings;
+    states += all.states;
+    runs += all.runs;
+  }
+  void check_found(const interleaving_options& options) {
+    const interleaving_result found = explore(options);
+    const std::string_view name = to_string(options.bug);
+    BOOST_TEST(found.violation != "", name << " was not found in " << found.states << " states");
+    BOOST_TEST_MESSAGE(name << ": " << found.states << " states: " << found.violation);
+    figures[name] = found.states;
+  }
+};
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(exhaustive)
+BOOST_FIXTURE_TEST_SUITE(exhaustive, search)
 
 BOOST_AUTO_TEST_CASE(two_contenders_and_one_fault) {
   for (const std::uint32_t limit : {1u, 2u})
@@ -94,9 +119,7 @@ BOOST_AUTO_TEST_CASE(seeded_bugs_are_found) {
        {seeded_bug::unguarded_record, seeded_bug::one_slot_too_many, seeded_bug::failures_never_arrive,
         seeded_bug::no_prune, seeded_bug::grant_dropped_after_cancel, seeded_bug::watch_never_answers}) {
     if (!whole && bug == seeded_bug::failures_never_arrive) continue;  // which takes the most states by far
-    const interleaving_result found = explore({.contenders = 2, .limit = 1, .one_fault = true, .bug = bug});
-    BOOST_TEST(found.violation != "", to_string(bug) << " was not found in " << found.states << " states");
-    BOOST_TEST_MESSAGE(to_string(bug) << ": " << found.states << " states: " << found.violation);
+    check_found({.contenders = 2, .limit = 1, .one_fault = true, .bug = bug});
   }
 }
 
@@ -110,9 +133,7 @@ BOOST_AUTO_TEST_CASE(seeded_bugs_of_orders_are_found) {
   };
   for (const auto& [bug, orders] : all) {
     if (!whole && bug != seeded_bug::closed_dropped && bug != seeded_bug::shrink_takes_slots) continue;
-    const interleaving_result found = explore({.contenders = 2, .limit = 2, .orders = orders, .bug = bug});
-    BOOST_TEST(found.violation != "", to_string(bug) << " was not found in " << found.states << " states");
-    BOOST_TEST_MESSAGE(to_string(bug) << ": " << found.states << " states: " << found.violation);
+    check_found({.contenders = 2, .limit = 2, .orders = orders, .bug = bug});
   }
 }
 
