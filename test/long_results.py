@@ -203,13 +203,19 @@ def exhaustive(results):
     return table(["every order of", "run by", "states", "runs, nothing broken"], rows)
 
 
-def seeded_bugs(results):
-    """Wrong variants of the core, of what it relies on, and changed lines of its source."""
-    line = next(line for line in printed(results, "release", "seeded_bugs/") if "steps" in line)
+def bugs_table(what, line):
     rows = [[f"`{bug}`", line["found_by"][bug], thousands(steps)] for bug, steps in sorted(line["steps"].items())]
-    text = (f"{line['bugs']} wrong variants of the core, or of what it relies on, each found in the worlds above: "
-            f"{line['within_10000_steps']} of them within 10,000 steps.")
-    return f"{text}\n\n{table(['bug', 'found by', 'steps'], rows)}"
+    soon = sum(steps <= 10_000 for steps in line["steps"].values())
+    return f"{len(rows)} {what}: {soon} of them within 10,000 steps.\n\n{table(['', 'found by', 'after steps'], rows)}"
+
+
+def seeded_bugs(results):
+    return bugs_table("wrong variants of the core, or of what it relies on, were each found",
+                      one(results, "seeded_bugs/", "found_by"))
+
+
+def mutants(results):
+    return bugs_table("changed lines of the core's own source were each found", one(results, "mutants", "found_by"))
 
 
 def clusters(results):
@@ -258,7 +264,7 @@ def fuzzing(results):
 
 
 FIGURES = {"long-steps": steps, "worlds": worlds, "exhaustive": exhaustive, "clusters": clusters, "fuzzing": fuzzing,
-           "fenced": fenced, "consul-lock": consul_lock, "seeded-bugs": seeded_bugs}
+           "fenced": fenced, "consul-lock": consul_lock, "seeded-bugs": seeded_bugs, "mutants": mutants}
 
 
 def self_test():

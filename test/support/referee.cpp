@@ -9,7 +9,9 @@ using protocol::ticket;
 using protocol::time_point;
 
 void referee::object(guarantee broken, const std::string& what) {
-  if (violation_.empty()) violation_ = "G" + std::to_string(static_cast<int>(broken)) + " " + what;
+  if (broken_) return;
+  broken_ = broken;
+  violation_ = "G" + std::to_string(static_cast<int>(broken)) + " " + what;
 }
 
 void referee::asked(int process, ticket t, std::size_t which) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <holdfast/fencing_token.hpp>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@ public:
 
   /// Empty as long as all is well; begins with the guarantee: "G4 ".
   const std::string& violation() const { return violation_; }
+  std::optional<guarantee> broken() const { return broken_; }
   void object(guarantee broken, const std::string& what);
 
   void asked(int process, protocol::ticket t, std::size_t which = 0);
@@ -62,6 +64,7 @@ private:
   };
   std::uint32_t limit_;
   std::string violation_;
+  std::optional<guarantee> broken_;
   std::map<int, std::map<protocol::ticket, std::size_t>> waiting_;
   std::map<int, std::map<protocol::slot_id, holding>> held_;
   std::set<int> strangers_;

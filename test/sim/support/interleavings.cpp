@@ -130,6 +130,7 @@ public:
   }
 
   const std::string& violation() const { return referee_.violation(); }
+  std::optional<guarantee> broken() const { return referee_.broken(); }
   const std::vector<choice>& choices() const { return choices_; }
 
   void take(const choice& c) {
@@ -684,6 +685,7 @@ interleaving_result explore(const interleaving_options& options) {
     }
     if (!m.violation().empty()) {
       result.violation = m.violation();
+      result.broken = m.broken();
       std::vector<std::string> story;
       model again(options, &story);
       for (const model::choice& each : taken) again.take(each);

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/support/sabotage.hpp"
+#include "support/guarantee.hpp"
 
 namespace holdfast::test {
 
@@ -27,7 +29,8 @@ struct interleaving_options {
 };
 
 struct interleaving_result {
-  std::string violation{};   ///< empty: no run breaks a guarantee
+  std::string violation{};  ///< empty: no run breaks a guarantee
+  std::optional<guarantee> broken{};
   std::string story{};       ///< else one that does
   std::uint64_t states = 0;  ///< different ones
   std::uint64_t runs = 0;    ///< from the beginning to the end

@@ -27,53 +27,6 @@ std::string_view to_string(seeded_bug bug) {
   return found == std::end(seeded_bugs) ? "none" : found->name;
 }
 
-void sabotage::bend(world_options& world) const {
-  using enum seeded_bug;
-  if (!on()) return;
-  const auto is = [this](auto... any) { return ((bug_ == any) || ...); };
-  world.processes = 3;
-  world.users = 2;
-  world.numbered = is(number_not_locked, number_not_given_back, number_of_another);
-  world.limit = world.numbered || is(session_used_twice, drops_another_holder) ? 2 : 1;
-  world.go_contenders = 0;
-  world.request_faults = is(lease_counted_late, unknown_taken_for_refused, failures_never_arrive) ? 35 : 0;
-  world.crashes = is(no_prune, watch_misses_deletions);
-  world.pauses = is(lease_counted_late, clock_stops_in_pauses);
-  world.partitions = is(renewal_failures_ignored, clock_drift_ignored);
-  world.agent_restarts = world.failovers = world.load_changes = false;
-  world.administrators =
-      is(closed_ignored, closed_dropped, shrink_ignored, revoke_lost, order_unguarded, shrink_takes_slots) ? 2 : 0;
-  if (is(shrink_ignored, revoke_lost, shrink_takes_slots)) world.limit = 2;
-  world.operators = is(loss_not_told, no_watch_of_the_record, index_kept_after_reset, observer_keeps_its_index);
-  world.clock_ppm = is(clock_drift_ignored) ? 20'000 : 0;
-  if (is(loss_not_told, no_watch_of_the_record, revoke_lost)) world.hold_max = 3s;
-  world.watch_wait = is(observer_keeps_its_index) ? 4s : 600s;
-  world.idle = 0s;
-  if (world.election) world.users = 1;
-  if (is(proclaim_without_index)) world.request_faults = 35;
-  if (world.locks != 0) {
-    world.locks = 4;
-    world.users = 3;
-    world.pauses = is(set_lease_counted_late);
-    world.request_faults =
-        is(set_lease_counted_late, set_guard_ignored, set_unknown_taken_for_not_sent, set_barrier_forgotten) ? 35 : 0;
-    world.crashes = is(set_session_stays);
-    world.operators = is(set_release_unchecked, set_loss_not_told, set_end_not_watched);
-    if (is(set_loss_not_told, set_end_not_watched)) world.hold_max = 3s;
-    if (is(set_end_not_watched)) {  // or a renewal tells before long
-      world.ttl = 10s;
-      world.hold_max = 8s;
-      world.faults_last = 12s;
-    }
-  }
-  if (is(no_watch_of_the_head, no_watch_of_the_entry, no_watch_of_the_record, queue_by_session, succession_with_a_gap,
-         prune_from_stale_read)) {
-    world.watch_all_max = 0;
-    world.processes = 6;
-    world.users = 1;
-  }
-}
-
 void sabotage::bend(pool_options& options, duration request_timeout) const {
   if (bug_ == seeded_bug::lease_counted_late) options.lease_margin = -request_timeout;
   if (bug_ == seeded_bug::clock_drift_ignored) options.lease_margin = 0s;
@@ -149,7 +102,10 @@ bool sabotage::lets_in(int process, pool_event& e, pool_actions& instead) {
     return false;
   }
   if (auto* const release = std::get_if<event::release>(&e); release && bug_ == seeded_bug::release_forgotten) {
-    if (++releases_ % 16 == 0) return false;
+    if (++releases_ % 16 == 0) {
+      dropped_.emplace(process, release->slot);  // its user does not hear of it any more
+      return false;
+    }
   }
   if (auto* const release = std::get_if<event::release>(&e); release && bug_ == seeded_bug::answered_twice)
     instead.push_back(action::released{release->slot, {}});
@@ -298,13 +254,15 @@ bool sabotage::lets_out(int process, action::send_txn& a, std::vector<pool_event
       break;
     case seeded_bug::key_not_let_go:
       if (std::none_of(operations.begin(), operations.end(), [](const auto& op) { return op.verb == verb::cas; }))
-        std::erase_if(operations, [](const auto& op) { return op.verb == verb::unlock; });
+        for (operation& op : operations)
+          if (op.verb == verb::unlock) op = {verb::get, op.key};  // which has a result, too
       break;
     case seeded_bug::number_not_locked:
       std::erase_if(operations, [](const auto& op) { return op.verb == verb::lock && is_number(op); });
       break;
     case seeded_bug::number_not_given_back:
-      std::erase_if(operations, [](const auto& op) { return op.verb == verb::unlock && is_number(op); });
+      for (operation& op : operations)
+        if (op.verb == verb::unlock && is_number(op)) op = {verb::get, op.key};
       break;
     case seeded_bug::grant_leaves_the_entry:
       std::erase_if(operations, [](const auto& op) { return op.verb == verb::cas && !is_record(op); });

@@ -16,6 +16,7 @@
 #include "protocol/mutex_set.hpp"
 #include "protocol/pool.hpp"
 #include "sim/support/world_options.hpp"
+#include "support/guarantee.hpp"
 
 namespace holdfast::test {
 
@@ -86,96 +87,148 @@ enum class seeded_bug {
   set_token_reused,
 };
 
+/// What it breaks by itself, and not by way of something else that goes wrong then. A few break two.
+class broken_guarantees {
+public:
+  constexpr broken_guarantees(guarantee one) : one_(one), other_(one) {}
+  constexpr broken_guarantees(guarantee one, guarantee other) : one_(one), other_(other) {}
+  bool contain(guarantee any) const { return any == one_ || any == other_; }
+
+private:
+  guarantee one_, other_;
+};
+
 struct seeded_bug_info {
   seeded_bug bug;
   std::string_view name;
   std::string_view what;
-  world_options (*of)(std::uint64_t seed) = world_options::of;  ///< in such worlds
+  broken_guarantees breaks;
+  world_kind in = worlds_of_a_semaphore;
+  bool rare = false;  ///< it takes more than half a million steps: looked for in the long run only
 };
 inline constexpr seeded_bug_info seeded_bugs[] = {
-    {seeded_bug::lease_counted_late, "lease_counted_late", "the lease runs from when the reply came"},
-    {seeded_bug::clock_stops_in_pauses, "clock_stops_in_pauses", "the lease's clock does not count suspended time"},
-    {seeded_bug::clock_drift_ignored, "clock_drift_ignored", "the lease has no margin for clocks that go wrong"},
-    {seeded_bug::renewal_failures_ignored, "renewal_failures_ignored", "a renewal that failed extends the lease"},
+    {seeded_bug::lease_counted_late, "lease_counted_late", "the lease runs from when the reply came",
+     guarantee::backing},
+    // Two: what was granted to it before the pause, and is over, counts again: its token, too.
+    {seeded_bug::clock_stops_in_pauses, "clock_stops_in_pauses", "the lease's clock does not count suspended time",
+     broken_guarantees(guarantee::backing, guarantee::tokens)},
+    {seeded_bug::clock_drift_ignored, "clock_drift_ignored", "the lease has no margin for clocks that go wrong",
+     guarantee::backing},
+    {seeded_bug::renewal_failures_ignored, "renewal_failures_ignored", "a renewal that failed extends the lease",
+     guarantee::backing, worlds_of_a_semaphore, true},
     {seeded_bug::unknown_taken_for_refused, "unknown_taken_for_refused",
-     "a write of unknown outcome is taken for refused, its session used again"},
-    {seeded_bug::failures_never_arrive, "failures_never_arrive", "a request that fails is waited for without end"},
-    {seeded_bug::timers_never_fire, "timers_never_fire", "nobody wakes the pool when it asked for it"},
-    {seeded_bug::no_prune, "no_prune", "the dead stay in the record"},
-    {seeded_bug::prune_from_stale_read, "prune_from_stale_read", "an old listing is taken for a new one"},
-    {seeded_bug::one_slot_too_many, "one_slot_too_many", "one slot more than the limit is given out"},
-    {seeded_bug::unguarded_record, "unguarded_record", "the record is written without looking at its index"},
-    {seeded_bug::drops_another_holder, "drops_another_holder", "a release takes another holder out of the record, too"},
-    {seeded_bug::session_used_twice, "session_used_twice", "two slots stand on one session"},
+     "a write of unknown outcome is taken for refused, its session used again", guarantee::backing},
+    {seeded_bug::failures_never_arrive, "failures_never_arrive", "a request that fails is waited for without end",
+     guarantee::progress},
+    {seeded_bug::timers_never_fire, "timers_never_fire", "nobody wakes the pool when it asked for it",
+     guarantee::answers},
+    {seeded_bug::no_prune, "no_prune", "the dead stay in the record", guarantee::progress},
+    {seeded_bug::prune_from_stale_read, "prune_from_stale_read", "an old listing is taken for a new one",
+     guarantee::backing},
+    {seeded_bug::one_slot_too_many, "one_slot_too_many", "one slot more than the limit is given out",
+     guarantee::record},
+    {seeded_bug::unguarded_record, "unguarded_record", "the record is written without looking at its index",
+     guarantee::backing},
+    {seeded_bug::drops_another_holder, "drops_another_holder", "a release takes another holder out of the record, too",
+     guarantee::backing},
+    {seeded_bug::session_used_twice, "session_used_twice", "two slots stand on one session", guarantee::backing},
+    // Two: whoever has left and come back stands at the end; and the token is the entry's index, which is the one of
+    // before.
     {seeded_bug::grant_leaves_the_entry, "grant_leaves_the_entry",
-     "the record names the grantee, whose entry is not touched"},
-    {seeded_bug::release_keeps_the_entry, "release_keeps_the_entry", "the record is written, the entry stays"},
-    {seeded_bug::release_forgotten, "release_forgotten", "a release gets lost inside the process"},
-    {seeded_bug::sessions_stay, "sessions_stay", "what is dropped is not destroyed"},
+     "the record names the grantee, whose entry is neither looked at nor touched",
+     broken_guarantees(guarantee::order, guarantee::tokens)},
+    {seeded_bug::release_keeps_the_entry, "release_keeps_the_entry", "the record is written, the entry stays",
+     guarantee::guards},
+    {seeded_bug::release_forgotten, "release_forgotten", "a release gets lost inside the process", guarantee::answers},
+    {seeded_bug::sessions_stay, "sessions_stay", "what is dropped is not destroyed", guarantee::leaks},
+    // Two: a slot that nobody has: somebody waits for it, or at the end it is left.
     {seeded_bug::grant_dropped_after_cancel, "grant_dropped_after_cancel",
-     "a grant that crosses the user's cancellation is not given back"},
-    {seeded_bug::answered_twice, "answered_twice", "a release is answered twice"},
-    {seeded_bug::overtaking, "overtaking", "a later waiter is granted what an earlier one should have had"},
-    {seeded_bug::queue_by_session, "queue_by_session", "the queue is in the order of names, not of arrival"},
+     "a grant that crosses the user's cancellation is not given back",
+     broken_guarantees(guarantee::progress, guarantee::leaks)},
+    {seeded_bug::answered_twice, "answered_twice", "a release is answered twice", guarantee::answers},
+    {seeded_bug::overtaking, "overtaking", "a later waiter is granted what an earlier one should have had",
+     guarantee::order},
+    {seeded_bug::queue_by_session, "queue_by_session", "the queue is in the order of names, not of arrival",
+     guarantee::order},
     {seeded_bug::succession_with_a_gap, "succession_with_a_gap",
-     "a grant does not name who comes first of those who wait"},
-    {seeded_bug::token_reused, "token_reused", "local handoffs do not count in the fencing token"},
-    {seeded_bug::loss_not_told, "loss_not_told", "a holder is not told that its slot is gone"},
-    {seeded_bug::watch_misses_deletions, "watch_misses_deletions", "a contender that leaves or dies wakes nobody"},
-    {seeded_bug::watch_never_answers, "watch_never_answers", "no watch tells anything"},
-    {seeded_bug::no_watch_of_the_head, "no_watch_of_the_head", "nobody watches the queue as a whole"},
-    {seeded_bug::no_watch_of_the_entry, "no_watch_of_the_entry", "who waits does not watch its own entry"},
-    {seeded_bug::no_watch_of_the_record, "no_watch_of_the_record", "a holder does not watch the record"},
-    {seeded_bug::index_kept_after_reset, "index_kept_after_reset", "a watch's index never goes back"},
-    {seeded_bug::looks_without_waiting, "looks_without_waiting", "what should wait for news reads again and again"},
-    {seeded_bug::closed_ignored, "closed_ignored", "slots are granted while the record is closed"},
-    {seeded_bug::closed_dropped, "closed_dropped", "a write of the record opens it"},
-    {seeded_bug::shrink_ignored, "shrink_ignored", "a lower limit is not taken over"},
-    {seeded_bug::revoke_lost, "revoke_lost", "nobody is told that an operator wants its slot"},
+     "a grant does not name who comes first of those who wait", guarantee::order},
+    {seeded_bug::token_reused, "token_reused", "local handoffs do not count in the fencing token", guarantee::tokens},
+    // Two: who is not told believes until the lease is over.
+    {seeded_bug::loss_not_told, "loss_not_told", "a holder is not told that its slot is gone",
+     broken_guarantees(guarantee::losses, guarantee::backing)},
+    {seeded_bug::watch_misses_deletions, "watch_misses_deletions", "a contender that leaves or dies wakes nobody",
+     guarantee::progress},
+    {seeded_bug::watch_never_answers, "watch_never_answers", "no watch tells anything", guarantee::progress},
+    {seeded_bug::no_watch_of_the_head, "no_watch_of_the_head", "nobody watches the queue as a whole",
+     guarantee::progress},
+    {seeded_bug::no_watch_of_the_entry, "no_watch_of_the_entry", "who waits does not watch its own entry",
+     guarantee::progress},
+    // Two: it tells of the loss of a slot, and of an operator's wish.
+    {seeded_bug::no_watch_of_the_record, "no_watch_of_the_record", "a holder does not watch the record",
+     broken_guarantees(guarantee::losses, guarantee::orders)},
+    {seeded_bug::index_kept_after_reset, "index_kept_after_reset", "a watch's index never goes back",
+     guarantee::progress, worlds_of_a_semaphore, true},
+    {seeded_bug::looks_without_waiting, "looks_without_waiting", "what should wait for news reads again and again",
+     guarantee::cost},
+    {seeded_bug::closed_ignored, "closed_ignored", "slots are granted while the record is closed", guarantee::orders},
+    {seeded_bug::closed_dropped, "closed_dropped", "a write of the record opens it", guarantee::orders},
+    {seeded_bug::shrink_ignored, "shrink_ignored", "a lower limit is not taken over", guarantee::record},
+    {seeded_bug::revoke_lost, "revoke_lost", "nobody is told that an operator wants its slot", guarantee::orders},
     {seeded_bug::order_unguarded, "order_unguarded",
-     "an order is written over what has happened since the operator looked"},
-    {seeded_bug::shrink_takes_slots, "shrink_takes_slots", "a lower limit takes slots away from those who hold"},
+     "an order is written over what has happened since the operator looked", guarantee::backing},
+    // Two: the entry that stays is true for a guard; and if somebody believes in that slot, it is not backed.
+    {seeded_bug::shrink_takes_slots, "shrink_takes_slots", "a lower limit takes slots away from those who hold",
+     broken_guarantees(guarantee::guards, guarantee::backing)},
     {seeded_bug::key_not_handed_over, "key_not_handed_over",
-     "a grant touches the entry, and does not lock the key for it", world_options::of_a_mutex},
-    {seeded_bug::key_not_let_go, "key_not_let_go", "a release leaves the key locked", world_options::of_a_mutex},
-    {seeded_bug::number_not_locked, "number_not_locked", "a slot is used without having locked its number"},
-    {seeded_bug::number_not_given_back, "number_not_given_back", "a release leaves its number locked"},
-    {seeded_bug::number_of_another, "number_of_another", "a holder is told the number that is none of its own"},
-    {seeded_bug::guard_any_grant, "guard_any_grant", "a guard asks for the session only, and not for the grant"},
+     "a grant touches the entry, and does not lock the key for it", guarantee::backing, worlds_of_a_mutex},
+    // Two: the session that the key names has no entry any more: it backs nobody, and is left.
+    {seeded_bug::key_not_let_go, "key_not_let_go", "a release leaves the key locked",
+     broken_guarantees(guarantee::backing, guarantee::leaks), worlds_of_a_mutex},
+    {seeded_bug::number_not_locked, "number_not_locked", "a slot is used without having locked its number",
+     guarantee::numbers},
+    {seeded_bug::number_not_given_back, "number_not_given_back", "a release leaves its number locked",
+     guarantee::progress},
+    {seeded_bug::number_of_another, "number_of_another", "a holder is told the number that is none of its own",
+     guarantee::numbers},
+    {seeded_bug::guard_any_grant, "guard_any_grant", "a guard asks for the session only, and not for the grant",
+     guarantee::guards},
     {seeded_bug::proclaim_without_index, "proclaim_without_index",
-     "a proclaim is written without looking at the key's index", world_options::of_an_election},
+     "a proclaim is written without looking at the key's index", guarantee::elections, worlds_of_an_election},
     {seeded_bug::proclaim_of_the_deposed, "proclaim_of_the_deposed",
-     "a proclaim is written at the key's index, whoever has locked it", world_options::of_an_election},
+     "a proclaim is written at the key's index, whoever has locked it", guarantee::elections, worlds_of_an_election},
     {seeded_bug::proclaimed_value_forgotten, "proclaimed_value_forgotten", "who resigns writes what it campaigned with",
-     world_options::of_an_election},
+     guarantee::elections, worlds_of_an_election},
     {seeded_bug::observer_tells_once, "observer_tells_once", "an observer tells the first answer only",
-     world_options::of_an_election},
+     guarantee::elections, worlds_of_an_election},
     {seeded_bug::observer_asks_from_now, "observer_asks_from_now",
-     "an observer asks from now on, and not from where it has heard", world_options::of_an_election},
+     "an observer asks from now on, and not from where it has heard", guarantee::elections, worlds_of_an_election},
     {seeded_bug::observer_keeps_its_index, "observer_keeps_its_index", "an observer's index never goes back",
-     world_options::of_an_election},
+     guarantee::elections, worlds_of_an_election},
     {seeded_bug::observer_hears_of_the_past, "observer_hears_of_the_past",
-     "an observer is told what stood in the key before", world_options::of_an_election},
+     "an observer is told what stood in the key before", guarantee::elections, worlds_of_an_election},
     {seeded_bug::set_lease_counted_late, "set_lease_counted_late", "the lease runs from when the reply came",
-     world_options::of_a_set},
-    {seeded_bug::set_guard_ignored, "set_guard_ignored", "a repeated transaction is applied again",
-     world_options::of_a_set},
+     guarantee::backing, worlds_of_a_set},
+    {seeded_bug::set_guard_ignored, "set_guard_ignored", "a repeated transaction is applied again", guarantee::backing,
+     worlds_of_a_set},
     {seeded_bug::set_unknown_taken_for_not_sent, "set_unknown_taken_for_not_sent",
-     "a transaction of unknown outcome is taken for one that was not sent", world_options::of_a_set},
+     "a transaction of unknown outcome is taken for one that was not sent", guarantee::losses, worlds_of_a_set},
     {seeded_bug::set_barrier_forgotten, "set_barrier_forgotten",
-     "a transaction of unknown outcome is done anew without a barrier", world_options::of_a_set},
+     "a transaction of unknown outcome is done anew without a barrier", guarantee::losses, worlds_of_a_set},
     {seeded_bug::set_release_unchecked, "set_release_unchecked", "a release removes the key whoever has it",
-     world_options::of_a_set},
+     guarantee::backing, worlds_of_a_set},
     {seeded_bug::set_wrong_one_denied, "set_wrong_one_denied", "a refusal is told to the next one in the transaction",
-     world_options::of_a_set},
+     guarantee::progress, worlds_of_a_set},
     {seeded_bug::set_lock_kept_after_cancel, "set_lock_kept_after_cancel",
-     "a lock that crosses the user's cancellation is not given back", world_options::of_a_set},
-    {seeded_bug::set_session_stays, "set_session_stays", "what is dropped is not destroyed", world_options::of_a_set},
+     "a lock that crosses the user's cancellation is not given back", guarantee::progress, worlds_of_a_set},
+    {seeded_bug::set_session_stays, "set_session_stays", "what is dropped is not destroyed", guarantee::leaks,
+     worlds_of_a_set},
+    // Two: the same.
     {seeded_bug::set_loss_not_told, "set_loss_not_told", "a holder is not told that its lock is gone",
-     world_options::of_a_set},
-    {seeded_bug::set_end_not_watched, "set_end_not_watched", "nobody watches the session", world_options::of_a_set},
+     broken_guarantees(guarantee::losses, guarantee::backing), worlds_of_a_set},
+    {seeded_bug::set_end_not_watched, "set_end_not_watched", "nobody watches the session", guarantee::losses,
+     worlds_of_a_set},
     {seeded_bug::set_token_reused, "set_token_reused", "all locks of a session have the token of the first",
-     world_options::of_a_set},
+     guarantee::tokens, worlds_of_a_set},
 };
 
 std::string_view to_string(seeded_bug bug);
@@ -186,8 +239,6 @@ public:
 
   seeded_bug which() const { return bug_; }
   bool on() const { return bug_ != seeded_bug::none; }
-  /// A world in which it shows soon.
-  void bend(world_options& world) const;
   void bend(protocol::pool_options& options, protocol::duration request_timeout) const;
   void bend(protocol::mutex_set_options& options, protocol::duration request_timeout) const;
   void bend(testing::store& store) const;

@@ -9,6 +9,8 @@
 namespace holdfast::test {
 
 void world_result::add(const world_result& other) {
+  violation = other.violation;
+  broken = other.broken;
   steps += other.steps;
   events += other.events;
   requests += other.requests;
@@ -19,17 +21,8 @@ void world_result::add(const world_result& other) {
   news += other.news;
 }
 
-namespace {
-
-world_options bent(world_options options, const sabotage& by) {
-  by.bend(options);
-  return options;
-}
-
-}  // namespace
-
 world::world(world_options options, seeded_bug bug, const chronicle& told)
-    : options_(bent(options, sabotage(bug))),
+    : options_(options),
       sabotage_(bug),
       told_(told),
       random_(options.seed),
@@ -98,6 +91,7 @@ world_result world::run() {
     check_closed();
   }
   result_.violation = referee_.violation();
+  result_.broken = referee_.broken();
   if (!result_.violation.empty()) {
     result_.violation += ", at " + std::to_string(now().time_since_epoch() / 1us) + " us";
     mark(result_.violation);

@@ -2,16 +2,19 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <string>
 
 #include "sim/support/sabotage.hpp"
 #include "sim/support/world_options.hpp"
+#include "support/guarantee.hpp"
 #include "support/timeline.hpp"
 
 namespace holdfast::test {
 
 struct world_result {
-  std::string violation{};   ///< empty: every check passed
+  std::string violation{};  ///< empty: every check passed
+  std::optional<guarantee> broken{};
   std::uint64_t steps = 0;   ///< things that happened; all checks were made after each
   std::uint64_t events = 0;  ///< of those, what a pool was told
   std::uint64_t requests = 0;
@@ -21,6 +24,7 @@ struct world_result {
   std::uint64_t proclaims = 0;
   std::uint64_t news = 0;  ///< that observers told
 
+  /// One world after the other, until a guarantee is broken.
   void add(const world_result& other);
 };
 

@@ -101,7 +101,14 @@ void world::check_backing() {
       return p->sessions.contains(holder) && seen.find(holder);
     });
     const std::uint32_t believed = referee_.believed(p->number, now());
-    const bool backed = believed <= static_cast<std::uint32_t>(named);
+    // Each slot by itself, too: of a process that has others to spare the count would hide it.
+    const auto is_backed = [&](const auto& lease) {
+      const auto entries = p->pool->entries_of(lease.first);
+      return now() >= truly(*p, lease.second) ||
+             std::all_of(entries.begin(), entries.end(), [&](const auto& each) { return seen.holds(each.session); });
+    };
+    const bool backed =
+        believed <= static_cast<std::uint32_t>(named) && std::all_of(p->leases.begin(), p->leases.end(), is_backed);
     if (backed || is_disturbed(*p))
       p->unbacked_since = never;
     else if (p->unbacked_since == never)

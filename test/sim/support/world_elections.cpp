@@ -36,7 +36,7 @@ void world::retire(process& p) {
 }
 
 void world::proclaim_while(process& p, slot_id slot, duration held) {
-  for (std::uint64_t i = random_.below(held > 400ms ? 8 : 3); i != 0; --i)
+  for (std::uint64_t i = random_.below(options_.long_terms ? 20 : held > 400ms ? 8 : 3); i != 0; --i)
     in(random_.between(0ms, held), [this, &p, slot] { when_running(p, [this, &p, slot] { proclaim(p, slot); }); });
 }
 
@@ -130,9 +130,9 @@ void world::hear_who_leads(process& p, event::key_watched&& answer) {
   observer::conclusion heard = its.core.hear(std::move(answer), p.clock.local(now()));
   if (heard.error.code) object(guarantee::elections, name(p) + " gives up: " + heard.error.code.message());
   duration pause = heard.pause;
-  if (heard.is_news && sabotage_.tells(its.has_told)) {
+  if (heard.is_news) {
     its.core.told(heard.leader);
-    check_news(p, heard.leader);
+    if (sabotage_.tells(its.has_told)) check_news(p, heard.leader);
     pause = random_.chance(70) ? duration(0) : random_.between(0ms, 300ms);
   }
   in(pause, [this, &p] { when_running(p, [this, &p] { ask_who_leads(p); }); });

@@ -38,7 +38,7 @@ world::fate world::draw_fate(const process& p) {
   }
   if (!faults() || !random_.chance(options_.request_faults)) return f;
   fails(random_.chance(50) ? f.back : timeout_ - f.there);
-  switch (random_.below(5)) {
+  switch (random_.below(6)) {
     case 0:  // the reply is lost
       f.applied = true;
       break;
@@ -53,6 +53,10 @@ world::fate world::draw_fate(const process& p) {
     case 4:
       f.applied = f.answered = true;
       f.again = f.there + f.back / 2;
+      break;
+    case 5:  // the reply comes just in time
+      f.applied = f.answered = true;
+      f.back = random_.between(f.back, timeout_ - f.there);
       break;
   }
   return f;

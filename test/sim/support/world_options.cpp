@@ -1,5 +1,7 @@
 #include "sim/support/world_options.hpp"
 
+#include <algorithm>
+
 namespace holdfast::test {
 
 using namespace std::chrono_literals;
@@ -64,7 +66,8 @@ world_options world_options::of_an_election(std::uint64_t seed) {
   o.users = 1;
   o.load_changes = false;
   o.idle = 0ms;
-  o.hold_max = 3s;  // so that a state lasts for longer than it may take to be told
+  o.hold_max = 3s;                   // so that a state lasts for longer than it may take to be told
+  o.long_terms = random.chance(20);  // so that a proclaim may come late, after others in the same term
   return o;
 }
 
@@ -75,6 +78,13 @@ world_options world_options::of_a_set(std::uint64_t seed) {
   o.locks = static_cast<std::size_t>(random.chance(50) ? 1 + random.below(3) : 4 + random.below(20));
   o.users = static_cast<int>(random.chance(90) ? 1 + random.below(6) : 40 + random.below(60));
   if (o.users > 10) o.locks = 100;  // more than one transaction takes
+  if (random.chance(15)) {          // whoever has lost its session hears of it long before a renewal would tell
+    o.operators = true;
+    o.ttl = 10s;
+    o.hold_max = 8s;
+    o.faults_last = 12s;
+    o.watch_wait = std::min(o.watch_wait, o.faults_last);
+  }
   return o;
 }
 

@@ -16,8 +16,9 @@ struct world_options {
   /// Of a mutex: each acquire is a campaign, with a pool and a value of its own, and who leads proclaims.
   bool election = false;
   int observers = 0;
-  bool numbered = false;  ///< each slot has a number
-  std::size_t locks = 0;  ///< of a mutex set, instead of a semaphore: so many names
+  bool long_terms = false;  ///< who leads holds the office for long
+  bool numbered = false;    ///< each slot has a number
+  std::size_t locks = 0;    ///< of a mutex set, instead of a semaphore: so many names
   int processes = 2;
   int users = 1;  ///< in each process, at first
   int go_contenders = 0;
@@ -61,5 +62,15 @@ struct world_options {
   /// Two processes that want the same slot for a whole day, with clocks that run apart by two percent each.
   static world_options a_long_day(std::uint64_t seed);
 };
+
+/// Worlds that are claimed to break nothing: those of the seeds from 1 on.
+struct world_kind {
+  world_options (*of)(std::uint64_t seed);
+  std::uint64_t usual;  ///< so many are looked at in the usual run
+};
+inline constexpr world_kind worlds_of_a_semaphore{world_options::of, 4600};
+inline constexpr world_kind worlds_of_a_mutex{world_options::of_a_mutex, 2000};
+inline constexpr world_kind worlds_of_an_election{world_options::of_an_election, 1000};
+inline constexpr world_kind worlds_of_a_set{world_options::of_a_set, 500};
 
 }  // namespace holdfast::test

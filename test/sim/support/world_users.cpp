@@ -119,7 +119,8 @@ void world::perform(process& p, action::grant& a) {
   if (now() - barred_since_ > 1s && now() - p.clear_since > 1s)
     object(guarantee::orders, name(p) + " hands out a slot, though nobody is to be granted");
   if (a.deadline <= p.pool->now()) object(guarantee::losses, "granted with a lease that is over");
-  const duration hold = random_.chance(80)   ? random_.between(0ms, 60ms)
+  const duration hold = options_.long_terms  ? random_.between(0ms, options_.hold_max)
+                        : random_.chance(80) ? random_.between(0ms, 60ms)
                         : random_.chance(80) ? random_.between(0ms, 400ms)
                                              : random_.between(0ms, options_.hold_max);
   in(hold, [this, &p, slot = a.slot, user = asked.user] {
@@ -180,7 +181,11 @@ void world::perform(process& p, action::revoke& a) {
 }
 
 void world::perform(process& p, action::update& a) {
-  if (const auto its = p.leases.find(a.slot); its != p.leases.end()) its->second = a.deadline;
+  if (const auto its = p.leases.find(a.slot); its != p.leases.end()) {
+    if (its->second <= p.pool->now() && p.pool->now() < a.deadline)
+      object(guarantee::losses, "a lease that was over goes on");
+    its->second = a.deadline;
+  }
   beliefs_changed_ = true;
   const time_point deadline = truly(p, a.deadline);
   if (told_.picture) told_.picture->lease(name(p), number(a.slot), deadline.time_since_epoch());

@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+"""Lines of the core that are changed on purpose, and the guarantee that each change breaks (doc/guarantees.md).
+
+Each mutant is one changed place of src/protocol, built as the simulator is, and linked in place of the original. It has
+to be found by what `sim.worlds` claims to be clean: by an objection of its guarantee, and before any other.
+
+usage: mutants.py BUILD [NAME...]   builds them in this build folder, runs them, and writes BUILD/mutants.json
+       mutants.py --list            their names and files
+       mutants.py --write NAME OUT  the changed source
+       mutants.py --self-test       shows that it is able to fail
+"""
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+SOURCES = pathlib.Path(__file__).resolve().parents[2] / "src" / "protocol"
+SEMAPHORE, MUTEX, ELECTION, SET = (
+    "no_guarantee_is_broken" + kind for kind in ("", "_with_a_mutex", "_with_an_election", "_with_a_mutex_set")
+)
+RUN_SECONDS_MAX = 240
+
+
+class Mutant(NamedTuple):
+    name: str
+    breaks: str  # the guarantee
+    worlds: str  # in which it has to be found
+    file: str
+    before: str  # stands in the file exactly once
+    after: str
+
+
+MUTANTS = [
+    Mutant("a_lease_that_was_over_goes_on", "G9", SEMAPHORE, "core.cpp",
+        "outcome == event::renewal::renewed && now_ < s.lease.deadline()",
+        "outcome == event::renewal::renewed"),
+    Mutant("a_failed_renewal_extends", "G3", SEMAPHORE, "core.cpp",
+        "if (outcome == event::renewal::renewed &&",
+        "if (outcome != event::renewal::gone &&"),
+    Mutant("no_margin", "G3", SEMAPHORE, "pool.cpp",
+        "lease(options_.ttl, options_.lease_margin)",
+        "lease(options_.ttl, duration())"),
+    Mutant("one_slot_too_many", "G2", SEMAPHORE, "plan.cpp",
+        "? rules.limit - live : 0",
+        "? rules.limit + 1 - live : 0"),
+    Mutant("closed_is_forgotten_in_a_plan", "G11", SEMAPHORE, "plan.cpp",
+        "live < rules.limit && !now.record.closed ?",
+        "live < rules.limit ?"),
+    Mutant("a_write_drops_marks", "G11", SEMAPHORE, "snapshot.cpp",
+        "{{verb::cas, key, format(next), now.lock_flags",
+        "{{verb::cas, key, format({next.form, next.limit, next.holders, next.closed}), now.lock_flags"),
+    Mutant("a_prune_forgets_holders", "G3", SEMAPHORE, "plan.cpp",
+        "if (!rules.complete || now.find(holder) || contains",
+        "if (now.find(holder) || contains"),
+    Mutant("a_gap_is_not_seen", "G6", SEMAPHORE, "plan.cpp",
+        "  bool gap = cut || !result.left_free.empty();",
+        "  bool gap = false;"),
+    Mutant("a_record_forgets_newer_grants", "G9", SEMAPHORE, "snapshot.cpp",
+        "if (entry.modify_index > at && record.names(entry.session)) whole.add(entry.session);",
+        "if (entry.modify_index > at && false) whole.add(entry.session);"),
+    Mutant("a_mutex_is_written_at_any_index", "G3", MUTEX, "snapshot.cpp",
+        ": operation{verb::check_index, key,",
+        ": operation{verb::get, key,"),
+    Mutant("the_grant_of_before", "G4", SEMAPHORE, "pool_cluster.cpp",
+        "m.standing == standing::holding && m.grant != entry->modify_index",
+        "m.standing == standing::holding && m.grant == 0"),
+    Mutant("an_unknown_write_was_applied", "G3", SEMAPHORE, "pool_cluster.cpp",
+        "  const bool moved_on = guarded && now.lock_index != txn.base;",
+        "  const bool moved_on = true;"),
+    Mutant("a_token_without_its_handoffs", "G4", SEMAPHORE, "pool_local.cpp",
+        "fencing_token{m.grant, m.handoffs++}",
+        "fencing_token{m.grant, 0 * m.handoffs++}"),
+    Mutant("a_slot_for_two", "G1", MUTEX, "pool_local.cpp",
+        
+         "    at = spares_.erase(at);\n"
+         "    free_of_slot",
+        
+         "    ++at;\n"
+         "    free_of_slot"),
+    Mutant("a_release_is_not_answered", "G8", SEMAPHORE, "pool_local.cpp",
+        
+         "    free_of_slot(m.releasing);\n"
+         "    m.slot = id;",
+        
+         "    m.releasing = slot_id::none;\n"
+         "    m.slot = id;"),
+    Mutant("handed_on_though_closed", "G11", SEMAPHORE, "pool_local.cpp",
+        "  return record.closed || over_limit_ ||",
+        "  return over_limit_ ||"),
+    Mutant("a_session_is_not_pursued", "G10", SEMAPHORE, "pool_local.cpp",
+        "  d.until = now_ + 2 * options_.ttl;",
+        "  d.until = now_;"),
+    Mutant("the_dead_keep_their_entries", "G14", SEMAPHORE, "pool_write.cpp",
+        "      ops.push_back({verb::remove, entry_key(session)});\n",
+        ""),
+    Mutant("looks_without_waiting", "G7", SEMAPHORE, "pool_watch.cpp",
+        "watch_outage_.on() ? 0 : view_.listed_index()",
+        "0"),
+    Mutant("a_proclaim_at_any_index", "G12", ELECTION, "election.cpp",
+        "{verb::check_index, seen->key, {}, 0, seen->modify_index},",
+        "{verb::get, seen->key},"),
+    Mutant("nobody_is_no_news", "G12", ELECTION, "election.cpp",
+        "result.is_news = !told_ || result.leader != last_;",
+        "result.is_news = !told_ || (result.leader && result.leader != last_);"),
+    Mutant("a_set_removes_unchecked", "G3", SET, "mutex_set_write.cpp",
+        "    ops.push_back({verb::check_session, key_of(at), {}, 0, 0, session});",
+        "    ops.push_back({verb::get, guard_key()});"),
+    Mutant("a_set_forgets_what_it_still_holds", "G5", SET, "mutex_set.cpp",
+        "  d.holds = !locks_.empty();",
+        "  d.holds = false;"),
+    Mutant("an_order_destroys_what_is_used", "G3", SEMAPHORE, "administration.cpp",
+        "  if (!even_in_use && (!s.now.contenders.empty() || is_numbered)) return",
+        "  if (!even_in_use && is_numbered) return"),
+    Mutant("a_contender_is_never_passed_over", "G5", SEMAPHORE, "pool_write.cpp",
+        
+         "    if (!due(seen.until)) continue;\n"
+         "    seen",
+        
+         "    continue;\n"
+         "    seen"),
+]
+
+
+def changed(source, mutant):
+    if source.count(mutant.before) != 1:
+        raise SystemExit(f"{mutant.name}: in {mutant.file} this must stand exactly once:\n{mutant.before}")
+    return source.replace(mutant.before, mutant.after)
+
+
+def write(name, out):
+    mutant = next(each for each in MUTANTS if each.name == name)
+    text = changed((SOURCES / mutant.file).read_text(), mutant)
+    if not out.exists() or out.read_text() != text:  # what is the same is not compiled again
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(text)
+
+
+def judge(mutant, output):
+    """What the run of a mutant has shown. `wrong`: why it does not count as found."""
+    found = re.search(r'world (\d+): (G\d+) (.*?), at \d+ us; ', output)
+    figures = re.search(r'^figures: (.*)$', output, re.MULTILINE)
+    result = {"name": mutant.name, "file": mutant.file, "breaks": mutant.breaks}
+    if not found or not figures:
+        return {**result, "wrong": "it was not found: " + (output.strip().splitlines() or ["no output"])[-1]}
+    result.update(found_by=found[2], objection=found[3], world=int(found[1]), steps=json.loads(figures[1])["steps"])
+    if found[2] != mutant.breaks:
+        result["wrong"] = f"it breaks {mutant.breaks}, and was found by {found[2]}"
+    return result
+
+
+def run(build, mutant):
+    folder = build / "test" / "mutants" / mutant.name
+    program = build / "test" / ("mutant_" + mutant.name)
+    if not program.exists():
+        return {"name": mutant.name, "wrong": "it does not compile"}
+    begin = time.monotonic()
+    try:
+        done = subprocess.run(
+            [program, f"--run_test=worlds/{mutant.worlds}", "--color_output=no"],
+            cwd=folder, env={**os.environ, "HOLDFAST_PICTURES": "."}, timeout=RUN_SECONDS_MAX,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        output = done.stdout
+    except subprocess.TimeoutExpired:
+        output = f"it goes on for more than {RUN_SECONDS_MAX} s"
+    return {**judge(mutant, output), "seconds": round(time.monotonic() - begin, 1)}
+
+
+def main():
+    build = pathlib.Path(sys.argv[1]).resolve()
+    chosen = [each for each in MUTANTS if each.name in sys.argv[2:] or len(sys.argv) == 2]
+    for each in chosen:
+        (build / "test" / ("mutant_" + each.name)).unlink(missing_ok=True)
+    begin = time.monotonic()
+    targets = ["mutant_" + each.name for each in chosen]
+    subprocess.run(["cmake", "--build", build, "--target", *targets, "--", "-k", "0"], check=False)
+    built = time.monotonic()
+    results = []
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as several:
+        for result in several.map(lambda each: run(build, each), chosen):
+            wrong = "WRONG: " + result["wrong"] if "wrong" in result else ""
+            told = "{name}: breaks {breaks}, found by {found_by} after {steps} steps, {seconds} s: {objection}"
+            print(told.format_map({"breaks": "", "found_by": "none", "steps": "-", "objection": "", **result}), wrong, flush=True)
+            results.append(result)
+    missed = [each["name"] for each in results if "wrong" in each]
+    steps = [each.get("steps", 0) for each in results]
+    figures = {
+        "test": "mutants",
+        "mutants": len(results),
+        "found": len(results) - len(missed),
+        "within_10000_steps": sum(0 < each <= 10_000 for each in steps),
+        "steps_of_slowest": max(steps),
+        "guarantees": sorted({each["breaks"] for each in results if "breaks" in each}, key=lambda g: int(g[1:])),
+        "steps": {each["name"]: each["steps"] for each in results if "steps" in each},
+        "found_by": {each["name"]: each["found_by"] for each in results if "found_by" in each},
+        "seconds_to_build": round(built - begin, 1),
+        "seconds_to_run": round(time.monotonic() - built, 1),
+    }
+    (build / "mutants.json").write_text(json.dumps({**figures, "each": results}, indent=1) + "\n")
+    print("figures:", json.dumps(figures), flush=True)
+    return 1 if missed else 0
+
+
+def self_test():
+    mutant = Mutant("m", "G3", SEMAPHORE, "f.cpp", "a();\n", "b();\n")
+    assert changed("x; a();\n", mutant) == "x; b();\n"
+    for source in ("x;\n", "a();\na();\n"):
+        try:
+            changed(source, mutant)
+            raise AssertionError("a line that is not there once was changed")
+        except SystemExit:
+            pass
+    told = 'figures: {{"steps": 12}}\nerror: world 7: {} process 1 believes, at 5 us; world-7.svg\n'
+    assert "wrong" not in judge(mutant, told.format("G3")) and judge(mutant, told.format("G3"))["steps"] == 12
+    for output in (told.format("G4"), 'figures: {"steps": 12}\nNo errors detected\n', "assertion failed", ""):
+        assert "wrong" in judge(mutant, output)
+    assert len({each.name for each in MUTANTS}) == len(MUTANTS) >= 10
+    for each in MUTANTS:
+        changed((SOURCES / each.file).read_text(), each)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join(f"{each.name} {each.file}" for each in MUTANTS))
+    elif sys.argv[1:2] == ["--write"]:
+        write(sys.argv[2], pathlib.Path(sys.argv[3]))
+    elif sys.argv[1:] == ["--self-test"]:
+        self_test()
+    else:
+        sys.exit(main())
