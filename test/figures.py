@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Checks that the figures in README.md and doc/*.md are those of the results files in doc/results.
+
+A document holds blocks of Markdown that a renderer has written from a results file:
+
+  <!-- figures: NAME -->
+  ...
+  <!-- end of figures -->
+
+A renderer module has `RESULTS`, the path of its results file, and `FIGURES`, from a block's name to a function that
+makes the block's Markdown of what is in that file. To add a module, add its path to MODULES.
+
+usage: figures.py              checks; prints the difference
+       figures.py --write      puts what the renderers say into the documents
+       figures.py --self-test  shows that the check is able to fail
+"""
+
+import difflib
+import importlib.util
+import json
+import pathlib
+import re
+import sys
+
+MODULES = ()
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BEGIN, END = "<!-- figures: ", "<!-- end of figures -->"
+BLOCK = re.compile(rf"^{BEGIN}(\S+) -->\n(.*?)^{END}$", re.MULTILINE | re.DOTALL)
+
+
+class Missing(Exception):
+    """Why a block cannot be rendered."""
+
+
+def renewed(text, render):
+    """The document as it should be. `render` gives the Markdown of a name; a block without it stays as it is."""
+
+    def block(found):
+        try:
+            return f"{BEGIN}{found[1]} -->\n{render(found[1]).strip()}\n{END}"
+        except Missing:
+            return found[0]
+
+    return BLOCK.sub(block, text)
+
+
+def problems(documents, names, render):
+    """What is wrong with the documents, {path: text}; `names` are the blocks that there must be."""
+    used = set()
+    for path, text in documents.items():
+        right = renewed(text, render)
+        yield from difflib.unified_diff(right.splitlines(), text.splitlines(), "results", path, lineterm="")
+        blocks = BLOCK.findall(text)
+        used.update(name for name, _ in blocks)
+        if not len(blocks) == text.count(BEGIN) == text.count(END):
+            yield f"{path}: a block of figures that does not begin or end"
+        for name, _ in blocks:
+            try:
+                render(name)
+            except Missing as why:
+                yield f"{path}: {name}: {why}"
+    for name in sorted(set(names) - used):
+        yield f"{name}: no document has this block"
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, ROOT / path)
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str((ROOT / path).parent))  # for what it imports from its own folder
+    spec.loader.exec_module(module)
+    return module
+
+
+class Renderers:
+    def __init__(self, modules):
+        self.of = {name: module for module in modules for name in module.FIGURES}
+
+    def render(self, name):
+        if name not in self.of:
+            raise Missing("no renderer has this name")
+        module = self.of[name]
+        try:
+            results = json.loads((ROOT / module.RESULTS).read_text(encoding="utf-8"))
+        except OSError as failed:
+            raise Missing(f"no results: {module.RESULTS}: {failed.strerror}") from failed
+        return module.FIGURES[name](results)
+
+
+def self_test():
+    def render(name):
+        if name != "speed":
+            raise Missing("no results")
+        return "| 7 /s |\n"
+
+    def found(text):
+        return list(problems({"README.md": text}, ["speed"], render))
+
+    good = "text\n\n<!-- figures: speed -->\n| 7 /s |\n<!-- end of figures -->\ntext, 15 s\n"
+    assert not found(good), found(good)
+    by_hand = good.replace("7", "8")
+    assert found(by_hand) and renewed(by_hand, render) == good, found(by_hand)
+    empty = good.replace("| 7 /s |\n", "")
+    assert found(empty) and renewed(empty, render) == good, found(empty)
+    bad = {
+        "no renderer, or no results": good + good.replace("speed", "other"),
+        "no end": good + "<!-- figures: speed -->\n",
+        "no beginning": good + "<!-- end of figures -->\n",
+        "no such block": "text\n",
+    }
+    for what, text in bad.items():
+        assert found(text), what
+    missing = Renderers([type("module", (), {"RESULTS": "doc/results/none.json", "FIGURES": {"a": str}})])
+    for name in ("a", "b"):
+        try:
+            missing.render(name)
+        except Missing:
+            continue
+        raise AssertionError(name)
+
+
+def main():
+    sys.dont_write_bytecode = True
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    if sys.argv[1:] not in ([], ["--write"]):
+        print(__doc__.strip())
+        return 0 if sys.argv[1:] in (["-h"], ["--help"]) else 2
+    renderers = Renderers([load(path) for path in MODULES])
+    paths = [ROOT / "README.md", *sorted((ROOT / "doc").glob("*.md"))]
+    documents = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in paths}
+    if sys.argv[1:] == ["--write"]:
+        documents = {path: renewed(text, renderers.render) for path, text in documents.items()}
+        for path, text in documents.items():
+            (ROOT / path).write_text(text, encoding="utf-8")
+    found = list(problems(documents, renderers.of, renderers.render))
+    print("\n".join(found))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
