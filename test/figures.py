@@ -22,11 +22,13 @@ import pathlib
 import re
 import sys
 
-MODULES = ()
+MODULES = ("bench/tables.py",)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- figures: ", "<!-- end of figures -->"
 BLOCK = re.compile(rf"^{BEGIN}(\S+) -->\n(.*?)^{END}$", re.MULTILINE | re.DOTALL)
+# What is measured: in README, and where a document speaks of the benchmark, such a figure stands in a block.
+MEASURED = re.compile(r"\d[\d,.]*\s*(?:/s|[KM]B|bytes|requests)(?!\w)")
 
 
 class Missing(Exception):
@@ -60,6 +62,10 @@ def problems(documents, names, render):
                 render(name)
             except Missing as why:
                 yield f"{path}: {name}: {why}"
+        for paragraph in re.split(r"\n\s*\n", BLOCK.sub("\n\n", text)):
+            measured = MEASURED.search(paragraph)
+            if measured and (path == "README.md" or "scripts/bench" in paragraph):
+                yield f"{path}: a measured figure outside of a block: {measured[0]}"
     for name in sorted(set(names) - used):
         yield f"{name}: no document has this block"
 
@@ -93,8 +99,8 @@ def self_test():
             raise Missing("no results")
         return "| 7 /s |\n"
 
-    def found(text):
-        return list(problems({"README.md": text}, ["speed"], render))
+    def found(text, path="README.md", names=("speed",)):
+        return list(problems({path: text}, names, render))
 
     good = "text\n\n<!-- figures: speed -->\n| 7 /s |\n<!-- end of figures -->\ntext, 15 s\n"
     assert not found(good), found(good)
@@ -107,9 +113,12 @@ def self_test():
         "no end": good + "<!-- figures: speed -->\n",
         "no beginning": good + "<!-- end of figures -->\n",
         "no such block": "text\n",
+        "in prose": good + "It does 1,234 /s.\n",
+        "in a table": good + "| ours | 2.1 requests each |\n",
     }
     for what, text in bad.items():
         assert found(text), what
+    assert found(good + "`scripts/bench` says 12 KB.\n", "doc/a.md") and not found(good + "12 KB\n", "doc/a.md")
     missing = Renderers([type("module", (), {"RESULTS": "doc/results/none.json", "FIGURES": {"a": str}})])
     for name in ("a", "b"):
         try:
