@@ -109,10 +109,11 @@ void arena::failed(const boost::system::error_code& why) {
 
 asio::awaitable<void> arena::hold() {
   const auto executor = co_await asio::this_coro::executor;
+  const milliseconds stay(parameters_.broken ? 300 : 1);  // if broken, to be seen on a busy machine, too
   if (measuring_)
     co_await asio::post(executor, asio::deferred);
   else
-    co_await sleep_for(milliseconds(parameters_.broken ? 300 : 1));  // then it is to be seen on a busy machine, too
+    co_await sleep_for(stay);
 }
 
 asio::awaitable<void> arena::conduct(std::function<traffic()> count, std::function<asio::awaitable<void>()> close) {

@@ -21,12 +21,13 @@ import json
 import pathlib
 import re
 import sys
+import textwrap
 
 MODULES = ("bench/tables.py",)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- figures: ", "<!-- end of figures -->"
-BLOCK = re.compile(rf"^{BEGIN}(\S+) -->\n(.*?)^{END}$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(rf"^( *){BEGIN}(\S+) -->\n(.*?)^ *{END}$", re.MULTILINE | re.DOTALL)  # indented in a list
 # What is measured: in README, and where a document speaks of the benchmark, such a figure stands in a block.
 MEASURED = re.compile(r"\d[\d,.]*\s*(?:/s|[KM]B|bytes|requests)(?!\w)")
 
@@ -40,7 +41,8 @@ def renewed(text, render):
 
     def block(found):
         try:
-            return f"{BEGIN}{found[1]} -->\n{render(found[1]).strip()}\n{END}"
+            text = f"{BEGIN}{found[2]} -->\n{render(found[2]).strip()}\n{END}"
+            return textwrap.indent(text, found[1])
         except Missing:
             return found[0]
 
@@ -54,10 +56,10 @@ def problems(documents, names, render):
         right = renewed(text, render)
         yield from difflib.unified_diff(right.splitlines(), text.splitlines(), "results", path, lineterm="")
         blocks = BLOCK.findall(text)
-        used.update(name for name, _ in blocks)
+        used.update(name for _, name, _ in blocks)
         if not len(blocks) == text.count(BEGIN) == text.count(END):
             yield f"{path}: a block of figures that does not begin or end"
-        for name, _ in blocks:
+        for _, name, _ in blocks:
             try:
                 render(name)
             except Missing as why:
@@ -118,6 +120,7 @@ def self_test():
     }
     for what, text in bad.items():
         assert found(text), what
+    assert not found(textwrap.indent(good, "  "))
     assert found(good + "`scripts/bench` says 12 KB.\n", "doc/a.md") and not found(good + "12 KB\n", "doc/a.md")
     missing = Renderers([type("module", (), {"RESULTS": "doc/results/none.json", "FIGURES": {"a": str}})])
     for name in ("a", "b"):
