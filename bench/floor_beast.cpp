@@ -231,8 +231,8 @@ private:
 };
 
 /// A slot goes from hand to hand, as in a queue in which each stands again at once: each contender waits for its entry
-/// to be touched, and then sends the transaction that grants the slot to the next and queues anew. They take turns on two
-/// connections, each with a thread of its own, so that one can be asked while the other is answered.
+/// to be touched, and then sends the transaction that grants the slot to the next and queues anew. They take turns on
+/// two connections, each with a thread of its own, so that one can be asked while the other is answered.
 class relay {
 public:
   explicit relay(const parameters& p) : begin_(clock::now() + p.window / 4), end_(begin_ + p.window) {

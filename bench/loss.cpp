@@ -23,7 +23,8 @@ asio::awaitable<std::string> session_of_holder(consul::client& operators, const 
   throw std::runtime_error("nobody holds a slot of " + prefix);
 }
 
-asio::awaitable<void> lose_again_and_again(participant& one, const parameters& p, latencies& times, std::uint64_t& errors) {
+asio::awaitable<void> lose_again_and_again(participant& one, const parameters& p, latencies& times,
+                                           std::uint64_t& errors) {
   consul::client operators(one.client.get_executor(), consul::config::from_environment());
   const auto end = clock::now() + p.window;
   while (clock::now() < end) {

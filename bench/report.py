@@ -28,8 +28,8 @@ they are in one. The floor of a handoff is the library's own transaction and the
 in turn. Bytes are those on the wire, both ways; the Go client asks for compressed replies. "of floor" and
 "of peer" are our rate over theirs; where there is no rate, their p50 over ours."""
 
-HEADINGS = ("workload", "contenders", "limit", "processes", "system", "ops/s", "p50 ms", "p99 ms", "requests/op", "bytes/op",
-            "Jain", "bytes/waiter", "of floor", "of peer", "limit held")
+HEADINGS = ("workload", "contenders", "limit", "processes", "system", "ops/s", "p50 ms", "p99 ms",
+            "requests/op", "bytes/op", "Jain", "bytes/waiter", "of floor", "of peer", "limit held")
 
 
 def share(ours, other):
@@ -194,7 +194,8 @@ def by_contenders(results, workload, name, limit, systems):
 def distribution(results, title, **where):
     series = {}
     for row in results.rows:
-        if all(row.get(name) == value for name, value in where.items()) and row.get("distribution") and not row.get("on"):
+        is_it = all(row.get(name) == value for name, value in where.items())
+        if is_it and row.get("distribution") and not row.get("on"):
             series[row["system"]] = list(enumerate(row["distribution"]))
     return lines(title, "milliseconds", "share of the samples that took at most this", series, True, QUANTILES)
 
@@ -216,7 +217,8 @@ def charts(results):
     yield distribution(results, "From release to the next acquire, 8 contenders in 8 processes",
                        workload="handoff", contenders=8, limit=1)
     yield distribution(results, "The same, 128 contenders in 8 processes", workload="handoff", contenders=128, limit=1)
-    yield distribution(results, "From arrival to slot, 100 arrivals/s, 8 clients in one process", workload="open-loop", rate=100)
+    yield distribution(results, "From arrival to slot, 100 arrivals/s, 8 clients in one process",
+                       workload="open-loop", rate=100)
     yield distribution(results, "From a session's end to the loss", workload="loss")
     yield lines("Fairness: Jain's index, limit 1", "1: all get the same", many,
                 by_contenders(results, "handoff", "jain", 1, ours), log_y=False)

@@ -59,6 +59,7 @@ class Bench:
         self.with_agent = load_with_agent()
         self.consul = os.environ.get("HOLDFAST_CONSUL") or "consul"
         self.programs = {WRK: os.environ.get("BENCH_WRK")} | {each: os.environ.get("BENCH_GO") for each in GO_PEERS}
+        self.commit = output_of("git", "-C", str(HERE), "rev-parse", "HEAD") or "unknown"
         self.begun = time.monotonic()
         self.agents = {}  # by where they are; those that peers do not use
         self.no_cluster = False
@@ -197,7 +198,7 @@ def about(options, bench, rounds):
     built = json.loads(output_of(str(options.program), "--about"))
     go = output_of(os.environ["BENCH_GO"], "-about") if bench.programs[GO] else ""
     tested = {
-        "commit": output_of("git", "-C", str(HERE), "rev-parse", "HEAD") or "unknown",
+        "commit": bench.commit,
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
         "rounds": rounds,
         "cores": len(os.sched_getaffinity(0)),

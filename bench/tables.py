@@ -84,10 +84,11 @@ def cost(results):
 
 
 def measured(about, where):
+    rounds = "one round" if about["rounds"] == 1 else f"medians of {about['rounds']} rounds"
     return (
         f"Measured on {about['date']} at commit {about['commit'][:12]}, on {where}. {about['consul']}; Go client "
-        f"{about['go_client']}; {about['cores']} cores for all together; {about['compiler']}, `{about['flags']}`, Boost "
-        f"{about['boost']}; medians of {about['rounds']} rounds."
+        f"{about['go_client']}; {about['cores']} cores for all together; {about['compiler']}, `{about['flags']}`, "
+        f"Boost {about['boost']}; {rounds}."
     )
 
 
@@ -95,13 +96,15 @@ def reached(results):
     every = sorted(goals.evaluate(Results(results["rows"])), key=lambda goal: goal.met is True)
     words = {True: "met", False: "**missed**", None: "not measured"}
     met = sum(goal.met is True for goal in every)
-    rows = [[words[goal.met], goal.text, "" if goal.value is None else number(goal.value) + goal.unit] for goal in every]
+    values = ["" if each.value is None else number(each.value) + each.unit for each in every]
+    rows = [[words[each.met], each.text, value] for each, value in zip(every, values)]
     return f"Of {len(every)} goals {met} are met:\n\n" + table(["", "goal", "reached"], rows)
 
 
 def mutex(results):
     row = Results(results["rows"]).find("mutex", contenders=128)
-    return f"With 128 contenders of a mutex, in 8 processes, a handoff takes {number(row['requests_per_op'])} requests in all."
+    requests = number(row["requests_per_op"])
+    return f"With 128 contenders of a mutex, in 8 processes, a handoff takes {requests} requests in all."
 
 
 FIGURES = {"cost": cost, "goals": reached, "mutex": mutex}

@@ -425,7 +425,7 @@ func play(common *board, member, processes int) part {
 	around := int64(math.Min(*window/4, 0.5) * 1e9)
 	length := int64(*window * 1e9)
 	// Then all queue at once, and each new entry wakes up all: that is to be over.
-	settle := around + int64(math.Min(float64(*contenders), 128))*40e6
+	settle := around + int64(math.Min(float64(toWarm()), 128))*40e6
 	giveUp := now() + int64(*patience*1e9)
 	for atomic.LoadInt64(&a.Begin) == 0 {
 		waiting := int64(toWarm()) - atomic.LoadInt64(&a.Warm)
