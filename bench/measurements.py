@@ -53,7 +53,7 @@ def full():
             # The Go client has no pool: each goroutine is a contender, and more than 128 take minutes. Who wants many
             # builds one.
             if contenders <= 128:
-                yield from each((GO,), "pool", contenders, limit, seconds=10 if contenders == 128 else 3)
+                yield from each((GO,), "pool", contenders, limit, seconds=6 if contenders == 128 else 3)
     yield from each((GO_CHANNEL, GO_KEPT), "pool", 128, 4)
     yield from each((HOLDFAST, ASIO), "pool-rival", 128, 4)
     yield from each((HOLDFAST,), "waiting", 100_000)
@@ -65,7 +65,7 @@ def full():
         for limit in (1, 4):
             if contenders > limit:
                 yield from each((HOLDFAST,), "handoff", contenders, limit, seconds=5)
-                yield from each((GO,), "handoff", contenders, limit, seconds=10 if contenders == 128 else 5)
+                yield from each((GO,), "handoff", contenders, limit, seconds=6 if contenders == 128 else 5)
         yield from each((BEAST,), "handoff", contenders, 1, seconds=5)
     yield from each((LOCK,), "handoff", 8, 1)
     for contenders in (2, 8, 32, 128):
@@ -77,8 +77,8 @@ def full():
     yield from each((HOLDFAST, BEAST), "open-loop", 8, 1, rate=300)
     yield from each((HOLDFAST, BEAST, GO), "cycle", on=CLUSTER)
     for contenders in (8, 128):
-        yield from each((HOLDFAST, BEAST), "handoff", contenders, 1, seconds=5, on=CLUSTER)
-    yield from each((GO,), "handoff", 8, 1, seconds=5, on=CLUSTER)
+        yield from each((HOLDFAST, BEAST), "handoff", contenders, 1, seconds=4, on=CLUSTER)
+    yield from each((GO,), "handoff", 8, 1, seconds=4, on=CLUSTER)
 
 
 def quick():
