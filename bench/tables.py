@@ -37,7 +37,7 @@ def cost(results):
     def floor(*where, **more):
         row = find(where[0], BEAST, *where[1:], **more)
         ours = find(where[0], HOLDFAST, *where[1:], **more)
-        share = f"; ours is {number(ours['ops_per_s'] / row['ops_per_s'], 2)} of it" if row and ours else ""
+        share = f"; ours: {100 * ours['ops_per_s'] / row['ops_per_s']:.0f} % of it" if row and ours else ""
         return rate(row, requests=False) + share
 
     def handoff(words, contenders, **more):
