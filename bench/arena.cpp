@@ -1,117 +1,182 @@
 #include "arena.hpp"
 
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/this_coro.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
+#include <new>
 #include <stdexcept>
+#include <system_error>
 
-#include "process.hpp"
+#include "participant.hpp"
 
 namespace holdfast::bench {
 
 using std::chrono::milliseconds;
 
+std::optional<clock::time_point> arena::freed_slots::pop() {
+  for (auto next = popped_.load(); next < pushed_;) {
+    if (!popped_.compare_exchange_weak(next, next + 1)) continue;
+    for (;;)  // another process has counted its slot, and is about to write when that was
+      if (const auto at = at_[next % slots_max].exchange(0)) return clock::time_point(duration(at));
+  }
+  return {};
+}
+
+arena::board& arena::board::make(std::uint32_t contenders) {
+  return *new (shared_memory(sizeof(board) + contenders * sizeof(std::uint64_t))) board;
+}
+
 arena::arena(const parameters& p)
     : parameters_(p),
       shape_(shape::of(p)),
-      processes_(shape_.processes + (shape_.rival ? 1 : 0)),
-      shares_(std::size_t{shape_.processes} * shape_.coroutines + (shape_.rival ? 1 : 0)) {}
+      handoff_(p.workload == "handoff" || p.workload == "mutex"),
+      common_(board::make(shape_.contenders())),
+      clients_(shape_.all_clients()) {}
 
-void arena::entered(std::uint32_t process, std::uint32_t contender, clock::time_point asked, clock::time_point now) {
-  limit_.enter();
-  ++processes_[process].entered;
-  if (!freed_.empty()) {
-    if (measuring_) handoffs_.add(now - freed_.front());
-    freed_.pop_front();
+std::uint32_t arena::spread() {
+  for (std::uint32_t number = 1; number < shape_.processes(); ++number) {
+    const pid_t parent = ::getpid(), child = ::fork();
+    if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
+    if (child > 0) {
+      children_.push_back(child);
+      continue;
+    }
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it ends with the first, however that ends
+    if (::getppid() != parent) std::_Exit(1);
+    children_.clear();
+    mine_ = &common_.parts[number];
+    return number;
   }
-  if (process != last_process_) note_turn(process, now);
+  return 0;
+}
+
+void arena::finish() {
+  if (mine_ != common_.parts) std::_Exit(0);
+  for (const pid_t child : children_) {
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) throw std::runtime_error("one of the processes has failed");
+  }
+  print();
+}
+
+void arena::entered(std::uint32_t client, std::uint32_t contender, clock::time_point asked, clock::time_point now) {
+  if (!stopping()) common_.limit.enter();  // afterwards closing takes slots from those who are inside
+  if (handoff_)
+    if (const auto freed = common_.freed.pop(); freed && measuring_) mine_->handoffs.add(now - *freed);
+  if (!clients_[client].served) {
+    clients_[client].served = true;
+    ++common_.served;
+  }
+  if (client != common_.last_client) note_turn(client, now);
   if (!measuring_) return;
-  ++operations_;
-  ++shares_[contender];
-  waits_.add(now - asked);
+  ++mine_->operations;
+  ++common_.shares[contender];
+  mine_->waits.add(now - asked);
 }
 
-// A turn ends when another process gets a slot.
-void arena::note_turn(std::uint32_t process, clock::time_point now) {
-  last_process_ = process;
-  const auto left = processes_[process].left;
-  if (measuring_ && left != clock::time_point{}) turns_.add(now - left);
+// A turn ends when another client gets a slot.
+void arena::note_turn(std::uint32_t client, clock::time_point now) {
+  common_.last_client = client;
+  const auto left = clients_[client].left;
+  if (measuring_ && left != clock::time_point{}) mine_->turns.add(now - left);
 }
 
-void arena::leaving(std::uint32_t process, clock::time_point now) {
-  limit_.leave();
-  processes_[process].left = now;
-  freed_.push_back(now);
+void arena::leaving(std::uint32_t client, clock::time_point now) {
+  common_.limit.leave();
+  clients_[client].left = now;
+  if (handoff_) common_.freed.push(now);
 }
 
 void arena::cycled(clock::time_point asked, clock::time_point now) {
-  if (measuring_) cycles_.add(now - asked);
+  if (measuring_) mine_->cycles.add(now - asked);
 }
 
 void arena::failed(const boost::system::error_code& why) {
-  if (stopping_) return;  // they are told that the semaphore was closed
-  if (errors_++ == 0) std::cerr << "bench: " << why.message() << '\n';
-}
-
-bool arena::all_had_a_turn() const {
-  return std::all_of(processes_.begin(), processes_.end(), [](const participant& p) { return p.entered > 0; });
+  if (stopping()) return;  // they are told that the semaphore was closed
+  if (mine_->errors++ == 0) std::cerr << "bench: " << why.message() << '\n';
 }
 
 asio::awaitable<void> arena::hold() {
   const auto executor = co_await asio::this_coro::executor;
+  const milliseconds stay(parameters_.broken ? 300 : 1);  // if broken, to be seen on a busy machine, too
   if (measuring_)
     co_await asio::post(executor, asio::deferred);
   else
-    co_await sleep_for(milliseconds(1));
+    co_await sleep_for(stay);
 }
 
 asio::awaitable<void> arena::conduct(std::function<traffic()> count, std::function<asio::awaitable<void>()> close) {
-  const auto give_up = clock::now() + std::chrono::seconds(2) + parameters_.window;
-  while (!all_had_a_turn() && clock::now() < give_up) {
-    co_await sleep_for(milliseconds(5));
-  }
   const auto around = std::min<duration>(parameters_.window / 4, milliseconds(500));
-  co_await sleep_for(around);
+  const auto give_up = clock::now() + std::chrono::seconds(30);
+  while (common_.begin == 0) {
+    const auto waiting = clients_.size() - common_.served;
+    const auto now = clock::now();
+    clock::rep unknown = 0;
+    if (waiting > 0 && now < give_up)
+      co_await sleep_for(milliseconds(5));
+    else if (common_.begin.compare_exchange_strong(unknown, (now + around).time_since_epoch().count()))
+      common_.not_served = static_cast<std::uint32_t>(waiting);
+  }
+  const clock::time_point begin(duration(common_.begin.load()));
+  co_await sleep_until(begin);
 
   const auto before = count();
   const auto begun = clock::now();
   measuring_ = true;
-  co_await sleep_for(parameters_.window);
+  co_await sleep_until(begin + parameters_.window);
   measuring_ = false;
-  measured_ = clock::now() - begun;
-  traffic_ = count() - before;
+  mine_->measured = clock::now() - begun;
+  mine_->used = count() - before;
 
-  co_await sleep_for(around);
-  limit_held_ = limit_.held(parameters_.limit);  // closing takes slots from those who are inside
-  stopping_ = true;
+  co_await sleep_until(begin + parameters_.window + around);
+  common_.stopping = true;
   co_await close();
 }
 
-// Between processes, or else between coroutines.
-std::optional<double> arena::fairness() const {
-  std::vector<std::uint64_t> shares(shape_.processes > 1 ? shape_.processes : shape_.coroutines);
-  if (operations_ < 4 * shares.size()) return {};  // too few to tell
-  for (std::size_t i = 0; i < shares_.size(); ++i) shares[i * shares.size() / shares_.size()] += shares_[i];
+// Between clients, or else between coroutines.
+std::optional<double> arena::fairness(std::uint64_t operations) const {
+  const auto all = shape_.contenders();
+  std::vector<std::uint64_t> shares(shape_.clients > 1 ? shape_.clients : shape_.coroutines);
+  if (operations < 4 * shares.size()) return {};  // too few to tell
+  for (std::size_t i = 0; i < all; ++i) shares[i * shares.size() / all] += common_.shares[i];
   return jain(shares);
 }
 
 void arena::print() const {
-  if (std::none_of(processes_.begin(), processes_.end(), [](const participant& p) { return p.entered > 0; }))
-    throw std::runtime_error("nobody got a slot");
+  if (common_.served == 0) throw std::runtime_error("nobody got a slot");
+  part all;
+  const auto processes = children_.size() + 1;
+  for (std::size_t i = 0; i < processes; ++i) {
+    const auto& each = common_.parts[i];
+    for (const auto times : {&part::waits, &part::handoffs, &part::cycles, &part::turns}) all.*times += each.*times;
+    all.operations += each.operations;
+    all.errors += each.errors;
+    all.used += each.used;
+    all.measured += each.measured / processes;
+  }
   row r;
-  r.set_rates(static_cast<double>(operations_), measured_, traffic_);
+  r.set_rates(static_cast<double>(all.operations), all.measured, all.used);
   const bool alone = parameters_.workload.starts_with("cycle");
-  r.times = alone                                                                  ? &cycles_
-            : parameters_.workload == "handoff" || parameters_.workload == "mutex" ? &handoffs_
-                                                                                   : &waits_;
-  if (!alone && !shape_.rival) r.jain = fairness();
-  r.limit_held = limit_held_;
-  r.connections = static_cast<double>(traffic_.connections) / static_cast<double>(processes_.size());
-  if (shape_.processes > 1 && parameters_.limit == 1 && turns_.count() > 0)
-    r.turn_wait_max = static_cast<double>(turns_.max().count()) / static_cast<double>(turns_.mean().count());
-  r.errors = errors_;
+  r.times = alone ? &all.cycles : handoff_ ? &all.handoffs : &all.waits;
+  if (!alone && !shape_.rival) r.jain = fairness(all.operations);
+  r.limit_held = common_.limit.held(parameters_.limit);
+  r.connections = static_cast<double>(all.used.connections) / static_cast<double>(clients_.size());
+  if (shape_.clients > 1 && parameters_.limit == 1 && all.turns.count() > 0)
+    r.turn_wait_max = static_cast<double>(all.turns.max().count()) / static_cast<double>(all.turns.mean().count());
+  r.processes = static_cast<std::uint32_t>(processes);
+  r.not_served = common_.not_served;
+  r.errors = all.errors;
   std::puts(r.to_json(parameters_).c_str());
 }
 

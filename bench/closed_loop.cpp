@@ -2,40 +2,40 @@
 #include <deque>
 
 #include "arena.hpp"
-#include "process.hpp"
+#include "participant.hpp"
 #include "workloads.hpp"
 
 namespace holdfast::bench {
 
 void closed_loop(const parameters& p) {
-  asio::io_context io(1);
   const auto form = shape::of(p);
   const auto options = options_for(p);
   arena everyone(p);
-  std::deque<process> processes;
+  const auto here = everyone.spread();
+  asio::io_context io(1);
+  std::deque<participant> clients;
 
   std::uint32_t contender = 0;
-  const auto add = [&](std::uint32_t coroutines) {
-    const auto index = static_cast<std::uint32_t>(processes.size());
-    auto& added = processes.emplace_back(io, options);
-    for (std::uint32_t i = 0; i < coroutines; ++i) {
-      const auto number = contender++;
+  for (std::uint32_t client = 0; client < form.all_clients(); ++client) {
+    const auto first = contender;
+    contender += client < form.clients ? form.coroutines : 1;
+    if (form.process_of(client) != here) continue;
+    auto& added = clients.emplace_back(io, options);
+    for (auto number = first; number < contender; ++number) {
       if (p.workload == "mutex")
-        asio::co_spawn(io, contend(added.mutex, everyone, index, number), rethrow);
+        asio::co_spawn(io, contend(added.mutex, everyone, client, number), rethrow);
       else
-        asio::co_spawn(io, contend(added.semaphore, everyone, index, number), rethrow);
+        asio::co_spawn(io, contend(added.semaphore, everyone, client, number), rethrow);
     }
-  };
-  for (std::uint32_t i = 0; i < form.processes; ++i) add(form.coroutines);
-  if (form.rival) add(1);
+  }
 
-  const auto count = [&] { return used_by(processes); };
+  const auto count = [&] { return used_by(clients); };
   const auto close = [&]() -> asio::awaitable<void> {
-    for (auto& each : processes) co_await each.close();
+    for (auto& each : clients) co_await each.close();
   };
   asio::co_spawn(io, everyone.conduct(count, close), rethrow);
   io.run();
-  everyone.print();
+  everyone.finish();
 }
 
 }  // namespace holdfast::bench

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "measure.hpp"
-#include "process.hpp"
+#include "participant.hpp"
 #include "row.hpp"
 #include "workloads.hpp"
 
@@ -34,8 +34,8 @@ struct board {
   visit visits[visits_max];
 
   static board& map(const char* file) {
-    const int fd = ::open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0 || ::ftruncate(fd, sizeof(board)) != 0) throw std::system_error(errno, std::generic_category(), file);
+    const int fd = ::open(file, O_RDWR | O_CLOEXEC);
+    if (fd < 0) throw std::system_error(errno, std::generic_category(), file);
     void* const at = ::mmap(nullptr, sizeof(board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     ::close(fd);
     if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category(), file);
@@ -61,9 +61,16 @@ bool run(std::vector<std::string> command) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/// A file that is gone with this object.
+/// An empty board under a name that nobody can guess, gone with this object.
 struct scratch_file {
-  std::string name = std::filesystem::temp_directory_path() / ("holdfast-bench-" + std::to_string(::getpid()));
+  std::string name = std::filesystem::temp_directory_path() / "holdfast-bench-XXXXXX";
+  scratch_file() {
+    const int fd = ::mkstemp(name.data());
+    if (fd < 0 || ::ftruncate(fd, sizeof(board)) != 0) throw std::system_error(errno, std::generic_category(), name);
+    ::close(fd);
+  }
+  scratch_file(const scratch_file&) = delete;
+  scratch_file& operator=(const scratch_file&) = delete;
   ~scratch_file() { std::filesystem::remove(name); }
 };
 

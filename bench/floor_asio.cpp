@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "arena.hpp"
-#include "process.hpp"
+#include "participant.hpp"
 #include "workloads.hpp"
 
 namespace holdfast::bench {
@@ -72,7 +72,7 @@ void closed_loop_floor(const parameters& p) {
   const auto form = shape::of(p);
   arena everyone(p);
   bare_semaphore semaphore(io, p.limit + (p.broken ? 1 : 0));
-  for (std::uint32_t i = 0; i < form.processes * form.coroutines; ++i)
+  for (std::uint32_t i = 0; i < form.clients * form.coroutines; ++i)
     asio::co_spawn(io, contend(semaphore, everyone, i / form.coroutines, i), rethrow);
   if (form.rival) asio::co_spawn(io, contend(semaphore, everyone, 1, p.contenders), rethrow);
 
@@ -82,7 +82,7 @@ void closed_loop_floor(const parameters& p) {
   };
   asio::co_spawn(io, everyone.conduct([] { return traffic(); }, close), rethrow);
   io.run();
-  everyone.print();
+  everyone.finish();
 }
 
 }  // namespace holdfast::bench

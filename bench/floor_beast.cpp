@@ -1,24 +1,31 @@
+#include <unistd.h>
+
+#include <algorithm>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/host_name.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
-#include <boost/beast/http/write.hpp>
-#include <charconv>
 #include <cstdio>
+#include <ctime>
+#include <future>
 #include <holdfast/consul/config.hpp>
 #include <random>
 #include <stdexcept>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "arrivals.hpp"
+#include "consul/base64.hpp"
 #include "measure.hpp"
 #include "row.hpp"
 #include "workloads.hpp"
 
-// What the network, the agent and one thread allow, with no semaphore around it: blocking Beast calls on one
-// connection.
+// What the network and the agent allow, with no semaphore around it: blocking calls on one connection, or on two.
 
 namespace holdfast::bench {
 namespace {
@@ -30,21 +37,20 @@ namespace http = beast::http;
 class connection {
 public:
   connection() : socket_(io_) {
-    const auto address = consul::config::from_environment().address;
+    const auto& address = host_;
     const auto colon = address.rfind(':');
     if (colon == std::string::npos) throw std::runtime_error("CONSUL_HTTP_ADDR is not host:port");
-    host_ = address.substr(0, colon);
     asio::ip::tcp::resolver resolver(io_);
-    asio::connect(socket_, resolver.resolve(host_, address.substr(colon + 1)));
+    asio::connect(socket_, resolver.resolve(address.substr(0, colon), address.substr(colon + 1)));
     socket_.set_option(asio::ip::tcp::no_delay(true));
   }
 
   /// The reply's body; its X-Consul-Index is in `index` then.
-  std::string request(http::verb verb, const std::string& target, std::string body = {}) {
-    http::request<http::string_body> out(verb, target, 11, std::move(body));
-    out.set(http::field::host, host_);
-    out.prepare_payload();
-    used.bytes += http::write(socket_, out);
+  std::string send(const std::string& verb, const std::string& target, const std::string& body = {}) {
+    auto text = verb + ' ' + target + " HTTP/1.1\r\nHost: " + host_ + "\r\n";
+    if (verb == "PUT") text += "Content-Length: " + std::to_string(body.size()) + "\r\n";
+    text += "\r\n" + body;
+    used.bytes += asio::write(socket_, asio::buffer(text));
     http::response<http::string_body> in;
     used.bytes += http::read(socket_, buffer_, in);
     ++used.requests;
@@ -53,8 +59,10 @@ public:
     index = in["X-Consul-Index"];
     return std::move(in.body());
   }
-  std::string put(const std::string& target, std::string body = {}) {
-    return request(http::verb::put, target, std::move(body));
+  std::string put(const std::string& target, const std::string& body = {}) { return send("PUT", target, body); }
+  /// Its index.
+  std::string transact(const std::string& operations) {
+    return member(put("/v1/txn", '[' + operations + ']'), "ModifyIndex");
   }
   std::string create_session() { return member(put("/v1/session/create", R"({"Checks":[],"LockDelay":"0s"})"), "ID"); }
 
@@ -63,7 +71,7 @@ public:
     const auto at = text.rfind('"' + name + "\":");
     if (at == std::string::npos) throw std::runtime_error("no " + name + " in " + text);
     const auto begin = text.find_first_not_of("\" ", at + name.size() + 3);
-    return text.substr(begin, text.find_first_of("\",}", begin) - begin);
+    return text.substr(begin, text.find_first_of("\",} \n", begin) - begin);
   }
 
   traffic used{};
@@ -72,38 +80,72 @@ public:
 private:
   asio::io_context io_{1};
   asio::ip::tcp::socket socket_;
-  std::string host_;
+  const std::string host_ = consul::config::from_environment().address;
   beast::flat_buffer buffer_;
 };
 
-/// The two transactions of an uncontended acquire and release, with the sizes that the library's have.
-class bare_cycle {
+/// What the library sends for a semaphore, to the byte: bench/recorder.py compares.
+class requests {
 public:
-  explicit bare_cycle(connection& c) : connection_(c), session_(c.create_session()) {
-    const std::string name = "bench/floor-" + std::to_string(std::random_device()());
-    entry_ = R"("Key":")" + name + "/" + session_ + '"';
-    record_ = R"("Key":")" + name + R"(/.lock","Flags":16210313421097356768)";
+  std::string entry(const std::string& session) const { return prefix_ + '/' + session; }
+  /// To own an entry that others wait behind, and the record without a holder, if there is one.
+  std::string lock(const std::string& session) const {
+    return kv("lock", entry(session)) + value(description_) + R"(,"Flags":7525352679111917568,"Session":")" + session +
+           R"("}})";
   }
-  void acquire() {
-    index_ = transact(R"({"KV":{"Verb":"lock",)" + entry_ + R"(,"Value":"aG9zdDoxMjM0NQ==","Session":")" + session_ +
-                      R"("}},)" + cas(held));
+  std::string remove(const std::string& session) const { return kv("delete", entry(session)) + "}}"; }
+  std::string list() const { return kv("get-tree", prefix_ + '/') + "}}"; }
+  std::string record(const std::string& holder, const std::string& index) const {
+    const auto holders = holder.empty() ? holder : '"' + holder + R"(":true)";
+    return kv("cas", prefix_ + "/.lock") + value(R"({"Limit":1,"Holders":{)" + holders + "}}") +
+           R"(,"Flags":16210313421097356768)" + (index.empty() ? index : R"(,"Index":)" + index) + "}}";
   }
-  void release() { index_ = transact(cas(empty) + R"(,{"KV":{"Verb":"delete",)" + entry_ + "}}"); }
+
+  struct contender {
+    std::string session, index;  ///< of its entry
+  };
+  /// Tells the new holder, and who comes after it; `behind` more are not named.
+  std::string grant(const contender& holder, const std::vector<contender>& next, std::size_t behind) const {
+    auto text = description_;
+    for (const auto& each : next) {
+      text += text.size() == description_.size() ? "\n{\"Limit\":1,\"Next\":[" : ",";
+      text += R"([")" + each.session + R"(",)" + each.index + R"(,")" + host_ + R"(\n)" + since_ + R"("])";
+    }
+    if (!next.empty()) text += R"(],"Behind":)" + std::to_string(behind) + '}';
+    return kv("cas", entry(holder.session)) + value(text) + R"(,"Flags":7525352679111917569,"Index":)" + holder.index +
+           "}}";
+  }
 
 private:
-  static constexpr const char* held =
-      "eyJMaW1pdCI6MSwiSG9sZGVycyI6eyIwMTIzNDU2Ny04OWFiLWNkZWYtMDEyMy00NTY3ODlhYmNkZWYiOnRydWV9fQ==";
-  static constexpr const char* empty = "eyJMaW1pdCI6MSwiSG9sZGVycyI6e319";
-
-  std::string cas(const char* value) const {
-    return R"({"KV":{"Verb":"cas",)" + record_ + R"(,"Value":")" + value + R"(","Index":)" + index_ + "}}";
+  static std::string kv(const char* verb, const std::string& key) {
+    return std::string(R"({"KV":{"Verb":")") + verb + R"(","Key":")" + key + '"';
   }
-  std::string transact(const std::string& operations) {
-    return connection::member(connection_.put("/v1/txn", '[' + operations + ']'), "ModifyIndex");
+  static std::string value(const std::string& text) {
+    std::string out = R"(,"Value":")";
+    consul::detail::append_base64(out, text);
+    return out + '"';
   }
 
+  const std::string prefix_ = "bench/floor-" + std::to_string(std::random_device()());
+  const std::string host_ = asio::ip::host_name() + ':' + std::to_string(::getpid());
+  const std::string since_ = '@' + std::to_string(std::time(nullptr));
+  const std::string description_ = host_ + '\n' + since_;
+};
+
+/// The two transactions of an uncontended acquire and release.
+class bare_cycle {
+public:
+  explicit bare_cycle(connection& c) : connection_(c), session_(c.create_session()) {}
+
+  void acquire() { index_ = connection_.transact(say_.record(session_, index_) + ',' + say_.lock(session_)); }
+  void release() {
+    index_ = connection_.transact(say_.record({}, index_) + ',' + say_.remove(session_) + ',' + say_.list());
+  }
+
+private:
   connection& connection_;
-  std::string session_, entry_, record_, index_ = "0";
+  const requests say_{};
+  std::string session_, index_;
 };
 
 void finish(const parameters& p, const latencies& times, duration measured, const traffic& used) {
@@ -153,11 +195,11 @@ void arrive(const parameters& p) {
 class watcher {
 public:
   watcher(connection& writer, std::string key) : writer_(writer), key_(std::move(key)) {
-    connection_.request(http::verb::get, key_);
+    connection_.send("GET", key_);
     thread_ = std::jthread([this](std::stop_token stop) {
       while (!stop.stop_requested()) {
         const auto index = connection_.index;
-        connection_.request(http::verb::get, key_ + "?wait=10s&index=" + index);
+        connection_.send("GET", key_ + "?wait=10s&index=" + index);
         if (connection_.index == index) continue;
         woken_ = clock::now().time_since_epoch().count();
         ++wakes_;
@@ -188,23 +230,93 @@ private:
   std::jthread thread_;
 };
 
-// One write and one wake-up: what moving a slot to another process cannot do without.
-void write_and_wake(const parameters& p) {
-  connection writer;
-  const std::string key = "/v1/kv/bench/floor-" + std::to_string(std::random_device()());
-  writer.put(key, "x");
-  watcher other(writer, key);
-  latencies times;
-  const auto begun = clock::now();
-  for (std::uint64_t n = 0; clock::now() < begun + p.window; ++n) {
-    const auto wakes = other.wakes();
-    const auto written = clock::now();
-    writer.put(key, std::to_string(n));
-    times.add(other.woken_after(wakes) - written);
+/// A slot goes from hand to hand, as in a queue in which each stands again at once: each contender waits for its entry
+/// to be touched, and then sends the transaction that grants the slot to the next and queues anew. They take turns on
+/// two connections, each with a thread of its own, so that one can be asked while the other is answered.
+class relay {
+public:
+  explicit relay(const parameters& p) : begin_(clock::now() + p.window / 4), end_(begin_ + p.window) {
+    if (p.contenders % 2 != 0) throw std::invalid_argument("the floor of a handoff wants an even number of contenders");
+    connection c;
+    for (std::uint32_t i = 0; i < p.contenders; ++i) queue_.push_back({c.create_session(), {}});
+    for (auto& each : queue_) each.index = c.transact(say_.lock(each.session));
+    record_ = c.transact(say_.record(queue_[0].session, {}));
   }
-  const auto woken = other.used();
-  finish(p, times, clock::now() - begun, {writer.used.requests + woken.requests, writer.used.bytes + woken.bytes});
-}
+
+  void run(const parameters& p) {
+    {
+      auto other = std::async(std::launch::async, [this] { play(1); });
+      play(0);
+      other.get();
+    }
+    latencies all;
+    traffic used;
+    for (const auto& each : sides_) {
+      all += each.times;
+      used += each.used;
+    }
+    finish(p, all, end_ - begin_, used);
+  }
+
+private:
+  struct side {
+    latencies times{};
+    traffic used{};
+  };
+
+  void play(std::size_t number) try {
+    connection c;
+    auto queue = queue_;  // with the indexes that this side has seen
+    auto record = record_;
+    traffic before;
+    bool holds = number == 0, counts = false;
+    for (auto me = number;; me = (me + 2) % queue.size()) {
+      if (!std::exchange(holds, false)) {
+        const auto target = "/v1/kv/" + say_.entry(queue[me].session) + "?consistent&index=" + queue[me].index;
+        do {
+          c.send("GET", target + "&wait=125ms");
+        } while (c.index == queue[me].index && !over_);
+        const auto now = clock::now();
+        if (counts) sides_[number].times.add(now - clock::time_point(duration(sent_.load())));
+        if (now >= end_) over_ = true;
+        if (over_) break;
+        record = c.index;
+        queue[(me + queue.size() - 1) % queue.size()].index = record;
+        if (now >= begin_ && !std::exchange(counts, true)) before = c.used;
+      }
+      const auto body = hand_over(queue, me, record);
+      sent_ = clock::now().time_since_epoch().count();
+      record = queue[me].index = c.transact(body);
+    }
+    sides_[number].used = c.used - before;
+  } catch (...) {
+    over_ = true;
+    throw;
+  }
+
+  // A holder names those whom it knows to come next, but for the one whom it grants the slot; when it knows nobody it
+  // asks, which the floor does not.
+  std::string hand_over(const std::vector<requests::contender>& queue, std::size_t me, const std::string& record) {
+    const auto at = [&](std::size_t i) { return queue[(me + i) % queue.size()]; };
+    const auto waiting = queue.size() - 2;
+    const auto most = std::min<std::size_t>(waiting, 16);
+    const auto known = named_ == 0 ? most : named_ - 1;
+    named_ = known;
+    std::vector<requests::contender> next;
+    for (std::size_t i = 0; i < known; ++i) next.push_back(at(2 + i));
+    return say_.record(at(1).session, record) + ',' + say_.grant(at(1), next, waiting - most) + ',' +
+           say_.remove(at(0).session) + ',' + say_.lock(at(0).session);
+  }
+
+  const clock::time_point begin_, end_;
+  const requests say_{};
+  std::vector<requests::contender> queue_{};
+  std::string record_{};
+  side sides_[2]{};
+  std::atomic<std::size_t> named_{0};  ///< by the last
+  std::atomic<clock::rep> sent_{0};
+  std::atomic<bool> over_{false};
+};
 
 // What a loss cannot be noticed without: the watch of a key whose session is destroyed.
 void session_end(const parameters& p) {
@@ -234,7 +346,7 @@ void session_end(const parameters& p) {
 void bare(const parameters& p) {
   if (p.workload == "cycle") return loop(p);
   if (p.workload == "open-loop") return arrive(p);
-  if (p.workload == "handoff") return write_and_wake(p);
+  if (p.workload == "handoff") return relay(p).run(p);
   if (p.workload == "loss") return session_end(p);
   throw std::invalid_argument("floor-beast has no workload " + p.workload);
 }

@@ -4,7 +4,7 @@
 #include <stop_token>
 
 #include "measure.hpp"
-#include "process.hpp"
+#include "participant.hpp"
 #include "row.hpp"
 #include "workloads.hpp"
 
@@ -23,7 +23,8 @@ asio::awaitable<std::string> session_of_holder(consul::client& operators, const 
   throw std::runtime_error("nobody holds a slot of " + prefix);
 }
 
-asio::awaitable<void> lose_again_and_again(process& one, const parameters& p, latencies& times, std::uint64_t& errors) {
+asio::awaitable<void> lose_again_and_again(participant& one, const parameters& p, latencies& times,
+                                           std::uint64_t& errors) {
   consul::client operators(one.client.get_executor(), consul::config::from_environment());
   const auto end = clock::now() + p.window;
   while (clock::now() < end) {
@@ -50,7 +51,7 @@ asio::awaitable<void> lose_again_and_again(process& one, const parameters& p, la
 
 void loss(const parameters& p) {
   asio::io_context io(1);
-  process one(io, options_for(p));
+  participant one(io, options_for(p));
   latencies times;
   row r;
   asio::co_spawn(io, lose_again_and_again(one, p, times, r.errors), rethrow);

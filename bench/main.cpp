@@ -1,6 +1,9 @@
 // Does one measurement and prints its row: `holdfast_bench --workload handoff --contenders 8`. bench/run.py runs it
 // with all of its workloads, beside its peers; CONSUL_HTTP_ADDR says where Consul is.
 
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <boost/version.hpp>
 #include <cstdlib>
 #include <exception>
 #include <functional>
@@ -52,7 +55,7 @@ void measure(const parameters& p) {
       {"cycle", closed_loop},      {"cycle-idle", closed_loop},    {"pool", closed_loop},
       {"pool-rival", closed_loop}, {"handoff", closed_loop},       {"mutex", closed_loop},
       {"mixed", closed_loop},      {"open-loop", open_loop},       {"loss", loss},
-      {"waiting", waiting},        {"waiting-coroutine", waiting},
+      {"waiting", waiting},        {"waiting-coroutine", waiting}, {"waiting-client", waiting},
   };
   const std::map<std::string_view, workload> others = {
       {"floor-asio", closed_loop_floor}, {"floor-beast", bare}, {"consul-lock", consul_lock}};
@@ -64,9 +67,22 @@ void measure(const parameters& p) {
   system->second(p);
 }
 
+// How this program was built.
+void print_about() {
+  const boost::json::object about = {
+      {"compiler", BENCH_COMPILER},
+      {"flags", BENCH_FLAGS},
+      {"boost", std::to_string(BOOST_VERSION / 100'000) + '.' + std::to_string(BOOST_VERSION / 100 % 1'000)}};
+  std::cout << boost::json::serialize(about) << '\n';
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
+  if (argc == 2 && std::string_view(argv[1]) == "--about") {
+    print_about();
+    return 0;
+  }
   if (argc == 3 && std::string_view(argv[1]) == "inside") return inside(argv[2]);
   measure(parse(argc, argv));
   return 0;

@@ -1,8 +1,14 @@
 #include "measure.hpp"
 
 #include <malloc.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <bit>
+#include <cerrno>
+#include <fstream>
+#include <system_error>
 
 namespace holdfast::bench {
 
@@ -21,6 +27,14 @@ std::uint64_t latencies::middle(std::size_t bucket) {
   const auto shift = (bucket >> bits) - 1;
   const std::uint64_t low = ((bucket & ((1u << bits) - 1)) + (1u << bits)) << shift;
   return low + ((std::uint64_t{1} << shift) >> 1);
+}
+
+latencies& latencies::operator+=(const latencies& others) {
+  for (std::size_t i = 0; i < buckets_.size(); ++i) buckets_[i] += others.buckets_[i];
+  count_ += others.count_;
+  sum_ += others.sum_;
+  max_ = std::max(max_, others.max_);
+  return *this;
 }
 
 duration latencies::quantile(double q) const {
@@ -43,9 +57,21 @@ double jain(const std::vector<std::uint64_t>& shares) {
   return squares > 0 ? sum * sum / (static_cast<double>(shares.size()) * squares) : 0;
 }
 
+void* shared_memory(std::size_t bytes) {
+  void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "shared memory");
+  return at;
+}
+
 std::size_t heap_in_use() {
   const auto info = ::mallinfo2();
   return info.uordblks + info.hblkhd;
+}
+
+std::size_t resident() {
+  std::size_t all = 0, pages = 0;
+  std::ifstream("/proc/self/statm") >> all >> pages;
+  return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
 }  // namespace holdfast::bench

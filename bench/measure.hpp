@@ -26,6 +26,8 @@ public:
     if (n > max_) max_ = n;
   }
 
+  latencies& operator+=(const latencies& others);
+
   std::uint64_t count() const { return count_; }
   duration quantile(double q) const;
   duration mean() const { return duration(count_ ? sum_ / count_ : 0); }
@@ -60,8 +62,14 @@ private:
 /// Jain's fairness index: 1 if all have the same, 1/n if one has everything.
 double jain(const std::vector<std::uint64_t>& shares);
 
+/// Memory that another process sees, too, if it is a child that was forked afterwards; all zeros at first, never freed.
+void* shared_memory(std::size_t bytes);
+
 /// Bytes that the program has allocated and not freed, allocator's overhead included. Asked of the allocator, because
 /// Asio gets coroutine frames from std::aligned_alloc, which a counting operator new does not see.
 std::size_t heap_in_use();
+
+/// What the kernel has given this process in memory, in bytes.
+std::size_t resident();
 
 }  // namespace holdfast::bench

@@ -1,14 +1,19 @@
 """What is measured: which workloads, with how many contenders and slots, by which systems, for how long."""
 
 import dataclasses
+import json
 import statistics
 
 HOLDFAST, GO, LOCK = "holdfast", "consul-go", "consul-lock"
+# Goroutines of one process that share its slots through a channel: each turn through Consul, or slots kept for good.
+GO_CHANNEL, GO_KEPT = "consul-go-channel", "consul-go-kept"
 BEAST, ASIO, WRK = "floor-beast", "floor-asio", "floor-wrk"
-PEERS = (GO, LOCK)
+GO_PEERS = (GO, GO_CHANNEL, GO_KEPT)
+PEERS = (*GO_PEERS, LOCK)
 FLOORS = (BEAST, ASIO, WRK)
 
-ATTRIBUTES = ("workload", "system", "contenders", "limit", "rate")
+ATTRIBUTES = ("workload", "system", "contenders", "limit", "rate", "on")
+CLUSTER = "cluster"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +25,7 @@ class Measurement:
     rate: float = None
     seconds: float = 3.0
     rounds: int = None  # None: in each round
+    on: str = None  # CLUSTER; None: one agent in memory
 
     def options(self):
         given = {"--workload": self.workload, "--system": self.system, "--contenders": self.contenders}
@@ -30,7 +36,8 @@ class Measurement:
 
     def __str__(self):
         rate = f" at {self.rate:g}/s" if self.rate else ""
-        return f"{self.workload} {self.contenders:,}/{self.limit}{rate} {self.system}"
+        place = f" on a {self.on}" if self.on else ""
+        return f"{self.workload} {self.contenders:,}/{self.limit}{rate} {self.system}{place}"
 
 
 def each(systems, workload, contenders=1, limit=1, **more):
@@ -41,17 +48,25 @@ def full():
     yield from each((HOLDFAST, BEAST, WRK, GO, LOCK), "cycle")
     yield from each((HOLDFAST, ASIO), "cycle-idle")
     for contenders in (8, 128, 1024, 100_000):
-        # The Go client has no pool: each goroutine is a contender, and more than 128 take minutes.
-        systems = (HOLDFAST, ASIO, GO) if contenders <= 128 else (HOLDFAST, ASIO)
         for limit in (1, 4):
-            yield from each(systems, "pool", contenders, limit)
+            yield from each((HOLDFAST, ASIO), "pool", contenders, limit)
+            # The Go client has no pool: each goroutine is a contender, and more than 128 take minutes. Who wants many
+            # builds one.
+            if contenders <= 128:
+                yield from each((GO,), "pool", contenders, limit, seconds=6 if contenders == 128 else 3)
+    yield from each((GO_CHANNEL, GO_KEPT), "pool", 128, 4)
     yield from each((HOLDFAST, ASIO), "pool-rival", 128, 4)
     yield from each((HOLDFAST,), "waiting", 100_000)
     yield from each((HOLDFAST,), "waiting-coroutine", 100_000)
+    yield from each((HOLDFAST,), "waiting-client", 128)
+    yield from each((GO,), "waiting", 128)
+    yield from each((GO_CHANNEL,), "waiting", 100_000)
     for contenders in (2, 8, 32, 128):
         for limit in (1, 4):
             if contenders > limit:
-                yield from each((HOLDFAST, BEAST, GO), "handoff", contenders, limit, seconds=5)
+                yield from each((HOLDFAST,), "handoff", contenders, limit, seconds=5)
+                yield from each((GO,), "handoff", contenders, limit, seconds=6 if contenders == 128 else 5)
+        yield from each((BEAST,), "handoff", contenders, 1, seconds=5)
     yield from each((LOCK,), "handoff", 8, 1)
     for contenders in (2, 8, 32, 128):
         yield from each((HOLDFAST,), "mutex", contenders, 1)
@@ -60,6 +75,10 @@ def full():
     yield from each((HOLDFAST, BEAST, GO), "loss", seconds=5)
     yield from each((HOLDFAST, BEAST, GO), "open-loop", 8, 1, rate=100)
     yield from each((HOLDFAST, BEAST), "open-loop", 8, 1, rate=300)
+    yield from each((HOLDFAST, BEAST, GO), "cycle", on=CLUSTER)
+    for contenders in (8, 128):
+        yield from each((HOLDFAST, BEAST), "handoff", contenders, 1, seconds=4, on=CLUSTER)
+    yield from each((GO,), "handoff", 8, 1, seconds=4, on=CLUSTER)
 
 
 def quick():
@@ -69,15 +88,17 @@ def quick():
     yield from each((HOLDFAST, ASIO), "cycle-idle", seconds=0.3)
     for contenders in (8, 128, 1024, 100_000):
         yield from each((HOLDFAST, ASIO), "pool", contenders, 4, seconds=0.4)
-    yield from each((GO,), "pool", 128, 4, seconds=3, rounds=1)
+    yield from each((GO, GO_CHANNEL, GO_KEPT), "pool", 128, 4, seconds=2, rounds=1)
     yield from each((HOLDFAST,), "pool-rival", 128, 4, seconds=0.8)
     yield from each((HOLDFAST,), "waiting", 100_000)
     yield from each((HOLDFAST,), "waiting-coroutine", 100_000)
+    yield from each((GO,), "waiting", 128, rounds=1)
     for contenders in (2, 8, 32, 128):
         yield from each((HOLDFAST,), "handoff", contenders, 1, seconds=0.6)
     for contenders in (8, 128):
         yield from each((HOLDFAST,), "mutex", contenders, 1, seconds=0.6)
-    yield from each((BEAST,), "handoff", 2, 1, seconds=0.3)
+    for contenders in (8, 128):
+        yield from each((BEAST,), "handoff", contenders, 1, seconds=0.3)
     yield from each((GO,), "handoff", 8, 1, seconds=1, rounds=1)
     yield from each((GO,), "handoff", 128, 1, seconds=3, rounds=1)
     yield from each((LOCK,), "handoff", 8, 1, seconds=1, rounds=1)
@@ -86,6 +107,7 @@ def quick():
     yield from each((GO,), "loss", seconds=0.6, rounds=1)
     yield from each((HOLDFAST, BEAST), "open-loop", 8, 1, rate=100, seconds=0.8)
     yield from each((GO,), "open-loop", 8, 1, rate=100, seconds=0.8, rounds=1)
+    yield from each((HOLDFAST, BEAST), "handoff", 8, 1, seconds=0.6, on=CLUSTER, rounds=1)
 
 
 def smoke():
@@ -94,7 +116,7 @@ def smoke():
     done = set()
     for m in full():
         short = dataclasses.replace(m, contenders=shrunk.get(m.contenders, m.contenders), seconds=0.05)
-        if m.system in (GO, WRK) or (m.workload, m.system, m.rate) in done:
+        if m.system in (*GO_PEERS, WRK) or m.on or (m.workload, m.system, m.rate) in done:
             continue
         done.add((m.workload, m.system, m.rate))
         yield short
@@ -115,10 +137,14 @@ def combine(rows):
             result[name] = all(values)
         elif name in ("errors", "samples"):
             result[name] = sum(values)
+        elif name == "not_served":
+            result[name] = max(values)
         elif name == "distribution":
             result[name] = [statistics.median(at) for at in zip(*[v for v in values if v] or [[]])]
         else:
             result[name] = statistics.median(values)
+    if len(rows) == 1 and "rounds" in result:
+        return result  # of a results file
     rates = [row["ops_per_s"] for row in rows if row.get("ops_per_s") is not None]
     result["rounds"] = len(rows)
     result["ops_per_s_range"] = [min(rates), max(rates)] if rates else None
@@ -127,6 +153,23 @@ def combine(rows):
 
 def floor_system(workload):
     return ASIO if workload.startswith(("pool", "mixed", "cycle-idle")) else BEAST
+
+
+def brief(value):
+    """Four significant digits are more than two runs have in common."""
+    if isinstance(value, list):
+        return [brief(each) for each in value]
+    if not isinstance(value, float):
+        return value
+    rounded = float(f"{value:.4g}")
+    return int(rounded) if rounded.is_integer() else rounded
+
+
+def lines(about, rows):
+    """The results file: one line for each row, without what does not apply to it."""
+    kept = [{name: brief(value) for name, value in row.items() if value not in (None, [])} for row in rows]
+    text = ",\n  ".join(json.dumps(row) for row in kept)
+    return '{\n "about": ' + json.dumps(about, indent=1).replace("\n", "\n ") + ',\n "rows": [\n  ' + text + "\n ]\n}\n"
 
 
 class Results:
@@ -140,23 +183,22 @@ class Results:
         self.rows = [combine(same) for same in by_identity.values()]
 
         def place(row):
-            return workloads.index(row["workload"]), row["limit"], row["contenders"], row.get("rate") or 0
+            rank = workloads.index(row["workload"]), row["limit"], row["contenders"], row.get("rate") or 0
+            return (row.get("on") or "", *rank)
 
         self.rows.sort(key=place)
 
-    def find(self, workload, system=HOLDFAST, contenders=1, limit=1, rate=None):
-        wanted = (workload, system, contenders, limit, rate)
+    def find(self, workload, system=HOLDFAST, contenders=1, limit=1, rate=None, on=None):
+        wanted = (workload, system, contenders, limit, rate, on)
         return next((row for row in self.rows if identity(row) == wanted), None)
 
     def of(self, row, system):
         """The row of another system at the same work."""
-        return self.find(row["workload"], system, row["contenders"], row["limit"], row.get("rate"))
+        return self.find(row["workload"], system, row["contenders"], row["limit"], row.get("rate"),
+                         row.get("on"))
 
     def floor(self, row):
-        """One write and one wake-up cost the same however many contend: any such row of the workload will do."""
-        system = floor_system(row["workload"])
-        same = [r for r in self.rows if (r["workload"], r["system"]) == (row["workload"], system)]
-        return self.of(row, system) or (same[0] if same and system == BEAST else None)
+        return self.of(row, floor_system(row["workload"]))
 
     def peer(self, row):
         # A pool that keeps its slot does what the peer does in a cycle.

@@ -5,7 +5,7 @@
 
 #include "arrivals.hpp"
 #include "measure.hpp"
-#include "process.hpp"
+#include "participant.hpp"
 #include "row.hpp"
 #include "workloads.hpp"
 
@@ -37,13 +37,13 @@ asio::awaitable<void> visit(semaphore& sem, clock::time_point arrived, visitors&
   --all.present;
 }
 
-asio::awaitable<void> admit(std::deque<process>& processes, const parameters& p, visitors& all) {
+asio::awaitable<void> admit(std::deque<participant>& clients, const parameters& p, visitors& all) {
   const auto executor = co_await asio::this_coro::executor;
-  for (auto& each : processes) {  // who comes later finds sessions
+  for (auto& each : clients) {  // who comes later finds sessions
     auto warm = co_await each.semaphore.acquire();
     co_await warm.release();
   }
-  const auto before = used_by(processes);
+  const auto before = used_by(clients);
   const auto begun = clock::now();
   arrivals schedule(p.rate, begun);
   asio::steady_timer timer(executor);
@@ -51,14 +51,14 @@ asio::awaitable<void> admit(std::deque<process>& processes, const parameters& p,
   for (auto next = schedule.next(); next < begun + p.window; next = schedule.next()) {
     timer.expires_at(next);
     co_await timer.async_wait(asio::deferred);
-    asio::co_spawn(executor, visit(processes[turn++ % processes.size()].semaphore, next, all), rethrow);
+    asio::co_spawn(executor, visit(clients[turn++ % clients.size()].semaphore, next, all), rethrow);
   }
   const auto give_up = clock::now() + std::chrono::seconds(5);
   while (all.present > 0 && clock::now() < give_up) co_await sleep_for(std::chrono::milliseconds(1));
   all.measured = clock::now() - begun;
-  all.used = used_by(processes) - before;
+  all.used = used_by(clients) - before;
   all.errors += all.present;
-  for (auto& each : processes) co_await each.close();
+  for (auto& each : clients) co_await each.close();
 }
 
 }  // namespace
@@ -66,10 +66,10 @@ asio::awaitable<void> admit(std::deque<process>& processes, const parameters& p,
 void open_loop(const parameters& p) {
   asio::io_context io(1);
   const auto options = options_for(p);
-  std::deque<process> processes;
-  for (std::uint32_t i = 0; i < p.contenders; ++i) processes.emplace_back(io, options);
+  std::deque<participant> clients;
+  for (std::uint32_t i = 0; i < p.contenders; ++i) clients.emplace_back(io, options);
   visitors all;
-  asio::co_spawn(io, admit(processes, p, all), rethrow);
+  asio::co_spawn(io, admit(clients, p, all), rethrow);
   io.run();
 
   row r;

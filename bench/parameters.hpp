@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -14,21 +15,27 @@ struct parameters {
   std::uint32_t limit = 1;
   std::chrono::nanoseconds window = std::chrono::seconds(1);  ///< measured time; warming up comes on top
   double rate = 0;                                            ///< arrivals per second, of open-loop
-  bool broken = false;  ///< floor-asio gets one slot too many, to see the limit checker notice
+  bool broken = false;  ///< there is one slot too many, to see the limit checker notice
 };
 
-/// How contenders are spread over processes. A "process" is a client and a semaphore of its own, which share nothing
-/// with the others but the thread that runs them.
+/// How contenders are spread over clients, each with a semaphore, sessions and connections of its own, and those over
+/// processes of the operating system, which share the clients out among them.
 struct shape {
-  std::uint32_t processes = 1;
-  std::uint32_t coroutines = 1;  ///< in each
-  bool rival = false;            ///< one more process, with one coroutine
+  static constexpr std::uint32_t processes_max = 8;
+
+  std::uint32_t clients = 1;
+  std::uint32_t coroutines = 1;  ///< of each
+  bool rival = false;            ///< one more client, with one coroutine
 
   static shape of(const parameters& p) {
     if (p.workload == "handoff" || p.workload == "mutex" || p.workload == "open-loop") return {p.contenders, 1};
     if (p.workload == "mixed") return {8, p.contenders / 8};
     return {1, p.contenders, p.workload == "pool-rival"};
   }
+  std::uint32_t all_clients() const { return clients + (rival ? 1 : 0); }
+  std::uint32_t contenders() const { return clients * coroutines + (rival ? 1 : 0); }
+  std::uint32_t processes() const { return std::min(all_clients(), processes_max); }
+  std::uint32_t process_of(std::uint32_t client) const { return client * processes() / all_clients(); }
 };
 
 }  // namespace holdfast::bench

@@ -4,11 +4,12 @@ import html as escape_html
 import math
 
 from goals import number
-from measurements import ASIO, BEAST, GO, HOLDFAST, LOCK, PEERS, WRK
+from measurements import ASIO, BEAST, GO, GO_CHANNEL, GO_KEPT, HOLDFAST, LOCK, PEERS, WRK
 
 ROUNDED = ("ops_per_s", "p50_ms", "p99_ms", "requests_per_op", "bytes_per_op")
 QUANTILES = ("1 %", "5 %", "10 %", "25 %", "50 %", "75 %", "90 %", "95 %", "99 %", "99.9 %", "max")
 NAMES = {HOLDFAST: "holdfast", GO: "Go client", LOCK: "consul lock"}
+NAMES |= {GO_CHANNEL: "Go, a channel", GO_KEPT: "Go, slots kept"}
 NAMES |= {BEAST: "bare requests", ASIO: "bare Asio", WRK: "wrk"}
 
 
@@ -22,11 +23,13 @@ def summary(row):
 
 LEGEND = """Times: in cycle of an acquire and a release; in pool and mixed from asking for a slot to getting it; in
 handoff from one's release to the next one's acquire; in open-loop from arrival to slot; in loss from the end of the
-session to the notice. Bytes are those on the wire, both ways; the Go client asks for compressed replies. "of floor" and
+session to the notice. Contenders of handoff, mutex and mixed are spread over up to 8 processes; of all other workloads
+they are in one. The floor of a handoff is the library's own transaction and the wake-up by it, sent on two connections
+in turn. Bytes are those on the wire, both ways; the Go client asks for compressed replies. "of floor" and
 "of peer" are our rate over theirs; where there is no rate, their p50 over ours."""
 
-HEADINGS = ("workload", "contenders", "limit", "system", "ops/s", "p50 ms", "p99 ms", "requests/op", "bytes/op",
-            "Jain", "bytes/waiter", "of floor", "of peer", "limit held")
+HEADINGS = ("workload", "contenders", "limit", "processes", "system", "ops/s", "p50 ms", "p99 ms",
+            "requests/op", "bytes/op", "Jain", "bytes/waiter", "of floor", "of peer", "limit held")
 
 
 def share(ours, other):
@@ -42,7 +45,9 @@ def cells(results):
         ours = row["system"] == HOLDFAST
         rate = f" {row['rate']:g}/s" if row.get("rate") else ""
         held = {True: "yes", False: "NO", None: "-"}[row.get("limit_held")]
-        yield (row["workload"] + rate, f"{row['contenders']:,}", str(row["limit"]), row["system"],
+        place = f" on a {row['on']}" if row.get("on") else ""
+        yield (row["workload"] + rate + place, f"{row['contenders']:,}", str(row["limit"]),
+               str(row.get("processes", "-")), row["system"],
                *(number(row.get(name)) for name in (*ROUNDED, "jain", "bytes_per_waiter")),
                share(row, results.floor(row)) if ours else "", share(row, results.peer(row)) if ours else "", held)
 
@@ -50,7 +55,7 @@ def cells(results):
 def table(results):
     lines = [HEADINGS, *cells(results)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(HEADINGS))]
-    left = (0, 3)
+    left = (0, 4)
 
     def aligned(line):
         pairs = enumerate(zip(line, widths))
@@ -179,7 +184,7 @@ def bars(title, y_label, entries):
 def by_contenders(results, workload, name, limit, systems):
     series = {system: [] for system in systems}
     for row in results.rows:
-        if (row["workload"], row["limit"]) != (workload, limit) or row.get(name) is None:
+        if (row["workload"], row["limit"]) != (workload, limit) or row.get(name) is None or row.get("on"):
             continue
         if row["system"] in series:
             series[row["system"]].append((row["contenders"], row[name]))
@@ -189,20 +194,17 @@ def by_contenders(results, workload, name, limit, systems):
 def distribution(results, title, **where):
     series = {}
     for row in results.rows:
-        if all(row.get(name) == value for name, value in where.items()) and row.get("distribution"):
+        is_it = all(row.get(name) == value for name, value in where.items())
+        if is_it and row.get("distribution") and not row.get("on"):
             series[row["system"]] = list(enumerate(row["distribution"]))
     return lines(title, "milliseconds", "share of the samples that took at most this", series, True, QUANTILES)
 
 
 def charts(results):
     ours = (HOLDFAST, *PEERS)
-    many = "contenders, each a process"
+    many = "contenders, each a client of its own, in up to 8 processes"
     for limit in (1, 4):
-        handoffs = by_contenders(results, "handoff", "ops_per_s", limit, ours)
-        floor = results.floor({"workload": "handoff", "contenders": 0, "limit": limit})
-        everywhere = sorted({x for points in handoffs.values() for x, _ in points})
-        if floor:
-            handoffs[BEAST] = [(x, floor["ops_per_s"]) for x in everywhere]
+        handoffs = by_contenders(results, "handoff", "ops_per_s", limit, (*ours, BEAST))
         yield lines(f"Handoffs between processes, limit {limit}", "handoffs/s", many, handoffs)
     for limit in (1, 4):
         yield lines(f"Coroutines of one process, limit {limit}", "handoffs/s", "coroutines",
@@ -212,10 +214,11 @@ def charts(results):
     yield lines("What a handoff costs, limit 1: bytes", "bytes", many,
                 by_contenders(results, "handoff", "bytes_per_op", 1, ours))
     yield distribution(results, "Acquire and release, alone", workload="cycle")
-    yield distribution(results, "From release to the next acquire, 8 processes",
+    yield distribution(results, "From release to the next acquire, 8 contenders in 8 processes",
                        workload="handoff", contenders=8, limit=1)
-    yield distribution(results, "The same, 128 processes", workload="handoff", contenders=128, limit=1)
-    yield distribution(results, "From arrival to slot, 100 arrivals/s", workload="open-loop", rate=100)
+    yield distribution(results, "The same, 128 contenders in 8 processes", workload="handoff", contenders=128, limit=1)
+    yield distribution(results, "From arrival to slot, 100 arrivals/s, 8 clients in one process",
+                       workload="open-loop", rate=100)
     yield distribution(results, "From a session's end to the loss", workload="loss")
     yield lines("Fairness: Jain's index, limit 1", "1: all get the same", many,
                 by_contenders(results, "handoff", "jain", 1, ours), log_y=False)
@@ -223,13 +226,16 @@ def charts(results):
 
 
 def memory(results):
-    for workload, words in (("waiting", "callback"), ("waiting-coroutine", "coroutine")):
+    for workload, system, words in (
+        ("waiting", HOLDFAST, "callback"),
+        ("waiting-coroutine", HOLDFAST, "coroutine"),
+        ("waiting", GO_CHANNEL, "at a channel"),
+        ("waiting-client", HOLDFAST, "client"),
+        ("waiting", GO, "contender"),
+    ):
         for row in results.rows:
-            if row["workload"] == workload:
-                yield HOLDFAST, f"{words} ({row['contenders']:,})", row.get("bytes_per_waiter")
-    goroutines = [r for r in results.rows if r["system"] == GO and r["workload"] == "handoff" and r["limit"] == 1]
-    for row in goroutines[-1:]:
-        yield GO, f"goroutine ({row['contenders']})", row.get("bytes_per_waiter")
+            if (row["workload"], row["system"]) == (workload, system):
+                yield system, f"{words} ({row['contenders']:,})", row.get("bytes_per_waiter")
 
 
 STYLE = """
@@ -245,6 +251,8 @@ svg .title { font-size: 14px; font-weight: 600; }
 .grid { stroke: var(--grid); stroke-width: 1; } .stroke { fill: none; stroke-width: 2; }
 .holdfast.fill { fill: var(--ours); } .holdfast.stroke { stroke: var(--ours); }
 .consul-go.fill { fill: var(--go); } .consul-go.stroke { stroke: var(--go); }
+.consul-go-channel.fill { fill: var(--lock); } .consul-go-channel.stroke { stroke: var(--lock); }
+.consul-go-kept.fill { fill: var(--bad); } .consul-go-kept.stroke { stroke: var(--bad); }
 .consul-lock.fill { fill: var(--lock); } .consul-lock.stroke { stroke: var(--lock); }
 [class^=floor].fill { fill: var(--floor); } [class^=floor].stroke { stroke: var(--floor); stroke-dasharray: 5 4; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
@@ -271,7 +279,8 @@ def html(results, goals, rounds):
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>holdfast: benchmark</title><style>{STYLE}</style></head><body>
 <h1>holdfast, its peers and its floors</h1>
-<p>One machine, one development agent of Consul, one run; medians of {rounds} round(s). A slot is let go at once
+<p>One machine, one run; one development agent of Consul, which keeps everything in memory, but for the rows "on a
+cluster": three servers with their data on disk. Medians of {rounds} round(s). A slot is let go at once
 (in open-loop after 1 ms). A floor is what the
 same work costs with nothing around it: bare requests on one connection, or a semaphore of one process without Consul.
 Compare rows of one report with each other, not with another machine's.</p>

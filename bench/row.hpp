@@ -8,11 +8,17 @@
 
 namespace holdfast::bench {
 
-/// Requests, and bytes in both directions, of all processes together; connections is a level.
+/// Requests, and bytes in both directions, of all clients together; connections is a level.
 struct traffic {
   std::uint64_t requests = 0, bytes = 0, connections = 0;
   traffic operator-(const traffic& earlier) const {
     return {requests - earlier.requests, bytes - earlier.bytes, connections};
+  }
+  traffic& operator+=(const traffic& others) {
+    requests += others.requests;
+    bytes += others.bytes;
+    connections += others.connections;
+    return *this;
   }
 };
 
@@ -23,10 +29,13 @@ struct row {
   std::optional<double> requests_per_op{};
   std::optional<double> bytes_per_op{};
   std::optional<double> jain{};
-  std::optional<double> bytes_per_waiter{};
+  std::optional<double> bytes_per_waiter{};     ///< of the heap
+  std::optional<double> resident_per_waiter{};  ///< of the memory that the kernel gives
   std::optional<bool> limit_held{};
-  std::optional<double> connections{};    ///< of one process, at the end of the window
-  std::optional<double> turn_wait_max{};  ///< longest wait of a process between two turns of its own, over the mean
+  std::optional<double> connections{};    ///< of one client, at the end of the window
+  std::optional<double> turn_wait_max{};  ///< longest wait of a client between two turns of its own, over the mean
+  std::uint32_t processes = 1;            ///< of the operating system, which the contenders are spread over
+  std::uint32_t not_served = 0;           ///< clients that had no turn before the window began
   std::uint64_t errors = 0;               ///< operations that failed, and slots that were lost
 
   void set_rates(double operations, duration window, const traffic& used);

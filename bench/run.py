@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """Measures holdfast, its peers and its floors, and writes results.json and report.html. scripts/bench calls it.
 
-usage: run.py [--quick | --smoke] [--rounds N] [--only WORKLOAD] [--check] [--out FOLDER] PROGRAM
+usage: run.py [--quick | --smoke] [--rounds N] [--only WORKLOAD] [--check] [--plan] [--out FOLDER]
+              [--results FILE] PROGRAM
 
 PROGRAM is holdfast_bench. --quick: shorter, in 90 s. --smoke: shows that everything works, and measures nothing.
---only: one workload (may be repeated). --check: a goal that is not met makes the exit status 1, as a violated limit
-and a failed measurement always do. HOLDFAST_CONSUL names Consul, BENCH_GO the Go client's program, BENCH_WRK wrk; peers
-that are not given are left out.
+--only: one workload (may be repeated); "cluster" for what runs on three servers. --check: a goal that is not met makes
+the exit status 1, as a violated limit and a failed measurement always do. --plan: prints what would be measured.
+--results: where the results go if nothing has failed, besides FOLDER. HOLDFAST_CONSUL names Consul, BENCH_GO the Go
+client's program, BENCH_WRK wrk; peers that are not given are left out.
 """
 
 import argparse
+import collections
+import datetime
 import importlib.machinery
 import importlib.util
 import json
@@ -22,10 +26,12 @@ import sys
 import tempfile
 import time
 
+import cluster
 import goals
 import measurements
+import recorder
 import report
-from measurements import ASIO, GO, HOLDFAST, PEERS, WRK
+from measurements import ASIO, BEAST, CLUSTER, GO, GO_PEERS, HOLDFAST, PEERS, WRK
 
 HERE = pathlib.Path(__file__).resolve().parent
 # An agent serves 200 connections from one address unless it is told otherwise; 128 processes want more. It refuses to
@@ -52,9 +58,11 @@ class Bench:
         self.folder = folder
         self.with_agent = load_with_agent()
         self.consul = os.environ.get("HOLDFAST_CONSUL") or "consul"
-        self.programs = {GO: os.environ.get("BENCH_GO"), WRK: os.environ.get("BENCH_WRK")}
+        self.programs = {WRK: os.environ.get("BENCH_WRK")} | {each: os.environ.get("BENCH_GO") for each in GO_PEERS}
+        self.commit = output_of("git", "-C", str(HERE), "rev-parse", "HEAD") or "unknown"
         self.begun = time.monotonic()
-        self.agent = None
+        self.agents = {}  # by where they are; those that peers do not use
+        self.no_cluster = False
         self.rows = []
         self.problems = []
 
@@ -64,16 +72,22 @@ class Bench:
     def seconds(self):
         return time.monotonic() - self.begun
 
-    def available(self, system):
-        return self.programs.get(system, True)
+    def available(self, m):
+        return self.programs.get(m.system, True) and not (m.on and self.no_cluster)
 
-    def start_agent(self):
-        return self.with_agent.start_agent(self.consul, AGENT_SETTINGS, self.folder)
+    def start_agent(self, on=None):
+        if on == CLUSTER:
+            # Beside the results: what the system keeps temporary files on may be memory.
+            folder = self.options.out
+            return cluster.Cluster(self.consul, AGENT_SETTINGS, folder, self.with_agent.dies_with_us)
+        agent = self.with_agent.start_agent(self.consul, AGENT_SETTINGS, self.folder)
+        agent.launcher = []
+        return agent
 
-    def shared_agent(self):
-        if not self.agent:
-            self.agent = self.start_agent()
-        return self.agent
+    def shared_agent(self, on):
+        if on not in self.agents:
+            self.agents[on] = self.start_agent(on)
+        return self.agents[on]
 
     def command(self, m, agent, environment):
         if m.system == WRK:
@@ -82,34 +96,38 @@ class Bench:
             script = str(HERE / "peers/transactions.lua")
             seconds = max(1, round(m.seconds))
             return [self.programs[WRK], "-t1", "-c1", f"-d{seconds}s", "-s", script, f"http://{agent.address}"]
-        if m.system == GO:
-            options = m.options()
-            del options[2:4]  # it is only one system
-            return [self.programs[GO], *options]
-        return [self.options.program, *m.options()]
+        return [*agent.launcher, self.programs.get(m.system, self.options.program), *m.options()]
 
-    def row_of(self, m, agent):
+    def row_of(self, m, agent, *more):
         environment = {**os.environ, "CONSUL_HTTP_ADDR": agent.address, "HOLDFAST_CONSUL": self.consul}
         for name in ("CONSUL_HTTP_TOKEN", "CONSUL_HTTP_SSL"):
             environment.pop(name, None)
-        command = self.command(m, agent, environment)
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=60 + 3 * m.seconds,
+        command = [*self.command(m, agent, environment), *more]
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=120 + 3 * m.seconds,
                               preexec_fn=self.with_agent.dies_with_us)
         if done.returncode != 0:
             raise RuntimeError(f"ended with status {done.returncode}")
-        return json.loads(done.stdout.strip().splitlines()[-1])
+        return {**json.loads(done.stdout.strip().splitlines()[-1]), "on": m.on}
 
     def measure(self, m, where):
         # Peers leave sessions and blocked queries behind: each gets an agent of its own, which ends with it.
-        agent = self.start_agent() if m.system in PEERS else self.shared_agent()
+        # Four idle programs of a cluster would disturb what does not use it.
+        if CLUSTER in self.agents and (m.on != CLUSTER or m.system in PEERS):
+            self.agents.pop(CLUSTER).stop()
+        agent = None
         try:
+            agent = self.start_agent(m.on) if m.system in PEERS else self.shared_agent(m.on)
             row = self.row_of(m, agent)
+        except cluster.Unavailable as why:
+            self.no_cluster = True
+            self.say(f"there can be no cluster here, so its rows are left out: {why}")
+            return
         except (RuntimeError, OSError, ValueError, IndexError, subprocess.TimeoutExpired) as failed:
             self.problems.append(f"{m}: {failed}")
             self.say(f"{where}  {m}: FAILED, {failed}")
             return
         finally:
-            if agent is not self.agent:
+            if agent and agent not in self.agents.values():
                 agent.stop()
         self.rows.append(row)
         self.say(f"{where}  {str(m):44} {report.summary(row)}")
@@ -117,41 +135,101 @@ class Bench:
             self.problems.append(f"{m}: MORE than {m.limit} were inside at a time")
         if row.get("errors") and m.system == HOLDFAST:
             self.problems.append(f"{m}: {row['errors']} operations failed")
+        if row.get("not_served") and m.system == HOLDFAST:
+            self.problems.append(f"{m}: {row['not_served']} never had a turn in the warm-up")
 
     def run(self, plan, rounds):
         for system in (GO, WRK):
-            if any(m.system == system for m in plan) and not self.available(system):
+            if any(m.system == system for m in plan) and not self.programs[system]:
                 self.say(f"{system} is left out: there is no program for it")
         for number in range(1, rounds + 1):
             for m in plan:
                 if number > 1 and self.options.quick and self.seconds() > QUICK_SECONDS:
                     self.say(f"{QUICK_SECONDS} s are over: what remains of {rounds} rounds is left out")
                     return
-                if self.available(m.system) and number <= (m.rounds or rounds):
+                if self.available(m) and number <= (m.rounds or rounds):
                     self.measure(m, f"round {number}/{rounds}")
 
     def check_the_checker(self):
         """A limit checker that never complains proves nothing: a semaphore with one slot too many must be seen."""
-        broken = measurements.Measurement("pool", ASIO, 8, 2, seconds=0.05)
-        command = [self.options.program, *broken.options(), "--broken"]
-        row = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout)
-        if row["limit_held"]:
-            self.problems.append("the limit checker does not notice a slot too many")
+        for system, workload in ((ASIO, "pool"), (HOLDFAST, "handoff"), (GO, "handoff")):
+            if not self.programs.get(system, True):
+                continue
+            m = measurements.Measurement(workload, system, 8, 2, seconds=0.2)
+            agent = self.start_agent() if system == GO else self.shared_agent(None)
+            try:
+                if self.row_of(m, agent, "--broken")["limit_held"]:
+                    self.problems.append(f"{m}: the limit checker does not notice a slot too many")
+            finally:
+                if system == GO:
+                    agent.stop()
+
+    def check_the_floor(self):
+        """The floor of a handoff sends what the library sends: both are recorded, the library until it has sent all."""
+        forms = {BEAST: collections.Counter(), HOLDFAST: collections.Counter()}
+        found = []
+        for system, seconds in ((BEAST, 0.2), *[(HOLDFAST, 1)] * 10):
+            tape = recorder.Recorder(self.shared_agent(None).address)
+            m = measurements.Measurement("handoff", system, 8, seconds=seconds)
+            environment = {**os.environ, "CONSUL_HTTP_ADDR": tape.address}
+            subprocess.run([self.options.program, *m.options()], env=environment, stdout=subprocess.DEVNULL, check=True,
+                           timeout=60, preexec_fn=self.with_agent.dies_with_us)
+            tape.close()
+            forms[system] += tape.forms()
+            if system == HOLDFAST:
+                found = list(recorder.drift(forms[BEAST], forms[HOLDFAST]))
+                if not found:
+                    return
+        self.problems += found
 
     def close(self):
-        if self.agent:
-            self.agent.stop()
+        for agent in self.agents.values():
+            agent.stop()
+
+
+def output_of(*command):
+    """What a command prints, or nothing."""
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=30)
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def about(options, bench, rounds):
+    """On what, and of what, the figures are."""
+    built = json.loads(output_of(str(options.program), "--about"))
+    go = output_of(os.environ["BENCH_GO"], "-about") if bench.programs[GO] else ""
+    tested = {
+        "commit": bench.commit,
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+        "rounds": rounds,
+        "cores": len(os.sched_getaffinity(0)),
+        "compiler": built["compiler"],
+        "flags": built["flags"],
+        "boost": built["boost"],
+        "consul": output_of(bench.consul, "version").split("\n")[0],
+        "agent": "one agent, `-dev`: a server that keeps everything in memory",
+        "go_client": go or "left out",
+    }
+    if any(row.get("on") == CLUSTER for row in bench.rows):
+        tested["cluster"] = f"three servers, each in a network namespace of its own, raft log and state on disk \
+({cluster.file_system(options.out)}), and a client agent, through which all is measured"
+    return tested
 
 
 def parse():
-    parser = argparse.ArgumentParser(usage=__doc__)
+    workloads = sorted({m.workload for m in measurements.full()} | {CLUSTER})
+    parser = argparse.ArgumentParser(usage=__doc__, allow_abbrev=False)
     parser.add_argument("program")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--rounds", type=int)
-    parser.add_argument("--only", action="append")
+    parser.add_argument("--only", action="append", choices=workloads)
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--plan", action="store_true")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("bench-out"))
+    parser.add_argument("--results", type=pathlib.Path)
     return parser.parse_args()
 
 
@@ -161,8 +239,12 @@ def main():
         plan = measurements.smoke()
     else:
         plan = measurements.quick() if options.quick else measurements.full()
-    plan = [m for m in plan if not options.only or m.workload in options.only]
+    plan = [m for m in plan if not options.only or m.workload in options.only or m.on in options.only]
     rounds = options.rounds or (1 if options.smoke else 3)
+    if options.plan:
+        print("\n".join(map(str, plan)))
+        return 0
+    options.out.mkdir(parents=True, exist_ok=True)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2 * CONNECTIONS)), hard))
 
@@ -170,14 +252,19 @@ def main():
         bench = Bench(options, folder)
         try:
             bench.check_the_checker()
+            if options.smoke or options.results:
+                bench.check_the_floor()
             bench.run(plan, rounds)
         finally:
             bench.close()
     results = measurements.Results(bench.rows)
     reached = goals.evaluate(results)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "results.json").write_text(json.dumps(results.rows, indent=1) + "\n")
+    text = measurements.lines(about(options, bench, rounds), results.rows)
+    (options.out / "results.json").write_text(text)
     (options.out / "report.html").write_text(report.html(results, reached, rounds))
+    if options.results and not bench.problems:
+        options.results.parent.mkdir(parents=True, exist_ok=True)
+        options.results.write_text(text)
     print("\n" + report.table(results))
     if not options.smoke:
         print("\n" + report.LEGEND)

@@ -22,12 +22,15 @@ import json
 import pathlib
 import re
 import sys
+import textwrap
 
-MODULES = ("test/long_results.py",)
+MODULES = ("bench/tables.py", "test/long_results.py")
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- figures: ", "<!-- end of figures -->"
-BLOCK = re.compile(rf"^{BEGIN}(\S+) -->\n(.*?)^{END}$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(rf"^( *){BEGIN}(\S+) -->\n(.*?)^ *{END}$", re.MULTILINE | re.DOTALL)  # indented in a list
+# What is measured: in README, and where a document speaks of the benchmark, such a figure stands in a block.
+MEASURED = re.compile(r"\d[\d,.]*\s*(?:/s|[KM]B|bytes|requests)(?!\w)")
 
 
 class Missing(Exception):
@@ -39,7 +42,8 @@ def renewed(text, render):
 
     def block(found):
         try:
-            return f"{BEGIN}{found[1]} -->\n{render(found[1]).strip()}\n{END}"
+            text = f"{BEGIN}{found[2]} -->\n{render(found[2]).strip()}\n{END}"
+            return textwrap.indent(text, found[1])
         except Missing:
             return found[0]
 
@@ -53,14 +57,18 @@ def problems(documents, names, render):
         right = renewed(text, render)
         yield from difflib.unified_diff(right.splitlines(), text.splitlines(), "results", path, lineterm="")
         blocks = BLOCK.findall(text)
-        used.update(name for name, _ in blocks)
+        used.update(name for _, name, _ in blocks)
         if not len(blocks) == text.count(BEGIN) == text.count(END):
             yield f"{path}: a block of figures that does not begin or end"
-        for name, _ in blocks:
+        for _, name, _ in blocks:
             try:
                 render(name)
             except Missing as why:
                 yield f"{path}: {name}: {why}"
+        for paragraph in re.split(r"\n\s*\n", BLOCK.sub("\n\n", text)):
+            measured = MEASURED.search(paragraph)
+            if measured and (path == "README.md" or "scripts/bench" in paragraph):
+                yield f"{path}: a measured figure outside of a block: {measured[0]}"
     for name in sorted(set(names) - used):
         yield f"{name}: no document has this block"
 
@@ -94,8 +102,8 @@ def self_test():
             raise Missing("no results")
         return "| 7 /s |\n"
 
-    def found(text):
-        return list(problems({"README.md": text}, ["speed"], render))
+    def found(text, path="README.md", names=("speed",)):
+        return list(problems({path: text}, names, render))
 
     good = "text\n\n<!-- figures: speed -->\n| 7 /s |\n<!-- end of figures -->\ntext, 15 s\n"
     assert not found(good), found(good)
@@ -108,9 +116,13 @@ def self_test():
         "no end": good + "<!-- figures: speed -->\n",
         "no beginning": good + "<!-- end of figures -->\n",
         "no such block": "text\n",
+        "in prose": good + "It does 1,234 /s.\n",
+        "in a table": good + "| ours | 2.1 requests each |\n",
     }
     for what, text in bad.items():
         assert found(text), what
+    assert not found(textwrap.indent(good, "  "))
+    assert found(good + "`scripts/bench` says 12 KB.\n", "doc/a.md") and not found(good + "12 KB\n", "doc/a.md")
     module = {"RESULTS": "doc/results/none.json", "COMMAND": "scripts/none", "FIGURES": {"a": str}}
     without_results = Renderers([type("module", (), module)])
     assert without_results.render("a") == "Not measured yet: `scripts/none` writes this."

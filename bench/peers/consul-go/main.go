@@ -12,22 +12,31 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"sort"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
+	"unsafe"
 
 	"github.com/hashicorp/consul/api"
+	"github.com/hashicorp/consul/version"
 )
 
 var (
-	workload   = flag.String("workload", "cycle", "cycle, pool, handoff, mixed, open-loop, loss")
+	workload   = flag.String("workload", "cycle", "cycle, pool, handoff, mixed, open-loop, loss, waiting")
 	contenders = flag.Int("contenders", 1, "who take part")
 	limit      = flag.Int("limit", 1, "slots")
 	window     = flag.Float64("seconds", 1, "measured time")
 	rate       = flag.Float64("rate", 0, "arrivals per second, of open-loop")
-	prefix     = fmt.Sprintf("bench/go-%d", os.Getpid())
+	system     = flag.String("system", "consul-go", "consul-go; consul-go-channel, consul-go-kept: how goroutines share")
+	patience   = flag.Float64("patience", 60, "seconds until every contender has had a turn")
+	member     = flag.Int("member", -1, "which of the processes this is; the first starts the others")
+	broken     = flag.Bool("broken", false, "make one slot too many, to see the limit checker notice")
+	prefix     string
 )
 
 func fail(err error) {
@@ -79,103 +88,208 @@ func newClient() *api.Client {
 	return client
 }
 
-// --- What the contenders share.
+// --- What the contenders share, in all processes: it lies in a file that has no name any more.
+
+const (
+	processesMax = 8
+	slotsMax     = 1024
+)
+
+type board struct {
+	Inside, Peak   int64
+	Warm           int64 // contenders that have had a turn
+	Turn           int64 // the last unit to have had one
+	Begin          int64 // of the window, when that is known
+	NotServed      int64 // when it was
+	Stopping       int64
+	Pushed, Popped int64 // slots let go, and those of them taken again
+	Freed          [slotsMax]int64
+}
+
+func newBoard() *os.File {
+	file, err := os.CreateTemp("", "holdfast-bench-")
+	fail(err)
+	fail(os.Remove(file.Name()))
+	fail(file.Truncate(int64(unsafe.Sizeof(board{}))))
+	return file
+}
+
+func mapBoard(file *os.File) *board {
+	memory, err := syscall.Mmap(int(file.Fd()), 0, int(unsafe.Sizeof(board{})), syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_SHARED)
+	fail(err)
+	return (*board)(unsafe.Pointer(&memory[0]))
+}
+
+// Nanoseconds on a clock that all processes share and nobody sets.
+func now() int64 {
+	var t syscall.Timespec
+	const monotonic = 1
+	syscall.Syscall(syscall.SYS_CLOCK_GETTIME, monotonic, uintptr(unsafe.Pointer(&t)), 0)
+	return t.Nano()
+}
+
+func (b *board) enter() {
+	inside := atomic.AddInt64(&b.Inside, 1)
+	for peak := atomic.LoadInt64(&b.Peak); peak < inside; peak = atomic.LoadInt64(&b.Peak) {
+		atomic.CompareAndSwapInt64(&b.Peak, peak, inside)
+	}
+}
+
+func (b *board) free(at int64) {
+	atomic.StoreInt64(&b.Freed[(atomic.AddInt64(&b.Pushed, 1)-1)%slotsMax], at)
+}
+
+// When the slot was let go that has waited longest; 0 if none has.
+func (b *board) take() int64 {
+	for next := atomic.LoadInt64(&b.Popped); next < atomic.LoadInt64(&b.Pushed); next = atomic.LoadInt64(&b.Popped) {
+		if !atomic.CompareAndSwapInt64(&b.Popped, next, next+1) {
+			continue
+		}
+		for {
+			if at := atomic.SwapInt64(&b.Freed[next%slotsMax], 0); at != 0 {
+				return at
+			}
+		}
+	}
+	return 0
+}
+
+// What one process has to say of the window.
+type part struct {
+	Shares          []float64
+	Times, Turns    []time.Duration
+	Errors          int
+	Requests, Bytes int64
+	Seconds         float64
+}
 
 type arena struct {
 	sync.Mutex
+	*board
+	part
 	measuring bool
-	inside    int
-	peak      int
-	freed     []time.Time
-	last      []time.Time
-	turn      int
-	shares    []float64
-	times     []time.Duration
-	turns     []time.Duration
-	errors    int
-	seen      int
+	last      []int64
 }
 
 // Says whether the window is on.
-func (a *arena) entered(unit int, asked time.Time) bool {
+func (a *arena) entered(unit int, asked int64) bool {
+	if atomic.LoadInt64(&a.Stopping) == 0 {
+		a.enter()
+	}
+	freed := int64(0)
+	if *workload == "handoff" {
+		freed = a.take()
+	}
 	a.Lock()
 	defer a.Unlock()
-	now := time.Now()
-	a.inside++
-	if a.inside > a.peak {
-		a.peak = a.inside
+	at := now()
+	if atomic.SwapInt64(&a.Turn, int64(unit)) != int64(unit) && a.measuring && a.last[unit] != 0 {
+		a.Turns = append(a.Turns, time.Duration(at-a.last[unit]))
 	}
-	var handoff time.Duration
-	if len(a.freed) > 0 {
-		handoff = now.Sub(a.freed[0])
-		a.freed = a.freed[1:]
-	}
-	if unit != a.turn {
-		a.turn = unit
-		if left := a.last[unit]; a.measuring && !left.IsZero() {
-			a.turns = append(a.turns, now.Sub(left))
-		}
-	}
-	if a.last[unit].IsZero() {
-		a.seen++
-	}
-	a.last[unit] = now
+	a.last[unit] = at
 	if !a.measuring {
 		return false
 	}
-	a.shares[unit]++
-	if *workload == "handoff" {
-		a.times = append(a.times, handoff)
-	} else if *workload != "cycle" {
-		a.times = append(a.times, now.Sub(asked))
+	a.Shares[unit]++
+	if *workload == "handoff" && freed != 0 {
+		a.Times = append(a.Times, time.Duration(at-freed))
+	} else if *workload == "pool" || *workload == "mixed" {
+		a.took(at - asked)
 	}
 	return true
 }
 
-func (a *arena) leaving(unit int) {
-	a.Lock()
-	defer a.Unlock()
-	a.inside--
-	a.last[unit] = time.Now()
-	a.freed = append(a.freed, a.last[unit])
+// Of millions, the first are enough.
+func (a *arena) took(t int64) {
+	if len(a.Times) < 1000000 {
+		a.Times = append(a.Times, time.Duration(t))
+	}
 }
 
-func (a *arena) cycled(asked time.Time) {
+func (a *arena) leaving(unit int) {
+	atomic.AddInt64(&a.Inside, -1)
+	at := now()
+	a.Lock()
+	a.last[unit] = at
+	a.Unlock()
+	if *workload == "handoff" {
+		a.free(at)
+	}
+}
+
+func (a *arena) cycled(asked int64) {
 	a.Lock()
 	defer a.Unlock()
 	if a.measuring && *workload == "cycle" {
-		a.times = append(a.times, time.Since(asked))
+		a.took(now() - asked)
 	}
 }
 
 func (a *arena) limitHeld() *bool {
-	held := a.peak <= *limit
+	held := atomic.LoadInt64(&a.Peak) <= int64(*limit)
 	return &held
 }
 
 func (a *arena) failed(err error) {
 	a.Lock()
 	defer a.Unlock()
-	if a.errors++; a.errors == 1 {
+	if a.Errors++; a.Errors == 1 {
 		log.Print("consul-go: ", err)
 	}
 }
 
-func (a *arena) contend(client *api.Client, unit int) {
+type slots interface {
+	Acquire() error
+	Release() error
+}
+
+// How many have a turn before the others may contend: each, unless they only share what the process has.
+func toWarm() int {
+	if *system == "consul-go" {
+		return *contenders
+	}
+	return 1
+}
+
+// Left to chance it takes minutes until the last of 128 has had a turn. So they have their first ones one after the
+// other, and contend when all have.
+func (a *arena) awaitWarm(count int) {
+	for atomic.LoadInt64(&a.Warm) < int64(count) {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (a *arena) contend(newSlots func() (slots, error), unit, number int) {
+	cold := number < toWarm()
+	if cold {
+		a.awaitWarm(number)
+	} else {
+		a.awaitWarm(toWarm())
+	}
+	stay := time.Millisecond
+	if *broken {
+		stay *= 300 // to be seen on a busy machine, too
+	}
 	for {
-		semaphore, err := client.SemaphorePrefix(prefix, *limit)
+		semaphore, err := newSlots()
 		fail(err)
 		for err == nil {
-			asked := time.Now()
-			if _, err = semaphore.Acquire(nil); err != nil {
+			asked := now()
+			if err = semaphore.Acquire(); err != nil {
 				break
 			}
 			if !a.entered(unit, asked) {
-				time.Sleep(time.Millisecond) // outside the window, where the limit is seen to hold
+				time.Sleep(stay) // outside the window, where the limit is seen to hold
 			}
 			a.leaving(unit)
 			if err = semaphore.Release(); err == nil {
 				a.cycled(asked)
+			}
+			if cold {
+				cold = false
+				atomic.AddInt64(&a.Warm, 1)
+				a.awaitWarm(toWarm())
 			}
 		}
 		a.failed(err) // such as a connection that the agent reset: begin anew
@@ -183,68 +297,225 @@ func (a *arena) contend(client *api.Client, unit int) {
 	}
 }
 
-func closedLoop() {
-	processes := map[string]int{"cycle": 1, "pool": 1, "handoff": *contenders, "mixed": 8}[*workload]
-	units := processes // whose shares are compared
-	if processes == 1 {
-		units = *contenders
-	}
-	a := &arena{last: make([]time.Time, units), shares: make([]float64, units)}
-	before := memory()
-	var client *api.Client
-	for i := 0; i < *contenders; i++ {
-		if i%(*contenders/processes) == 0 {
-			client = newClient()
-		}
-		go a.contend(client, i*units / *contenders)
-	}
-	patience := time.Duration((2 + *window) * 1e9)
-	for giveUp := time.Now().Add(patience); time.Now().Before(giveUp); time.Sleep(5 * time.Millisecond) {
-		a.Lock()
-		seen := a.seen
-		a.Unlock()
-		if seen == units {
-			break
-		}
-	}
-	around := time.Duration(math.Min(*window/4, 0.5) * 1e9)
-	time.Sleep(around)
-	perWaiter := (memory() - before) / float64(*contenders)
+// A contender of its own.
+type alone struct{ *api.Semaphore }
 
-	a.Lock()
-	a.measuring = true
-	requestsBefore, bytesBefore, begun := atomic.LoadInt64(&requests), atomic.LoadInt64(&bytes), time.Now()
-	a.Unlock()
-	time.Sleep(time.Duration(*window * 1e9))
-	a.Lock()
-	a.measuring = false
-	measured := time.Since(begun).Seconds()
-	used, passed := atomic.LoadInt64(&requests)-requestsBefore, atomic.LoadInt64(&bytes)-bytesBefore
-	a.Unlock()
-	time.Sleep(around)
-	a.Lock() // for good: the program ends
-
-	r := row{Limit: a.limitHeld(), Errors: a.errors}
-	operations := 0.0
-	for _, share := range a.shares {
-		operations += share
-	}
-	r.rates(operations, measured, used, passed)
-	if *workload != "cycle" {
-		if operations >= 4*float64(units) { // or there are too few to tell
-			r.Jain = some(jain(a.shares))
-		}
-		r.BytesPerWaiter = some(perWaiter)
-	}
-	r.TurnWaitMax = turnWait(a.turns, processes)
-	r.print(a.times)
+func (s alone) Acquire() error {
+	_, err := s.Semaphore.Acquire(nil)
+	return err
 }
 
-func memory() float64 {
-	runtime.GC()
+// What the goroutines of one process share as a Go user would build it: as many semaphores as there are slots, behind
+// a channel. Each turn takes one of them, and acquires and releases a slot with it; or the slots are kept, for as long
+// as the process lives: then nobody else ever has a turn.
+type shared struct {
+	free chan *api.Semaphore
+	kept bool
+	mine *api.Semaphore
+}
+
+func (s *shared) Acquire() error {
+	s.mine = <-s.free
+	if s.kept {
+		return nil
+	}
+	_, err := s.mine.Acquire(nil)
+	if err != nil {
+		s.free <- s.mine
+	}
+	return err
+}
+
+func (s *shared) Release() error {
+	defer func() { s.free <- s.mine }()
+	if s.kept {
+		return nil
+	}
+	return s.mine.Release()
+}
+
+func newSemaphore(client *api.Client) *api.Semaphore {
+	slotsMade := *limit
+	if *broken {
+		slotsMade++
+	}
+	semaphore, err := client.SemaphorePrefix(prefix, slotsMade)
+	fail(err)
+	return semaphore
+}
+
+// Makes what hands out slots, to goroutines of one client.
+func sharing(client *api.Client) func() (slots, error) {
+	if *system == "consul-go" {
+		return func() (slots, error) { return alone{newSemaphore(client)}, nil }
+	}
+	free, kept := make(chan *api.Semaphore, *limit), *system == "consul-go-kept"
+	for i := 0; i < *limit; i++ {
+		semaphore := newSemaphore(client)
+		if kept {
+			_, err := semaphore.Acquire(nil)
+			fail(err)
+		}
+		free <- semaphore
+	}
+	return func() (slots, error) { return &shared{free: free, kept: kept}, nil }
+}
+
+// The clients whose turns and shares are compared; or, if there is one only, its goroutines.
+func countUnits() (clients, units int) {
+	clients = map[string]int{"cycle": 1, "pool": 1, "handoff": *contenders, "mixed": 8}[*workload]
+	if units = clients; clients == 1 {
+		units = *contenders
+	}
+	return
+}
+
+// The first process starts the others, which share the clients out among them: the board is their descriptor 3.
+func closedLoop() {
+	clients, _ := countUnits()
+	processes := clients
+	if processes > processesMax {
+		processes = processesMax
+	}
+	if *member >= 0 {
+		mine := play(mapBoard(os.NewFile(3, "board")), *member, processes)
+		fail(json.NewEncoder(os.Stdout).Encode(mine))
+		return
+	}
+	file := newBoard()
+	var children []*exec.Cmd
+	var results []*json.Decoder
+	for i := 1; i < processes; i++ {
+		child := exec.Command("/proc/self/exe", append(os.Args[1:], "-member", fmt.Sprint(i), "-prefix", prefix)...)
+		child.Stderr = os.Stderr
+		child.ExtraFiles = []*os.File{file}
+		child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		out, err := child.StdoutPipe()
+		fail(err)
+		fail(child.Start())
+		children, results = append(children, child), append(results, json.NewDecoder(out))
+	}
+	common := mapBoard(file)
+	all := play(common, 0, processes)
+	for i, child := range children {
+		var other part
+		fail(results[i].Decode(&other))
+		fail(child.Wait())
+		for unit, share := range other.Shares {
+			all.Shares[unit] += share
+		}
+		all.Times, all.Turns = append(all.Times, other.Times...), append(all.Turns, other.Turns...)
+		all.Errors, all.Requests, all.Bytes = all.Errors+other.Errors, all.Requests+other.Requests, all.Bytes+other.Bytes
+	}
+	report(all, &arena{board: common}, clients, processes)
+}
+
+func play(common *board, member, processes int) part {
+	clients, units := countUnits()
+	a := &arena{board: common, last: make([]int64, units), part: part{Shares: make([]float64, units)}}
+	for i := 0; i < clients; i++ {
+		if i*processes/clients != member {
+			continue
+		}
+		next := sharing(newClient())
+		for j := i * *contenders / clients; j < (i+1)**contenders/clients; j++ {
+			go a.contend(next, j*units / *contenders, j)
+		}
+	}
+	around := int64(math.Min(*window/4, 0.5) * 1e9)
+	length := int64(*window * 1e9)
+	// Then all queue at once, and each new entry wakes up all: that is to be over.
+	settle := around + int64(math.Min(float64(toWarm()), 128))*40e6
+	giveUp := now() + int64(*patience*1e9)
+	for atomic.LoadInt64(&a.Begin) == 0 {
+		waiting := int64(toWarm()) - atomic.LoadInt64(&a.Warm)
+		if waiting > 0 && now() < giveUp {
+			time.Sleep(5 * time.Millisecond)
+		} else if atomic.CompareAndSwapInt64(&a.Begin, 0, now()+settle) {
+			atomic.StoreInt64(&a.NotServed, waiting)
+		}
+	}
+	begin := a.Begin
+	sleepUntil(begin)
+	a.Lock()
+	a.measuring = true
+	requestsBefore, bytesBefore, begun := atomic.LoadInt64(&requests), atomic.LoadInt64(&bytes), now()
+	a.Unlock()
+	sleepUntil(begin + length)
+	a.Lock()
+	a.measuring = false
+	a.Seconds = float64(now()-begun) / 1e9
+	a.Requests, a.Bytes = atomic.LoadInt64(&requests)-requestsBefore, atomic.LoadInt64(&bytes)-bytesBefore
+	a.Unlock()
+	sleepUntil(begin + length + around)
+	atomic.StoreInt64(&a.Stopping, 1)
+	a.Lock() // for good: the program ends
+	return a.part
+}
+
+func sleepUntil(at int64) { time.Sleep(time.Duration(at - now())) }
+
+func report(all part, a *arena, clients, processes int) {
+	r := row{Limit: a.limitHeld(), Errors: all.Errors, Processes: processes, NotServed: int(a.NotServed)}
+	operations := 0.0
+	for _, share := range all.Shares {
+		operations += share
+	}
+	r.rates(operations, all.Seconds, all.Requests, all.Bytes)
+	if *workload != "cycle" && operations >= 4*float64(len(all.Shares)) { // or there are too few to tell
+		r.Jain = some(jain(all.Shares))
+	}
+	r.TurnWaitMax = turnWait(all.Turns, clients)
+	r.print(all.Times)
+}
+
+// --- Memory of those who wait: each goroutine as a contender, with the session and the connection that its blocked
+// Acquire has; or before the channel of those who share a process's slots, with neither.
+
+func waiting() {
+	client := newClient()
+	holder := newSemaphore(client)
+	_, err := holder.Acquire(nil)
+	fail(err)
+	heap, resident := memory()
+	if *system == "consul-go" {
+		for i := 0; i < *contenders; i++ {
+			go func() { newSemaphore(client).Acquire(nil) }()
+		}
+		for entries := 0; entries < *contenders+2; time.Sleep(100 * time.Millisecond) {
+			keys, _, err := client.KV().Keys(prefix+"/", "", nil)
+			fail(err)
+			entries = len(keys) // theirs, the holder's, and the lock
+		}
+		for last := int64(0); last != atomic.LoadInt64(&requests); time.Sleep(time.Second) {
+			last = atomic.LoadInt64(&requests)
+		}
+	} else {
+		free, ready := make(chan *api.Semaphore), new(int64)
+		for i := 0; i < *contenders; i++ {
+			go func() { atomic.AddInt64(ready, 1); (&shared{free: free}).Acquire() }()
+		}
+		for atomic.LoadInt64(ready) < int64(*contenders) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	heapNow, residentNow := memory()
+	each := float64(*contenders)
+	r := row{BytesPerWaiter: some((heapNow - heap) / each), ResidentPerWaiter: some((residentNow - resident) / each)}
+	r.print(nil)
+}
+
+// What Go has in use after a collection, stacks included, and what the kernel has given it.
+func memory() (inUse, resident float64) {
+	debug.FreeOSMemory()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return float64(m.HeapAlloc + m.StackInuse)
+	text, err := os.ReadFile("/proc/self/statm")
+	fail(err)
+	var all, pages int
+	_, err = fmt.Sscan(string(text), &all, &pages)
+	fail(err)
+	return float64(m.HeapAlloc + m.StackInuse), float64(pages * os.Getpagesize())
 }
 
 // How long who has arrived keeps the slot, as in arrivals.hpp.
@@ -254,8 +525,12 @@ func openLoop() {
 	clients := make([]*api.Client, *contenders)
 	for i := range clients {
 		clients[i] = newClient()
+		warm := newSemaphore(clients[i])
+		_, err := warm.Acquire(nil)
+		fail(err)
+		fail(warm.Release())
 	}
-	a := &arena{}
+	a := &arena{board: &board{}}
 	var all sync.WaitGroup
 	visit := func(client *api.Client, arrived time.Time) {
 		defer all.Done()
@@ -265,16 +540,12 @@ func openLoop() {
 			a.failed(err)
 			return
 		}
+		a.enter()
 		a.Lock()
-		a.times = append(a.times, time.Since(arrived))
-		if a.inside++; a.inside > a.peak {
-			a.peak = a.inside
-		}
+		a.Times = append(a.Times, time.Since(arrived))
 		a.Unlock()
 		time.Sleep(visitTime)
-		a.Lock()
-		a.inside--
-		a.Unlock()
+		atomic.AddInt64(&a.Inside, -1)
 		if err = semaphore.Release(); err != nil {
 			a.failed(err)
 		}
@@ -300,10 +571,10 @@ func openLoop() {
 		a.failed(fmt.Errorf("visitors still wait 5 s after the last arrival"))
 	}
 	a.Lock()
-	r := row{Limit: a.limitHeld(), Errors: a.errors}
-	r.rates(float64(len(a.times)), time.Since(begun).Seconds(), atomic.LoadInt64(&requests)-requestsBefore,
+	r := row{Limit: a.limitHeld(), Errors: a.Errors}
+	r.rates(float64(len(a.Times)), time.Since(begun).Seconds(), atomic.LoadInt64(&requests)-requestsBefore,
 		atomic.LoadInt64(&bytes)-bytesBefore)
-	r.print(a.times)
+	r.print(a.Times)
 }
 
 func loss() {
@@ -337,24 +608,27 @@ func loss() {
 // --- The row.
 
 type row struct {
-	Workload       string    `json:"workload"`
-	System         string    `json:"system"`
-	Contenders     int       `json:"contenders"`
-	LimitSlots     int       `json:"limit"`
-	OpsPerS        *float64  `json:"ops_per_s"`
-	P50            *float64  `json:"p50_ms"`
-	P99            *float64  `json:"p99_ms"`
-	RequestsPerOp  *float64  `json:"requests_per_op"`
-	BytesPerOp     *float64  `json:"bytes_per_op"`
-	Jain           *float64  `json:"jain"`
-	BytesPerWaiter *float64  `json:"bytes_per_waiter"`
-	Limit          *bool     `json:"limit_held"`
-	Connections    *float64  `json:"connections"`
-	TurnWaitMax    *float64  `json:"turn_wait_max"`
-	Errors         int       `json:"errors"`
-	Rate           *float64  `json:"rate"`
-	Samples        int       `json:"samples"`
-	Distribution   []float64 `json:"distribution"`
+	Workload          string    `json:"workload"`
+	System            string    `json:"system"`
+	Contenders        int       `json:"contenders"`
+	LimitSlots        int       `json:"limit"`
+	OpsPerS           *float64  `json:"ops_per_s"`
+	P50               *float64  `json:"p50_ms"`
+	P99               *float64  `json:"p99_ms"`
+	RequestsPerOp     *float64  `json:"requests_per_op"`
+	BytesPerOp        *float64  `json:"bytes_per_op"`
+	Jain              *float64  `json:"jain"`
+	BytesPerWaiter    *float64  `json:"bytes_per_waiter"`
+	ResidentPerWaiter *float64  `json:"resident_per_waiter"`
+	Processes         int       `json:"processes"`
+	NotServed         int       `json:"not_served"`
+	Limit             *bool     `json:"limit_held"`
+	Connections       *float64  `json:"connections"`
+	TurnWaitMax       *float64  `json:"turn_wait_max"`
+	Errors            int       `json:"errors"`
+	Rate              *float64  `json:"rate"`
+	Samples           int       `json:"samples"`
+	Distribution      []float64 `json:"distribution"`
 }
 
 func some(x float64) *float64 { return &x }
@@ -383,8 +657,11 @@ func (r *row) print(times []time.Duration) {
 			r.Distribution = append(r.Distribution, at(q))
 		}
 	}
-	r.Workload, r.System, r.Contenders, r.LimitSlots = *workload, "consul-go", *contenders, *limit
+	r.Workload, r.System, r.Contenders, r.LimitSlots = *workload, *system, *contenders, *limit
 	r.Samples = len(times)
+	if r.Processes == 0 {
+		r.Processes = 1
+	}
 	if *rate > 0 {
 		r.Rate = rate
 	}
@@ -416,7 +693,13 @@ func turnWait(turns []time.Duration, processes int) *float64 {
 }
 
 func main() {
+	flag.StringVar(&prefix, "prefix", fmt.Sprintf("bench/go-%d", os.Getpid()), "below which everything is kept")
+	about := flag.Bool("about", false, "print the versions of the client and of Go")
 	flag.Parse()
+	if *about {
+		fmt.Printf("%s, %s\n", version.Version, runtime.Version())
+		return
+	}
 	log.SetFlags(0)
 	switch *workload {
 	case "cycle", "pool", "handoff", "mixed":
@@ -425,6 +708,8 @@ func main() {
 		openLoop()
 	case "loss":
 		loss()
+	case "waiting":
+		waiting()
 	default:
 		log.Fatal("consul-go: unknown workload ", *workload)
 	}

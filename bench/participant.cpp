@@ -1,4 +1,4 @@
-#include "process.hpp"
+#include "participant.hpp"
 
 #include <random>
 
@@ -7,14 +7,14 @@ namespace holdfast::bench {
 semaphore_options options_for(const parameters& p) {
   semaphore_options options;
   options.prefix = "bench/" + p.workload + "-" + std::to_string(std::random_device()());
-  options.limit = p.limit;
+  options.limit = p.limit + (p.broken ? 1 : 0);
   if (p.workload == "cycle-idle") options.idle = std::chrono::seconds(10);
   return options;
 }
 
-traffic used_by(const std::deque<process>& processes) {
+traffic used_by(const std::deque<participant>& all) {
   traffic sum;
-  for (const auto& each : processes) {
+  for (const auto& each : all) {
     const auto s = each.client.statistics();
     sum.requests += s.requests;
     sum.bytes += s.bytes_sent + s.bytes_received;

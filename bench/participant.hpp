@@ -29,8 +29,8 @@ struct one_slot {
 };
 
 /// What a process of the cluster would have: connections of its own, sessions of its own.
-struct process {
-  process(asio::io_context& io, semaphore_options options)
+struct participant {
+  participant(asio::io_context& io, semaphore_options options)
       : client(io, consul::config::from_environment()),
         mutex{holdfast::mutex(client, {.key = options.prefix + "/mutex"})},
         semaphore(client, std::move(options)) {}
@@ -53,9 +53,15 @@ struct process {
 semaphore_options options_for(const parameters& p);
 
 /// What all of them have sent and received so far.
-traffic used_by(const std::deque<process>& processes);
+traffic used_by(const std::deque<participant>& all);
 
 inline asio::awaitable<void> sleep_for(std::chrono::nanoseconds time) {
+  const auto executor = co_await asio::this_coro::executor;
+  asio::steady_timer timer(executor, time);
+  co_await timer.async_wait(asio::deferred);
+}
+
+inline asio::awaitable<void> sleep_until(std::chrono::steady_clock::time_point time) {
   const auto executor = co_await asio::this_coro::executor;
   asio::steady_timer timer(executor, time);
   co_await timer.async_wait(asio::deferred);

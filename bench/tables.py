@@ -1,0 +1,111 @@
+"""README's tables of what was measured, and the documents' figures, of doc/results/bench.json: test/figures.py asks."""
+
+import goals
+from goals import number
+from measurements import ASIO, BEAST, CLUSTER, GO, GO_CHANNEL, GO_KEPT, HOLDFAST, Results
+
+RESULTS = "doc/results/bench.json"
+COMMAND = "scripts/bench --publish"
+
+
+def rate(row, requests=True, size=False):
+    if row is None:
+        return "not measured"
+    parts = [f"{number(row['ops_per_s'])} /s"]
+    if requests and row.get("requests_per_op") is not None:
+        each = row["requests_per_op"]
+        parts.append("no request" if each < 0.01 else f"{number(each, 2)} requests")
+    if size and row.get("bytes_per_op"):
+        parts.append(f"{number(row['bytes_per_op'] / 1000, 2)} KB")
+    return ", ".join(parts)
+
+
+def memory(row, more=""):
+    if row is None:
+        return "not measured"
+    return f"{number(row['bytes_per_waiter'])} bytes{more} ({number(row['resident_per_waiter'])} resident)"
+
+
+def table(heading, rows):
+    lines = [heading, ["---"] * len(heading), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def cost(results):
+    about, found = results["about"], Results(results["rows"])
+    find = found.find
+
+    def floor(*where, **more):
+        row = find(where[0], BEAST, *where[1:], **more)
+        ours = find(where[0], HOLDFAST, *where[1:], **more)
+        share = f"; ours: {100 * ours['ops_per_s'] / row['ops_per_s']:.0f} % of it" if row and ours else ""
+        return rate(row, requests=False) + share
+
+    def handoff(words, contenders, **more):
+        where = ("handoff", HOLDFAST, contenders)
+        peer = find("handoff", GO, contenders, **more)
+        go = rate(peer, size=True)
+        if peer and peer.get("not_served"):
+            go += f" ({peer['not_served']} of them had no turn in its warm-up)"
+        return [words, rate(find(*where, **more), size=True), go if peer else "", floor("handoff", contenders, **more)]
+
+    pool, asio = find("pool", HOLDFAST, 128, 4), find("pool", ASIO, 128, 4)
+    bare = f"{rate(asio, requests=False)} (a semaphore without a cluster)"
+    one = table(
+        ["one agent, in memory", "holdfast", "HashiCorp's Go client", "floor: the same requests, bare"],
+        [
+            ["acquire and release, alone", rate(find("cycle")), rate(find("cycle", GO)), floor("cycle")],
+            ["the same, with `idle`", rate(find("cycle-idle")), rate(find("cycle", GO)), ""],
+            ["128 coroutines of one process, limit 4", rate(pool),
+             f"each goroutine a contender: {rate(find('pool', GO, 128, 4))}", bare],
+            ["", "", f"four semaphores behind a channel: {rate(find('pool', GO_CHANNEL, 128, 4))}", ""],
+            ["", "", "four slots behind a channel, never given back: " + rate(find("pool", GO_KEPT, 128, 4)), ""],
+            handoff("from process to process: 8 contenders in 8 processes", 8),
+            handoff("the same, 128 contenders in 8 processes", 128),
+            ["memory of a registered callback that waits", memory(find("waiting", contenders=100_000)), "", ""],
+            ["memory of a coroutine that waits", memory(find("waiting-coroutine", contenders=100_000)),
+             "a goroutine at such a channel: " + memory(find("waiting", GO_CHANNEL, 100_000)), ""],
+            ["memory of a contender that waits, with its session and its connections",
+             memory(find("waiting-client", contenders=128)), memory(find("waiting", GO, 128)), ""],
+        ],
+    )
+    parts = [one, measured(about, about["agent"])]
+    if about.get("cluster"):
+        three = table(
+            ["three servers, on disk", "holdfast", "HashiCorp's Go client", "floor: the same requests, bare"],
+            [
+                ["acquire and release, alone", rate(find("cycle", on=CLUSTER)), rate(find("cycle", GO, on=CLUSTER)),
+                 floor("cycle", on=CLUSTER)],
+                handoff("from process to process: 8 contenders in 8 processes", 8, on=CLUSTER),
+                handoff("the same, 128 contenders in 8 processes", 128, on=CLUSTER),
+            ],
+        )
+        parts += [three, measured(about, about["cluster"])]
+    return "\n\n".join(parts)
+
+
+def measured(about, where):
+    rounds = "one round" if about["rounds"] == 1 else f"medians of {about['rounds']} rounds"
+    return (
+        f"Measured on {about['date']} at commit {about['commit'][:12]}, on {where}. {about['consul']}; Go client "
+        f"{about['go_client']}; {about['cores']} cores for all together; {about['compiler']}, `{about['flags']}`, "
+        f"Boost {about['boost']}; {rounds}."
+    )
+
+
+def reached(results):
+    every = sorted(goals.evaluate(Results(results["rows"])), key=lambda goal: goal.met is True)
+    words = {True: "met", False: "**missed**", None: "not measured"}
+    met = sum(goal.met is True for goal in every)
+    values = ["" if each.value is None else number(each.value) + each.unit for each in every]
+    rows = [[words[each.met], each.text, value] for each, value in zip(every, values)]
+    return f"Of {len(every)} goals {met} are met:\n\n" + table(["", "goal", "reached"], rows)
+
+
+def mutex(results):
+    row = Results(results["rows"]).find("mutex", contenders=128)
+    requests = number(row["requests_per_op"])
+    return f"With 128 contenders of a mutex, in 8 processes, a handoff takes {requests} requests in all."
+
+
+FIGURES = {"cost": cost, "goals": reached, "mutex": mutex}
