@@ -79,7 +79,7 @@ world_result world::run() {
   time_point end = drained_;
   run_until(end);
   // Where many queue for one slot, which some hold for long, that takes its time. It goes on as long as it gets on.
-  for (std::uint64_t before = 0; somebody_waits() && result_.grants != before;) {
+  for (std::uint64_t before = 0; somebody_is_busy() && result_.grants != before;) {
     before = result_.grants;
     run_until(end += options_.hold_max + 1s);
   }
@@ -99,9 +99,10 @@ world_result world::run() {
   return result_;
 }
 
-bool world::somebody_waits() const {
-  return std::any_of(processes_.begin(), processes_.end(),
-                     [this](const auto& p) { return p->alive && referee_.anyone_waits(p->number); });
+bool world::somebody_is_busy() const {
+  return std::any_of(processes_.begin(), processes_.end(), [this](const auto& p) {
+    return p->alive && (referee_.anyone_waits(p->number) || !p->leases.empty() || !p->releasing.empty());
+  });
 }
 
 void world::run_until(time_point end) {

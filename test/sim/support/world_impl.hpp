@@ -135,7 +135,7 @@ private:
   time_point now() const { return time_.now(); }
   void in(duration delay, job what) { time_.in(delay, std::move(what)); }
   void run_until(time_point end);
-  bool somebody_waits() const;
+  bool somebody_is_busy() const;  ///< waits, holds or releases
   void start_process();
   void when_running(process& p, job what);
   void deliver(process& p, pool_event e);
