@@ -37,6 +37,9 @@ class Mutant(NamedTuple):
 
 
 MUTANTS = [
+    Mutant("a_lease_that_was_over_goes_on", "G9", SEMAPHORE, "core.cpp",
+        "outcome == event::renewal::renewed && now_ < s.lease.deadline()",
+        "outcome == event::renewal::renewed"),
     Mutant("a_failed_renewal_extends", "G3", SEMAPHORE, "core.cpp",
         "if (outcome == event::renewal::renewed &&",
         "if (outcome != event::renewal::gone &&"),

@@ -119,8 +119,11 @@ std::string timeline::svg() const {
       "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
       width, height + bottom);
   svg += "<text x=\"8\" y=\"18\" font-size=\"14\" fill=\"#222\">" + escaped(title_) + "</text>\n";
-  const std::pair<const char*, const char*> legend[] = {
-      {"#2b7a4b", "held"}, {"#bfe0cc", "lease over"}, {"#d98a00", "lost"}, {"#444", "crashed"}, {"#ccd6ee", "paused or cut off"}};
+  const std::pair<const char*, const char*> legend[] = {{"#2b7a4b", "held"},
+                                                        {"#bfe0cc", "lease over"},
+                                                        {"#d98a00", "lost"},
+                                                        {"#444", "crashed"},
+                                                        {"#ccd6ee", "paused or cut off"}};
   double at = 8;
   for (const auto& [colour, words] : legend) {
     svg += print(

@@ -14,9 +14,9 @@ using holdfast::protocol::check_invariant;
 BOOST_AUTO_TEST_SUITE(invariants)
 
 BOOST_AUTO_TEST_CASE(one_that_is_broken_ends_a_test_program) {
-  const auto victim = holdfast::test::run(
-      {holdfast::test::sibling_program("victims"), "--run_test=invariants/tickets_go_backwards"},
-      holdfast::test::scaled(20s));
+  const auto victim =
+      holdfast::test::run({holdfast::test::sibling_program("victims"), "--run_test=invariants/tickets_go_backwards"},
+                          holdfast::test::scaled(20s));
   BOOST_REQUIRE(victim.status.has_value());
   BOOST_TEST(!victim.status->success());
   BOOST_TEST(victim.output.find("broken invariant: tickets grow") != std::string::npos, victim.output);

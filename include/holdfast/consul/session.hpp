@@ -13,8 +13,8 @@ enum class session_behavior { release, remove };
 /// Arguments of session creation. Strings inside: give it a name of its own before a co_await (g++ 12).
 struct session_options {
   std::string name{};
-  /// Consul ends the session between TTL and 2 x TTL after its last renewal. 0: no TTL. The server's range is by default
-  /// 10 s to 24 h; outside it, error::invalid_ttl.
+  /// Consul ends the session between TTL and 2 x TTL after its last renewal. 0: no TTL. The server's range is by
+  /// default 10 s to 24 h; outside it, error::invalid_ttl.
   std::chrono::milliseconds ttl{15'000};
   /// How long keys of an invalidated session cannot be locked again. 0 to 60 s.
   std::chrono::milliseconds lock_delay{15'000};

@@ -40,8 +40,12 @@ boost::json::object figures_of(const verdict& shown, std::uint32_t limit) {
   boost::json::array waits;
   for (const longest_wait& each : shown.waits)
     waits.push_back({{"after", each.after}, {"seconds", in_seconds(each.length)}});
-  return {{"limit", limit},         {"believers", shown.believers_max}, {"overlap", in_seconds(shown.overlap)},
-          {"entered", shown.entered}, {"lost", shown.lost},               {"waits", waits}};
+  return {{"limit", limit},
+          {"believers", shown.believers_max},
+          {"overlap", in_seconds(shown.overlap)},
+          {"entered", shown.entered},
+          {"lost", shown.lost},
+          {"waits", waits}};
 }
 
 bool test_has_failed() {

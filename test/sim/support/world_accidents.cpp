@@ -52,27 +52,31 @@ void world::pause() {
   again_later(&world::pause);
   process* const p = some_process();
   if (!p || p->paused) return;
-  const duration length = std::min<duration>(random_.between(0s, 3 * options_.ttl), faults_end_ - now());
-  shade(*p, length, "is paused");
-  p->paused = true;
-  if (random_.chance(30)) p->read_at = p->clock.local(now());
-  in(length, [this, p, length] {
-    if (!p->alive) return;
-    say([&] { return name(*p) + ": goes on"; });
+  pause(*p, random_.between(0s, 3 * options_.ttl));
+}
+
+void world::pause(process& p, duration length) {
+  length = std::min(length, faults_end_ - now());
+  shade(p, length, "is paused");
+  p.paused = true;
+  if (random_.chance(30)) p.read_at = p.clock.local(now());
+  in(length, [this, &p, length] {
+    if (!p.alive) return;
+    say([&] { return name(p) + ": goes on"; });
     if (sabotage_.which() == seeded_bug::clock_stops_in_pauses) {
-      p->clock.set_back(length);
-      for (const auto& [slot, deadline] : p->leases) referee_.updated(p->number, slot, truly(*p, deadline));
+      p.clock.set_back(length);
+      for (const auto& [slot, deadline] : p.leases) referee_.updated(p.number, slot, truly(p, deadline));
     }
-    p->paused = false;
-    p->tick_at = never;
+    p.paused = false;
+    p.tick_at = never;
     // What piled up meanwhile comes in some order, its clock only after or among it.
-    if (random_.chance(50)) step(*p, event::tick{});
-    while (!p->inbox.empty() && p->alive) {
-      const job next = std::move(p->inbox.front());
-      p->inbox.pop_front();
+    if (random_.chance(50)) step(p, event::tick{});
+    while (!p.inbox.empty() && p.alive) {
+      const job next = std::move(p.inbox.front());
+      p.inbox.pop_front();
       next();
     }
-    step(*p, event::tick{});
+    step(p, event::tick{});
   });
 }
 

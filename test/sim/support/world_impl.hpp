@@ -212,6 +212,7 @@ private:
   process* some_process();
   void crash();
   void pause();
+  void pause(process& p, duration length);
   void partition();
   void restart_agent();
   void fail_over();

@@ -102,6 +102,9 @@ void world::perform(process& p, action::renew_session& a) {
       deliver(p, event::session_renewed{a.member, runtime::renewal(ec)});
     });
   });
+  // The reply then waits until the lease of before is over: what it says is true, and too late.
+  if (options_.pauses && !p.paused && now() < faults_end_ && random_.chance(3))
+    pause(p, random_.between(options_.ttl / 2, options_.ttl));
 }
 
 void world::perform(process& p, action::destroy_session& a) {
