@@ -140,7 +140,7 @@ def printed(results, step, begins=""):
 
 def one(results, begins, has):
     """The line of figures of that test that has that member."""
-    return next(line for step in ("release-long", "release") for line in printed(results, step, begins) if has in line)
+    return next(line for step in ("clusters", "worlds", "release") for line in printed(results, step, begins) if has in line)
 
 
 def table(header, rows):
@@ -178,7 +178,7 @@ def steps(results):
 
 def worlds(results):
     rows = []
-    for command, step in (("each run of the tests", "release"), ("`--long`", "release-long")):
+    for command, step in (("each run of the tests", "release"), ("`--long`", "worlds")):
         for test, what in WORLDS.items():
             lines = [line for line in printed(results, step) if line["test"] == test]
             if not lines:
@@ -195,7 +195,7 @@ def worlds(results):
 
 def exhaustive(results):
     rows = []
-    for command, step in (("each run of the tests", "release"), ("`--long`", "release-long")):
+    for command, step in (("each run of the tests", "release"), ("`--long`", "worlds")):
         for line in printed(results, step, "exhaustive/"):
             if "states" in line:
                 rows.append([words_of(line["test"]).partition(": ")[2], command, thousands(line["states"]),
@@ -220,7 +220,7 @@ def mutants(results):
 
 def clusters(results):
     rows = []
-    for step in ("release", "release-long"):
+    for step in ("release", "clusters"):
         for line in printed(results, step):
             if "believers" not in line or "waits" not in line or line["overlap"] > 0:
                 continue
