@@ -70,6 +70,7 @@ public:
       : slot_initiation(std::move(impl)), value_(std::move(value)), diag_(diag) {}
   template <class Handler>
   void operator()(Handler&& handler) const {
+    if (!impl_) return answer_not_held(std::forward<Handler>(handler));
     start_proclaim(impl_, value_, diag_, {std::forward<Handler>(handler), home()});
   }
 

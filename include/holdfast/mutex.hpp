@@ -35,6 +35,7 @@ public:
   using slot_initiation::slot_initiation;
   template <class Handler>
   void operator()(Handler&& handler) const {
+    if (!impl_) return answer_not_held(std::forward<Handler>(handler), sequencer());
     start_sequencer(impl_, {std::forward<Handler>(handler), home()});
   }
 };

@@ -3,9 +3,11 @@
 #include <boost/asio/any_completion_executor.hpp>
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/append.hpp>
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
 #include <chrono>
 #include <cstdint>
@@ -83,6 +85,13 @@ protected:
     static const executor_type none;
     return impl_ ? executor_of(*impl_) : none;
   }
+  /// What an empty slot answers, which has no executor of its own: on the handler's, and not by way of another
+  /// thread's. That would keep hold of the handler's executor for a moment longer than the handler, and maybe its
+  /// context.
+  template <class Handler, class... Results>
+  static void answer_not_held(Handler&& handler, Results... results) {
+    asio::post(asio::append(std::forward<Handler>(handler), make_error_code(error::not_held), std::move(results)...));
+  }
   std::shared_ptr<slot_impl> impl_;
 };
 class release_initiation : public slot_initiation {
@@ -90,6 +99,7 @@ public:
   using slot_initiation::slot_initiation;
   template <class Handler>
   void operator()(Handler&& handler) const {
+    if (!impl_) return answer_not_held(std::forward<Handler>(handler));
     start_release(impl_, {std::forward<Handler>(handler), home()});
   }
 };
@@ -98,6 +108,7 @@ public:
   using slot_initiation::slot_initiation;
   template <class Handler>
   void operator()(Handler&& handler) const {
+    if (!impl_) return answer_not_held(std::forward<Handler>(handler), loss_reason::none);
     start_wait_lost(impl_, {std::forward<Handler>(handler), home()});
   }
 };
@@ -106,6 +117,7 @@ public:
   using slot_initiation::slot_initiation;
   template <class Handler>
   void operator()(Handler&& handler) const {
+    if (!impl_) return answer_not_held(std::forward<Handler>(handler));
     start_wait_revoked(impl_, {std::forward<Handler>(handler), home()});
   }
 };

@@ -1,7 +1,6 @@
 #include <boost/asio/append.hpp>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/system_executor.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <holdfast/election.hpp>
 #include <optional>
@@ -89,8 +88,8 @@ void start_campaign(const election_impl& impl, std::string value, diagnostics* d
 
 void start_proclaim(const std::shared_ptr<slot_impl>& impl, std::string value, diagnostics* diag,
                     pending<error_code>&& waiting) {
-  const asio::any_io_executor executor = impl ? executor_of(*impl) : asio::any_io_executor(asio::system_executor());
-  const slot_state state = impl ? impl->state() : slot_state::empty;
+  const asio::any_io_executor& executor = executor_of(*impl);
+  const slot_state state = impl->state();
   if (state != slot_state::held && state != slot_state::suspect)
     return fail(executor, state == slot_state::lost ? error::slot_lost : error::not_held, {}, diag, std::move(waiting));
   try {

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <boost/asio/append.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/system_executor.hpp>
 #include <utility>
 
 #include "runtime/boot_clock.hpp"
@@ -67,22 +66,20 @@ const asio::any_io_executor& executor_of(const slot_impl& impl) noexcept { retur
 
 namespace {
 
-/// Completes without a driver's help, outside of the initiating function. An empty slot has no executor of its own.
-template <class... Results>
-void complete(const std::shared_ptr<slot_impl>& impl, pending<Results...>&& waiting, Results... results) {
-  const asio::any_io_executor executor = impl ? executor_of(*impl) : asio::any_io_executor(asio::system_executor());
+/// Completes without a driver's help, outside of the initiating function.
+void complete(const slot_impl& impl, pending<error_code>&& waiting, error_code result) {
+  const asio::any_io_executor& executor = executor_of(impl);
   if (!executor) return;  // the context is gone: no handler can run
-  asio::post(executor, asio::append(std::move(waiting.handler), std::move(results)...));
+  asio::post(executor, asio::append(std::move(waiting.handler), result));
 }
 
 }  // namespace
 
 void start_release(const std::shared_ptr<slot_impl>& impl, pending<error_code>&& handler) {
-  if (!impl) return complete(impl, std::move(handler), make_error_code(error::not_held));
   const auto now = impl->end_hold();
   if (!now) {
     const bool lost = impl->state() == slot_state::lost;
-    return complete(impl, std::move(handler), make_error_code(lost ? error::slot_lost : error::not_held));
+    return complete(*impl, std::move(handler), make_error_code(lost ? error::slot_lost : error::not_held));
   }
   impl->owner->release(*impl, *now, std::move(handler));
 }
@@ -90,17 +87,14 @@ void start_release(const std::shared_ptr<slot_impl>& impl, pending<error_code>&&
 const std::shared_ptr<slot_impl>& impl_of(const slot& handle) noexcept { return handle.impl_; }
 
 void start_sequencer(const std::shared_ptr<slot_impl>& impl, pending<error_code, sequencer>&& handler) {
-  if (!impl) return complete(impl, std::move(handler), make_error_code(error::not_held), sequencer());
   impl->owner->sequencer(*impl, std::move(handler));
 }
 
 void start_wait_lost(const std::shared_ptr<slot_impl>& impl, pending<error_code, loss_reason>&& handler) {
-  if (!impl) return complete(impl, std::move(handler), make_error_code(error::not_held), loss_reason::none);
   impl->owner->wait_lost(*impl, std::move(handler));
 }
 
 void start_wait_revoked(const std::shared_ptr<slot_impl>& impl, pending<error_code>&& handler) {
-  if (!impl) return complete(impl, std::move(handler), make_error_code(error::not_held));
   impl->owner->wait_revoked(*impl, std::move(handler));
 }
 

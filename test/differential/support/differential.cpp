@@ -215,7 +215,8 @@ struct comparison::state {
   pid_t agent;
   connection requests;
   std::list<connection> unused_watches;
-  std::uint64_t sequences = 0;
+  // In all of this process, which has one agent: that remembers what was deleted below a prefix.
+  inline static std::uint64_t sequences = 0;
   int patience_ms = patient_ms;
   std::size_t operations = 0;
   std::size_t wakes = 0;

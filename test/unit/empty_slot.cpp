@@ -1,0 +1,47 @@
+// What a handle answers that has no slot.
+
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/test/unit_test.hpp>
+#include <holdfast/election.hpp>
+#include <holdfast/mutex.hpp>
+#include <holdfast/slot.hpp>
+
+using holdfast::error_code;
+namespace asio = boost::asio;
+
+namespace {
+
+/// The handler is ready as soon as it was asked: no other thread has to bring it, nor holds its executor.
+template <class Ask>
+void check_answer(Ask ask) {
+  asio::io_context io;
+  error_code answer;
+  const auto take = [&](error_code ec, const auto&...) { answer = ec; };
+  ask(asio::bind_executor(io.get_executor(), take));
+  BOOST_TEST(!answer);  // never inside of the call
+  BOOST_TEST(io.poll() == 1u);
+  BOOST_TEST(answer == make_error_code(holdfast::error::not_held));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(empty_slot)
+
+BOOST_AUTO_TEST_CASE(release) {
+  check_answer([](auto handler) { holdfast::slot().release(handler); });
+}
+BOOST_AUTO_TEST_CASE(wait_lost) {
+  check_answer([](auto handler) { holdfast::slot().wait_lost(handler); });
+}
+BOOST_AUTO_TEST_CASE(wait_revoked) {
+  check_answer([](auto handler) { holdfast::slot().wait_revoked(handler); });
+}
+BOOST_AUTO_TEST_CASE(sequencer) {
+  check_answer([](auto handler) { holdfast::sequencer_of(holdfast::slot(), handler); });
+}
+BOOST_AUTO_TEST_CASE(proclaim) {
+  check_answer([](auto handler) { holdfast::leadership().proclaim("x", handler); });
+}
+
+BOOST_AUTO_TEST_SUITE_END()
