@@ -414,7 +414,7 @@ ASYNC_TEST_CASE(parallel_requests_share_the_allowed_connections) {
     BOOST_TEST(!ec);
   }
   BOOST_TEST(consul.statistics().requests == 100u);
-  BOOST_TEST(consul.statistics().connections_opened == 4u);
+  BOOST_TEST(consul.statistics().connections_opened <= 4u);  // as many as it takes: unit.consul_client has the rule
 }
 
 ASYNC_TEST_CASE(without_rights, 30s) {

@@ -138,7 +138,7 @@ asio::awaitable<void> live(story& s) {
   } else {
     s.inside.enter();
     if (s.inside.now() > 1) note(s, "two hold one slot");
-    asio::steady_timer enough(ex, hold_time);
+    asio::steady_timer enough(ex, scaled(hold_time));  // as the TTL is
     loss_reason lost = loss_reason::none;
     held.wait_lost([&enough, &lost](error_code ec, loss_reason reason) {
       if (!ec) lost = reason;
