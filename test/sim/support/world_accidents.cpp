@@ -120,7 +120,7 @@ void world::change_load() {
   process* const p = some_process();
   if (!p) return;
   const int before = p->users;
-  p->users = static_cast<int>(random_.below(static_cast<std::uint64_t>(2 * options_.users + 1)));
+  p->users = static_cast<int>(random_.below(2 * static_cast<std::uint64_t>(options_.users) + 1));
   say([&] { return name(*p) + ": has " + std::to_string(p->users) + " users"; });
   for (int user = before; user < p->users; ++user) again(*p, user);
 }
