@@ -121,6 +121,7 @@ class Project:
         """How CMake would compile the project: each source once, and without unity builds, which the analyzer looks past."""
         options = ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_COMPILER=clang++", "-DCMAKE_CXX_COMPILER_LAUNCHER="]
         options += ["-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", "-DHOLDFAST_BUILD_BENCHMARKS=ON", "-DCMAKE_UNITY_BUILD=OFF"]
+        options += ["-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON"]
         run = subprocess.run(
             ["cmake", "-S", self.root, "-B", build, "-G", "Ninja", *options],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
