@@ -10,6 +10,6 @@ help() {
 }
 # refuse [WORD]
 refuse() {
-  { [ $# -eq 0 ] || echo "${0##*/}: unknown: $1"; usage; } >&2
+  { [ $# -eq 0 ] || echo "${0##*/}: not understood: $1"; usage; } >&2
   exit 2
 }

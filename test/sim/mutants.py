@@ -77,19 +77,15 @@ MUTANTS = [
         "fencing_token{m.grant, m.handoffs++}",
         "fencing_token{m.grant, 0 * m.handoffs++}"),
     Mutant("a_slot_for_two", "G1", MUTEX, "pool_local.cpp",
-        
-         "    at = spares_.erase(at);\n"
-         "    free_of_slot",
-        
-         "    ++at;\n"
-         "    free_of_slot"),
+        "    at = spares_.erase(at);\n"
+        "    free_of_slot",
+        "    ++at;\n"
+        "    free_of_slot"),
     Mutant("a_release_is_not_answered", "G8", SEMAPHORE, "pool_local.cpp",
-        
-         "    free_of_slot(m.releasing);\n"
-         "    m.slot = id;",
-        
-         "    m.releasing = slot_id::none;\n"
-         "    m.slot = id;"),
+        "    free_of_slot(m.releasing);\n"
+        "    m.slot = id;",
+        "    m.releasing = slot_id::none;\n"
+        "    m.slot = id;"),
     Mutant("handed_on_though_closed", "G11", SEMAPHORE, "pool_local.cpp",
         "  return record.closed || over_limit_ ||",
         "  return over_limit_ ||"),
@@ -118,12 +114,10 @@ MUTANTS = [
         "  if (!even_in_use && (!s.now.contenders.empty() || is_numbered)) return",
         "  if (!even_in_use && is_numbered) return"),
     Mutant("a_contender_is_never_passed_over", "G5", SEMAPHORE, "pool_write.cpp",
-        
-         "    if (!due(seen.until)) continue;\n"
-         "    seen",
-        
-         "    continue;\n"
-         "    seen"),
+        "    if (!due(seen.until)) continue;\n"
+        "    seen",
+        "    continue;\n"
+        "    seen"),
     Mutant("a_number_is_not_locked", "G13", SEMAPHORE, "pool_write.cpp",
         "    ops.push_back({verb::lock, number_key(what.numbers[i]), options_.description, mutex_flags, 0, m.session});\n",
         ""),
