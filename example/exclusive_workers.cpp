@@ -131,6 +131,7 @@ private:
   asio::awaitable<void> do_chosen(asio::any_io_executor executor) {
     using operation = decltype(asio::co_spawn(executor, do_tasks(), asio::deferred));
     std::vector<operation> all;
+    all.reserve(static_cast<std::size_t>(options_.at_once));
     for (int i = 0; i < options_.at_once; ++i) all.push_back(asio::co_spawn(executor, do_tasks(), asio::deferred));
     auto group = asio::experimental::make_parallel_group(std::move(all));
     auto [order, failures] = co_await group.async_wait(asio::experimental::wait_for_all(), asio::use_awaitable);

@@ -116,13 +116,10 @@ BOOST_AUTO_TEST_CASE(two_contenders_and_an_operator) {
   for (const interleaving_options& each : others) check(each);
 }
 
-/// With HOLDFAST_ALL_INTERLEAVINGS=1 for both limits, too: some minutes each.
+/// For one slot. For two the search was stopped after eight minutes: nobody has seen its end.
 BOOST_AUTO_TEST_CASE(three_contenders) {
   check({.contenders = 3});
-  if (!all) return;
-  check({.contenders = 3, .watch_all_max = 0});
-  for (const std::size_t watch_all_max : {std::size_t{0}, std::size_t{4}})
-    check({.contenders = 3, .limit = 2, .watch_all_max = watch_all_max, .states_max = 100'000'000});
+  if (all) check({.contenders = 3, .watch_all_max = 0});
 }
 
 /// A search that finds nothing proves nothing unless it finds what is there.
