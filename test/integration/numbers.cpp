@@ -141,7 +141,7 @@ ASYNC_TEST_CASE(the_lock_delay_of_a_number_is_honoured, 30s) {
   pending<slot> waiting(ex, other.sem.acquire());
   co_await until("it waits", [&] { return contenders(a, prefix).size() == 2; });
   const std::vector<std::string> before = contenders(a, prefix);
-  const std::string dead = before.at(0);
+  const std::string& dead = before.at(0);
   co_await holder.client.destroy_session(dead);
   const auto begun = std::chrono::steady_clock::now();
   co_await until("it is granted", [&] { return holders(a, prefix) == std::vector<std::string>{before.at(1)}; });

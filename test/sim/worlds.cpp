@@ -52,7 +52,7 @@ void check_worlds(const world_kind& worlds) {
   const bool replay = std::getenv("HOLDFAST_SEED") != nullptr;
   const std::uint64_t first = from_environment("HOLDFAST_SEED", from_environment("HOLDFAST_FIRST_WORLD", 1));
   // A sanitizer's build has less time for each.
-  const std::uint64_t slowness = from_environment("HOLDFAST_TEST_DEADLINE_SCALE", 1);
+  const std::uint64_t slowness = std::max<std::uint64_t>(from_environment("HOLDFAST_TEST_DEADLINE_SCALE", 1), 1);
   const std::uint64_t count = replay ? 1 : from_environment("HOLDFAST_WORLDS", worlds.usual / slowness / slowness);
   world_result sum;
   for (std::uint64_t seed = first; seed != first + count; ++seed) {

@@ -97,7 +97,7 @@ void fail_as_late(std::chrono::milliseconds deadline, bool ended) {
 
 std::chrono::milliseconds scaled(std::chrono::milliseconds deadline) {
   const char* scale = std::getenv("HOLDFAST_TEST_DEADLINE_SCALE");
-  const int factor = scale ? std::atoi(scale) : 1;
+  const long factor = scale ? std::strtol(scale, nullptr, 10) : 1;
   return deadline * (factor > 0 ? factor : 1);
 }
 

@@ -39,7 +39,7 @@ raw_reply parse_reply(const std::string& text) {
   if (head_end == std::string::npos || text.compare(0, 5, "HTTP/") != 0)
     throw std::runtime_error("not a complete HTTP reply: \"" + text.substr(0, 200) + '"');
   raw_reply reply;
-  reply.status = std::atoi(text.c_str() + text.find(' '));
+  reply.status = std::stoi(text.substr(text.find(' ') + 1));
   reply.body = text.substr(head_end + 4);
   for (auto at = text.find("\r\n") + 2; at < head_end + 2;) {
     const auto line_end = text.find("\r\n", at);
@@ -109,7 +109,7 @@ void raw_request::connect(const std::string& host, std::uint16_t port, clock::ti
 void raw_request::send(std::string_view message, clock::time_point end) {
   while (!message.empty()) {
     const auto n = ::send(socket_.get(), message.data(), message.size(), MSG_NOSIGNAL);
-    if (n > 0)
+    if (n >= 0)
       message.remove_prefix(static_cast<std::size_t>(n));
     else if (errno == EAGAIN)
       wait_for(socket_, POLLOUT, end);

@@ -340,7 +340,7 @@ ASYNC_TEST_CASE(definite_refusals_are_final_and_keep_the_connection) {
   BOOST_TEST(diag.message == "get: " + server.address() + " answered 403: " + ec.message());
 
   pending<bool> acquire(ex, consul.acquire("k", "v", "i"));
-  const std::string next = co_await peer.read_request();
+  co_await peer.read_request();
   co_await peer.refuse(500, R"(invalid session "i")");
   const error_code acquired = co_await acquire.wait();
   BOOST_TEST(acquired == error::invalid_session);
@@ -828,6 +828,7 @@ ASYNC_TEST_CASE(the_strands_own_handlers_are_not_called_by_who_starts_outside_of
 
 ASYNC_TEST_CASE(a_copy_is_the_same_client) {
   client consul(ex, config());
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): that is what it is about
   client copy(consul);  // of what is not const: an executor of its own makes it look like a context
   BOOST_TEST((copy.strand() == consul.strand()));
   co_return;

@@ -152,7 +152,8 @@ BOOST_AUTO_TEST_CASE(the_local_queue_has_an_end) {
 
 BOOST_AUTO_TEST_CASE(of_two_wide_requests_who_does_not_stand_first_gives_its_part_back) {
   pool_story s(pool_story::usual(2));
-  const std::string x = s.others_join(), y = s.others_join();  // theirs stand first
+  s.others_join();
+  s.others_join();  // theirs stand first
   s.record_becomes("");
   s.acquire(1, 2);
   s.listed();
@@ -166,7 +167,7 @@ BOOST_AUTO_TEST_CASE(of_two_wide_requests_who_does_not_stand_first_gives_its_par
 
 BOOST_AUTO_TEST_CASE(a_part_is_kept_while_only_those_stand_before_it_whose_slots_are_free) {
   pool_story s(pool_story::usual(3));
-  const std::string go = s.go_joins();
+  s.go_joins();
   s.acquire(1, 3);
   s.listed();
   for (int i = 0; i < 3; ++i) s.created();
@@ -512,7 +513,7 @@ BOOST_AUTO_TEST_CASE(a_grantee_that_left_and_joined_again_meanwhile_stands_at_th
 
 BOOST_AUTO_TEST_CASE(a_go_contender_at_the_head_gets_its_chance_and_is_then_passed_over_for_good) {
   pool_story s;
-  const std::string go = s.go_joins();
+  s.go_joins();
   s.acquire(1);
   s.listed();
   EXPECT(s.created(), "txn #2: lock s2 | tree");

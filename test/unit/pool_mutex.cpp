@@ -15,8 +15,8 @@ namespace {
 struct mutex_story : pool_story {
   mutex_story() : pool_story(usual_mutex()) {}
   void holder_writes(std::string_view session, std::string value) {
-    BOOST_TEST(
-        consul.transact({{verb::lock, "p/.lock", std::move(value), mutex_flags, 0, real(session)}}, now).applied);
+    const auto reply = consul.transact({{verb::lock, "p/.lock", std::move(value), mutex_flags, 0, real(session)}}, now);
+    BOOST_TEST(reply.applied);
   }
 };
 

@@ -91,8 +91,8 @@ void cluster::wait_until_healthy(std::chrono::milliseconds limit) const {
   for (;;) {
     try {
       if (agreed_leader() && three_voters()) break;
+      // NOLINTNEXTLINE(bugprone-empty-catch): one of them does not answer yet
     } catch (const std::exception&) {
-      // One of them does not answer yet.
     }
     if (left() <= 0ms)
       throw std::runtime_error("the servers do not agree on a leader:\n" + servers_.front()->log_tail());

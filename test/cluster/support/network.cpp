@@ -53,7 +53,8 @@ network::space network::make_space() {
   int failure = 0;
   // A new thread starts where its maker is; this one moves, and its namespace lives on in the descriptor.
   std::thread([&] {
-    if (::unshare(CLONE_NEWNET) != 0 || (made.fd = open_own_space()) < 0) failure = errno;
+    if (::unshare(CLONE_NEWNET) == 0) made.fd = open_own_space();
+    if (made.fd < 0) failure = errno;
   }).join();
   if (failure != 0) not_allowed(failure);
   made.path = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(made.fd);

@@ -25,7 +25,8 @@ void add_defect(testing::server& model) {
   const auto& names = testing::defect_names;
   const auto at = std::find(names.begin(), names.end(), defect_name());
   if (at == names.end()) throw std::invalid_argument(std::string("no such defect: ") + defect_name());
-  model.with([&](testing::store& s, auto) { s.break_rule(static_cast<testing::defect>(at - names.begin())); });
+  const auto which = static_cast<testing::defect>(at - names.begin());
+  model.with([which](testing::store& s, auto) { s.break_rule(which); });
 }
 
 // As the agents of tests are.

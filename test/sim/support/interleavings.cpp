@@ -70,11 +70,10 @@ digest& operator<<(digest& d, const pool_event& e) {
           d << its.id << static_cast<std::uint64_t>(its.outcome);
           for (const key_value& each : its.results) d << each;
           for (const auto& each : its.refusals) d << each.operation << static_cast<std::uint64_t>(each.reason);
-        } else if constexpr (std::is_same_v<Event, event::session_created>) {
-          d << its.session;
         } else if constexpr (std::is_same_v<Event, event::session_renewed>) {
           d << static_cast<std::uint64_t>(its.outcome);
-        } else if constexpr (std::is_same_v<Event, event::session_destroyed>) {
+        } else if constexpr (std::is_same_v<Event, event::session_created> ||
+                             std::is_same_v<Event, event::session_destroyed>) {
           d << its.session;
         }
       },
