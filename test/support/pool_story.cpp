@@ -34,7 +34,7 @@ T take(std::vector<T>& list) {
 template <class T>
 T take(std::optional<T>& one) {
   BOOST_REQUIRE(one.has_value());
-  return *std::exchange(one, std::nullopt);
+  return std::exchange(one, std::nullopt).value();
 }
 
 failure because(error why) { return {make_error_code(why), {"because", {}, {}, {}}}; }

@@ -32,8 +32,8 @@ asio::awaitable<void> ignore_cancellation() {
   for (;;) {
     try {
       co_await sleep(20ms);
+      // NOLINTNEXTLINE(bugprone-empty-catch): as a careless library does
     } catch (const boost::system::system_error&) {
-      // As a careless library does.
     }
     co_await asio::this_coro::reset_cancellation_state();
   }
