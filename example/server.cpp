@@ -117,7 +117,7 @@ private:
       co_await http::async_write(stream, answer, asio::use_awaitable);
       stream.socket().shutdown(tcp::socket::shutdown_send);
       // The client has gone; a slot that it had went back with its handle.
-      // NOLINTNEXTLINE(bugprone-empty-catch): that is all there is to do
+      // NOLINTNEXTLINE(bugprone-empty-catch): so nothing is left to be done
     } catch (const std::exception&) {
     }
     --connections_;

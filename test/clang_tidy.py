@@ -139,9 +139,11 @@ class Project:
         # What is built in other ways, fuzz targets and programs of users, is seen as the tests are; but users may use
         # what is deprecated.
         otherwise = flags[self.root / "test/support/main.cpp"]
-        users = [flag for flag in otherwise if flag != "-DBOOST_ASIO_NO_DEPRECATED"]
-        ours = {path: users if path.is_relative_to(self.root / "test/package") else otherwise for path in self.files(".cpp")}
-        return [Unit(path, flags.get(path, ours[path])) for path in self.files(".cpp")]
+        for path in self.files(".cpp"):
+            flags.setdefault(path, otherwise)
+            if path.is_relative_to(self.root / "test/package"):
+                flags[path] = [flag for flag in flags[path] if flag != "-DBOOST_ASIO_NO_DEPRECATED"]
+        return [Unit(path, flags[path]) for path in self.files(".cpp")]
 
     def fingerprint(self, unit, setting):
         """Of all that a source is made of, but the system's own headers."""

@@ -26,7 +26,7 @@ struct destroy_session {
   bool operator==(const destroy_session&) const = default;
 };
 struct send_txn {
-  request_id id = 0;
+  request_id id;
   std::vector<operation> operations;
   bool operator==(const send_txn&) const = default;
 };

@@ -137,7 +137,7 @@ ASYNC_TEST_CASE(releasing_twice_is_an_error, 30s) {
   BOOST_TEST(nothing == error::not_held);
   slot first = co_await p.sem.acquire();
   slot second = std::move(first);
-  // NOLINTNEXTLINE(bugprone-use-after-move): that is what it is about
+  // NOLINTNEXTLINE(bugprone-use-after-move): a moved-from slot has to answer, too
   auto [moved] = co_await first.release(as_result);
   BOOST_TEST(moved == error::not_held);
   BOOST_TEST(second.held());
@@ -735,7 +735,7 @@ ASYNC_TEST_CASE(cancelling_an_acquire_at_any_moment_leaks_no_slot, 90s) {
   BOOST_TEST(granted > 0);
   BOOST_TEST_MESSAGE("aborted " << aborted << ", granted " << granted << ", of these after the cancellation "
                                 << granted_though_cancelled << "; turns of the rival " << rivals_turns);
-  // NOLINTNEXTLINE(clang-analyzer-deadcode.DeadStores): whoever takes the turns reads it
+  // NOLINTNEXTLINE(clang-analyzer-deadcode.DeadStores): the rival's coroutine reads it, and stops
   rivals_turns = 1'000'000;
   co_await running.join();
   co_await expect_all_free(a, prefix, limit);

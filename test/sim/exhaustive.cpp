@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(two_contenders_and_an_operator) {
   for (const interleaving_options& each : others) check(each);
 }
 
-/// For one slot. For two the search was stopped after eight minutes: nobody has seen its end.
+/// With one slot. With two, the search had not ended after eight minutes.
 BOOST_AUTO_TEST_CASE(three_contenders) {
   check({.contenders = 3});
   if (all) check({.contenders = 3, .watch_all_max = 0});

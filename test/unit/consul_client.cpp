@@ -828,7 +828,7 @@ ASYNC_TEST_CASE(the_strands_own_handlers_are_not_called_by_who_starts_outside_of
 
 ASYNC_TEST_CASE(a_copy_is_the_same_client) {
   client consul(ex, config());
-  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): that is what it is about
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): the copy is under test
   client copy(consul);  // of what is not const: an executor of its own makes it look like a context
   BOOST_TEST((copy.strand() == consul.strand()));
   co_return;
