@@ -54,9 +54,10 @@ struct semaphore_options {
   std::chrono::milliseconds tenure{100};
   /// How long a slot that nobody uses is kept for the next acquire, as long as nobody waits elsewhere. 0: not at all.
   std::chrono::milliseconds idle{0};
-  /// How long the watch of the record may fail before held slots are lost, never past their lease. 0: at the first
-  /// failure, as the semaphore guide has it.
-  std::chrono::milliseconds outage_grace{0};
+  /// How long the watch of the record may fail before held slots are lost, never past their lease. By default that
+  /// alone counts, so that an election of Consul's leader costs nobody a slot. 0: at the first failure, as the semaphore
+  /// guide has it.
+  std::chrono::milliseconds outage_grace{std::chrono::hours(24)};
   /// How long an acquire rides out an agent that cannot answer before it fails with the last error.
   std::chrono::milliseconds give_up_after{5'000};
   /// How long a free slot is left for a Go or guide contender at the head of the queue, which takes it itself.
@@ -99,7 +100,7 @@ struct mutex_options {
   std::chrono::milliseconds courtesy{1'000};
   std::chrono::milliseconds tenure{100};
   std::chrono::milliseconds idle{0};
-  std::chrono::milliseconds outage_grace{0};
+  std::chrono::milliseconds outage_grace{std::chrono::hours(24)};
   std::chrono::milliseconds give_up_after{5'000};
   std::chrono::milliseconds session_idle{10'000};
   std::chrono::milliseconds request_timeout{0};
@@ -123,9 +124,9 @@ struct mutex_set_options {
   /// with locks in use.
   std::chrono::milliseconds lock_delay{0};
 
-  /// How long the watch of our session may fail before everything held is lost, never past the lease. 0: at the first
-  /// failure.
-  std::chrono::milliseconds outage_grace{0};
+  /// How long the watch of our session may fail before everything held is lost, never past the lease, which is the
+  /// default. 0: at the first failure.
+  std::chrono::milliseconds outage_grace{std::chrono::hours(24)};
   /// How long a `try_lock` or a release rides out an agent that cannot answer before it fails with the last error.
   std::chrono::milliseconds give_up_after{5'000};
   /// How long a session that holds nothing is kept for the next `try_lock`.
@@ -150,8 +151,9 @@ struct election_options {
   /// How long Consul keeps everybody out of office after a leader's session has ended.
   std::chrono::milliseconds lock_delay{0};
 
-  /// How long the watch of the key may fail before the office is lost, never past its lease. 0: at the first failure.
-  std::chrono::milliseconds outage_grace{0};
+  /// How long the watch of the key may fail before the office is lost, never past its lease, which is the default. 0:
+  /// at the first failure.
+  std::chrono::milliseconds outage_grace{std::chrono::hours(24)};
   /// How long a campaign rides out an agent that cannot answer before it fails with the last error.
   std::chrono::milliseconds give_up_after{5'000};
   std::chrono::milliseconds request_timeout{0};

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <holdfast/consul/txn.hpp>
+#include <holdfast/diagnostics.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/fencing_token.hpp>
 #include <holdfast/loss_reason.hpp>
@@ -157,6 +158,9 @@ public:
   std::chrono::nanoseconds valid_for() const noexcept;
   /// Why it was lost; `loss_reason::none` if it was not.
   loss_reason lost_because() const noexcept;
+  /// What led to the loss, for people: say, what Consul answered to the renewals before a lease ran out. Empty if it was
+  /// not lost, or if there is no more to say than the reason.
+  diagnostics loss_details() const;
   /// The highest of the slots' tokens; see `fencing_token`.
   holdfast::fencing_token fencing_token() const noexcept;
   /// How many slots of the semaphore this is.

@@ -81,6 +81,7 @@ struct released {
 struct lose {
   slot_id slot;
   loss_reason reason;
+  failure why{};  ///< what led there
   bool operator==(const lose&) const = default;
 };
 /// An operator asks for the slot: it is held as before. Once for a slot.

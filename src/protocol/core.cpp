@@ -23,10 +23,17 @@ void core::renew_when_due(own_session& s) {
   act(action::renew_session{s.id, s.session});
 }
 
-bool core::renewed(own_session& s, event::renewal outcome) {
-  if (outcome == event::renewal::failed) s.lease.failed(now_, random_);
-  if (outcome == event::renewal::renewed && now_ < s.lease.deadline()) s.lease.extend(s.asked_at, random_);
-  return outcome != event::renewal::gone;
+bool core::renewed(own_session& s, event::session_renewed& e) {
+  s.not_renewed = std::move(e.error);
+  if (e.outcome != event::renewal::renewed) s.lease.failed(now_, random_);
+  if (e.outcome == event::renewal::renewed && now_ < s.lease.deadline()) s.lease.extend(s.asked_at, random_);
+  return e.outcome != event::renewal::gone;
+}
+
+failure core::why_expired(const own_session& s) const {
+  if (s.not_renewed.code) return s.not_renewed;
+  return {make_error_code(error::timed_out),
+          {"no renewal was answered in time: Consul was silent, or this process was", s.session, {}, {}}};
 }
 
 bool core::pursue(ending_session& s, const std::string& session) {

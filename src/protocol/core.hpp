@@ -56,12 +56,16 @@ protected:
     std::string session{};
     protocol::lease lease{};
     time_point asked_at{};  ///< when the latest create or renew request was handed out to be sent
+    failure not_renewed{};  ///< what the last renewal failed with, if it did
   };
   void create(own_session& s);
   void created(own_session& s, std::string session, protocol::lease fresh);
   void renew_when_due(own_session& s);
-  /// False: Consul says that it is gone. A reply that came too late changes nothing: lost is final.
-  bool renewed(own_session& s, event::renewal outcome);
+  /// False: Consul says that it is gone, which a leader that has not caught up yet may say of a live session: a
+  /// consistent look, or the lease, decides. A reply that came too late changes nothing: lost is final.
+  bool renewed(own_session& s, event::session_renewed& e);
+  /// Why its lease has run out.
+  failure why_expired(const own_session& s) const;
 
   /// A session that must end, whatever becomes of the requests that named it: a destroyed session makes them harmless.
   struct ending_session {

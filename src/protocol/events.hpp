@@ -78,6 +78,7 @@ enum class renewal { renewed, gone, failed };
 struct session_renewed {
   member_id member;
   renewal outcome;
+  failure error{};  ///< why not
   bool operator==(const session_renewed&) const = default;
 };
 struct session_destroyed {

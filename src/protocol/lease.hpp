@@ -30,6 +30,8 @@ public:
 
   /// Until this instant Consul has certainly not ended the session for its TTL.
   time_point deadline() const { return sent_ + ttl_ - margin_; }
+  /// By this instant Consul has ended the session, unless a new leader has let its TTL start anew.
+  time_point over_at() const { return sent_ + 2 * ttl_; }
   /// From this instant a renewal is overdue.
   time_point suspect_at() const { return sent_ + ttl_ / 2; }
   time_point renew_at() const { return asking_ ? never : renew_at_; }

@@ -25,7 +25,7 @@ void mutex_set::on(event::acquire& e) {
   const bool is_new = at == locks_.end() || at->first != e.name;
   if (is_new) at = locks_.emplace_hint(at, e.name, lock());
   lock& l = at->second;
-  if (l.asked || l.standing == standing::held) return act(action::deny{e.ticket});
+  if (l.asked || l.standing == standing::held || l.standing == standing::lost) return act(action::deny{e.ticket});
   // What failed before its time does not keep it waiting.
   if (asking_.empty()) {
     write_outage_.retry_now();
@@ -50,6 +50,10 @@ void mutex_set::on(event::release& e) {
   slot* s = slots_.find(e.slot);
   if (!s || !s->place) return;
   lock& l = s->place->second;
+  if (l.standing == standing::lost) {
+    for (auto& [session, d] : doomed_) let_go(d, e.slot);
+    return;
+  }
   l.standing = standing::leaving;
   leaving_.push_back(std::exchange(s->place, nullptr));
   s->releasing = true;
@@ -68,9 +72,10 @@ void mutex_set::on(event::close& e) {
 void mutex_set::on(event::session_created& e) {
   if (!session_ || session_->id != e.member || session_->ready) return;
   if (e.session.empty()) {
+    const time_point asked_at = session_->asked_at;
     session_.reset();
     if (is_final(e.error.code)) fail_waiters(e.error);
-    create_outage_.failed(std::move(e.error), now_, random_);
+    create_outage_.failed(std::move(e.error), now_, random_, asked_at);
     return;
   }
   if (is_watch_good_) create_outage_.over();
@@ -82,7 +87,12 @@ void mutex_set::on(event::session_created& e) {
 void mutex_set::on(event::session_renewed& e) {
   if (!session_ || session_->id != e.member) return;
   const time_point deadline = session_->lease.deadline();
-  if (!renewed(*session_, e.outcome)) return drop_session(loss_reason::session_invalidated);
+  if (!renewed(*session_, e)) {
+    if (!session_->open) return drop_session(loss_reason::session_invalidated);
+    if (watch_ != 0) act(action::stop_watch{std::exchange(watch_, 0)});
+    watch_index_ = 0;  // a plain look, which answers at once
+    return watch_outage_.retry_now();
+  }
   if (session_->lease.deadline() != deadline) report();
 }
 
@@ -90,7 +100,7 @@ void mutex_set::on(event::session_destroyed& e) {
   const auto at = doomed_.find(e.session);
   if (at == doomed_.end()) return;
   if (!e.gone) return not_destroyed(at->second);
-  for (const slot_id each : at->second.releasing) answer_release(each);
+  doomed_ended(at->second);
   doomed_.erase(at);
 }
 
@@ -124,7 +134,7 @@ void mutex_set::settle() {
 
 void mutex_set::check_lease() {
   if (!session_ || !session_->ready) return;
-  if (due(session_->lease.deadline())) return drop_session(loss_reason::lease_expired);
+  if (due(session_->lease.deadline())) return drop_session(loss_reason::lease_expired, why_expired(*session_));
   renew_when_due(*session_);
   const bool suspect = due(session_->lease.suspect_at()) || watch_outage_.on();
   if (std::exchange(suspect_, suspect) != suspect) report();
@@ -135,7 +145,7 @@ void mutex_set::check_watch() {
   if (held_ != 0 && !serving()) {
     is_watch_good_ = false;
     create_outage_.failed(watch_outage_.last(), now_, random_);
-    return drop_session(loss_reason::watch_failed);
+    return drop_session(loss_reason::watch_failed, watch_outage_.last());
   }
   if (watch_ != 0 || !due(watch_outage_.retry_at())) return;
   watch_ = ++last_request_;
@@ -154,6 +164,9 @@ void mutex_set::check_outage() {
   };
   for (const outage* o : {&write_outage_, &create_outage_, &watch_outage_})
     if (o->on()) fail_those_who_came_before(o->since(), o->last());
+  if (txn_ != 0) fail_those_who_came_before(sent_at_, failed(error::timed_out, "Consul does not answer"));
+  if (session_ && !session_->ready)
+    fail_those_who_came_before(session_->asked_at, failed(error::timed_out, "Consul does not answer"));
   for (const auto& [session, d] : doomed_)
     if (d.holds) fail_those_who_came_before(d.since, failed(error::timed_out, "a lost session has not ended yet"));
 }
@@ -178,7 +191,7 @@ void mutex_set::forget_expired() {
       ++at;
       continue;
     }
-    for (const slot_id each : at->second.releasing) answer_release(each);
+    doomed_ended(at->second);
     at = doomed_.erase(at);
   }
 }
@@ -189,14 +202,25 @@ void mutex_set::retire_sessions() {
     const bool unused = closing_ ? held_ == 0 : locks_.empty() && txn_ == 0 && doubt_ == doubt::none;
     if (unused && (closing_ || due(idle_since_ + options_.session_idle))) drop_session(loss_reason::none);
   }
-  for (auto& [session, d] : doomed_) pursue(d, session);
+  for (auto& [session, d] : doomed_) {
+    if (!d.lost.empty() && !due(d.over_at)) continue;
+    while (!d.lost.empty()) let_go(d, d.lost.back());
+    pursue(d, session);
+  }
 }
 
 void mutex_set::finish_close() {
   if (!closing_) return;
-  if (held_ == 0) close_deadline_ = std::min(close_deadline_, now_ + options_.give_up_after);
+  const bool any_lost = std::any_of(doomed_.begin(), doomed_.end(), [](const auto& d) { return !d.second.lost.empty(); });
+  if (held_ == 0 && !any_lost) close_deadline_ = std::min(close_deadline_, now_ + options_.give_up_after);
   const bool clean = !session_ && doomed_.empty();
   if (!clean && !due(close_deadline_)) return;
+  if (any_lost) {  // whose users have had their time to let go
+    for (auto& [session, d] : doomed_) d.over_at = now_;
+    close_deadline_ = now_ + options_.give_up_after;
+    wake_at(close_deadline_);
+    return retire_sessions();
+  }
   const failure why = clean ? failure{} : failed(error::timed_out, "a session is left to expire");
   for (const auto& [since, id] : std::exchange(releases_, {})) answer_release(id, why);
   closed_ = true;
@@ -264,13 +288,17 @@ void mutex_set::answer_release(slot_id id, const failure& why) {
 }
 
 /// All that it holds is lost, for this reason. Whoever asks goes on with another session.
-void mutex_set::drop_session(loss_reason reason) {
+void mutex_set::drop_session(loss_reason reason, failure why) {
   if (watch_ != 0) act(action::stop_watch{std::exchange(watch_, 0)});
   watch_index_ = 0;
   watch_outage_.over();
   doomed d;
   d.since = now_;
-  d.holds = !locks_.empty();
+  d.holds = std::any_of(locks_.begin(), locks_.end(), [&](const auto& l) {
+    const bool stays = l.second.standing == standing::held && reason != loss_reason::session_invalidated;
+    return !stays && l.second.standing != standing::lost;
+  });
+  d.over_at = session_->lease.over_at();
   // Each new leader of Consul's lets all TTLs start anew; and what is still locked would be refused to us.
   d.until = now_ + (d.holds ? 10 : 2) * options_.ttl;
   wanted_.clear();
@@ -284,11 +312,17 @@ void mutex_set::drop_session(loss_reason reason) {
   for (auto at = locks_.begin(); at != locks_.end();) {
     place& each = *at++;
     lock& l = each.second;
+    if (l.standing == standing::lost) continue;  // with an earlier session
+    if (l.standing == standing::held) act(action::lose{l.slot, reason, why});
+    if (l.standing == standing::held && reason != loss_reason::session_invalidated) {
+      l.standing = standing::lost;
+      d.lost.push_back(l.slot);
+      continue;
+    }
     const slot_id id = std::exchange(l.slot, slot_id::none);
     if (l.standing == standing::held) {
       slots_.find(id)->place = nullptr;
       slots_.close(id);
-      act(action::lose{id, reason});
     } else if (id != slot_id::none) {
       d.releasing.push_back(id);
     }
@@ -301,22 +335,37 @@ void mutex_set::drop_session(loss_reason reason) {
   session_.reset();
 }
 
+/// The user of a lost slot has done with it. It is nobody's then who asks here, until its session has ended.
+void mutex_set::let_go(doomed& d, slot_id id) {
+  if (std::erase(d.lost, id) == 0) return;
+  d.holds = true;
+  place& at = *std::exchange(slots_.find(id)->place, nullptr);
+  slots_.close(id);
+  at.second.slot = slot_id::none;
+  forget(at);
+}
+
+void mutex_set::doomed_ended(doomed& d) {
+  while (!d.lost.empty()) let_go(d, d.lost.back());
+  for (const slot_id each : d.releasing) answer_release(each);
+}
+
 void mutex_set::report() {
   if (held_ == 0) return;
   slots_.for_each([this](slot_id id, const slot& s) {
-    if (s.place) act(action::update{id, session_->lease.deadline(), suspect_});
+    if (is_held(s)) act(action::update{id, session_->lease.deadline(), suspect_});
   });
 }
 
 std::vector<core::entry> mutex_set::entries_of(slot_id id) {
   const slot* s = slots_.find(id);
-  if (!s || !s->place) return {};
+  if (!s || !is_held(*s)) return {};
   return {{key_of(*s->place), session_->session, s->place->second.grant}};
 }
 
 std::string mutex_set::lock_key(slot_id id) {
   const slot* s = slots_.find(id);
-  return s && s->place ? key_of(*s->place) : std::string();
+  return s && is_held(*s) ? key_of(*s->place) : std::string();
 }
 
 failure mutex_set::failed(error_code code, std::string text) const {

@@ -59,6 +59,7 @@ private:
   enum class standing {
     wanted,   ///< to be locked
     held,     ///< in a user's hands
+    lost,     ///< still there, but lost: until the user lets go, nobody else here gets it
     leaving,  ///< to be unlocked; whoever has asked meanwhile comes next
   };
   /// All that is known of one name, as long as anybody here has to do with it.
@@ -101,6 +102,10 @@ private:
   struct doomed : ending_session {
     time_point since{};
     bool holds = false;  ///< keys that those who ask now may want
+    /// Slots that were lost with it, and whose users have not let go: until then it is not ended, so that Consul keeps
+    /// the keys from everybody else for as long as it can, which is until `over_at`.
+    std::vector<slot_id> lost{};
+    time_point over_at{};
     std::vector<slot_id> releasing{};
   };
 
@@ -134,7 +139,10 @@ private:
   void fail_waiters(const failure& why);
   void release_done(place& at, const failure& why = {});
   void answer_release(slot_id id, const failure& why = {});
-  void drop_session(loss_reason reason);
+  void drop_session(loss_reason reason, failure why = {});
+  void let_go(doomed& d, slot_id id);
+  void doomed_ended(doomed& d);
+  static bool is_held(const slot& s) { return s.place && s.place->second.standing == standing::held; }
   void report();
 
   // mutex_set_write.cpp
@@ -175,7 +183,8 @@ private:
   time_point idle_since_{};
   bool suspect_ = false;
 
-  request_id txn_ = 0;  ///< under way
+  request_id txn_ = 0;    ///< under way
+  time_point sent_at_{};  ///< when it, or the last one, was sent
   request sent_ = request::batch;
   doubt doubt_ = doubt::none;
   std::vector<part> parts_;   ///< of the batch that was sent last, while its outcome is open

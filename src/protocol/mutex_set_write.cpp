@@ -100,6 +100,7 @@ void mutex_set::send_look() {
 void mutex_set::send(request what, std::vector<operation> operations) {
   sent_ = what;
   txn_ = ++last_request_;
+  sent_at_ = now_;
   act(action::send_txn{txn_, std::move(operations)});
 }
 
@@ -122,7 +123,7 @@ void mutex_set::on(event::txn_done& e) {
 
 void mutex_set::not_done(event::txn_done& e) {
   if (is_final(e.error.code)) fail_waiters(e.error);
-  write_outage_.failed(std::move(e.error), now_, random_);
+  write_outage_.failed(std::move(e.error), now_, random_, sent_at_);
 }
 void mutex_set::refused_as_a_whole() {
   write_outage_.failed(failed(error::transaction_conflict, "a transaction was refused"), now_, random_);

@@ -16,8 +16,9 @@ public:
   time_point retry_at() const { return retry_at_; }
   const failure& last() const { return last_; }
 
-  void failed(failure why, time_point now, random_source& random) {
-    if (failures_++ == 0) since_ = now;
+  /// `asked_at`: when the request that failed was sent. The outage has lasted since then.
+  void failed(failure why, time_point now, random_source& random, time_point asked_at = never) {
+    if (failures_++ == 0) since_ = std::min(asked_at, now);
     const duration bound = std::min(first_pause * (std::int64_t{1} << std::min(failures_, 16u)), longest_pause);
     retry_at_ = now + random.between(first_pause, bound);
     last_ = std::move(why);

@@ -54,8 +54,9 @@ void pool::on(event::cancel& e) {
 
 void pool::on(event::release& e) {
   slot* s = find(e.slot);
-  if (!s || !s->held) return;
-  give_up(*s, e.slot);
+  if (!s) return;
+  if (s->lost) return let_go(*s, e.slot);
+  if (s->held) give_up(*s, e.slot);
 }
 
 void pool::on(event::close& e) {
@@ -72,11 +73,12 @@ void pool::on(event::session_created& e) {
   if (at == members_.end() || at->second.phase != phase::creating) return;
   member& m = at->second;
   if (e.session.empty()) {
+    const time_point asked_at = m.asked_at;
     members_.erase(at);
     if (is_final(e.error.code))
       fail_waiters(e.error);
     else
-      create_outage_.failed(std::move(e.error), now_, random_);
+      create_outage_.failed(std::move(e.error), now_, random_, asked_at);
     return;
   }
   create_outage_.over();
@@ -88,9 +90,16 @@ void pool::on(event::session_renewed& e) {
   const auto at = members_.find(e.member);
   if (at == members_.end()) return;
   member& m = at->second;
+  if (m.lost) return;
   const time_point deadline = m.lease.deadline();
-  if (!renewed(m, e.outcome)) return drop(m, loss_reason::session_invalidated);
+  const bool is_idle = m.phase == phase::ready && m.standing == standing::absent;
+  if (!renewed(m, e)) {
+    if (is_idle) return drop(m, loss_reason::none);
+    return read_prefix();
+  }
   if (m.lease.deadline() != deadline && m.slot != slot_id::none) report(m);
+  // On its way here a request may have been repeated, and its copy may come late: a join after the release.
+  if (is_idle && e.outcome == event::renewal::renewed) read_prefix();
 }
 
 void pool::on(event::session_destroyed& e) {
@@ -113,7 +122,7 @@ void pool::on(event::prefix_listed& e) {
   if (e.error.code) {
     if (watched) return on_watch_failed(*watched, std::move(e.error));
     if (is_final(e.error.code)) fail_waiters(e.error);
-    outage_.failed(std::move(e.error), now_, random_);  // in either case: what goes back to the cluster must look again
+    outage_.failed(std::move(e.error), now_, random_, watched ? now_ : read_at_);  // in either case: what goes back to the cluster must look again
     return;
   }
   if (watched) watch_outage_.over();
@@ -124,9 +133,13 @@ void pool::on(event::prefix_listed& e) {
 void pool::on(event::key_watched& e) {
   if (e.id == read_) {
     read_ = 0;
-    if (e.error.code) return outage_.failed(std::move(e.error), now_, random_);
+    if (e.error.code) return outage_.failed(std::move(e.error), now_, random_, read_at_);
     outage_.over();
-    return saw_record(std::move(e.pair));
+    const bool tells = unresolved_ && unresolved_->by_record && e.id > unresolved_->looked_after;
+    const std::uint64_t index = e.pair ? e.pair->modify_index : 0;
+    saw_record(std::move(e.pair));
+    if (tells) resolve_by_record(index);
+    return;
   }
   const std::optional<watch> asked = take_watch(e.id);
   if (!asked) return;
@@ -151,6 +164,7 @@ void pool::on(event::txn_done& e) {
   if (!txn_ || txn_->id != e.id) return;
   pending_txn txn = *std::move(txn_);
   txn_.reset();
+  const time_point sent_at = txn.sent_at;
   switch (e.outcome) {
     case event::outcome::applied:
       outage_.over();
@@ -167,7 +181,7 @@ void pool::on(event::txn_done& e) {
       settle_moves(txn, false);
       refresh();
       if (is_final(e.error.code)) fail_waiters(e.error);
-      write_outage_.failed(std::move(e.error), now_, random_);
+      write_outage_.failed(std::move(e.error), now_, random_, sent_at);
       break;
     case event::outcome::unknown:
       owes_a_grant_ = owes_a_grant_ || txn.frees;
@@ -175,7 +189,7 @@ void pool::on(event::txn_done& e) {
       txn.looked_after = last_request_;
       unresolved_ = std::move(txn);
       view_.mark_stale();
-      write_outage_.failed(std::move(e.error), now_, random_);
+      write_outage_.failed(std::move(e.error), now_, random_, sent_at);
       break;
   }
 }
@@ -213,6 +227,7 @@ bool pool::is_any_free() const {
 slot_id pool::open_slot() {
   const auto [id, s] = slots_.open();
   s->held = true;
+  s->lost = false;
   s->revoked = false;
   s->members.clear();
   return id;

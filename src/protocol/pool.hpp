@@ -110,10 +110,14 @@ private:
     std::uint64_t handoffs = 0;
     bool suspect = false;
     bool lingers = false;  ///< it has queued before it was wanted
+    /// Its slot was lost. Until the user lets go of that, it is not ended, so that Consul keeps the slot from everybody
+    /// else for as long as it can; and then it gives back what it has, and ends. It is neither renewed nor used again.
+    bool lost = false;
   };
 
   struct slot {
     bool held = false;
+    bool lost = false;     ///< its user was told, and has not let go yet
     bool revoked = false;  ///< its user was told
     std::vector<member*> members{};
     std::uint32_t releasing = 0;  ///< members not free of it yet
@@ -143,6 +147,7 @@ private:
   /// A transaction under way. It names sessions, not members: those may be dropped meanwhile.
   struct pending_txn {
     request_id id = 0;
+    time_point sent_at{};
     std::vector<operation> operations{};
     std::vector<member*> movers{};  ///< members whose entries it adds or removes
     std::vector<std::string> removed{};
@@ -157,6 +162,9 @@ private:
     bool frees = false;                 ///< leaves a slot free where there was none: those who came unseen do not know
     pool::look look = look::none;
     request_id looked_after = 0;  ///< outcome unknown: only requests after this one can tell
+    /// It was refused. Something on the way may have repeated it, and what was refused is the copy.
+    bool refused = false;
+    bool by_record = false;  ///< only for the record's index: a look at that can tell
     failure why{};
   };
 
@@ -204,6 +212,7 @@ private:
   void expire_waiters();
   void check_leases();
   void check_outage();
+  time_point first_unanswered() const;
   bool is_stuck(const member& m);
   bool serving();
   void serve();
@@ -215,8 +224,10 @@ private:
   bool barred(const member& m) const;
   bool all_in_use();
   void give_up(slot& s, slot_id id);
-  void lose(slot_id id, loss_reason reason);
-  void lose_all(loss_reason reason);
+  void lose(slot_id id, loss_reason reason, failure why = {});
+  void lose_all(loss_reason reason, const failure& why = {});
+  void let_go(slot& s, slot_id id);
+  void let_go_of_all();
   void report(const member& m);
   void free_of_slot(slot_id& releasing, const failure* why = nullptr);
   void drop(member& m, loss_reason reason, failure why = {});
@@ -256,6 +267,7 @@ private:
   void refused(pending_txn txn, const std::vector<event::refused_operation>& refusals);
   void patch(snapshot& now, const pending_txn& txn, std::uint64_t index) const;
   void resolve();
+  void resolve_by_record(std::uint64_t index);
   void settle_moves(const pending_txn& txn, bool maybe_applied);
 
   // pool_write.cpp: what we write
@@ -308,12 +320,13 @@ private:
   bool calm_ = false;     ///< when it last settled, there was nothing that a local event could have changed
   bool blind_ = false;    ///< when it last settled, nobody watched who comes, though nobody waited elsewhere
   bool suspect_ = false;  ///< a member is
+  bool lost_ = false;     ///< a member is
 
   waiter_queue waiters_;
   std::map<member_id, member> members_;
   slot_table<slot> slots_;       ///< free places are those that nobody has, nor waits for the release of
   std::vector<member*> spares_;  ///< ready and holding, in nobody's hands
-  std::uint32_t in_use_ = 0;     ///< members in users' hands
+  std::uint32_t in_use_ = 0;     ///< members in users' hands, also those whose slots are lost
 
   view view_;
   time_point given_back_at_{};  ///< by a user, the last one
@@ -336,6 +349,7 @@ private:
   std::optional<pending_txn> txn_;
   std::optional<pending_txn> unresolved_;  ///< its outcome is unknown, and no later view has told yet
   request_id read_ = 0;
+  time_point read_at_{};  ///< when it was sent
   unsigned conflicts_ = 0;
   unsigned grants_refused_ = 0;  ///< releases in a row that were refused by those to whom they grant the slot
   time_point write_at_{};        ///< not before: others were writing too

@@ -29,7 +29,12 @@ void pool::refuse_listing(const error_code& why) {
       failed(why, foreign ? "the lock key's flags are another application's" : "the lock record cannot be read"));
   for (auto at = members_.begin(); at != members_.end();) {
     member& m = (at++)->second;
-    if (m.standing != standing::absent || m.phase == phase::moving) drop(m, loss_reason::removed, failed(why, "left"));
+    if (m.slot != slot_id::none) {
+      lose(m.slot, loss_reason::removed, failed(why, "left"));
+      m.standing = standing::absent;  // there is nothing to be looked at any more
+    } else if (m.standing != standing::absent || m.phase == phase::moving) {
+      drop(m, loss_reason::none, failed(why, "left"));
+    }
   }
   unresolved_.reset();
   owes_a_grant_ = false;
@@ -81,6 +86,10 @@ void pool::refresh(member& m) {
     return drop(m, loss_reason::session_invalidated);  // not by us: the session ended, or somebody deleted the entry
   const bool has_number = number_of(m) != nullptr;
   const bool holds = m.standing == standing::holding;
+  if (m.lost) {
+    if (entry) m.grant = entry->modify_index;
+    return;
+  }
   if (m.slot != slot_id::none && (!holds || has_number != options_.numbered)) lose(m.slot, loss_reason::removed);
   // Somebody has taken its slot away, and not the number, which nobody else can have until this session has ended.
   if (has_number && !holds) return drop(m, loss_reason::removed);
@@ -226,12 +235,20 @@ void pool::refused(pending_txn txn, const std::vector<event::refused_operation>&
     view_.mark_outrun(txn.base);
   else if (!seen_why)
     view_.mark_stale();
-  settle_moves(txn, false);
+  std::vector<operation> operations = txn.operations;
+  if (gave) {
+    txn.refused = true;
+    txn.by_record = by_record && view_.outrun() && contested_;
+    txn.looked_after = last_request_;
+    unresolved_ = std::move(txn);
+  } else {
+    settle_moves(txn, false);
+  }
   refresh();
   if (!waiters_.empty() && waiters_.front().once) ++waiters_.front().conflicts;
   bool denied = false, broken = false, delayed = false;
   for (const event::refused_operation& each : refusals) {
-    const operation what = each.operation < txn.operations.size() ? txn.operations[each.operation] : operation{};
+    const operation what = each.operation < operations.size() ? operations[each.operation] : operation{};
     switch (each.reason) {
       case event::refusal::conflict:
         break;
@@ -283,6 +300,7 @@ void pool::settle_moves(const pending_txn& txn, bool maybe_applied) {
 void pool::resolve() {
   const pending_txn txn = *std::move(unresolved_);
   unresolved_.reset();
+  if (txn.refused) return settle_moves(txn, false);  // what was seen is newer, and tells where they stand
   const snapshot& now = view_.now();
   const auto present = [&](const std::string& session) { return now.find(session) != nullptr; };
   const auto joined = [&](const auto& each) { return present(each.first); };
@@ -300,7 +318,28 @@ void pool::resolve() {
   if (moved_on || done) return settle_moves(txn, true);
   act(action::note{"a write below " + options_.prefix + " has an unknown outcome: its sessions end"});
   const std::vector<member*> movers = txn.movers;
-  for (member* m : movers) drop(*m, loss_reason::none, txn.why);
+  for (member* m : movers)
+    if (m->slot != slot_id::none)
+      m->phase = phase::ready;  // its user decides when it ends
+    else
+      drop(*m, loss_reason::none, txn.why);
+}
+
+/// A look at the record alone, after a write that gives slots back was refused for the record's index: whoever is still
+/// named there, still holds.
+void pool::resolve_by_record(std::uint64_t index) {
+  const lock_record& record = view_.now().record;
+  const bool holds = view_.now().lock_index == index &&
+                     std::all_of(unresolved_->movers.begin(), unresolved_->movers.end(), [&](const member* m) {
+                       return m->standing != standing::holding || record.names(m->session);
+                     });
+  if (!holds) {
+    unresolved_->by_record = false;
+    return view_.mark_stale();
+  }
+  const pending_txn txn = *std::exchange(unresolved_, std::nullopt);
+  settle_moves(txn, false);
+  refresh();
 }
 
 }  // namespace holdfast::protocol

@@ -23,9 +23,11 @@ void pool::settle() {
   const std::size_t waiting = waiters_.size();
   write();
   if (waiters_.size() != waiting) serve();  // whoever stood behind one that was told no
+  const std::size_t sessions = members_.size();
   retire_sessions();
+  if (members_.size() != sessions && !waiters_.empty()) write();  // there is room for another one
   finish_close();
-  calm_ = !closing_ && !suspect_ && !unresolved_ && !outage_.on() && !write_outage_.on() && !create_outage_.on() &&
+  calm_ = !closing_ && !suspect_ && !lost_ && !unresolved_ && !outage_.on() && !write_outage_.on() && !create_outage_.on() &&
           !watch_outage_.on();
   blind_ = !contested_ && !watches_everything();
 }
@@ -45,8 +47,8 @@ bool pool::serve_only() {
 /// Whether all that there is, is in users' hands here: then nothing is asked of the cluster.
 bool pool::all_in_use() {
   if (in_use_ < limit_) return false;
-  // With a lower limit than before, some of what we have may be too much.
-  if (in_use_ != members_.size() && (!spares_.empty() || any_standing(standing::waiting))) return false;
+  // With a lower limit than before, some of what we have may be too much; and what was taken away may stand in the queue.
+  if ((lost_ || in_use_ != members_.size()) && (!spares_.empty() || any_standing(standing::waiting))) return false;
   return waiters_.empty() || (!waiters_.front().once && waiters_.front().count <= limit_);
 }
 
@@ -67,12 +69,21 @@ void pool::expire_waiters() {
 }
 
 void pool::check_leases() {
-  suspect_ = false;
+  suspect_ = lost_ = false;
   for (auto at = members_.begin(); at != members_.end();) {
     member& m = (at++)->second;
     if (m.phase == phase::creating) continue;
-    if (due(m.lease.deadline())) {
-      drop(m, loss_reason::lease_expired, failed(error::timed_out, "the session could not be renewed in time"));
+    if (!m.lost && due(m.lease.deadline())) {
+      if (m.slot == slot_id::none) {
+        drop(m, loss_reason::none, failed(error::timed_out, "the session could not be renewed in time"));
+        continue;
+      }
+      lose(m.slot, loss_reason::lease_expired, why_expired(m));
+    }
+    if (m.lost) {
+      lost_ = true;
+      const bool lingers = m.slot == slot_id::none && due(m.idle_since + options_.give_up_after);
+      if (lingers || due(m.lease.over_at())) drop(m, loss_reason::none);
       continue;
     }
     if (is_stuck(m)) {
@@ -97,11 +108,26 @@ bool pool::is_stuck(const member& m) {
 }
 
 void pool::check_outage() {
-  for (const outage* o : {&outage_, &write_outage_, &create_outage_, &watch_outage_})
-    while (o->on() && !waiters_.empty() && due(std::max(o->since(), waiters_.front().came) + options_.give_up_after)) {
-      act(action::fail{waiters_.front().ticket, o->last()});
+  if (waiters_.empty() || all_in_use()) return;
+  const auto fail_waiters_since = [this](time_point since, const failure& why) {
+    while (!waiters_.empty() && due(std::max(since, waiters_.front().came) + options_.give_up_after)) {
+      act(action::fail{waiters_.front().ticket, why});
       waiters_.pop();
     }
+  };
+  for (const outage* o : {&outage_, &write_outage_, &create_outage_, &watch_outage_})
+    if (o->on()) fail_waiters_since(o->since(), o->last());
+  const time_point asked = first_unanswered();
+  if (asked != never) fail_waiters_since(asked, failed(error::timed_out, "Consul does not answer"));
+}
+
+/// When the oldest request was sent that waiters wait for, blocking queries left out.
+time_point pool::first_unanswered() const {
+  time_point first = txn_ ? txn_->sent_at : never;
+  if (read_ != 0) first = std::min(first, read_at_);
+  for (const auto& [id, m] : members_)
+    if (m.phase == phase::creating) first = std::min(first, m.asked_at);
+  return first;
 }
 
 /// While nobody watches, nobody gets a slot: it would be lost at once.
@@ -123,7 +149,7 @@ void pool::serve() {
 
 /// Whether the slot has been used here for long enough that somebody elsewhere should have it, or nobody is to have it.
 bool pool::spent(const member& m) const {
-  if (barred(m)) return true;
+  if (m.lost || barred(m)) return true;
   return m.handoffs > 0 && ((contested_ && now_ >= m.granted_at + options_.tenure) || is_courtesy_due());
 }
 
@@ -182,24 +208,37 @@ void pool::give_up(slot& s, slot_id id) {
   }
 }
 
-void pool::lose(slot_id id, loss_reason reason) {
+void pool::lose(slot_id id, loss_reason reason, failure why) {
   slot* s = find(id);
   if (!s || !s->held) return;
   s->held = false;
+  s->lost = true;
+  for (member* m : s->members) m->lost = true;
+  act(action::lose{id, reason, std::move(why)});
+}
+
+/// The user of a lost slot has done with it: now its sessions may end, and others come.
+void pool::let_go(slot& s, slot_id id) {
+  s.lost = false;
   slots_.close(id);
-  in_use_ -= static_cast<std::uint32_t>(s->members.size());
-  for (member* m : s->members) {
+  in_use_ -= static_cast<std::uint32_t>(s.members.size());
+  for (member* m : s.members) {
     m->slot = slot_id::none;
     m->idle_since = now_;
     if (m->standing == standing::holding) spares_.push_back(m);
   }
-  act(action::lose{id, reason});
 }
 
-void pool::lose_all(loss_reason reason) {
+void pool::let_go_of_all() {
+  slots_.for_each([this](slot_id id, slot& s) {
+    if (s.lost) let_go(s, id);
+  });
+}
+
+void pool::lose_all(loss_reason reason, const failure& why) {
   if (in_use_ == 0) return;
   slots_.for_each([&](slot_id id, slot& s) {
-    if (s.held) lose(id, reason);
+    if (s.held) lose(id, reason, why);
   });
 }
 
@@ -226,7 +265,15 @@ void pool::free_of_slot(slot_id& releasing, const failure* why) {
 }
 
 void pool::drop(member& m, loss_reason reason, failure why) {
-  if (m.slot != slot_id::none) lose(m.slot, reason);
+  if (slot* const s = m.slot == slot_id::none ? nullptr : find(m.slot)) {
+    lose(m.slot, reason, why);
+    std::erase(s->members, &m);
+    --in_use_;
+    if (s->members.empty()) {
+      s->lost = false;
+      slots_.close(m.slot);
+    }
+  }
   std::erase(spares_, &m);
   if (txn_) std::erase(txn_->movers, &m);
   if (unresolved_) std::erase(unresolved_->movers, &m);
@@ -244,7 +291,8 @@ void pool::retire_sessions() {
   for (auto at = members_.begin(); at != members_.end();) {
     member& m = (at++)->second;
     if (m.phase != phase::ready || m.standing != standing::absent) continue;
-    if (closing_ || due(m.idle_since + options_.session_idle)) drop(m, loss_reason::none);
+    if (m.lost && m.slot != slot_id::none) continue;
+    if (closing_ || m.lost || due(m.idle_since + options_.session_idle)) drop(m, loss_reason::none);
   }
   for (auto at = doomed_.begin(); at != doomed_.end();) {
     doomed& d = at->second;
@@ -259,6 +307,12 @@ void pool::finish_close() {
   const bool clean = members_.empty() && doomed_.empty() && !txn_ && !unresolved_ && !owes_a_grant_;
   if (!clean && !due(close_deadline_)) return;
   lose_all(loss_reason::closed);
+  if (in_use_ != 0) {  // whose users have had their time to let go
+    let_go_of_all();
+    close_deadline_ = now_ + options_.give_up_after;
+    wake_at(close_deadline_);
+    return write();
+  }
   const failure why = clean ? failure{} : failed(error::timed_out, "sessions are left to expire");
   for (auto& [id, m] : members_) free_of_slot(m.releasing, &why);
   for (auto& [session, d] : doomed_) free_of_slot(d.releasing, &why);

@@ -23,7 +23,7 @@ bool is_on(const Watches& list, const std::string& key) {
 }  // namespace
 
 void pool::check_watches() {
-  if (watch_outage_.on() && due(watch_outage_.since() + options_.outage_grace)) lose_all(loss_reason::watch_failed);
+  if (watch_outage_.on() && due(watch_outage_.since() + options_.outage_grace)) lose_all(loss_reason::watch_failed, watch_outage_.last());
   const std::vector<watch> wanted = wanted_watches();
   if (wanted.empty()) {
     if (!any_standing(standing::holding)) watch_outage_.over();
@@ -54,7 +54,7 @@ std::vector<pool::watch> pool::wanted_watches() {
       holder = &m;
       ++holders;
     }
-    if (m.standing != standing::waiting) continue;
+    if (m.standing != standing::waiting || m.lost) continue;
     const contender* entry = now.find(m.session);
     if (first && first_entry < entry) continue;
     first = &m;

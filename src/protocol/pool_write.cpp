@@ -26,7 +26,7 @@ constexpr std::size_t doomed_at_once = 8;
 
 void pool::write() {
   if (txn_) return;
-  if (unresolved_) return read_prefix();
+  if (unresolved_) return unresolved_->by_record ? read_record() : read_prefix();
   const bool stands = any_standing(standing::waiting) || any_standing(standing::holding);
   if (waiters_.empty() && !stands && !owes_a_grant_) return;
   if (all_in_use()) {  // so no failure keeps anybody waiting
@@ -174,6 +174,7 @@ pool::demand pool::wanted(std::uint32_t takeable) {
 pool::moves pool::choose_moves(const demand& need) {
   moves what;
   std::size_t kept = 0;
+  std::vector<member*> ending;  // which nobody may use again
   // Whoever is first has all its slots, but for their numbers?
   const auto unspent = static_cast<std::size_t>(
       std::count_if(spares_.begin(), spares_.end(), [&](const member* m) { return !spent(*m); }));
@@ -188,7 +189,7 @@ pool::moves pool::choose_moves(const demand& need) {
       ++kept;
       if (lacks_number(*m)) what.number.push_back(m);
     } else {
-      what.give_back.push_back(m);
+      (m->lost ? ending : what.give_back).push_back(m);
     }
   }
   std::vector<member*> waiting, absent;
@@ -196,6 +197,10 @@ pool::moves pool::choose_moves(const demand& need) {
   for (auto& [id, m] : members_) {
     creating += m.phase == phase::creating;
     if (m.phase != phase::ready) continue;
+    if (m.lost) {  // taken away, and not to be granted again
+      if (m.standing == standing::waiting) what.leave.push_back(&m);
+      continue;
+    }
     if (m.standing == standing::waiting) waiting.push_back(&m);
     if (m.standing == standing::absent) absent.push_back(&m);
   }
@@ -219,6 +224,7 @@ pool::moves pool::choose_moves(const demand& need) {
     }
   }
   missing -= std::min(missing, what.requeue.size());
+  what.give_back.insert(what.give_back.end(), ending.begin(), ending.end());
 
   // The newest leave when there are too many.
   std::sort(waiting.begin(), waiting.end(), [this](const member* a, const member* b) {
@@ -402,12 +408,14 @@ void pool::create_sessions(std::size_t count) {
 void pool::read_prefix() {
   if (read_ != 0 || !due(outage_.retry_at())) return;
   read_ = ++last_request_;
+  read_at_ = now_;
   act(action::list_prefix{read_, 0, {}});
 }
 
 void pool::read_record() {
   if (read_ != 0 || !due(outage_.retry_at())) return;
   read_ = ++last_request_;
+  read_at_ = now_;
   act(action::watch_key{read_, options_.lock_key, 0, {}});
 }
 
@@ -415,6 +423,7 @@ void pool::send(const moves& what, grant_plan next, bool writes_record) {
   const snapshot& now = view_.now();
   pending_txn txn;
   txn.id = ++last_request_;
+  txn.sent_at = now_;
   txn.base = now.lock_index;
   txn.guarded = writes_record;
   std::vector<operation>& ops = txn.operations;
@@ -465,7 +474,8 @@ void pool::send(const moves& what, grant_plan next, bool writes_record) {
     m.phase = phase::moving;
     std::erase(spares_, &m);
     txn.movers.push_back(&m);
-    if (const slot_number* const its = number_of(m)) {
+    const bool keeps_number = m.lost && m.slot != slot_id::none;  // as long as its user has not let go
+    if (const slot_number* const its = keeps_number ? nullptr : number_of(m)) {
       const std::string key = number_key(its->number);
       const auto heir = heirs.find(its->number);
       const bool goes_on = heir != heirs.end();

@@ -114,7 +114,7 @@ void driver::release(const slot_impl& slot, protocol::time_point now, pending<er
   if (waiting.handler) keep_running();
   if (in_use(slot.id) != &slot) {  // lost on its way here
     if (waiting.handler) complete(std::move(waiting), make_error_code(error::slot_lost));
-    return;
+    return feed(protocol::event::release{slot.id}, now);
   }
   place& at = places_[index_of(slot.id)];
   ended = std::move(at.slot);
@@ -122,6 +122,14 @@ void driver::release(const slot_impl& slot, protocol::time_point now, pending<er
   counters::add(counters_.held, -1);
   end_waits(slot.id, error::not_held, loss_reason::none);
   feed(protocol::event::release{slot.id}, now);
+}
+
+void driver::let_go(const slot_impl& slot) {
+  const std::lock_guard lock(mutex_);
+  if (gone_) return;
+  if (in_use(slot.id) == &slot) feed(protocol::event::tick{});  // its lease is over: whoever waits for that hears it first
+  if (in_use(slot.id) == &slot) tell_lost(slot.id, slot.reason(), {});  // unless a renewal has come at this very moment
+  feed(protocol::event::release{slot.id});
 }
 
 void driver::wait_lost(const slot_impl& slot, pending<error_code, loss_reason>&& waiting) {
@@ -229,18 +237,26 @@ void driver::feed(protocol::pool_event&& e, protocol::time_point now) {
 
 void driver::schedule() {
   const auto wake = core_->wake();
-  if (wake >= armed_) return;  // it wakes early enough, and then looks again
-  armed_ = wake;
+  const bool is_soon_enough = wake >= armed_ && (sleeps_lightly_ || counters_.held == 0);
+  if (is_soon_enough) return;  // it wakes then, and looks again
+  armed_ = std::min(armed_, wake);
   sleep();
 }
 
+/// Timers stand still while the machine is suspended, and leases do not: so as long as anything is held, it looks at the
+/// clock now and then.
 void driver::sleep() {
-  timer_->expires_after(std::max(armed_ - runtime::now(), protocol::duration::zero()));
+  constexpr protocol::duration longest = std::chrono::seconds(1);
+  const auto left = std::max(armed_ - runtime::now(), protocol::duration::zero());
+  sleeps_lightly_ = counters_.held != 0;
+  timer_->expires_after(sleeps_lightly_ ? std::min(left, longest) : left);
   timer_->async_wait([self = shared_from_this()](const error_code& ec) {
     if (ec) return;  // armed anew, or over
     const std::lock_guard lock(self->mutex_);
     if (self->gone_) return;
+    if (!self->closed_ && runtime::now() < self->armed_) return self->sleep();
     self->armed_ = protocol::never;
+    self->sleeps_lightly_ = false;
     if (!self->closed_) self->feed(protocol::event::tick{});
   });
 }
@@ -330,10 +346,13 @@ void driver::perform(protocol::action::create_session& a) {
 }
 
 void driver::perform(protocol::action::renew_session& a) {
-  client_.renew_session(std::move(a.session), request_,
-                        reply_to([self = shared_from_this(), member = a.member](error_code ec) {
+  auto words = std::make_unique<diagnostics>();
+  consul::request_options request = request_;
+  request.diag = words.get();
+  client_.renew_session(std::move(a.session), request,
+                        reply_to([self = shared_from_this(), member = a.member, words = std::move(words)](error_code ec) {
                           if (self->gone_) return;
-                          self->feed(protocol::event::session_renewed{member, runtime::renewal(ec)});
+                          self->feed(protocol::event::session_renewed{member, runtime::renewal(ec), {ec, std::move(*words)}});
                         }));
 }
 
@@ -435,17 +454,22 @@ void driver::perform(protocol::action::released& a) {
   if (waiting.handler) complete(std::move(waiting), a.error.code);
 }
 
-void driver::perform(protocol::action::lose& a) {
-  slot_impl* const slot = in_use(a.slot);
+void driver::perform(protocol::action::lose& a) { tell_lost(a.slot, a.reason, std::move(a.why.details)); }
+
+void driver::tell_lost(protocol::slot_id id, loss_reason reason, diagnostics why) {
+  slot_impl* const slot = in_use(id);
   if (!slot) return;
   // The user's stop callbacks run in request_stop: not in here.
-  std::stop_source stop = slot->lose(a.reason);
+  std::string line = "slot of " + options_.name + " lost: ";
+  const std::string words = why.to_string();
+  std::stop_source stop = slot->lose(reason, std::move(why));
   if (stop.stop_possible()) asio::post(post_, [stop]() mutable { stop.request_stop(); });
-  places_[index_of(a.slot)].slot.reset();
+  if (slot->reason() != loss_reason::none) reason = slot->reason();  // else it was released at this very moment
+  places_[index_of(id)].slot.reset();
   counters::add(counters_.held, -1);
   counters::add(counters_.lost);
-  end_waits(a.slot, {}, a.reason);
-  log("slot of " + options_.name + " lost: " + std::string(to_string(a.reason)));
+  end_waits(id, {}, reason);
+  log(line.append(to_string(reason)).append(words.empty() ? "" : ": ").append(words));
 }
 
 void driver::perform(protocol::action::revoke& a) {

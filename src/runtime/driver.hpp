@@ -41,6 +41,8 @@ public:
   /// `name`: which lock of a set.
   void acquire(const acquire_request& request, pending<error_code, slot>&& handler, const std::string& name = {});
   void release(const slot_impl& slot, protocol::time_point now, pending<error_code>&& waiting = {});
+  /// The user of a lost slot has done with it.
+  void let_go(const slot_impl& slot);
   void wait_lost(const slot_impl& slot, pending<error_code, loss_reason>&& waiting);
   void wait_revoked(const slot_impl& slot, pending<error_code>&& waiting);
   std::vector<consul::txn_operation> guard(const slot_impl& slot);
@@ -112,6 +114,7 @@ private:
   void perform(protocol::action::update& a);
   void perform(protocol::action::closed& a);
   void perform(protocol::action::note& a);
+  void tell_lost(protocol::slot_id id, loss_reason reason, diagnostics why);
   void end_waits(protocol::slot_id id, error_code ec, loss_reason reason);
   template <class... Results>
   void complete_all(std::map<wait_id, pending<Results...>>& waits, protocol::slot_id id, Results... results);
@@ -143,6 +146,7 @@ private:
   const std::unique_ptr<protocol::core> core_;
   protocol::pool_actions actions_;
   protocol::time_point armed_ = protocol::never;
+  bool sleeps_lightly_ = false;  ///< it looks at the clock before that
   std::map<protocol::request_id, asio::cancellation_signal> watches_;  ///< to stop them by
   bool closed_ = false;
   bool leaves_ = false;  ///< its single acquire is answered

@@ -11,16 +11,23 @@ namespace holdfast {
 
 namespace detail {
 
-slot_state slot_impl::state() const noexcept {
-  const slot_state state = state_.load(std::memory_order_acquire);
-  const bool over = (state == slot_state::held || state == slot_state::suspect) &&
-                    runtime::now() >= deadline_.load(std::memory_order_acquire);
-  return over ? slot_state::lost : state;
+/// A lease that is over is lost here and now, and for good, though the driver may not have noticed yet.
+slot_impl::standing slot_impl::look() const noexcept {
+  const standing now = standing_.load(std::memory_order_acquire);
+  if (!now.is_ours() || runtime::now() < deadline_.load(std::memory_order_acquire)) return now;
+  end({slot_state::lost, loss_reason::lease_expired});
+  return standing_.load(std::memory_order_acquire);
+}
+
+bool slot_impl::end(standing with) const noexcept {
+  standing now = standing_.load(std::memory_order_acquire);
+  while (now.is_ours())
+    if (standing_.compare_exchange_weak(now, with)) return true;
+  return false;
 }
 
 std::chrono::nanoseconds slot_impl::valid_for() const noexcept {
-  const slot_state state = state_.load(std::memory_order_acquire);
-  if (state != slot_state::held && state != slot_state::suspect) return {};
+  if (!standing_.load(std::memory_order_acquire).is_ours()) return {};
   const auto left = deadline_.load(std::memory_order_acquire) - runtime::now();
   return std::max(left, std::chrono::nanoseconds::zero());
 }
@@ -29,37 +36,40 @@ std::stop_token slot_impl::stop_token() {
   const std::lock_guard lock(stop_mutex_);
   if (!stop_.stop_possible()) {
     stop_ = std::stop_source();
-    if (state_.load() == slot_state::lost) stop_.request_stop();  // nobody can have registered a callback yet
+    if (standing_.load().state == slot_state::lost) stop_.request_stop();  // nobody can have registered a callback yet
   }
   return stop_.get_token();
 }
 
 std::optional<protocol::time_point> slot_impl::end_hold() noexcept {
-  slot_state state = state_.load();
-  if (state != slot_state::held && state != slot_state::suspect) return {};
+  if (!look().is_ours()) return {};
   const auto now = runtime::now();
-  if (now >= deadline_.load(std::memory_order_acquire)) return {};  // lost, and about to be told so
-  while (state == slot_state::held || state == slot_state::suspect)
-    if (state_.compare_exchange_weak(state, slot_state::released)) return now;
-  return {};
+  return end({slot_state::released, loss_reason::none}) ? std::optional(now) : std::nullopt;
 }
+
+bool slot_impl::let_go() noexcept { return look().state == slot_state::lost && !let_go_.exchange(true); }
 
 void slot_impl::update(protocol::time_point deadline, bool suspect) noexcept {
   deadline_.store(deadline, std::memory_order_release);
-  slot_state from = suspect ? slot_state::held : slot_state::suspect;
-  state_.compare_exchange_strong(from, suspect ? slot_state::suspect : slot_state::held);
+  standing from{suspect ? slot_state::held : slot_state::suspect, loss_reason::none};
+  standing_.compare_exchange_strong(from, {suspect ? slot_state::suspect : slot_state::held, loss_reason::none});
 }
 
-std::stop_source slot_impl::lose(loss_reason reason) noexcept {
-  slot_state state = state_.load();
-  reason_.store(reason, std::memory_order_release);
-  while (state == slot_state::held || state == slot_state::suspect)
-    if (state_.compare_exchange_weak(state, slot_state::lost)) {
-      const std::lock_guard lock(stop_mutex_);
-      return stop_;
-    }
-  reason_.store(loss_reason::none, std::memory_order_release);  // it was released at this very moment
-  return std::stop_source(std::nostopstate);
+std::stop_source slot_impl::lose(loss_reason reason, diagnostics why) noexcept {
+  {
+    const std::lock_guard lock(stop_mutex_);
+    loss_details_ = std::move(why);  // before anybody can see that it is lost
+  }
+  if (!end({slot_state::lost, reason}) && standing_.load().state != slot_state::lost)
+    return std::stop_source(std::nostopstate);  // it was released at this very moment
+  const std::lock_guard lock(stop_mutex_);
+  return stop_;
+}
+
+diagnostics slot_impl::loss_details() const {
+  if (look().state != slot_state::lost) return {};
+  const std::lock_guard lock(stop_mutex_);
+  return loss_details_;
 }
 
 const asio::any_io_executor& executor_of(const slot_impl& impl) noexcept { return impl.owner->get_executor(); }
@@ -79,6 +89,7 @@ void start_release(const std::shared_ptr<slot_impl>& impl, pending<error_code>&&
   const auto now = impl->end_hold();
   if (!now) {
     const bool lost = impl->state() == slot_state::lost;
+    if (impl->let_go()) impl->owner->let_go(*impl);
     return complete(*impl, std::move(handler), make_error_code(lost ? error::slot_lost : error::not_held));
   }
   impl->owner->release(*impl, *now, std::move(handler));
@@ -107,7 +118,10 @@ slot& slot::operator=(slot&& other) noexcept {
 }
 
 void slot::give_back() noexcept {
-  if (const auto now = impl_->end_hold()) impl_->owner->release(*impl_, *now);
+  if (const auto now = impl_->end_hold())
+    impl_->owner->release(*impl_, *now);
+  else if (impl_->let_go())
+    impl_->owner->let_go(*impl_);
 }
 
 slot_state slot::state() const noexcept { return impl_ ? impl_->state() : slot_state::empty; }
@@ -115,6 +129,7 @@ std::chrono::nanoseconds slot::valid_for() const noexcept {
   return impl_ ? impl_->valid_for() : std::chrono::nanoseconds(0);
 }
 loss_reason slot::lost_because() const noexcept { return impl_ ? impl_->reason() : loss_reason::none; }
+diagnostics slot::loss_details() const { return impl_ ? impl_->loss_details() : diagnostics(); }
 bool slot::revoked() const noexcept { return impl_ && impl_->revoked(); }
 fencing_token slot::fencing_token() const noexcept { return impl_ ? impl_->token : holdfast::fencing_token(); }
 std::uint32_t slot::count() const noexcept { return impl_ ? impl_->count : 0; }

@@ -30,26 +30,40 @@ public:
   const std::uint32_t count;
   const std::vector<std::uint32_t> numbers;
 
-  slot_state state() const noexcept;
+  slot_state state() const noexcept { return look().state; }
   std::chrono::nanoseconds valid_for() const noexcept;
-  loss_reason reason() const noexcept { return reason_.load(std::memory_order_acquire); }
+  loss_reason reason() const noexcept { return look().reason; }
   std::stop_token stop_token();
 
   /// When this call ended the hold, if it did: the caller then owes the release.
   std::optional<protocol::time_point> end_hold() noexcept;
+  /// Whether it was lost, and this is the first to say that its user has done with it: the caller then owes it to the
+  /// driver to say so.
+  bool let_go() noexcept;
   void update(protocol::time_point deadline, bool suspect) noexcept;
   /// The stop source to fire, outside of any lock or strand; empty if nobody asked for a token or it was released
   /// before.
-  std::stop_source lose(loss_reason reason) noexcept;
+  std::stop_source lose(loss_reason reason, diagnostics why = {}) noexcept;
+  diagnostics loss_details() const;
   void revoke() noexcept { revoked_.store(true, std::memory_order_release); }
   bool revoked() const noexcept { return revoked_.load(std::memory_order_acquire); }
 
 private:
-  std::atomic<slot_state> state_{slot_state::held};
-  std::atomic<loss_reason> reason_{loss_reason::none};
+  /// Both at once, so that whoever sees that it is lost sees why.
+  struct standing {
+    slot_state state;
+    loss_reason reason;
+    bool is_ours() const { return state == slot_state::held || state == slot_state::suspect; }
+  };
+  standing look() const noexcept;
+  bool end(standing with) const noexcept;
+
+  mutable std::atomic<standing> standing_{standing{slot_state::held, loss_reason::none}};
+  std::atomic<bool> let_go_{false};
   std::atomic<bool> revoked_{false};
   std::atomic<protocol::time_point> deadline_;
-  std::mutex stop_mutex_;
+  diagnostics loss_details_;
+  mutable std::mutex stop_mutex_;  ///< of what follows, and of what comes before
   std::stop_source stop_{std::nostopstate};  // made for the first who asks: most slots have nobody
 };
 

@@ -51,6 +51,15 @@ void referee::gone(int process, slot_id slot, bool by_user) {
   if (held_[process].erase(slot) == 0 && !by_user) object(guarantee::losses, "a slot was lost that nobody holds");
 }
 
+void referee::runs_on(int process, slot_id slot) {
+  auto& slots = held_[process];
+  const auto at = slots.find(slot);
+  if (at == slots.end()) return object(guarantee::losses, "a slot was lost that nobody holds");
+  running_[process].insert(slots.extract(at));
+}
+
+void referee::has_ended(int process, slot_id slot) { running_[process].erase(slot); }
+
 void referee::stranger_holds(int number, bool holds) {
   if (holds)
     strangers_.insert(number);
@@ -61,6 +70,7 @@ void referee::stranger_holds(int number, bool holds) {
 void referee::crashed(int process) {
   waiting_.erase(process);
   held_.erase(process);
+  running_.erase(process);
 }
 
 std::uint32_t referee::believed(int process, time_point now) const {
@@ -78,9 +88,16 @@ void referee::check_believers(time_point now) {
   for (const auto& [process, slots] : held_)
     for (const auto& [id, each] : slots)
       if (now < each.deadline) believers_[each.which] += each.count;
+  check_limit(" believe that they hold, of ");
+  if (running_.empty()) return;
+  for (const auto& [process, slots] : running_)
+    for (const auto& [id, each] : slots) believers_[each.which] += each.count;
+  check_limit(" hold, or go on with what they have lost, of ");
+}
+
+void referee::check_limit(const char* what) {
   for (const std::size_t believers : believers_)
-    if (believers > limit_)
-      object(guarantee::limit, std::to_string(believers) + " believe that they hold, of " + std::to_string(limit_));
+    if (believers > limit_) object(guarantee::limit, std::to_string(believers) + what + std::to_string(limit_));
 }
 
 bool referee::anyone_waits(int process) const {

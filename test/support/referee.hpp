@@ -37,6 +37,9 @@ public:
   void updated(int process, protocol::slot_id slot, protocol::time_point deadline);
   /// `by_user`: a release may cross the loss of its slot.
   void gone(int process, protocol::slot_id slot, bool by_user);
+  /// The slot is lost, and what its user does with it goes on, until `has_ended`.
+  void runs_on(int process, protocol::slot_id slot);
+  void has_ended(int process, protocol::slot_id slot);
   /// A contender that is not ours, which holds one slot or none.
   void stranger_holds(int number, bool holds);
   void crashed(int process);
@@ -62,11 +65,13 @@ private:
     protocol::time_point deadline;
     std::size_t which;
   };
+  void check_limit(const char* what);
   std::uint32_t limit_;
   std::string violation_;
   std::optional<guarantee> broken_;
   std::map<int, std::map<protocol::ticket, std::size_t>> waiting_;
   std::map<int, std::map<protocol::slot_id, holding>> held_;
+  std::map<int, std::map<protocol::slot_id, holding>> running_;  ///< though lost
   std::set<int> strangers_;
   std::map<std::size_t, fencing_token> last_tokens_;
   std::vector<std::size_t> believers_;  ///< only while they are counted

@@ -38,6 +38,7 @@ void world::crash() {
   p->alive = false;
   p->inbox.clear();
   for (const auto& [slot, deadline] : std::exchange(p->leases, {})) ended(*p, slot, timeline::end::crashed);
+  p->bodies.clear();
   referee_.crashed(p->number);
   if (random_.chance(50))
     in(random_.between(0s, 1s), [this, observed = p->watching != nullptr] {

@@ -37,7 +37,21 @@ void world::check_barred() {
     barred_since_ = now();
 }
 
+/// What goes on with a lost slot counts as long as Consul has not ended its session.
+void world::check_bodies() {
+  for (const auto& p : processes_)
+    std::erase_if(p->bodies, [&](const auto& each) {
+      const auto& [sessions, until] = each.second;
+      const bool over = now() >= until || referee_.excused(now()) ||
+                        std::any_of(sessions.begin(), sessions.end(),
+                                    [this](const std::string& session) { return !consul_.has_session(session); });
+      if (over) referee_.has_ended(p->number, each.first);
+      return over;
+    });
+}
+
 void world::check_all() {
+  check_bodies();
   referee_.check_believers(now());
   const std::uint64_t index = consul_.store.raft_index();
   const bool written = index != std::exchange(checked_at_, index);

@@ -88,6 +88,13 @@ private:
     std::map<std::size_t, time_point> denied{};  ///< when Consul last refused it a lock that somebody else had
     std::map<slot_id, time_point> leases{};      ///< of what its users hold; on its own clock
     std::map<slot_id, std::vector<std::uint32_t>> numbers{};
+    std::map<slot_id, std::vector<std::string>> held_by{};  ///< the sessions of what its users hold
+    /// What its users go on with, though it is lost.
+    struct body {
+      std::vector<std::string> sessions;
+      time_point protected_until;
+    };
+    std::map<slot_id, body> bodies{};
     std::deque<protocol::core::entry> guards{};  ///< of the last slots that its users had
     std::set<slot_id> releasing{};
     time_point cut_off_until{};         ///< from Consul: nothing arrives
@@ -150,6 +157,8 @@ private:
   void cancel(process& p, ticket t);
   void release(process& p, slot_id slot, int user);
   void close(process& p);
+  void go_on(process& p, const action::lose& lost);
+  void let_go(process& p, slot_id slot);
   void answer(process& p, ticket t);
   void ended(process& p, slot_id slot, timeline::end how);
   time_point truly(const process& p, time_point deadline) const { return p.clock.truly(deadline); }
@@ -262,6 +271,7 @@ private:
   void check_backing();
   void check_numbers();
   void check_guards();
+  void check_bodies();
   bool is_disturbed(const process& p) const;
   void check_use();
   void check_drained();

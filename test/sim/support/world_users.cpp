@@ -68,6 +68,30 @@ void world::close(process& p) {
   if (!p.watching) deliver(p, event::close{!options_.election && random_.chance(50)});
 }
 
+/// Whoever has lost a slot stops after a while. Until then nobody else is let in, as long as Consul keeps the session,
+/// which is for two TTLs at most; unless that is an operator's doing, or the pool's after it has waited when it closes.
+void world::go_on(process& p, const action::lose& lost) {
+  const bool is_kept = lost.reason == loss_reason::lease_expired || lost.reason == loss_reason::watch_failed;
+  if (is_kept && !referee_.excused(now())) {
+    const time_point over = p.leases.at(lost.slot) + options_.ttl / 10 + options_.ttl;
+    p.bodies[lost.slot] = {p.held_by[lost.slot], truly(p, over)};
+    referee_.runs_on(p.number, lost.slot);
+  } else {
+    referee_.gone(p.number, lost.slot, false);
+  }
+  const duration longest = random_.chance(60) ? duration(50ms) : random_.chance(70) ? options_.ttl : 3 * options_.ttl;
+  in(random_.between(0ms, longest),
+     [this, &p, slot = lost.slot] { when_running(p, [this, &p, slot] { let_go(p, slot); }); });
+}
+
+void world::let_go(process& p, slot_id slot) {
+  say([&] { return name(p) + ": lets go of " + number(slot); });
+  p.locks.erase(slot);
+  p.bodies.erase(slot);
+  referee_.has_ended(p.number, slot);
+  step(p, event::release{slot});
+}
+
 void world::answer(process& p, ticket t) {
   referee_.answered(p.number, t);
   const auto wish = p.requests.find(t);
@@ -83,6 +107,7 @@ void world::answer(process& p, ticket t) {
 void world::ended(process& p, slot_id slot, timeline::end how) {
   p.leases.erase(slot);
   p.numbers.erase(slot);
+  p.held_by.erase(slot);
   p.revoked.erase(slot);
   beliefs_changed_ = true;
   if (told_.picture) told_.picture->ends(name(p), number(slot), now().time_since_epoch(), how);
@@ -105,6 +130,7 @@ void world::perform(process& p, action::grant& a) {
   }
   referee_.granted(p.number, a.ticket, a.slot, asked.count, a.token, now(), deadline);
   p.leases[a.slot] = a.deadline;
+  for (const protocol::core::entry& each : p.pool->entries_of(a.slot)) p.held_by[a.slot].push_back(each.session);
   for (protocol::core::entry& each : p.pool->entries_of(a.slot))
     if (look().record.names(each.session)) p.guards.push_back(std::move(each));
   while (p.guards.size() > guards_max_) p.guards.pop_front();
@@ -169,9 +195,8 @@ void world::perform(process& p, action::lose& a) {
     object(guarantee::losses, "a slot was lost without a cause: " + std::string(to_string(a.reason)));
   if (options_.locks != 0 && a.reason == loss_reason::removed && !options_.operators && !p.copy_applied)
     object(guarantee::losses, name(p) + " believes that its guard was overwritten");
-  p.locks.erase(a.slot);
+  go_on(p, a);
   ended(p, a.slot, timeline::end::lost);
-  referee_.gone(p.number, a.slot, false);
 }
 
 void world::perform(process& p, action::revoke& a) {
