@@ -169,6 +169,20 @@ json::object to_json(const session_info& session) {
   return out;
 }
 
+// As one that somebody has registered: with more than this the agent describes its own.
+json::object to_json(const node_info& node) {
+  json::object out;
+  out["ID"] = "";
+  out["Node"] = node.name;
+  out["Address"] = node.address;
+  out["Datacenter"] = data_center;
+  out["TaggedAddresses"] = nullptr;
+  out["Meta"] = nullptr;
+  out["CreateIndex"] = node.create_index;
+  out["ModifyIndex"] = node.modify_index;
+  return out;
+}
+
 template <class T>
 json::array to_array(const std::vector<T>& list) {
   json::array out;
@@ -207,16 +221,11 @@ std::string cannot_unmarshal(const json::value& value, std::string_view into) {
   return std::string("json: cannot unmarshal ") + kind + " into " + std::string(into);
 }
 
-bool same_letters(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return lower(x) == lower(y); });
-}
-
 // Go's decoder does not care for the case of names.
 const json::value* member_of(const json::object& from, std::string_view name) {
   const json::value* found = from.if_contains(json::string_view(name.data(), name.size()));
   for (const auto& member : from)
-    if (!found && same_letters({member.key().data(), member.key().size()}, name)) found = &member.value();
+    if (!found && lower_case({member.key().data(), member.key().size()}) == lower_case(name)) found = &member.value();
   return found;
 }
 
@@ -491,9 +500,90 @@ api_answer session_node(const call& c) {
   if (c.name.empty()) return {text_reply(400, "Missing node name")};
   reading asked;
   if (auto wrong = parse_reading(c.query, asked)) return {std::move(*wrong)};
-  auto found = c.model.sessions();
-  std::erase_if(found.value, [&](const session_info& each) { return each.node != c.name; });
-  return read_answer(json_reply(to_array(found.value)), asked, found.meta.index, {subject::kind::sessions, {}});
+  const auto found = c.model.sessions_of(c.name);
+  return read_answer(json_reply(to_array(found.value)), asked, found.meta.index,
+                     {subject::kind::node_sessions, c.name});
+}
+
+// --- The catalog: nodes by their names and addresses
+
+struct node_registration {
+  std::string node;
+  std::string address;
+  std::string data_center;
+};
+
+// Unlike with sessions, a field that Consul does not know is refused. What it knows and the model does not is refused
+// here, too, unless it is empty.
+std::optional<refusal> parse_registration(std::string_view body, std::initializer_list<std::string_view> not_modelled,
+                                          const std::string& type, const std::string& field_type,
+                                          node_registration& out) {
+  const auto undecodable = [](const std::string& why) { return refusal{400, "Request decode failed: " + why}; };
+  json::value parsed;
+  if (!parse_json(body, parsed)) return undecodable(decoder_text(body));
+  if (parsed.is_null()) return std::nullopt;
+  const json::object* const fields = parsed.if_object();
+  if (!fields) return undecodable(cannot_unmarshal(parsed, "Go value of type " + type));
+  const std::pair<const char*, std::string*> texts[] = {
+      {"Node", &out.node}, {"Address", &out.address}, {"Datacenter", &out.data_center}};
+  for (const auto& [key, value] : *fields) {
+    const std::string name(key);
+    const auto is_it = [&name](std::string_view known) { return lower_case(known) == lower_case(name); };
+    const auto text =
+        std::find_if(std::begin(texts), std::end(texts), [&](const auto& each) { return is_it(each.first); });
+    if (text == std::end(texts)) {
+      if (std::none_of(not_modelled.begin(), not_modelled.end(), is_it))
+        return undecodable("json: unknown field " + go_quoted(name));
+      const bool is_empty =
+          value.is_null() || value == "" || value == false || value == json::array() || value == json::object();
+      if (!is_empty) return refusal{500, "the model of Consul knows no " + name + " of a node"};
+    } else if (value.is_string()) {
+      *text->second = std::string(value.get_string());
+    } else if (!value.is_null()) {
+      return undecodable(
+          cannot_unmarshal(value, "Go struct field " + field_type + '.' + text->first + " of type string"));
+    }
+  }
+  if (!out.data_center.empty() && out.data_center != data_center) return refusal{500, "No path to datacenter"};
+  return std::nullopt;
+}
+
+api_answer catalog_register(const call& c) {
+  node_registration asked;
+  if (auto wrong = parse_registration(
+          c.request.body,
+          {"ID", "TaggedAddresses", "NodeMeta", "Service", "Check", "Checks", "SkipNodeUpdate", "EnterpriseMeta"},
+          "structs.RegisterRequest", "RegisterRequest", asked))
+    return {refused(*wrong)};
+  if (auto wrong = c.model.register_node(asked.node, asked.address, c.now)) return {refused(*wrong)};
+  return {bool_reply(true)};
+}
+
+api_answer catalog_deregister(const call& c) {
+  node_registration asked;
+  if (auto wrong = parse_registration(c.request.body, {"ServiceID", "CheckID"},
+                                      "struct { Address string; *structs.Alias }", "", asked))
+    return {refused(*wrong)};
+  if (asked.node.empty()) return {text_reply(500, "Must provide node")};
+  c.model.deregister_node(asked.node, c.now);
+  return {bool_reply(true)};
+}
+
+api_answer catalog_nodes(const call& c) {
+  reading asked;
+  if (auto wrong = parse_reading(c.query, asked)) return {std::move(*wrong)};
+  const auto found = c.model.nodes();
+  return read_answer(json_reply(to_array(found.value)), asked, found.meta.index, {subject::kind::nodes, {}});
+}
+
+api_answer catalog_node(const call& c) {
+  if (c.name.empty()) return {text_reply(400, "Missing node name")};
+  reading asked;
+  if (auto wrong = parse_reading(c.query, asked)) return {std::move(*wrong)};
+  const auto found = c.model.node(c.name);
+  json::value body;
+  if (found.value) body = json::object{{"Node", to_json(*found.value)}, {"Services", json::object()}};
+  return read_answer(json_reply(body), asked, found.meta.index, {subject::kind::node, c.name});
 }
 
 // --- Transactions
@@ -651,6 +741,7 @@ struct route {
   bool named;  ///< something follows
   std::string_view method;
   api_answer (*handle)(const call&);
+  bool ignores_dc = false;  ///< of the query
 };
 
 constexpr route routes[] = {
@@ -663,6 +754,10 @@ constexpr route routes[] = {
     {"/v1/session/info/", true, "GET", session_read},
     {"/v1/session/node/", true, "GET", session_node},
     {"/v1/session/list", false, "GET", session_list},
+    {"/v1/catalog/register", false, "PUT", catalog_register, true},
+    {"/v1/catalog/deregister", false, "PUT", catalog_deregister, true},
+    {"/v1/catalog/nodes", false, "GET", catalog_nodes},
+    {"/v1/catalog/node/", true, "GET", catalog_node},
     {"/v1/txn", false, "PUT", txn},
     {"/v1/status/leader", false, "GET", status_leader},
     {"/v1/agent/self", false, "GET", agent_self},
@@ -711,7 +806,7 @@ api_answer api::handle(const api_request& request, store::time_point now) {
   for (const route& each : routes) {
     if (each.named && *path + '/' == each.path) return {moved_to(*path + '/', target.substr(question))};
     if (!leads_to(each, *path) || each.method != request.method) continue;
-    const std::string asked_dc = value_of(query, "dc");
+    const std::string asked_dc = each.ignores_dc ? std::string() : value_of(query, "dc");
     if (!asked_dc.empty() && asked_dc != data_center) return {text_reply(500, "No path to datacenter")};
     return each.handle({model_, request, query, path->substr(each.path.size()), now, random_});
   }

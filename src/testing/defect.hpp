@@ -29,8 +29,9 @@ enum class defect : int {
   tree_is_folder,           // a prefix is taken for a folder: "a" does not find "ab"
   keys_not_cut,             // the separator is ignored
   no_lock_delay,
-  sibling_wakes_nobody,  // a missing key's watch does not see what is beside it
-  count_                 // how many there are
+  sibling_wakes_nobody,      // a missing key's watch does not see what is beside it
+  deregistration_ends_none,  // a node's sessions outlive it
+  count_                     // how many there are
 };
 
 /// In their order.
@@ -57,6 +58,7 @@ inline constexpr std::array<std::string_view, static_cast<int>(defect::count_)> 
     "tree_is_folder",
     "keys_not_cut",
     "no_lock_delay",
-    "sibling_wakes_nobody"};
+    "sibling_wakes_nobody",
+    "deregistration_ends_none"};
 
 }  // namespace holdfast::testing

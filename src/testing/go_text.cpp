@@ -63,6 +63,13 @@ std::size_t utf8_size(std::string_view text) noexcept {
 
 bool is_hexadecimal(char c) noexcept { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
+std::string lower_case(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
+}
+
 std::optional<std::string> parse_duration(std::string_view text, std::chrono::nanoseconds& out) {
   const bool has_sign = text.starts_with('-') || text.starts_with('+');
   const std::string_view rest = text.substr(has_sign ? 1 : 0);

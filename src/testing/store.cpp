@@ -17,6 +17,7 @@ using consul::txn_operation;
 using consul::txn_verb;
 using std::chrono::nanoseconds;
 
+constexpr const char* own_address = "127.0.0.1";
 constexpr nanoseconds lock_delay_max = std::chrono::seconds(60);
 constexpr nanoseconds tombstone_life = std::chrono::minutes(15);
 constexpr nanoseconds tombstone_granularity = std::chrono::seconds(30);
@@ -54,7 +55,7 @@ store::time_point later(store::time_point now, nanoseconds by) {
 
 }  // namespace
 
-store::store(store_options options) : options_(std::move(options)) {}
+store::store(store_options options) : options_(std::move(options)) { add_own_node(); }
 
 // --- Writes
 
@@ -349,6 +350,10 @@ std::uint64_t store::index_of(const subject& asked) const {
     }
     case subject::kind::prefix:
       return prefix_index(asked.name);
+    case subject::kind::node:
+      return nodes_.contains(detail::lower_case(asked.name)) ? node_index_ : 1;
+    case subject::kind::nodes:
+      return std::max<std::uint64_t>(node_index_, 1);
     default:
       return std::max<std::uint64_t>(session_index_, 1);
   }
@@ -387,23 +392,34 @@ consul::answer<std::vector<std::string>> store::keys(std::string_view prefix, st
 
 // --- Sessions
 
+namespace {
+
+// Consul has a zero byte between a node's name and the id of its session; here that is the end of a path, see below.
+std::string sessions_key(std::string_view node) { return detail::lower_case(node) + '\x01'; }
+
+}  // namespace
+
 std::optional<refusal> store::create_session(session_info session, time_point now) {
-  if (session.node.empty()) session.node = options_.node;
-  if (session.node != options_.node) return refusal{500, "Missing node registration"};
-  for (const std::string& check : session.node_checks)
-    if (check != "serfHealth") return refusal{500, "Missing check '" + check + "' registration"};
   if (session.ttl != nanoseconds(0) &&
       (session.ttl < options_.session_ttl_min || session.ttl > options_.session_ttl_max))
     return refusal{500, "Invalid Session TTL '" + std::to_string(session.ttl.count()) + "', must be between [" +
                             detail::go_duration(options_.session_ttl_min) + "=" +
                             detail::go_duration(options_.session_ttl_max) + "]"};
-  session_index_ = session.create_index = session.modify_index = ++index_;
+  ++index_;
+  if (session.node.empty()) session.node = options_.node;
+  const auto node = nodes_.find(detail::lower_case(session.node));
+  if (node == nodes_.end()) return refusal{500, "Missing node registration"};
+  for (const std::string& check : session.node_checks)
+    if (check != "serfHealth" || !node->second.serf_health)
+      return refusal{500, "Missing check '" + check + "' registration"};
+  session_index_ = session.create_index = session.modify_index = index_;
+  touch_session(session);
+  sessions_by_node_.emplace(sessions_key(session.node) + session.id, session.id);
   lease held{std::move(session)};
   if (held.info.ttl != nanoseconds(0)) held.ends = later(now, 2 * held.info.ttl);
   next_end_ = std::min(next_end_, held.ends);
   const std::string id = held.info.id;
   sessions_.insert_or_assign(id, std::move(held));
-  touch_session(id);
   commit();
   return std::nullopt;
 }
@@ -422,18 +438,25 @@ void store::destroy_session(std::string_view id, time_point now) {
 
 void store::end_session(const std::string& id, time_point now) {
   begin(now);
+  close_session(id);
+  commit();
+}
+
+// As a part of the write under way.
+void store::close_session(const std::string& id) {
   const auto at = sessions_.find(id);
   const session_info session = std::move(at->second.info);
   sessions_.erase(at);
+  sessions_by_node_.erase(sessions_key(session.node) + id);
   session_index_ = index_;
-  touch_session(id);
+  touch_session(session);
   std::vector<kv_entry> locked;
   for (const auto& [key, entry] : entries_)
     if (entry.session == id && !breaks(defect::destroy_keeps_locks)) locked.push_back(entry);
   results unused;
   for (kv_entry& entry : locked) {
     if (session.lock_delay > nanoseconds(0))
-      lock_delays_[entry.key] = later(now, std::min(session.lock_delay, lock_delay_max));
+      lock_delays_[entry.key] = later(now_, std::min(session.lock_delay, lock_delay_max));
     if (session.behavior == session_behavior::remove || breaks(defect::release_deletes)) {
       remove(entry.key);
     } else {
@@ -441,7 +464,6 @@ void store::end_session(const std::string& id, time_point now) {
       put(std::move(entry), unused);
     }
   }
-  commit();
 }
 
 template <class Condition>
@@ -465,9 +487,80 @@ consul::answer<std::vector<session_info>> store::sessions() const {
   return out;
 }
 
+consul::answer<std::vector<session_info>> store::sessions_of(std::string_view node) const {
+  consul::answer<std::vector<session_info>> out;
+  const std::string key = sessions_key(node);
+  const auto end = after_prefix(sessions_by_node_, key);
+  for (auto at = from_prefix(sessions_by_node_, key); at != end; ++at)
+    out.value.push_back(sessions_.find(at->second)->second.info);
+  out.meta.index = index_of({subject::kind::node_sessions, std::string(node)});
+  return out;
+}
+
+// --- Nodes
+
+// The agent registers itself. A node that somebody else has registered by its name meanwhile keeps its sessions.
+void store::add_own_node() {
+  own_node_returns_ = time_point::max();
+  const std::string key = detail::lower_case(options_.node);
+  const auto [at, is_new] = nodes_.try_emplace(key);
+  const std::uint64_t created = is_new ? index_ : at->second.create_index;
+  at->second = {options_.node, own_address, created, index_, true};
+  node_index_ = index_;
+  touch_node(key);
+}
+
+std::optional<refusal> store::register_node(const std::string& name, const std::string& address, time_point now) {
+  if (name.empty()) return refusal{500, "Must provide node"};
+  if (address.empty()) return refusal{500, "Must provide address if SkipNodeUpdate is not set"};
+  begin(now);
+  const std::string key = detail::lower_case(name);
+  const auto [at, is_new] = nodes_.try_emplace(key, node_info{{}, {}, index_, 0, false});
+  node_info& node = at->second;
+  if (node.name != name || node.address != address) {
+    node.name = name;
+    node.address = address;
+    node.modify_index = node_index_ = index_;
+    touch_node(key);
+  }
+  commit();
+  return std::nullopt;
+}
+
+void store::deregister_node(std::string_view name, time_point now) {
+  begin(now);
+  const std::string key = detail::lower_case(name);
+  if (nodes_.erase(key) != 0) {
+    node_index_ = index_;
+    touch_node(key);
+    if (key == detail::lower_case(options_.node)) own_node_returns_ = later(now, options_.node_returns_after);
+    if (!breaks(defect::deregistration_ends_none))
+      for (const session_info& session : sessions_of(name).value) close_session(session.id);
+  }
+  commit();
+}
+
+consul::answer<std::optional<node_info>> store::node(std::string_view name) const {
+  const auto at = nodes_.find(detail::lower_case(name));
+  return {at != nodes_.end() ? std::optional(at->second) : std::nullopt,
+          {.index = index_of({subject::kind::node, std::string(name)})}};
+}
+
+consul::answer<std::vector<node_info>> store::nodes() const {
+  consul::answer<std::vector<node_info>> out;
+  for (const auto& [key, each] : nodes_) out.value.push_back(each);
+  out.meta.index = index_of({subject::kind::nodes, {}});
+  return out;
+}
+
 // --- Time, operators and accidents
 
 void store::advance(time_point now) {
+  if (now >= own_node_returns_) {
+    begin(now);
+    add_own_node();
+    commit();
+  }
   std::erase_if(lock_delays_, [now](const auto& each) { return each.second <= now; });
   if (now >= next_end_) {
     end_sessions_if([now](const lease& held) { return held.ends <= now; }, now);
@@ -481,7 +574,8 @@ void store::advance(time_point now) {
 }
 
 store::time_point store::next_deadline() const {
-  return graves_.empty() ? next_end_ : std::min(next_end_, graves_.front().due);
+  const time_point next = std::min(next_end_, own_node_returns_);
+  return graves_.empty() ? next : std::min(next, graves_.front().due);
 }
 
 void store::restart_ttls(time_point now) {
@@ -554,49 +648,83 @@ std::string common_path(const Map& map, std::string_view beginning) {
   return path.substr(0, common_size(path, path_of(std::prev(end)->first)));
 }
 
-}  // namespace
-
-// A key that exists is watched itself: its path without the zero byte, which is no node's.
-std::string store::watched_node(const subject& what) const {
-  if (what.what == subject::kind::key && find(what.name)) return what.name;
-  const std::string sought = what.what == subject::kind::key ? path_of(what.name) : what.name;
-  const std::size_t known = known_size(entries_, sought);
-  return known == 0 ? std::string() : common_path(entries_, std::string_view(sought).substr(0, known));
+// The node that a search for the path, or for what begins with it, comes to.
+template <class Map>
+std::string node_at(const Map& map, std::string_view sought) {
+  const std::size_t known = known_size(map, sought);
+  return known == 0 ? std::string() : common_path(map, sought.substr(0, known));
 }
 
 // The key is about to be written, or has just been removed: `comes_or_goes`, it is not among the others.
-bool store::is_touched(const registered& watch, const std::string& key, bool comes_or_goes) const {
+template <class Map>
+bool is_replaced(const Map& map, std::string_view node, std::string_view key, bool comes_or_goes) {
   const std::string path = path_of(key);
-  if (watch.leaf) return watch.node == key;
-  if (path.starts_with(watch.node)) return !(breaks(defect::sibling_wakes_nobody) && !key.starts_with(watch.what.name));
+  if (path.starts_with(node)) return true;
   if (!comes_or_goes) return false;
   // A key that comes may split the edge above the node, one that goes may leave the node alone under its parent, which
   // it is then merged with. Either way the node is replaced, unless what is split or merged is the root.
-  const std::size_t common = common_size(path, watch.node);
-  return common > 0 && common_path(entries_, std::string_view(watch.node).substr(0, common)) == watch.node;
+  const std::size_t common = common_size(path, node);
+  return common > 0 && common_path(map, node.substr(0, common)) == node;
 }
+
+}  // namespace
 
 void store::touch(const std::string& key, bool comes_or_goes) {
   for (registered& watch : watches_) {
-    const bool on_keys = watch.what.what == subject::kind::key || watch.what.what == subject::kind::prefix;
-    if (on_keys && is_touched(watch, key, comes_or_goes)) watch.fires = true;
+    if (watch.what.what != subject::kind::key && watch.what.what != subject::kind::prefix) continue;
+    if (watch.leaf) {
+      watch.fires = watch.fires || watch.place == key;
+    } else if (is_replaced(entries_, watch.place, key, comes_or_goes)) {
+      const bool beside = !key.starts_with(watch.what.name);
+      watch.fires = watch.fires || !(beside && breaks(defect::sibling_wakes_nobody));
+    }
   }
 }
 
-// A missing session's watch fires for every other one here, which is more often than in Consul.
-void store::touch_session(const std::string& id) {
+// It comes, or it has gone. A missing session's watch fires for every other one here, which is more often than in
+// Consul.
+void store::touch_session(const session_info& session) {
   for (registered& watch : watches_) {
-    const bool one = watch.what.what == subject::kind::session && (!watch.leaf || watch.what.name == id);
-    if (one || watch.what.what == subject::kind::sessions) watch.fires = true;
+    const bool one = watch.what.what == subject::kind::session && (!watch.leaf || watch.what.name == session.id);
+    const bool of_node = watch.what.what == subject::kind::node_sessions &&
+                         is_replaced(sessions_by_node_, watch.place, sessions_key(session.node) + session.id, true);
+    if (one || of_node || watch.what.what == subject::kind::sessions) watch.fires = true;
+  }
+}
+
+// Of those who ask for a missing node only those are looked up again whose node it is: the index of the others is 1.
+void store::touch_node(const std::string& key) {
+  for (registered& watch : watches_) {
+    const bool one = watch.what.what == subject::kind::node && detail::lower_case(watch.what.name) == key;
+    if (one || watch.what.what == subject::kind::nodes) watch.fires = true;
+  }
+}
+
+// A key that exists is watched itself, and no node above it.
+void store::place(registered& watch) const {
+  const std::string& name = watch.what.name;
+  switch (watch.what.what) {
+    case subject::kind::key:
+      watch.leaf = find(name) != nullptr;
+      watch.place = watch.leaf ? name : node_at(entries_, path_of(name));
+      return;
+    case subject::kind::prefix:
+      watch.place = node_at(entries_, name);
+      return;
+    case subject::kind::session:
+      watch.leaf = sessions_.contains(name);
+      return;
+    case subject::kind::node_sessions:
+      watch.place = node_at(sessions_by_node_, sessions_key(name));
+      return;
+    default:  // found by its name, or whatever changes
+      return;
   }
 }
 
 store::watch_id store::watch(subject what) {
   registered watch{++last_watch_, std::move(what), {}, false, false};
-  const bool on_sessions = watch.what.what == subject::kind::session || watch.what.what == subject::kind::sessions;
-  watch.leaf = on_sessions ? sessions_.contains(watch.what.name)
-                           : watch.what.what == subject::kind::key && find(watch.what.name);
-  if (!on_sessions) watch.node = watched_node(watch.what);
+  place(watch);
   watches_.push_back(std::move(watch));
   return last_watch_;
 }

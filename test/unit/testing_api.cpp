@@ -55,4 +55,12 @@ BOOST_FIXTURE_TEST_CASE(a_redirect_is_encoded_and_keeps_its_query, agent) {
   BOOST_TEST(ask("GET", "/v1/kv/a/../b/?recurse").headers.at(0).second == "/v1/kv/b/?recurse");
 }
 
+BOOST_FIXTURE_TEST_CASE(what_is_not_modelled_of_a_node_is_refused_and_not_ignored, agent) {
+  const api_reply reply = ask("PUT", "/v1/catalog/register", R"({"Node":"h","Address":"x","Check":{"Name":"c"}})");
+  BOOST_TEST(reply.status == 500u);
+  BOOST_TEST(reply.body == "the model of Consul knows no Check of a node");
+  BOOST_TEST(ask("PUT", "/v1/catalog/deregister", R"({"Node":"stand-in","CheckID":"c"})").status == 500u);
+  BOOST_TEST(model.nodes().value.size() == 1u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

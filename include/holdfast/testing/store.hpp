@@ -22,7 +22,10 @@ enum class defect : int;
 
 /// Limits as an agent's configuration has them. The defaults are Consul's.
 struct store_options {
-  std::string node = "stand-in";  ///< the one node that sessions belong to
+  std::string node = "stand-in";  ///< the agent's: sessions belong to it that name no other
+  /// How long it takes the agent to register its node again when somebody has deregistered that. Consul's leader looks
+  /// once a minute, so it is some time below that.
+  std::chrono::nanoseconds node_returns_after = std::chrono::seconds(60);
   std::chrono::nanoseconds session_ttl_min =
       std::chrono::seconds(10);  ///< `session_ttl_min`; may be far lower in tests
   std::chrono::nanoseconds session_ttl_max = std::chrono::hours(24);
@@ -46,23 +49,36 @@ struct write_result {
 /// What a blocking query asks about.
 struct subject {
   enum class kind {
-    key,       ///< one key: `name`
-    prefix,    ///< the entries, or only the keys, that start with `name`
-    session,   ///< one session: `name` is its id
-    sessions,  ///< the list of all
+    key,            ///< one key: `name`
+    prefix,         ///< the entries, or only the keys, that start with `name`
+    session,        ///< one session: `name` is its id
+    sessions,       ///< the list of all
+    node_sessions,  ///< the list of one node's: `name` is the node's
+    node,           ///< one node: `name`
+    nodes,          ///< the list of all
   } what = kind::prefix;
   std::string name;
   bool operator==(const subject&) const = default;
 };
 
-/// The parts of Consul that holdfast and its users rely on, in memory: KV, sessions, transactions, and the index and
-/// wake-up rules of blocking queries, as Consul 1.8 was measured to behave. It is compared with a real agent on random
-/// operations, reply by reply.
+/// A node of the catalog.
+struct node_info {
+  std::string name;
+  std::string address;
+  std::uint64_t create_index = 0;
+  std::uint64_t modify_index = 0;
+  bool serf_health = false;  ///< has that check: only the agent's node has
+  bool operator==(const node_info&) const = default;
+};
+
+/// The parts of Consul that holdfast and its users rely on, in memory: KV, sessions, transactions, the nodes that
+/// sessions belong to, and the index and wake-up rules of blocking queries, as Consul 1.8 was measured to behave. It is
+/// compared with a real agent on random operations, reply by reply.
 ///
 /// Pure: no I/O, no clock, no randomness, no threads. Time and session ids are arguments; the same calls give the same
 /// answers. Times must not go back. Copies are independent; one is a snapshot that `restore` takes.
 ///
-/// Not modelled: ACLs, other datacenters, nodes, checks and services, prepared queries.
+/// Not modelled: ACLs, other datacenters, services, checks but serfHealth, prepared queries.
 /// Threads: distinct objects only. `server` puts a lock around its own.
 class store {
 public:
@@ -87,18 +103,30 @@ public:
 
   // --- Sessions.
 
-  /// `session.id` is the caller's: 36 characters that no other session has. An empty `node` is the store's own;
-  /// `node_checks` are "serfHealth" or none. The indexes are filled in here.
+  /// `session.id` is the caller's: 36 characters that no other session has. An empty `node` is the agent's;
+  /// `node_checks` are none, or "serfHealth" where the node has that. The indexes are filled in here.
   std::optional<refusal> create_session(consul::session_info session, time_point now);
   /// False if there is no such session. A session ends 2 x TTL after its last renewal, as Consul was measured to do.
   bool renew_session(std::string_view id, time_point now);
   void destroy_session(std::string_view id, time_point now);
   consul::answer<std::optional<consul::session_info>> session(std::string_view id) const;
   consul::answer<std::vector<consul::session_info>> sessions() const;
+  consul::answer<std::vector<consul::session_info>> sessions_of(std::string_view node) const;
+
+  // --- Nodes. Their names are found whatever the case of their letters.
+
+  /// A node is registered, or has another address or other letters from now on. What is there already word for word
+  /// stays as it is.
+  std::optional<refusal> register_node(const std::string& name, const std::string& address, time_point now);
+  /// Ends all of its sessions, whatever their TTL. The agent's own node comes back in `node_returns_after`, by
+  /// `advance`; until then, or until somebody else registers it, no session can be created on it.
+  void deregister_node(std::string_view name, time_point now);
+  consul::answer<std::optional<node_info>> node(std::string_view name) const;
+  consul::answer<std::vector<node_info>> nodes() const;
 
   // --- Time, and what operators and accidents do.
 
-  /// Ends sessions whose time has come, and forgets tombstones after Consul's 15 minutes.
+  /// Ends sessions whose time has come, has the agent's node back, and forgets tombstones after Consul's 15 minutes.
   void advance(time_point now);
   /// When `advance` has something to do next; `time_point::max()`: never.
   time_point next_deadline() const;
@@ -106,7 +134,7 @@ public:
   void restart_ttls(time_point now);
   /// Every session ends now, as if its TTL had run out.
   void expire_sessions(time_point now);
-  /// The node's health check fails: sessions that depend on it end.
+  /// The health check of the agent's node fails: sessions that depend on it end.
   void fail_node(time_point now);
   /// From now on the index of a listing may be lower than before.
   void collect_tombstones();
@@ -155,7 +183,7 @@ private:
   struct registered {
     watch_id id;
     subject what;
-    std::string node;    ///< its path in Consul's radix tree; see store.cpp
+    std::string place;   ///< a node's path in Consul's radix tree; see store.cpp
     bool leaf = false;   ///< the subject itself, not a node above it
     bool fires = false;  ///< by the write under way
   };
@@ -172,6 +200,8 @@ private:
   void remove(const std::string& key);
   void remove_tree(const std::string& prefix);
   void end_session(const std::string& id, time_point now);
+  void close_session(const std::string& id);
+  void add_own_node();
   template <class Condition>
   void end_sessions_if(Condition ended, time_point now);
   const consul::kv_entry* find(std::string_view key) const;
@@ -186,20 +216,25 @@ private:
   void commit();
   void roll_back();
 
-  std::string watched_node(const subject& what) const;
-  bool is_touched(const registered& watch, const std::string& key, bool comes_or_goes) const;
+  void place(registered& watch) const;
   void touch(const std::string& key, bool comes_or_goes);
-  void touch_session(const std::string& id);
+  void touch_session(const consul::session_info& session);
+  void touch_node(const std::string& key);
 
   store_options options_;
   std::uint64_t index_ = 10;
   std::uint64_t kv_index_ = 0;       // of the last change of any key, deletions included
   std::uint64_t session_index_ = 0;  // of the last change of any session
+  std::uint64_t node_index_ = 0;     // of the last change of any node
   entries entries_;
   std::map<std::string, std::uint64_t, std::less<>> tombstones_;
   std::vector<grave> graves_;  // when tombstones go
   std::map<std::string, lease, std::less<>> sessions_;
   time_point next_end_ = time_point::max();  // of a session, at the earliest
+  /// By node: the key of each is the node's and the id, as in Consul's own index.
+  std::map<std::string, std::string, std::less<>> sessions_by_node_;
+  std::map<std::string, node_info, std::less<>> nodes_;  // by their names in small letters
+  time_point own_node_returns_ = time_point::max();
   std::map<std::string, time_point, std::less<>> lock_delays_;
 
   // The write under way, and what to put back if it is refused.

@@ -53,20 +53,38 @@ std::string new_prefix(std::string_view fact) {
   return std::to_string(++count) + "-" + std::string(fact) + "/";
 }
 
-}  // namespace
-
-void run_on_consul(std::string_view fact, void (*body)(peer&)) {
-  if (agents_are_models()) throw std::logic_error("a fact about Consul needs a real agent");
-  const auto& one = shared_agent();
+void run_on(const agent& one, std::string_view fact, void (*body)(peer&)) {
   peer consul(one.host(), one.http_port(), one.pid(), new_prefix(fact), reply_within);
   body(consul);
 }
 
-void run_on_model(std::string_view fact, void (*body)(peer&)) {
-  static const model one;
+void run_on(const model& one, std::string_view fact, void (*body)(peer&)) {
   peer consul(loopback, one.port, ::getpid(), new_prefix(fact),
               defect_name() ? reply_of_defective_model_within : reply_within);
   body(consul);
 }
+
+void refuse_models() {
+  if (agents_are_models()) throw std::logic_error("a fact about Consul needs a real agent");
+}
+
+}  // namespace
+
+void run_on_consul(std::string_view fact, void (*body)(peer&)) {
+  refuse_models();
+  run_on(shared_agent(), fact, body);
+}
+
+void run_on_model(std::string_view fact, void (*body)(peer&)) {
+  static const model one;
+  run_on(one, fact, body);
+}
+
+void run_on_consul_of_its_own(std::string_view fact, void (*body)(peer&)) {
+  refuse_models();
+  run_on(agent(), fact, body);
+}
+
+void run_on_model_of_its_own(std::string_view fact, void (*body)(peer&)) { run_on(model(), fact, body); }
 
 }  // namespace holdfast::test

@@ -90,6 +90,7 @@ public:
   ~peer();
 
   const std::string& prefix() const { return prefix_; }
+  const std::string& host() const { return host_; }
   peer_reply request(std::string_view method, std::string_view target, std::string_view body = {}) const;
 
   // Names are below the fact's prefix, as they stand in a URL, and may be followed by a query: "a?cas=0".
