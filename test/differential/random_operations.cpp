@@ -16,7 +16,7 @@
 namespace holdfast::test {
 namespace {
 
-constexpr std::size_t sequence_length = 60;
+constexpr std::size_t sequence_length = 70;
 
 std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
   const char* const text = std::getenv(name);

@@ -34,6 +34,9 @@ constexpr const char* key_names[] = {"a", "ab", "abc", "b", "b/1", "b/2", "b/2/x
 constexpr const char* prefix_names[] = {"", "a", "ab", "b", "b/", "b/2", "c/", "c/d", "c/d/", "z", "c/d/e/"};
 constexpr const char* values[] = {"", "x", "yy", "null"};
 constexpr std::uint64_t flag_values[] = {0, 1, 16210313421097356768u};
+// Two of them are one node, since case does not count.
+constexpr const char* node_names[] = {"n", "no", "N"};
+constexpr const char* addresses[] = {"10.0.0.1", "10.0.0.2"};
 constexpr std::size_t session_count = 4;
 // How long the agent may take to wake up where the model did. With a defect, and while shrinking, many sequences fail
 // by this.
@@ -67,10 +70,12 @@ public:
         {kind::release, 6},        {kind::remove, 8},        {kind::remove_cas, 4},
         {kind::remove_tree, 3},    {kind::get, 4},           {kind::raw, 1},
         {kind::list, 4},           {kind::keys, 4},          {kind::txn, 16},
-        {kind::create_session, 5}, {kind::renew_session, 1}, {kind::destroy_session, 4},
+        {kind::create_session, 8}, {kind::renew_session, 1}, {kind::destroy_session, 4},
         {kind::session, 1},        {kind::sessions, 1},      {kind::watch_key, 6},
-        {kind::watch_list, 6},     {kind::watch_keys, 3},    {kind::watch_session, 1},
-        {kind::watch_sessions, 1}};
+        {kind::watch_list, 6},     {kind::watch_keys, 3},    {kind::watch_session, 2},
+        {kind::watch_sessions, 1}, {kind::register_node, 6}, {kind::deregister_node, 3},
+        {kind::node, 1},           {kind::nodes, 1},         {kind::node_sessions, 1},
+        {kind::watch_node, 1},     {kind::watch_nodes, 1},   {kind::watch_node_sessions, 2}};
     int total = 0;
     for (const auto& [what, weight] : weights) total += weight;
     int at = static_cast<int>(random_() % static_cast<unsigned>(total));
@@ -201,11 +206,26 @@ std::vector<operation_step> random_sequence(std::uint64_t seed, std::size_t leng
 }
 
 struct comparison::state {
-  state(const std::string& address, pid_t process)
-      : endpoint(asio::ip::make_address(address.substr(0, address.find(':'))),
-                 static_cast<std::uint16_t>(std::stoi(address.substr(address.find(':') + 1)))),
-        agent(process),
-        requests(endpoint) {}
+  explicit state(const test::agent& with)
+      : endpoint(asio::ip::make_address(with.host()), with.http_port()),
+        agent(with.pid()),
+        own_node(with.node_name()),
+        requests(endpoint) {
+    wait_for_own_node();
+  }
+
+  // Both the agent and its leader register a new agent's node, one after the other: the model does not.
+  void wait_for_own_node() {
+    const std::string target = "/v1/catalog/node/" + own_node;
+    for (std::string index;;) {
+      requests.send({"GET", target + index, ""});
+      const api_reply reply = requests.receive();
+      const json::value found = json::parse(reply.body);
+      const bool by_agent = found.is_object() && found.at("Node").at("TaggedAddresses").is_object();
+      if (by_agent && found.at("Services").as_object().contains("consul")) return;
+      index = "?wait=1s&index=" + header(reply, "X-Consul-Index").value_or("0");
+    }
+  }
 
   // Returns when the agent has dealt with what was sent on that connection, and those it has woken have looked.
   void wait_for_agent(connection& line) const {
@@ -214,6 +234,7 @@ struct comparison::state {
 
   asio::ip::tcp::endpoint endpoint;
   pid_t agent;
+  std::string own_node;
   connection requests;
   std::list<connection> unused_watches;
   // In all of this process, which has one agent: that remembers what was deleted below a prefix.
@@ -236,13 +257,14 @@ public:
   run_of_sequence(comparison::state& shared, testing::defect broken)
       : shared_(shared),
         prefix_("differential/" + std::to_string(++shared.sequences) + "/"),
-        model_(make_model(broken)) {}
+        model_(make_model(shared.own_node, broken)) {}
 
   void run(const std::vector<operation_step>& sequence) {
-    // A key and a session of the sequence's own: from here on both sides' indexes are of these sequence's changes.
+    // A key, a session and a node of the sequence's own: from here on both sides' indexes are of its changes.
     exchange({"PUT", kv("!"), "begin"});
     create_session(0);
     destroy_session(0);
+    for (const kind what : {kind::register_node, kind::deregister_node}) step({.what = what});
     for (const operation_step& each : sequence) {
       step(each);
       settle();
@@ -254,6 +276,7 @@ public:
     // Whatever happened, the agent is left as it was found.
     try {
       for (const auto& [mine, agents] : session_of_agent_) ask_agent({"PUT", "/v1/session/destroy/" + agents, ""});
+      for (const char* const name : node_names) ask_agent(deregistration_of(prefix_ + name));
       ask_agent({"DELETE", "/v1/kv/" + prefix_ + "?recurse", ""});
       // NOLINTNEXTLINE(bugprone-empty-catch): an agent that does not answer has failed the test before
     } catch (const std::exception&) {
@@ -269,8 +292,8 @@ private:
     api_reply reply;
   };
 
-  static testing::store make_model(testing::defect broken) {
-    testing::store model({.node = "agent", .session_ttl_min = std::chrono::milliseconds(10)});
+  static testing::store make_model(const std::string& own_node, testing::defect broken) {
+    testing::store model({.node = own_node, .session_ttl_min = std::chrono::milliseconds(10)});
     model.break_rule(broken);
     return model;
   }
@@ -351,7 +374,6 @@ private:
       return is_index(name) ? indexes_.agree(unsigned_of(a), unsigned_of(m)) : unsigned_of(a) == unsigned_of(m);
     if (a.kind() != m.kind()) return false;
     if (a.is_string()) {
-      if (name == "Node") return true;
       if (name == "ID") return translated(std::string(a.get_string())) == std::string_view(m.get_string());
       return same_text(std::string(a.get_string()), std::string(m.get_string()));
     }
@@ -367,13 +389,22 @@ private:
     return a == m;
   }
 
+  // Of its own node the agent says more than the model knows.
+  bool is_own_node(const json::value& listed) const {
+    const json::object* const node = listed.if_object();
+    return node && node->contains("Address") && node->at("Node") == json::string(shared_.own_node);
+  }
+
   bool same_arrays(json::array a, json::array m, json::string_view name, std::string& where) {
+    for (json::array* const list : {&a, &m})
+      list->erase(std::remove_if(list->begin(), list->end(), [this](const auto& each) { return is_own_node(each); }),
+                  list->end());
     if (a.size() != m.size()) return false;
     // Sessions are listed in the order of their random ids.
     const auto by_id = [&](const json::value& x, const json::value& y) {
       return translated(std::string(x.at("ID").get_string())) < translated(std::string(y.at("ID").get_string()));
     };
-    if (!a.empty() && a[0].is_object() && a[0].get_object().contains("ID")) {
+    if (!a.empty() && a[0].is_object() && a[0].get_object().contains("LockDelay")) {
       std::sort(a.begin(), a.end(), by_id);
       std::sort(m.begin(), m.end(), by_id);
     }
@@ -420,14 +451,41 @@ private:
     return found.value ? found.value->modify_index : 0;
   }
 
-  void create_session(std::uint8_t number, std::uint8_t option = 0) {
+  std::string node_of(const operation_step& s) const { return prefix_ + pick(node_names, s.key); }
+
+  std::string on_node(const char* endpoint, const operation_step& s) const {
+    std::string out = endpoint;
+    consul::detail::append_encoded_key(out, node_of(s));
+    return out;
+  }
+
+  api_request registration_of(const operation_step& s) const {
+    return {"PUT", "/v1/catalog/register",
+            json::serialize(json::object{{"Node", node_of(s)}, {"Address", pick(addresses, s.value)}})};
+  }
+
+  static api_request deregistration_of(const std::string& node) {
+    return {"PUT", "/v1/catalog/deregister", json::serialize(json::object{{"Node", node}})};
+  }
+
+  // Half of the sessions are on the agent's node. Of the others some ask for a check that their node does not have.
+  std::string session_body(const operation_step& s) const {
     static constexpr const char* bodies[] = {
         R"({"TTL":"10m0s","Behavior":"delete","LockDelay":"0s"})", R"({"LockDelay":"0s","NodeChecks":[]})",
         R"({"LockDelay":"30s","Name":"n"})", R"({"TTL":"1h0m0s","Behavior":"delete","LockDelay":60})"};
-    const auto [agents, models] = exchange_unseen({"PUT", "/v1/session/create", pick(bodies, option)});
+    json::object body = json::parse(pick(bodies, s.option)).as_object();
+    if (s.value % 2 == 1) {
+      body["Node"] = node_of(s);
+      if (s.flags % 8 != 0) body["NodeChecks"] = json::array();
+    }
+    return json::serialize(body);
+  }
+
+  void create_session(std::uint8_t number, const operation_step& s = {}) {
+    const api_request request{"PUT", "/v1/session/create", session_body(s)};
+    const auto [agents, models] = exchange_unseen(request);
     const auto id = [](const api_reply& reply) { return std::string(json::parse(reply.body).at("ID").get_string()); };
-    if (agents.status != 200 || models.status != 200)
-      disagree({"PUT", "/v1/session/create", ""}, "no session", agents, models);
+    if (agents.status != 200 || models.status != 200) return compare(request, agents, models);
     sessions_[number] = {id(agents), id(models)};
     session_of_agent_[id(models)] = id(agents);
   }
@@ -478,7 +536,7 @@ private:
       case kind::create_session:
         if (sessions_.contains(s.session)) destroy_session(s.session);
         settle();  // who wakes has to look before the next change
-        return create_session(s.session, s.option);
+        return create_session(s.session, s);
       case kind::renew_session:
         return on_session("PUT", "/v1/session/renew/", s.session);
       case kind::destroy_session:
@@ -502,6 +560,27 @@ private:
       }
       case kind::watch_sessions:
         return watch(request("GET", "/v1/session/list"), '?');
+      case kind::register_node:
+        exchange(registration_of(s));
+        return;
+      case kind::deregister_node:
+        exchange(deregistration_of(node_of(s)));
+        return;
+      case kind::node:
+        exchange({"GET", on_node("/v1/catalog/node/", s), ""});
+        return;
+      case kind::nodes:
+        exchange({"GET", "/v1/catalog/nodes", ""});
+        return;
+      case kind::node_sessions:
+        exchange({"GET", on_node("/v1/session/node/", s), ""});
+        return;
+      case kind::watch_node:
+        return watch(request("GET", on_node("/v1/catalog/node/", s)), '?');
+      case kind::watch_nodes:
+        return watch(request("GET", "/v1/catalog/nodes"), '?');
+      case kind::watch_node_sessions:
+        return watch(request("GET", on_node("/v1/session/node/", s)), '?');
     }
   }
 
@@ -620,6 +699,15 @@ private:
     }
     create_session(0);
     settle();
+    for (std::uint8_t each = 0; each < std::size(node_names); ++each) {
+      for (const operation_step& s : {operation_step{.what = kind::register_node, .key = each},
+                                      operation_step{.what = kind::register_node, .key = each, .value = 1},
+                                      operation_step{.what = kind::create_session, .key = each, .value = 1, .flags = 1},
+                                      operation_step{.what = kind::deregister_node, .key = each}}) {
+        step(s);
+        settle();
+      }
+    }
     settle();  // those that still wait never wake again: on both sides
     exchange({"GET", kv("") + "?recurse", ""});
   }
@@ -658,13 +746,22 @@ std::string to_string(const operation_step& s) {
                                           "watch_list",
                                           "watch_keys",
                                           "watch_session",
-                                          "watch_sessions"};
+                                          "watch_sessions",
+                                          "register_node",
+                                          "deregister_node",
+                                          "node",
+                                          "nodes",
+                                          "node_sessions",
+                                          "watch_node",
+                                          "watch_nodes",
+                                          "watch_node_sessions"};
   static constexpr const char* indexes[] = {"none", "current", "older", "newer"};
   const auto number = [](auto n) { return std::to_string(static_cast<int>(n)); };
   std::string out = std::string(names[static_cast<int>(s.what)]) + " key " + pick(key_names, s.key) + " prefix \"" +
-                    pick(prefix_names, s.key) + "\" value " + number(s.value % std::size(values)) + " flags " +
-                    number(s.flags % std::size(flag_values)) + " session " + number(s.session) + " option " +
-                    number(s.option % std::size(verb_names)) + " index " + indexes[static_cast<int>(s.index)];
+                    pick(prefix_names, s.key) + "\" node " + pick(node_names, s.key) + " value " +
+                    number(s.value % std::size(values)) + " flags " + number(s.flags % std::size(flag_values)) +
+                    " session " + number(s.session) + " option " + number(s.option % std::size(verb_names)) +
+                    " index " + indexes[static_cast<int>(s.index)];
   for (const operation_step& part : s.parts)
     out += std::string("\n    ") + pick(verb_names, part.option) + to_string(part).substr(3);
   return out;
@@ -678,7 +775,7 @@ std::string to_string(const std::vector<operation_step>& sequence) {
   return out;
 }
 
-comparison::comparison(const agent& with) : state_(std::make_unique<state>(with.address(), with.pid())) {}
+comparison::comparison(const agent& with) : state_(std::make_unique<state>(with)) {}
 comparison::~comparison() = default;
 
 std::string comparison::run(const std::vector<operation_step>& sequence, testing::defect broken) {

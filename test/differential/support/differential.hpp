@@ -40,6 +40,14 @@ struct operation_step {
     watch_keys,
     watch_session,
     watch_sessions,
+    register_node,
+    deregister_node,
+    node,
+    nodes,
+    node_sessions,
+    watch_node,
+    watch_nodes,
+    watch_node_sessions,
   } what{};
   /// How a check's index relates to the key's.
   enum class index { none, current, older, newer } index{};
