@@ -41,10 +41,14 @@ fault_plan fault_plan::random(std::uint64_t seed, double probability, std::chron
                            fault::no_leader(),
                            fault::forbidden(),
                            fault::too_many_requests(),
+                           fault::rate_limited_by_server(),
+                           fault::rate_limited_by_leader(),
                            fault::refuse_connections(),
                            fault::index_reset(),
                            fault::expire_session(),
-                           fault::trickle(std::chrono::milliseconds(longest.count() / 200))};
+                           fault::trickle(std::chrono::milliseconds(longest.count() / 200)),
+                           fault::repeat_later(some()),
+                           fault::interim()};
   std::vector<fault_rule> rules;
   // Each rule is asked only when those before it did not fit: so that all kinds are as likely as each other.
   for (std::size_t left = kinds.size(); fault & kind : kinds) {

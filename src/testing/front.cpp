@@ -26,6 +26,11 @@ tcp::endpoint endpoint_of(const server_options& options) {
   return {host, options.port};
 }
 
+// An exception is a bug or lack of memory: it leaves through io_context::run(), as from any handler.
+void rethrow(const std::exception_ptr& failure) {
+  if (failure) std::rethrow_exception(failure);
+}
+
 void reset(socket_type& socket) {
   error_code ignored;
   socket.set_option(asio::socket_base::linger(true, 0), ignored);
@@ -175,10 +180,7 @@ void front_impl::accepted(const acceptor_ptr& listener, const error_code& ec, so
   }
   if (refused || is_one_too_many(socket)) return reset(socket);
   auto client = std::make_shared<connection>(std::move(socket), backend_->body_bytes_max(), run);
-  // An exception is a bug or lack of memory: it leaves through io_context::run(), as from any handler.
-  asio::co_spawn(*strand_, serve(shared_from_this(), std::move(client)), [](const std::exception_ptr& failure) {
-    if (failure) std::rethrow_exception(failure);
-  });
+  asio::co_spawn(*strand_, serve(shared_from_this(), std::move(client)), rethrow);
 }
 
 // With the mutex.
@@ -227,6 +229,10 @@ awaitable<bool> front_impl::serve_one(connection& client) {
   if (how.resets_index) reset_index(*reply);
   std::string bytes = format_reply(*reply, request.keep_alive, request.call.method != "HEAD");
   const bool delivered = co_await deliver(client, std::move(bytes), how);
+  if (how.copy_after && !client.dropped) {
+    auto nobody = std::make_shared<connection>(socket_type(*strand_), backend_->body_bytes_max(), client.run);
+    asio::co_spawn(*strand_, apply_copy(shared_from_this(), std::move(nobody), request, *how.copy_after), rethrow);
+  }
   const bool more = delivered && request.keep_alive;
   co_return more;
 }
@@ -274,8 +280,22 @@ awaitable<std::optional<api_reply>> front_impl::apply(connection& client, const 
   co_return reply;
 }
 
+// As if another client had sent it.
+awaitable<void> front_impl::apply_copy(std::shared_ptr<front_impl> self, std::shared_ptr<connection> nobody,
+                                       http_request request, std::chrono::milliseconds after) {
+  const listed counted(*self, self->connections_, &server_statistics::connections, *nobody);
+  nobody->behind = self->backend_->open(*nobody);
+  const treatment how{.delay = after};
+  const std::optional<api_reply> unseen = co_await self->apply(*nobody, request, how);
+}
+
 awaitable<bool> front_impl::deliver(connection& client, std::string bytes, const treatment& how) {
   using delivery = treatment::delivery;
+  for (const unsigned status : how.interim) {
+    const std::string interim = format_interim(status);
+    const bool sent = co_await client.send(interim);
+    if (!sent) co_return false;
+  }
   if (how.reply == delivery::byte_by_byte) {
     for (const char& byte : bytes) {
       const bool sent = co_await client.send(std::string_view(&byte, 1));

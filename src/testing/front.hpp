@@ -96,6 +96,8 @@ private:
   treatment meet(const api_request& request);
   awaitable<std::optional<api_reply>> apply(connection& client, const http_request& request, const treatment& how);
   awaitable<bool> deliver(connection& client, std::string bytes, const treatment& how);
+  static awaitable<void> apply_copy(std::shared_ptr<front_impl> self, std::shared_ptr<connection> nobody,
+                                    http_request request, std::chrono::milliseconds after);
   awaitable<void> pass_freeze(connection& client, bool held);
   bool is_held_back(bool held) const;
   void release_next();

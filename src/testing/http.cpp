@@ -77,6 +77,11 @@ std::vector<std::pair<std::string, std::string>> lasting(const http::fields& fie
   return out;
 }
 
+std::string status_line(unsigned status) {
+  const std::string_view reason = view(http::obsolete_reason(http::int_to_status(status)));
+  return "HTTP/1.1 " + std::to_string(status) + ' ' + std::string(reason) + "\r\n";
+}
+
 void append_line(std::string& out, std::string_view name, std::string_view value) {
   out.append(name).append(": ").append(value).append("\r\n");
 }
@@ -182,9 +187,10 @@ http_reply reply_reader::take() {
   return out;
 }
 
+std::string format_interim(unsigned status) { return status_line(status) + "\r\n"; }
+
 std::string format_reply(const api_reply& reply, bool keep_alive, bool has_body) {
-  std::string out = "HTTP/1.1 " + std::to_string(reply.status) + ' ';
-  out.append(view(http::obsolete_reason(http::int_to_status(reply.status)))).append("\r\n");
+  std::string out = status_line(reply.status);
   for (const auto& [name, value] : reply.headers) append_line(out, name, value);
   append_line(out, "Connection", keep_alive ? "keep-alive" : "close");
   append_line(out, "Content-Length", std::to_string(reply.body.size()));

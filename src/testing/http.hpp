@@ -70,6 +70,8 @@ private:
 
 /// With a Content-Length, always. `has_body` is false for a reply to HEAD.
 std::string format_reply(const api_reply& reply, bool keep_alive, bool has_body = true);
+/// Of a reply that only says that another comes.
+std::string format_interim(unsigned status);
 std::string format_request(const http_request& request, std::string_view host);
 /// What is answered to bytes that are no request.
 api_reply refusal_of(parse_state wrong, std::size_t body_bytes_max);

@@ -57,6 +57,12 @@ treatment treat(const fault& what) {
       out.reply = delivery::byte_by_byte;
       out.between = what.time;
       break;
+    case kind::repeat_later:
+      out.copy_after = what.time;
+      break;
+    case kind::interim:
+      out.interim.assign(what.count, what.status);
+      break;
   }
   return out;
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <holdfast/testing/faults.hpp>
 #include <optional>
+#include <vector>
 
 #include "testing/api.hpp"
 
@@ -17,7 +18,8 @@ struct treatment {
   unsigned applications = 1;           ///< how often it reaches Consul
   std::optional<api_reply> instead{};  ///< of Consul's reply
   bool resets_index = false;
-  std::size_t refuses = 0;  ///< so many connections after it
+  std::size_t refuses = 0;          ///< so many connections after it
+  std::vector<unsigned> interim{};  ///< statuses of replies before the reply
   enum class delivery {
     whole,
     half,          ///< of its bytes, and then the connection's end
@@ -25,6 +27,7 @@ struct treatment {
     none,          ///< a reset
   } reply = delivery::whole;
   std::chrono::milliseconds between{0};
+  std::optional<std::chrono::milliseconds> copy_after{};  ///< the reply: it reaches Consul once more
   bool operator==(const treatment&) const = default;
 };
 

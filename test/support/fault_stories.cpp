@@ -216,6 +216,39 @@ asio::awaitable<void> trickle(asio::any_io_executor ex, front& f, server& model)
   BOOST_TEST(value_of(model, "trickle") == "3");
 }
 
+// A copy that comes late undoes what was written after its answer.
+asio::awaitable<void> repeat_later(asio::any_io_executor ex, front& f, server& model) {
+  raw_client other(ex, f.address());
+  for (auto after = 5ms; value_of(model, "repeat_later") != "1"; after *= 2) {  // or it came before the deletion
+    f.set_faults(on_put(fault::repeat_later(after)));
+    raw_client client(ex, f.address());
+    const received reply = co_await client.ask("PUT", "/v1/kv/repeat_later", "1");
+    BOOST_TEST(reply.body() == "true");
+    client.close();  // which does not matter to the copy
+    const received deleted = co_await other.ask("DELETE", "/v1/kv/repeat_later");
+    BOOST_TEST(deleted.body() == "true");
+    co_await until("the copy is applied", [&] { return f.statistics().connections == 1; });
+  }
+  co_await expect_all_is_well(ex, f);
+}
+
+asio::awaitable<void> interim(asio::any_io_executor ex, front& f, server& model) {
+  raw_client client(ex, f.address());
+  const received usual = co_await client.ask("PUT", "/v1/kv/interim", "1");
+  f.set_faults(on_put(fault::interim(102, 2)));
+  std::string put = request("PUT", "/v1/kv/interim", "2");
+  co_await client.send(std::move(put));
+  for (int i = 0; i < 2; ++i) {
+    const received before = co_await client.receive();
+    BOOST_TEST(before.bytes == "HTTP/1.1 102 Processing\r\n\r\n");
+  }
+  const received reply = co_await client.receive();
+  BOOST_TEST(reply.bytes == usual.bytes);
+  BOOST_TEST(value_of(model, "interim") == "2");
+  const received next = co_await client.ask("PUT", "/v1/kv/interim", "3");  // on the same connection
+  BOOST_TEST(next.bytes == usual.bytes);
+}
+
 }  // namespace
 
 const std::vector<fault_story>& fault_stories() {
@@ -233,6 +266,8 @@ const std::vector<fault_story>& fault_stories() {
       {kind::index_reset, "index_reset", index_reset},
       {kind::expire_session, "expire_session", expire_session},
       {kind::trickle, "trickle", trickle},
+      {kind::repeat_later, "repeat_later", repeat_later},
+      {kind::interim, "interim", interim},
   };
   return all;
 }

@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(a_random_plan_has_all_kinds_but_freeze) {
   BOOST_TEST(plan.met() == met);
   BOOST_TEST(met > requests * 28 / 100);
   BOOST_TEST(met < requests * 32 / 100);
-  BOOST_TEST(seen.size() == 12u);  // none, and eleven of the twelve
+  BOOST_TEST(seen.size() == 14u);  // none, and all others but one
   BOOST_TEST(!seen.contains(kind::freeze));
 }
 
@@ -116,12 +116,24 @@ BOOST_AUTO_TEST_CASE(what_each_fault_means_for_a_request) {
   BOOST_TEST((treat(fault::no_leader()) == treatment{.applications = 0, .instead = text(500, "No cluster leader")}));
   BOOST_TEST((treat(fault::forbidden()) == treatment{.applications = 0, .instead = text(403, "Permission denied")}));
   BOOST_TEST(treat(fault::too_many_requests()).instead->status == 429u);
+  BOOST_TEST((treat(fault::rate_limited_by_server()) ==
+              treatment{.applications = 0,
+                        .instead = text(429, "rate limit exceeded, try again later or against a different server")}));
+  BOOST_TEST((treat(fault::rate_limited_by_leader()) ==
+              treatment{.applications = 0,
+                        .instead = text(503,
+                                        "rate limit exceeded for operation that can only be performed by the "
+                                        "leader, try again later")}));
+  BOOST_TEST((treat(fault::session_not_found("x")) ==
+              treatment{.applications = 0, .instead = text(404, "Session id 'x' not found")}));
   BOOST_TEST(
       (treat(fault::refuse_connections(4)) == treatment{.applications = 0, .refuses = 4, .reply = delivery::none}));
   BOOST_TEST((treat(fault::freeze()) == treatment{.held = true}));
   BOOST_TEST((treat(fault::index_reset()) == treatment{.resets_index = true}));
   BOOST_TEST((treat(fault::expire_session()) == treatment{.ends_session = true}));
   BOOST_TEST((treat(fault::trickle(2ms)) == treatment{.reply = delivery::byte_by_byte, .between = 2ms}));
+  BOOST_TEST((treat(fault::repeat_later(2ms)) == treatment{.copy_after = 2ms}));
+  BOOST_TEST((treat(fault::interim(103, 2)) == treatment{.interim = {103, 103}}));
 }
 
 BOOST_AUTO_TEST_CASE(an_index_that_is_not_there_is_not_reset) {

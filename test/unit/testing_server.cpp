@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(there_is_a_story_of_every_fault) {
   std::set<fault::kind> told;
   for (const fault_story& each : fault_stories()) told.insert(each.kind);
   BOOST_TEST(told.size() == fault_stories().size());
-  BOOST_TEST(told.size() == static_cast<std::size_t>(fault::kind::trickle) + 1);
+  BOOST_TEST(told.size() == static_cast<std::size_t>(fault::kind::interim) + 1);
 }
 
 ASYNC_TEST_CASE(every_fault_has_its_effect, 60s) {
@@ -148,16 +148,64 @@ ASYNC_TEST_CASE(every_fault_has_its_effect_in_the_users_context, 60s) {
 ASYNC_TEST_CASE(what_the_client_of_the_library_makes_of_faults, 20s) {
   server consul;
   consul::client client(ex, consul.client_config());
-  const std::vector<std::pair<fault, error>> expected{
-      {fault::drop_request(), error::connection_lost}, {fault::drop_reply(), error::connection_lost},
-      {fault::cut_reply(), error::connection_lost},    {fault::no_leader(), error::server_error},
-      {fault::forbidden(), error::permission_denied},  {fault::too_many_requests(), error::too_many_requests}};
+  const std::vector<std::pair<fault, error>> expected{{fault::drop_request(), error::connection_lost},
+                                                      {fault::drop_reply(), error::connection_lost},
+                                                      {fault::cut_reply(), error::connection_lost},
+                                                      {fault::no_leader(), error::server_error},
+                                                      {fault::forbidden(), error::permission_denied},
+                                                      {fault::too_many_requests(), error::too_many_requests},
+                                                      {fault::rate_limited_by_server(), error::too_many_requests}};
   for (const auto& [what, expected_error] : expected) {
     consul.set_faults(fault_plan({{.what = what}}));
     const consul::request_options once{.retry = false};
     auto [ec, put] = co_await client.put("k", "v", 0, once, as_result);
     BOOST_TEST(ec == expected_error);
   }
+}
+
+// As a new leader may say of a session that it does not know yet.
+ASYNC_TEST_CASE(a_renewal_is_told_that_a_living_session_is_gone, 20s) {
+  server consul;
+  consul::client client(ex, consul.client_config());
+  consul::session_options how;
+  const std::string id = co_await client.create_session(how);
+  consul.set_faults(fault_plan({{.what = fault::session_not_found(id), .target = "PUT /v1/session/renew/" + id}}));
+  const consul::request_options once{.retry = false};
+  auto [lie] = co_await client.renew_session(id, once, as_result);
+  BOOST_TEST(lie == error::invalid_session);
+  const auto truth = co_await client.session(id);
+  BOOST_TEST(truth.value.has_value());
+  auto [renewed] = co_await client.renew_session(id, once, as_result);
+  BOOST_TEST(!renewed);
+}
+
+ASYNC_TEST_CASE(a_copy_is_not_applied_after_stop, 20s) {
+  server consul(ex);
+  raw_client client(ex, consul.address());
+  consul.set_faults(fault_plan({{.what = fault::repeat_later(1h), .target = "PUT /v1/kv/stopped"}}));
+  co_await client.ask("PUT", "/v1/kv/stopped", "1");
+  client.close();
+  co_await until("only the copy is left", [&] { return consul.statistics().connections == 1; });
+  consul.stop();
+  co_await until_gone(consul);
+  BOOST_TEST(value_of(consul, "stopped") == "1");
+}
+
+ASYNC_TEST_CASE(a_freeze_holds_back_a_copy_too, 20s) {
+  server consul(ex);
+  raw_client client(ex, consul.address());
+  for (bool is_early = false; !is_early;) {
+    consul.thaw();
+    consul.set_faults(fault_plan({{.what = fault::repeat_later(20ms), .target = "PUT "}}));
+    co_await client.ask("PUT", "/v1/kv/k", "1");
+    consul.freeze();
+    is_early = consul.statistics().connections == 2;  // the client's, and the copy
+  }
+  write(consul, "k", "2");
+  co_await until("the copy is held", [&] { return consul.statistics().frozen == 1; });
+  BOOST_TEST(value_of(consul, "k") == "2");
+  consul.thaw();
+  co_await until("it is applied", [&] { return value_of(consul, "k") == "1"; });
 }
 
 ASYNC_TEST_CASE(chaos_is_survived, 60s) {

@@ -27,6 +27,8 @@ struct fault {
     index_reset,         ///< it is applied, and its reply's X-Consul-Index is 1, as after a loss of state
     expire_session,      ///< the session that it names (the first UUID of target, else of body) has ended just before
     trickle,             ///< it is applied; the reply comes one byte after another, `time` apart
+    repeat_later,        ///< it is applied and answered; a copy of it is applied `time` later, whose reply nobody gets
+    interim,             ///< it is applied; `count` interim replies of `status`, a 1xx, come before its reply
   };
 
   kind what = kind::none;
@@ -48,11 +50,23 @@ struct fault {
   static fault no_leader() { return answer(500, "No cluster leader"); }
   static fault forbidden() { return answer(403, "Permission denied"); }
   static fault too_many_requests() { return answer(429, "Your IP is issuing too many concurrent connections"); }
+  /// As `limits.request_limits` of Consul 1.16 and later has a server answer: the first for itself, the second for want
+  /// of another server. The request was not applied.
+  static fault rate_limited_by_server() {
+    return answer(429, "rate limit exceeded, try again later or against a different server");
+  }
+  static fault rate_limited_by_leader() {
+    return answer(503, "rate limit exceeded for operation that can only be performed by the leader, try again later");
+  }
+  /// What a renewal is told of a session that has ended, or by a new leader that does not know it yet.
+  static fault session_not_found(const std::string& id) { return answer(404, "Session id '" + id + "' not found"); }
   static fault refuse_connections(std::size_t count = 1) { return {kind::refuse_connections, {}, 0, {}, count}; }
   static fault freeze() { return {kind::freeze, {}, 0, {}, 0}; }
   static fault index_reset() { return {kind::index_reset, {}, 0, {}, 0}; }
   static fault expire_session() { return {kind::expire_session, {}, 0, {}, 0}; }
   static fault trickle(std::chrono::milliseconds between) { return {kind::trickle, between, 0, {}, 0}; }
+  static fault repeat_later(std::chrono::milliseconds time) { return {kind::repeat_later, time, 0, {}, 0}; }
+  static fault interim(unsigned status = 100, std::size_t count = 1) { return {kind::interim, {}, status, {}, count}; }
 };
 
 /// Which requests a fault meets.
