@@ -610,6 +610,7 @@ struct transaction {
   std::vector<txn_operation> operations;
   std::vector<std::size_t> places;         // of each of these in the request
   std::vector<consul::txn_error> unknown;  // verbs
+  std::optional<api_reply> too_large;      // of the first value that is
   bool writes = false;
 };
 
@@ -643,9 +644,10 @@ std::optional<api_reply> parse_operation(const json::object& kv, std::size_t pla
   if (!consul::detail::decode_base64(text_of(kv, "Value"), op.value))
     return text_reply(400, "Failed to parse body: illegal base64 data at input byte " +
                                std::to_string(first_illegal(text_of(kv, "Value"))));
-  if (op.value.size() > value_max)
-    return text_reply(413, "Value for key " + go_quoted(op.key) + " is too large (" + std::to_string(op.value.size()) +
-                               " > " + std::to_string(value_max) + " bytes)");
+  if (op.value.size() > value_max && !out.too_large)
+    out.too_large =
+        text_reply(413, "Value for key " + go_quoted(op.key) + " is too large (" + std::to_string(op.value.size()) +
+                            " > " + std::to_string(value_max) + " bytes)");
   const std::string_view name = text_of(kv, "Verb");
   const auto verb =
       std::find_if(std::begin(verbs), std::end(verbs), [&](const verb_name& v) { return v.name == name; });
@@ -662,7 +664,7 @@ std::optional<api_reply> parse_operation(const json::object& kv, std::size_t pla
 }
 
 std::optional<api_reply> parse_transaction(const call& c, transaction& out) {
-  const std::size_t most = c.model.options().txn_bytes_max;
+  const std::size_t most = std::max(c.model.options().txn_bytes_max, c.model.options().value_bytes_max);
   const std::string& body = c.request.body;
   if (body.size() > most) return too_large(body.size(), most, "txn_max_req_len");
   json::value parsed;
@@ -670,9 +672,6 @@ std::optional<api_reply> parse_transaction(const call& c, transaction& out) {
   if (parsed.is_null()) return std::nullopt;
   const json::array* const list = parsed.if_array();
   if (!list) return text_reply(400, "Failed to parse body: " + cannot_unmarshal(parsed, "Go value of type api.TxnOps"));
-  if (list->size() > consul::txn_operations_max)
-    return text_reply(413, "Transaction contains too many operations (" + std::to_string(list->size()) + " > " +
-                               std::to_string(consul::txn_operations_max) + ")");
   for (std::size_t place = 0; place < list->size(); ++place) {
     const json::object* const op = (*list)[place].if_object();
     const json::value* const kv = op ? field_of(*op, "KV") : nullptr;
@@ -683,7 +682,10 @@ std::optional<api_reply> parse_transaction(const call& c, transaction& out) {
     if (!fields) continue;  // of another kind than KV, or of none
     if (auto wrong = parse_operation(*fields, place, c.model.options().value_bytes_max, out)) return wrong;
   }
-  return std::nullopt;
+  if (list->size() > consul::txn_operations_max)
+    return text_reply(413, "Transaction contains too many operations (" + std::to_string(list->size()) + " > " +
+                               std::to_string(consul::txn_operations_max) + ")");
+  return out.too_large;
 }
 
 api_answer txn(const call& c) {

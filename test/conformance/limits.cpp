@@ -5,8 +5,10 @@
 
 #include "conformance/support/fact.hpp"
 
+using holdfast::test::base64;
 using holdfast::test::op;
 using holdfast::test::peer;
+using holdfast::test::peer_reply;
 
 namespace {
 
@@ -18,12 +20,33 @@ std::vector<op> sets(std::size_t count) {
   return out;
 }
 
+// One operation with a value of that many bytes. A body is this, and then maybe blanks, and a bracket.
+std::string begin_of_body(const peer& consul, std::size_t value_size = 1, std::string_view verb = "set") {
+  return R"([{"KV":{"Verb":")" + std::string(verb) + R"(","Key":")" + consul.prefix() + R"(a","Value":")" +
+         base64(std::string(value_size, 'v')) + R"("}})";
+}
+
 // Of exactly that size: blanks between two operations are allowed.
 std::string body_of(const peer& consul, std::size_t size) {
-  const std::string key = consul.prefix() + "a";
-  std::string body = R"([{"KV":{"Verb":"set","Key":")" + key + R"(","Value":"dg=="}})";
+  std::string body = begin_of_body(consul);
   body.append(size - body.size() - 1, ' ');
   return body + ']';
+}
+
+// The largest value that has room in a body of that size: base64 makes four bytes of three.
+std::size_t value_that_fits(const peer& consul, std::size_t size) {
+  return (size - begin_of_body(consul, 0).size() - 1) / 4 * 3;
+}
+
+peer_reply txn(const peer& consul, std::string_view body) { return consul.request("PUT", "/v1/txn", body); }
+
+std::string too_large(std::size_t size, std::size_t limit, const char* option = "txn_max_req_len") {
+  return "413 Request body(" + std::to_string(size) + " bytes) too large, max size: " + std::to_string(limit) +
+         " bytes. See https://www.consul.io/docs/agent/options.html#" + option + ".";
+}
+
+std::string value_too_large(const peer& consul, const char* sizes) {
+  return "413 Value for key \"" + consul.prefix() + "a\" is too large (" + sizes + " bytes)";
 }
 
 }  // namespace
@@ -37,10 +60,7 @@ FACT(a_value_may_have_512_kib) {
 }
 
 FACT(a_larger_value_is_refused_with_413) {
-  const auto reply = consul.put("a", std::string(most + 1, 'v'));
-  BOOST_TEST(reply.said() ==
-             "413 Request body(524289 bytes) too large, max size: 524288 bytes. See "
-             "https://www.consul.io/docs/agent/options.html#kv_max_value_size.");
+  BOOST_TEST(consul.put("a", std::string(most + 1, 'v')).said() == too_large(most + 1, most, "kv_max_value_size"));
   BOOST_TEST(!consul.exists("a"));
 }
 
@@ -65,20 +85,83 @@ FACT(a_transaction_of_65_operations_is_refused_with_413) {
 FACT(the_operations_of_no_kind_count_too) {
   std::string body = "[{}";
   for (int i = 1; i < 65; ++i) body += ",{}";
-  BOOST_TEST(consul.request("PUT", "/v1/txn", body + ']').status == 413);
+  BOOST_TEST(txn(consul, body + ']').status == 413);
 }
 
 FACT(a_transactions_body_may_have_512_kib) {
-  BOOST_TEST(consul.request("PUT", "/v1/txn", body_of(consul, most)).status == 200);
+  BOOST_TEST(txn(consul, body_of(consul, most)).status == 200);
   BOOST_TEST(consul.exists("a"));
 }
 
 FACT(a_larger_body_is_refused_with_413) {
-  const auto reply = consul.request("PUT", "/v1/txn", body_of(consul, most + 1));
-  BOOST_TEST(reply.said() ==
-             "413 Request body(524289 bytes) too large, max size: 524288 bytes. See "
-             "https://www.consul.io/docs/agent/options.html#txn_max_req_len.");
+  BOOST_TEST(txn(consul, body_of(consul, most + 1)).said() == too_large(most + 1, most));
   BOOST_TEST(!consul.exists("a"));
+}
+
+FACT(a_body_that_is_too_large_is_not_looked_into) {
+  BOOST_TEST(txn(consul, std::string(most + 1, 'x')).said() == too_large(most + 1, most));
+  const std::string many = begin_of_body(consul) + std::string(most, ' ') + std::string(2 * 64, ',') + ']';
+  BOOST_TEST(txn(consul, many).said() == too_large(many.size(), most));
+}
+
+// What counts is the body: the value in base64, and the key, and all that is around them.
+FACT(a_transactions_value_may_have_three_quarters_of_what_the_body_may_have) {
+  const std::size_t size = value_that_fits(consul, most);
+  BOOST_TEST(size > most / 4 * 3 - 200);
+  BOOST_TEST(txn(consul, begin_of_body(consul, size) + ']').status == 200);
+  BOOST_TEST((consul.get("a?raw").body == std::string(size, 'v')));
+  const std::string larger = begin_of_body(consul, size + 3) + ']';
+  BOOST_TEST(larger.size() - most <= 4u);
+  BOOST_TEST(txn(consul, larger).said() == too_large(larger.size(), most));
+}
+
+FACT(operations_that_only_read_count_as_well) {
+  std::vector<op> gets;
+  for (int i = 0; i < 65; ++i) gets.push_back(op("get-tree", std::to_string(i)));
+  BOOST_TEST(consul.txn(gets).reply.said() == "413 Transaction contains too many operations (65 > 64)");
+  gets.pop_back();
+  BOOST_TEST(consul.txn(gets).status == 200);
+}
+
+FACT(what_cannot_be_read_is_told_before_the_number_of_operations) {
+  std::vector<op> operations = sets(65);
+  operations.back().with("Value", "!!");
+  BOOST_TEST(consul.txn(operations).reply.said() == "400 Failed to parse body: illegal base64 data at input byte 0");
+}
+
+// --- With other limits than the usual ones
+
+LONELY_FACT(the_limits_can_be_set, .value_bytes = 1000, .txn_bytes = 2000) {
+  BOOST_TEST(consul.put("a", std::string(1000, 'v')).said() == "200 true");
+  BOOST_TEST(consul.put("a", std::string(1001, 'v')).said() == too_large(1001, 1000, "kv_max_value_size"));
+  BOOST_TEST(txn(consul, body_of(consul, 2000)).status == 200);
+  BOOST_TEST(txn(consul, body_of(consul, 2001)).said() == too_large(2001, 2000));
+}
+
+LONELY_FACT(a_value_in_a_transaction_is_measured_as_it_is_not_in_base64, .value_bytes = 1000) {
+  BOOST_TEST(txn(consul, begin_of_body(consul, 1000) + ']').status == 200);
+  BOOST_TEST(txn(consul, begin_of_body(consul, 1001) + ']').said() == value_too_large(consul, "1001 > 1000"));
+  BOOST_TEST((consul.get("a?raw").body == std::string(1000, 'v')));
+}
+
+LONELY_FACT(a_value_counts_also_where_it_is_for_nothing, .value_bytes = 1000) {
+  for (const auto* verb : {"get", "delete", "none"})
+    BOOST_TEST(txn(consul, begin_of_body(consul, 1001, verb) + ']').said() == value_too_large(consul, "1001 > 1000"));
+}
+
+LONELY_FACT(the_number_of_operations_is_told_before_the_size_of_a_value, .value_bytes = 1000) {
+  std::vector<op> operations = sets(64);
+  operations[7].value(std::string(1001, 'v'));
+  operations[8].value(std::string(1002, 'v'));
+  const auto said = [&] { return consul.txn(operations).reply.said(); };
+  BOOST_TEST(said() == "413 Value for key \"" + consul.prefix() + "7\" is too large (1001 > 1000 bytes)");
+  operations.push_back(op("set", "a"));
+  BOOST_TEST(said() == "413 Transaction contains too many operations (65 > 64)");
+}
+
+LONELY_FACT(a_body_may_always_have_as_much_as_a_value, .value_bytes = 2000, .txn_bytes = 1000) {
+  BOOST_TEST(txn(consul, body_of(consul, 2000)).status == 200);
+  BOOST_TEST(txn(consul, body_of(consul, 2001)).said() == too_large(2001, 2000));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -30,7 +30,9 @@ struct store_options {
       std::chrono::seconds(10);  ///< `session_ttl_min`; may be far lower in tests
   std::chrono::nanoseconds session_ttl_max = std::chrono::hours(24);
   std::size_t value_bytes_max = 512 * 1024;  ///< `limits.kv_max_value_size`
-  std::size_t txn_bytes_max = 512 * 1024;    ///< `limits.txn_max_req_len`
+  /// `limits.txn_max_req_len`: of a transaction's body, in which values are in base64. The larger of both counts for
+  /// that.
+  std::size_t txn_bytes_max = 512 * 1024;
 };
 
 /// Why Consul would not do something: the status and the body of its reply.

@@ -30,18 +30,20 @@ void add_defect(testing::server& model) {
 }
 
 // As the agents of tests are.
-testing::server_options model_options() {
+testing::server_options model_options(const peer_limits& limits) {
   testing::server_options options;
   options.host = loopback;
   options.model.session_ttl_min = std::chrono::milliseconds(10);
+  options.model.value_bytes_max = limits.value_bytes;
+  options.model.txn_bytes_max = limits.txn_bytes;
   return options;
 }
 
 struct model {
-  testing::server server{model_options()};
+  testing::server server;
   std::uint16_t port = 0;
 
-  model() {
+  explicit model(const peer_limits& limits = {}) : server(model_options(limits)) {
     if (defect_name()) add_defect(server);
     const std::string address = server.address();
     port = static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
@@ -80,11 +82,16 @@ void run_on_model(std::string_view fact, void (*body)(peer&)) {
   run_on(one, fact, body);
 }
 
-void run_on_consul_of_its_own(std::string_view fact, void (*body)(peer&)) {
+void run_on_consul_of_its_own(std::string_view fact, void (*body)(peer&), const peer_limits& limits) {
   refuse_models();
-  run_on(agent(), fact, body);
+  agent_options options;
+  options.extra_config = R"({"limits":{"kv_max_value_size":)" + std::to_string(limits.value_bytes) +
+                         R"(,"txn_max_req_len":)" + std::to_string(limits.txn_bytes) + "}}";
+  run_on(agent(options), fact, body);
 }
 
-void run_on_model_of_its_own(std::string_view fact, void (*body)(peer&)) { run_on(model(), fact, body); }
+void run_on_model_of_its_own(std::string_view fact, void (*body)(peer&), const peer_limits& limits) {
+  run_on(model(limits), fact, body);
+}
 
 }  // namespace holdfast::test

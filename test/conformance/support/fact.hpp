@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/test/unit_test.hpp>
+#include <cstddef>
 #include <string_view>
 
 #include "conformance/support/peer.hpp"
@@ -11,9 +12,15 @@ namespace holdfast::test {
 void run_on_consul(std::string_view fact, void (*body)(peer&));
 void run_on_model(std::string_view fact, void (*body)(peer&));
 
-/// The same on an agent, or a model, of the fact's own: what it does to it would disturb others.
-void run_on_consul_of_its_own(std::string_view fact, void (*body)(peer&));
-void run_on_model_of_its_own(std::string_view fact, void (*body)(peer&));
+/// What an agent can be told to take at most.
+struct peer_limits {
+  std::size_t value_bytes = 512 * 1024;  ///< `kv_max_value_size`
+  std::size_t txn_bytes = 512 * 1024;    ///< `txn_max_req_len`
+};
+
+/// The same on an agent, or a model, of the fact's own.
+void run_on_consul_of_its_own(std::string_view fact, void (*body)(peer&), const peer_limits& limits);
+void run_on_model_of_its_own(std::string_view fact, void (*body)(peer&), const peer_limits& limits);
 
 /// Names a defect that the model has then, to see that facts notice it.
 inline constexpr auto defect_variable = "HOLDFAST_MODEL_DEFECT";
@@ -22,12 +29,15 @@ inline constexpr auto defect_variable = "HOLDFAST_MODEL_DEFECT";
 
 /// A fact about Consul: `FACT(a_name_which_is_a_sentence) { BOOST_TEST(consul.get("a").status == 404); }`. The same
 /// code is one test on a real agent, which is always right, and one on the model.
-#define FACT(name) HOLDFAST_FACT(name, )
-/// The same, by itself: of what would disturb other facts.
-#define LONELY_FACT(name) HOLDFAST_FACT(name, _of_its_own)
+#define FACT(name) HOLDFAST_FACT(name, run_on_consul(#name, name), run_on_model(#name, name))
+/// The same on an agent of its own, since it would disturb others, or has limits of its own:
+/// `LONELY_FACT(a_sentence, .txn_bytes = 1000)`.
+#define LONELY_FACT(name, ...)                                              \
+  HOLDFAST_FACT(name, run_on_consul_of_its_own(#name, name, {__VA_ARGS__}), \
+                run_on_model_of_its_own(#name, name, {__VA_ARGS__}))
 
-#define HOLDFAST_FACT(name, own)                                                              \
-  static void name(holdfast::test::peer& consul);                                             \
-  BOOST_AUTO_TEST_CASE(name##_on_consul) { holdfast::test::run_on_consul##own(#name, name); } \
-  BOOST_AUTO_TEST_CASE(name##_on_model) { holdfast::test::run_on_model##own(#name, name); }   \
+#define HOLDFAST_FACT(name, run_on_consul, run_on_model)                    \
+  static void name(holdfast::test::peer& consul);                           \
+  BOOST_AUTO_TEST_CASE(name##_on_consul) { holdfast::test::run_on_consul; } \
+  BOOST_AUTO_TEST_CASE(name##_on_model) { holdfast::test::run_on_model; }   \
   static void name([[maybe_unused]] holdfast::test::peer& consul)
