@@ -50,6 +50,8 @@ const char* text_of(error e) noexcept {
       return "the agent speaks TLS on this port";
     case error::invalid_session:
       return "the session does not exist";
+    case error::missing_node:
+      return "the node that a session is to belong to is not in Consul's catalog";
     case error::bad_request:
       return "Consul does not accept the request";
     case error::too_large:
@@ -101,6 +103,7 @@ unsigned conditions_of(error e) noexcept {
     case error::permission_denied:
     case error::plain_http_refused:
     case error::invalid_session:
+    case error::missing_node:
     case error::bad_request:
     case error::too_large:
     case error::transaction_conflict:

@@ -41,6 +41,7 @@ enum class error {
   permission_denied,     ///< 403: the ACL token is missing, unknown or lacks the right
   plain_http_refused,    ///< the agent speaks TLS on this port
   invalid_session,       ///< the session does not exist (any more)
+  missing_node,          ///< the node that a session is to belong to is not in Consul's catalog
   bad_request,           ///< another 4xx: Consul does not accept the request
   too_large,             ///< the request is over one of Consul's size limits
   too_many_requests,     ///< 429: the agent's rate or connection limit

@@ -65,7 +65,7 @@ call start_call(const call_settings& settings, std::string_view name, std::strin
 
 void finish_call(call& c, const call_settings& settings, std::string_view method, target& where,
                  std::string_view body = {}) {
-  if (!settings.datacenter.empty()) where.flag(settings.datacenter);
+  if (!settings.datacenter.empty()) where.parameter("dc", settings.datacenter);
   c.request.bytes = format_request(method, where.text(), settings.headers, body);
   c.request.is_write = c.does != effect::none;
 }
@@ -135,12 +135,10 @@ void add_write_parameters(target& where, const write_request& request) {
 }  // namespace
 
 call_settings::call_settings(const config& settings, const agent_address& address)
-    : headers("Host: " + address.to_string() + "\r\n"), timeout(settings.request_timeout) {
+    : headers("Host: " + address.to_string() + "\r\n"),
+      datacenter(settings.datacenter),
+      timeout(settings.request_timeout) {
   if (!settings.token.empty()) headers += "X-Consul-Token: " + settings.token + "\r\n";
-  if (!settings.datacenter.empty()) {
-    datacenter = "dc=";
-    append_encoded(datacenter, settings.datacenter);
-  }
 }
 
 call make_call(const call_settings& settings, const get_request& request) {
@@ -205,6 +203,17 @@ call make_call(const call_settings& settings, const session_info_request& reques
   target where("/v1/session/info/");
   where.segment(request.id);
   return make_read(settings, "session", request.id, std::move(where), request.options);
+}
+
+call make_call(const call_settings& settings, const node_register_request& request) {
+  call c = start_call(settings, "register_node", request.node.name, request.options);
+  c.does = effect::idempotent;
+  if (request.node.name.empty() || request.node.address.empty()) c.refused = error::invalid_option;
+  // Consul takes the datacenter from the body here, and from nowhere else.
+  c.request.bytes =
+      format_request("PUT", "/v1/catalog/register", settings.headers, write_node(request.node, settings.datacenter));
+  c.request.is_write = true;
+  return c;
 }
 
 call make_call(const call_settings& settings, const txn_request& request) {

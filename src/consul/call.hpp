@@ -33,7 +33,7 @@ struct call_settings {
   call_settings(const config& settings, const agent_address& address);
 
   std::string headers;     // Host and the token
-  std::string datacenter;  // empty or "dc=..."
+  std::string datacenter;  // empty: the agent's own
   std::chrono::milliseconds timeout;
 };
 
@@ -45,6 +45,7 @@ call make_call(const call_settings& settings, const session_create_request& requ
 call make_call(const call_settings& settings, const session_renew_request& request);
 call make_call(const call_settings& settings, const session_destroy_request& request);
 call make_call(const call_settings& settings, const session_info_request& request);
+call make_call(const call_settings& settings, const node_register_request& request);
 call make_call(const call_settings& settings, const txn_request& request);
 
 /// Whether the call may be sent once more after an attempt that ended with `e`.

@@ -95,11 +95,15 @@ void start(const std::shared_ptr<client_impl>& impl, session_renew_request reque
 }
 
 void start(const std::shared_ptr<client_impl>& impl, session_destroy_request request, handler_of<> handler) {
-  launch(impl, make_call(impl->calls(), request), decode_session_destroy, std::move(handler));
+  launch(impl, make_call(impl->calls(), request), decode_confirmation, std::move(handler));
 }
 
 void start(const std::shared_ptr<client_impl>& impl, session_info_request request, handler_of<session_answer> handler) {
   launch(impl, make_call(impl->calls(), request), decode_session, std::move(handler));
+}
+
+void start(const std::shared_ptr<client_impl>& impl, node_register_request request, handler_of<> handler) {
+  launch(impl, make_call(impl->calls(), request), decode_confirmation, std::move(handler));
 }
 
 void start(const std::shared_ptr<client_impl>& impl, txn_request request, handler_of<txn_reply> handler) {

@@ -262,8 +262,25 @@ std::string write_session(const session_options& options) {
     body += R"(,"Name":)";
     append_quoted(body, options.name);
   }
-  // Without this field Consul adds serfHealth.
-  if (!options.node_checks) body += R"(,"NodeChecks":[])";
+  // Without these fields Consul adds serfHealth, a check that only a node with an agent has.
+  if (!options.node.empty()) {
+    append_quoted(body += R"(,"Node":)", options.node);
+    body += R"(,"NodeChecks":[],"Checks":[])";
+  } else if (!options.node_checks) {
+    body += R"(,"NodeChecks":[])";
+  }
+  body += '}';
+  return body;
+}
+
+std::string write_node(const node_registration& node, std::string_view datacenter) {
+  std::string body = "{";
+  if (!datacenter.empty()) {
+    append_quoted(body += R"("Datacenter":)", datacenter);
+    body += ',';
+  }
+  append_quoted(body += R"("Node":)", node.name);
+  append_quoted(body += R"(,"Address":)", node.address);
   body += '}';
   return body;
 }

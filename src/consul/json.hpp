@@ -32,5 +32,6 @@ txn_refusal refusal_of(std::string_view text) noexcept;
 
 std::string write_txn(const std::vector<txn_operation>& operations);
 std::string write_session(const session_options& options);
+std::string write_node(const node_registration& node, std::string_view datacenter);
 
 }  // namespace holdfast::consul::detail

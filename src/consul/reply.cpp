@@ -9,14 +9,16 @@ namespace {
 
 constexpr std::size_t readable_max = 512;
 
-// A server that forwards a request to the leader puts this before the leader's own words, once for each hop.
-std::string_view leaders_words(std::string_view text) noexcept {
-  constexpr std::string_view hops[] = {"rpc error making call: ", "rpc error: "};
+// What stands before the words of the one that refused the request: a server that forwards it to the leader puts the
+// first two there, once for each hop; the leader from Consul 1.10 on the others.
+std::string_view own_words(std::string_view text) noexcept {
+  constexpr std::string_view prefixes[] = {
+      "rpc error making call: ", "rpc error: ", "raft apply failed: ", "apply failed: "};
   for (bool stripped = true; stripped;) {
     stripped = false;
-    for (const std::string_view hop : hops) {
-      if (!text.starts_with(hop)) continue;
-      text.remove_prefix(hop.size());
+    for (const std::string_view prefix : prefixes) {
+      if (!text.starts_with(prefix)) continue;
+      text.remove_prefix(prefix.size());
       stripped = true;
     }
   }
@@ -25,10 +27,11 @@ std::string_view leaders_words(std::string_view text) noexcept {
 
 // The few texts that say for certain that the request was refused; Consul sends most of them with status 500.
 error_code definite_refusal(std::string_view text) noexcept {
-  text = leaders_words(text);
+  text = own_words(text);
   if (text.starts_with("invalid session ") || text.starts_with("failed session lookup: index error")) {
     return error::invalid_session;
   }
+  if (text.starts_with("Missing node registration")) return error::missing_node;
   if (text.starts_with("Invalid Session TTL")) return error::invalid_ttl;
   if (text.starts_with("Permission denied") || text.starts_with("ACL not found")) return error::permission_denied;
   return {};
@@ -120,6 +123,12 @@ error_code decode_write(const http_reply& reply, bool& out) {
   return {};
 }
 
+error_code decode_confirmation(const http_reply& reply) {
+  bool done = false;
+  if (const error_code ec = decode_write(reply, done)) return ec;
+  return done ? error_code() : error_code(error::malformed_reply);
+}
+
 error_code decode_session_create(const http_reply& reply, std::string& out) {
   if (const error_code ec = classify(reply)) return ec;
   return parse_session_id(reply.body, out);
@@ -132,12 +141,6 @@ error_code decode_session_renew(const http_reply& reply) {
   std::vector<session_info> sessions;
   if (const error_code ec = parse_sessions(reply.body, sessions)) return ec;
   return sessions.size() == 1 ? error_code() : error_code(error::malformed_reply);
-}
-
-error_code decode_session_destroy(const http_reply& reply) {
-  bool destroyed = false;
-  if (const error_code ec = decode_write(reply, destroyed)) return ec;
-  return destroyed ? error_code() : error_code(error::malformed_reply);
 }
 
 error_code decode_session(const http_reply& reply, session_answer& out) {

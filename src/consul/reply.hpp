@@ -23,9 +23,10 @@ error_code decode_get(const http_reply& reply, entry_answer& out);
 error_code decode_list(const http_reply& reply, entries_answer& out);
 error_code decode_keys(const http_reply& reply, keys_answer& out);
 error_code decode_write(const http_reply& reply, bool& out);
+/// Of a write that Consul does or fails to do, but does not decline.
+error_code decode_confirmation(const http_reply& reply);
 error_code decode_session_create(const http_reply& reply, std::string& out);
 error_code decode_session_renew(const http_reply& reply);
-error_code decode_session_destroy(const http_reply& reply);
 error_code decode_session(const http_reply& reply, session_answer& out);
 error_code decode_txn(const http_reply& reply, std::size_t operations, txn_reply& out);
 

@@ -181,7 +181,7 @@ void check_writes(const http_reply& reply) {
   bool done = false;
   const error_code ec = decode_write(reply, done);
   require(is_ours(ec) && (ec || reply.status == 200), "only a 200 tells of a write");
-  require(!decode_session_destroy(reply) == (!ec && done), "a session that was destroyed was a write that was done");
+  require(!decode_confirmation(reply) == (!ec && done), "a session that was destroyed was a write that was done");
   txn_reply txn;
   if (!decode_txn(reply, txn_operations_max, txn)) {
     require(txn.applied ? reply.status == 200 : reply.status == 409, "a transaction says the same thing twice");

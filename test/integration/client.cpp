@@ -30,10 +30,12 @@ using entries_answer = answer<std::vector<kv_entry>>;
 constexpr std::uint64_t go_semaphore_flags = 16210313421097356768u;
 const std::string no_session = "00000000-0000-0000-0000-000000000000";
 
-client client_of(const asio::any_io_executor& ex, const agent& a = shared_agent(), std::string token = {}) {
+client client_of(const asio::any_io_executor& ex, const agent& a = shared_agent(), std::string token = {},
+                 std::string datacenter = {}) {
   config c;
   c.address = a.address();
   c.token = std::move(token);
+  c.datacenter = std::move(datacenter);
   return client(ex, std::move(c));
 }
 
@@ -282,6 +284,41 @@ ASYNC_TEST_CASE(a_session_with_node_checks_and_one_without_ttl) {
   co_await consul.destroy_session(id);
 }
 
+ASYNC_TEST_CASE(a_session_belongs_to_the_node_that_is_registered_for_it) {
+  auto consul = client_of(ex);
+  session_options options = short_session();
+  options.node_checks = true;  // only the agent's own node has such a check
+  options.node = "no-agent";
+  diagnostics diag;
+  pending<std::string> early(ex, consul.create_session(options, with(diag)));
+  const error_code ec = co_await early.wait();
+  BOOST_TEST(ec == error::missing_node);
+  BOOST_TEST(diag.server_message.ends_with("Missing node registration"));
+
+  const node_registration node{.name = options.node, .address = "127.0.0.1"};
+  co_await consul.register_node(node);
+  co_await consul.register_node(node);
+  const std::string id = co_await consul.create_session(options);
+  const auto info = co_await consul.session(id);
+  BOOST_TEST(info.value.value().node == options.node);
+  BOOST_TEST(info.value->node_checks.empty());
+  const std::string key = unique_prefix("node") + "k";
+  const bool acquired = co_await consul.acquire(key, "", id);
+  BOOST_TEST(acquired);
+  co_await consul.renew_session(id);
+  co_await consul.destroy_session(id);
+}
+
+ASYNC_TEST_CASE(a_node_is_registered_in_the_configured_datacenter) {
+  auto consul = client_of(ex, shared_agent(), {}, "nowhere");
+  diagnostics diag;
+  const node_registration node{.name = "astray", .address = "127.0.0.1"};
+  pending<> registered(ex, consul.register_node(node, with(diag)));
+  const error_code ec = co_await registered.wait();
+  BOOST_TEST(ec == error::server_error);
+  BOOST_TEST(diag.server_message == "No path to datacenter");
+}
+
 ASYNC_TEST_CASE(a_ttl_that_the_server_does_not_accept) {
   auto consul = client_of(ex);
   session_options options = short_session();
@@ -441,6 +478,10 @@ ASYNC_TEST_CASE(without_rights, 30s) {
   pending<> renew(ex, consul.renew_session(session));
   const error_code renew_error = co_await renew.wait();
   BOOST_TEST(renew_error == error::permission_denied);
+  const node_registration node{.name = "no-agent", .address = "127.0.0.1"};
+  pending<> registration(ex, consul.register_node(node));
+  const error_code registration_error = co_await registration.wait();
+  BOOST_TEST(registration_error == error::permission_denied);
 
   std::vector<txn_operation> operations{txn_operation::set("p/k", "2")};
   const txn_reply refused = co_await consul.transact(std::move(operations));

@@ -96,9 +96,28 @@ BOOST_AUTO_TEST_CASE(sessions) {
   BOOST_TEST((destroy.does == effect::idempotent));
 }
 
+BOOST_AUTO_TEST_CASE(nodes) {
+  const auto registered = [](std::string name, std::string address) {
+    return made(node_register_request{{std::move(name), std::move(address)}, {}});
+  };
+  const call c = registered("n", "127.0.0.1");
+  BOOST_TEST(first_line(c) == "PUT /v1/catalog/register HTTP/1.1");
+  BOOST_TEST(c.request.bytes.ends_with("\r\n\r\n{\"Node\":\"n\",\"Address\":\"127.0.0.1\"}"));
+  BOOST_TEST((c.does == effect::idempotent));
+  BOOST_TEST(c.request.is_write);
+  BOOST_TEST(c.key == "n");
+  BOOST_TEST(!c.refused);
+  BOOST_TEST(registered("", "127.0.0.1").refused == error::invalid_option);
+  BOOST_TEST(registered("n", "").refused == error::invalid_option);
+}
+
 BOOST_AUTO_TEST_CASE(token_and_datacenter_go_with_every_request) {
   const call c = make_call(settings_of("secret", "d c"), get_request{"k", {}});
   BOOST_TEST(c.request.bytes == "GET /v1/kv/k?dc=d%20c HTTP/1.1\r\nHost: [::1]:8500\r\nX-Consul-Token: secret\r\n\r\n");
+  const call n = make_call(settings_of("secret", "d c"), node_register_request{{"n", "127.0.0.1"}, {}});
+  BOOST_TEST(n.request.bytes ==
+             "PUT /v1/catalog/register HTTP/1.1\r\nHost: [::1]:8500\r\nX-Consul-Token: secret\r\nContent-Length: 53\r\n"
+             "\r\n{\"Datacenter\":\"d c\",\"Node\":\"n\",\"Address\":\"127.0.0.1\"}");
   const call t = make_call(settings_of("secret", "dc2"), txn_request{{txn_operation::get("k")}, {}});
   BOOST_TEST(t.request.bytes.starts_with("PUT /v1/txn?dc=dc2 HTTP/1.1\r\n"));
   BOOST_TEST(t.request.bytes.ends_with(R"([{"KV":{"Verb":"get","Key":"k"}}])"));

@@ -385,4 +385,20 @@ BOOST_AUTO_TEST_CASE(sessions_are_written_with_exact_durations) {
   BOOST_TEST(write_session(options) == R"({"LockDelay":"1ms","Behavior":"delete","Name":"a\"b","NodeChecks":[]})");
 }
 
+BOOST_AUTO_TEST_CASE(a_session_on_another_node_has_no_checks) {
+  session_options options;
+  options.node = "a\"b";
+  for (const bool node_checks : {true, false}) {
+    options.node_checks = node_checks;
+    BOOST_TEST(write_session(options) == R"({"LockDelay":"15000ms","Behavior":"release","TTL":"15000ms",)"
+                                         R"("Node":"a\"b","NodeChecks":[],"Checks":[]})");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(nodes_are_written_with_their_datacenter) {
+  const node_registration node{.name = "a\"b", .address = "127.0.0.1"};
+  BOOST_TEST(write_node(node, "") == R"({"Node":"a\"b","Address":"127.0.0.1"})");
+  BOOST_TEST(write_node(node, "d\"c") == R"({"Datacenter":"d\"c","Node":"a\"b","Address":"127.0.0.1"})");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

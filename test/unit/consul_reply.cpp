@@ -49,6 +49,11 @@ BOOST_AUTO_TEST_CASE(a_few_texts_are_definite_though_their_status_is_not) {
       {"failed session lookup: index error: UUID must be 36 characters", error::invalid_session},
       {R"(rpc error making call: invalid session "x")", error::invalid_session},
       {R"(rpc error making call: rpc error making call: invalid session "x")", error::invalid_session},
+      {"Missing node registration", error::missing_node},
+      {"rpc error making call: Missing node registration", error::missing_node},
+      {"apply failed: Missing node registration", error::missing_node},
+      {"rpc error making call: rpc error making call: apply failed: Missing node registration", error::missing_node},
+      {"Missing check 'serfHealth' registration", error::server_error},
       {"Invalid Session TTL '9000000000', must be between [10s=24h0m0s]", error::invalid_ttl},
       {"Permission denied", error::permission_denied},
       {"rpc error making call: Permission denied", error::permission_denied},
@@ -121,8 +126,8 @@ BOOST_AUTO_TEST_CASE(sessions_end_only_by_consuls_word) {
   BOOST_TEST(decode_session_renew(reply_of(404, "404 page not found")) == error::bad_request);
   BOOST_TEST(!decode_session_renew(reply_of(200, one_session)));
   BOOST_TEST(decode_session_renew(reply_of(200, "[]")) == error::malformed_reply);
-  BOOST_TEST(!decode_session_destroy(reply_of(200, "true")));
-  BOOST_TEST(decode_session_destroy(reply_of(200, "false")) == error::malformed_reply);
+  BOOST_TEST(!decode_confirmation(reply_of(200, "true")));
+  BOOST_TEST(decode_confirmation(reply_of(200, "false")) == error::malformed_reply);
   std::string id;
   BOOST_TEST(!decode_session_create(reply_of(200, R"({"ID":"i"})"), id));
   BOOST_TEST(id == "i");

@@ -75,6 +75,10 @@ struct session_info_request {
   std::string id;
   read_options options;
 };
+struct node_register_request {
+  node_registration node;
+  request_options options;
+};
 struct txn_request {
   std::vector<txn_operation> operations;
   request_options options;
@@ -91,6 +95,7 @@ void start(const std::shared_ptr<client_impl>&, session_create_request, handler_
 void start(const std::shared_ptr<client_impl>&, session_renew_request, handler_of<>);
 void start(const std::shared_ptr<client_impl>&, session_destroy_request, handler_of<>);
 void start(const std::shared_ptr<client_impl>&, session_info_request, handler_of<answer<std::optional<session_info>>>);
+void start(const std::shared_ptr<client_impl>&, node_register_request, handler_of<>);
 void start(const std::shared_ptr<client_impl>&, txn_request, handler_of<txn_reply>);
 asio::any_io_executor executor_of(const client_impl&) noexcept;
 
@@ -228,6 +233,7 @@ public:
   }
 
   /// Creates a session; completes with its id. After an unknown outcome a session may be left to its TTL.
+  /// error::missing_node if its node is not in the catalog.
   template <class Token = asio::deferred_t>
   auto create_session(session_options session, request_options options = {}, Token&& token = {}) {
     return detail::initiate<Token, std::string>(impl_, detail::session_create_request{std::move(session), options},
@@ -248,6 +254,14 @@ public:
   auto session(std::string id, read_options options = {}, Token&& token = {}) {
     return detail::initiate<Token, answer<std::optional<session_info>>>(
         impl_, detail::session_info_request{std::move(id), options}, token);
+  }
+
+  /// Registers a node in the catalog of `config::datacenter`, without an id and without checks: sessions can belong to
+  /// it, and no agent's end ends them. If it is there already, its address is set to this one. An empty name or address
+  /// is error::invalid_option. ACL: `node` write; `node` read is enough where nothing would change.
+  template <class Token = asio::deferred_t>
+  auto register_node(node_registration node, request_options options = {}, Token&& token = {}) {
+    return detail::initiate<Token>(impl_, detail::node_register_request{std::move(node), options}, token);
   }
 
   /// All of the operations, or none: `txn_reply::applied` tells. A refusal is an answer, not an error.

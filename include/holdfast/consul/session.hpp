@@ -19,8 +19,19 @@ struct session_options {
   /// How long keys of an invalidated session cannot be locked again. 0 to 60 s.
   std::chrono::milliseconds lock_delay{15'000};
   session_behavior behavior = session_behavior::release;
-  /// Whether the node's health (serfHealth) ends the session too. Without it only the TTL does.
+  /// Whether the node's health (serfHealth) ends the session too. Without it only the TTL does, and the node's own end.
+  /// Only the agent's own node has that check: with a `node` this has no effect.
   bool node_checks = true;
+  /// The node of Consul's catalog that the session belongs to and ends with, empty: the agent's own. See
+  /// `client::register_node`.
+  std::string node{};
+};
+
+/// A node for Consul's catalog. Strings inside: give it a name of its own before a co_await (g++ 12).
+struct node_registration {
+  std::string name{};
+  /// Consul wants one, and connects to it for nothing. A node that no agent stands behind may have any, 127.0.0.1 say.
+  std::string address{};
 };
 
 struct session_info {
