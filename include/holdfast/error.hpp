@@ -44,7 +44,7 @@ enum class error {
   missing_node,          ///< the node that a session is to belong to is not in Consul's catalog
   bad_request,           ///< another 4xx: Consul does not accept the request
   too_large,             ///< the request is over one of Consul's size limits
-  too_many_requests,     ///< 429: the agent's rate or connection limit
+  too_many_requests,     ///< 429, or such a 503: a server's rate limit, or the agent's limit of connections
   transaction_conflict,  ///< a transaction was refused, for a reason of its own (see the reply)
 
   // Unknown outcomes: a write may have been applied, or may be applied later.

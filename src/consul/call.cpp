@@ -268,11 +268,15 @@ std::string describe(const call& c, std::string_view address, const exchange& ou
     add(address);
     add(" ended before a complete reply");
     add_cause();
-  } else if (outcome.reply.status != 0) {
+  } else if (outcome.error && outcome.reply.status != 0) {
     add(": ");
     add(address);
     add(" answered " + std::to_string(outcome.reply.status) + ": ");
     add(outcome.error.message());
+  } else if (!outcome.error) {
+    add(": ");
+    add(address);
+    add(" left out what the ACL token may not read");
   } else {
     add(": ");
     add(outcome.error.message());

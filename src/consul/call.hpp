@@ -51,7 +51,7 @@ call make_call(const call_settings& settings, const txn_request& request);
 /// Whether the call may be sent once more after an attempt that ended with `e`.
 bool may_repeat(const call& c, const error_code& e) noexcept;
 
-/// One sentence about a failure: which operation, and why.
+/// One sentence about a failure: which operation, and why. About a success, if the answer lacks something.
 std::string describe(const call& c, std::string_view address, const exchange& outcome);
 
 }  // namespace holdfast::consul::detail

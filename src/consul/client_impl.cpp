@@ -108,7 +108,7 @@ awaitable<void> client_impl::perform(operation& op) {
     }
     if (outcome.error && op.cancelled()) outcome.error = op.cancelled();
   }
-  if (outcome.error) report(op.what(), outcome);
+  if (outcome.error || outcome.reply.filtered_by_acls) report(op.what(), outcome);
   op.complete(outcome.error);
 }
 
@@ -156,7 +156,7 @@ void client_impl::report(const call& what, const exchange& outcome) const {
   diag = diagnostics();
   diag.message = describe(what, address_text_, outcome);
   diag.key = what.key;
-  diag.server_message = readable(outcome.reply.body);
+  if (outcome.error) diag.server_message = readable(outcome.reply.body);
 }
 
 }  // namespace holdfast::consul::detail

@@ -66,6 +66,8 @@ private:
         return;
       }
       reply.last_contact = std::chrono::milliseconds(milliseconds);
+    } else if (beast::iequals(name, "X-Consul-Results-Filtered-By-ACLs")) {
+      reply.filtered_by_acls = value == "true";
     }
   }
 

@@ -35,6 +35,7 @@ struct http_reply {
   std::optional<std::uint64_t> index;  ///< X-Consul-Index
   bool known_leader = true;            ///< X-Consul-Knownleader
   std::chrono::milliseconds last_contact{0};
+  bool filtered_by_acls = false;  ///< X-Consul-Results-Filtered-By-ACLs
 };
 
 /// Takes bytes in any split and makes one reply of them. No sockets: the owner reads into `space()` and calls `commit`.

@@ -33,6 +33,7 @@ error_code definite_refusal(std::string_view text) noexcept {
   }
   if (text.starts_with("Missing node registration")) return error::missing_node;
   if (text.starts_with("Invalid Session TTL")) return error::invalid_ttl;
+  if (text.starts_with("invalid key name")) return error::bad_request;
   if (text.starts_with("Permission denied") || text.starts_with("ACL not found")) return error::permission_denied;
   return {};
 }
@@ -56,7 +57,7 @@ error_code classify_client_error(const http_reply& reply) noexcept {
 }
 
 query_meta meta_of(const http_reply& reply) {
-  return {reply.index.value_or(0), reply.known_leader, reply.last_contact};
+  return {reply.index.value_or(0), reply.known_leader, reply.last_contact, reply.filtered_by_acls};
 }
 
 // Consul answers 404 where nothing is there. It says its index then: another server's 404 is no proof of absence.
@@ -91,6 +92,10 @@ error_code classify(const http_reply& reply) {
   if (reply.status >= 400 && reply.status < 500) return classify_client_error(reply);
   if (reply.status >= 500 && reply.status < 600) {
     if (const error_code refusal = definite_refusal(reply.body)) return refusal;
+    // The leader's request limit, from Consul 1.16 on: the request went no further.
+    if (reply.status == 503 && reply.body.find("rate limit exceeded") != std::string::npos) {
+      return error::too_many_requests;
+    }
     return error::server_error;
   }
   return error::malformed_reply;

@@ -59,7 +59,8 @@ void require_same(const outcome& a, const outcome& b, bool ends) {
   }
   require(a.keep_alive == b.keep_alive, "pieces do not decide whether the connection lasts");
   require(a.reply->status == b.reply->status && a.reply->body == b.reply->body && a.reply->index == b.reply->index &&
-              a.reply->known_leader == b.reply->known_leader && a.reply->last_contact == b.reply->last_contact,
+              a.reply->known_leader == b.reply->known_leader && a.reply->last_contact == b.reply->last_contact &&
+              a.reply->filtered_by_acls == b.reply->filtered_by_acls,
           "pieces do not decide what a reply says");
 }
 

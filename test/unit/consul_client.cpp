@@ -34,6 +34,7 @@ namespace asio = boost::asio;
 namespace {
 
 using entry_answer = answer<std::optional<kv_entry>>;
+using entries_answer = answer<std::vector<kv_entry>>;
 
 // Deadlines that no passing test reaches.
 constexpr std::chrono::milliseconds ample = 60s;
@@ -345,6 +346,32 @@ ASYNC_TEST_CASE(definite_refusals_are_final_and_keep_the_connection) {
   const error_code acquired = co_await acquire.wait();
   BOOST_TEST(acquired == error::invalid_session);
   BOOST_TEST(consul.statistics().connections_opened == 1u);
+}
+
+ASYNC_TEST_CASE(what_the_token_may_not_read_is_told_from_what_is_not_there) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  diagnostics diag;
+  pending<entries_answer> blind(ex, consul.list("p/", read_once(&diag)));
+  auto [peer, request] = co_await server.accept_request();
+  co_await peer.send(
+      "HTTP/1.1 404 Not Found\r\nX-Consul-Index: 3\r\nX-Consul-Results-Filtered-By-Acls: true\r\n"
+      "Content-Length: 0\r\n\r\n");
+  const error_code ec = co_await blind.wait();
+  BOOST_TEST(!ec);
+  BOOST_TEST(blind.value().value.empty());
+  BOOST_TEST(blind.value().meta.filtered_by_acls);
+  BOOST_TEST(diag.message == "list: " + server.address() + " left out what the ACL token may not read");
+  BOOST_TEST(diag.key == "p/");
+  BOOST_TEST(diag.server_message.empty());
+
+  diag = diagnostics();
+  pending<entries_answer> empty(ex, consul.list("p/", read_once(&diag)));
+  co_await peer.read_request();
+  co_await peer.send(absent);
+  co_await empty.wait();
+  BOOST_TEST(!empty.value().meta.filtered_by_acls);
+  BOOST_TEST((diag == diagnostics()));
 }
 
 ASYNC_TEST_CASE(replies_that_are_none) {

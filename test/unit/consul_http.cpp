@@ -35,7 +35,8 @@ error_code feed_byte_by_byte(reply_parser& parser, std::string_view bytes) {
 
 const std::string sized =
     "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nx-consul-index: 18446744073709551615\r\n"
-    "X-Consul-Knownleader: false\r\nX-Consul-Lastcontact: 250\r\nContent-Length: 5\r\n\r\ntrue\n";
+    "X-Consul-Knownleader: false\r\nX-Consul-Lastcontact: 250\r\nX-Consul-Results-Filtered-By-ACLs: "
+    "true\r\nContent-Length: 5\r\n\r\ntrue\n";
 const std::string chunked =
     "HTTP/1.1 200 OK\r\nX-Consul-Index: 7\r\nTransfer-Encoding: chunked\r\n\r\n2\r\ntr\r\n3;x=y\r\nue\n\r\n0\r\n\r\n";
 const std::string empty_chunked = "HTTP/1.1 200 OK\r\nX-Consul-Index: 7\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
@@ -93,6 +94,7 @@ BOOST_AUTO_TEST_CASE(the_headers_that_matter_are_kept) {
   BOOST_TEST(reply.index.value() == 18446744073709551615u);
   BOOST_TEST(!reply.known_leader);
   BOOST_TEST(reply.last_contact.count() == 250);
+  BOOST_TEST(reply.filtered_by_acls);
 }
 
 BOOST_AUTO_TEST_CASE(one_parser_reads_reply_after_reply) {
@@ -105,6 +107,7 @@ BOOST_AUTO_TEST_CASE(one_parser_reads_reply_after_reply) {
     BOOST_TEST(reply.index.value() == 19u);
     BOOST_TEST(reply.body.empty());
     BOOST_TEST(reply.known_leader);
+    BOOST_TEST(!reply.filtered_by_acls);
 
     parser.restart();
     BOOST_TEST(!feed(parser, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));

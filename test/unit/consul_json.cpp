@@ -336,6 +336,7 @@ BOOST_AUTO_TEST_CASE(refusals_are_told_by_consuls_sentences) {
       {R"(failed to check index, key "k" doesn't exist)", txn_refusal::missing_key},
       {R"(failed to check session, key "k" doesn't exist)", txn_refusal::missing_key},
       {"Permission denied", txn_refusal::permission_denied},
+      {"Permission denied: anonymous token lacks permission 'key:write' on \"k\".", txn_refusal::permission_denied},
       {"missing session", txn_refusal::other},
       {"", txn_refusal::other},
       {R"(failed to set key ", lock is already held", index is stale)", txn_refusal::conflict},

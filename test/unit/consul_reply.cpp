@@ -54,10 +54,21 @@ BOOST_AUTO_TEST_CASE(a_few_texts_are_definite_though_their_status_is_not) {
       {"apply failed: Missing node registration", error::missing_node},
       {"rpc error making call: rpc error making call: apply failed: Missing node registration", error::missing_node},
       {"Missing check 'serfHealth' registration", error::server_error},
+      {R"(raft apply failed: invalid session "x")", error::invalid_session},
+      {R"(rpc error making call: raft apply failed: invalid session "x")", error::invalid_session},
+      {R"(apply failed: rpc error: raft apply failed: rpc error making call: invalid session "x")",
+       error::invalid_session},
+      {R"(raft apply failed: key "invalid session ")", error::server_error},
+      {"apply failed: leadership lost while committing log", error::server_error},
+      {"invalid key name, leading/trailing spaces are not allowed", error::bad_request},
       {"Invalid Session TTL '9000000000', must be between [10s=24h0m0s]", error::invalid_ttl},
       {"Permission denied", error::permission_denied},
       {"rpc error making call: Permission denied", error::permission_denied},
       {"rpc error making call: ACL not found", error::permission_denied},
+      {"Permission denied: anonymous token lacks permission 'key:write' on \"p/k\". The anonymous token is used "
+       "implicitly when a request does not specify a token.",
+       error::permission_denied},
+      {"rate limit exceeded, try again later", error::server_error},
       {"rpc error making call: EOF", error::server_error},
       {"No cluster leader", error::server_error},
       {"leadership lost while committing log", error::server_error},
@@ -67,6 +78,21 @@ BOOST_AUTO_TEST_CASE(a_few_texts_are_definite_though_their_status_is_not) {
   for (const auto& [text, meaning] : texts) BOOST_TEST(classify(reply_of(500, text)) == meaning, text);
   BOOST_TEST(classify(reply_of(400, "Invalid Session TTL '1', must be")) == error::invalid_ttl);
   BOOST_TEST(classify(reply_of(400, "Client sent an HTTP request to an HTTPS server.\n")) == error::plain_http_refused);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_limit_refused_was_not_applied) {
+  const char* const words[] = {
+      "rate limit exceeded for operation that can only be performed by the leader, try again later",
+      "rpc error making call: rate limit exceeded, try again later or against a different server",
+  };
+  for (const char* text : words) {
+    for (const unsigned status : {429u, 503u}) {
+      const error_code ec = classify(reply_of(status, text));
+      BOOST_TEST(ec == error::too_many_requests);
+      BOOST_TEST((ec == holdfast::condition::not_applied));
+    }
+  }
+  BOOST_TEST(classify(reply_of(503, "upstream connect error")) == error::server_error);
 }
 
 BOOST_AUTO_TEST_CASE(absence_is_an_answer_if_consul_says_it) {
@@ -93,11 +119,13 @@ BOOST_AUTO_TEST_CASE(reads_carry_their_meta) {
   http_reply reply = indexed(reply_of(200, one_entry), 7);
   reply.known_leader = false;
   reply.last_contact = std::chrono::milliseconds(30);
+  reply.filtered_by_acls = true;
   entry_answer entry;
   BOOST_TEST(!decode_get(reply, entry));
   BOOST_TEST(entry.value.value().value == "x");
   BOOST_TEST((entry.meta ==
-              holdfast::consul::query_meta{.index = 7, .known_leader = false, .last_contact = reply.last_contact}));
+              holdfast::consul::query_meta{
+                  .index = 7, .known_leader = false, .last_contact = reply.last_contact, .filtered_by_acls = true}));
 }
 
 BOOST_AUTO_TEST_CASE(one_key_is_answered_with_one_entry) {

@@ -169,7 +169,7 @@ public:
                                                                     token);
   }
   /// All keys that start with `prefix` (a string prefix: end it with a slash), in key order. Keys that the token may
-  /// not read are left out, or all: Consul does not tell that from absence. The same holds for `keys`.
+  /// not read are left out, or all: see `query_meta::filtered_by_acls`. The same holds for `keys`.
   template <class Token = asio::deferred_t>
   auto list(std::string prefix, read_options options = {}, Token&& token = {}) {
     return detail::initiate<Token, answer<std::vector<kv_entry>>>(
@@ -249,7 +249,7 @@ public:
   auto destroy_session(std::string id, request_options options = {}, Token&& token = {}) {
     return detail::initiate<Token>(impl_, detail::session_destroy_request{std::move(id), options}, token);
   }
-  /// The session, nullopt if it does not exist (or the token may not read it: Consul does not tell).
+  /// The session, nullopt if it does not exist, or the token may not read it (`query_meta::filtered_by_acls`).
   template <class Token = asio::deferred_t>
   auto session(std::string id, read_options options = {}, Token&& token = {}) {
     return detail::initiate<Token, answer<std::optional<session_info>>>(

@@ -22,7 +22,8 @@ struct request_options {
   /// reads, renewals and destroys also after error::connection_lost, server_error and too_many_requests. Exponential
   /// backoff with full jitter. A blocking query is not repeated once it was sent.
   bool retry = true;
-  /// Filled in on failure. Must outlive the operation. See `diagnostics`.
+  /// Filled in on failure, and when an answer lacks what the ACL token may not read (`query_meta::filtered_by_acls`).
+  /// Must outlive the operation. See `diagnostics`.
   diagnostics* diag = nullptr;
 };
 
@@ -44,6 +45,9 @@ struct query_meta {
   std::uint64_t index = 0;  ///< X-Consul-Index, 0 when the reply had none
   bool known_leader = true;
   std::chrono::milliseconds last_contact{0};
+  /// X-Consul-Results-Filtered-By-ACLs: there is more, which the token may not read. Consul says so from 1.11 on, and
+  /// only to requests with a token: to others, and before, what may not be read looks as if it were not there.
+  bool filtered_by_acls = false;
   bool operator==(const query_meta&) const = default;
 };
 
