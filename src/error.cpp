@@ -1,3 +1,4 @@
+#include <cstdint>
 #include <holdfast/error.hpp>
 #include <string>
 
@@ -132,14 +133,21 @@ unsigned conditions_of(error e) noexcept {
   return 0;
 }
 
+// Two copies of this library in one process, in two plugins say, have two objects of each category: by these random
+// numbers Boost.System knows that they are the same.
+constexpr std::uint64_t error_category_id = 0xb86f14ebb9cad622;
+constexpr std::uint64_t condition_category_id = 0x29fc19a4a905c6e0;
+
 class error_category_impl final : public boost::system::error_category {
 public:
+  constexpr error_category_impl() noexcept : boost::system::error_category(error_category_id) {}
   const char* name() const noexcept override { return "holdfast"; }
   std::string message(int value) const override { return text_of(static_cast<error>(value)); }
 };
 
 class condition_category_impl final : public boost::system::error_category {
 public:
+  constexpr condition_category_impl() noexcept : boost::system::error_category(condition_category_id) {}
   const char* name() const noexcept override { return "holdfast.condition"; }
 
   std::string message(int value) const override {

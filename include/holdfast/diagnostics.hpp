@@ -8,8 +8,8 @@ namespace holdfast {
 
 /// What a person needs to know about a failure: our words, the key it is about, and the server's words, kept apart
 /// because the server's text is not ours to trust. Operations fill one in on failure when their options point to it;
-/// it must outlive the operation, and is not touched on success, nor after completion. (The client says there what a read
-/// that succeeded had to leave out: see `consul::request_options::diag`.)
+/// it must outlive the operation, and is not touched on success, nor after completion. (The client says there what a
+/// read that succeeded had to leave out: see `consul::request_options::diag`.)
 struct diagnostics {
   struct limits {
     std::uint32_t recorded = 0;  ///< what the lock record says

@@ -42,7 +42,7 @@ enum class error {
   plain_http_refused,    ///< the agent speaks TLS on this port
   invalid_session,       ///< the session does not exist (any more)
   missing_node,          ///< the node that a session is to belong to is not in Consul's catalog
-  bad_request,           ///< another 4xx: Consul does not accept the request
+  bad_request,           ///< another 4xx: Consul does not accept the request; or nothing was sent, for the key's sake
   too_large,             ///< the request is over one of Consul's size limits
   too_many_requests,     ///< 429, or such a 503: a server's rate limit, or the agent's limit of connections
   transaction_conflict,  ///< a transaction was refused, for a reason of its own (see the reply)

@@ -4,6 +4,7 @@
 #include "duration.hpp"
 #include "http.hpp"
 #include "json.hpp"
+#include "utf8.hpp"
 
 namespace holdfast::consul::detail {
 namespace {
@@ -63,6 +64,31 @@ call start_call(const call_settings& settings, std::string_view name, std::strin
   return c;
 }
 
+// What is not UTF-8 would be another key in a transaction's JSON than in a path. Consul 1.22 refuses to make keys with
+// spaces around them, but in a transaction it makes some that no path can name.
+void check_key(call& c, const std::string& key, bool may_create = false) {
+  if (!is_utf8(key)) {
+    c.refused_for = "a key that is not UTF-8";
+  } else if (may_create && (key.starts_with(' ') || key.ends_with(' '))) {
+    c.refused_for = "a new key that begins or ends with a space";
+  } else {
+    return;
+  }
+  c.refused = error::bad_request;
+  c.key = key;
+}
+
+bool may_create(const write_request& request) noexcept {
+  using kind = write_request::kind;
+  return request.verb == kind::put || request.verb == kind::acquire ||
+         (request.verb == kind::cas && request.index == 0);
+}
+
+bool may_create(const txn_operation& operation) noexcept {
+  return operation.verb == txn_verb::set || operation.verb == txn_verb::lock ||
+         (operation.verb == txn_verb::cas && operation.index == 0);
+}
+
 void finish_call(call& c, const call_settings& settings, std::string_view method, target& where,
                  std::string_view body = {}) {
   if (!settings.datacenter.empty()) where.parameter("dc", settings.datacenter);
@@ -82,6 +108,13 @@ call make_read(const call_settings& settings, std::string_view name, std::string
     c.time = c.request.wait + c.request.slack;
   }
   finish_call(c, settings, "GET", where.read(options));
+  return c;
+}
+
+call make_key_read(const call_settings& settings, std::string_view name, const std::string& key, target where,
+                   const read_options& options) {
+  call c = make_read(settings, name, key, std::move(where), options);
+  check_key(c, key);
   return c;
 }
 
@@ -144,25 +177,26 @@ call_settings::call_settings(const config& settings, const agent_address& addres
 call make_call(const call_settings& settings, const get_request& request) {
   target where("/v1/kv/");
   where.key(request.key);
-  return make_read(settings, "get", request.key, std::move(where), request.options);
+  return make_key_read(settings, "get", request.key, std::move(where), request.options);
 }
 
 call make_call(const call_settings& settings, const list_request& request) {
   target where("/v1/kv/");
   where.key(request.prefix).flag("recurse");
-  return make_read(settings, "list", request.prefix, std::move(where), request.options);
+  return make_key_read(settings, "list", request.prefix, std::move(where), request.options);
 }
 
 call make_call(const call_settings& settings, const keys_request& request) {
   target where("/v1/kv/");
   where.key(request.prefix).flag("keys");
   if (!request.separator.empty()) where.parameter("separator", request.separator);
-  return make_read(settings, "keys", request.prefix, std::move(where), request.options);
+  return make_key_read(settings, "keys", request.prefix, std::move(where), request.options);
 }
 
 call make_call(const call_settings& settings, const write_request& request) {
   call c = start_call(settings, name_of(request.verb), request.key, request.options);
   c.does = effect::write;
+  check_key(c, request.key, may_create(request));
   target where("/v1/kv/");
   where.key(request.key);
   add_write_parameters(where, request);
@@ -224,6 +258,7 @@ call make_call(const call_settings& settings, const txn_request& request) {
     c.refused = error::too_large;
     return c;
   }
+  for (const txn_operation& operation : request.operations) check_key(c, operation.key, may_create(operation));
   target where("/v1/txn");
   finish_call(c, settings, "PUT", where, write_txn(request.operations));
   return c;
@@ -246,7 +281,7 @@ std::string describe(const call& c, std::string_view address, const exchange& ou
 
   if (c.refused) {
     add(": not sent: ");
-    add(c.refused.message());
+    add(c.refused_for.empty() ? c.refused.message() : c.refused_for);
   } else if (outcome.error == error::unreachable) {
     add(": cannot connect to ");
     add(address);

@@ -25,7 +25,8 @@ struct call {
   bool retry = true;
   std::chrono::milliseconds time{0};  ///< from start to deadline
   diagnostics* diag = nullptr;
-  error_code refused;  ///< set: the arguments are not valid, and nothing is to be sent
+  error_code refused;            ///< set: the arguments are not valid, and nothing is to be sent
+  std::string_view refused_for;  ///< what in them, if the error does not say it
 };
 
 /// What all calls of a client have in common.

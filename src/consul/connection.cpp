@@ -2,8 +2,13 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <boost/asio/error.hpp>
+#include <cerrno>
+#include <tuple>
+#include <utility>
 
 namespace holdfast::consul::detail {
 namespace {
@@ -73,6 +78,16 @@ void connection::close() noexcept {
   if (std::exchange(connected_, false)) counters::subtract(statistics_->connections_open);
 }
 
+// Asio's own open() lets programs that this process starts inherit the socket: they would keep the connection.
+error_code connection::open(const asio::ip::tcp& protocol) {
+  const int fd = ::socket(protocol.family(), protocol.type() | SOCK_CLOEXEC, protocol.protocol());
+  if (fd < 0) return {errno, asio::error::get_system_category()};
+  error_code ec;
+  socket_.assign(protocol, fd, ec);
+  if (ec) ::close(fd);
+  return ec;
+}
+
 awaitable<error_code> connection::connect(endpoints candidates, time_point deadline) {
   error_code last = asio::error::host_not_found;
   auto left = static_cast<clock::rep>(candidates.size());
@@ -80,7 +95,8 @@ awaitable<error_code> connection::connect(endpoints candidates, time_point deadl
     // Its share of the time: an address that drops everything must not use up what those behind it need.
     const time_point now = clock::now();
     const alarm bell(*this, now + (deadline - now) / left--);
-    auto [ec] = co_await socket_.async_connect(candidate, as_result);
+    error_code ec = open(candidate.protocol());
+    if (!ec) std::tie(ec) = co_await socket_.async_connect(candidate, as_result);
     if (!ec && !expired_) {
       configure();
       connected_ = true;

@@ -43,6 +43,7 @@ public:
 private:
   class alarm;
 
+  error_code open(const asio::ip::tcp& protocol);
   void configure();
   void close() noexcept;
 

@@ -45,7 +45,8 @@ private:
   void on_request_impl(http::verb, beast::string_view, beast::string_view, int, error_code&) override {}
 
   void on_response_impl(int status, beast::string_view, int, error_code& ec) override {
-    if (status < 100) ec = error::malformed_reply;
+    constexpr int switching_protocols = 101;  // nobody asks for that
+    if (status < 100 || status == switching_protocols) ec = error::malformed_reply;
     reply.status = static_cast<unsigned>(status);
   }
 
@@ -127,6 +128,13 @@ public:
     parser.emplace(body_bytes_max_);
   }
 
+  /// A server may send any number of 1xx replies before the one that answers (RFC 9110, section 15.2).
+  bool pass_over_interim() {
+    if (!parser->is_done() || parser->reply.status >= 200) return false;
+    parser.emplace(body_bytes_max_);
+    return true;
+  }
+
   bool may_be_reply() const {
     if (parser->reply.status != 0) return true;
     constexpr std::string_view beginning = "HTTP/1.";
@@ -151,16 +159,18 @@ boost::asio::mutable_buffer reply_parser::space() { return machine_->buffer.prep
 error_code reply_parser::commit(std::size_t size) {
   machine& m = *machine_;
   m.buffer.commit(size);
-  // Beast waits for the end of a header before it looks at it; what is no reply at all may never have one.
-  if (!m.may_be_reply()) return error::malformed_reply;
-  while (!m.parser->is_done() && m.buffer.size() > 0) {
-    const bool in_chunks = m.parser->is_header_done() && m.parser->chunked();
-    if (in_chunks && m.buffer.size() < last_chunk_size_min) break;
-    error_code ec;
-    m.buffer.consume(m.parser->put(m.buffer.data(), ec));
-    if (ec == http::error::need_more) break;
-    if (ec) return translate(ec);
-  }
+  do {
+    // Beast waits for the end of a header before it looks at it; what is no reply at all may never have one.
+    if (!m.may_be_reply()) return error::malformed_reply;
+    while (!m.parser->is_done() && m.buffer.size() > 0) {
+      const bool in_chunks = m.parser->is_header_done() && m.parser->chunked();
+      if (in_chunks && m.buffer.size() < last_chunk_size_min) break;
+      error_code ec;
+      m.buffer.consume(m.parser->put(m.buffer.data(), ec));
+      if (ec == http::error::need_more) break;
+      if (ec) return translate(ec);
+    }
+  } while (m.pass_over_interim());
   // Beast bounds a header, but not the line of a chunk's size, which may have extensions.
   if (!m.parser->is_done() && m.buffer.size() > header_bytes_max) return error::malformed_reply;
   return {};

@@ -38,7 +38,8 @@ struct http_reply {
   bool filtered_by_acls = false;  ///< X-Consul-Results-Filtered-By-ACLs
 };
 
-/// Takes bytes in any split and makes one reply of them. No sockets: the owner reads into `space()` and calls `commit`.
+/// Takes bytes in any split and makes one reply of them, the final one: interim replies (1xx) are passed over. No
+/// sockets: the owner reads into `space()` and calls `commit`.
 class reply_parser {
 public:
   explicit reply_parser(std::size_t body_bytes_max);

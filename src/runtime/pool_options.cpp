@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "consul/utf8.hpp"
 #include "runtime/boot_clock.hpp"
 
 namespace holdfast::runtime {
@@ -24,28 +25,10 @@ void require(bool holds, error broken, const std::string& rule) {
 
 bool between(milliseconds value, milliseconds low, milliseconds high) { return low <= value && value <= high; }
 
-/// The character at the front of `text`, and how many bytes it takes: 0 if they are not UTF-8.
-std::pair<char32_t, std::size_t> front_character(std::string_view text) {
-  const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return {lead, 1};
-  const std::size_t size = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < size) return {};
-  char32_t c = lead & (0xff >> (size + 1));
-  for (std::size_t i = 1; i < size; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return {};
-    c = c << 6 | (byte(i) & 0x3f);
-  }
-  constexpr char32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = c >= 0xd800 && c <= 0xdfff;
-  if (c < least[size] || c > 0x10ffff || surrogate) return {};
-  return {c, size};
-}
-
 /// Valid UTF-8, as JSON needs it, and nothing that a log or a terminal would take for a command.
 bool is_plain_text(std::string_view text) {
   while (!text.empty()) {
-    const auto [c, size] = front_character(text);
+    const auto [c, size] = consul::detail::front_character(text);
     if (size == 0 || c < 0x20 || (c >= 0x7f && c < 0xa0)) return false;
     text.remove_prefix(size);
   }

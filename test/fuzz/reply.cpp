@@ -221,6 +221,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   reply_parser fresh(body_bytes_max);
   require_same(receive(fresh, stream, ends, fuzz::pieces(1)), first, ends);
 
+  if (first.reply) require(first.reply->status >= 200, "an interim reply is none");
+  const std::string after_others =
+      "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nX-Consul-Index: 9\r\n\r\n" + std::string(stream);
+  reply_parser third(body_bytes_max);
+  require_same(receive(third, after_others, ends, fuzz::pieces(sizes)), first, ends);
+
   if (first.reply) check_meaning(*first.reply);
   return 0;
 }

@@ -164,6 +164,66 @@ BOOST_AUTO_TEST_CASE(arguments_are_checked_at_their_edges) {
   BOOST_TEST(with_operations(65) == error::too_large);
 }
 
+BOOST_AUTO_TEST_CASE(keys_that_are_not_utf8_are_not_sent) {
+  using kind = write_request::kind;
+  for (const char* const bad :
+       {"\xff", "a/\x80", "\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "a\xe2\x82"}) {
+    const std::string key = bad;
+    BOOST_TEST(made(get_request{key, {}}).refused == error::bad_request);
+    BOOST_TEST(made(list_request{key, {}}).refused == error::bad_request);
+    BOOST_TEST(made(keys_request{key, {}, {}}).refused == error::bad_request);
+    for (const kind verb :
+         {kind::put, kind::cas, kind::acquire, kind::release, kind::remove, kind::remove_tree, kind::remove_cas}) {
+      BOOST_TEST(made(write_request{verb, key, {}, 0, 7, "s", {}}).refused == error::bad_request);
+    }
+    const call c = made(txn_request{{txn_operation::get("k"), txn_operation::get(key)}, {}});
+    BOOST_TEST(c.refused == error::bad_request);
+    BOOST_TEST(c.key == key);
+    exchange nothing;
+    nothing.error = c.refused;
+    BOOST_TEST(describe(c, "h:1", nothing) == "transact: not sent: a key that is not UTF-8");
+  }
+  for (const char* const good : {"", "\x7f", "\xc2\x80", "a b/\xc3\xa9", "\xef\xbf\xbf", "\xf4\x8f\xbf\xbf"}) {
+    BOOST_TEST(!made(get_request{good, {}}).refused);
+    BOOST_TEST(!made(txn_request{{txn_operation::set(good, "v")}, {}}).refused);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(keys_with_spaces_around_them_are_not_made) {
+  using kind = write_request::kind;
+  for (const char* const spaced : {" ", " a/b", "a/b ", " /", "a/ "}) {
+    const std::string key = spaced;
+    const auto write = [&key](kind verb, std::uint64_t index) {
+      return made(write_request{verb, key, "v", 0, index, "s", {}}).refused;
+    };
+    const auto transact = [](txn_operation operation) { return made(txn_request{{std::move(operation)}, {}}).refused; };
+    BOOST_TEST(write(kind::put, 0) == error::bad_request);
+    BOOST_TEST(write(kind::cas, 0) == error::bad_request);
+    BOOST_TEST(write(kind::acquire, 0) == error::bad_request);
+    BOOST_TEST(transact(txn_operation::set(key, "v")) == error::bad_request);
+    BOOST_TEST(transact(txn_operation::cas(key, "v", 0)) == error::bad_request);
+    BOOST_TEST(transact(txn_operation::lock(key, "v", "s")) == error::bad_request);
+
+    // Such keys may be there.
+    BOOST_TEST(!made(get_request{key, {}}).refused);
+    BOOST_TEST(!made(list_request{key, {}}).refused);
+    BOOST_TEST(!made(keys_request{key, {}, {}}).refused);
+    BOOST_TEST(!write(kind::cas, 7));
+    BOOST_TEST(!write(kind::release, 0));
+    BOOST_TEST(!write(kind::remove, 0));
+    BOOST_TEST(!write(kind::remove_tree, 0));
+    BOOST_TEST(!write(kind::remove_cas, 7));
+    for (const txn_operation& operation :
+         {txn_operation::cas(key, "v", 7), txn_operation::unlock(key, "v", "s"), txn_operation::get(key),
+          txn_operation::get_tree(key), txn_operation::check_index(key, 7), txn_operation::check_session(key, "s"),
+          txn_operation::check_not_exists(key), txn_operation::remove(key), txn_operation::remove_tree(key),
+          txn_operation::remove_cas(key, 7)}) {
+      BOOST_TEST(!transact(operation));
+    }
+  }
+  BOOST_TEST(!made(write_request{kind::put, "a b/ c", "v", 0, 0, {}, {}}).refused);
+}
+
 BOOST_AUTO_TEST_CASE(what_may_be_repeated) {
   const call read = made(get_request{"k", {}});
   const call blocking = made(get_request{"k", reading(consistency::leader, 1)});

@@ -1,5 +1,8 @@
 // The client against servers that do as the test says: each way in which a request can fail, and who waits for whom.
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -12,6 +15,8 @@
 #include <boost/asio/strand.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/test/unit_test.hpp>
+#include <cstdio>
+#include <filesystem>
 #include <holdfast/consul/client.hpp>
 #include <new>
 
@@ -74,6 +79,30 @@ std::chrono::milliseconds wait_of(const std::string& request) {
   return std::chrono::milliseconds(std::stoi(request.substr(at + 6)));
 }
 
+// How /proc names this process's end of its connection to a local port.
+std::string socket_to(std::uint16_t port) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    sockaddr_in peer{};
+    socklen_t size = sizeof(peer);
+    const int fd = std::stoi(entry.path().filename());
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0 || ntohs(peer.sin_port) != port) continue;
+    return std::filesystem::read_symlink(entry.path());
+  }
+  BOOST_FAIL("there is no connection to port " << port);
+  return {};
+}
+
+// What a program that this process starts finds open, without anybody who closes things for it.
+std::string descriptors_of_a_child() {
+  FILE* const child = ::popen("ls -l /proc/self/fd", "r");
+  BOOST_TEST_REQUIRE((child != nullptr));
+  std::string listing;
+  char piece[4096];
+  while (const std::size_t n = std::fread(piece, 1, sizeof(piece), child)) listing.append(piece, n);
+  BOOST_TEST(::pclose(child) == 0);
+  return listing;
+}
+
 // An operation for whose answer there is no memory.
 class starving final : public detail::operation {
 public:
@@ -133,6 +162,36 @@ ASYNC_TEST_CASE(a_connection_is_used_again) {
   const error_code ec = co_await second.wait();
   BOOST_TEST(!ec);
   BOOST_TEST(consul.statistics().connections_opened == 1u);
+}
+
+ASYNC_TEST_CASE(an_interim_reply_does_not_put_a_connection_out_of_step) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  pending<bool> first(ex, consul.put("k", "1"));
+  auto [peer, request] = co_await server.accept_request();
+  co_await peer.send("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n");
+  co_await peer.reply("true");
+  const error_code ec = co_await first.wait();
+  BOOST_TEST(!ec);
+  pending<bool> second(ex, consul.put("k", "2"));
+  co_await peer.read_request();
+  co_await peer.reply("false");
+  co_await second.wait();
+  BOOST_TEST(!second.value());
+  BOOST_TEST(consul.statistics().connections_opened == 1u);
+}
+
+ASYNC_TEST_CASE(a_program_that_is_started_inherits_no_connection) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  pending<bool> put(ex, consul.put("k", "1"));
+  auto [peer, request] = co_await server.accept_request();
+  const std::string ours = socket_to(server.endpoint().port());
+  const std::string inherited = descriptors_of_a_child();
+  BOOST_TEST(inherited.find("pipe:[") != std::string::npos, "a child has its output");
+  BOOST_TEST(inherited.find(ours) == std::string::npos, ours << " is there in a child:\n" << inherited);
+  co_await peer.reply("true");
+  co_await put.wait();
 }
 
 ASYNC_TEST_CASE(an_idle_connection_that_the_agent_closed_is_not_used_again) {

@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "second_copy/second_copy.hpp"
 #include "support/print.hpp"
 
 using holdfast::condition;
@@ -71,6 +72,17 @@ BOOST_AUTO_TEST_CASE(other_categories_satisfy_no_condition) {
     BOOST_TEST(!(other == c));
     BOOST_TEST(!(error_code() == c));
   }
+}
+
+BOOST_AUTO_TEST_CASE(another_copy_of_the_library_has_the_same_categories) {
+  const error_code theirs = holdfast::test::second_copy::make_error_code(error::timed_out);
+  BOOST_TEST((&theirs.category() != &holdfast::error_category()), "it is another copy");
+  BOOST_TEST((theirs == error::timed_out));
+  BOOST_TEST((theirs == condition::outcome_unknown));
+  BOOST_TEST(!(theirs == condition::not_applied));
+  BOOST_TEST(
+      (error_code(error::timed_out) == holdfast::test::second_copy::make_error_condition(condition::outcome_unknown)));
+  BOOST_TEST((holdfast::error_category() != holdfast::condition_category()));
 }
 
 BOOST_AUTO_TEST_CASE(diagnostics_are_one_line) {

@@ -115,6 +115,38 @@ BOOST_AUTO_TEST_CASE(one_parser_reads_reply_after_reply) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(interim_replies_are_passed_over) {
+  const std::string interim[] = {
+      "HTTP/1.1 100 Continue\r\n\r\n",
+      "HTTP/1.1 103 Early Hints\r\nX-Consul-Index: 9\r\nLink: </style.css>\r\n\r\n",
+      "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n",
+  };
+  for (const std::string& before : interim) {
+    for (const std::string& text : {sized, chunked}) {
+      for (std::size_t cut = 0; cut <= before.size() + text.size(); ++cut) {
+        const std::string all = before + text;
+        reply_parser parser(body_max);
+        BOOST_TEST_REQUIRE(!feed(parser, all.substr(0, cut)));
+        BOOST_TEST_REQUIRE(parser.done() == (cut == all.size()));
+        BOOST_TEST_REQUIRE(!feed(parser, all.substr(cut)));
+        BOOST_TEST_REQUIRE(parser.keep_alive());
+        const http_reply reply = parser.take();
+        BOOST_TEST_REQUIRE(reply.status == 200u);
+        BOOST_TEST_REQUIRE(reply.body == "true\n");
+      }
+    }
+    reply_parser parser(body_max);
+    BOOST_TEST(!feed(parser, before + "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+    BOOST_TEST(!parser.take().index.has_value(), "nothing is left of the reply before");
+    reply_parser alone(body_max);
+    BOOST_TEST(!feed(alone, before));
+    BOOST_TEST(!alone.done());
+    BOOST_TEST(alone.finish() == error::connection_lost);
+    check_error(before + "SSH-2.0-OpenSSH_9.2\r\n", error::malformed_reply);
+  }
+  check_error("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n", error::malformed_reply);
+}
+
 BOOST_AUTO_TEST_CASE(a_connection_is_reused_only_if_both_sides_agree_where_the_reply_ended) {
   const auto keeps_alive = [](const std::string& text) {
     reply_parser parser(body_max);

@@ -132,6 +132,9 @@ auto initiate(std::shared_ptr<client_impl> impl, Request request, Token& token) 
 /// `condition::outcome_unknown` that it may have been applied or may be applied later (Consul was seen to apply a write
 /// 86 s after it had answered 500). Reading a key that does not exist is not an error.
 ///
+/// Keys must be UTF-8, and what may create one refuses spaces at either end of it: error::bad_request, and nothing is
+/// sent. Keys like that can still be read and deleted, except by Consul 1.22, which does that in transactions only.
+///
 /// Deadline: each operation ends by `request_options::timeout`, a blocking query by `wait` + `wait`/16 + that.
 /// Cancellation: terminal, partial and total; the request's connection is closed, and a write that had been sent has an
 /// unknown outcome. Completes with `asio::error::operation_aborted`.
