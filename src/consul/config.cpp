@@ -37,6 +37,7 @@ agent_address check(const config& c) {
   require(is_time(c.backoff_max), error::invalid_option, "backoff_max must be 1 ms to 10 min");
   require(c.backoff_min <= c.backoff_max, error::invalid_option, "backoff_min must not be over backoff_max");
   require(is_within(c.connections_max, 1, 1000), error::invalid_option, "connections_max must be 1 to 1000");
+  require(is_within(c.renewals_max, 1, 1000), error::invalid_option, "renewals_max must be 1 to 1000");
   require(is_within(c.blocking_max, 1, 1000), error::invalid_option, "blocking_max must be 1 to 1000");
   require(is_within(c.queue_max, 1, 1'000'000), error::invalid_option, "queue_max must be 1 to 1000000");
   require(is_within(c.reply_bytes_max, 1024, std::size_t{1} << 30), error::invalid_option,

@@ -2,10 +2,16 @@
 
 #include <algorithm>
 #include <boost/asio/this_coro.hpp>
+#include <iterator>
 
 namespace holdfast::consul::detail {
-gate::waiter::waiter(gate& owner, time_point deadline) : owner(owner), timer(owner.strand_, deadline) {
-  owner.waiters_.push_back(*this);
+
+gate::waiter::waiter(gate& owner, time_point deadline) : owner(owner), deadline(deadline), timer(owner.strand_) {
+  auto at = owner.waiters_.end();
+  if (owner.order_ == order::deadline) {
+    while (at != owner.waiters_.begin() && std::prev(at)->deadline > deadline) --at;
+  }
+  owner.waiters_.insert(at, *this);
 }
 
 // A waiter may end admitted and yet not go in: it was cancelled, or the context went away. Then the place is the next
@@ -26,7 +32,8 @@ gate::pass gate::try_enter(std::size_t spare) noexcept {
 awaitable<gate::pass> gate::enter(time_point deadline, std::size_t spare) {
   if (auto at_once = try_enter(spare)) co_return at_once;
   const time_point now = clock::now();
-  waiter self(*this, is_open() ? now + std::min(moment_, (deadline - now) / 4) : deadline);
+  waiter self(*this, deadline);
+  self.timer.expires_at(is_open() ? now + std::min(moment_, (deadline - now) / 4) : deadline);
   for (;;) {
     co_await self.timer.async_wait(as_result);
     // Cancelled in the moment of its admission: then it must not take a connection only to close it.
@@ -37,20 +44,29 @@ awaitable<gate::pass> gate::enter(time_point deadline, std::size_t spare) {
       --admitted_;
       co_return pass(*this);
     }
-    if (is_open()) {
-      waiters_.erase(waiters_.iterator_to(self));
-      ++inside_;
-      co_return pass(*this);
-    }
     if (self.timer.expiry() >= deadline) co_return pass();
-    self.timer.expires_at(deadline);
+    const time_point at = clock::now();
+    if (is_open() && at >= grown_ + moment_) {
+      grown_ = at;
+      admit_next();
+    }
+    if (self.admitted) continue;
+    self.timer.expires_at(is_open() ? std::min(grown_ + moment_, deadline) : deadline);
   }
 }
 
 void gate::leave() noexcept {
   --inside_;
-  if (waiters_.empty()) return;
-  // The place is handed over here, not when the waiter runs: nobody who comes in between can take it.
+  if (!waiters_.empty() && is_open()) admit_next();
+}
+
+void gate::set_limit(std::size_t limit) noexcept {
+  limit_ = limit;
+  while (!waiters_.empty() && is_open()) admit_next();
+}
+
+// The place is handed over here, not when the waiter runs: nobody who comes in between can take it.
+void gate::admit_next() noexcept {
   waiter& next = waiters_.front();
   waiters_.pop_front();
   ++inside_;

@@ -9,9 +9,12 @@
 
 namespace holdfast::consul::detail {
 
-/// At most `limit` are inside at once; the others wait, first come first served. Lives on one strand.
+/// At most `limit` are inside at once; the others wait. Lives on one strand.
 class gate {
 public:
+  /// Who goes in next: who has waited longest, or whose deadline comes first.
+  enum class order { arrival, deadline };
+
   /// The right to be inside; leaves when destroyed. Empty after a wait that reached its deadline.
   class pass {
   public:
@@ -32,17 +35,22 @@ public:
   };
 
   /// What a request to an agent takes is less than `moment`, and the time that it is given is much more.
-  gate(const strand_type& strand, std::size_t limit, clock::duration moment = std::chrono::milliseconds(10)) noexcept
-      : strand_(strand), limit_(limit), moment_(moment) {}
+  gate(const strand_type& strand, std::size_t limit, clock::duration moment = std::chrono::milliseconds(10),
+       order next = order::arrival) noexcept
+      : strand_(strand), limit_(limit), moment_(moment), order_(next) {}
   gate(const gate&) = delete;
   gate& operator=(const gate&) = delete;
 
   /// Whether not all places are taken.
   bool is_open() const noexcept { return inside_ < limit_; }
+  std::size_t inside() const noexcept { return inside_; }
   std::size_t waiting() const noexcept { return waiters_.size(); }
+  /// Nobody is sent out: if there are more inside, nobody goes in until enough have left.
+  void set_limit(std::size_t limit) noexcept;
 
   /// Those who go in use something that is costly to make, of which there are `spare` lying about. Who finds none of
-  /// those waits a moment for somebody to leave one, even though it is open. By default, nobody does.
+  /// those waits a moment for somebody to leave one, even though it is open; then one more goes in, and the others wait
+  /// another moment. By default, nobody does.
   awaitable<pass> enter(time_point deadline, std::size_t spare = SIZE_MAX);
   /// The same, without any wait: empty where that would wait.
   pass try_enter(std::size_t spare = SIZE_MAX) noexcept;
@@ -55,17 +63,21 @@ private:
     ~waiter();
 
     gate& owner;
+    const time_point deadline;
     timer_type timer;
     bool admitted = false;
   };
 
   void leave() noexcept;
+  void admit_next() noexcept;
 
   const strand_type& strand_;
-  const std::size_t limit_;
+  std::size_t limit_;
   const clock::duration moment_;
+  const order order_;
   std::size_t inside_ = 0;
   std::size_t admitted_ = 0;  ///< of these, waiters that have yet to run
+  time_point grown_;          ///< when one more went in that found nothing spare
   boost::intrusive::list<waiter> waiters_;
 };
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <holdfast/consul/config.hpp>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "connection.hpp"
@@ -18,8 +19,10 @@ enum class lane { ordinary, renewal, blocking };
 /// The connections to the agent. Lives on the strand.
 class transport {
 public:
+  /// A connection that was not needed for `idle_max` is closed, and frees one of the 200 that an agent has for each
+  /// client address. A burst of blocking queries that ends and starts again is not in that case.
   transport(const strand_type& strand, const config& settings, const agent_address& address,
-            std::shared_ptr<counters> statistics);
+            std::shared_ptr<counters> statistics, clock::duration idle_max = std::chrono::minutes(1));
 
   /// One request on a connection of its lane, opened if none is idle: for an ordinary request only if none becomes so
   /// in a moment. Errors beside those of connection::converse:
@@ -40,6 +43,7 @@ private:
   };
   // The hottest is at the back.
   using idle_list = std::vector<idle_connection>;
+  class activity;
 
   gate& gate_of(lane which) noexcept { return gates_[static_cast<std::size_t>(which)]; }
   idle_list& idle_of(lane which) noexcept { return which == lane::renewal ? idle_renewal_ : idle_; }
@@ -47,14 +51,22 @@ private:
   awaitable<exchange> open(connection& link, time_point deadline);
   std::shared_ptr<connection> take_idle(lane which);
   void keep(std::shared_ptr<connection> link, lane which);
+  void close_idle_in_time();
+  void rest();
 
   const strand_type& strand_;
   const config& settings_;
   const agent_address& address_;
   std::shared_ptr<counters> statistics_;
   std::array<gate, 3> gates_;
+  const clock::duration idle_max_;
   idle_list idle_;
   idle_list idle_renewal_;
+  std::size_t active_ = 0;  // requests
+  // It runs only while there are requests: it alone must not keep the io_context running. None when closed.
+  std::optional<timer_type> idle_timer_;
+  bool timer_runs_ = false;
+  const std::shared_ptr<void> alive_ = std::make_shared<char>();  // for the timer's handler
   bool closed_ = false;
 };
 

@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <holdfast/consul/client.hpp>
+#include <holdfast/testing/server.hpp>
 #include <new>
 
 #include "consul/client_impl.hpp"
@@ -562,6 +563,7 @@ ASYNC_TEST_CASE(a_full_queue_and_a_deadline_in_the_queue_say_too_busy) {
 ASYNC_TEST_CASE(renewals_wait_for_nobody_else) {
   scripted_server server(ex);
   config settings = settings_for(server);
+  settings.renewals_max = 1;
   settings.connections_max = 1;
   settings.blocking_max = 1;
   client consul(ex, settings);
@@ -588,9 +590,88 @@ ASYNC_TEST_CASE(renewals_wait_for_nobody_else) {
   BOOST_TEST(consul.statistics().connections_opened == 3u);
 }
 
+ASYNC_TEST_CASE(a_renewal_that_hangs_delays_no_other) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  pending<> hanging(ex, consul.renew_session("h"));
+  auto [silent, request] = co_await server.accept_request();
+  std::vector<pending<>> renewals;
+  for (int i = 0; i < 20; ++i) renewals.emplace_back(ex, consul.renew_session("i"));
+  auto [peer, other] = co_await server.accept_request();
+  for (int i = 0; i < 20; ++i) {
+    co_await peer.reply(session_body);
+    if (i < 19) co_await peer.read_request();
+  }
+  for (auto& renewal : renewals) {
+    const error_code ec = co_await renewal.wait();
+    BOOST_TEST(!ec);
+  }
+  BOOST_TEST(!hanging.ready());
+}
+
+ASYNC_TEST_CASE(renewals_go_in_the_order_of_their_deadlines) {
+  scripted_server server(ex);
+  config settings = settings_for(server);
+  settings.renewals_max = 1;
+  client consul(ex, settings);
+  pending<> first(ex, consul.renew_session("first"));
+  auto [peer, request] = co_await server.accept_request();
+  pending<> late(ex, consul.renew_session("late", once(ample)));
+  pending<> later(ex, consul.renew_session("later", once(ample)));
+  pending<> early(ex, consul.renew_session("early", once(ample / 2)));
+  for (const std::string name : {"early", "late", "later"}) {
+    co_await peer.reply(session_body);
+    const std::string next = co_await peer.read_request();
+    BOOST_TEST(next.starts_with("PUT /v1/session/renew/" + name + " "));
+  }
+}
+
+ASYNC_TEST_CASE(many_sessions_live_on_over_a_slow_network, 30s) {
+  // As a session of 10 s is beside a round trip of 0.4 s.
+  constexpr std::size_t sessions = 300;
+  holdfast::testing::server_options options;
+  options.model.session_ttl_min = 1s;
+  holdfast::testing::server agent(options);
+  config settings = agent.client_config();
+  settings.request_timeout = ample;
+  client consul(ex, settings);
+  session_options session;
+  session.ttl = 2s;
+  session.node_checks = false;
+  std::vector<std::string> ids;
+  for (std::size_t i = 0; i < sessions; ++i) {
+    std::string id = co_await consul.create_session(session);
+    ids.push_back(std::move(id));
+  }
+  agent.set_faults(holdfast::testing::fault_plan(
+      {{.what = holdfast::testing::fault::delay(80ms), .target = "/v1/session/renew", .times = 0}}));
+
+  std::size_t running = sessions;
+  asio::steady_timer all_done(ex, asio::steady_timer::time_point::max());
+  // Longer than Consul keeps a session that nobody renews.
+  const auto end = asio::steady_timer::clock_type::now() + 3 * session.ttl;
+  const auto keep_alive = [&](std::string id) -> asio::awaitable<void> {
+    while (asio::steady_timer::clock_type::now() < end) {
+      error_code ec;
+      co_await consul.renew_session(id, {}, asio::redirect_error(asio::use_awaitable, ec));
+      BOOST_TEST(!ec);
+      if (ec) break;
+      asio::steady_timer until_due(ex, session.ttl / 3);
+      co_await until_due.async_wait(asio::use_awaitable);
+    }
+    if (--running == 0) all_done.cancel();
+  };
+  for (const std::string& id : ids) asio::co_spawn(ex, keep_alive(id), asio::detached);
+  error_code ignored;
+  co_await all_done.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  const client_statistics counted = consul.statistics();
+  BOOST_TEST(counted.connections_opened <= settings.renewals_max + settings.connections_max);
+}
+
 ASYNC_TEST_CASE(a_full_queue_refuses_no_renewal_and_no_other_kind) {
   scripted_server server(ex);
   config settings = settings_for(server);
+  settings.renewals_max = 1;
   settings.connections_max = 1;
   settings.blocking_max = 1;
   settings.queue_max = 1;

@@ -82,6 +82,7 @@ BOOST_AUTO_TEST_CASE(each_range_is_checked_at_its_edges) {
   check_range(&config::request_timeout, 1ms, std::chrono::milliseconds(10min));
   check_range(&config::connect_timeout, 1ms, std::chrono::milliseconds(10min));
   check_range<std::size_t>(&config::connections_max, 1, 1000);
+  check_range<std::size_t>(&config::renewals_max, 1, 1000);
   check_range<std::size_t>(&config::blocking_max, 1, 1000);
   check_range<std::size_t>(&config::queue_max, 1, 1'000'000);
   check_range<std::size_t>(&config::reply_bytes_max, 1024, std::size_t{1} << 30);

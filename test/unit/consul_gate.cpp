@@ -114,4 +114,42 @@ ASYNC_TEST_CASE(whose_moment_ends_at_a_full_gate_waits_on_in_its_place) {
   BOOST_TEST(second.inside());
 }
 
+ASYNC_TEST_CASE(whose_deadline_is_first_may_go_in_first) {
+  const strand_type strand(ex);
+  gate g(strand, 1, 1ms, gate::order::deadline);
+  visitor first, late, early, as_late;
+  ask(strand, g, first, SIZE_MAX);
+  ask(strand, g, late, SIZE_MAX, 2h);
+  ask(strand, g, early, SIZE_MAX, 1h);
+  ask(strand, g, as_late, SIZE_MAX, 2h);
+  co_await settle();
+  visitor* const turns[] = {&first, &early, &late, &as_late};
+  for (visitor* const v : turns) {
+    co_await settle();
+    BOOST_TEST(v->inside());
+    v->pass.reset();
+  }
+}
+
+ASYNC_TEST_CASE(a_limit_may_change) {
+  const strand_type strand(ex);
+  gate g(strand, 2);
+  visitor first, second, third, fourth;
+  for (visitor* const v : {&first, &second, &third, &fourth}) ask(strand, g, *v, SIZE_MAX);
+  co_await settle();
+  BOOST_TEST(g.inside() == 2u);
+  g.set_limit(1);
+  first.pass.reset();
+  co_await settle();
+  BOOST_TEST(g.inside() == 1u);
+  BOOST_TEST(!third.back, "there was one too many");
+  second.pass.reset();
+  co_await settle();
+  BOOST_TEST(third.inside());
+  BOOST_TEST(!fourth.back);
+  g.set_limit(2);
+  co_await settle();
+  BOOST_TEST(fourth.inside());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -242,7 +242,7 @@ public:
     return detail::initiate<Token, std::string>(impl_, detail::session_create_request{std::move(session), options},
                                                 token);
   }
-  /// Renews the session's TTL, on the connection that is reserved for that. error::invalid_session if it is gone.
+  /// Renews the session's TTL, on a connection that is reserved for that. error::invalid_session if it is gone.
   template <class Token = asio::deferred_t>
   auto renew_session(std::string id, request_options options = {}, Token&& token = {}) {
     return detail::initiate<Token>(impl_, detail::session_renew_request{std::move(id), options}, token);

@@ -27,9 +27,13 @@ struct config {
   std::chrono::milliseconds backoff_min{20};
   std::chrono::milliseconds backoff_max{1'000};
 
-  /// Connections for ordinary requests, 1 to 1000. Renewals have one more of their own, each running blocking query
-  /// another. An agent accepts 200 from one address by default (`http_max_conns_per_client`).
+  /// Connections for ordinary requests, 1 to 1000. Renewals have their own, each running blocking query another. An
+  /// agent accepts 200 from one address by default (`http_max_conns_per_client`).
   std::size_t connections_max = 4;
+  /// Connections for renewals of sessions, 1 to 1000. There is one while answers come quickly, and one more whenever a
+  /// renewal has waited 100 ms for it; the earliest deadline is served first. At least (sessions x round trip) / (TTL /
+  /// 3) are needed; with fewer, sessions end though they are renewed.
+  std::size_t renewals_max = 16;
   /// Blocking queries at once, 1 to 1000, each on a connection of its own. A semaphore that is held or waited for has
   /// one: give a client at least as many as it has such semaphores. Beyond it they take turns (`read_options::index`):
   /// each looks once in a while (at most 10 s) only, and notices grants and losses that much later. With more than the
