@@ -41,8 +41,10 @@ class world {
 public:
   world() : model_({.value_bytes_max = 256, .txn_bytes_max = 1024}), api_(model_, 1) {
     consul::session_info session;
+    require(!model_.register_node("h", "x", now_), "the model takes a node");
     for (const char* const id : session_ids) {
       session.id = id;
+      session.node = id == session_ids[1] ? "h" : "";
       session.ttl += std::chrono::seconds(10);
       session.behavior = consul::session_behavior::remove;
       require(!model_.create_session(session, now_), "the model takes a session");
@@ -79,12 +81,21 @@ private:
     raft_index_ = raft_index;
     kv_index_ = kv_index;
     session_index_ = session_index;
+    const auto nodes = model_.nodes();
+    require(nodes.meta.index >= node_index_ && nodes.meta.index <= raft_index, "nor that of the nodes");
+    node_index_ = nodes.meta.index;
+    for (const node_info& node : nodes.value)
+      require(node.create_index <= node.modify_index && node.modify_index <= node_index_,
+              "a node's indexes are in order");
     for (const kv_entry& entry : model_.list("").value) {
       require(entry.create_index <= entry.modify_index && entry.modify_index <= kv_index,
               "a key's indexes are in order");
       require(entry.session.empty() || model_.session(entry.session).value, "who locks a key is there");
       require(!entry.key.empty() && model_.get(entry.key).value == entry, "a key that is listed can be read");
     }
+    std::size_t of_nodes = 0;
+    for (const node_info& node : nodes.value) of_nodes += model_.sessions_of(node.name).value.size();
+    require(of_nodes == model_.sessions().value.size(), "each session is one of a node's that is there");
     for (const auto& session : model_.sessions().value)
       require(session.create_index <= session_index, "a session's index is in order");
   }
@@ -132,6 +143,7 @@ private:
   std::uint64_t raft_index_ = 0;
   std::uint64_t kv_index_ = 0;
   std::uint64_t session_index_ = 0;
+  std::uint64_t node_index_ = 0;
   std::set<store::watch_id> watches_;
 };
 
