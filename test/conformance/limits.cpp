@@ -104,6 +104,14 @@ FACT(a_body_that_is_too_large_is_not_looked_into) {
   BOOST_TEST(txn(consul, many).said() == too_large(many.size(), most));
 }
 
+// The model's words are its own then.
+FACT(what_is_far_too_large_is_refused_with_413_too) {
+  const std::string body(4 * most, 'x');
+  BOOST_TEST(txn(consul, body).status == 413);
+  BOOST_TEST(consul.put("a", body).status == 413);
+  BOOST_TEST(!consul.exists("a"));
+}
+
 // What counts is the body: the value in base64, and the key, and all that is around them.
 FACT(a_transactions_value_may_have_three_quarters_of_what_the_body_may_have) {
   const std::size_t size = value_that_fits(consul, most);
