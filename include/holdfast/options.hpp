@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <holdfast/diagnostics.hpp>
+#include <optional>
 #include <string>
 
 namespace holdfast {
@@ -42,12 +43,21 @@ struct semaphore_options {
   std::chrono::milliseconds session_ttl{15'000};
   /// How much earlier than Consul we give a slot up, for clock drift and for the holder to stop. 0: a tenth of the TTL.
   std::chrono::milliseconds lease_margin{0};
-  /// Whether the node's health (serfHealth) ends our sessions too. Then a holder may lose its session before its TTL,
-  /// so pruning waits `lock_delay`. All participants should agree on it.
+  /// The node of Consul's catalog that our sessions belong to, at most 128 bytes: when a node is deregistered, Consul
+  /// ends its sessions at once. By default one that no agent stands behind, and that nobody has a reason to deregister;
+  /// it is registered where it is missing. The ACL token needs `session "holdfast-sessions" { policy = "write" }`, and
+  /// as long as the node is missing `node "holdfast-sessions" { policy = "write" }`; else error::permission_denied.
+  /// Empty: the agent's own, whose sessions end when the agent leaves, as for a restart, or when it is removed; then
+  /// whoever grants a slot leaves that of a holder that is gone alone for that holder's TTL minus margin.
+  std::string session_node = "holdfast-sessions";
+  /// Whether the node's health (serfHealth) ends our sessions too; on the agent's own node only, else
+  /// error::invalid_option. Then a holder may lose its session before its TTL, so pruning waits `lock_delay`. All
+  /// participants should agree on it.
   bool node_health_checks = false;
   /// How long a dead holder's slot stays taken: 0 to 60 s. Only with node health checks, and if they are numbered:
   /// then Consul itself keeps the number from everybody for as long after its session has ended.
-  std::chrono::milliseconds lock_delay{15'000};
+  /// Not given: with health checks the TTL minus margin, and no less is accepted; for numbers 15 s.
+  std::optional<std::chrono::milliseconds> lock_delay{};
 
   /// How long a slot may go from hand to hand inside this process while others wait elsewhere. Longer is fewer
   /// requests, and a longer wait for the others.
@@ -55,8 +65,8 @@ struct semaphore_options {
   /// How long a slot that nobody uses is kept for the next acquire, as long as nobody waits elsewhere. 0: not at all.
   std::chrono::milliseconds idle{0};
   /// How long the watch of the record may fail before held slots are lost, never past their lease. By default that
-  /// alone counts, so that an election of Consul's leader costs nobody a slot. 0: at the first failure, as the semaphore
-  /// guide has it.
+  /// alone counts, so that an election of Consul's leader costs nobody a slot. 0: at the first failure, as the
+  /// semaphore guide has it.
   std::chrono::milliseconds outage_grace{std::chrono::hours(24)};
   /// How long an acquire rides out an agent that cannot answer before it fails with the last error.
   std::chrono::milliseconds give_up_after{5'000};
@@ -88,12 +98,12 @@ struct mutex_options {
 
   std::chrono::milliseconds session_ttl{15'000};
   std::chrono::milliseconds lease_margin{0};
-  /// Whether the node's health (serfHealth) ends our sessions too. Then a holder may lose its session before its TTL,
-  /// so there should be a `lock_delay`.
+  std::string session_node = "holdfast-sessions";
   bool node_health_checks = false;
   /// How long Consul keeps the key from everybody after the session of a holder has ended, as if it was still held: 0
-  /// to 60 s. Without health checks the lease is over by then, and nothing speaks for it.
-  std::chrono::milliseconds lock_delay{0};
+  /// to 60 s. Not given: nothing, as the lease is over by then; on the agent's own node the TTL minus margin, which
+  /// then may not be over 60 s. With health checks no less is accepted.
+  std::optional<std::chrono::milliseconds> lock_delay{};
 
   /// How long the mutex may go from hand to hand, in a process or among those who have entries, before it is let go for
   /// whoever comes first: clients of other kinds wait without a trace. That costs some 20 ms. 0: there are none.
@@ -119,10 +129,11 @@ struct mutex_set_options {
 
   std::chrono::milliseconds session_ttl{15'000};
   std::chrono::milliseconds lease_margin{0};
+  std::string session_node = "holdfast-sessions";
   bool node_health_checks = false;
   /// How long Consul keeps our keys from everybody after our session has ended, as it also does when a set is closed
   /// with locks in use.
-  std::chrono::milliseconds lock_delay{0};
+  std::optional<std::chrono::milliseconds> lock_delay{};
 
   /// How long the watch of our session may fail before everything held is lost, never past the lease, which is the
   /// default. 0: at the first failure.
@@ -147,9 +158,10 @@ struct election_options {
   /// one minus margin.
   std::chrono::milliseconds session_ttl{15'000};
   std::chrono::milliseconds lease_margin{0};
+  std::string session_node = "holdfast-sessions";
   bool node_health_checks = false;
   /// How long Consul keeps everybody out of office after a leader's session has ended.
-  std::chrono::milliseconds lock_delay{0};
+  std::optional<std::chrono::milliseconds> lock_delay{};
 
   /// How long the watch of the key may fail before the office is lost, never past its lease, which is the default. 0:
   /// at the first failure.

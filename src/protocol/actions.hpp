@@ -16,6 +16,10 @@ struct create_session {
   member_id member;
   bool operator==(const create_session&) const = default;
 };
+/// The node that our sessions belong to is not in Consul's catalog: register it.
+struct register_node {
+  bool operator==(const register_node&) const = default;
+};
 struct renew_session {
   member_id member;
   std::string session;
@@ -111,10 +115,10 @@ struct note {
 
 namespace holdfast::protocol {
 
-using pool_action =
-    std::variant<action::create_session, action::renew_session, action::destroy_session, action::send_txn,
-                 action::list_prefix, action::watch_key, action::stop_watch, action::grant, action::deny, action::fail,
-                 action::released, action::lose, action::revoke, action::update, action::closed, action::note>;
+using pool_action = std::variant<action::create_session, action::register_node, action::renew_session,
+                                 action::destroy_session, action::send_txn, action::list_prefix, action::watch_key,
+                                 action::stop_watch, action::grant, action::deny, action::fail, action::released,
+                                 action::lose, action::revoke, action::update, action::closed, action::note>;
 using pool_actions = std::vector<pool_action>;
 
 }  // namespace holdfast::protocol

@@ -16,6 +16,28 @@ void core::created(own_session& s, std::string session, protocol::lease fresh) {
   s.lease.extend(s.asked_at, random_);
 }
 
+bool core::registers_node(own_session& s, const failure& why, std::string_view node) {
+  if (why.code != error::missing_node || node.empty() || std::exchange(s.had_node, true)) return false;
+  s.awaits_node = true;
+  s.asked_at = now_;
+  if (!std::exchange(registering_, true)) act(action::register_node{});
+  return true;
+}
+
+void core::create_again(own_session& s) {
+  s.awaits_node = false;
+  s.asked_at = now_;
+  act(action::create_session{s.id});
+}
+
+failure core::with_rules(failure why, std::string_view node) {
+  if (why.code != error::permission_denied || node.empty()) return why;
+  const std::string rule = " \"" + std::string(node) + "\" { policy = \"write\" }";
+  why.details.message += "; the token needs the ACL rule session" + rule +
+                         ", and where nobody has registered that node yet, node" + rule + ", too";
+  return why;
+}
+
 void core::renew_when_due(own_session& s) {
   if (!due(s.lease.renew_at())) return;
   s.asked_at = now_;

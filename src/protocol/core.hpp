@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -57,9 +58,17 @@ protected:
     protocol::lease lease{};
     time_point asked_at{};  ///< when the latest create or renew request was handed out to be sent
     failure not_renewed{};  ///< what the last renewal failed with, if it did
+    bool awaits_node = false;
+    bool had_node = false;  ///< registered for it, once
   };
   void create(own_session& s);
   void created(own_session& s, std::string session, protocol::lease fresh);
+  /// It could not be created because its node is not in Consul's catalog. True: that is registered now, and then the
+  /// session is created once more, by `create_again`.
+  bool registers_node(own_session& s, const failure& why, std::string_view node);
+  void create_again(own_session& s);
+  /// Adds to a refusal what the token has to allow.
+  static failure with_rules(failure why, std::string_view node);
   void renew_when_due(own_session& s);
   /// False: Consul says that it is gone, which a leader that has not caught up yet may say of a live session: a
   /// consistent look, or the lease, decides. A reply that came too late changes nothing: lost is final.
@@ -86,6 +95,16 @@ protected:
   void act(Action a) {
     out_->emplace_back(std::move(a));
   }
+  /// Whether an answer that was due `when` has not come. If this process was away, it may lie here unread, or the
+  /// request has just been sent: so it gets a moment more.
+  bool is_overdue(time_point when, duration moment) {
+    if (!due(when)) {
+      overdue_since_ = never;
+      return false;
+    }
+    overdue_since_ = std::min(overdue_since_, now_);
+    return due(overdue_since_ + moment);
+  }
   void wake_at(time_point when) { wake_ = std::min(wake_, when); }
   bool due(time_point when) {
     if (when <= now_) return true;
@@ -99,6 +118,8 @@ protected:
   pool_actions* out_ = nullptr;
   std::uint64_t last_member_ = 0;
   request_id last_request_ = 0;
+  bool registering_ = false;  ///< the node
+  time_point overdue_since_ = never;
 };
 
 }  // namespace holdfast::protocol

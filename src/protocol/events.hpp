@@ -74,6 +74,11 @@ struct session_created {
   failure error{};
   bool operator==(const session_created&) const = default;
 };
+/// The node that our sessions belong to is in Consul's catalog now; with an error, it is not.
+struct node_registered {
+  failure error{};
+  bool operator==(const node_registered&) const = default;
+};
 enum class renewal { renewed, gone, failed };
 struct session_renewed {
   member_id member;
@@ -131,8 +136,9 @@ struct tick {
 
 }  // namespace event
 
-using pool_event = std::variant<event::acquire, event::cancel, event::release, event::close, event::session_created,
-                                event::session_renewed, event::session_destroyed, event::txn_done, event::prefix_listed,
-                                event::key_watched, event::value_written, event::tick>;
+using pool_event =
+    std::variant<event::acquire, event::cancel, event::release, event::close, event::session_created,
+                 event::node_registered, event::session_renewed, event::session_destroyed, event::txn_done,
+                 event::prefix_listed, event::key_watched, event::value_written, event::tick>;
 
 }  // namespace holdfast::protocol

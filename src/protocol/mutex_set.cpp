@@ -50,10 +50,7 @@ void mutex_set::on(event::release& e) {
   slot* s = slots_.find(e.slot);
   if (!s || !s->place) return;
   lock& l = s->place->second;
-  if (l.standing == standing::lost) {
-    for (auto& [session, d] : doomed_) let_go(d, e.slot);
-    return;
-  }
+  if (l.standing == standing::lost) return let_go(e.slot);
   l.standing = standing::leaving;
   leaving_.push_back(std::exchange(s->place, nullptr));
   s->releasing = true;
@@ -65,16 +62,23 @@ void mutex_set::on(event::close& e) {
   closing_ = true;
   fail_waiters(failed(error::closed, "the mutex set was closed"));
   if (!e.revoke) return;
-  if (session_ && session_->ready) drop_session(loss_reason::closed);
+  for (auto& [name, l] : locks_) {
+    if (l.standing != standing::held) continue;
+    l.standing = standing::lost;
+    act(action::lose{l.slot, loss_reason::closed, {}});
+  }
+  lost_ = std::exchange(held_, 0);
   close_deadline_ = std::min(close_deadline_, now_ + options_.give_up_after);
 }
 
 void mutex_set::on(event::session_created& e) {
   if (!session_ || session_->id != e.member || session_->ready) return;
   if (e.session.empty()) {
+    if (registers_node(*session_, e.error, options_.node)) return;
+    e.error = with_rules(std::move(e.error), options_.node);
     const time_point asked_at = session_->asked_at;
     session_.reset();
-    if (is_final(e.error.code)) fail_waiters(e.error);
+    if (is_final(e.error.code) && e.error.code != error::missing_node) fail_waiters(e.error);
     create_outage_.failed(std::move(e.error), now_, random_, asked_at);
     return;
   }
@@ -82,6 +86,16 @@ void mutex_set::on(event::session_created& e) {
   created(*session_, std::move(e.session), lease(options_.ttl, options_.lease_margin));
   session_->ready = true;
   idle_since_ = now_;
+}
+
+void mutex_set::on(event::node_registered& e) {
+  registering_ = false;
+  if (!session_ || !session_->awaits_node) return;
+  event::session_created failed{session_->id, {}, e.error};
+  if (e.error.code)
+    on(failed);
+  else
+    create_again(*session_);
 }
 
 void mutex_set::on(event::session_renewed& e) {
@@ -164,9 +178,12 @@ void mutex_set::check_outage() {
   };
   for (const outage* o : {&write_outage_, &create_outage_, &watch_outage_})
     if (o->on()) fail_those_who_came_before(o->since(), o->last());
-  if (txn_ != 0) fail_those_who_came_before(sent_at_, failed(error::timed_out, "Consul does not answer"));
-  if (session_ && !session_->ready)
-    fail_those_who_came_before(session_->asked_at, failed(error::timed_out, "Consul does not answer"));
+  const time_point asked = txn_ != 0 ? sent_at_ : session_ && !session_->ready ? session_->asked_at : never;
+  if (asked == never || asking_.empty())
+    overdue_since_ = never;
+  else if (is_overdue(std::max(asked, asking_.begin()->second->second.came) + options_.give_up_after,
+                      options_.give_up_after / 10))
+    fail_those_who_came_before(asked, failed(error::timed_out, "Consul does not answer"));
   for (const auto& [session, d] : doomed_)
     if (d.holds) fail_those_who_came_before(d.since, failed(error::timed_out, "a lost session has not ended yet"));
 }
@@ -199,7 +216,7 @@ void mutex_set::forget_expired() {
 void mutex_set::retire_sessions() {
   if (session_ && session_->ready) {
     // What is on its way out goes with the session, too.
-    const bool unused = closing_ ? held_ == 0 : locks_.empty() && txn_ == 0 && doubt_ == doubt::none;
+    const bool unused = closing_ ? held_ + lost_ == 0 : locks_.empty() && txn_ == 0 && doubt_ == doubt::none;
     if (unused && (closing_ || due(idle_since_ + options_.session_idle))) drop_session(loss_reason::none);
   }
   for (auto& [session, d] : doomed_) {
@@ -211,11 +228,13 @@ void mutex_set::retire_sessions() {
 
 void mutex_set::finish_close() {
   if (!closing_) return;
-  const bool any_lost = std::any_of(doomed_.begin(), doomed_.end(), [](const auto& d) { return !d.second.lost.empty(); });
+  const bool any_lost = lost_ != 0 || std::any_of(doomed_.begin(), doomed_.end(),
+                                                  [](const auto& each) { return !each.second.lost.empty(); });
   if (held_ == 0 && !any_lost) close_deadline_ = std::min(close_deadline_, now_ + options_.give_up_after);
   const bool clean = !session_ && doomed_.empty();
   if (!clean && !due(close_deadline_)) return;
   if (any_lost) {  // whose users have had their time to let go
+    if (lost_ != 0) drop_session(loss_reason::none);
     for (auto& [session, d] : doomed_) d.over_at = now_;
     close_deadline_ = now_ + options_.give_up_after;
     wake_at(close_deadline_);
@@ -308,19 +327,20 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
   txn_ = 0;
   doubt_ = doubt::none;
   suspect_ = false;
-  held_ = 0;
+  held_ = lost_ = 0;
   for (auto at = locks_.begin(); at != locks_.end();) {
     place& each = *at++;
     lock& l = each.second;
-    if (l.standing == standing::lost) continue;  // with an earlier session
+    if (l.standing == standing::lost && is_doomed(l.slot)) continue;  // with an earlier session
+    const bool in_hands = l.standing == standing::held || l.standing == standing::lost;
     if (l.standing == standing::held) act(action::lose{l.slot, reason, why});
-    if (l.standing == standing::held && reason != loss_reason::session_invalidated) {
+    if (in_hands && reason != loss_reason::session_invalidated) {
       l.standing = standing::lost;
       d.lost.push_back(l.slot);
       continue;
     }
     const slot_id id = std::exchange(l.slot, slot_id::none);
-    if (l.standing == standing::held) {
+    if (in_hands) {
       slots_.find(id)->place = nullptr;
       slots_.close(id);
     } else if (id != slot_id::none) {
@@ -338,11 +358,29 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
 /// The user of a lost slot has done with it. It is nobody's then who asks here, until its session has ended.
 void mutex_set::let_go(doomed& d, slot_id id) {
   if (std::erase(d.lost, id) == 0) return;
-  d.holds = true;
+  if (!std::exchange(d.holds, true)) d.since = now_;
   place& at = *std::exchange(slots_.find(id)->place, nullptr);
   slots_.close(id);
   at.second.slot = slot_id::none;
   forget(at);
+}
+
+void mutex_set::let_go(slot_id id) {
+  for (auto& [session, d] : doomed_) let_go(d, id);
+  slot* const s = slots_.find(id);
+  if (!s->place) return;
+  place& at = *std::exchange(s->place, nullptr);
+  slots_.close(id);
+  --lost_;
+  at.second.slot = slot_id::none;
+  at.second.standing = standing::leaving;
+  leaving_.push_back(&at);
+}
+
+bool mutex_set::is_doomed(slot_id id) const {
+  return std::any_of(doomed_.begin(), doomed_.end(), [id](const auto& each) {
+    return std::find(each.second.lost.begin(), each.second.lost.end(), id) != each.second.lost.end();
+  });
 }
 
 void mutex_set::doomed_ended(doomed& d) {

@@ -12,6 +12,7 @@
 
 #include "protocol/core.hpp"
 #include "protocol/slot_table.hpp"
+#include "protocol/succession.hpp"
 
 namespace holdfast::protocol {
 
@@ -28,6 +29,8 @@ struct mutex_set_options {
   duration give_up_after = std::chrono::seconds(5);
   duration session_idle = std::chrono::seconds(60);
   duration watch_wait = std::chrono::seconds(10);
+  /// Which node of Consul's catalog our sessions end with; empty: the agent's own.
+  std::string node{usual_node};
 };
 
 /// Flags of the set's two keys of its own: a magic number in the high half. In those of the sequence guard the low half
@@ -115,6 +118,7 @@ private:
   void on(event::release& e);
   void on(event::close& e);
   void on(event::session_created& e);
+  void on(event::node_registered& e);
   void on(event::session_renewed& e);
   void on(event::session_destroyed& e);
   void on(event::txn_done& e);
@@ -140,7 +144,9 @@ private:
   void release_done(place& at, const failure& why = {});
   void answer_release(slot_id id, const failure& why = {});
   void drop_session(loss_reason reason, failure why = {});
+  void let_go(slot_id id);
   void let_go(doomed& d, slot_id id);
+  bool is_doomed(slot_id id) const;
   void doomed_ended(doomed& d);
   static bool is_held(const slot& s) { return s.place && s.place->second.standing == standing::held; }
   void report();
@@ -176,6 +182,7 @@ private:
   std::deque<place*> leaving_;       ///< to be sent
   slot_table<slot> slots_;
   std::size_t held_ = 0;
+  std::size_t lost_ = 0;                                 ///< as the set is closed: by the session that is still there
   std::deque<std::pair<time_point, slot_id>> releases_;  ///< in the order in which they began; some are answered
 
   std::optional<own> session_;

@@ -46,7 +46,8 @@ void mutex_set::send_batch() {
     ops.push_back(cas_guard(number_));
   } else {
     const std::string words = options_.wall_offset
-                                  ? with_stamp(options_.description, now_.time_since_epoch() + *options_.wall_offset)
+                                  ? with_stamp(options_.description, now_.time_since_epoch() + *options_.wall_offset,
+                                               entry_lease{options_.ttl, options_.lease_margin, options_.node})
                                   : options_.description;
     ops.push_back({verb::check_not_exists, guard_key()});
     ops.push_back({verb::lock, guard_key(), {}, set_magic | number_, 0, session});

@@ -40,6 +40,7 @@ grant_plan plan(const snapshot& now, const plan_rules& rules) {
 
   const std::size_t live = result.record.holders.size();
   std::size_t free = live < rules.limit && !now.record.closed ? rules.limit - live : 0;
+  free -= std::min(free, rules.withheld);
   const auto claims = [&](const contender& entry) {
     return is_waiting(now, entry) && !contains(rules.leaving, entry.session);
   };

@@ -20,6 +20,8 @@ struct plan_rules {
   std::vector<std::string> leaving{};
   /// Dead holders that still count, because their lock delay runs.
   std::vector<std::string> spared{};
+  /// Slots that nobody is to have yet, though the record names nobody who holds them.
+  std::size_t withheld = 0;
   /// Go and guide contenders that had their chance: no slot is left free for them.
   std::vector<std::string> passed_over{};
   /// Everything there is, is in the snapshot. If not, holders without an entry stay, and only those have a claim of

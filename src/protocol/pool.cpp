@@ -73,9 +73,11 @@ void pool::on(event::session_created& e) {
   if (at == members_.end() || at->second.phase != phase::creating) return;
   member& m = at->second;
   if (e.session.empty()) {
+    if (registers_node(m, e.error, options_.node)) return;
+    e.error = with_rules(std::move(e.error), options_.node);
     const time_point asked_at = m.asked_at;
     members_.erase(at);
-    if (is_final(e.error.code))
+    if (is_final(e.error.code) && e.error.code != error::missing_node)
       fail_waiters(e.error);
     else
       create_outage_.failed(std::move(e.error), now_, random_, asked_at);
@@ -84,6 +86,20 @@ void pool::on(event::session_created& e) {
   create_outage_.over();
   created(m, std::move(e.session), lease(options_.ttl, options_.lease_margin));
   m.phase = phase::ready;
+}
+
+void pool::on(event::node_registered& e) {
+  registering_ = false;
+  std::vector<member_id> waiting;
+  for (const auto& [id, m] : members_)
+    if (m.awaits_node) waiting.push_back(id);
+  for (const member_id id : waiting) {
+    event::session_created failed{id, {}, e.error};
+    if (e.error.code)
+      on(failed);
+    else
+      create_again(members_.at(id));
+  }
 }
 
 void pool::on(event::session_renewed& e) {
@@ -122,7 +138,8 @@ void pool::on(event::prefix_listed& e) {
   if (e.error.code) {
     if (watched) return on_watch_failed(*watched, std::move(e.error));
     if (is_final(e.error.code)) fail_waiters(e.error);
-    outage_.failed(std::move(e.error), now_, random_, watched ? now_ : read_at_);  // in either case: what goes back to the cluster must look again
+    outage_.failed(std::move(e.error), now_, random_,
+                   watched ? now_ : read_at_);  // in either case: what goes back to the cluster must look again
     return;
   }
   if (watched) watch_outage_.over();
@@ -235,7 +252,8 @@ slot_id pool::open_slot() {
 
 std::string pool::entry_text() const {
   if (!options_.wall_offset) return options_.description;
-  return with_stamp(options_.description, now_.time_since_epoch() + *options_.wall_offset);
+  const entry_lease lease{options_.ttl, options_.lease_margin, options_.node};
+  return with_stamp(options_.description, now_.time_since_epoch() + *options_.wall_offset, lease);
 }
 
 failure pool::too_many(std::uint32_t count) const {

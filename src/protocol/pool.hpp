@@ -14,6 +14,7 @@
 #include "protocol/core.hpp"
 #include "protocol/plan.hpp"
 #include "protocol/slot_table.hpp"
+#include "protocol/succession.hpp"
 #include "protocol/view.hpp"
 #include "protocol/waiter_queue.hpp"
 
@@ -28,8 +29,11 @@ struct pool_options {
   std::uint32_t limit = 1;
   bool adopt = false;
   bool numbered = false;  ///< a slot is not used before its session has locked a number, too
-  /// What makes wall-clock time, since 1970, of the core's. None: our entries do not say since when they stand.
+  /// What makes wall-clock time, since 1970, of the core's. None: our entries say neither since when they stand, nor
+  /// for how long we may believe in them.
   std::optional<duration> wall_offset{};
+  /// Which node of Consul's catalog our sessions end with; empty: the agent's own.
+  std::string node{usual_node};
   std::size_t waiters_max = 1'000'000;
   duration ttl = std::chrono::seconds(15);
   duration lease_margin = std::chrono::milliseconds(1500);
@@ -175,6 +179,17 @@ private:
     bool passed_over = false;
   };
 
+  /// Somebody else's session that holds. If it ends before its TTL, without its maker's doing, that believes in it for
+  /// some time yet. So it does when Consul forgets the node that it belongs to.
+  struct other_holder {
+    duration lease{};  ///< for so long at most
+    bool on_our_node = false;
+    std::optional<std::uint32_t> number{};
+    std::string witness{};  ///< a session of ours, of the same node, that stood beside it
+    time_point gone_since = never;
+    bool ended_alone = false;  ///< the witness has outlived it: the node is as it was
+  };
+
   /// A blocking query.
   struct watch {
     std::string key;  ///< empty: everything
@@ -203,6 +218,7 @@ private:
   void on(event::prefix_listed& e);
   void on(event::key_watched& e);
   void on(event::value_written& e);
+  void on(event::node_registered& e);
   void on(event::tick&) {}
 
   // pool_local.cpp: time, leases, slots and the local queue
@@ -262,7 +278,9 @@ private:
   std::uint32_t limit_of(const lock_record& record) const {
     return options_.adopt && record.limit != 0 ? record.limit : options_.limit;  // 0: there is no record
   }
-  void mark_dead();
+  void note_holders();
+  void note_holder(const contender& entry, std::string_view beside);
+  bool is_spared(const other_holder& each);
   void applied(pending_txn txn, std::vector<key_value> results);
   void refused(pending_txn txn, const std::vector<event::refused_operation>& refusals);
   void patch(snapshot& now, const pending_txn& txn, std::uint64_t index) const;
@@ -340,7 +358,7 @@ private:
   bool limit_disagrees_ = false;
   bool over_limit_ = false;  ///< more hold than the record allows: its limit was lowered
   std::map<std::string, indulged, std::less<>> indulged_;
-  std::map<std::string, time_point, std::less<>> dead_since_;  ///< only with a lock delay
+  std::map<std::string, other_holder, std::less<>> holders_;  ///< others', by their sessions
   std::optional<std::string> value_;         ///< that our holder has written into a mutex's key, if not its description
   std::optional<std::string> value_before_;  ///< what it wrote last before that
   time_point free_at_{};                     ///< when a mutex was last seen free, or held by another kind of client

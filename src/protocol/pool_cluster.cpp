@@ -15,7 +15,7 @@ void pool::adopt(boost::system::result<snapshot> listing, request_id id) {
   if (view_.current()) stop_sleeping_watches();
   if (view_.now().lock_index != index_before) stalled_until_ = never;
   if (unresolved_ && id > unresolved_->looked_after) resolve();
-  mark_dead();
+  note_holders();
   refresh();
   check_limit();
 }
@@ -123,13 +123,52 @@ void pool::check_limit() {
   limit_disagrees_ = now.lock_index != 0 && now.record.limit != options_.limit && in_use;
 }
 
-/// With health checks, Consul may end a session before its TTL, so that its holder needs time to notice.
-void pool::mark_dead() {
-  if (options_.lock_delay == duration::zero()) return;
+/// Sessions can end before their TTL: with a health check, or with their node. Then whoever made them goes on to
+/// believe until it hears of it, or its lease is over. So what is known of a holder is kept until that is.
+void pool::note_holders() {
   const snapshot& now = view_.now();
-  std::erase_if(dead_since_, [&](const auto& dead) { return !now.record.names(dead.first) || now.find(dead.first); });
-  for (const std::string& holder : now.record.holders)
-    if (!now.find(holder)) dead_since_.try_emplace(holder, now_);
+  const bool is_mutex = options_.form == record_form::session;
+  std::string_view ours;
+  for (const auto& [id, m] : members_)
+    if (now.find(m.session)) ours = m.session;
+  for (const contender& entry : now.contenders)
+    if (now.record.names(entry.session) && !is_ours(entry.session)) note_holder(entry, ours);
+  if (options_.lock_delay != duration::zero())
+    for (const std::string& holder : now.record.holders)
+      if (!is_ours(holder)) holders_.try_emplace(holder);
+  // A mutex is let go by a write that leaves its key there; with a session it goes.
+  std::erase_if(holders_, [&](const auto& each) {
+    const bool is_named = is_mutex && !now.find(each.first) ? now.lock_index == 0 : now.record.names(each.first);
+    return !is_named;
+  });
+  for (auto& [session, its] : holders_) {
+    if (now.find(session)) {
+      its.gone_since = never;
+    } else if (its.gone_since == never) {
+      its.gone_since = now_;
+      its.ended_alone = its.on_our_node && !its.witness.empty() && now.find(its.witness);
+    }
+  }
+}
+
+void pool::note_holder(const contender& entry, std::string_view beside) {
+  const auto [at, is_new] = holders_.try_emplace(entry.session);
+  other_holder& its = at->second;
+  if (is_new) {
+    const std::optional<entry_lease> lease = words_in(entry.value).lease;
+    if (lease) its.lease = lease->ttl - lease->margin;
+    its.on_our_node = lease && !lease->node.empty() && lease->node == options_.node;
+  }
+  if (const slot_number* const number = view_.now().number_of(entry.session)) its.number = number->number;
+  const bool has_witness = !its.witness.empty() && view_.now().find(its.witness);
+  if (!has_witness) its.witness = beside;
+}
+
+/// Whether its slot is nobody else's yet.
+bool pool::is_spared(const other_holder& each) {
+  if (each.gone_since == never) return false;
+  const duration lease = each.ended_alone ? duration::zero() : each.lease;
+  return !due(each.gone_since + std::max(lease, options_.lock_delay));
 }
 
 void pool::applied(pending_txn txn, std::vector<key_value> results) {

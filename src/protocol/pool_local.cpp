@@ -27,8 +27,8 @@ void pool::settle() {
   retire_sessions();
   if (members_.size() != sessions && !waiters_.empty()) write();  // there is room for another one
   finish_close();
-  calm_ = !closing_ && !suspect_ && !lost_ && !unresolved_ && !outage_.on() && !write_outage_.on() && !create_outage_.on() &&
-          !watch_outage_.on();
+  calm_ = !closing_ && !suspect_ && !lost_ && !unresolved_ && !outage_.on() && !write_outage_.on() &&
+          !create_outage_.on() && !watch_outage_.on();
   blind_ = !contested_ && !watches_everything();
 }
 
@@ -47,7 +47,8 @@ bool pool::serve_only() {
 /// Whether all that there is, is in users' hands here: then nothing is asked of the cluster.
 bool pool::all_in_use() {
   if (in_use_ < limit_) return false;
-  // With a lower limit than before, some of what we have may be too much; and what was taken away may stand in the queue.
+  // With a lower limit than before, some of what we have may be too much; and what was taken away may stand in the
+  // queue.
   if ((lost_ || in_use_ != members_.size()) && (!spares_.empty() || any_standing(standing::waiting))) return false;
   return waiters_.empty() || (!waiters_.front().once && waiters_.front().count <= limit_);
 }
@@ -118,7 +119,10 @@ void pool::check_outage() {
   for (const outage* o : {&outage_, &write_outage_, &create_outage_, &watch_outage_})
     if (o->on()) fail_waiters_since(o->since(), o->last());
   const time_point asked = first_unanswered();
-  if (asked != never) fail_waiters_since(asked, failed(error::timed_out, "Consul does not answer"));
+  if (asked == never || waiters_.empty())
+    overdue_since_ = never;
+  else if (is_overdue(std::max(asked, waiters_.front().came) + options_.give_up_after, options_.give_up_after / 10))
+    fail_waiters_since(asked, failed(error::timed_out, "Consul does not answer"));
 }
 
 /// When the oldest request was sent that waiters wait for, blocking queries left out.

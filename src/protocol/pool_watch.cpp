@@ -23,7 +23,8 @@ bool is_on(const Watches& list, const std::string& key) {
 }  // namespace
 
 void pool::check_watches() {
-  if (watch_outage_.on() && due(watch_outage_.since() + options_.outage_grace)) lose_all(loss_reason::watch_failed, watch_outage_.last());
+  if (watch_outage_.on() && due(watch_outage_.since() + options_.outage_grace))
+    lose_all(loss_reason::watch_failed, watch_outage_.last());
   const std::vector<watch> wanted = wanted_watches();
   if (wanted.empty()) {
     if (!any_standing(standing::holding)) watch_outage_.over();

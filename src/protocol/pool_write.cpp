@@ -291,6 +291,8 @@ void pool::choose_numbers(moves& what) {
     std::vector<bool> taken(limit_, false);
     for (const slot_number& each : view_.now().numbers)
       if (!each.session.empty() && each.number < limit_) taken[each.number] = true;
+    for (const auto& [holder, its] : holders_)
+      if (its.number && *its.number < limit_ && is_spared(its)) taken[*its.number] = true;
     for (const auto& [number, delay] : number_delays_)
       if (number < limit_ && !due(delay.retry_at())) taken[number] = true;
     const auto first = static_cast<std::uint32_t>(random_.between(duration(0), duration(limit_ - 1)).count());
@@ -344,8 +346,13 @@ plan_rules pool::rules_for(const moves& what) {
     used += holds;
   }
   if (options_.form == record_form::session) rules.spared = view_.now().record.holders;  // Consul itself prunes
-  for (const auto& [holder, since] : dead_since_)
-    if (!due(since + options_.lock_delay)) rules.spared.push_back(holder);
+  for (const auto& [holder, its] : holders_) {
+    if (!is_spared(its)) continue;
+    if (options_.form == record_form::session)
+      ++rules.withheld;
+    else
+      rules.spared.push_back(holder);
+  }
   for (const auto& [session, seen] : indulged_)
     if (seen.passed_over) rules.passed_over.push_back(session);
   const std::size_t room = used < operations_max - 2 ? operations_max - 2 - used : 0;

@@ -19,6 +19,16 @@ constexpr std::string_view stamp_opening = "\n@";
 /// In the year 2255: more would overflow a clock that counts nanoseconds.
 constexpr std::int64_t stamp_max = 9'000'000'000;
 
+constexpr std::chrono::milliseconds ttl_max = std::chrono::hours(24);
+
+/// At the front of `text`, which is what is behind it then.
+bool take_number(std::string_view& text, std::int64_t& number) {
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (ec != std::errc()) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return true;
+}
+
 std::optional<contender> read_contender(const json::value& from) {
   const json::array* const fields = from.if_array();
   if (!fields || fields->size() < 3 || fields->size() > 4) return std::nullopt;
@@ -63,24 +73,38 @@ std::string touched(std::string_view value) {
   return description == value ? other.append(opening).append("1}") : other;
 }
 
-std::string with_stamp(std::string_view description, duration since_1970) {
+std::string with_stamp(std::string_view description, duration since_1970, const std::optional<entry_lease>& lease) {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(since_1970).count();
   std::string value(description);
   if (seconds <= 0) return value;
-  return value.append(stamp_opening).append(std::to_string(seconds));
+  value.append(stamp_opening).append(std::to_string(seconds));
+  if (!lease) return value;
+  const auto milliseconds = [](duration d) {
+    return std::to_string(std::chrono::ceil<std::chrono::milliseconds>(d).count());
+  };
+  value.append("+").append(milliseconds(lease->ttl)).append("-").append(milliseconds(lease->margin));
+  if (lease->node != usual_node) value.append(" ").append(lease->node);
+  return value;
 }
 
 entry_words words_in(std::string_view value) noexcept {
   const std::string_view text = description_in(value);
   const std::size_t at = text.rfind(stamp_opening);
   if (at == std::string_view::npos) return {text};
-  const std::string_view digits = text.substr(at + stamp_opening.size());
+  std::string_view rest = text.substr(at + stamp_opening.size());
   std::int64_t seconds = 0;
-  const auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), seconds);
-  const bool is_stamp =
-      ec == std::errc() && end == digits.data() + digits.size() && seconds > 0 && seconds <= stamp_max;
-  if (!is_stamp) return {text};
-  return {text.substr(0, at), std::chrono::seconds(seconds)};
+  if (!take_number(rest, seconds) || seconds <= 0 || seconds > stamp_max) return {text};
+  entry_words words{text.substr(0, at), std::chrono::seconds(seconds)};
+  if (rest.empty()) return words;
+  std::int64_t ttl = 0, margin = 0;
+  const auto takes = [&rest](char c) { return rest.starts_with(c) && (rest.remove_prefix(1), true); };
+  const bool is_lease = takes('+') && take_number(rest, ttl) && takes('-') && take_number(rest, margin);
+  if (!is_lease || margin < 0 || margin > ttl || ttl > ttl_max.count()) return {text};
+  words.lease = entry_lease{std::chrono::milliseconds(ttl), std::chrono::milliseconds(margin), usual_node};
+  if (rest.empty()) return words;
+  if (!takes(' ')) return {text};
+  words.lease->node = rest;
+  return words;
 }
 
 std::string_view description_in(std::string_view value) noexcept { return value.substr(0, value.rfind(opening)); }

@@ -40,15 +40,29 @@ std::string_view description_in(std::string_view value) noexcept;
 /// Another value that says the same, but for who comes next: a write of it wakes whoever watches the entry.
 std::string touched(std::string_view value);
 
-/// The description, and since when it stands there: a line of its own, `@` and the seconds since 1970. Whoever grants
-/// takes it for a part of the description, and keeps it.
-std::string with_stamp(std::string_view description, duration since_1970);
+/// For how long whoever has made an entry may believe in its session at most, should that end without a word: its TTL
+/// minus its margin. And which node of Consul's catalog the session ends with.
+struct entry_lease {
+  duration ttl{};
+  duration margin{};
+  std::string_view node{};  ///< empty: its agent's own
+  bool operator==(const entry_lease&) const = default;
+};
+/// The description, since when it stands there, and for how long its maker may believe in it: a line of its own, `@`
+/// and the seconds since 1970, `+` and the TTL, `-` and the margin, both in milliseconds; a space and the node follow
+/// where that is not the usual one, and only the space where it is the agent's own. Whoever grants takes it for a part
+/// of the description, and keeps it.
+std::string with_stamp(std::string_view description, duration since_1970, const std::optional<entry_lease>& lease = {});
 /// What such a value says, without the stamp and without who comes next.
 struct entry_words {
   std::string_view description;
   std::optional<std::chrono::seconds> since_1970{};
+  std::optional<entry_lease> lease{};
 };
 entry_words words_in(std::string_view value) noexcept;
+
+/// The node that sessions belong to unless told otherwise: no agent stands behind it, and none ends them.
+inline constexpr std::string_view usual_node = "holdfast-sessions";
 
 /// Nothing if there is none behind exactly this description, or if it is malformed.
 std::optional<succession> succession_in(std::string_view value, std::string_view description);

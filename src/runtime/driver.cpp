@@ -127,7 +127,8 @@ void driver::release(const slot_impl& slot, protocol::time_point now, pending<er
 void driver::let_go(const slot_impl& slot) {
   const std::lock_guard lock(mutex_);
   if (gone_) return;
-  if (in_use(slot.id) == &slot) feed(protocol::event::tick{});  // its lease is over: whoever waits for that hears it first
+  if (in_use(slot.id) == &slot)
+    feed(protocol::event::tick{});  // its lease is over: whoever waits for that hears it first
   if (in_use(slot.id) == &slot) tell_lost(slot.id, slot.reason(), {});  // unless a renewal has come at this very moment
   feed(protocol::event::release{slot.id});
 }
@@ -243,8 +244,8 @@ void driver::schedule() {
   sleep();
 }
 
-/// Timers stand still while the machine is suspended, and leases do not: so as long as anything is held, it looks at the
-/// clock now and then.
+/// Timers stand still while the machine is suspended, and leases do not: so as long as anything is held, it looks at
+/// the clock now and then.
 void driver::sleep() {
   constexpr protocol::duration longest = std::chrono::seconds(1);
   const auto left = std::max(armed_ - runtime::now(), protocol::duration::zero());
@@ -345,15 +346,28 @@ void driver::perform(protocol::action::create_session& a) {
       }));
 }
 
+/// No agent stands behind that node, so its address is nobody's.
+void driver::perform(protocol::action::register_node&) {
+  auto words = std::make_unique<diagnostics>();
+  consul::request_options request = request_;
+  request.diag = words.get();
+  client_.register_node({options_.session.node, "127.0.0.1"}, request,
+                        reply_to([self = shared_from_this(), words = std::move(words)](error_code ec) {
+                          if (self->gone_) return;
+                          self->feed(protocol::event::node_registered{{ec, std::move(*words)}});
+                        }));
+}
+
 void driver::perform(protocol::action::renew_session& a) {
   auto words = std::make_unique<diagnostics>();
   consul::request_options request = request_;
   request.diag = words.get();
-  client_.renew_session(std::move(a.session), request,
-                        reply_to([self = shared_from_this(), member = a.member, words = std::move(words)](error_code ec) {
-                          if (self->gone_) return;
-                          self->feed(protocol::event::session_renewed{member, runtime::renewal(ec), {ec, std::move(*words)}});
-                        }));
+  client_.renew_session(
+      std::move(a.session), request,
+      reply_to([self = shared_from_this(), member = a.member, words = std::move(words)](error_code ec) {
+        if (self->gone_) return;
+        self->feed(protocol::event::session_renewed{member, runtime::renewal(ec), {ec, std::move(*words)}});
+      }));
 }
 
 void driver::perform(protocol::action::destroy_session& a) {

@@ -99,6 +99,7 @@ private:
   void sleep();
 
   void perform(protocol::action::create_session& a);
+  void perform(protocol::action::register_node& a);
   void perform(protocol::action::renew_session& a);
   void perform(protocol::action::destroy_session& a);
   void perform(protocol::action::send_txn& a);
@@ -146,7 +147,7 @@ private:
   const std::unique_ptr<protocol::core> core_;
   protocol::pool_actions actions_;
   protocol::time_point armed_ = protocol::never;
-  bool sleeps_lightly_ = false;  ///< it looks at the clock before that
+  bool sleeps_lightly_ = false;                                        ///< it looks at the clock before that
   std::map<protocol::request_id, asio::cancellation_signal> watches_;  ///< to stop them by
   bool closed_ = false;
   bool leaves_ = false;  ///< its single acquire is answered

@@ -70,6 +70,7 @@ semaphore_options common_to(Options& options) {
   semaphore_options result;
   result.session_ttl = options.session_ttl;
   result.lease_margin = options.lease_margin;
+  result.session_node = std::move(options.session_node);
   result.node_health_checks = options.node_health_checks;
   result.lock_delay = options.lock_delay;
   result.outage_grace = options.outage_grace;
@@ -95,7 +96,15 @@ driver_options checked_rest(semaphore_options&& options) {
   if (options.lease_margin == 0ms) options.lease_margin = options.session_ttl / 10;
   require(between(options.lease_margin, 0ms, options.session_ttl / 2), error::invalid_option,
           "lease_margin: over half the TTL");
-  require(between(options.lock_delay, 0ms, 60s), error::invalid_option, "lock_delay: not between 0 and 60 s");
+  require(!options.lock_delay || between(*options.lock_delay, 0ms, 60s), error::invalid_option,
+          "lock_delay: not between 0 and 60 s");
+  require(options.session_node.size() <= 128 && is_plain_text(options.session_node), error::invalid_option,
+          "session_node: over 128 bytes, not UTF-8, or with a control character");
+  require(!options.node_health_checks || options.session_node.empty(), error::invalid_option,
+          "node_health_checks: only the agent's own node has one (session_node)");
+  const milliseconds lease = options.session_ttl - options.lease_margin;
+  require(!options.node_health_checks || options.lock_delay.value_or(lease) >= lease, error::invalid_option,
+          "lock_delay: under the TTL minus margin, for which a holder may believe after a health check has failed");
   for (const milliseconds each : {options.tenure, options.idle, options.outage_grace, options.give_up_after,
                                   options.patience, options.session_idle})
     require(between(each, 0ms, 24h), error::invalid_option, "a duration is negative or over 24 h");
@@ -109,6 +118,7 @@ driver_options checked_rest(semaphore_options&& options) {
   result.session.lock_delay = 0ms;
   result.session.behavior = consul::session_behavior::remove;
   result.session.node_checks = options.node_health_checks;
+  result.session.node = options.session_node;
   result.request_timeout = options.request_timeout != 0ms ? options.request_timeout
                                                           : std::clamp<milliseconds>(options.session_ttl / 3, 1ms, 5s);
   protocol::pool_options& pool = result.pool;
@@ -119,6 +129,7 @@ driver_options checked_rest(semaphore_options&& options) {
   pool.waiters_max = options.waiters_max;
   pool.ttl = options.session_ttl;
   pool.lease_margin = options.lease_margin;
+  pool.node = std::move(options.session_node);
   pool.tenure = options.tenure;
   pool.idle = options.idle;
   pool.outage_grace = options.outage_grace;
@@ -131,16 +142,28 @@ driver_options checked_rest(semaphore_options&& options) {
   return result;
 }
 
+/// Consul itself minds it. Where sessions may end before their time, it covers that.
+milliseconds lock_delay_of_a_mutex(const std::optional<milliseconds>& given, const driver_options& checked) {
+  if (given) return *given;
+  if (!checked.pool.node.empty()) return 0ms;
+  const auto lease = std::chrono::ceil<milliseconds>(checked.pool.ttl - checked.pool.lease_margin);
+  require(
+      lease <= 60s, error::invalid_option,
+      "session_ttl: on the agent's own node (session_node) Consul's lock delay has to cover TTL minus margin, and it "
+      "is 60 s at most");
+  return lease;
+}
+
 driver_options checked_mutex(std::string key, semaphore_options rest, milliseconds courtesy) {
   require(between(courtesy, 0ms, 24h), error::invalid_option, "a duration is negative or over 24 h");
   rest.prefix = checked_key(std::move(key));
   rest.limit = 1;
-  const milliseconds lock_delay = rest.lock_delay;
+  const std::optional<milliseconds> lock_delay = rest.lock_delay;
   driver_options result = checked_rest(std::move(rest));
   result.pool.courtesy = courtesy;
   result.pool.prefix = result.pool.lock_key = result.name;
   result.pool.form = protocol::record_form::session;
-  result.session.lock_delay = lock_delay;  // Consul itself minds it
+  result.session.lock_delay = lock_delay_of_a_mutex(lock_delay, result);
   return result;
 }
 
@@ -156,14 +179,16 @@ driver_options checked(semaphore_options options) {
   require(is_plain_text(options.lock_key), error::invalid_option, "lock_key: not UTF-8, or with a control character");
   require(!has_dot_segment(options.lock_key), error::invalid_option, "lock_key: \".\" or \"..\"");
   const std::string prefix = options.prefix + "/", lock_key = prefix + options.lock_key;
-  const milliseconds lock_delay = options.lock_delay;
+  const std::optional<milliseconds> given = options.lock_delay;
   const bool numbered = options.numbered;
   driver_options result = checked_rest(std::move(options));
   result.pool.prefix = prefix;
   result.pool.lock_key = lock_key;
   result.pool.numbered = numbered;
+  const auto lease = std::chrono::ceil<milliseconds>(result.pool.ttl - result.pool.lease_margin);
+  const milliseconds lock_delay = given.value_or(result.session.node_checks ? lease : 15s);
   if (result.session.node_checks) result.pool.lock_delay = lock_delay;
-  if (result.session.node_checks || numbered) result.session.lock_delay = lock_delay;
+  if (result.session.node_checks || numbered) result.session.lock_delay = std::min<milliseconds>(lock_delay, 60s);
   return result;
 }
 
@@ -173,11 +198,11 @@ driver_options checked(mutex_set_options options) {
   semaphore_options rest = common_to(options);
   rest.prefix = std::move(options.prefix);
   driver_options result = checked_rest(std::move(rest));
-  result.session.lock_delay = options.lock_delay;
+  result.session.lock_delay = lock_delay_of_a_mutex(options.lock_delay, result);
   const protocol::pool_options& pool = result.pool;
   result.set.emplace(protocol::mutex_set_options{result.name + "/", pool.description, pool.wall_offset,
                                                  pool.waiters_max, pool.ttl, pool.lease_margin, pool.outage_grace,
-                                                 pool.give_up_after, pool.session_idle, pool.watch_wait});
+                                                 pool.give_up_after, pool.session_idle, pool.watch_wait, pool.node});
   return result;
 }
 

@@ -28,16 +28,22 @@ std::string core_consul::session_id(std::uint64_t number) {
   return std::string(8 - digits.size(), '0') + digits + std::string(session_tail);
 }
 
-std::string core_consul::create_session(protocol::duration ttl, protocol::time_point now,
-                                        protocol::duration lock_delay) {
+std::string core_consul::create_session(protocol::duration ttl, protocol::time_point now, protocol::duration lock_delay,
+                                        std::string_view node) {
   consul::session_info session;
   session.id = session_id(++last_session_);
   session.ttl = ttl;
   session.lock_delay = lock_delay;
   session.behavior = consul::session_behavior::remove;
+  session.node = node;
   std::string id = session.id;
-  store.create_session(std::move(session), at(now));
-  return id;
+  return store.create_session(std::move(session), at(now)) ? std::string() : id;
+}
+void core_consul::register_node(std::string_view name, protocol::time_point now) {
+  store.register_node(std::string(name), "127.0.0.1", at(now));
+}
+void core_consul::deregister_node(std::string_view name, protocol::time_point now) {
+  store.deregister_node(name, at(now));
 }
 bool core_consul::renew_session(std::string_view id, protocol::time_point now) {
   return store.renew_session(id, at(now));

@@ -24,7 +24,11 @@ public:
   testing::store store;
 
   /// As the driver asks for one: its end deletes its keys. The first is `session_id(1)`.
-  std::string create_session(protocol::duration ttl, protocol::time_point now, protocol::duration lock_delay = {});
+  /// Empty if there is no such node.
+  std::string create_session(protocol::duration ttl, protocol::time_point now, protocol::duration lock_delay = {},
+                             std::string_view node = {});
+  void register_node(std::string_view name, protocol::time_point now);
+  void deregister_node(std::string_view name, protocol::time_point now);
   bool renew_session(std::string_view id, protocol::time_point now);
   void destroy_session(std::string_view id, protocol::time_point now);
   bool has_session(std::string_view id) const;

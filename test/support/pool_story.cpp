@@ -152,7 +152,7 @@ pool_story::lines pool_story::renewal_fails() {
   return tell(event::session_renewed{take(renewals_).member, event::renewal::failed});
 }
 pool_story::lines pool_story::renewal_says_gone() {
-  return tell(event::session_renewed{take(renewals_).member, event::renewal::gone});
+  return tell(event::session_renewed{take(renewals_).member, event::renewal::gone, {}});
 }
 pool_story::lines pool_story::destroyed(bool certain) {
   const std::string session = take(destroys_).session;
@@ -464,6 +464,7 @@ std::string pool_story::line(const pool_action& a) {
     std::string operator()(const action::create_session& x) const {
       return "create m" + std::to_string(static_cast<std::uint64_t>(x.member));
     }
+    std::string operator()(const action::register_node&) const { return "register node"; }
     std::string operator()(const action::renew_session& x) const { return "renew " + story.name(x.session); }
     std::string operator()(const action::destroy_session& x) const { return "destroy " + story.name(x.session); }
     std::string operator()(const action::send_txn& x) const {

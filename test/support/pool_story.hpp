@@ -18,7 +18,7 @@ namespace holdfast::test {
 /// returns what the pool wants done, each action as one line of text with all that is in it (but for the instants,
 /// which have tests of their own):
 ///
-///   create m1 | renew s1 | destroy s1 | read #1 | watch #4 from 12 | watch #5 s1 from 12 | stop #5
+///   create m1 | register node | renew s1 | destroy s1 | read #1 | watch #4 from 12 | watch #5 s1 from 12 | stop #5
 ///   txn #3: cas @0 {s1} | lock s1                       the record's holders after it; its index before
 ///   txn #4: if @12 | let go s1 us | take s2 other      the same of a mutex
 ///   txn #5: cas @12 {s2} | grant s2 us @11 +1 | remove s1      the entry's value, index before, count after

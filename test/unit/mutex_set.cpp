@@ -171,6 +171,7 @@ private:
     BOOST_TEST(a.key == "p/.sessions/" + session);
     return "watch" + (a.index == 0 ? "" : " from " + std::to_string(a.index));
   }
+  std::string note(action::register_node&) { return "register node"; }
   std::string note(action::stop_watch&) { return "stop"; }
   std::string note(action::list_prefix&) { return "wrong"; }
   std::string note(action::grant& a) {
@@ -697,8 +698,8 @@ BOOST_AUTO_TEST_CASE(closing_takes_all_back_with_one_request) {
   s.ask(3, "c");
   EXPECT(s.done(), "grant t2 B 13", "txn: #3 lock c");
   s.release('B');
-  EXPECT(s.close(true), "fail t3 " + make_error_code(error::closed).message(), "stop", "lose A closed");
-  EXPECT(s.release('A'), "destroy");
+  EXPECT(s.close(true), "fail t3 " + make_error_code(error::closed).message(), "lose A closed");
+  EXPECT(s.release('A'), "stop", "destroy");
   EXPECT(s.destroyed(), "released B", "closed");
   BOOST_TEST(s.consul.list("p/").empty());
   EXPECT(s.ask(4, "d"), "fail t4 " + make_error_code(error::closed).message());
@@ -720,7 +721,7 @@ BOOST_AUTO_TEST_CASE(closing_waits_so_long_and_no_longer) {
   set_story s;
   s.hold();
   s.close(true);
-  EXPECT(s.after(5s), "destroy");
+  EXPECT(s.after(5s), "renew", "stop", "destroy");
   s.destroyed(false);
   const lines told = s.after(5s);
   BOOST_TEST(told.back() == "closed " + make_error_code(error::timed_out).message());

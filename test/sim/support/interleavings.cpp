@@ -497,6 +497,7 @@ private:
     p.sessions.push_back(consul_.create_session(ttl, now_));
     soon_.push_back({p.number, event::session_created{a.member, p.sessions.back(), {}}});
   }
+  void perform(process& p, action::register_node&) { soon_.push_back({p.number, event::node_registered{}}); }
   void perform(process& p, action::renew_session& a) {
     const bool there = consul_.renew_session(a.session, now_);
     soon_.push_back(

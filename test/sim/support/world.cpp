@@ -65,6 +65,7 @@ world_result world::run() {
   if (options_.failovers) again_later(&world::fail_over);
   if (options_.load_changes) again_later(&world::change_load);
   if (options_.operators) again_later(&world::meddle);
+  if (options_.deregistrations) again_later(&world::deregister);
   for (int i = 0; i < options_.administrators; ++i) in(random_.between(0s, 1s), [this, i] { administrate(i); });
 
   run_until(faults_end_);
@@ -126,6 +127,7 @@ void world::start_process() {
   o.form = options_.mutex ? record_form::session : record_form::map;
   o.lock_key = world_lock_key;
   o.description = name(*p);
+  if (options_.deregistrations) o.wall_offset = 1h;
   o.limit = options_.limit;
   o.adopt = options_.administrators != 0;
   o.ttl = options_.ttl;
@@ -166,6 +168,7 @@ void world::deliver(process& p, pool_event e) {
 void world::step(process& p, pool_event e) {
   if (p.watching) return step_of_an_observer(p, std::move(e));
   ++result_.events;
+  if (options_.deregistrations) note_holders_seen(p, e);
   if (!std::holds_alternative<event::tick>(e)) events_.push_back(now());
   const time_point at = p.read_at ? *std::exchange(p.read_at, {}) : p.clock.local(now());
   pool_actions out;

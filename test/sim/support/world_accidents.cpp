@@ -126,6 +126,49 @@ void world::change_load() {
   for (int user = before; user < p->users; ++user) again(*p, user);
 }
 
+/// All sessions end at once, and their makers do not know. Whoever has seen somebody hold leaves the slot alone for as
+/// long as that may believe in it.
+void world::deregister() {
+  again_later(&world::deregister);
+  mark("an operator deregisters the node");
+  for (const auto& p : processes_)
+    for (const auto& [slot, deadline] : p->leases)
+      for (const std::string& session : p->held_by[slot])
+        if (consul_.has_session(session)) forgotten_[session] = {now() + options_.ttl, p->number};
+  forgotten_until_ = now() + options_.ttl + 2s;
+  consul_.deregister_node(usual_node, now());
+}
+
+/// What a process is shown. Of what comes late it may make nothing.
+void world::note_holders_seen(process& p, const pool_event& e) {
+  const auto learn = [&p](std::uint64_t index) {
+    return index >= std::exchange(p.index_seen, std::max(index, p.index_seen));
+  };
+  if (const auto* const one = std::get_if<event::key_watched>(&e); one && one->pair) learn(one->pair->modify_index);
+  if (const auto* const txn = std::get_if<event::txn_done>(&e))
+    for (const key_value& each : txn->results) learn(each.modify_index);
+  const auto* const listed = std::get_if<event::prefix_listed>(&e);
+  if (!listed || listed->error.code || !learn(listed->index)) return;
+  const auto shown = make_snapshot(options_.mutex ? world_mutex_entries : world_prefix, world_lock_key, listed->listing,
+                                   listed->index, options_.mutex ? record_form::session : record_form::map);
+  if (!shown) return;
+  for (const std::string& holder : shown->record.holders)
+    if (shown->find(holder)) p.holders_seen.insert(holder);
+}
+
+/// Who has never seen the holder whose session ended with its node cannot know that somebody still believes.
+void world::excuse_newcomer(const process* sender, const snapshot& before) {
+  std::erase_if(forgotten_, [this](const auto& each) { return each.second.first <= now(); });
+  if (forgotten_.empty()) return;
+  const snapshot& after = look();
+  const bool grants = std::any_of(after.record.holders.begin(), after.record.holders.end(),
+                                  [&](const std::string& holder) { return !before.record.names(holder); });
+  if (!grants) return;
+  for (const auto& [session, its] : forgotten_)
+    if (!sender || (sender->number != its.second && !sender->holders_seen.contains(session)))
+      referee_.excuse_until(its.first);
+}
+
 void world::meddle() {
   again_later(&world::meddle);
   if (!meddle_once()) return;

@@ -127,7 +127,7 @@ void world::check_backing() {
       p->unbacked_since = never;
     else if (p->unbacked_since == never)
       p->unbacked_since = now();
-    if (!backed && !referee_.excused(now()))
+    if (!backed && !is_excused())
       object(guarantee::backing, name(*p) + " believes in " + std::to_string(believed) + ", the record names " +
                                      std::to_string(named) + " of it");
     if (p->unbacked_since != never && now() - p->unbacked_since > 1s)
@@ -146,7 +146,7 @@ void world::check_numbers() {
         if (!owners.emplace(each, p.get()).second)
           object(guarantee::numbers, std::to_string(each) + " is had twice, by " + name(*p) + ", too");
         const auto& all = look().numbers;
-        if (std::none_of(all.begin(), all.end(), [&](const slot_number& its) {
+        if (!is_excused() && std::none_of(all.begin(), all.end(), [&](const slot_number& its) {
               return its.number == each && p->sessions.contains(its.session);
             }))
           object(guarantee::numbers, name(*p) + " believes in number " + std::to_string(each) + ", which it has not");
@@ -157,7 +157,7 @@ void world::check_numbers() {
 /// G14: what Consul can check of a hold is true only as long as the session has the slot, whoever asks, and however
 /// late.
 void world::check_guards() {
-  if (referee_.excused(now())) return;
+  if (is_excused()) return;
   const snapshot& seen = look();
   for (const auto& p : processes_)
     for (const protocol::core::entry& guard : p->guards) {

@@ -97,13 +97,15 @@ private:
     std::map<slot_id, body> bodies{};
     std::deque<protocol::core::entry> guards{};  ///< of the last slots that its users had
     std::set<slot_id> releasing{};
-    time_point cut_off_until{};         ///< from Consul: nothing arrives
-    time_point refused_until{};         ///< its agent is down: nothing is sent
-    time_point unbacked_since = never;  ///< it has believed in more than the record names
-    time_point untold_since = never;    ///< it has not told a user of an operator's wish
-    time_point clear_since = never;     ///< nothing has kept it from hearing what happens in Consul
-    std::set<slot_id> revoked{};        ///< whose users it has told
-    std::deque<time_point> sent{};      ///< its requests of the last second
+    time_point cut_off_until{};            ///< from Consul: nothing arrives
+    time_point refused_until{};            ///< its agent is down: nothing is sent
+    time_point unbacked_since = never;     ///< it has believed in more than the record names
+    time_point untold_since = never;       ///< it has not told a user of an operator's wish
+    time_point clear_since = never;        ///< nothing has kept it from hearing what happens in Consul
+    std::set<slot_id> revoked{};           ///< whose users it has told
+    std::deque<time_point> sent{};         ///< its requests of the last second
+    std::uint64_t index_seen = 0;          ///< the highest that it was told
+    std::set<std::string> holders_seen{};  ///< sessions that it was shown as holders, by what was new to it then
   };
   /// What becomes of one request.
   struct fate {
@@ -194,6 +196,7 @@ private:
   fate draw_fate(const process& p);
   bool is_answered(const process& p, const fate& f) const { return f.answered && now() >= p.cut_off_until; }
   void perform(process& p, action::create_session& a);
+  void perform(process& p, action::register_node& a);
   void perform(process& p, action::renew_session& a);
   void perform(process& p, action::destroy_session& a);
   void perform(process& p, action::send_txn& a);
@@ -213,6 +216,7 @@ private:
   std::optional<std::size_t> find_watch(const process& p, request_id id) const;
   void end_watch(std::size_t i);
   void fail_watches(const process* of, duration within);
+  void answer_create(process& p, const action::create_session& a, const std::string& id, failure why);
   std::string create_session();
   bool renew_session(const std::string& id);
   void end_sessions();
@@ -226,6 +230,9 @@ private:
   void restart_agent();
   void fail_over();
   void change_load();
+  void deregister();
+  void note_holders_seen(process& p, const pool_event& e);
+  void excuse_newcomer(const process* sender, const snapshot& before);
   void meddle();
   bool meddle_once();
   void forget_history();
@@ -262,6 +269,8 @@ private:
   snapshot standing() const;
   const snapshot& look();
   std::uint32_t limit();
+  /// Nothing is said of what stands in Consul behind a belief.
+  bool is_excused() const { return referee_.excused(now()) || now() < forgotten_until_; }
   void object(guarantee broken, const std::string& what) { referee_.object(broken, what); }
   void check_all();
   void check_record(const process* sender, const snapshot& before);
@@ -319,6 +328,9 @@ private:
   std::deque<time_point> events_;        ///< what pools were told in the last second
   std::set<std::string> unwanted_;       ///< sessions that their process wants to end
   time_point no_leader_until_{};
+  time_point forgotten_until_{};  ///< the node of all sessions: some may believe without a session until then
+  /// Sessions that ended with it, while their makers believed: until when these do at most, and who they are.
+  std::map<std::string, std::pair<time_point, int>> forgotten_;
   time_point strays_until_{};            ///< a write of another history may still come
   std::optional<testing::store> image_;  ///< an operator's copy of all
 

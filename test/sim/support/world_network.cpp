@@ -78,12 +78,26 @@ void world::perform(process& p, action::create_session& a) {
   in(f.there, [this, &p, f, a] {
     const std::string id = f.applied ? create_session() : "";
     in(f.back, [this, &p, f, a, id] {
-      const bool answered = is_answered(p, f);
-      if (answered) p.sessions.insert(id);
-      if (answered && options_.election) candidates_.emplace(id, &p);
-      say([&] { return name(p) + ": session " + (answered ? id : "failed"); });
-      deliver(p, event::session_created{a.member, answered ? id : "", answered ? failure{} : timed_out()});
+      if (!is_answered(p, f)) return answer_create(p, a, {}, timed_out());
+      answer_create(p, a, id, id.empty() ? failure{make_error_code(error::missing_node), {}} : failure{});
     });
+  });
+}
+
+void world::answer_create(process& p, const action::create_session& a, const std::string& id, failure why) {
+  say([&] { return name(p) + ": session " + (id.empty() ? why.code.message() : id); });
+  if (!id.empty()) p.sessions.insert(id);
+  if (!id.empty() && options_.election) candidates_.emplace(id, &p);
+  deliver(p, event::session_created{a.member, id, std::move(why)});
+}
+
+void world::perform(process& p, action::register_node&) {
+  note_request(p);
+  const fate f = draw_fate(p);
+  say([&] { return name(p) + ": register the node" + text(f); });
+  in(f.there, [this, &p, f] {
+    if (f.applied) consul_.register_node(usual_node, now());
+    in(f.back, [this, &p, f] { deliver(p, event::node_registered{is_answered(p, f) ? failure{} : timed_out()}); });
   });
 }
 
@@ -173,6 +187,7 @@ consul::txn_reply world::transact(const process* sender, const std::vector<opera
   seen_at_ = 0;
   consul::txn_reply reply = consul_.transact(operations, now());
   if (reply.applied) {
+    excuse_newcomer(sender, before);
     check_record(sender, before);
     check_order(sender, before);
   }
@@ -316,7 +331,8 @@ void world::fail_watches(const process* of, duration within) {
 }
 
 std::string world::create_session() {
-  std::string id = consul_.create_session(options_.ttl, now(), options_.lock_delay);
+  std::string id = consul_.create_session(options_.ttl, now(), options_.lock_delay, usual_node);
+  if (id.empty()) return id;
   const duration patience = random_.chance(50) ? duration(0) : random_.between(0s, 2 * options_.ttl);
   const duration life = options_.ttl + patience;
   if (patience < options_.ttl) {

@@ -45,6 +45,8 @@ world_options world_options::of(std::uint64_t seed) {
   }
   o.numbered = random.chance(20);
   if (o.numbered && random.chance(50)) o.lock_delay = 400ms;
+  // HashiCorp's clients spare nobody.
+  o.deregistrations = o.go_contenders == 0 && random.chance(20);
   return o;
 }
 
@@ -61,6 +63,7 @@ world_options world_options::of_an_election(std::uint64_t seed) {
   world_options o = of_a_mutex(seed);
   dice random(~seed);
   o.election = true;
+  o.deregistrations = false;  // each campaign is a newcomer, who has seen nobody
   o.observers = static_cast<int>(1 + random.below(2));
   o.processes = static_cast<int>(2 + random.below(4));
   o.users = 1;
@@ -75,6 +78,7 @@ world_options world_options::of_a_set(std::uint64_t seed) {
   world_options o = of_a_mutex(seed);
   dice random(~seed);
   o.go_contenders = 0;
+  o.deregistrations = false;  // who only tries has seen nobody either
   o.locks = static_cast<std::size_t>(random.chance(50) ? 1 + random.below(3) : 4 + random.below(20));
   o.users = static_cast<int>(random.chance(90) ? 1 + random.below(6) : 40 + random.below(60));
   if (o.users > 10) o.locks = 100;  // more than one transaction takes

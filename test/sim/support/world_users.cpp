@@ -189,8 +189,9 @@ void world::perform(process& p, action::released& a) {
 void world::perform(process& p, action::lose& a) {
   result_.losses += a.reason != loss_reason::closed;
   say([&] { return name(p) + ": lose " + number(a.slot) + " " + std::string(to_string(a.reason)); });
-  const bool cause = !calm() && (options_.administrators != 0 || options_.request_faults != 0 || options_.pauses ||
-                                 options_.partitions || options_.agent_restarts || options_.failovers);
+  const bool cause =
+      !calm() && (options_.administrators != 0 || options_.deregistrations || options_.request_faults != 0 ||
+                  options_.pauses || options_.partitions || options_.agent_restarts || options_.failovers);
   if (a.reason != loss_reason::closed && !options_.operators && !cause)
     object(guarantee::losses, "a slot was lost without a cause: " + std::string(to_string(a.reason)));
   if (options_.locks != 0 && a.reason == loss_reason::removed && !options_.operators && !p.copy_applied)
