@@ -184,8 +184,24 @@ void mutex_set::check_outage() {
   else if (is_overdue(std::max(asked, asking_.begin()->second->second.came) + options_.give_up_after,
                       options_.give_up_after / 10))
     fail_those_who_came_before(asked, failed(error::timed_out, "Consul does not answer"));
+  fail_blocked();
+}
+
+void mutex_set::fail_blocked() {
+  if (doomed_.empty()) return;
+  for (auto at = asking_.begin(); at != asking_.end();) {
+    const auto [asked, where] = *at++;
+    const doomed* const d = blocks(where->first);
+    if (!d || !due(std::max(d->since, where->second.came) + options_.give_up_after)) continue;
+    act(action::fail{asked, failed(error::timed_out, "a lost session has not ended yet")});
+    stop_asking(where->second);
+  }
+}
+
+const mutex_set::doomed* mutex_set::blocks(std::string_view name) const {
   for (const auto& [session, d] : doomed_)
-    if (d.holds) fail_those_who_came_before(d.since, failed(error::timed_out, "a lost session has not ended yet"));
+    if (d.names.contains(name)) return &d;
+  return nullptr;
 }
 
 /// Each is answered in time, whatever becomes of its key.
@@ -313,13 +329,15 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
   watch_outage_.over();
   doomed d;
   d.since = now_;
-  d.holds = std::any_of(locks_.begin(), locks_.end(), [&](const auto& l) {
-    const bool stays = l.second.standing == standing::held && reason != loss_reason::session_invalidated;
-    return !stays && l.second.standing != standing::lost;
-  });
   d.over_at = session_->lease.over_at();
+  for (const auto& [name, l] : locks_) {
+    const bool in_hands = l.standing == standing::held || l.standing == standing::lost;
+    const bool is_ours = !in_hands || !is_doomed(l.slot);
+    if (is_ours && (in_hands ? reason == loss_reason::session_invalidated : l.standing == standing::leaving || l.sent))
+      d.names.insert(name);
+  }
   // Each new leader of Consul's lets all TTLs start anew; and what is still locked would be refused to us.
-  d.until = now_ + (d.holds ? 10 : 2) * options_.ttl;
+  d.until = now_ + (locks_.empty() ? 2 : 10) * options_.ttl;
   wanted_.clear();
   leaving_.clear();
   parts_.clear();
@@ -358,8 +376,9 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
 /// The user of a lost slot has done with it. It is nobody's then who asks here, until its session has ended.
 void mutex_set::let_go(doomed& d, slot_id id) {
   if (std::erase(d.lost, id) == 0) return;
-  if (!std::exchange(d.holds, true)) d.since = now_;
   place& at = *std::exchange(slots_.find(id)->place, nullptr);
+  if (d.names.empty()) d.since = now_;
+  d.names.insert(at.first);
   slots_.close(id);
   at.second.slot = slot_id::none;
   forget(at);

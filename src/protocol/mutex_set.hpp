@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -104,7 +105,7 @@ private:
   };
   struct doomed : ending_session {
     time_point since{};
-    bool holds = false;  ///< keys that those who ask now may want
+    std::set<std::string, std::less<>> names{};  ///< of keys that it may still have locked: they would be refused to us
     /// Slots that were lost with it, and whose users have not let go: until then it is not ended, so that Consul keeps
     /// the keys from everybody else for as long as it can, which is until `over_at`.
     std::vector<slot_id> lost{};
@@ -140,6 +141,7 @@ private:
   void forget(place& at);
   void stop_asking(lock& l);
   void fail_first(const failure& why);
+  void fail_blocked();
   void fail_waiters(const failure& why);
   void release_done(place& at, const failure& why = {});
   void answer_release(slot_id id, const failure& why = {});
@@ -147,12 +149,14 @@ private:
   void let_go(slot_id id);
   void let_go(doomed& d, slot_id id);
   bool is_doomed(slot_id id) const;
+  const doomed* blocks(std::string_view name) const;
   void doomed_ended(doomed& d);
   static bool is_held(const slot& s) { return s.place && s.place->second.standing == standing::held; }
   void report();
 
   // mutex_set_write.cpp
   void write();
+  void write_unblocked();
   bool serving();
   void send_batch();
   void send_barrier();

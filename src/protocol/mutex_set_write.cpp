@@ -9,7 +9,25 @@
 
 namespace holdfast::protocol {
 
+/// What a lost session of ours may still hold waits until that has ended.
 void mutex_set::write() {
+  std::deque<place*> blocked;
+  if (std::any_of(doomed_.begin(), doomed_.end(), [](const auto& each) { return !each.second.names.empty(); })) {
+    const auto first =
+        std::stable_partition(wanted_.begin(), wanted_.end(), [this](const place* at) { return !blocks(at->first); });
+    blocked.assign(first, wanted_.end());
+    wanted_.erase(first, wanted_.end());
+  }
+  write_unblocked();
+  for (place* const at : blocked) {
+    if (at->second.asked)
+      wanted_.push_back(at);
+    else
+      forget(*at);
+  }
+}
+
+void mutex_set::write_unblocked() {
   if (txn_ != 0 || !due(write_outage_.retry_at())) return;
   if (doubt_ == doubt::unknown) return send_barrier();
   if (doubt_ == doubt::moved) return send_look();
@@ -22,9 +40,7 @@ void mutex_set::write() {
     if (session_->ready && (!leaving_.empty() || (!wanted_.empty() && serving()))) send_batch();
     return;
   }
-  // What a lost session of ours may still hold would be refused to us.
-  const bool waits = std::any_of(doomed_.begin(), doomed_.end(), [](const auto& each) { return each.second.holds; });
-  if (wanted_.empty() || waits || !due(create_outage_.retry_at())) return;
+  if (wanted_.empty() || !due(create_outage_.retry_at())) return;
   own fresh;
   create(fresh);
   session_ = std::move(fresh);

@@ -152,6 +152,7 @@ void world::note_holders_seen(process& p, const pool_event& e) {
   const auto shown = make_snapshot(options_.mutex ? world_mutex_entries : world_prefix, world_lock_key, listed->listing,
                                    listed->index, options_.mutex ? record_form::session : record_form::map);
   if (!shown) return;
+  std::erase_if(p.holders_seen, [this](const std::string& session) { return !forgotten_.contains(session); });
   for (const std::string& holder : shown->record.holders)
     if (shown->find(holder)) p.holders_seen.insert(holder);
 }
