@@ -17,6 +17,7 @@ namespace {
 
 std::vector<kind> faults_of(fault_plan plan, std::size_t requests) {
   std::vector<kind> out;
+  out.reserve(requests);
   for (std::size_t i = 0; i < requests; ++i) out.push_back(plan.next("GET /", "").what);
   return out;
 }
