@@ -129,7 +129,7 @@ protected:
 /// Where the application's threads are busy for long, give the client a context and a thread of its own, so that
 /// renewals are on time.
 /// Connections: a semaphore that is held or waited for has one blocking query under way. A client has
-/// `consul::config::blocking_max` (150) of them at once; semaphores beyond that take turns, and may see grants and
+/// `consul::config::blocking_max` (32) of them at once; semaphores beyond that take turns, and may see grants and
 /// losses 10 s later. One whose turn does not come in time loses its slots, after `outage_grace`
 /// (loss_reason::watch_failed), and the log names the option.
 class semaphore : public detail::pool_handle {

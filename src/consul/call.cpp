@@ -94,6 +94,7 @@ void finish_call(call& c, const call_settings& settings, std::string_view method
   if (!settings.datacenter.empty()) where.parameter("dc", settings.datacenter);
   c.request.bytes = format_request(method, where.text(), settings.headers, body);
   c.request.is_write = c.does != effect::none;
+  c.request.repeatable = c.does != effect::write;
 }
 
 call make_read(const call_settings& settings, std::string_view name, std::string key, target where,
@@ -247,6 +248,7 @@ call make_call(const call_settings& settings, const node_register_request& reque
   c.request.bytes =
       format_request("PUT", "/v1/catalog/register", settings.headers, write_node(request.node, settings.datacenter));
   c.request.is_write = true;
+  c.request.repeatable = true;
   return c;
 }
 
@@ -303,6 +305,10 @@ std::string describe(const call& c, std::string_view address, const exchange& ou
     add(address);
     add(" ended before a complete reply");
     add_cause();
+  } else if (outcome.error == error::too_many_requests && outcome.reply.status == 0) {
+    add(": not sent: ");
+    add(address);
+    add(" closes new connections at once; it allows so many from one address (limits.http_max_conns_per_client)");
   } else if (outcome.error && outcome.reply.status != 0) {
     add(": ");
     add(address);

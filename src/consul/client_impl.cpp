@@ -87,6 +87,7 @@ client_statistics client_impl::statistics() const noexcept {
   s.bytes_received = read(counters_->bytes_received);
   s.connections_opened = read(counters_->connections_opened);
   s.connections_open = read(counters_->connections_open);
+  s.connections_refused = read(counters_->connections_refused);
   return s;
 }
 

@@ -100,6 +100,7 @@ awaitable<error_code> connection::connect(endpoints candidates, time_point deadl
     if (!ec && !expired_) {
       configure();
       connected_ = true;
+      opened_at_ = clock::now();
       counters::add(statistics_->connections_opened);
       counters::add(statistics_->connections_open);
       co_return error_code();
@@ -159,6 +160,7 @@ awaitable<exchange> connection::converse(const http_request& request, time_point
   while (!parser_.done() && !result.error) {
     auto [ec, n] = co_await socket_.async_read_some(parser_.space(), as_result);
     counters::add(statistics_->bytes_received, n);
+    has_answered_ = has_answered_ || n > 0;
     result.cause = ec;
     if (!ec) {
       result.error = parser_.commit(n);

@@ -17,6 +17,7 @@ struct exchange {
   error_code error;
   error_code cause;
   http_reply reply;
+  bool turned_away = false;  ///< the agent did not take the connection: the request may be tried again
 };
 
 /// One TCP connection to the agent, for one request at a time. Between requests it has no operation outstanding, so it
@@ -37,6 +38,9 @@ public:
 
   /// Whether the last reply left the connection fit for another request.
   bool reusable() const noexcept;
+  /// Whether the agent has ever sent anything.
+  bool has_answered() const noexcept { return has_answered_; }
+  time_point opened_at() const noexcept { return opened_at_; }
   /// Whether the agent has neither closed an idle connection nor sent something that nobody asked for.
   bool is_alive() noexcept;
 
@@ -54,6 +58,8 @@ private:
   unsigned turn_ = 0;       // which alarm is set: a late expiry of an earlier one finds another number
   bool expired_ = false;    // the alarm has closed the socket
   bool connected_ = false;  // counted in connections_open
+  bool has_answered_ = false;
+  time_point opened_at_;
 };
 
 }  // namespace holdfast::consul::detail

@@ -13,6 +13,7 @@ struct counters {
   std::atomic<std::uint64_t> bytes_received{0};
   std::atomic<std::uint64_t> connections_opened{0};
   std::atomic<std::uint64_t> connections_open{0};
+  std::atomic<std::uint64_t> connections_refused{0};
 
   static void add(std::atomic<std::uint64_t>& counter, std::uint64_t n = 1) noexcept {
     counter.fetch_add(n, std::memory_order_relaxed);

@@ -15,7 +15,8 @@ namespace holdfast::consul::detail {
 /// A complete request in one buffer, so that it leaves in one segment.
 struct http_request {
   std::string bytes;
-  bool is_write = false;  ///< it changes something in Consul: for the statistics
+  bool is_write = false;    ///< it changes something in Consul: for the statistics
+  bool repeatable = false;  ///< whatever came of it, it may be sent once more
   /// What a blocking query asks Consul to wait, and how much longer its reply may take. 0: it is none.
   std::chrono::milliseconds wait{0};
   std::chrono::milliseconds slack{0};

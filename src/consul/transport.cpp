@@ -14,6 +14,29 @@ using std::chrono::milliseconds;
 // short beside any session's TTL.
 constexpr milliseconds renewal_moment{100};
 
+// While the agent refuses connections blocking queries wait no longer than this: only when one ends can its connection
+// go to somebody else. To close it before does not free it on the agent.
+constexpr milliseconds pressed_wait_max{1'000};
+
+// The first and the longest pause before a request that was turned away is tried again.
+constexpr milliseconds turned_away_pause_min{25};
+constexpr milliseconds turned_away_pause_max{250};
+
+// So many refusals in a row are no accident, even of a client that has no connection that works.
+constexpr unsigned refusals_believed = 3;
+
+// A client that has few connections keeps those. Of more, each is let go after about this time.
+constexpr std::size_t kept_for_good = 4;
+constexpr std::chrono::seconds ceded_after{4};
+
+// Whether a new connection was closed before it was used.
+bool is_refusal(const exchange& result, const connection& link) {
+  if (result.reply.status == 429) return !link.reusable();
+  const bool is_cut = result.error == error::connection_lost ||
+                      (result.error == error::unreachable && result.cause != asio::error::timed_out);
+  return is_cut && !link.has_answered();
+}
+
 exchange failure(error e, error_code cause = {}) {
   exchange result;
   result.error = e;
@@ -46,13 +69,26 @@ transport::transport(const strand_type& strand, const config& settings, const ag
       gates_{gate(strand, settings.connections_max),
              gate(strand, settings.renewals_max, renewal_moment, gate::order::deadline),
              gate(strand, settings.blocking_max)},
+      share_(settings.blocking_max),
+      random_(std::random_device{}()),
       idle_max_(idle_max),
       idle_timer_(strand) {}
 
 awaitable<exchange> transport::send(const http_request& request, lane which, time_point deadline) {
   const activity counted(*this);
   close_idle_in_time();
+  for (milliseconds bound = turned_away_pause_min;; bound = std::min(2 * bound, turned_away_pause_max)) {
+    exchange result = co_await attempt(request, which, deadline);
+    const milliseconds pause(std::uniform_int_distribution<milliseconds::rep>(0, bound.count())(random_));
+    if (!result.turned_away || clock::now() + pause >= deadline + request.wait) co_return result;
+    timer_type timer(strand_, pause);
+    co_await timer.async_wait(as_result);
+  }
+}
+
+awaitable<exchange> transport::attempt(const http_request& request, lane which, time_point deadline) {
   gate& entrance = gate_of(which);
+  gate_of(lane::blocking).set_limit(share_.allowed(clock::now()));
   // Renewals are few, one for each session, and a lost one costs somebody a slot: they may always queue.
   const bool full = which != lane::renewal && entrance.waiting() >= settings_.queue_max;
   // Most requests are answered sooner than another connection is made, and an agent has only so many.
@@ -61,7 +97,7 @@ awaitable<exchange> transport::send(const http_request& request, lane which, tim
   if (!pass) {
     if (!entrance.is_open() && full) co_return failure(error::too_busy);
     pass = co_await entrance.enter(deadline + request.wait, spare);
-    if (!pass) co_return failure(error::too_busy);
+    if (!pass) co_return failure(refusals_ == 0 ? error::too_busy : error::too_many_requests);
   }
 
   http_request shorter;
@@ -70,7 +106,8 @@ awaitable<exchange> transport::send(const http_request& request, lane which, tim
     // At least 1 ms, because 0 means 5 minutes to Consul.
     const time_point now = clock::now();
     deadline = std::max(deadline, now + milliseconds(1) + request.slack);
-    const auto left = std::chrono::ceil<milliseconds>(deadline - request.slack - now);
+    auto left = std::chrono::ceil<milliseconds>(deadline - request.slack - now);
+    if (share_.is_pressed(now)) left = std::min(left, pressed_wait_max);
     if (left < request.wait) {
       shorter = with_wait(request, left);
       sent = &shorter;
@@ -78,31 +115,111 @@ awaitable<exchange> transport::send(const http_request& request, lane which, tim
   }
 
   std::shared_ptr<connection> link = take_idle(which);
-  if (!link) {
-    link = std::make_shared<connection>(strand_, statistics_, settings_.reply_bytes_max);
-    exchange opened = co_await open(*link, deadline);
+  const bool is_new = !link;
+  if (is_new) {
+    const bool shows_itself = request.repeatable || !share_.is_pressed(clock::now());
+    exchange opened;
+    if (shows_itself) {
+      opened = co_await open(link, deadline);
+    } else {
+      opened = co_await open_accepted(link, deadline);
+    }
     if (opened.error) co_return opened;
   }
   exchange result = co_await link->converse(*sent, deadline);
-  if (link->reusable() && !closed_) keep(std::move(link), which);
+  if (is_new && is_refusal(result, *link)) {
+    const bool not_applied = result.reply.status == 429 || result.error == error::unreachable;
+    const bool believed = note_refusal(result, std::move(link));
+    result.turned_away = believed && (request.repeatable || not_applied);
+    if (result.turned_away) result.error = error::too_many_requests;
+    co_return result;
+  }
+  if (!result.error) refusals_ = 0;
+  if (link->reusable() && !closed_) {
+    const time_point now = clock::now();
+    if (which == lane::blocking && is_to_cede(*link, now)) {
+      share_.ceded(now);
+    } else {
+      keep(std::move(link), which);
+    }
+  }
+  gate_of(lane::blocking).set_limit(share_.allowed(clock::now()));
   co_return result;
 }
 
-awaitable<exchange> transport::open(connection& link, time_point deadline) {
+awaitable<exchange> transport::open(std::shared_ptr<connection>& link, time_point deadline) {
+  link = std::make_shared<connection>(strand_, statistics_, settings_.reply_bytes_max);
   deadline = std::min(deadline, clock::now() + settings_.connect_timeout);
   resolution found = co_await resolve(strand_, address_, deadline);
   if (found.error) co_return failure(error::unreachable, found.error);
-  const error_code ec = co_await link.connect(std::move(found.endpoints), deadline);
+  const error_code ec = co_await link->connect(std::move(found.endpoints), deadline);
   if (ec) co_return failure(error::unreachable, ec);
   co_return exchange();
 }
 
+// A write that an agent has closed the connection on may have been applied, for all that anybody can tell. So it goes
+// to a connection on which the agent has answered what does nothing.
+awaitable<exchange> transport::open_accepted(std::shared_ptr<connection>& link, time_point deadline) {
+  exchange opened = co_await open(link, deadline);
+  if (opened.error) co_return opened;
+  http_request harmless;
+  harmless.bytes = format_request("GET", "/v1/status/leader", "Host: " + address_.to_string() + "\r\n", {});
+  exchange asked = co_await link->converse(harmless, deadline);
+  if (link->reusable()) co_return exchange();
+  if (is_refusal(asked, *link)) {
+    note_refusal(asked, std::move(link));
+    exchange refused = failure(error::too_many_requests);
+    refused.turned_away = true;
+    co_return refused;
+  }
+  if (asked.error) co_return failure(error::unreachable, asked.cause);
+  opened = co_await open(link, deadline);  // it answers, and closes: then each has another
+  co_return opened;
+}
+
+// A new connection was closed unused. Whether that is for want of connections: an agent that goes down, or is not there
+// behind a proxy, does the same.
+bool transport::note_refusal(const exchange& result, std::shared_ptr<connection> link) {
+  link.reset();
+  ++refusals_;
+  const bool others_work = statistics_->connections_open > 0;
+  if (result.reply.status != 429 && !others_work && refusals_ < refusals_believed) return false;
+  counters::add(statistics_->connections_refused);
+  const time_point now = clock::now();
+  gate& blocking = gate_of(lane::blocking);
+  const bool is_news = !share_.is_pressed(now);
+  // One fewer than now: either this was one of them, or what was refused goes first and needs the place of one.
+  share_.refused(blocking.inside() - std::min<std::size_t>(blocking.inside(), 1), now);
+  const std::size_t allowed = share_.allowed(now);
+  blocking.set_limit(allowed);
+  if (is_news) tell(allowed);
+  return true;
+}
+
+void transport::tell(std::size_t allowed) const {
+  if (!settings_.log) return;
+  settings_.log(address_.to_string() + " refuses connections: this host has as many as it allows from one address. " +
+                std::to_string(allowed) + " of " + std::to_string(settings_.blocking_max) +
+                " blocking queries run at once now; raise limits.http_max_conns_per_client (200 by default) there");
+}
+
+bool transport::is_to_cede(const connection& link, time_point now) {
+  if (gate_of(lane::blocking).inside() <= kept_for_good) return false;
+  // Spread out, so that those that were opened together are not let go together.
+  const milliseconds age(std::uniform_int_distribution<milliseconds::rep>(
+      milliseconds(ceded_after).count() * 3 / 4, milliseconds(ceded_after).count() * 5 / 4)(random_));
+  return now - link.opened_at() >= age;
+}
+
 std::shared_ptr<connection> transport::take_idle(lane which) {
-  idle_list& idle = idle_of(which);
-  while (!idle.empty()) {
-    std::shared_ptr<connection> link = std::move(idle.back().link);
-    idle.pop_back();
-    if (link->is_alive()) return link;
+  for (idle_list* const idle : {&idle_of(which), &idle_}) {
+    while (!idle->empty()) {
+      std::shared_ptr<connection> link = std::move(idle->back().link);
+      idle->pop_back();
+      if (link->is_alive()) return link;
+    }
+    // Renewals have theirs, and take what others have left only if they may not get another.
+    if (!share_.is_pressed(clock::now())) break;
   }
   return nullptr;
 }

@@ -4,10 +4,12 @@
 #include <holdfast/consul/config.hpp>
 #include <memory>
 #include <optional>
+#include <random>
 #include <vector>
 
 #include "connection.hpp"
 #include "gate.hpp"
+#include "share.hpp"
 #include "url.hpp"
 
 namespace holdfast::consul::detail {
@@ -24,9 +26,14 @@ public:
   transport(const strand_type& strand, const config& settings, const agent_address& address,
             std::shared_ptr<counters> statistics, clock::duration idle_max = std::chrono::minutes(1));
 
-  /// One request on a connection of its lane, opened if none is idle: for an ordinary request only if none becomes so
-  /// in a moment. Errors beside those of connection::converse:
-  /// too_busy (the queue is full, or the deadline came first) and unreachable; both say that nothing was sent.
+  /// One request on a connection of its lane, opened if none is idle: for a renewal and an ordinary request only if
+  /// none becomes so in a moment. Errors beside those of connection::converse: too_busy (the queue is full, or the
+  /// deadline came first) and unreachable; both say that nothing was sent.
+  ///
+  /// An agent that has too many connections closes new ones before it answers anything, or answers 429. Then fewer
+  /// blocking queries run from now on, and the request is tried again until its deadline: too_many_requests then. But
+  /// not a write, if it cannot be told from one that was lost on its way; the next ones are sent when the agent has
+  /// answered something else on their connection.
   ///
   /// A blocking query spends its wait in the queue: what is left of it when it gets its place is what it asks Consul
   /// for. So those that are too many take turns. It queues for up to one wait past its deadline, because those before
@@ -48,7 +55,12 @@ private:
   gate& gate_of(lane which) noexcept { return gates_[static_cast<std::size_t>(which)]; }
   idle_list& idle_of(lane which) noexcept { return which == lane::renewal ? idle_renewal_ : idle_; }
 
-  awaitable<exchange> open(connection& link, time_point deadline);
+  awaitable<exchange> attempt(const http_request& request, lane which, time_point deadline);
+  awaitable<exchange> open(std::shared_ptr<connection>& link, time_point deadline);
+  awaitable<exchange> open_accepted(std::shared_ptr<connection>& link, time_point deadline);
+  bool note_refusal(const exchange& result, std::shared_ptr<connection> link);
+  bool is_to_cede(const connection& link, time_point now);
+  void tell(std::size_t allowed) const;
   std::shared_ptr<connection> take_idle(lane which);
   void keep(std::shared_ptr<connection> link, lane which);
   void close_idle_in_time();
@@ -59,6 +71,9 @@ private:
   const agent_address& address_;
   std::shared_ptr<counters> statistics_;
   std::array<gate, 3> gates_;
+  share share_;
+  unsigned refusals_ = 0;  // since the last reply
+  std::minstd_rand random_;
   const clock::duration idle_max_;
   idle_list idle_;
   idle_list idle_renewal_;

@@ -264,6 +264,10 @@ BOOST_AUTO_TEST_CASE(failures_are_told_in_one_sentence) {
   BOOST_TEST(told(error::connection_lost) == "get: the connection to h:1 ended before a complete reply");
   BOOST_TEST(told(error::server_error, 500) == "get: h:1 answered 500: the Consul server failed to answer the request");
   BOOST_TEST(told(error::malformed_reply) == "get: the reply is not what Consul sends");
+  BOOST_TEST(told(error::too_many_requests) ==
+             "get: not sent: h:1 closes new connections at once; it allows so many from one address "
+             "(limits.http_max_conns_per_client)");
+  BOOST_TEST(told(error::too_many_requests, 429) == "get: h:1 answered 429: the agent limits requests or connections");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -25,23 +25,26 @@ http_request request_for(std::string_view target, std::chrono::milliseconds wait
   return request;
 }
 
-// A transport whose connections are idle for a moment at most.
+// A transport, and what came of the requests that it was given.
 struct tested {
   tested(const asio::any_io_executor& ex, const scripted_server& server, clock::duration idle_max)
       : strand(ex), address{"127.0.0.1", server.endpoint().port()} {
     settings.connections_max = 2;
+    settings.log = [this](std::string_view line) { log.emplace_back(line); };
     link.emplace(strand, settings, address, statistics, idle_max);
   }
 
-  void send(std::string_view target, lane which, std::chrono::milliseconds wait = 0ms) {
+  void send(std::string_view target, lane which, std::chrono::milliseconds wait = 0ms, bool repeatable = true) {
     auto body = [](transport& link, http_request request, lane lane) -> awaitable<exchange> {
       exchange result = co_await link.send(request, lane, clock::now() + 1min);
       co_return result;
     };
-    asio::co_spawn(strand, body(*link, request_for(target, wait), which),
+    http_request request = request_for(target, wait);
+    request.repeatable = repeatable;
+    asio::co_spawn(strand, body(*link, std::move(request), which),
                    [this](const std::exception_ptr& failure, const exchange& result) {
                      if (failure) std::rethrow_exception(failure);
-                     BOOST_TEST(!result.error);
+                     errors.push_back(result.error);
                      ++answered;
                    });
   }
@@ -54,7 +57,13 @@ struct tested {
   std::shared_ptr<counters> statistics = std::make_shared<counters>();
   std::optional<transport> link;
   int answered = 0;
+  std::vector<holdfast::error_code> errors;
+  std::vector<std::string> log;
 };
+
+const std::string too_many =
+    "HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 8\r\n\r\n"
+    "too many";
 
 }  // namespace
 
@@ -107,6 +116,122 @@ ASYNC_TEST_CASE(without_requests_no_more_is_kept_than_ordinary_ones_need) {
   for (auto& peer : peers) co_await peer.reply("");
   while (t.answered < 5) co_await asio::post(ex, asio::use_awaitable);
   BOOST_TEST(t.open() == t.settings.connections_max);
+}
+
+ASYNC_TEST_CASE(what_is_refused_is_tried_again_while_others_work) {
+  scripted_server server(ex);
+  tested t(ex, server, 1min);
+  t.send("/1?index=1&wait=60000ms", lane::blocking, 1min);
+  auto [first, one] = co_await server.accept_request();
+  int refused = 0;
+  for (const bool by_answer : {false, true}) {
+    for (const lane which : {lane::blocking, lane::ordinary, lane::renewal}) {
+      t.send("/2?index=1&wait=60000ms", which, which == lane::blocking ? 1min : 0ms);
+      auto [second, other] = co_await server.accept_request();
+      if (by_answer) {
+        co_await second.send(too_many);
+        second.close();
+      } else {
+        second.reset();
+      }
+      ++refused;
+      auto [third, again] = co_await server.accept_request();
+      BOOST_TEST(again.starts_with("GET /2?index=1&wait="));
+      co_await third.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+      while (t.answered < refused) co_await asio::post(ex, asio::use_awaitable);
+      BOOST_TEST(!t.errors.back());
+    }
+  }
+  BOOST_TEST(t.statistics->connections_refused == 6u);
+  BOOST_TEST_REQUIRE(t.log.size() == 1u);
+  BOOST_TEST(t.log[0] == t.address.to_string() +
+                             " refuses connections: this host has as many as it allows from one address. 2 of 32 "
+                             "blocking queries run at once now; raise limits.http_max_conns_per_client (200 by "
+                             "default) there");
+}
+
+ASYNC_TEST_CASE(fewer_queries_run_when_some_are_refused) {
+  scripted_server server(ex);
+  tested t(ex, server, 1min);
+  std::vector<holdfast::test::scripted_peer> peers;
+  const auto watch = [&t] { t.send("/w?index=1&wait=60000ms", lane::blocking, 1min); };
+  for (int i = 0; i < 3; ++i) {
+    watch();
+    auto [peer, request] = co_await server.accept_request();
+    peers.push_back(std::move(peer));
+  }
+  watch();
+  auto [peer, request] = co_await server.accept_request();
+  peer.reset();
+  while (t.statistics->connections_refused == 0) co_await asio::post(ex, asio::use_awaitable);
+  // Nothing is opened for it: it waits for one of those that work, and does not ask for longer than others can wait.
+  co_await peers[1].reply("");
+  const std::string next = co_await peers[1].read_request();
+  BOOST_TEST(next.starts_with("GET /w?index=1&wait=1000ms "));
+  BOOST_TEST(t.statistics->connections_opened == 4u);
+}
+
+ASYNC_TEST_CASE(a_write_goes_only_where_something_was_answered_when_connections_are_refused) {
+  scripted_server server(ex);
+  tested t(ex, server, 1min);
+  t.send("/w?index=1&wait=60000ms", lane::blocking, 1min);
+  auto [watched, watch] = co_await server.accept_request();
+  t.send("/write", lane::ordinary, 0ms, false);
+  auto [lost, first] = co_await server.accept_request();
+  BOOST_TEST(first.starts_with("GET /write "));
+  lost.reset();
+  while (t.answered == 0) co_await asio::post(ex, asio::use_awaitable);
+  BOOST_TEST(t.errors.back() == error::connection_lost, "it may have been applied");
+
+  t.send("/write", lane::ordinary, 0ms, false);
+  auto [refused, probe] = co_await server.accept_request();
+  BOOST_TEST(probe.starts_with("GET /v1/status/leader "));
+  refused.reset();
+  auto [accepted, again] = co_await server.accept_request();
+  BOOST_TEST(again.starts_with("GET /v1/status/leader "));
+  co_await accepted.reply("\"127.0.0.1:8300\"");
+  const std::string write = co_await accepted.read_request();
+  BOOST_TEST(write.starts_with("GET /write "));
+  co_await accepted.reply("true");
+  while (t.answered == 1) co_await asio::post(ex, asio::use_awaitable);
+  BOOST_TEST(!t.errors.back());
+}
+
+ASYNC_TEST_CASE(a_connection_that_is_lost_alone_is_no_refusal) {
+  scripted_server server(ex);
+  tested t(ex, server, 1min);
+  t.send("/1", lane::ordinary);
+  auto [peer, request] = co_await server.accept_request();
+  peer.reset();
+  while (t.answered == 0) co_await asio::post(ex, asio::use_awaitable);
+  BOOST_TEST(t.errors.back() == error::connection_lost);
+  BOOST_TEST(t.statistics->connections_refused == 0u);
+  BOOST_TEST(t.log.empty());
+}
+
+ASYNC_TEST_CASE(renewals_and_writes_take_what_a_query_leaves_when_connections_are_refused) {
+  scripted_server server(ex);
+  tested t(ex, server, 1min);
+  std::vector<holdfast::test::scripted_peer> peers;
+  for (int i = 0; i < 4; ++i) {
+    t.send("/w?index=1&wait=60000ms", lane::blocking, 1min);
+    auto [peer, request] = co_await server.accept_request();
+    peers.push_back(std::move(peer));
+  }
+  t.send("/refused", lane::ordinary);
+  auto [refused, request] = co_await server.accept_request();
+  refused.reset();
+  auto [accepted, again] = co_await server.accept_request();
+  co_await accepted.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+  while (t.answered < 1) co_await asio::post(ex, asio::use_awaitable);
+
+  t.send("/waits?index=1&wait=60000ms", lane::blocking, 1min);
+  co_await peers.back().reply("");
+  while (t.answered < 2) co_await asio::post(ex, asio::use_awaitable);
+  t.send("/first", lane::renewal);
+  const std::string next = co_await peers.back().read_request();
+  BOOST_TEST(next.starts_with("GET /first "));
+  BOOST_TEST(t.statistics->connections_opened == 6u);
 }
 
 BOOST_AUTO_TEST_CASE(no_timer_keeps_the_context_running) {

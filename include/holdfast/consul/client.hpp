@@ -29,7 +29,8 @@ struct client_statistics {
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
   std::uint64_t connections_opened = 0;
-  std::uint64_t connections_open = 0;  ///< now
+  std::uint64_t connections_open = 0;     ///< now
+  std::uint64_t connections_refused = 0;  ///< of those opened, that the agent closed because it had too many
 };
 
 namespace detail {

@@ -3,7 +3,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 
 namespace holdfast::consul {
 
@@ -35,15 +37,20 @@ struct config {
   /// 3) are needed; with fewer, sessions end though they are renewed.
   std::size_t renewals_max = 16;
   /// Blocking queries at once, 1 to 1000, each on a connection of its own. A semaphore that is held or waited for has
-  /// one: give a client at least as many as it has such semaphores. Beyond it they take turns (`read_options::index`):
-  /// each looks once in a while (at most 10 s) only, and notices grants and losses that much later. With more than the
-  /// agent accepts from one address, `connections_max` and one for renewals included, connections fail instead.
-  std::size_t blocking_max = 150;
+  /// one: raise it for a client with more such semaphores, and the agent's limit with it: all processes of a host share
+  /// that, and five of these defaults fit into 200. Beyond it they take turns (`read_options::index`): each looks once
+  /// in a while (at most 10 s) only, and notices grants and losses that much later. When the agent refuses connections,
+  /// fewer run, down to 2, and more again as it accepts them.
+  std::size_t blocking_max = 32;
   /// Ordinary requests that wait for a connection, and also blocking queries that do, 1 to 1'000'000; the next fails at
   /// once with error::too_busy. Renewals are not counted and not refused.
   std::size_t queue_max = 100'000;
   /// Largest reply accepted, 1 KiB to 1 GiB. A prefix listing holds every entry below it.
   std::size_t reply_bytes_max = 64u << 20;
+
+  /// Called on the client's strand, with one line and not more than once a minute, when the agent refuses connections
+  /// because it has too many from this address. Empty: nobody is told.
+  std::function<void(std::string_view)> log{};
 
   /// The defaults, overridden by CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN and CONSUL_DATACENTER where they are set and not
   /// empty. CONSUL_HTTP_SSL=true makes the address an https one, which the client refuses, rather than ignore it.
