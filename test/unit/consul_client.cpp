@@ -653,7 +653,7 @@ ASYNC_TEST_CASE(many_sessions_live_on_over_a_slow_network, 30s) {
   const auto keep_alive = [&](std::string id) -> asio::awaitable<void> {
     while (asio::steady_timer::clock_type::now() < end) {
       error_code ec;
-      co_await consul.renew_session(id, {}, asio::redirect_error(asio::use_awaitable, ec));
+      co_await consul.renew_session(id, request_options(), asio::redirect_error(asio::use_awaitable, ec));
       BOOST_TEST(!ec);
       if (ec) break;
       asio::steady_timer until_due(ex, session.ttl / 3);
