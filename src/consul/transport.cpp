@@ -153,6 +153,10 @@ awaitable<exchange> transport::open(std::shared_ptr<connection>& link, time_poin
   resolution found = co_await resolve(strand_, address_, deadline);
   if (found.error) co_return failure(error::unreachable, found.error);
   const error_code ec = co_await link->connect(std::move(found.endpoints), deadline);
+  if (ec == asio::error::connection_refused) {  // the agent is gone, and with it what it had too many of
+    share_ = share(settings_.blocking_max);
+    refusals_ = 0;
+  }
   if (ec) co_return failure(error::unreachable, ec);
   co_return exchange();
 }

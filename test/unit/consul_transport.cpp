@@ -197,6 +197,28 @@ ASYNC_TEST_CASE(a_write_goes_only_where_something_was_answered_when_connections_
   BOOST_TEST(!t.errors.back());
 }
 
+ASYNC_TEST_CASE(an_agent_that_comes_back_has_refused_nothing) {
+  scripted_server server(ex);
+  tested t(ex, server, 1min);
+  t.send("/w?index=1&wait=60000ms", lane::blocking, 1min);
+  auto [watched, watch] = co_await server.accept_request();
+  t.send("/write", lane::ordinary, 0ms, false);
+  auto [lost, first] = co_await server.accept_request();
+  lost.reset();
+  while (t.answered == 0) co_await asio::post(ex, asio::use_awaitable);
+  BOOST_TEST(t.statistics->connections_refused == 1u);
+
+  const auto endpoint = server.endpoint();
+  server.stop();
+  t.send("/write", lane::ordinary, 0ms, false);
+  while (t.answered == 1) co_await asio::post(ex, asio::use_awaitable);
+  BOOST_TEST(t.errors.back() == error::unreachable);
+  scripted_server again(ex, endpoint);
+  t.send("/write", lane::ordinary, 0ms, false);
+  auto [peer, write] = co_await again.accept_request();
+  BOOST_TEST(write.starts_with("GET /write "));
+}
+
 ASYNC_TEST_CASE(a_connection_that_is_lost_alone_is_no_refusal) {
   scripted_server server(ex);
   tested t(ex, server, 1min);
