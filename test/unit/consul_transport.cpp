@@ -25,8 +25,8 @@ http_request request_for(std::string_view target, std::chrono::milliseconds wait
   return request;
 }
 
-// A transport, and what came of the requests that it was given.
-struct tested {
+// A transport, and what came of the requests that it was given. They own it, as operations own their client.
+struct tested : std::enable_shared_from_this<tested> {
   tested(const asio::any_io_executor& ex, const scripted_server& server, clock::duration idle_max)
       : strand(ex), address{"127.0.0.1", server.endpoint().port()} {
     settings.connections_max = 2;
@@ -42,10 +42,10 @@ struct tested {
     http_request request = request_for(target, wait);
     request.repeatable = repeatable;
     asio::co_spawn(strand, body(*link, std::move(request), which),
-                   [this](const std::exception_ptr& failure, const exchange& result) {
+                   [self = shared_from_this()](const std::exception_ptr& failure, const exchange& result) {
                      if (failure) std::rethrow_exception(failure);
-                     errors.push_back(result.error);
-                     ++answered;
+                     self->errors.push_back(result.error);
+                     ++self->answered;
                    });
   }
 
@@ -71,62 +71,62 @@ BOOST_AUTO_TEST_SUITE(consul_transport)
 
 ASYNC_TEST_CASE(what_nobody_needs_is_closed_while_another_request_runs) {
   scripted_server server(ex);
-  tested t(ex, server, 1ms);
-  t.send("/watch?index=1&wait=60000ms", lane::blocking, 1min);
+  const auto t = std::make_shared<tested>(ex, server, 1ms);
+  t->send("/watch?index=1&wait=60000ms", lane::blocking, 1min);
   auto [watched, watch] = co_await server.accept_request();
   for (const lane which : {lane::ordinary, lane::renewal}) {
-    t.send("/", which);
+    t->send("/", which);
     auto [peer, request] = co_await server.accept_request();
     co_await peer.reply("");
     const bool closed = co_await peer.closed_by_client();
     BOOST_TEST(closed);
   }
-  BOOST_TEST(t.answered == 2);
-  BOOST_TEST(t.open() == 1u);
+  BOOST_TEST(t->answered == 2);
+  BOOST_TEST(t->open() == 1u);
 }
 
 ASYNC_TEST_CASE(what_is_needed_again_soon_is_kept) {
   scripted_server server(ex);
-  tested t(ex, server, 1min);
-  t.send("/watch?index=1&wait=60000ms", lane::blocking, 1min);
+  const auto t = std::make_shared<tested>(ex, server, 1min);
+  t->send("/watch?index=1&wait=60000ms", lane::blocking, 1min);
   auto [watched, watch] = co_await server.accept_request();
-  t.send("/1", lane::ordinary);
+  t->send("/1", lane::ordinary);
   auto [peer, request] = co_await server.accept_request();
   co_await peer.reply("");
   for (const char* const target : {"/2", "/3"}) {
-    while (t.open() != 2 || t.answered == 0) co_await asio::post(ex, asio::use_awaitable);
-    t.answered = 0;
-    t.send(target, lane::ordinary);
+    while (t->open() != 2 || t->answered == 0) co_await asio::post(ex, asio::use_awaitable);
+    t->answered = 0;
+    t->send(target, lane::ordinary);
     co_await peer.read_request();
     co_await peer.reply("");
   }
-  BOOST_TEST(t.statistics->connections_opened == 2u);
+  BOOST_TEST(t->statistics->connections_opened == 2u);
 }
 
 // A timer alone would keep the io_context running: then there is none, and it is not for many connections to wait.
 ASYNC_TEST_CASE(without_requests_no_more_is_kept_than_ordinary_ones_need) {
   scripted_server server(ex);
-  tested t(ex, server, 1min);
+  const auto t = std::make_shared<tested>(ex, server, 1min);
   std::vector<holdfast::test::scripted_peer> peers;
   for (int i = 0; i < 5; ++i) {
-    t.send("/watch?index=1&wait=60000ms", lane::blocking, 1min);
+    t->send("/watch?index=1&wait=60000ms", lane::blocking, 1min);
     auto [peer, request] = co_await server.accept_request();
     peers.push_back(std::move(peer));
   }
   for (auto& peer : peers) co_await peer.reply("");
-  while (t.answered < 5) co_await asio::post(ex, asio::use_awaitable);
-  BOOST_TEST(t.open() == t.settings.connections_max);
+  while (t->answered < 5) co_await asio::post(ex, asio::use_awaitable);
+  BOOST_TEST(t->open() == t->settings.connections_max);
 }
 
 ASYNC_TEST_CASE(what_is_refused_is_tried_again_while_others_work) {
   scripted_server server(ex);
-  tested t(ex, server, 1min);
-  t.send("/1?index=1&wait=60000ms", lane::blocking, 1min);
+  const auto t = std::make_shared<tested>(ex, server, 1min);
+  t->send("/1?index=1&wait=60000ms", lane::blocking, 1min);
   auto [first, one] = co_await server.accept_request();
   int refused = 0;
   for (const bool by_answer : {false, true}) {
     for (const lane which : {lane::blocking, lane::ordinary, lane::renewal}) {
-      t.send("/2?index=1&wait=60000ms", which, which == lane::blocking ? 1min : 0ms);
+      t->send("/2?index=1&wait=60000ms", which, which == lane::blocking ? 1min : 0ms);
       auto [second, other] = co_await server.accept_request();
       if (by_answer) {
         co_await second.send(too_many);
@@ -138,23 +138,23 @@ ASYNC_TEST_CASE(what_is_refused_is_tried_again_while_others_work) {
       auto [third, again] = co_await server.accept_request();
       BOOST_TEST(again.starts_with("GET /2?index=1&wait="));
       co_await third.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
-      while (t.answered < refused) co_await asio::post(ex, asio::use_awaitable);
-      BOOST_TEST(!t.errors.back());
+      while (t->answered < refused) co_await asio::post(ex, asio::use_awaitable);
+      BOOST_TEST(!t->errors.back());
     }
   }
-  BOOST_TEST(t.statistics->connections_refused == 6u);
-  BOOST_TEST_REQUIRE(t.log.size() == 1u);
-  BOOST_TEST(t.log[0] == t.address.to_string() +
-                             " refuses connections: this host has as many as it allows from one address. 2 of 32 "
-                             "blocking queries run at once now; raise limits.http_max_conns_per_client (200 by "
-                             "default) there");
+  BOOST_TEST(t->statistics->connections_refused == 6u);
+  BOOST_TEST_REQUIRE(t->log.size() == 1u);
+  BOOST_TEST(t->log[0] == t->address.to_string() +
+                              " refuses connections: this host has as many as it allows from one address. 2 of 32 "
+                              "blocking queries run at once now; raise limits.http_max_conns_per_client (200 by "
+                              "default) there");
 }
 
 ASYNC_TEST_CASE(fewer_queries_run_when_some_are_refused) {
   scripted_server server(ex);
-  tested t(ex, server, 1min);
+  const auto t = std::make_shared<tested>(ex, server, 1min);
   std::vector<holdfast::test::scripted_peer> peers;
-  const auto watch = [&t] { t.send("/w?index=1&wait=60000ms", lane::blocking, 1min); };
+  const auto watch = [t] { t->send("/w?index=1&wait=60000ms", lane::blocking, 1min); };
   for (int i = 0; i < 3; ++i) {
     watch();
     auto [peer, request] = co_await server.accept_request();
@@ -163,27 +163,27 @@ ASYNC_TEST_CASE(fewer_queries_run_when_some_are_refused) {
   watch();
   auto [peer, request] = co_await server.accept_request();
   peer.reset();
-  while (t.statistics->connections_refused == 0) co_await asio::post(ex, asio::use_awaitable);
+  while (t->statistics->connections_refused == 0) co_await asio::post(ex, asio::use_awaitable);
   // Nothing is opened for it: it waits for one of those that work, and does not ask for longer than others can wait.
   co_await peers[1].reply("");
   const std::string next = co_await peers[1].read_request();
   BOOST_TEST(next.starts_with("GET /w?index=1&wait=1000ms "));
-  BOOST_TEST(t.statistics->connections_opened == 4u);
+  BOOST_TEST(t->statistics->connections_opened == 4u);
 }
 
 ASYNC_TEST_CASE(a_write_goes_only_where_something_was_answered_when_connections_are_refused) {
   scripted_server server(ex);
-  tested t(ex, server, 1min);
-  t.send("/w?index=1&wait=60000ms", lane::blocking, 1min);
+  const auto t = std::make_shared<tested>(ex, server, 1min);
+  t->send("/w?index=1&wait=60000ms", lane::blocking, 1min);
   auto [watched, watch] = co_await server.accept_request();
-  t.send("/write", lane::ordinary, 0ms, false);
+  t->send("/write", lane::ordinary, 0ms, false);
   auto [lost, first] = co_await server.accept_request();
   BOOST_TEST(first.starts_with("GET /write "));
   lost.reset();
-  while (t.answered == 0) co_await asio::post(ex, asio::use_awaitable);
-  BOOST_TEST(t.errors.back() == error::connection_lost, "it may have been applied");
+  while (t->answered == 0) co_await asio::post(ex, asio::use_awaitable);
+  BOOST_TEST(t->errors.back() == error::connection_lost, "it may have been applied");
 
-  t.send("/write", lane::ordinary, 0ms, false);
+  t->send("/write", lane::ordinary, 0ms, false);
   auto [refused, probe] = co_await server.accept_request();
   BOOST_TEST(probe.starts_with("GET /v1/status/leader "));
   refused.reset();
@@ -193,78 +193,78 @@ ASYNC_TEST_CASE(a_write_goes_only_where_something_was_answered_when_connections_
   const std::string write = co_await accepted.read_request();
   BOOST_TEST(write.starts_with("GET /write "));
   co_await accepted.reply("true");
-  while (t.answered == 1) co_await asio::post(ex, asio::use_awaitable);
-  BOOST_TEST(!t.errors.back());
+  while (t->answered == 1) co_await asio::post(ex, asio::use_awaitable);
+  BOOST_TEST(!t->errors.back());
 }
 
 ASYNC_TEST_CASE(an_agent_that_comes_back_has_refused_nothing) {
   scripted_server server(ex);
-  tested t(ex, server, 1min);
-  t.send("/w?index=1&wait=60000ms", lane::blocking, 1min);
+  const auto t = std::make_shared<tested>(ex, server, 1min);
+  t->send("/w?index=1&wait=60000ms", lane::blocking, 1min);
   auto [watched, watch] = co_await server.accept_request();
-  t.send("/write", lane::ordinary, 0ms, false);
+  t->send("/write", lane::ordinary, 0ms, false);
   auto [lost, first] = co_await server.accept_request();
   lost.reset();
-  while (t.answered == 0) co_await asio::post(ex, asio::use_awaitable);
-  BOOST_TEST(t.statistics->connections_refused == 1u);
+  while (t->answered == 0) co_await asio::post(ex, asio::use_awaitable);
+  BOOST_TEST(t->statistics->connections_refused == 1u);
 
   const auto endpoint = server.endpoint();
   server.stop();
-  t.send("/write", lane::ordinary, 0ms, false);
-  while (t.answered == 1) co_await asio::post(ex, asio::use_awaitable);
-  BOOST_TEST(t.errors.back() == error::unreachable);
+  t->send("/write", lane::ordinary, 0ms, false);
+  while (t->answered == 1) co_await asio::post(ex, asio::use_awaitable);
+  BOOST_TEST(t->errors.back() == error::unreachable);
   scripted_server again(ex, endpoint);
-  t.send("/write", lane::ordinary, 0ms, false);
+  t->send("/write", lane::ordinary, 0ms, false);
   auto [peer, write] = co_await again.accept_request();
   BOOST_TEST(write.starts_with("GET /write "));
 }
 
 ASYNC_TEST_CASE(a_connection_that_is_lost_alone_is_no_refusal) {
   scripted_server server(ex);
-  tested t(ex, server, 1min);
-  t.send("/1", lane::ordinary);
+  const auto t = std::make_shared<tested>(ex, server, 1min);
+  t->send("/1", lane::ordinary);
   auto [peer, request] = co_await server.accept_request();
   peer.reset();
-  while (t.answered == 0) co_await asio::post(ex, asio::use_awaitable);
-  BOOST_TEST(t.errors.back() == error::connection_lost);
-  BOOST_TEST(t.statistics->connections_refused == 0u);
-  BOOST_TEST(t.log.empty());
+  while (t->answered == 0) co_await asio::post(ex, asio::use_awaitable);
+  BOOST_TEST(t->errors.back() == error::connection_lost);
+  BOOST_TEST(t->statistics->connections_refused == 0u);
+  BOOST_TEST(t->log.empty());
 }
 
 ASYNC_TEST_CASE(renewals_and_writes_take_what_a_query_leaves_when_connections_are_refused) {
   scripted_server server(ex);
-  tested t(ex, server, 1min);
+  const auto t = std::make_shared<tested>(ex, server, 1min);
   std::vector<holdfast::test::scripted_peer> peers;
   for (int i = 0; i < 4; ++i) {
-    t.send("/w?index=1&wait=60000ms", lane::blocking, 1min);
+    t->send("/w?index=1&wait=60000ms", lane::blocking, 1min);
     auto [peer, request] = co_await server.accept_request();
     peers.push_back(std::move(peer));
   }
-  t.send("/refused", lane::ordinary);
+  t->send("/refused", lane::ordinary);
   auto [refused, request] = co_await server.accept_request();
   refused.reset();
   auto [accepted, again] = co_await server.accept_request();
   co_await accepted.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
-  while (t.answered < 1) co_await asio::post(ex, asio::use_awaitable);
+  while (t->answered < 1) co_await asio::post(ex, asio::use_awaitable);
 
-  t.send("/waits?index=1&wait=60000ms", lane::blocking, 1min);
+  t->send("/waits?index=1&wait=60000ms", lane::blocking, 1min);
   co_await peers.back().reply("");
-  while (t.answered < 2) co_await asio::post(ex, asio::use_awaitable);
-  t.send("/first", lane::renewal);
+  while (t->answered < 2) co_await asio::post(ex, asio::use_awaitable);
+  t->send("/first", lane::renewal);
   const std::string next = co_await peers.back().read_request();
   BOOST_TEST(next.starts_with("GET /first "));
-  BOOST_TEST(t.statistics->connections_opened == 6u);
+  BOOST_TEST(t->statistics->connections_opened == 6u);
 }
 
 BOOST_AUTO_TEST_CASE(no_timer_keeps_the_context_running) {
   boost::asio::io_context context;
   scripted_server server(context.get_executor());
-  tested t(context.get_executor(), server, 1h);
+  const auto t = std::make_shared<tested>(context.get_executor(), server, 1h);
   asio::co_spawn(
       context,
       [&]() -> asio::awaitable<void> {
-        t.send("/1", lane::ordinary);
-        t.send("/2", lane::renewal);
+        t->send("/1", lane::ordinary);
+        t->send("/2", lane::renewal);
         auto [first, one] = co_await server.accept_request();
         auto [second, other] = co_await server.accept_request();
         co_await first.reply("");
@@ -272,7 +272,7 @@ BOOST_AUTO_TEST_CASE(no_timer_keeps_the_context_running) {
       },
       asio::detached);
   context.run();
-  BOOST_TEST(t.answered == 2);
+  BOOST_TEST(t->answered == 2);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
