@@ -134,7 +134,7 @@ auto initiate(std::shared_ptr<client_impl> impl, Request request, Token& token) 
 /// 86 s after it had answered 500). Reading a key that does not exist is not an error.
 ///
 /// Keys must be UTF-8, and what may create one refuses spaces at either end of it: error::bad_request, and nothing is
-/// sent. Keys like that can still be read and deleted, except by Consul 1.22, which does that in transactions only.
+/// sent. A key with such spaces that exists can still be read and deleted, on Consul 1.22 in a transaction only.
 ///
 /// Deadline: each operation ends by `request_options::timeout`, a blocking query by `wait` + `wait`/16 + that.
 /// Cancellation: terminal, partial and total; the request's connection is closed, and a write that had been sent has an

@@ -48,8 +48,8 @@ struct config {
   /// Largest reply accepted, 1 KiB to 1 GiB. A prefix listing holds every entry below it.
   std::size_t reply_bytes_max = 64u << 20;
 
-  /// Called on the client's strand, with one line and not more than once a minute, when the agent refuses connections
-  /// because it has too many from this address. Empty: nobody is told.
+  /// Called on the client's strand, with one line, when the agent begins to refuse connections because it has too many
+  /// from this address: first, and when it has refused none for a minute. Empty: nobody is told.
   std::function<void(std::string_view)> log{};
 
   /// The defaults, overridden by CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN and CONSUL_DATACENTER where they are set and not
