@@ -131,7 +131,10 @@ public:
 /// throwing; `release` does the same and tells when it is done. If the process dies, Consul ends its session after one
 /// to two TTLs, and the slot is free again.
 ///
-/// A slot can be lost at any time: see `loss_reason`. Then the stop token fires and `wait_lost` completes, once.
+/// A slot can be lost at any time: see `loss_reason`. Then the stop token fires and `wait_lost` completes, once. Until the
+/// handle is released or destroyed, nobody else gets the slot, here or elsewhere: for two TTLs after the last renewal at
+/// most, as Consul ends the session then, and not if an operator has taken the slot away. So end what you do with it, and
+/// let go.
 /// Advisory: nothing stops a paused process from acting after its lease ran out. Ask `held` or `valid_for` before work
 /// that cannot be undone, and give the resource the `fencing_token`.
 ///

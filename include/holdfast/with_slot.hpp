@@ -61,7 +61,8 @@ asio::awaitable<void> with_held(Slot held, Body body) {
 /// from `try_acquire` and the like; `held` must not be empty.
 ///
 /// When the slot is lost, the body is cancelled (terminal) and waited for; then error::slot_lost is thrown, whatever
-/// the body made of it. Otherwise the body's own exception is passed on, after the release. A failed release is not
+/// the body made of it. Until then nobody else gets the slot, for at most two TTLs after the last renewal: so a body has
+/// ended before the next begins, unless it goes on for longer, or an operator has taken the slot away. Otherwise the body's own exception is passed on, after the release. A failed release is not
 /// reported: the slot is free when its session ends. Cancelling the coroutine that awaits this cancels the body, and
 /// then releases. The awaiting coroutine's executor, which the body runs on too, must be a strand or a context with one
 /// thread: the body is cancelled there. Write the body as a captureless lambda, one that captures by reference, or a

@@ -95,6 +95,7 @@ private:
       time_point protected_until;
     };
     std::map<slot_id, body> bodies{};
+    std::set<slot_id> lost{};                    ///< of which its users have not let go
     std::deque<protocol::core::entry> guards{};  ///< of the last slots that its users had
     std::set<slot_id> releasing{};
     time_point cut_off_until{};            ///< from Consul: nothing arrives
@@ -111,8 +112,9 @@ private:
   struct fate {
     duration there{}, back{};
     bool applied = true, answered = true, not_sent = false;
-    duration late{};   ///< applied only then, long after its sender gave up
-    duration again{};  ///< applied a second time then, before its answer
+    duration late{};              ///< applied only then, long after its sender gave up
+    duration again{};             ///< applied a second time then, before its answer
+    bool answers_second = false;  ///< and that is what is answered
   };
   struct watch {
     process* owner;
@@ -328,6 +330,7 @@ private:
   std::deque<time_point> events_;        ///< what pools were told in the last second
   std::set<std::string> unwanted_;       ///< sessions that their process wants to end
   time_point no_leader_until_{};
+  time_point led_since_ = never;  ///< the leader, which knows little of sessions at first
   time_point forgotten_until_{};  ///< the node of all sessions: some may believe without a session until then
   /// Sessions that ended with it, while their makers believed: until when these do at most, and who they are.
   std::map<std::string, std::pair<time_point, int>> forgotten_;

@@ -72,13 +72,15 @@ void world::close(process& p) {
 /// which is for two TTLs at most; unless that is an operator's doing, or the pool's after it has waited when it closes.
 void world::go_on(process& p, const action::lose& lost) {
   const bool is_kept = lost.reason == loss_reason::lease_expired || lost.reason == loss_reason::watch_failed;
-  if (is_kept && !referee_.excused(now())) {
+  const bool is_known = p.held_by.contains(lost.slot);  // not if it was lost in the step that granted it
+  if (is_kept && is_known && !referee_.excused(now())) {
     const time_point over = p.leases.at(lost.slot) + options_.ttl / 10 + options_.ttl;
     p.bodies[lost.slot] = {p.held_by[lost.slot], truly(p, over)};
     referee_.runs_on(p.number, lost.slot);
   } else {
     referee_.gone(p.number, lost.slot, false);
   }
+  p.lost.insert(lost.slot);
   const duration longest = random_.chance(60) ? duration(50ms) : random_.chance(70) ? options_.ttl : 3 * options_.ttl;
   in(random_.between(0ms, longest),
      [this, &p, slot = lost.slot] { when_running(p, [this, &p, slot] { let_go(p, slot); }); });
@@ -88,6 +90,7 @@ void world::let_go(process& p, slot_id slot) {
   say([&] { return name(p) + ": lets go of " + number(slot); });
   p.locks.erase(slot);
   p.bodies.erase(slot);
+  p.lost.erase(slot);
   referee_.has_ended(p.number, slot);
   step(p, event::release{slot});
 }
@@ -172,7 +175,9 @@ void world::perform(process& p, action::fail& a) {
   const bool nothing_wrong =
       options_.request_faults == 0 && !options_.partitions && !options_.agent_restarts && !options_.failovers;
   const bool too_many = options_.administrators != 0 && a.error.code == error::too_many_slots;
-  if (!cancelled && !too_many && !p.closing && (calm() || (nothing_wrong && !options_.operators)))
+  // What a lost session of its own may have locked is not asked for before that ends, and so long its users go on.
+  const bool keeps_itself = options_.locks != 0 && !p.lost.empty();
+  if (!cancelled && !too_many && !keeps_itself && !p.closing && (calm() || (nothing_wrong && !options_.operators)))
     object(guarantee::answers, "an acquire failed though nothing was wrong: " + a.error.details.to_string());
   answer(p, a.ticket);
 }
@@ -194,6 +199,13 @@ void world::perform(process& p, action::lose& a) {
                   options_.pauses || options_.partitions || options_.agent_restarts || options_.failovers);
   if (a.reason != loss_reason::closed && !options_.operators && !cause)
     object(guarantee::losses, "a slot was lost without a cause: " + std::string(to_string(a.reason)));
+  const auto lives = [this](const std::string& session) {
+    return consul_.has_session(session) && look().find(session);
+  };
+  const auto& held_by = p.held_by[a.slot];
+  if (a.reason == loss_reason::session_invalidated && options_.locks == 0 && !is_excused() && !held_by.empty() &&
+      std::all_of(held_by.begin(), held_by.end(), lives))
+    object(guarantee::losses, name(p) + " takes its session for ended, which lives");
   if (options_.locks != 0 && a.reason == loss_reason::removed && !options_.operators && !p.copy_applied)
     object(guarantee::losses, name(p) + " believes that its guard was overwritten");
   go_on(p, a);
