@@ -315,7 +315,8 @@ void pool::finish_close() {
     let_go_of_all();
     close_deadline_ = now_ + options_.give_up_after;
     wake_at(close_deadline_);
-    return write();
+    write();
+    return retire_sessions();
   }
   const failure why = clean ? failure{} : failed(error::timed_out, "sessions are left to expire");
   for (auto& [id, m] : members_) free_of_slot(m.releasing, &why);

@@ -331,8 +331,10 @@ ASYNC_TEST_CASE(a_token_without_rights_is_told_so_and_changes_nothing, 60s) {
   });
   const std::string may_read =
       token_with("read", R"(session_prefix \"\" { policy = \"write\" } key_prefix \"\" { policy = \"read\" })");
-  const std::string all =
-      token_with("all", R"(session_prefix \"\" { policy = \"write\" } key_prefix \"test/\" { policy = \"write\" })");
+  const std::string all = token_with(
+      "all",
+      R"(session \"holdfast-sessions\" { policy = \"write\" } node \"holdfast-sessions\" { policy = \"write\" } )"
+      R"(key_prefix \"test/\" { policy = \"write\" })");
   const std::string nothing = token_with("nothing", R"(operator = \"read\")");
 
   write_key(own, prefix + "/.lock", R"({"Limit":1,"Holders":{}})", semaphore_flags);

@@ -39,7 +39,7 @@ std::string standing(const std::vector<consul::kv_entry>& entries, const std::st
   const auto plain = [&](std::string text) {
     for (std::size_t i = 0; i != sessions.size(); ++i)
       text = std::regex_replace(text, std::regex(sessions[i]), std::string(1, static_cast<char>('A' + i)));
-    text = std::regex_replace(text, std::regex("\n@[0-9]{10}"), " @1763752382");
+    text = std::regex_replace(text, std::regex("\n@[0-9]{10}\\+[0-9]+-[0-9]+"), " @1763752382+15000-1500");
     std::replace(text.begin(), text.end(), '\n', ' ');
     return text;
   };

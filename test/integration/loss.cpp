@@ -315,7 +315,9 @@ ASYNC_TEST_CASE(short_500s_lose_the_slot_when_there_is_no_grace, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("500s");
   testing::proxy proxy(ex, a.address());
-  participant p(ex, proxy.address(), calm(prefix, 1));
+  semaphore_options options = calm(prefix, 1);
+  options.outage_grace = 0ms;
+  participant p(ex, proxy.address(), options);
   slot h_slot = co_await p.sem.acquire();
   holder h(ex, std::move(h_slot));
   co_await until_watched(proxy);
@@ -351,8 +353,9 @@ ASYNC_TEST_CASE(a_cut_connection_is_a_failure_of_the_watch, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("cut");
   testing::proxy proxy(ex, a.address());
-  participant brittle(ex, proxy.address(), calm(prefix, 2));
   semaphore_options options = calm(prefix, 2);
+  options.outage_grace = 0ms;
+  participant brittle(ex, proxy.address(), options);
   options.outage_grace = scaled(8s);
   participant patient(ex, proxy.address(), options);
   slot one_slot = co_await brittle.sem.acquire();

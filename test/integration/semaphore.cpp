@@ -315,6 +315,7 @@ ASYNC_TEST_CASE(a_record_that_becomes_a_lock_fails_those_who_wait_and_is_left_un
   BOOST_TEST(ec == error::not_a_semaphore);
   const loss_reason reason = co_await held.wait_lost();
   BOOST_TEST((reason == loss_reason::removed));
+  held = slot();  // close waits for it
   co_await p.sem.close();
   BOOST_TEST(record(a, prefix) == "mine");
   BOOST_TEST(contenders(a, prefix).empty());
