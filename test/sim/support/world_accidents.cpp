@@ -111,7 +111,7 @@ void world::fail_over() {
   fail_watches(nullptr, 20ms);
   in(length, [this] {
     mark("Consul has a new leader");
-    led_since_ = now();
+    denies_until_ = now() + 1s;
     for (auto& [id, its] : leases_) its.ends = now() + its.life;
     consul_.store.restart_ttls(testing::store::time_point(now().time_since_epoch()));
   });

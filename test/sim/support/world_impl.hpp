@@ -330,7 +330,7 @@ private:
   std::deque<time_point> events_;        ///< what pools were told in the last second
   std::set<std::string> unwanted_;       ///< sessions that their process wants to end
   time_point no_leader_until_{};
-  time_point led_since_ = never;  ///< the leader, which knows little of sessions at first
+  time_point denies_until_{};     ///< a new leader sessions that it has not heard of
   time_point forgotten_until_{};  ///< the node of all sessions: some may believe without a session until then
   /// Sessions that ended with it, while their makers believed: until when these do at most, and who they are.
   std::map<std::string, std::pair<time_point, int>> forgotten_;

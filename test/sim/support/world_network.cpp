@@ -108,7 +108,7 @@ void world::perform(process& p, action::renew_session& a) {
   const fate f = draw_fate(p);
   in(f.there, [this, &p, f, a] {
     bool there = f.applied && renew_session(a.session);
-    if (there && now() - led_since_ < 1s && random_.chance(30)) there = false;  // it has not caught up yet
+    if (there && now() < denies_until_ && random_.chance(30)) there = false;  // it has not caught up yet
     in(f.back, [this, &p, f, a, there] {
       error_code ec;
       if (!is_answered(p, f))

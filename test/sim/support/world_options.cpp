@@ -107,6 +107,7 @@ world_options world_options::a_long_day(std::uint64_t seed) {
   o.watch_wait = 10s;
   o.hold_max = 24h;
   o.faults_last = 24h;
+  o.deregistrations = false;
   return o;
 }
 
