@@ -1,79 +1,13 @@
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <holdfast/error.hpp>
+#include <ostream>
 #include <string>
+#include <string_view>
 
 namespace holdfast {
 namespace {
-
-const char* text_of(error e) noexcept {
-  switch (e) {
-    case error::invalid_prefix:
-      return "the prefix is empty or not a plain path";
-    case error::invalid_limit:
-      return "the limit is 0 or over the largest supported";
-    case error::invalid_ttl:
-      return "the session TTL is out of the accepted range";
-    case error::invalid_option:
-      return "an option is out of its documented range";
-    case error::invalid_address:
-      return "the agent's address cannot be parsed";
-    case error::unsupported_scheme:
-      return "only plain http is supported";
-    case error::too_many_slots:
-      return "the number of slots is 0 or over the limit";
-    case error::too_many_waiters:
-      return "the local queue is full";
-    case error::not_held:
-      return "the slot is not held";
-    case error::closed:
-      return "the semaphore or client was closed";
-    case error::not_a_semaphore:
-      return "the lock key belongs to something other than a semaphore";
-    case error::not_a_mutex:
-      return "the key belongs to something other than a mutex";
-    case error::limit_conflict:
-      return "the semaphore is in use with another limit";
-    case error::corrupt_record:
-      return "the semaphore's record cannot be parsed";
-    case error::no_semaphore:
-      return "there is no semaphore here";
-    case error::in_use:
-      return "the semaphore is in use";
-    case error::slot_lost:
-      return "the slot was lost while it was held";
-    case error::unreachable:
-      return "no connection to the agent could be made";
-    case error::too_busy:
-      return "no connection was free in time";
-    case error::permission_denied:
-      return "the ACL token is missing, unknown or lacks the right";
-    case error::plain_http_refused:
-      return "the agent speaks TLS on this port";
-    case error::invalid_session:
-      return "the session does not exist";
-    case error::missing_node:
-      return "the node that a session is to belong to is not in Consul's catalog";
-    case error::bad_request:
-      return "Consul does not accept the request";
-    case error::too_large:
-      return "the request is over one of Consul's size limits";
-    case error::too_many_requests:
-      return "the agent limits requests or connections";
-    case error::transaction_conflict:
-      return "the transaction was refused";
-    case error::timed_out:
-      return "no complete reply came before the deadline";
-    case error::connection_lost:
-      return "the connection ended before a complete reply";
-    case error::server_error:
-      return "the Consul server failed to answer the request";
-    case error::malformed_reply:
-      return "the reply is not what Consul sends";
-    case error::reply_too_large:
-      return "the reply is over the configured size";
-  }
-  return "unknown holdfast error";
-}
 
 constexpr unsigned bit(condition c) noexcept { return 1u << static_cast<unsigned>(c); }
 
@@ -82,55 +16,66 @@ constexpr unsigned outcome_unknown = bit(condition::outcome_unknown);
 constexpr unsigned unavailable = bit(condition::unavailable);
 constexpr unsigned misuse = bit(condition::misuse);
 
-unsigned conditions_of(error e) noexcept {
-  switch (e) {
-    case error::invalid_prefix:
-    case error::invalid_limit:
-    case error::invalid_ttl:
-    case error::invalid_option:
-    case error::invalid_address:
-    case error::unsupported_scheme:
-    case error::too_many_slots:
-    case error::not_held:
-      return not_applied | misuse;
+struct error_facts {
+  error code;
+  const char* name;
+  const char* text;
+  unsigned conditions;
+};
 
-    case error::too_many_waiters:
-    case error::not_a_semaphore:
-    case error::not_a_mutex:
-    case error::limit_conflict:
-    case error::corrupt_record:
-    case error::no_semaphore:
-    case error::in_use:
-    case error::permission_denied:
-    case error::plain_http_refused:
-    case error::invalid_session:
-    case error::missing_node:
-    case error::bad_request:
-    case error::too_large:
-    case error::transaction_conflict:
-      return not_applied;
+/// In the order of their values. Closing may hit a request before or after it was sent, so it says nothing about the
+/// outcome; a lost slot is no statement about a request at all.
+constexpr auto facts = std::to_array<error_facts>({
+    {error::invalid_prefix, "invalid_prefix", "the prefix is empty or not a plain path", not_applied | misuse},
+    {error::invalid_limit, "invalid_limit", "the limit is 0 or over the largest supported", not_applied | misuse},
+    {error::invalid_ttl, "invalid_ttl", "the session TTL is out of the accepted range", not_applied | misuse},
+    {error::invalid_option, "invalid_option", "an option is out of its documented range", not_applied | misuse},
+    {error::invalid_address, "invalid_address", "the agent's address cannot be parsed", not_applied | misuse},
+    {error::unsupported_scheme, "unsupported_scheme", "only plain http is supported", not_applied | misuse},
+    {error::too_many_slots, "too_many_slots", "the number of slots is 0 or over the limit", not_applied | misuse},
+    {error::too_many_waiters, "too_many_waiters", "the local queue is full", not_applied},
+    {error::not_held, "not_held", "the slot is not held", not_applied | misuse},
+    {error::closed, "closed", "the semaphore or client was closed", 0},
+    {error::not_a_semaphore, "not_a_semaphore", "the lock key belongs to something other than a semaphore",
+     not_applied},
+    {error::not_a_mutex, "not_a_mutex", "the key belongs to something other than a mutex", not_applied},
+    {error::limit_conflict, "limit_conflict", "the semaphore is in use with another limit", not_applied},
+    {error::corrupt_record, "corrupt_record", "the semaphore's record cannot be parsed", not_applied},
+    {error::no_semaphore, "no_semaphore", "there is no semaphore here", not_applied},
+    {error::in_use, "in_use", "the semaphore is in use", not_applied},
+    {error::slot_lost, "slot_lost", "the slot was lost while it was held", 0},
+    {error::unreachable, "unreachable", "no connection to the agent could be made", not_applied | unavailable},
+    {error::too_busy, "too_busy", "no connection was free in time", not_applied | unavailable},
+    {error::permission_denied, "permission_denied", "the ACL token is missing, unknown or lacks the right",
+     not_applied},
+    {error::plain_http_refused, "plain_http_refused", "the agent speaks TLS on this port", not_applied},
+    {error::invalid_session, "invalid_session", "the session does not exist", not_applied},
+    {error::missing_node, "missing_node", "the node that a session is to belong to is not in Consul's catalog",
+     not_applied},
+    {error::bad_request, "bad_request", "Consul does not accept the request", not_applied},
+    {error::too_large, "too_large", "the request is over one of Consul's size limits", not_applied},
+    {error::too_many_requests, "too_many_requests", "the agent limits requests or connections",
+     not_applied | unavailable},
+    {error::transaction_conflict, "transaction_conflict", "the transaction was refused", not_applied},
+    {error::timed_out, "timed_out", "no complete reply came before the deadline", outcome_unknown | unavailable},
+    {error::connection_lost, "connection_lost", "the connection ended before a complete reply",
+     outcome_unknown | unavailable},
+    {error::server_error, "server_error", "the Consul server failed to answer the request",
+     outcome_unknown | unavailable},
+    {error::malformed_reply, "malformed_reply", "the reply is not what Consul sends", outcome_unknown},
+    {error::reply_too_large, "reply_too_large", "the reply is over the configured size", outcome_unknown},
+});
 
-    case error::unreachable:
-    case error::too_busy:
-    case error::too_many_requests:
-      return not_applied | unavailable;
+constexpr bool is_in_order() {
+  for (std::size_t i = 0; i != facts.size(); ++i)
+    if (static_cast<std::size_t>(facts[i].code) != i + 1) return false;
+  return true;
+}
+static_assert(is_in_order() && facts.back().code == error::reply_too_large);
 
-    case error::timed_out:
-    case error::connection_lost:
-    case error::server_error:
-      return outcome_unknown | unavailable;
-
-    case error::malformed_reply:
-    case error::reply_too_large:
-      return outcome_unknown;
-
-    // Closing may hit a request before or after it was sent, so it says nothing about the outcome. A lost slot is no
-    // statement about a request at all.
-    case error::closed:
-    case error::slot_lost:
-      return 0;
-  }
-  return 0;
+const error_facts* facts_of(int value) noexcept {
+  const bool is_known = value > 0 && static_cast<std::size_t>(value) <= facts.size();
+  return is_known ? &facts[static_cast<std::size_t>(value) - 1] : nullptr;
 }
 
 // Two copies of this library in one process, in two plugins say, have two objects of each category: by these random
@@ -142,7 +87,10 @@ class error_category_impl final : public boost::system::error_category {
 public:
   constexpr error_category_impl() noexcept : boost::system::error_category(error_category_id) {}
   const char* name() const noexcept override { return "holdfast"; }
-  std::string message(int value) const override { return text_of(static_cast<error>(value)); }
+  std::string message(int value) const override {
+    const error_facts* const its = facts_of(value);
+    return its ? its->text : "unknown holdfast error";
+  }
 };
 
 class condition_category_impl final : public boost::system::error_category {
@@ -166,8 +114,8 @@ public:
 
   // One error may satisfy several conditions, so the conditions decide, not error_category::default_error_condition.
   bool equivalent(const error_code& code, int value) const noexcept override {
-    return code.category() == holdfast::error_category() &&
-           (conditions_of(static_cast<error>(code.value())) & bit(static_cast<condition>(value))) != 0;
+    const error_facts* const its = code.category() == holdfast::error_category() ? facts_of(code.value()) : nullptr;
+    return its && (its->conditions & bit(static_cast<condition>(value))) != 0;
   }
 };
 
@@ -182,6 +130,13 @@ const boost::system::error_category& condition_category() noexcept {
   static const condition_category_impl instance;
   return instance;
 }
+
+std::string_view to_string(error e) noexcept {
+  const error_facts* const its = facts_of(static_cast<int>(e));
+  return its ? its->name : "unknown";
+}
+
+std::ostream& operator<<(std::ostream& out, error e) { return out << to_string(e); }
 
 error_code make_error_code(error e) noexcept { return {static_cast<int>(e), error_category()}; }
 

@@ -3,6 +3,8 @@
 #include <boost/system/error_code.hpp>
 #include <boost/system/system_error.hpp>
 #include <holdfast/detail/build.hpp>
+#include <iosfwd>
+#include <string_view>
 
 namespace holdfast {
 
@@ -66,6 +68,9 @@ enum class condition {
 const boost::system::error_category& error_category() noexcept;
 const boost::system::error_category& condition_category() noexcept;
 error_code make_error_code(error e) noexcept;
+/// The name of the enumerator, for logs and metrics: "timed_out".
+std::string_view to_string(error e) noexcept;
+std::ostream& operator<<(std::ostream& out, error e);
 boost::system::error_condition make_error_condition(condition c) noexcept;
 
 }  // namespace holdfast

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <iosfwd>
 #include <string_view>
 
 namespace holdfast {
@@ -31,5 +32,6 @@ constexpr std::string_view to_string(loss_reason reason) noexcept {
   }
   return "unknown";
 }
+std::ostream& operator<<(std::ostream& out, loss_reason reason);
 
 }  // namespace holdfast

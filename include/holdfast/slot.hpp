@@ -16,8 +16,10 @@
 #include <holdfast/error.hpp>
 #include <holdfast/fencing_token.hpp>
 #include <holdfast/loss_reason.hpp>
+#include <iosfwd>
 #include <memory>
 #include <stop_token>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -35,6 +37,23 @@ enum class slot_state {
   lost,      ///< gone for good: nothing revives it
   released,  ///< given back
 };
+
+constexpr std::string_view to_string(slot_state state) noexcept {
+  switch (state) {
+    case slot_state::empty:
+      return "empty";
+    case slot_state::held:
+      return "held";
+    case slot_state::suspect:
+      return "suspect";
+    case slot_state::lost:
+      return "lost";
+    case slot_state::released:
+      return "released";
+  }
+  return "unknown";
+}
+std::ostream& operator<<(std::ostream& out, slot_state state);
 
 namespace detail {
 
@@ -131,16 +150,15 @@ public:
 /// throwing; `release` does the same and tells when it is done. If the process dies, Consul ends its session after one
 /// to two TTLs, and the slot is free again.
 ///
-/// A slot can be lost at any time: see `loss_reason`. Then the stop token fires and `wait_lost` completes, once. Until the
-/// handle is released or destroyed, nobody else gets the slot, here or elsewhere: for two TTLs after the last renewal at
-/// most, as Consul ends the session then, and not if an operator has taken the slot away. So end what you do with it, and
-/// let go.
-/// Advisory: nothing stops a paused process from acting after its lease ran out. Ask `held` or `valid_for` before work
-/// that cannot be undone, and give the resource the `fencing_token`.
+/// A slot can be lost at any time: see `loss_reason`. Then the stop token fires and `wait_lost` completes, once. Until
+/// the handle is released or destroyed, nobody else gets the slot, here or elsewhere: for two TTLs after the last
+/// renewal at most, as Consul ends the session then, and not if an operator has taken the slot away. So end what you do
+/// with it, and let go. Advisory: nothing stops a paused process from acting after its lease ran out. Ask `held` or
+/// `valid_for` before work that cannot be undone, and give the resource the `fencing_token`.
 ///
 /// Threads: the const members are safe from any thread; an internal lock; handlers run on their associated executor,
 /// never under the lock. Lifetimes: a slot keeps its semaphore's machinery alive. It may outlive the execution
-/// context: then it is not held.
+/// context: then it is not held. Its destructor may run while another thread destroys the context.
 class slot {
 public:
   slot() noexcept = default;
@@ -161,8 +179,8 @@ public:
   std::chrono::nanoseconds valid_for() const noexcept;
   /// Why it was lost; `loss_reason::none` if it was not.
   loss_reason lost_because() const noexcept;
-  /// What led to the loss, for people: say, what Consul answered to the renewals before a lease ran out. Empty if it was
-  /// not lost, or if there is no more to say than the reason.
+  /// What led to the loss, for people: say, what Consul answered to the renewals before a lease ran out. Empty if it
+  /// was not lost, or if there is no more to say than the reason.
   diagnostics loss_details() const;
   /// The highest of the slots' tokens; see `fencing_token`.
   holdfast::fencing_token fencing_token() const noexcept;

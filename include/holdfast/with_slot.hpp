@@ -1,19 +1,27 @@
 #pragma once
 
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/cancellation_state.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/dispatch.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/strand.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <exception>
 #include <holdfast/error.hpp>
 #include <holdfast/semaphore.hpp>
 #include <holdfast/slot.hpp>
+#include <memory>
+#include <string>
 #include <utility>
 
 namespace holdfast {
@@ -50,9 +58,21 @@ asio::awaitable<void> with_held(Slot held, Body body) {
   const auto before = co_await asio::this_coro::cancellation_state;
   if (before.cancelled() != asio::cancellation_type::none)
     throw system_error(asio::error::operation_aborted);  // the handle gives the slot back
-  // A coroutine of its own: what it does to its cancellation state would otherwise stay done to its caller.
+  // A coroutine of its own: what it does to its cancellation state would otherwise stay done to its caller. On a strand
+  // of its own: the body, and what cancels it, may come from several threads. Asio 1.81 itself brings a cancellation to
+  // another strand by a pointer that may be stale when it arrives.
+  const asio::strand<asio::any_io_executor> strand(executor);
+  const auto cancellation = std::make_shared<asio::cancellation_signal>();
+  asio::cancellation_slot from = before.slot();
+  if (from.is_connected())
+    from.assign([strand, cancellation](asio::cancellation_type type) {
+      asio::dispatch(strand, [cancellation, type] { cancellation->emit(type); });
+    });
   asio::awaitable<void> run = run_with_slot(std::move(held), std::move(body));
-  co_await asio::co_spawn(executor, std::move(run), asio::use_awaitable);
+  auto [failure] = co_await asio::co_spawn(
+      strand, std::move(run), asio::bind_cancellation_slot(cancellation->slot(), asio::as_tuple(asio::use_awaitable)));
+  from.clear();
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace detail
@@ -61,12 +81,13 @@ asio::awaitable<void> with_held(Slot held, Body body) {
 /// from `try_acquire` and the like; `held` must not be empty.
 ///
 /// When the slot is lost, the body is cancelled (terminal) and waited for; then error::slot_lost is thrown, whatever
-/// the body made of it. Until then nobody else gets the slot, for at most two TTLs after the last renewal: so a body has
-/// ended before the next begins, unless it goes on for longer, or an operator has taken the slot away. Otherwise the body's own exception is passed on, after the release. A failed release is not
-/// reported: the slot is free when its session ends. Cancelling the coroutine that awaits this cancels the body, and
-/// then releases. The awaiting coroutine's executor, which the body runs on too, must be a strand or a context with one
-/// thread: the body is cancelled there. Write the body as a captureless lambda, one that captures by reference, or a
-/// named one: g++ 12 destroys what a temporary lambda captured by value in a co_await expression twice.
+/// the body made of it. Until then nobody else gets the slot, for at most two TTLs after the last renewal: so a body
+/// has ended before the next begins, unless it goes on for longer, or an operator has taken the slot away. Otherwise
+/// the body's own exception is passed on, after the release. A failed release is not reported: the slot is free when
+/// its session ends. Cancelling the coroutine that awaits this cancels the body, and then releases. The body runs on a
+/// strand of its own, over the awaiting coroutine's executor, which may have several threads. Write the body as a
+/// captureless lambda, one that captures by reference, or a named one: g++ 12 destroys what a temporary lambda captured
+/// by value in a co_await expression twice.
 template <class Body>
 asio::awaitable<void> with_slot(slot held, Body body) {
   return detail::with_held(std::move(held), std::move(body));

@@ -56,6 +56,7 @@ private:
 class client_impl final : public std::enable_shared_from_this<client_impl>, private context_hook {
 public:
   client_impl(asio::any_io_executor executor, config settings);
+  ~client_impl() { unhook(); }
 
   void start(const std::shared_ptr<operation>& op);
   /// From any thread: has the operation cancelled on the strand.

@@ -4,59 +4,55 @@
 
 namespace holdfast::consul::detail {
 
-class hook_service final : public boost::asio::execution_context::service {
-public:
-  using key_type = hook_service;
-  static inline boost::asio::execution_context::id id;
+/// Outlives the context for as long as any of its hooks does. The lock is held while a hook is called: so none is
+/// destroyed by another thread meanwhile. What it lets go of may destroy it, or others: so the same thread may take the
+/// lock again.
+struct context_hook::list {
+  std::recursive_mutex mutex;
+  context_hook* first = nullptr;
 
-  explicit hook_service(boost::asio::execution_context& context) : service(context) {}
-
-  void add(context_hook& hook) {
-    const std::lock_guard lock(mutex_);
-    hook.next_ = first_;
-    if (first_ != nullptr) first_->previous_ = &hook;
-    first_ = &hook;
-  }
-
-  void remove(context_hook& hook) {
-    const std::lock_guard lock(mutex_);
-    unlink(hook);
-  }
-
-private:
   void unlink(context_hook& hook) noexcept {
-    if (first_ == &hook) first_ = hook.next_;
+    if (first == &hook) first = hook.next_;
     if (hook.next_ != nullptr) hook.next_->previous_ = hook.previous_;
     if (hook.previous_ != nullptr) hook.previous_->next_ = hook.next_;
     hook.next_ = hook.previous_ = nullptr;
+    hook.is_linked_ = false;
   }
+};
 
-  // One at a time and without the lock: what one hook lets go of may destroy another.
+class context_hook::service final : public boost::asio::execution_context::service {
+public:
+  using key_type = service;
+  static inline boost::asio::execution_context::id id;
+
+  explicit service(boost::asio::execution_context& context) : boost::asio::execution_context::service(context) {}
+
+  const std::shared_ptr<list> hooks = std::make_shared<list>();
+
+private:
   void shutdown() override {
-    while (context_hook* const hook = pop()) hook->on_context_shutdown();
-  }
-
-  context_hook* pop() noexcept {
-    const std::lock_guard lock(mutex_);
-    context_hook* const hook = first_;
-    if (hook != nullptr) {
-      unlink(*hook);
-      hook->service_ = nullptr;
+    const std::lock_guard lock(hooks->mutex);
+    while (context_hook* const hook = hooks->first) {
+      hooks->unlink(*hook);
+      hook->on_context_shutdown();
     }
-    return hook;
   }
-
-  std::mutex mutex_;
-  context_hook* first_ = nullptr;
 };
 
 context_hook::context_hook(boost::asio::execution_context& context)
-    : service_(&boost::asio::use_service<hook_service>(context)) {
-  service_->add(*this);
+    : list_(boost::asio::use_service<service>(context).hooks) {
+  const std::lock_guard lock(list_->mutex);
+  next_ = list_->first;
+  if (next_ != nullptr) next_->previous_ = this;
+  list_->first = this;
+  is_linked_ = true;
 }
 
-context_hook::~context_hook() {
-  if (service_ != nullptr) service_->remove(*this);
+context_hook::~context_hook() { unhook(); }
+
+void context_hook::unhook() noexcept {
+  const std::lock_guard lock(list_->mutex);
+  if (is_linked_) list_->unlink(*this);
 }
 
 }  // namespace holdfast::consul::detail

@@ -61,7 +61,7 @@ driver::driver(consul::client client, runtime::driver_options options)
       core_(make_core(options_)),
       limit_(core_->limit()) {}
 
-driver::~driver() = default;
+driver::~driver() { unhook(); }
 
 semaphore_statistics driver::statistics() const noexcept {
   return {counters_.granted, counters_.handoffs, counters_.lost, counters_.waiting, counters_.sessions, counters_.held};
@@ -225,7 +225,16 @@ std::string driver::session_of(const slot_impl& slot) {
 }
 
 void driver::feed(protocol::pool_event&& e, protocol::time_point now) {
+  const bool has_no_client = std::visit(
+      []<class Event>(const Event& each) {
+        if constexpr (requires { each.error.code; })
+          return each.error.code == error::closed;
+        else
+          return false;
+      },
+      e);
   core_->step(std::move(e), now, actions_);
+  if (has_no_client && !closed_) core_->step(protocol::event::close{true, true}, now, actions_);
   for (protocol::pool_action& a : actions_) std::visit([this](auto& concrete) { perform(concrete); }, a);
   actions_.clear();
   counters_.waiting.store(core_->waiting(), std::memory_order_relaxed);
@@ -327,7 +336,7 @@ void driver::sequencer(const slot_impl& slot, pending<error_code, holdfast::sequ
     if (self->gone_) return;
     holdfast::sequencer result;
     const bool held = answer.value && answer.value->session == session;
-    if (held) result = {answer.value->key, answer.value->lock_index, session};
+    if (held) result = {answer.value->key, answer.value->lock_index, session, answer.value->create_index};
     if (!ec && !held) ec = error::slot_lost;
     self->complete(std::move(waiting), ec, std::move(result));
   };

@@ -72,7 +72,9 @@ void observation::start_next(diagnostics* diag, pending<error_code, std::optiona
   auto tell = [self, mine = turn(this)](const error_code& ec, const std::optional<leader>& seen) {
     if (ec) return;
     std::optional<protocol::leading> told;
-    if (seen) told = protocol::leading{seen->value, seen->term.session, seen->term.lock_index, seen->index};
+    if (seen)
+      told = protocol::leading{seen->value, seen->term.session, seen->term.lock_index, seen->index,
+                               seen->term.create_index};
     self->watch_.told(std::move(told));
   };
   const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(waiting.handler);
@@ -108,7 +110,8 @@ asio::awaitable<std::optional<leader>> observation::next(std::shared_ptr<observa
 
 std::optional<leader> observation::named(std::optional<protocol::leading> seen) const {
   if (!seen) return std::nullopt;
-  return leader{std::move(seen->value), {key_, seen->lock_index, std::move(seen->session)}, seen->index};
+  return leader{
+      std::move(seen->value), {key_, seen->lock_index, std::move(seen->session), seen->create_index}, seen->index};
 }
 
 }  // namespace detail

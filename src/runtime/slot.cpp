@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <boost/asio/append.hpp>
 #include <boost/asio/post.hpp>
+#include <ostream>
 #include <utility>
 
 #include "runtime/boot_clock.hpp"
@@ -8,6 +9,9 @@
 #include "runtime/slot_impl.hpp"
 
 namespace holdfast {
+
+std::ostream& operator<<(std::ostream& out, loss_reason reason) { return out << to_string(reason); }
+std::ostream& operator<<(std::ostream& out, slot_state state) { return out << to_string(state); }
 
 namespace detail {
 

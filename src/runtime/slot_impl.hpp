@@ -49,12 +49,13 @@ public:
   bool revoked() const noexcept { return revoked_.load(std::memory_order_acquire); }
 
 private:
-  /// Both at once, so that whoever sees that it is lost sees why.
-  struct standing {
+  /// Both at once, so that whoever sees that it is lost sees why; aligned so that this takes no lock.
+  struct alignas(sizeof(slot_state) + sizeof(loss_reason)) standing {
     slot_state state;
     loss_reason reason;
     bool is_ours() const { return state == slot_state::held || state == slot_state::suspect; }
   };
+  static_assert(std::atomic<standing>::is_always_lock_free);
   standing look() const noexcept;
   bool end(standing with) const noexcept;
 

@@ -7,7 +7,6 @@
 
 #include "support/agent.hpp"
 #include "support/async.hpp"
-#include "support/print.hpp"
 #include "support/scripted_server.hpp"
 
 using namespace std::chrono_literals;

@@ -4,15 +4,17 @@
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/test/unit_test.hpp>
+#include <exception>
 #include <thread>
+#include <vector>
 
 #include "support/agent.hpp"
 #include "support/async.hpp"
 #include "support/participant.hpp"
-#include "support/print.hpp"
 
 using namespace holdfast;
 using namespace holdfast::test;
@@ -54,6 +56,37 @@ ASYNC_TEST_CASE(handlers_run_on_their_own_executor, 30s) {
   co_await p.sem.close();
   BOOST_TEST((std::this_thread::get_id() == here));
   own.join();
+}
+
+/// Nothing that a closed client cannot do is waited for.
+ASYNC_TEST_CASE(a_client_that_is_closed_first_takes_its_semaphores_along, 30s) {
+  agent& a = shared_agent();
+  asio::io_context io;
+  participant p(io.get_executor(), a, calm(unique_prefix("closed-first"), 1));
+  set_user us(io.get_executor(), a, calm_set(unique_prefix("closed-first-set")));
+  std::vector<error_code> ends;
+  loss_reason why = loss_reason::none, set_why = loss_reason::none;
+  asio::co_spawn(
+      io,
+      [&]() -> asio::awaitable<void> {
+        slot held = co_await p.sem.acquire();
+        slot locked = co_await us.set.try_lock("a");
+        const auto note = [&](error_code ec, auto&&...) { ends.push_back(ec); };
+        p.sem.acquire(note);
+        held.wait_lost([&](error_code, loss_reason reason) { why = reason; });
+        locked.wait_lost([&](error_code, loss_reason reason) { set_why = reason; });
+        p.client.close();
+        us.client.close();
+        p.sem.close(note);
+        us.set.close(note);
+      },
+      [](std::exception_ptr failure) { BOOST_TEST(!failure); });
+  io.run_for(20s);  // well before the sessions expire
+  BOOST_TEST(io.stopped());
+  BOOST_TEST((why == loss_reason::closed));
+  BOOST_TEST((set_why == loss_reason::closed));
+  BOOST_TEST(ends.size() == 3u);
+  co_return;
 }
 
 ASYNC_TEST_CASE(a_handlers_context_keeps_running_until_it_is_called_and_no_longer, 30s) {

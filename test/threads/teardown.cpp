@@ -7,6 +7,7 @@
 #include <boost/asio/strand.hpp>
 #include <boost/test/unit_test.hpp>
 #include <iostream>
+#include <latch>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -158,6 +159,29 @@ BOOST_AUTO_TEST_CASE(a_context_is_destroyed_at_any_moment) {
   std::cout << "teardown: of " << times << " contexts, " << what.with_surviving_slots
             << " were survived by slots; semaphores had waiters " << what.with_waiters << " times, holders "
             << what.with_holders << " times; " << what.with_nothing << " contexts had nothing yet\n";
+}
+
+BOOST_AUTO_TEST_CASE(the_last_handles_go_while_another_thread_destroys_the_context) {
+  agent& a = shared_agent();
+  for (int i = 0; i < 100; ++i) {
+    survivors outside;
+    auto io = std::make_unique<asio::io_context>();
+    const std::string prefix = unique_prefix("dropped");
+    for (int each = 0; each < 2; ++each)
+      outside.participants.push_back(std::make_unique<participant>(io->get_executor(), a, calm(prefix, 2)));
+    for (const auto& each : outside.participants) asio::co_spawn(*io, hold_outside(*each, outside), asio::detached);
+    const auto end = std::chrono::steady_clock::now() + scaled(30s);
+    while (outside.slots.size() != 2 && std::chrono::steady_clock::now() < end) io->run_one_for(scaled(1s));
+    BOOST_REQUIRE(outside.slots.size() == 2u);
+    std::latch both(2);
+    std::jthread dropping([&] {
+      both.arrive_and_wait();
+      outside.slots.clear();
+      outside.participants.clear();
+    });
+    both.arrive_and_wait();
+    io.reset();
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_context_that_never_ran_is_destroyed) {

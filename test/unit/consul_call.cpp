@@ -2,8 +2,6 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "support/print.hpp"
-
 using namespace holdfast::consul;
 using namespace holdfast::consul::detail;
 using namespace std::chrono_literals;

@@ -23,7 +23,6 @@
 
 #include "consul/client_impl.hpp"
 #include "support/async.hpp"
-#include "support/print.hpp"
 #include "support/scripted_server.hpp"
 
 using namespace std::chrono_literals;

@@ -5,8 +5,6 @@
 #include <functional>
 #include <holdfast/consul/config.hpp>
 
-#include "support/print.hpp"
-
 using holdfast::error;
 using holdfast::error_code;
 using holdfast::consul::config;

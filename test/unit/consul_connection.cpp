@@ -9,7 +9,6 @@
 #include <boost/test/unit_test.hpp>
 
 #include "support/async.hpp"
-#include "support/print.hpp"
 #include "support/scripted_server.hpp"
 
 using namespace std::chrono_literals;

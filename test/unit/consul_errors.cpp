@@ -1,11 +1,13 @@
 #include <boost/test/unit_test.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/error.hpp>
+#include <holdfast/slot.hpp>
 #include <set>
+#include <sstream>
 #include <string>
+#include <string_view>
 
 #include "second_copy/second_copy.hpp"
-#include "support/print.hpp"
 
 using holdfast::condition;
 using holdfast::diagnostics;
@@ -24,10 +26,22 @@ BOOST_AUTO_TEST_SUITE(consul_errors)
 
 BOOST_AUTO_TEST_CASE(each_error_has_a_text_of_its_own) {
   std::set<std::string> texts;
-  for (int value = 1; value <= last_error; ++value) texts.insert(nth(value).message());
+  std::set<std::string_view> names;
+  for (int value = 1; value <= last_error; ++value) {
+    texts.insert(nth(value).message());
+    names.insert(to_string(static_cast<error>(value)));
+  }
   BOOST_TEST(texts.size() == static_cast<std::size_t>(last_error));
+  BOOST_TEST(names.size() == static_cast<std::size_t>(last_error));
   BOOST_TEST(!texts.contains(nth(last_error + 1).message()), "the last error is the last");
   BOOST_TEST(nth(0).message() == "unknown holdfast error");
+}
+
+BOOST_AUTO_TEST_CASE(enumerators_are_written_by_their_names) {
+  std::ostringstream out;
+  out << error::timed_out << ' ' << holdfast::loss_reason::lease_expired << ' ' << holdfast::slot_state::suspect << ' '
+      << static_cast<error>(0);
+  BOOST_TEST(out.str() == "timed_out lease_expired suspect unknown");
 }
 
 BOOST_AUTO_TEST_CASE(categories_are_named) {

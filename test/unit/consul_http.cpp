@@ -3,8 +3,6 @@
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 
-#include "support/print.hpp"
-
 using holdfast::error;
 using holdfast::error_code;
 using holdfast::consul::detail::format_request;

@@ -3,8 +3,6 @@
 #include <boost/test/unit_test.hpp>
 #include <functional>
 
-#include "support/print.hpp"
-
 using namespace holdfast::consul;
 using namespace holdfast::consul::detail;
 using holdfast::error;

@@ -2,8 +2,6 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "support/print.hpp"
-
 using namespace holdfast::consul::detail;
 using holdfast::error;
 using holdfast::error_code;

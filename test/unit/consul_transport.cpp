@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "support/async.hpp"
-#include "support/print.hpp"
 #include "support/scripted_server.hpp"
 
 using namespace std::chrono_literals;

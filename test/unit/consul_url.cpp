@@ -2,8 +2,6 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "support/print.hpp"
-
 using holdfast::error;
 using holdfast::consul::detail::agent_address;
 using holdfast::consul::detail::append_encoded;

@@ -9,7 +9,6 @@
 #include "support/async.hpp"
 #include "support/fault_stories.hpp"
 #include "support/participant.hpp"
-#include "support/print.hpp"
 #include "support/raw_client.hpp"
 #include "support/scripted_server.hpp"
 
