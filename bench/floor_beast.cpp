@@ -128,7 +128,7 @@ private:
 
   const std::string prefix_ = "bench/floor-" + std::to_string(std::random_device()());
   const std::string host_ = asio::ip::host_name() + ':' + std::to_string(::getpid());
-  const std::string since_ = '@' + std::to_string(std::time(nullptr));
+  const std::string since_ = '@' + std::to_string(std::time(nullptr)) + "+15000-1500";  // when, TTL, and margin
   const std::string description_ = host_ + '\n' + since_;
 };
 

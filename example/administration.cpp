@@ -116,7 +116,7 @@ asio::awaitable<void> show_all(holdfast::consul::client consul, const std::strin
   const holdfast::semaphore_status then = co_await admin.inspect();
   co_await admin.evict(then.holders.front().session);
   const holdfast::loss_reason reason = co_await third.wait_lost();
-  std::cout << "evicted: the holder hears " << to_string(reason) << std::endl;
+  std::cout << "evicted: the holder hears " << reason << std::endl;
 
   co_await sem.close();
   co_await admin.destroy();

@@ -59,7 +59,7 @@ asio::awaitable<void> work_on_a_thread(holdfast::semaphore& sem, holdfast::consu
   // A coroutine can wait for the loss itself; the reason says what happened.
   const holdfast::loss_reason reason = co_await slot.wait_lost();
   worker.join();  // the token has stopped it: nobody works on without the slot
-  std::cout << "    lost: " << to_string(reason) << "; the thread stopped after " << steps << " steps" << std::endl;
+  std::cout << "    lost: " << reason << "; the thread stopped after " << steps << " steps" << std::endl;
 }
 
 /// Most work is a coroutine: `with_slot` acquires, runs it, releases, and cancels it if the slot is lost.
@@ -88,8 +88,7 @@ asio::awaitable<void> work_that_cannot_be_undone(holdfast::semaphore& sem, holdf
   constexpr auto step_takes = 1s;
   for (const char* const step : {"first", "second"}) {
     if (slot.valid_for() < step_takes) {
-      std::cout << "    " << step << " step: not begun, the slot is lost (" << to_string(slot.lost_because()) << ")"
-                << std::endl;
+      std::cout << "    " << step << " step: not begun, the slot is lost (" << slot.lost_because() << ")" << std::endl;
       continue;
     }
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(slot.valid_for());

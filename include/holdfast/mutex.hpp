@@ -23,6 +23,9 @@ struct sequencer {
   std::string key;
   std::uint64_t lock_index = 0;
   std::string session;
+  /// The key's CreateIndex, by which `verify` knows a key that was deleted and locked anew by the same session. 0, as
+  /// in a sequencer that another client has made: not known, and not compared.
+  std::uint64_t create_index = 0;
   bool operator==(const sequencer&) const = default;
 };
 

@@ -17,7 +17,7 @@ struct semaphore_options {
   /// segment, none that is "." or ".."; UTF-8 without control characters, at most 400 bytes. One trailing slash is
   /// accepted. Else error::invalid_prefix.
   std::string prefix{};
-  /// How many slots there are, 1 to 10'000. A record in use with another limit: error::limit_conflict.
+  /// How many slots there are, 1 to 4'200. A record in use with another limit: error::limit_conflict.
   std::uint32_t limit = 0;
   /// Whether the limit in the record, where there is a record, counts instead of `limit`, which then is only what a new
   /// record gets. It may change while it is in use (`semaphore_administration::resize`): a lower one takes no slot

@@ -44,7 +44,7 @@ instruction write(const survey& s, lock_record wanted, std::vector<std::string> 
   plan_rules rules;
   rules.limit = then.record.limit;
   rules.spared = std::move(spared);
-  rules.grants_max = grants_max;
+  rules.grants_max = std::min(grants_max, grants_that_fit(room_beside(then.record, s.lock_key), s.lock_key));
   const grant_plan next = plan(then, rules);
   instruction result;
   if (next.record == s.now.record) return result;
@@ -73,6 +73,7 @@ boost::system::result<survey> make_survey(std::string prefix, std::string lock_k
                                           std::uint64_t index) {
   survey result;
   for (const key_value& pair : listing) {
+    if (pair.key == lock_key) result.lock_created = pair.create_index;
     if (!pair.session.empty() || !pair.key.starts_with(prefix) || pair.key == lock_key) continue;
     const std::string_view name = std::string_view(pair.key).substr(prefix.size());
     if (!is_session_id(name) || !is_contenders(pair.flags)) continue;
@@ -113,9 +114,9 @@ instruction revoke(const survey& s, std::string_view session, bool doubt) {
   if (s.now.lock_index == 0) return refuse(error::no_semaphore);
   if (!s.now.holds(session)) return doubt ? instruction() : refuse(error::not_held);
   if (s.now.record.revokes(session)) return {};
-  if (s.now.record.revoked.size() >= revoked_max) return refuse(error::too_large);
   lock_record record = s.now.record;
   record.revoke(std::string(session));
+  if (room_beside(record, s.lock_key) == 0) return refuse(error::too_large);
   return write(s, std::move(record));
 }
 
@@ -152,18 +153,25 @@ instruction sweep(const survey& s) {
   return result;
 }
 
-instruction destroy(const survey& s, bool even_in_use, bool begun) {
+instruction destroy(const survey& s, bool even_in_use, std::uint64_t first) {
+  const bool is_gone = first != 0 && (s.lock_created == 0 || s.lock_created > first);
   const bool is_numbered = std::any_of(s.now.numbers.begin(), s.now.numbers.end(),
                                        [](const slot_number& each) { return !each.session.empty(); });
-  if (!even_in_use && (!s.now.contenders.empty() || is_numbered)) return begun ? instruction() : refuse(error::in_use);
+  if (!even_in_use && !is_gone && (!s.now.contenders.empty() || is_numbered)) return refuse(error::in_use);
+  const auto is_later = [&](std::uint64_t modify_index) { return is_gone && modify_index > first; };
   instruction result;
   std::vector<operation>& all = result.operations;
-  if (s.now.lock_index != 0) all.push_back({verb::remove_cas, s.lock_key, {}, 0, s.now.lock_index, {}});
-  for (const std::vector<contender>* list : {&s.now.contenders, &s.leftovers})
-    for (const contender& each : *list) all.push_back(remove(s, each));
+  if (s.now.lock_index != 0 && !is_gone) all.push_back({verb::remove_cas, s.lock_key, {}, 0, s.now.lock_index, {}});
+  const auto remove_all = [&](const auto& list) {
+    for (const contender& each : list)
+      if (!is_later(each.modify_index)) all.push_back(remove(s, each));
+  };
+  remove_all(s.now.contenders);
+  remove_all(s.leftovers);
   const std::string numbers = numbers_of(s.prefix);
   for (const slot_number& each : s.now.numbers)
-    all.push_back({verb::remove_cas, numbers + std::to_string(each.number), {}, 0, each.modify_index, {}});
+    if (!is_later(each.modify_index))
+      all.push_back({verb::remove_cas, numbers + std::to_string(each.number), {}, 0, each.modify_index, {}});
   result.more = all.size() > operations_max;
   if (result.more) all.resize(operations_max);
   return result;

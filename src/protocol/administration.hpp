@@ -23,6 +23,7 @@ struct survey {
   std::string prefix;    ///< with its trailing slash
   std::string lock_key;  ///< whole
   snapshot now;
+  std::uint64_t lock_created = 0;  ///< the record's CreateIndex; 0: there is none
   /// Entries that no session has locked any more, as sessions leave them that do not delete their keys.
   std::vector<contender> leftovers{};
 };
@@ -66,9 +67,10 @@ instruction revoke(const survey& s, std::string_view session, bool doubt = false
 instruction evict(const survey& s, std::string_view session, bool first_look);
 /// What nobody lives by any more.
 instruction sweep(const survey& s);
-/// The record and all entries. error::in_use if anybody holds or waits, unless `even_in_use`. `begun`: an earlier
-/// transaction of this order has removed the record; whoever uses it now has created another one, which is left alone.
-instruction destroy(const survey& s, bool even_in_use, bool begun = false);
+/// The record and all entries. error::in_use if anybody holds or waits, unless `even_in_use`. `first`: the index of
+/// this order's first look; 0: this is it. Once the record of that time has gone, what was written since is other
+/// people's, who use the semaphore anew: it is left alone.
+instruction destroy(const survey& s, bool even_in_use, std::uint64_t first = 0);
 /// `more` while somebody alive holds; nothing is ever written. Without a record nobody does, but if that is so at the
 /// first look there is nothing to wait for: error::no_semaphore.
 instruction drain(const survey& s, bool first_look);

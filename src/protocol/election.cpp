@@ -24,7 +24,10 @@ bool is_foreign(const std::optional<key_value>& key) { return key && key->flags 
 boost::system::result<std::vector<operation>> proclamation::write(const std::optional<key_value>& seen,
                                                                   std::string session) {
   if (!seen || seen->session != session) return make_error_code(error::slot_lost);
+  if (is_doubtful() && seen->value == value_ && seen->modify_index != written_at_) return std::vector<operation>();
   withdrawn_ = false;
+  written_at_ = 0;
+  tried_at_ = seen->modify_index;
   return std::vector<operation>{{verb::check_session, seen->key, {}, 0, 0, session},
                                 {verb::check_index, seen->key, {}, 0, seen->modify_index},
                                 {verb::lock, seen->key, value_, seen->flags, 0, std::move(session)}};
@@ -34,18 +37,22 @@ std::optional<error_code> proclamation::replied(const event::txn_done& reply) {
   using event::outcome;
   if (reply.outcome == outcome::applied) return error_code();
   if (reply.outcome == outcome::unknown) return reply.error.code;
-  withdrawn_ = true;
-  if (reply.outcome == outcome::not_sent) return reply.error.code;
+  if (reply.outcome == outcome::not_sent) {
+    withdrawn_ = true;
+    return reply.error.code;
+  }
   const bool denied = std::any_of(reply.refusals.begin(), reply.refusals.end(),
                                   [](const auto& each) { return each.reason == event::refusal::permission_denied; });
+  withdrawn_ = denied;
   if (denied) return make_error_code(error::permission_denied);
+  written_at_ = tried_at_;
   if (++refused_ == proclaim_tries) return make_error_code(error::transaction_conflict);
   return std::nullopt;
 }
 
 std::optional<leading> leading_in(const std::optional<key_value>& key) {
   if (!key || key->session.empty()) return std::nullopt;
-  return leading{key->value, key->session, key->lock_index, key->modify_index};
+  return leading{key->value, key->session, key->lock_index, key->modify_index, key->create_index};
 }
 
 observer::question observer::ask() { return {index_, random_.between(longest_wait_ * 3 / 4, longest_wait_)}; }

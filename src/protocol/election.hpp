@@ -24,17 +24,22 @@ public:
   explicit proclamation(std::string value) : value_(std::move(value)) {}
 
   const std::string& value() const { return value_; }
-  /// `session`: by which we hold the key. error::slot_lost if it does not hold it any more.
+  /// `session`: by which we hold the key. error::slot_lost if it does not hold it any more. No operations: the value
+  /// stands there by a write of ours, of which a copy was refused, and nothing is left to do.
   boost::system::result<std::vector<operation>> write(const std::optional<key_value>& seen, std::string session);
   /// What became of it: done, or why not, or why nobody knows. None: somebody else has written meanwhile, so look
   /// again.
   std::optional<error_code> replied(const event::txn_done& reply);
   /// It was not written, for certain.
   bool is_withdrawn() const { return withdrawn_; }
+  /// Its write was refused. If the network has repeated that, the refusal may be the copy's: the next look tells.
+  bool is_doubtful() const { return written_at_ != 0; }
 
 private:
   std::string value_;
   bool withdrawn_ = false;
+  std::uint64_t tried_at_ = 0;    ///< the key's index that the last write asked for
+  std::uint64_t written_at_ = 0;  ///< the same, of one that was refused; 0: none
   int refused_ = 0;
 };
 
@@ -44,6 +49,7 @@ struct leading {
   std::string session;
   std::uint64_t lock_index = 0;
   std::uint64_t index = 0;  ///< the key's ModifyIndex
+  std::uint64_t create_index = 0;
   bool operator==(const leading&) const = default;
 };
 

@@ -93,7 +93,11 @@ void lock_record::drop(std::string_view session) {
 }
 
 void lock_record::keep_marks_of_holders() {
-  std::erase_if(revoked, [this](const std::string& session) { return !names(session); });
+  auto holder = holders.begin();  // both are sorted
+  std::erase_if(revoked, [&](const std::string& session) {
+    while (holder != holders.end() && *holder < session) ++holder;
+    return holder == holders.end() || *holder != session;
+  });
 }
 
 boost::system::result<lock_record> parse_lock_record(std::string_view value) {
@@ -107,6 +111,14 @@ boost::system::result<lock_record> parse_lock_record(std::string_view value) {
       !read_closed(*object, record.closed) || !read_revoked(*object, record.revoked))
     return make_error_code(error::corrupt_record);
   return record;
+}
+
+std::size_t size_of(const lock_record& record, std::size_t more_holders) {
+  constexpr std::size_t words = 64, session = 36, around = 8;  // "":true,
+  std::size_t bytes = words + more_holders * (session + around);
+  for (const std::vector<std::string>* list : {&record.holders, &record.revoked})
+    for (const std::string& each : *list) bytes += each.size() + around;
+  return bytes;
 }
 
 std::string format(const lock_record& record) {

@@ -12,8 +12,9 @@ namespace holdfast::protocol {
 /// The flags of a semaphore's lock key and of a Go contender's entry; the guide's have 0.
 inline constexpr std::uint64_t semaphore_flags = 0xe0f69a2baa414de0;
 
-/// A record that names this many holders still fits Consul's 512 KiB for a value.
-inline constexpr std::uint32_t limit_max = 10'000;
+/// A record that names so many holders, and marks each of them as one whom an operator asks for its slot, still fits a
+/// transaction, with some room beside it.
+inline constexpr std::uint32_t limit_max = 4'200;
 
 /// The flags of a mutex's lock key, as HashiCorp's Go `api.Lock` writes them. Whoever takes it by hand leaves 0.
 inline constexpr std::uint64_t mutex_flags = 0x2ddccbc058a50c18;
@@ -24,9 +25,6 @@ enum class record_form {
   list,     ///< `["<session>"]` in its value, as in the semaphore guide
   session,  ///< a mutex: its one holder has locked it. The value is the holder's description
 };
-
-/// More marks than these beside `limit_max` holders would not fit.
-inline constexpr std::size_t revoked_max = 1'000;
 
 /// What the lock key says: the semaphore's limit and who holds its slots; and what an operator has ordered, which
 /// other clients do not know, and drop when they write the record.
@@ -52,5 +50,7 @@ boost::system::result<lock_record> parse_lock_record(std::string_view value);
 /// The value of a semaphore's lock key. What nobody has ordered is not written: an ordinary record is as HashiCorp's
 /// client would write it.
 std::string format(const lock_record& record);
+/// How many bytes that has at most, with so many holders more.
+std::size_t size_of(const lock_record& record, std::size_t more_holders = 0);
 
 }  // namespace holdfast::protocol

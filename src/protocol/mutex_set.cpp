@@ -60,6 +60,8 @@ void mutex_set::on(event::release& e) {
 
 void mutex_set::on(event::close& e) {
   closing_ = true;
+  at_once_ = at_once_ || e.at_once;
+  if (at_once_) close_deadline_ = now_;
   fail_waiters(failed(error::closed, "the mutex set was closed"));
   if (!e.revoke) return;
   for (auto& [name, l] : locks_) {
@@ -232,8 +234,11 @@ void mutex_set::forget_expired() {
 void mutex_set::retire_sessions() {
   if (session_ && session_->ready) {
     // What is on its way out goes with the session, too.
-    const bool unused = closing_ ? held_ + lost_ == 0 : locks_.empty() && txn_ == 0 && doubt_ == doubt::none;
-    if (unused && (closing_ || due(idle_since_ + options_.session_idle))) drop_session(loss_reason::none);
+    // The end of the session lets go of what Consul refuses to unlock.
+    const bool only_denied = locks_.size() == denied_.size() && txn_ == 0 && doubt_ == doubt::none;
+    const bool unused = closing_ ? held_ + lost_ == 0 : only_denied;
+    if (unused && (closing_ || !denied_.empty() || due(idle_since_ + options_.session_idle)))
+      drop_session(loss_reason::none);
   }
   for (auto& [session, d] : doomed_) {
     if (!d.lost.empty() && !due(d.over_at)) continue;
@@ -246,15 +251,17 @@ void mutex_set::finish_close() {
   if (!closing_) return;
   const bool any_lost = lost_ != 0 || std::any_of(doomed_.begin(), doomed_.end(),
                                                   [](const auto& each) { return !each.second.lost.empty(); });
-  if (held_ == 0 && !any_lost) close_deadline_ = std::min(close_deadline_, now_ + options_.give_up_after);
+  // What goes back has its time, too, however long its users have taken.
+  if (held_ == 0 && !any_lost && now_ < close_deadline_ && !std::exchange(nothing_in_use_, true))
+    close_deadline_ = now_ + options_.give_up_after;
   const bool clean = !session_ && doomed_.empty();
   if (!clean && !due(close_deadline_)) return;
   if (any_lost) {  // whose users have had their time to let go
     if (lost_ != 0) drop_session(loss_reason::none);
     for (auto& [session, d] : doomed_) d.over_at = now_;
-    close_deadline_ = now_ + options_.give_up_after;
-    wake_at(close_deadline_);
-    return retire_sessions();
+    retire_sessions();
+    nothing_in_use_ = true;
+    if (!at_once_) return wake_at(close_deadline_ = now_ + options_.give_up_after);
   }
   const failure why = clean ? failure{} : failed(error::timed_out, "a session is left to expire");
   for (const auto& [since, id] : std::exchange(releases_, {})) answer_release(id, why);
@@ -330,6 +337,7 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
   doomed d;
   d.since = now_;
   d.over_at = session_->lease.over_at();
+  d.names = std::move(session_->refused);
   for (const auto& [name, l] : locks_) {
     const bool in_hands = l.standing == standing::held || l.standing == standing::lost;
     const bool is_ours = !in_hands || !is_doomed(l.slot);
@@ -340,6 +348,8 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
   d.until = now_ + (locks_.empty() ? 2 : 10) * options_.ttl;
   wanted_.clear();
   leaving_.clear();
+  denied_.clear();
+  denied_outage_.over();
   parts_.clear();
   rest_ = 0;
   txn_ = 0;

@@ -102,6 +102,13 @@ private:
     bool ready = false;  ///< it has been created
     bool open = false;   ///< it has its two keys
     std::uint64_t guard_index = 0;
+    /// Whose locks were refused since the guard was last written: the network may repeat such a request, and a copy
+    /// that comes late be applied.
+    std::set<std::string, std::less<>> refused{};
+    void guard_is_at(std::uint64_t index) {
+      guard_index = index;
+      refused.clear();
+    }
   };
   struct doomed : ending_session {
     time_point since{};
@@ -184,6 +191,7 @@ private:
   std::map<ticket, place*> asking_;  ///< in the order in which they came
   std::deque<place*> wanted_;        ///< to be sent; those for whom nobody asks any more go when their turn comes
   std::deque<place*> leaving_;       ///< to be sent
+  std::deque<place*> denied_;        ///< to be unlocked, which ACL rules, say, forbid: tried again after pauses
   slot_table<slot> slots_;
   std::size_t held_ = 0;
   std::size_t lost_ = 0;                                 ///< as the set is closed: by the session that is still there
@@ -205,6 +213,7 @@ private:
   bool barrier_sent_ = false;
   outage write_outage_;
   outage create_outage_;
+  outage denied_outage_;
 
   request_id watch_ = 0;
   std::uint64_t watch_index_ = 0;
@@ -212,7 +221,9 @@ private:
   outage watch_outage_;
 
   bool closing_ = false;
+  bool at_once_ = false;  ///< no request can be made any more
   bool closed_ = false;
+  bool nothing_in_use_ = false;  ///< the deadline has been set anew for what goes back
   time_point close_deadline_ = never;
 };
 

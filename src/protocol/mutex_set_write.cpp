@@ -31,6 +31,10 @@ void mutex_set::write_unblocked() {
   if (txn_ != 0 || !due(write_outage_.retry_at())) return;
   if (doubt_ == doubt::unknown) return send_barrier();
   if (doubt_ == doubt::moved) return send_look();
+  if (!denied_.empty() && due(denied_outage_.retry_at())) {
+    leaving_.insert(leaving_.end(), denied_.begin(), denied_.end());
+    denied_.clear();
+  }
   while (!wanted_.empty() && !wanted_.front()->second.asked) {
     place& at = *wanted_.front();
     wanted_.pop_front();
@@ -173,7 +177,7 @@ void mutex_set::batch_applied(const std::vector<key_value>& results) {
     return;
   }
   session_->open = true;
-  session_->guard_index = results.front().modify_index;
+  session_->guard_is_at(results.front().modify_index);
   for (const part& each : std::exchange(parts_, {})) {
     const key_value& result = results[next++];
     each.place->second.sent = false;
@@ -209,6 +213,8 @@ void mutex_set::batch_refused(const std::vector<event::refused_operation>& refus
     write_outage_.over();
   else  // nothing that could be left out of the next one
     refused_as_a_whole();
+  for (const part& each : parts_)
+    if (each.locks) session_->refused.insert(each.place->first);
   const auto refused = std::stable_partition(parts_.begin(), parts_.end(), [](const part& p) { return !p.refused; });
   const std::vector<part> told(refused, parts_.end());
   parts_.erase(refused, parts_.end());
@@ -224,8 +230,13 @@ void mutex_set::part_refused(const part& each) {
   const failure why = *each.refused == event::refusal::permission_denied
                           ? failed(error::permission_denied, "the ACL token may not write " + key_of(*each.place))
                           : failed(error::transaction_conflict, "Consul refused to write " + key_of(*each.place));
-  if (!each.locks)  // the key is not ours any more
-    return release_done(*each.place, wrong ? why : failed(error::slot_lost, "the key was not locked by its session"));
+  if (!each.locks && !wrong)  // the key is not ours any more
+    return release_done(*each.place, failed(error::slot_lost, "the key was not locked by its session"));
+  if (!each.locks) {
+    answer_release(std::exchange(l.slot, slot_id::none), why);
+    denied_.push_back(each.place);
+    denied_outage_.failed(why, now_, random_);
+  }
   // Whoever came after the request was sent has not had a look yet.
   if (l.asked && (wrong || l.asked_after < txn_)) {
     const ticket asked = *l.asked;
@@ -235,7 +246,7 @@ void mutex_set::part_refused(const part& each) {
     else
       act(action::deny{asked});
   }
-  forget(*each.place);
+  if (each.locks) forget(*each.place);
 }
 
 /// None of it was done, nor will be: it goes first into the next one.
@@ -253,7 +264,7 @@ void mutex_set::barrier_done(event::txn_done& e) {
     case event::outcome::applied:
       write_outage_.retry_now();
       if (e.results.empty()) break;  // an answer that cannot be used: a look will tell
-      session_->guard_index = e.results.front().modify_index;
+      session_->guard_is_at(e.results.front().modify_index);
       ++number_;
       return put_back();
     case event::outcome::refused:
@@ -291,7 +302,7 @@ void mutex_set::look_done(event::txn_done& e) {
     // Somebody else has written it, or the network has repeated a transaction that was refused at first: nothing is
     // certain any more.
     return drop_session(loss_reason::removed);
-  session_->guard_index = guard->modify_index;
+  session_->guard_is_at(guard->modify_index);
   if (guard->flags == barrier) {
     ++number_;
     return put_back();

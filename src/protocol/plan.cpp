@@ -7,9 +7,17 @@ namespace holdfast::protocol {
 
 namespace {
 
-bool contains(const std::vector<std::string>& list, std::string_view session) {
-  return std::find(list.begin(), list.end(), session) != list.end();
-}
+/// Names that many others are looked for among.
+class names {
+public:
+  explicit names(const std::vector<std::string>& all) : sorted_(all.begin(), all.end()) {
+    std::sort(sorted_.begin(), sorted_.end());
+  }
+  bool contain(std::string_view session) const { return std::binary_search(sorted_.begin(), sorted_.end(), session); }
+
+private:
+  std::vector<std::string_view> sorted_;
+};
 
 /// Since it joined the queue.
 bool is_untouched(const contender& entry) {
@@ -18,9 +26,21 @@ bool is_untouched(const contender& entry) {
 
 }  // namespace
 
+std::size_t room_beside(const lock_record& record, std::string_view lock_key) {
+  constexpr std::size_t rest = 2048;  // of sessions that must end, of a listing, and of the request itself
+  const std::size_t used = rest + bytes_of_operation(lock_key.size(), size_of(record, operations_max));
+  return request_bytes_max - std::min(request_bytes_max, used);
+}
+
+std::size_t grants_that_fit(std::size_t room, std::string_view lock_key) {
+  const std::size_t each = bytes_of_operation(lock_key.size() + 40, description_max + succession_bytes_max + 64);
+  return std::max<std::size_t>(room / each, 1);
+}
+
 operation grant_to(const contender& entry, std::string key, const succession_view& after) {
   // Only if that is still where it stood: who has left and come back stands at the end.
-  return {verb::cas, std::move(key), with_succession(description_in(entry.value), after), next_grant_flags(entry.flags),
+  const std::string_view description = description_in(entry.value).substr(0, description_max);
+  return {verb::cas, std::move(key), with_succession(description, after), next_grant_flags(entry.flags),
           entry.modify_index};
 }
 
@@ -28,9 +48,13 @@ grant_plan plan(const snapshot& now, const plan_rules& rules) {
   grant_plan result;
   result.record.form = now.record.form;
   result.record.limit = rules.limit;
-  for (const std::string& holder : now.record.holders) {
-    if (contains(rules.leaving, holder)) continue;
-    if (!rules.complete || now.find(holder) || contains(rules.spared, holder))
+  const names leaving(rules.leaving), spared(rules.spared), passed_over(rules.passed_over);
+  const snapshot::matches matches = now.match();
+  result.record.holders.reserve(now.record.holders.size());
+  for (std::size_t i = 0; i != now.record.holders.size(); ++i) {
+    const std::string& holder = now.record.holders[i];
+    if (leaving.contain(holder)) continue;
+    if (!rules.complete || matches.present[i] || spared.contain(holder))
       result.record.holders.push_back(holder);  // stays sorted
   }
 
@@ -42,7 +66,8 @@ grant_plan plan(const snapshot& now, const plan_rules& rules) {
   std::size_t free = live < rules.limit && !now.record.closed ? rules.limit - live : 0;
   free -= std::min(free, rules.withheld);
   const auto claims = [&](const contender& entry) {
-    return is_waiting(now, entry) && !contains(rules.leaving, entry.session);
+    const auto place = static_cast<std::size_t>(&entry - &now.contenders.front());
+    return !matches.named[place] && !leaving.contain(entry.session);
   };
   const auto certain = [&](const contender& entry) { return entry.create_index <= now.complete_to; };
   bool cut = false;
@@ -56,7 +81,7 @@ grant_plan plan(const snapshot& now, const plan_rules& rules) {
       result.granted.push_back(&*entry);
       result.record.add(entry->session);
       --free;
-    } else if (!contains(rules.passed_over, entry->session)) {
+    } else if (!passed_over.contain(entry->session)) {
       result.left_free.push_back(&*entry);
       --free;
     }

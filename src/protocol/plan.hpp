@@ -45,6 +45,12 @@ struct grant_plan {
 /// stays free. While the record is closed no slot is free.
 grant_plan plan(const snapshot& now, const plan_rules& rules);
 
+/// How many bytes of a transaction are left beside a write of this record, to which as many holders may be added as one
+/// transaction grants; 0: not even that fits.
+std::size_t room_beside(const lock_record& record, std::string_view lock_key);
+/// How many grants have room in so many bytes, of entries that stand beside the lock key or below it; at least one.
+std::size_t grants_that_fit(std::size_t room, std::string_view lock_key);
+
 /// What tells `entry`, whose key is `key`, that the same transaction has granted it.
 operation grant_to(const contender& entry, std::string key, const succession_view& after);
 

@@ -66,6 +66,10 @@ void pool::on(event::close& e) {
     lose_all(loss_reason::closed);
     close_deadline_ = std::min(close_deadline_, now_ + options_.give_up_after);
   }
+  if (e.at_once) {
+    let_go_of_all();
+    close_deadline_ = now_;
+  }
 }
 
 void pool::on(event::session_created& e) {
@@ -85,6 +89,7 @@ void pool::on(event::session_created& e) {
   }
   create_outage_.over();
   created(m, std::move(e.session), lease(options_.ttl, options_.lease_margin));
+  by_session_.emplace(m.session, &m);
   m.phase = phase::ready;
 }
 
@@ -212,9 +217,8 @@ void pool::on(event::txn_done& e) {
 }
 
 const pool::member* pool::find(std::string_view session) const {
-  const auto at = std::find_if(members_.begin(), members_.end(),
-                               [&](const auto& entry) { return entry.second.session == session; });
-  return at == members_.end() || session.empty() ? nullptr : &at->second;
+  const auto at = by_session_.find(session);
+  return at == by_session_.end() ? nullptr : at->second;
 }
 
 bool pool::is_ours(std::string_view session) const { return doomed_.contains(session) || find(session); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -46,6 +47,9 @@ struct pool_options {
   duration session_idle = std::chrono::seconds(60);
   /// A slot that is held for less gets no watch: a burst of short holds costs two writes each and nothing else.
   duration watch_delay = std::chrono::milliseconds(10);
+  /// How long a slot may be held before an entry of ours is watched beside all the others, for the sake of deletions
+  /// that a watch of everything is not told of.
+  duration own_entry_delay = std::chrono::seconds(1);
   duration watch_wait = std::chrono::seconds(10);
   /// Where a slot was wanted again within this time lately, its giver queues again in the write that gives it away, and
   /// stands there for as long, whether or not it is wanted: a loop of acquire and release costs one write a turn.
@@ -255,6 +259,8 @@ private:
   // pool_watch.cpp: what we want to hear of
   void check_watches();
   std::vector<watch> wanted_watches();
+  const member* long_holder();
+  bool is_own_entry(const std::string& key);
   duration own_watch() const;
   bool must_know_who_comes() const;
   bool watches_everything() const;
@@ -281,6 +287,7 @@ private:
   void note_holders();
   void note_holder(const contender& entry, std::string_view beside);
   bool is_spared(const other_holder& each);
+  void node_may_be_gone(standing of_ours);
   void applied(pending_txn txn, std::vector<key_value> results);
   void refused(pending_txn txn, const std::vector<event::refused_operation>& refusals);
   void patch(snapshot& now, const pending_txn& txn, std::uint64_t index) const;
@@ -292,8 +299,11 @@ private:
   void write();
   void write_from_view();
   void hand_on(const moves& what);
-  demand wanted(std::uint32_t takeable);
+  demand wanted(const std::function<std::uint32_t()>& count_takeable);
   moves choose_moves(const demand& need);
+  void cut(moves& what, std::size_t most) const;
+  std::size_t moves_beside_record() const;
+  std::size_t bytes_of_move() const;
   void join_whole_requests(moves& what, const demand& need, std::size_t supply);
   bool keeps(const member& m, const demand& need);
   std::size_t operations(const moves& what) const;
@@ -301,6 +311,7 @@ private:
   void choose_numbers(moves& what);
   void seek_numbers();
   plan_rules rules_for(const moves& what);
+  void spare_the_unseen(plan_rules& rules);
   bool grants_something(const moves& what) const;
   bool may_grant(const grant_plan& next);
   time_point courtesy_at() const;
@@ -342,6 +353,7 @@ private:
 
   waiter_queue waiters_;
   std::map<member_id, member> members_;
+  std::map<std::string_view, member*> by_session_;  ///< those of them that have one
   slot_table<slot> slots_;       ///< free places are those that nobody has, nor waits for the release of
   std::vector<member*> spares_;  ///< ready and holding, in nobody's hands
   std::uint32_t in_use_ = 0;     ///< members in users' hands, also those whose slots are lost
@@ -359,6 +371,8 @@ private:
   bool over_limit_ = false;  ///< more hold than the record allows: its limit was lowered
   std::map<std::string, indulged, std::less<>> indulged_;
   std::map<std::string, other_holder, std::less<>> holders_;  ///< others', by their sessions
+  std::set<std::string, std::less<>> former_;                 ///< ours, gone, and maybe named by the record still
+  time_point unseen_believe_until_{};                         ///< others, whose sessions may have ended with ours
   std::optional<std::string> value_;         ///< that our holder has written into a mutex's key, if not its description
   std::optional<std::string> value_before_;  ///< what it wrote last before that
   time_point free_at_{};                     ///< when a mutex was last seen free, or held by another kind of client
@@ -383,6 +397,7 @@ private:
   std::vector<watch> watches_;  ///< under way, the oldest first
   outage watch_outage_;
   time_point watch_all_until_{};  ///< the watch of a single key has failed
+  time_point watch_own_entry_at_{};
 
   struct doomed : ending_session {
     slot_id releasing = slot_id::none;  ///< the slot that is given back by the session's end
@@ -393,6 +408,7 @@ private:
 
   bool closing_ = false;
   bool closed_ = false;
+  bool nothing_in_use_ = false;  ///< the deadline has been set anew for what goes back
   time_point close_deadline_ = never;
 };
 

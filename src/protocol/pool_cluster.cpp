@@ -57,8 +57,10 @@ void pool::refresh() {
   foreign_ = foreign_holder_;
   const bool is_first = free_at_ == time_point();
   if (is_first || foreign_holder_ || view_.now().record.holders.empty()) free_at_ = now_;
-  for (const contender& entry : view_.now().contenders) {
-    if (is_waiting(view_.now(), entry) && !passed_over(entry.session) && !is_ours(entry.session)) contested_ = true;
+  const snapshot::matches matches = view_.now().match();
+  for (std::size_t i = 0; i != matches.named.size(); ++i) {
+    const contender& entry = view_.now().contenders[i];
+    if (!matches.named[i] && !passed_over(entry.session) && !is_ours(entry.session)) contested_ = true;
     if (!entry.grantable()) foreign_ = true;
   }
   check_revoked();
@@ -82,8 +84,10 @@ void pool::refresh(member& m) {
                : view_.now().record.names(entry->session) ? standing::holding
                                                           : standing::waiting;
   if (m.phase == phase::moving) return;  // the write that is under way explains any change
-  if (before != standing::absent && m.standing == standing::absent)
+  if (before != standing::absent && m.standing == standing::absent) {
+    m.standing = before;
     return drop(m, loss_reason::session_invalidated);  // not by us: the session ended, or somebody deleted the entry
+  }
   const bool has_number = number_of(m) != nullptr;
   const bool holds = m.standing == standing::holding;
   if (m.lost) {
@@ -129,8 +133,10 @@ void pool::note_holders() {
   const snapshot& now = view_.now();
   const bool is_mutex = options_.form == record_form::session;
   std::string_view ours;
-  for (const auto& [id, m] : members_)
-    if (now.find(m.session)) ours = m.session;
+  const auto present = std::find_if(members_.begin(), members_.end(),
+                                    [&](const auto& each) { return now.find(each.second.session) != nullptr; });
+  if (present != members_.end()) ours = present->second.session;
+  std::erase_if(former_, [&](const std::string& session) { return !now.record.names(session); });
   for (const contender& entry : now.contenders)
     if (now.record.names(entry.session) && !is_ours(entry.session)) note_holder(entry, ours);
   if (options_.lock_delay != duration::zero())
@@ -162,6 +168,12 @@ void pool::note_holder(const contender& entry, std::string_view beside) {
   if (const slot_number* const number = view_.now().number_of(entry.session)) its.number = number->number;
   const bool has_witness = !its.witness.empty() && view_.now().find(its.witness);
   if (!has_witness) its.witness = beside;
+}
+
+/// A session of ours has ended, and maybe not by our doing. If it held a mutex, nobody else did.
+void pool::node_may_be_gone(standing of_ours) {
+  if (options_.form == record_form::session && of_ours == standing::holding) return;
+  unseen_believe_until_ = now_ + options_.ttl - options_.lease_margin;
 }
 
 /// Whether its slot is nobody else's yet.
@@ -247,11 +259,11 @@ void pool::patch(snapshot& now, const pending_txn& txn, std::uint64_t index) con
   }
   if (contender* const entry = now.find(txn.woken); entry && !is_newer(txn.woken)) entry->modify_index = index;
   for (const std::string& session : txn.removed)
-    if (!is_newer(session)) now.erase(session);
+    if (!is_newer(session)) now.contenders.erase(session);
   for (const auto& [session, text] : txn.inserted) {
     if (is_newer(session)) continue;
-    now.erase(session);  // a late listing may have brought it back
-    now.insert({session, text, entry_flags(), index, index});
+    now.contenders.erase(session);  // a late listing may have brought it back
+    now.contenders.insert({session, text, entry_flags(), index, index});
   }
 }
 

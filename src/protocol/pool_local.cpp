@@ -75,6 +75,7 @@ void pool::check_leases() {
     member& m = (at++)->second;
     if (m.phase == phase::creating) continue;
     if (!m.lost && due(m.lease.deadline())) {
+      node_may_be_gone(m.standing);
       if (m.slot == slot_id::none) {
         drop(m, loss_reason::none, failed(error::timed_out, "the session could not be renewed in time"));
         continue;
@@ -269,6 +270,7 @@ void pool::free_of_slot(slot_id& releasing, const failure* why) {
 }
 
 void pool::drop(member& m, loss_reason reason, failure why) {
+  node_may_be_gone(m.standing);
   if (slot* const s = m.slot == slot_id::none ? nullptr : find(m.slot)) {
     lose(m.slot, reason, why);
     std::erase(s->members, &m);
@@ -282,6 +284,8 @@ void pool::drop(member& m, loss_reason reason, failure why) {
   if (txn_) std::erase(txn_->movers, &m);
   if (unresolved_) std::erase(unresolved_->movers, &m);
   // Never used again, whatever becomes of the requests that named it: a destroyed session makes them harmless.
+  by_session_.erase(m.session);
+  if (m.standing == standing::holding) former_.insert(m.session);
   doomed& d = doomed_.insert_or_assign(std::move(m.session), doomed{}).first->second;
   d.until = now_ + 2 * options_.ttl;
   d.releasing = m.releasing;
@@ -307,12 +311,15 @@ void pool::retire_sessions() {
 
 void pool::finish_close() {
   if (!closing_) return;
-  if (in_use_ == 0) close_deadline_ = std::min(close_deadline_, now_ + options_.give_up_after);
+  // What goes back has its time, too, however long its users have taken.
+  if (in_use_ == 0 && now_ < close_deadline_ && !std::exchange(nothing_in_use_, true))
+    close_deadline_ = now_ + options_.give_up_after;
   const bool clean = members_.empty() && doomed_.empty() && !txn_ && !unresolved_ && !owes_a_grant_;
   if (!clean && !due(close_deadline_)) return;
   lose_all(loss_reason::closed);
   if (in_use_ != 0) {  // whose users have had their time to let go
     let_go_of_all();
+    nothing_in_use_ = true;
     close_deadline_ = now_ + options_.give_up_after;
     wake_at(close_deadline_);
     write();

@@ -8,12 +8,19 @@
 // to whoever waits (`owes_a_grant_`). If they die before, nothing may be touched at all, so who has waited for long
 // looks after those before it: the head of the queue after everything, any other after the entry just before its own,
 // which is touched when that contender is granted, leaves or dies.
+//
+// A watch of everything is not told when the folder itself is deleted, by its name without the slash, or one above it:
+// Consul keeps the trace of that outside of the folder. Those who watch a key below it are told. So whoever holds
+// for long watches an entry of its own, too.
 
 namespace holdfast::protocol {
 
 namespace {
 
-constexpr std::size_t watches_max = 4;
+/// So many keys of our own slots are watched one by one. More slots in one process share one watch of everything.
+constexpr std::size_t own_keys_max = 8;
+/// So many may run on that are not needed any more.
+constexpr std::size_t unwanted_max = 2;
 
 template <class Watches>
 bool is_on(const Watches& list, const std::string& key) {
@@ -30,11 +37,12 @@ void pool::check_watches() {
     if (!any_standing(standing::holding)) watch_outage_.over();
     return;
   }
-  if (watches_everything() || !due(watch_outage_.retry_at())) return;
+  if (!due(watch_outage_.retry_at())) return;
+  const bool are_covered = watches_everything() && !is_on(wanted, {});
   for (const watch& each : wanted) {
-    if (is_on(watches_, each.key)) continue;
+    if (is_on(watches_, each.key) || (are_covered && !is_own_entry(each.key))) continue;
     // An old one that still runs costs nothing until it ends; but they must not pile up.
-    if (watches_.size() >= watches_max) {
+    if (watches_.size() >= wanted.size() + unwanted_max) {
       const auto unwanted = std::find_if(watches_.begin(), watches_.end(),
                                          [&](const watch& running) { return !is_on(wanted, running.key); });
       act(action::stop_watch{unwanted->id});
@@ -46,50 +54,68 @@ void pool::check_watches() {
 
 std::vector<pool::watch> pool::wanted_watches() {
   const snapshot& now = view_.now();
-  const member *holder = nullptr, *first = nullptr;  // of those that wait, the first in the queue
+  const member* first = nullptr;  // of those that wait, the first in the queue
   const contender* first_entry = nullptr;
-  std::size_t holders = 0;
+  std::vector<const member*> holders;
   for (const auto& [id, m] : members_) {
     if (m.phase == phase::moving) continue;  // the write's reply will tell
-    if (m.standing == standing::holding && due(m.granted_at + options_.watch_delay)) {
-      holder = &m;
-      ++holders;
-    }
+    if (m.standing == standing::holding && due(m.granted_at + options_.watch_delay)) holders.push_back(&m);
     if (m.standing != standing::waiting || m.lost) continue;
     const contender* entry = now.find(m.session);
     if (first && first_entry < entry) continue;
     first = &m;
     first_entry = entry;
   }
-  if (!holder && !first) return {};
+  if (holders.empty() && !first) return {};
 
   // After a failure a plain look first: it answers at once, and so ends the outage as soon as there is an answer.
-  const watch everything{{}, watch_outage_.on() ? 0 : view_.listed_index(), options_.watch_wait};
+  std::vector<watch> everything{{{}, watch_outage_.on() ? 0 : view_.listed_index(), options_.watch_wait}};
   const bool few = now.crowd() <= options_.watch_all_max;
-  if (watch_outage_.on() || now_ < watch_all_until_ || view_.state() == view::state::none) return {everything};
+  if (watch_outage_.on()) return everything;
+  if (const member* const one = long_holder())
+    everything.push_back({entry_key(one->session), one->grant, options_.watch_wait});
+  if (now_ < watch_all_until_ || view_.state() == view::state::none) return everything;
   const bool stale = view_.state() == view::state::stale;
-  if (holder && (few || foreign_ || stale || holders > 1 || must_know_who_comes())) return {everything};
+  const bool many = holders.size() * (options_.numbered ? 2 : 1) > own_keys_max;
+  if (!holders.empty() && (few || foreign_ || stale || many || must_know_who_comes())) return everything;
 
   std::vector<watch> wanted;
-  if (holder) {
+  for (const member* holder : holders)
     wanted.push_back({entry_key(holder->session), holder->grant, options_.watch_wait});
-    wanted.push_back({options_.lock_key, now.lock_index, options_.watch_wait});
+  if (!holders.empty()) wanted.push_back({options_.lock_key, now.lock_index, options_.watch_wait});
+  for (const member* holder : holders)
     if (const slot_number* const its = number_of(*holder))
       wanted.push_back({number_key(its->number), its->modify_index, options_.watch_wait});
-  }
   if (first) {
     const time_point long_since = first->waiting_since + own_watch();
     if (!foreign_ && !wide() && first_entry && !due(long_since)) {
       wanted.push_back({entry_key(first->session), first_entry->modify_index, long_since - now_});
     } else {
       const contender* before = nullptr;
-      for (const contender* entry = now.contenders.data(); entry != first_entry; ++entry)
-        if (is_waiting(now, *entry)) before = entry;
-      if (few || foreign_ || wide() || !before || !view_.current()) return {everything};
+      for (const contender& entry : now.contenders) {
+        if (&entry == first_entry) break;
+        if (is_waiting(now, entry)) before = &entry;
+      }
+      if (few || foreign_ || wide() || !before || !view_.current()) return everything;
       wanted.push_back({entry_key(before->session), before->modify_index, options_.watch_wait});
     }
   }
   return wanted;
+}
+
+/// One whose entry is watched whatever else is.
+const pool::member* pool::long_holder() {
+  for (const auto& [id, m] : members_) {
+    if (m.standing != standing::holding) continue;
+    const bool is_long = due(std::max(m.granted_at + options_.own_entry_delay, watch_own_entry_at_));
+    return is_long && m.phase != phase::moving ? &m : nullptr;
+  }
+  return nullptr;
+}
+
+bool pool::is_own_entry(const std::string& key) {
+  const member* const one = long_holder();
+  return one && key == entry_key(one->session);
 }
 
 /// How long a waiter is content with its own entry.
@@ -132,6 +158,8 @@ std::optional<pool::watch> pool::take_watch(request_id id) {
 }
 
 void pool::on_watch_failed(const watch& asked, failure why) {
+  // Only some deletions are told by it.
+  if (watches_everything() && !asked.key.empty()) watch_own_entry_at_ = now_ + options_.watch_wait;
   // Nobody needs it any more, or what covers it runs.
   if (!is_on(wanted_watches(), asked.key) || watches_everything()) return;
   if (!asked.key.empty()) {
@@ -181,8 +209,10 @@ void pool::saw_entry(const watch& asked, std::optional<key_value> pair) {
   if (!m) return view_.mark_partial();  // whoever stood before us does not any more
   if (m->phase == phase::moving) return;
   if (!pair || pair->session != session) {
-    view_.learned(0, last_request_, [&](snapshot& now) { now.erase(session); });
-    return refresh();
+    view_.learned(0, last_request_, [&](snapshot& now) { now.contenders.erase(session); });
+    refresh();
+    if (any_standing(standing::holding)) read_prefix();  // what has become of the others?
+    return;
   }
   if (pair->modify_index < asked.index || !is_grantable(pair->flags)) return view_.mark_stale();
   // Only a grant counts the flags up, and the record names us by the same write. An entry that was made anew, by a
@@ -190,9 +220,9 @@ void pool::saw_entry(const watch& asked, std::optional<key_value> pair) {
   const bool is_new = pair->create_index != known->create_index;
   if (!is_new && pair->flags != known->flags) return saw_grant(*pair);
   view_.learned(pair->modify_index, last_request_, [&](snapshot& now) {
-    now.erase(session);
+    now.contenders.erase(session);
     if (is_new) now.record.drop(session);
-    now.insert({pair->session, pair->value, pair->flags, pair->create_index, pair->modify_index});
+    now.contenders.insert({pair->session, pair->value, pair->flags, pair->create_index, pair->modify_index});
   });
   view_.mark_stale();
   refresh();
@@ -230,9 +260,9 @@ void pool::saw_grant(const key_value& pair) {
   view_.succeeded([&](snapshot& now) {
     if (limit_ == 1 && now.lock_index < index)  // then the record names nobody else, and was not closed
       now.take_record({now.record.form, 1, {pair.session}}, now.lock_flags, index);
-    std::erase_if(now.contenders, [this](const contender& entry) { return !is_ours(entry.session); });
+    now.contenders.erase_if([this](const contender& entry) { return !is_ours(entry.session); });
     for (const contender& next : who->next)
-      if (!now.find(next.session)) now.insert(next);
+      if (!now.find(next.session)) now.contenders.insert(next);
     now.complete_to = who->next.back().create_index;
     now.unseen = who->behind;
   });

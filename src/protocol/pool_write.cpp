@@ -85,9 +85,11 @@ void pool::write_from_view() {
   moves unclaimed;  // who only lingers has no claim on what somebody here wants now
   for (auto& [id, m] : members_)
     if (m.lingers && m.phase == phase::ready && m.standing == standing::waiting) unclaimed.leave.push_back(&m);
-  const std::uint32_t free = view_.current() ? plan(view_.now(), rules_for(unclaimed)).free : 0;
-  const auto usable = std::count_if(spares_.begin(), spares_.end(), [this](const member* m) { return !spent(*m); });
-  const demand need = wanted(static_cast<std::uint32_t>(usable) + free);
+  const demand need = wanted([&] {
+    const std::uint32_t free = view_.current() ? plan(view_.now(), rules_for(unclaimed)).free : 0;
+    const auto usable = std::count_if(spares_.begin(), spares_.end(), [this](const member* m) { return !spent(*m); });
+    return static_cast<std::uint32_t>(usable) + free;
+  });
   if (need.looks) read_prefix();  // what goes back does not wait for that
 
   moves what = choose_moves(need);
@@ -109,6 +111,7 @@ void pool::write_from_view() {
 
   // What nobody who waits has a claim on, the newcomers take in the same write.
   if (what.gives() && is_courtesy_due()) next.free = 0;
+  if (!what.gives() && operations(what) > moves_beside_record()) next.free = 0;  // they queue at first
   bool takes = false;
   for (const std::vector<member*>* newcomers : {&what.requeue, &what.join})
     for (member* m : *newcomers) {
@@ -135,10 +138,12 @@ void pool::hand_on(const moves& what) {
   send(what, next, true);
 }
 
-/// What the queue needs beyond the slots in use: whole requests, in order, as long as they fit. `takeable` slots could
-/// be had at once: a waiter that only looks needs its own among them, or is told no, once the view is younger than it.
-pool::demand pool::wanted(std::uint32_t takeable) {
+/// What the queue needs beyond the slots in use: whole requests, in order, as long as they fit. A waiter
+/// that only looks is told no unless its own are among those that could be had at once, and the view is younger than
+/// it.
+pool::demand pool::wanted(const std::function<std::uint32_t()>& count_takeable) {
   demand need;
+  std::optional<std::uint32_t> takeable;
   if (closing_) return need;
   const std::uint32_t room = limit_ - std::min(limit_, in_use_);
   std::vector<ticket> denied;
@@ -148,8 +153,9 @@ pool::demand pool::wanted(std::uint32_t takeable) {
       return true;
     }
     if (w.once) {
-      if (w.count <= takeable && w.count <= room - need.slots && w.conflicts < once_conflicts_max) {
-        takeable -= w.count;
+      if (!takeable) takeable = count_takeable();
+      if (w.count <= *takeable && w.count <= room - need.slots && w.conflicts < once_conflicts_max) {
+        *takeable -= w.count;
       } else if (view_.as_of() > w.asked || w.conflicts >= once_conflicts_max) {
         denied.push_back(w.ticket);
         return true;
@@ -242,22 +248,42 @@ pool::moves pool::choose_moves(const demand& need) {
   if (missing <= absent.size()) create_outage_.over();
   if (missing > absent.size() + creating) create_sessions(missing - absent.size() - creating);
 
-  while (operations(what) > operations_for_moves) {  // the rest goes with the next write
-    std::vector<member*>& last = !what.number.empty()    ? what.number
-                                 : !what.leave.empty()   ? what.leave
-                                 : !what.requeue.empty() ? what.requeue
-                                                         : what.give_back;
-    last.pop_back();
-  }
+  cut(what, what.gives() ? std::min(moves_beside_record(), operations_for_moves) : operations_for_moves);
   if (absent.size() > missing) absent.resize(missing);
   what.join = std::move(absent);
   join_whole_requests(what, need, kept + what.requeue.size() + waiting.size());
   return what;
 }
 
+/// The rest goes with the next write.
+void pool::cut(moves& what, std::size_t most) const {
+  while (operations(what) > most) {
+    std::vector<member*>& last = !what.number.empty()    ? what.number
+                                 : !what.leave.empty()   ? what.leave
+                                 : !what.requeue.empty() ? what.requeue
+                                                         : what.give_back;
+    last.pop_back();
+  }
+}
+
+/// How many operations of ours have room in a request beside the record and one grant: more than one member needs. Only
+/// a very long record leaves less than a transaction takes.
+std::size_t pool::moves_beside_record() const {
+  const std::size_t room = room_beside(view_.now().record, options_.lock_key);
+  const std::size_t grant = bytes_of_operation(options_.lock_key.size() + 40, description_max + succession_bytes_max);
+  constexpr std::size_t least = 6;
+  return room > grant ? std::max((room - grant) / bytes_of_move(), least) : least;
+}
+
+std::size_t pool::bytes_of_move() const {
+  return bytes_of_operation(options_.lock_key.size() + 40, options_.description.size() + options_.node.size() + 64);
+}
+
 /// Cuts the newcomers down to as many as fill whole requests, on top of the `supply` there is, and fit the transaction.
 void pool::join_whole_requests(moves& what, const demand& need, std::size_t supply) {
-  const std::size_t room = operations_for_moves - (operations(what) - what.join.size());
+  const std::size_t all = what.gives() ? std::min(moves_beside_record(), operations_for_moves) : operations_for_moves;
+  const std::size_t others = operations(what) - what.join.size();
+  const std::size_t room = all - std::min(all, others);
   const std::size_t most = supply + std::min(what.join.size(), room);
   std::size_t whole = 0;
   for (const std::uint32_t count : need.requests) {
@@ -353,12 +379,28 @@ plan_rules pool::rules_for(const moves& what) {
     else
       rules.spared.push_back(holder);
   }
+  spare_the_unseen(rules);
   for (const auto& [session, seen] : indulged_)
     if (seen.passed_over) rules.passed_over.push_back(session);
   const std::size_t room = used < operations_max - 2 ? operations_max - 2 - used : 0;
   const std::size_t each = options_.numbered ? 2 : 1;  // a number may go with it
-  rules.grants_max = grants_something(what) ? room / each : 0;
+  const std::size_t bytes = room_beside(view_.now().record, options_.lock_key);
+  const std::size_t fit = grants_that_fit(bytes - std::min(bytes, used * bytes_of_move()), options_.lock_key);
+  rules.grants_max = grants_something(what) ? std::min(room / each, fit) : 0;
   return rules;
+}
+
+/// After a session of ours has ended by itself: whoever held by another one of its node, and was never seen here.
+void pool::spare_the_unseen(plan_rules& rules) {
+  const snapshot& now = view_.now();
+  const bool is_mutex = options_.form == record_form::session;
+  const auto is_unseen = [&](const std::string& holder) {
+    return !now.find(holder) && !is_ours(holder) && !former_.contains(holder) && !holders_.contains(holder);
+  };
+  if (due(unseen_believe_until_)) return;
+  if (is_mutex && now.lock_index != 0) return;
+  if (is_mutex) return static_cast<void>(++rules.withheld);
+  std::copy_if(now.record.holders.begin(), now.record.holders.end(), std::back_inserter(rules.spared), is_unseen);
 }
 
 /// A slot that nobody is seen to wait for long enough goes back all the same; what is owed then can be granted later.

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <holdfast/error.hpp>
+#include <numeric>
+#include <set>
 #include <tuple>
+#include <utility>
 
 #include "protocol/succession.hpp"
 
@@ -13,13 +16,6 @@ namespace {
 
 bool stands_before(const contender& a, const contender& b) {
   return std::tie(a.create_index, a.session) < std::tie(b.create_index, b.session);
-}
-
-template <class Contenders>
-auto find_in(Contenders& contenders, std::string_view session) {
-  const auto at = std::find_if(contenders.begin(), contenders.end(),
-                               [&](const contender& entry) { return entry.session == session; });
-  return at == contenders.end() ? nullptr : &*at;
 }
 
 constexpr std::string_view number_folder = ".slot/";
@@ -37,16 +33,71 @@ std::optional<std::uint32_t> number_in(std::string_view key, std::string_view en
   return number;
 }
 
-const contender* snapshot::find(std::string_view session) const { return find_in(contenders, session); }
-contender* snapshot::find(std::string_view session) { return find_in(contenders, session); }
-
-void snapshot::insert(contender entry) {
-  const auto at = std::upper_bound(contenders.begin(), contenders.end(), entry, stands_before);
-  contenders.insert(at, std::move(entry));
+contender_queue::contender_queue(std::vector<contender> all) : list_(std::move(all)) {
+  sort();
+  const auto is_same = [this](std::uint32_t a, std::uint32_t b) { return list_[a].session == list_[b].session; };
+  if (std::adjacent_find(by_session_.begin(), by_session_.end(), is_same) == by_session_.end()) return;
+  // Consul names each key once. Of what does not, the first counts.
+  std::set<std::string_view> seen;
+  std::vector<contender> once;
+  for (const contender& each : list_)
+    if (seen.insert(each.session).second) once.push_back(each);
+  list_ = std::move(once);
+  sort();
 }
 
-void snapshot::erase(std::string_view session) {
-  std::erase_if(contenders, [&](const contender& entry) { return entry.session == session; });
+void contender_queue::sort() {
+  std::sort(list_.begin(), list_.end(), stands_before);
+  by_session_.resize(list_.size());
+  std::iota(by_session_.begin(), by_session_.end(), 0u);
+  std::sort(by_session_.begin(), by_session_.end(),
+            [this](std::uint32_t a, std::uint32_t b) { return list_[a].session < list_[b].session; });
+}
+
+/// The first that is not before this session.
+std::vector<std::uint32_t>::const_iterator contender_queue::place_of(std::string_view session) const {
+  return std::lower_bound(by_session_.begin(), by_session_.end(), session,
+                          [this](std::uint32_t place, std::string_view name) { return list_[place].session < name; });
+}
+
+const contender* contender_queue::find(std::string_view session) const {
+  const auto at = place_of(session);
+  return at != by_session_.end() && list_[*at].session == session ? &list_[*at] : nullptr;
+}
+
+contender* contender_queue::find(std::string_view session) {
+  return const_cast<contender*>(std::as_const(*this).find(session));
+}
+
+void contender_queue::insert(contender entry) {
+  const auto at = std::upper_bound(list_.begin(), list_.end(), entry, stands_before);
+  const auto place = static_cast<std::uint32_t>(at - list_.begin());
+  const auto found = by_session_.insert(place_of(entry.session), place);
+  for (auto each = by_session_.begin(); each != by_session_.end(); ++each)
+    if (each != found && *each >= place) ++*each;
+  list_.insert(at, std::move(entry));
+}
+
+void contender_queue::erase(std::string_view session) {
+  const auto at = place_of(session);
+  if (at == by_session_.end() || list_[*at].session != session) return;
+  const std::uint32_t place = *at;
+  list_.erase(list_.begin() + place);
+  by_session_.erase(at);
+  for (std::uint32_t& each : by_session_) each -= each > place;
+}
+
+snapshot::matches snapshot::match() const {
+  matches result{std::vector<bool>(contenders.size()), std::vector<bool>(record.holders.size())};
+  auto place = contenders.by_session().begin();
+  const auto end = contenders.by_session().end();
+  for (std::size_t i = 0; i != record.holders.size(); ++i) {
+    int order = -1;
+    while (place != end && (order = contenders[*place].session.compare(record.holders[i])) < 0) ++place;
+    if (place == end) break;
+    result.present[i] = result.named[*place] = order == 0;
+  }
+  return result;
 }
 
 const slot_number* snapshot::number_of(std::string_view session) const {
@@ -77,8 +128,8 @@ void snapshot::keep_newer(const snapshot& other) {
   if (newer_record) take_record(other.record, other.lock_flags, other.lock_index);
   for (const contender& entry : other.contenders) {
     if (entry.modify_index <= index) continue;
-    erase(entry.session);
-    insert(entry);
+    contenders.erase(entry.session);
+    contenders.insert(entry);
     if (!newer_record && other.record.names(entry.session)) record.add(entry.session);
   }
   for (const slot_number& each : other.numbers)
@@ -89,6 +140,7 @@ boost::system::result<snapshot> make_snapshot(std::string_view entries, std::str
                                               std::vector<key_value> listing, std::uint64_t index, record_form form) {
   const bool is_mutex = form == record_form::session;
   snapshot result;
+  std::vector<contender> contenders;
   result.index = index;
   result.record.form = form;
   result.lock_flags = is_mutex ? mutex_flags : semaphore_flags;
@@ -108,13 +160,13 @@ boost::system::result<snapshot> make_snapshot(std::string_view entries, std::str
       result.record = *std::move(record);
     } else if (!pair.session.empty() && pair.key.starts_with(entries) &&
                std::string_view(pair.key).substr(entries.size()) == pair.session) {
-      result.contenders.push_back(
+      contenders.push_back(
           {std::move(pair.session), std::move(pair.value), pair.flags, pair.create_index, pair.modify_index});
     } else if (const auto number = number_in(pair.key, entries)) {
       result.numbers.push_back({*number, std::move(pair.session), pair.modify_index});
     }
   }
-  std::sort(result.contenders.begin(), result.contenders.end(), stands_before);
+  result.contenders = contender_queue(std::move(contenders));
   return result;
 }
 

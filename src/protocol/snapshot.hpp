@@ -1,7 +1,9 @@
 #pragma once
 
 #include <boost/system/result.hpp>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -53,6 +55,43 @@ struct contender {
   bool operator==(const contender&) const = default;
 };
 
+/// Contenders in queue order: by CreateIndex, then by session. Each session stands in it once at most, and is found by
+/// its name in logarithmic time.
+class contender_queue {
+public:
+  contender_queue() = default;
+  contender_queue(std::initializer_list<contender> all) : contender_queue(std::vector<contender>(all)) {}
+  explicit contender_queue(std::vector<contender> all);
+
+  auto begin() const { return list_.begin(); }
+  auto end() const { return list_.end(); }
+  std::size_t size() const { return list_.size(); }
+  bool empty() const { return list_.empty(); }
+  const contender& front() const { return list_.front(); }
+  const contender& operator[](std::size_t place) const { return list_[place]; }
+
+  const contender* find(std::string_view session) const;
+  /// Its session and its CreateIndex must stay as they are.
+  contender* find(std::string_view session);
+  void insert(contender entry);
+  void erase(std::string_view session);
+  template <class Predicate>
+  void erase_if(Predicate which) {
+    std::erase_if(list_, which);
+    sort();
+  }
+  /// The places of all of them, in the order of their sessions' names.
+  const std::vector<std::uint32_t>& by_session() const { return by_session_; }
+  bool operator==(const contender_queue& other) const { return list_ == other.list_; }
+
+private:
+  std::vector<std::uint32_t>::const_iterator place_of(std::string_view session) const;
+  void sort();
+
+  std::vector<contender> list_;
+  std::vector<std::uint32_t> by_session_;  ///< places in the list
+};
+
 /// A number of a numbered slot: the key `<prefix>/.slot/<number>`, as it stands. Whoever has the number has locked it.
 struct slot_number {
   std::uint32_t number = 0;
@@ -70,23 +109,27 @@ struct snapshot {
   std::uint64_t index = 0;
   std::uint64_t lock_index = 0;  ///< the lock key's ModifyIndex; 0: there is none
   std::uint64_t lock_flags = semaphore_flags;
-  lock_record record;                 ///< as of `lock_index`, and those whose entries tell that they were granted since
-  std::vector<contender> contenders;  ///< live ones, in queue order: by CreateIndex, then by key
+  lock_record record;          ///< as of `lock_index`, and those whose entries tell that they were granted since
+  contender_queue contenders;  ///< live ones
   std::vector<slot_number> numbers{};  ///< those that anybody ever had
   std::uint64_t complete_to = 0;       ///< whoever waits, and came up to this index, is among them
   std::size_t unseen = 0;              ///< about how many more there are
 
-  const contender* find(std::string_view session) const;
-  contender* find(std::string_view session);
+  const contender* find(std::string_view session) const { return contenders.find(session); }
+  contender* find(std::string_view session) { return contenders.find(session); }
   bool holds(std::string_view session) const { return record.names(session) && find(session); }
+  /// Of all at once, in linear time: which contenders the record names, by their places, and which of its holders are
+  /// contenders, in its order.
+  struct matches {
+    std::vector<bool> named, present;
+  };
+  matches match() const;
   /// Null if it has none.
   const slot_number* number_of(std::string_view session) const;
   /// Unless a newer one is known.
   void take_number(slot_number seen);
-  void insert(contender entry);
   /// The whole record, as it was at `index`. Who was granted later stays in it.
   void take_record(lock_record whole, std::uint64_t flags, std::uint64_t index);
-  void erase(std::string_view session);
   /// How many there are in all, about.
   std::size_t crowd() const { return contenders.size() + unseen; }
   /// Whatever `other` knows that has changed since this was taken.

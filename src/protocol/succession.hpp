@@ -31,6 +31,9 @@ inline constexpr std::size_t succession_max = 16;
 inline constexpr std::size_t succession_bytes_max = 2048;
 inline constexpr std::size_t behind_max = 100'000;
 
+/// No entry of ours says more of itself, its stamp included. Of what others' say, a grant keeps so much.
+inline constexpr std::size_t description_max = 1536;
+
 /// An entry's value: the description, and who comes next if anybody does.
 std::string with_succession(std::string_view description, const succession_view& s);
 

@@ -45,7 +45,7 @@ bool is_worth_another_look(const error_code& ec) {
 }
 
 protocol::instruction next_of(const administration_order& order, const protocol::survey& seen, bool first_look,
-                              bool doubt, bool begun) {
+                              bool doubt, std::uint64_t first) {
   switch (order.what) {
     case kind::create:
       return protocol::create(seen, order.limit);
@@ -60,7 +60,7 @@ protocol::instruction next_of(const administration_order& order, const protocol:
     case kind::evict:
       return protocol::evict(seen, order.session, first_look);
     case kind::destroy:
-      return protocol::destroy(seen, order.even_in_use, begun);
+      return protocol::destroy(seen, order.even_in_use, first);
     case kind::sweep:
       return protocol::sweep(seen);
     case kind::drain:
@@ -166,10 +166,12 @@ asio::awaitable<std::tuple<error_code, semaphore_status>> administrator::inspect
 asio::awaitable<error_code> administrator::carry_out(effort& e) {
   const bool sets_limit = e.order.what == kind::create || e.order.what == kind::resize;
   if (sets_limit && (e.order.limit == 0 || e.order.limit > protocol::limit_max))
-    co_return e.fail(error::invalid_limit, "the limit is not between 1 and 10000", lock_key_);
+    co_return e.fail(error::invalid_limit, "the limit is not between 1 and " + std::to_string(protocol::limit_max),
+                     lock_key_);
   error_code ec, doubt;  // a request may have been applied, or may be later: that is what a failure must say
   const auto failed = [&] { return doubt && ec == condition::not_applied ? doubt : ec; };
-  bool first_look = true, begun = false;
+  bool first_look = true;
+  std::uint64_t first = 0;                              // the index of the first look
   std::optional<protocol::leftovers_count> unanswered;  // what there was when a write got no answer
   unsigned in_vain = 0;
   while (in_vain++ != options_.attempts_max) {
@@ -186,7 +188,8 @@ asio::awaitable<error_code> administrator::carry_out(effort& e) {
                unanswered->entries - std::min(unanswered->entries, there.entries)});
     unanswered.reset();
 
-    protocol::instruction next = next_of(e.order, seen, std::exchange(first_look, false), bool(doubt), begun);
+    protocol::instruction next = next_of(e.order, seen, first_look, bool(doubt), first);
+    if (std::exchange(first_look, false)) first = seen.now.index;
     if (next.refused) {
       ec = e.fail(next.refused, next.refused.message(), lock_key_);
       if (ec == error::limit_conflict) e.words.limit_conflict = {seen.now.record.limit, e.order.limit};
@@ -208,7 +211,6 @@ asio::awaitable<error_code> administrator::carry_out(effort& e) {
     e.outage.over();
     e.count(taken);
     if (last) co_return error_code();
-    begun = true;
     doubt = {};
     in_vain = 0;  // it gets on
   }
@@ -238,7 +240,7 @@ asio::awaitable<error_code> administrator::drain(effort& e) {
     if (ec) co_return ec;
     e.outage.over();
     if (left > 0ns || index == 0) {
-      const protocol::instruction next = next_of(e.order, seen, std::exchange(first_look, false), false, false);
+      const protocol::instruction next = next_of(e.order, seen, std::exchange(first_look, false), false, 0);
       if (next.refused) co_return e.fail(next.refused, next.refused.message(), lock_key_);
       if (!next.more) co_return error_code();
       index = consul::next_index(index, seen.now.index);

@@ -89,14 +89,21 @@ protocol::event::txn_done txn_done(protocol::request_id id, const error_code& ec
   return done;
 }
 
+/// What the token may not read is left out of an answer. Then that is none: whoever stands there would be taken for
+/// dead.
+static protocol::failure failure_of(const error_code& ec, const consul::query_meta& meta, diagnostics words) {
+  if (ec || !meta.filtered_by_acls) return {ec, std::move(words)};
+  return {make_error_code(error::permission_denied), std::move(words)};
+}
+
 protocol::event::prefix_listed prefix_listed(protocol::request_id id, const error_code& ec,
                                              consul::answer<std::vector<consul::kv_entry>> answer, diagnostics words) {
-  return {id, to_core(std::move(answer.value)), answer.meta.index, {ec, std::move(words)}};
+  return {id, to_core(std::move(answer.value)), answer.meta.index, failure_of(ec, answer.meta, std::move(words))};
 }
 
 protocol::event::key_watched key_watched(protocol::request_id id, const error_code& ec,
                                          consul::answer<std::optional<consul::kv_entry>> answer, diagnostics words) {
-  protocol::event::key_watched seen{id, {}, {ec, std::move(words)}, answer.meta.index};
+  protocol::event::key_watched seen{id, {}, failure_of(ec, answer.meta, std::move(words)), answer.meta.index};
   if (answer.value) seen.pair = to_core(*std::move(answer.value));
   return seen;
 }

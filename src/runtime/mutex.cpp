@@ -16,7 +16,8 @@ asio::awaitable<bool> verify(consul::client client, sequencer claimed) {
   read.mode = consul::consistency::consistent;
   const auto seen = co_await client.get(claimed.key, read, asio::use_awaitable);
   co_return !claimed.session.empty() && seen.value && seen.value->session == claimed.session &&
-      seen.value->lock_index == claimed.lock_index;
+      seen.value->lock_index == claimed.lock_index &&
+      (claimed.create_index == 0 || seen.value->create_index == claimed.create_index);
 }
 
 }  // namespace holdfast

@@ -173,7 +173,8 @@ driver_options checked(semaphore_options options) {
   if (options.prefix.ends_with('/')) options.prefix.pop_back();
   check_path(options.prefix, "prefix");
   require(options.limit >= 1, error::invalid_limit, "limit: 0");
-  require(options.limit <= protocol::limit_max, error::invalid_limit, "limit: over 10000");
+  require(options.limit <= protocol::limit_max, error::invalid_limit,
+          "limit: over " + std::to_string(protocol::limit_max));
   require(!options.lock_key.empty() && options.lock_key.find('/') == std::string::npos, error::invalid_option,
           "lock_key: empty or with a slash");
   require(is_plain_text(options.lock_key), error::invalid_option, "lock_key: not UTF-8, or with a control character");

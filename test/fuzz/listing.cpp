@@ -174,7 +174,7 @@ void check_rules(const snapshot& now, const plan_rules& rules, const grant_plan&
   // The write is done: the same plan again has nothing to add.
   snapshot after = now;
   after.record = next.record;
-  for (const std::string& session : rules.leaving) after.erase(session);
+  for (const std::string& session : rules.leaving) after.contenders.erase(session);
   const grant_plan again = plan(after, rules);
   require(stopped || again.granted.empty(), "a plan that was carried out grants nobody else");
   if (again.granted.empty()) require(again.record == next.record, "and leaves the record alone");

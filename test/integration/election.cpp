@@ -21,7 +21,6 @@
 #include "support/agent.hpp"
 #include "support/async.hpp"
 #include "support/participant.hpp"
-#include "support/print.hpp"
 #include "support/scripted_server.hpp"
 
 namespace holdfast::test {

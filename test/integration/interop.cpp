@@ -16,7 +16,6 @@
 #include "support/agent.hpp"
 #include "support/async.hpp"
 #include "support/participant.hpp"
-#include "support/print.hpp"
 #include "support/process.hpp"
 #include "support/scripted_server.hpp"
 
@@ -401,6 +400,7 @@ ASYNC_TEST_CASE(a_mutex_and_a_go_lock_hand_over_to_each_other, 60s) {
   co_await until("it ends", [&] { return !it.running(); });
   it.check_success();
   BOOST_TEST(waiting.value().held());
+  let_go(waiting.take());
   co_await l.mutex.close();
 }
 
@@ -541,6 +541,7 @@ ASYNC_TEST_CASE(we_wait_while_three_consul_locks_hold_and_get_in_after_one, 60s)
   }
   BOOST_TEST(waiting.value().held());
   BOOST_TEST(holders(a, prefix).size() == 1u);
+  let_go(waiting.take());
   co_await p.sem.close();
   BOOST_TEST(is_clean(a, prefix));
   for (const fs::path& each : gates) fs::remove(each);

@@ -9,12 +9,9 @@
 #include "support/agent.hpp"
 #include "support/async.hpp"
 #include "support/participant.hpp"
-#include "support/print.hpp"
 #include "support/scripted_server.hpp"
 
 namespace holdfast {
-
-static std::ostream& operator<<(std::ostream& out, loss_reason reason) { return out << to_string(reason); }
 
 namespace test {
 namespace {
@@ -103,6 +100,7 @@ ASYNC_TEST_CASE(a_destroyed_session_is_noticed_within_a_second, 30s) {
   const loss_reason reason = co_await noticed_within_a_second(h);
   BOOST_TEST(reason == loss_reason::session_invalidated);
   co_await expect_final(h);
+  let_go(h.held);
   co_await expect_usable(p);
 }
 
@@ -185,6 +183,7 @@ ASYNC_TEST_CASE(a_deleted_entry_is_noticed_within_a_second, 30s) {
   a.del("/v1/kv/" + prefix + "/" + contenders(a, prefix).at(0));
   const loss_reason reason = co_await noticed_within_a_second(h);
   BOOST_TEST(reason == loss_reason::session_invalidated);
+  let_go(h.held);
   co_await expect_usable(p);
 }
 
@@ -197,6 +196,7 @@ ASYNC_TEST_CASE(a_deleted_record_is_noticed_within_a_second, 30s) {
   a.del("/v1/kv/" + prefix + "/.lock");
   const loss_reason reason = co_await noticed_within_a_second(h);
   BOOST_TEST(reason == loss_reason::removed);
+  let_go(h.held);
   co_await expect_usable(p);
 }
 
@@ -256,6 +256,7 @@ ASYNC_TEST_CASE(one_of_several_slots_lost_is_all_of_them_lost, 30s) {
   const loss_reason reason = co_await noticed_within_a_second(wide);
   BOOST_TEST(reason == loss_reason::session_invalidated);
   BOOST_TEST(single.held.held());
+  let_go(wide.held);
   slot rest = co_await p.sem.acquire(2);  // what is left of the lost pair is of use again
   BOOST_TEST(rest.held());
 }

@@ -10,7 +10,6 @@
 #include "support/agent.hpp"
 #include "support/async.hpp"
 #include "support/participant.hpp"
-#include "support/print.hpp"
 #include "support/scripted_server.hpp"
 
 namespace holdfast::test {
@@ -52,8 +51,12 @@ ASYNC_TEST_CASE(it_is_locked_and_unlocked_as_gos_is, 30s) {
   slot again = co_await l.mutex.try_lock();
   BOOST_TEST(again.held());
   BOOST_TEST((again.fencing_token() > held.fencing_token()));
-  co_await l.mutex.close();
-  BOOST_TEST((again.lost_because() == loss_reason::closed));
+  pending<> closing(ex, l.mutex.close());
+  const loss_reason reason = co_await again.wait_lost();
+  BOOST_TEST((reason == loss_reason::closed));
+  let_go(again);
+  const error_code ended = co_await closing.wait();
+  BOOST_TEST(!ended);
   const consul::kv_entry closed = co_await read(l);
   BOOST_TEST(closed.session == "");
 }
@@ -112,6 +115,29 @@ ASYNC_TEST_CASE(a_sequencer_is_verified_as_long_as_the_hold_lasts, 30s) {
   BOOST_TEST(next.lock_index == 2u);
   auto [empty, nothing] = co_await sequencer_of(slot(), as_result);
   BOOST_TEST(empty == error::not_held);
+  let_go(again);
+  co_await l.mutex.close();
+}
+
+/// The lock index starts anew, and the session is the same.
+ASYNC_TEST_CASE(a_sequencer_does_not_come_true_again_when_the_key_was_deleted, 30s) {
+  locker l(ex, shared_agent(), calm(unique_prefix("deleted")));
+  slot held = co_await l.mutex.lock();
+  const sequencer first = co_await sequencer_of(held);
+  co_await held.release();
+  co_await l.client.remove(l.mutex.key());
+  slot again = co_await l.mutex.lock();
+  const sequencer second = co_await sequencer_of(again);
+  BOOST_TEST(second.lock_index == first.lock_index);
+  BOOST_TEST(second.session == first.session);
+  bool valid = co_await verify(l.client, first);
+  BOOST_TEST(!valid);
+  valid = co_await verify(l.client, second);
+  BOOST_TEST(valid);
+  const sequencer as_others_name_it{second.key, second.lock_index, second.session};
+  valid = co_await verify(l.client, as_others_name_it);
+  BOOST_TEST(valid);
+  let_go(again);
   co_await l.mutex.close();
 }
 
@@ -130,6 +156,7 @@ ASYNC_TEST_CASE(the_fencing_token_grows_where_the_lock_index_starts_anew, 30s) {
   BOOST_TEST((again.fencing_token() > before));
   const bool stale = co_await verify(l.client, first);
   BOOST_TEST(!stale);
+  let_go(held, again);
   co_await l.mutex.close();
 }
 
@@ -150,6 +177,7 @@ ASYNC_TEST_CASE(a_lock_delay_is_honoured, 30s) {
   BOOST_TEST(!ec);
   BOOST_TEST(waiting.value().held());
   BOOST_TEST((std::chrono::steady_clock::now() - begun >= 1900ms));
+  let_go(held, waiting.take());
   co_await holder.mutex.close();
   co_await other.mutex.close();
 }

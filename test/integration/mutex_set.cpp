@@ -15,7 +15,6 @@
 #include "support/agent.hpp"
 #include "support/async.hpp"
 #include "support/participant.hpp"
-#include "support/print.hpp"
 #include "support/scripted_server.hpp"
 
 namespace holdfast::test {
@@ -72,8 +71,12 @@ ASYNC_TEST_CASE(a_lock_is_had_denied_and_released, 30s) {
   BOOST_TEST(again.held());
   BOOST_TEST((again.fencing_token() > held.fencing_token()));
   co_await us.set.close();
-  co_await others.set.close();
-  BOOST_TEST((again.lost_because() == loss_reason::closed));
+  pending<> closing(ex, others.set.close());
+  const loss_reason reason = co_await again.wait_lost();
+  BOOST_TEST((reason == loss_reason::closed));
+  let_go(again, other);
+  const error_code closed = co_await closing.wait();
+  BOOST_TEST(!closed);
   const std::size_t left = co_await count_keys(us);
   BOOST_TEST(left == 0u);
   BOOST_TEST(sessions(a, options.prefix).empty());
@@ -87,6 +90,7 @@ ASYNC_TEST_CASE(a_slot_that_goes_gives_its_lock_back, 30s) {
   }
   slot again = co_await us.set.try_lock("a");  // waits for the release
   BOOST_TEST(again.held());
+  let_go(again);
   co_await us.set.close();
 }
 
@@ -112,6 +116,7 @@ ASYNC_TEST_CASE(it_is_the_same_lock_as_a_mutex, 30s) {
   slot again = co_await us.set.try_lock("a");
   BOOST_TEST(again.held());
   BOOST_TEST((again.fencing_token() > theirs.fencing_token()));
+  let_go(again);
   co_await us.set.close();
   co_await other.mutex.close();
 }
@@ -127,6 +132,7 @@ ASYNC_TEST_CASE(a_sequencer_names_the_slots_own_key, 30s) {
   co_await second.release();
   valid = co_await verify(us.client, its);
   BOOST_TEST(!valid);
+  let_go(first);
   co_await us.set.close();
 }
 
@@ -143,6 +149,7 @@ ASYNC_TEST_CASE(a_guarded_write_is_refused_once_the_lock_is_gone, 30s) {
   slot again = co_await us.set.try_lock("a");
   reply = co_await us.client.transact(write);
   BOOST_TEST(!reply.applied);
+  let_go(again);
   co_await us.set.close();
 }
 
@@ -246,6 +253,7 @@ ASYNC_TEST_CASE(with_its_session_all_is_lost_at_once, 30s) {
   BOOST_TEST((second.lost_because() == loss_reason::session_invalidated));
   slot again = co_await us.set.try_lock("a");
   BOOST_TEST(again.held());
+  let_go(first, second, again);
   co_await us.set.close();
 }
 
@@ -314,6 +322,7 @@ ASYNC_TEST_CASE(a_cancelled_try_lock_leaves_nothing, 30s) {
   slot theirs;
   while (!theirs) theirs = co_await others.set.try_lock("a");  // as soon as it has been given back
   BOOST_TEST(theirs.held());
+  let_go(warm, theirs);
   co_await us.set.close();
   co_await others.set.close();
 }

@@ -66,6 +66,7 @@ ASYNC_TEST_CASE(each_slot_has_its_own_number, 30s) {
   BOOST_TEST(std::count(now.begin(), now.end(), owner) == 1);
   const slot empty;
   BOOST_TEST(empty.numbers().empty());
+  let_go(first, pair, waiting.take());
   co_await one.sem.close();
   co_await two.sem.close();
   for (std::uint32_t i = 0; i != 3; ++i) {
@@ -151,6 +152,7 @@ ASYNC_TEST_CASE(the_lock_delay_of_a_number_is_honoured, 30s) {
   BOOST_TEST(!ec);
   BOOST_TEST((waiting.value().numbers() == test::numbers{0}));
   BOOST_TEST((std::chrono::steady_clock::now() - begun >= 1900ms));
+  let_go(held, waiting.take());
   co_await holder.sem.close();
   co_await other.sem.close();
 }
@@ -163,6 +165,7 @@ ASYNC_TEST_CASE(a_holder_whose_number_was_taken_away_has_lost, 30s) {
   co_await holder.client.remove(prefix + "/.slot/0");
   const loss_reason reason = co_await held.wait_lost();
   BOOST_TEST((reason == loss_reason::removed));
+  let_go(held);
   slot again = co_await holder.sem.acquire();
   BOOST_TEST((again.numbers() == test::numbers{0}));
 }
@@ -196,6 +199,7 @@ ASYNC_TEST_CASE(an_operator_sees_and_removes_them, 30s) {
   const semaphore_status status = co_await admin.inspect();
   BOOST_REQUIRE(status.holders.size() == 1u);
   BOOST_TEST((status.holders.front().number == held.numbers().front()));
+  let_go(held);
   co_await us.sem.close();
   co_await admin.destroy();
   BOOST_TEST(listing(a, prefix) == "");

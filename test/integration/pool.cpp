@@ -12,7 +12,6 @@
 #include "support/agent.hpp"
 #include "support/async.hpp"
 #include "support/participant.hpp"
-#include "support/print.hpp"
 #include "support/scripted_server.hpp"
 
 namespace holdfast::test {
@@ -237,7 +236,7 @@ ASYNC_TEST_CASE(the_longest_time_there_is_can_be_waited_for, 30s) {
     pending<slot> waiting(ex, p.sem.try_acquire_for(time));
     co_await pause(20ms);
     BOOST_TEST(!waiting.ready());
-    held = slot();
+    let_go(held);
     const error_code ec = co_await waiting.wait();
     BOOST_TEST(!ec);
     held = waiting.take();

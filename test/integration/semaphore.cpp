@@ -15,7 +15,6 @@
 #include "support/agent.hpp"
 #include "support/async.hpp"
 #include "support/participant.hpp"
-#include "support/print.hpp"
 #include "support/scripted_server.hpp"
 
 namespace holdfast::test {
@@ -173,7 +172,7 @@ ASYNC_TEST_CASE(a_dropped_slot_is_released_in_the_background, 30s) {
   }
   slot next = co_await q.sem.acquire();
   BOOST_TEST(next.held());
-  next = slot();
+  let_go(next);
   next = co_await p.sem.acquire();
   BOOST_TEST(next.held());
 }
@@ -315,7 +314,7 @@ ASYNC_TEST_CASE(a_record_that_becomes_a_lock_fails_those_who_wait_and_is_left_un
   BOOST_TEST(ec == error::not_a_semaphore);
   const loss_reason reason = co_await held.wait_lost();
   BOOST_TEST((reason == loss_reason::removed));
-  held = slot();  // close waits for it
+  let_go(held);  // close waits for it
   co_await p.sem.close();
   BOOST_TEST(record(a, prefix) == "mine");
   BOOST_TEST(contenders(a, prefix).empty());
@@ -375,7 +374,7 @@ ASYNC_TEST_CASE(try_acquire_does_not_overtake_those_who_wait_here, 30s) {
   pending<slot> waiting(ex, p.sem.acquire());
   slot none = co_await p.sem.try_acquire();
   BOOST_TEST(!none.valid());
-  held = slot();
+  let_go(held);
   const error_code ec = co_await waiting.wait();
   BOOST_TEST(!ec);
 }
@@ -404,6 +403,7 @@ ASYNC_TEST_CASE(acquiring_several_slots_is_all_or_nothing, 30s) {
   BOOST_TEST(holders(a, prefix).size() == 3u);
   slot nothing = co_await p.sem.try_acquire();
   BOOST_TEST(!nothing.valid());
+  let_go(wide.take());
   co_await q.sem.close();
   BOOST_TEST(is_clean(a, prefix) == false);  // p keeps a session warm
   co_await p.sem.close();
@@ -614,6 +614,9 @@ ASYNC_TEST_CASE(close_fails_the_waiting_loses_the_held_and_leaves_nothing_in_con
   BOOST_TEST(!one.held());
   BOOST_TEST((one.state() == slot_state::lost));
   BOOST_TEST((one.lost_because() == loss_reason::closed));
+  auto [released] = co_await one.release(as_result);
+  BOOST_TEST(released == error::slot_lost);
+  let_go(two);
   const error_code closed = co_await closing.wait();
   BOOST_TEST(!closed);
   const error_code closed_again = co_await again.wait();
@@ -627,8 +630,7 @@ ASYNC_TEST_CASE(close_fails_the_waiting_loses_the_held_and_leaves_nothing_in_con
   BOOST_TEST(late == error::closed);
   auto [tried, nothing] = co_await p.sem.try_acquire(as_result);
   BOOST_TEST(tried == error::closed);
-  auto [released] = co_await one.release(as_result);
-  BOOST_TEST(released == error::slot_lost);
+  let_go(remote.take());
   co_await p.sem.close();
   co_await q.sem.close();
   BOOST_TEST(is_clean(a, prefix));
@@ -657,7 +659,7 @@ ASYNC_TEST_CASE(held_slots_outlive_the_semaphores_handle, 30s) {
   co_await one.release();
   BOOST_TEST(two.held());
   BOOST_TEST(holders(a, prefix).size() == 1u);
-  two = slot();
+  let_go(two);
   co_await until("nothing is left", [&] { return is_clean(a, prefix); });
 }
 

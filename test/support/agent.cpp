@@ -213,11 +213,13 @@ struct agent::state {
           {"grpc", -1},
           {"https", -1}}},
         {"disable_update_check", true},
-        {"session_ttl_min", options.session_ttl_min},
-        {"leave_on_terminate", false},
-        {"limits", {{"http_max_conns_per_client", options.http_max_conns_per_client}}},
-        {"performance", {{"raft_multiplier", 1}}},
     };
+    if (!options.as_shipped) {
+      c["session_ttl_min"] = options.session_ttl_min;
+      c["leave_on_terminate"] = false;
+      c["limits"] = {{"http_max_conns_per_client", options.http_max_conns_per_client}};
+      c["performance"] = {{"raft_multiplier", 1}};
+    }
     if (!joins.empty()) {
       json::array addresses;
       for (const agent* each : joins) addresses.emplace_back(each->host() + ":" + std::to_string(each->serf_port()));
@@ -227,7 +229,7 @@ struct agent::state {
     if (on_disk() || !options.server) c["data_dir"] = (directory / "data").string();
     if (on_disk() && options.server) c["bootstrap_expect"] = options.servers;
     // Or a server that was away for ten seconds is a member no more, and the next fault has the rest lose its quorum.
-    if (options.servers > 1) c["autopilot"] = {{"cleanup_dead_servers", false}};
+    if (options.servers > 1 && !options.as_shipped) c["autopilot"] = {{"cleanup_dead_servers", false}};
     merge(c, json::parse(options.extra_config).as_object());
     return c;
   }
@@ -291,7 +293,8 @@ bool agent::start_once(bool alone) {
 
 bool agent::listens() const {
   try {
-    return request("GET", "/v1/agent/self", {}, milliseconds(2000)).status == 200;
+    const int status = request("GET", "/v1/agent/self", {}, milliseconds(2000)).status;
+    return status == 200 || status == 403;  // one of several servers knows no tokens before they have a leader
   } catch (const std::exception&) {
     return false;
   }
@@ -336,7 +339,10 @@ std::string agent::log_tail(std::size_t lines) const { return tail_of(log_file()
 void agent::freeze() { state_->child->freeze(); }
 void agent::thaw() { state_->child->thaw(); }
 void agent::kill() { state_->child->kill(); }
-void agent::stop() { state_->child->terminate(std::chrono::seconds(10)); }
+void agent::stop() {
+  // Who leaves a cluster waits until the others know, and until what it was asked is answered: ten seconds in all.
+  state_->child->terminate(std::chrono::seconds(state_->options.as_shipped ? 30 : 10));
+}
 bool agent::running() const { return state_->child->running(); }
 void agent::also_join(const agent& other) {
   auto& joins = state_->joins;

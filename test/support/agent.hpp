@@ -39,6 +39,10 @@ struct agent_options {
   std::string session_ttl_min = "10ms";
   /// Consul's default, 200, is one that tests should feel; raise it where many clients share an address.
   int http_max_conns_per_client = 200;
+  /// With Consul's own defaults for what tests otherwise set, for speed or against disturbances: the least TTL of
+  /// sessions, how long elections take, whether an agent that is told to end leaves the cluster, whether servers remove
+  /// those that have failed.
+  bool as_shipped = false;
   /// Members of the configuration to add or to replace (merged deeply): a JSON object.
   std::string extra_config = "{}";
   /// From start to the first accepted write.
@@ -75,7 +79,7 @@ public:
   void freeze();  ///< SIGSTOP: its kernel still accepts connections, nothing answers
   void thaw();
   void kill();     ///< SIGKILL
-  void stop();     ///< SIGTERM, as an operator would; kills it if that takes over 10 s
+  void stop();     ///< SIGTERM, as an operator would; kills it if that takes over 10 s, or 30 if it is `as_shipped`
   void restart();  ///< kill() if it runs, then start on the same ports, and wait until it is ready
   bool running() const;
   /// From its next start on it also looks for the cluster there. `other` must outlive it.

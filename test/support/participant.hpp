@@ -29,6 +29,12 @@ semaphore_options calm(std::string prefix, std::uint32_t limit);
 /// Options for tests that wait for leases to run out.
 semaphore_options hasty(std::string prefix, std::uint32_t limit, std::chrono::milliseconds ttl);
 
+/// Destroys what they hold: `close` waits for handles of lost slots, and what was lost is not used anew before.
+template <class... Slots>
+void let_go(Slots&&... held) {
+  ((held = slot()), ...);
+}
+
 /// A participant as another process would be one: with a client of its own.
 struct participant {
   participant(const asio::any_io_executor& ex, const std::string& address, semaphore_options options);

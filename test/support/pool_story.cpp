@@ -51,6 +51,7 @@ pool_options pool_story::usual(std::uint32_t limit) {
   o.limit = limit;
   o.own_watch = o.own_watch_each = 0ms;  // who waits, watches everything at once
   o.watch_delay = 5ms;
+  o.own_entry_delay = 1000h;
   return o;
 }
 

@@ -23,7 +23,7 @@ void referee::answered(int process, ticket t) {
 }
 
 void referee::granted(int process, ticket t, slot_id slot, std::uint32_t count, fencing_token token, time_point now,
-                      time_point deadline) {
+                      time_point deadline, bool was_taken_away) {
   const auto& queue = waiting_[process];
   const auto asked = queue.find(t);
   const std::size_t which = asked == queue.end() ? 0 : asked->second;
@@ -33,7 +33,7 @@ void referee::granted(int process, ticket t, slot_id slot, std::uint32_t count, 
   if (!held_[process].emplace(slot, holding{count, deadline, which}).second)
     object(guarantee::answers, "a slot id was granted twice");
   // With more slots two holders' tokens say nothing about each other.
-  if (deadline <= now || limit_ != 1 || excused(now)) return;
+  if (deadline <= now || limit_ != 1 || was_taken_away || excused(now)) return;
   fencing_token& last = last_tokens_[which];
   if (token <= last) object(guarantee::tokens, "the fencing token did not grow: " + token.to_string());
   last = token;
@@ -81,13 +81,13 @@ std::uint32_t referee::believed(int process, time_point now) const {
   return count;
 }
 
-void referee::check_believers(time_point now) {
-  if (excused(now)) return;
+void referee::check_believers(time_point now, const std::function<bool(int, slot_id)>& excused) {
+  if (this->excused(now)) return;
   std::fill(believers_.begin(), believers_.end(), 0);
   believers_.front() = strangers_.size();
   for (const auto& [process, slots] : held_)
     for (const auto& [id, each] : slots)
-      if (now < each.deadline) believers_[each.which] += each.count;
+      if (now < each.deadline && !(excused && excused(process, id))) believers_[each.which] += each.count;
   check_limit(" believe that they hold, of ");
   if (running_.empty()) return;
   for (const auto& [process, slots] : running_)
@@ -96,8 +96,10 @@ void referee::check_believers(time_point now) {
 }
 
 void referee::check_limit(const char* what) {
-  for (const std::size_t believers : believers_)
-    if (believers > limit_) object(guarantee::limit, std::to_string(believers) + what + std::to_string(limit_));
+  for (std::size_t i = 0; i != believers_.size(); ++i)
+    if (believers_[i] > limit_)
+      object(guarantee::limit, std::to_string(believers_[i]) + what + std::to_string(limit_) +
+                                   (believers_.size() > 1 ? ", lock " + std::to_string(i) : ""));
 }
 
 bool referee::anyone_waits(int process) const {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <holdfast/fencing_token.hpp>
 #include <map>
 #include <optional>
@@ -31,9 +32,10 @@ public:
   /// The acquire is over, without a slot.
   void answered(int process, protocol::ticket t);
   /// The acquire is over; whoever asked believes in the slot until it is gone, or until `deadline`. That may be over: a
-  /// process that was paused meanwhile cannot know.
+  /// process that was paused meanwhile cannot know. `was_taken_away`: before its process heard of it, so that the token
+  /// may be an old one.
   void granted(int process, protocol::ticket t, protocol::slot_id slot, std::uint32_t count, fencing_token token,
-               protocol::time_point now, protocol::time_point deadline);
+               protocol::time_point now, protocol::time_point deadline, bool was_taken_away = false);
   void updated(int process, protocol::slot_id slot, protocol::time_point deadline);
   /// `by_user`: a release may cross the loss of its slot.
   void gone(int process, protocol::slot_id slot, bool by_user);
@@ -51,7 +53,9 @@ public:
   /// An operator has taken the lock key away, or its history: tokens may start anew.
   void forget_tokens() { last_tokens_.clear(); }
   bool excused(protocol::time_point now) const { return now < excused_until_; }
-  void check_believers(protocol::time_point now);
+  /// `excused`, if any: whose belief does not count, as somebody has taken just that away behind its holder's back.
+  void check_believers(protocol::time_point now,
+                       const std::function<bool(int process, protocol::slot_id slot)>& excused = {});
 
   bool anyone_waits(int process) const;
   bool holds(int process, protocol::slot_id slot) const;

@@ -4,7 +4,6 @@
 
 #include "protocol/plan.hpp"
 #include "support/core_consul.hpp"
-#include "support/print.hpp"
 
 // What each order comes to, from what stands in Consul. A step is told in one line:
 //   cas @50 2 {a b} closed revoked {a} | grant c @12 | remove d @13 | destroy s | refused: why | more | nothing
@@ -71,7 +70,7 @@ survey semaphore(std::string_view holders, std::string_view alive) {
   std::uint64_t index = 10;
   for (const char each : alive) {
     const bool go = each >= 'A' && each <= 'Z';
-    s.now.contenders.push_back({id(each), "d", go ? semaphore_flags : contender_magic, index, index});
+    s.now.contenders.insert({id(each), "d", go ? semaphore_flags : contender_magic, index, index});
     ++index;
   }
   return s;
@@ -119,7 +118,7 @@ BOOST_AUTO_TEST_CASE(a_higher_limit_is_granted_in_the_same_write) {
   CHECK_STEP(resize(semaphore("ab", "ab"), 2), "nothing");
   CHECK_STEP(resize(none(), 2), not_here);
   CHECK_STEP(resize(semaphore("", ""), 0), "refused: the limit is 0 or over the largest supported");
-  CHECK_STEP(resize(semaphore("", ""), limit_max), "cas @50 10000 {}");
+  CHECK_STEP(resize(semaphore("", ""), limit_max), "cas @50 4200 {}");
   CHECK_STEP(resize(semaphore("", ""), limit_max + 1), "refused: the limit is 0 or over the largest supported");
 }
 
@@ -140,7 +139,7 @@ BOOST_AUTO_TEST_CASE(more_than_one_transaction_holds_takes_several) {
   survey s = semaphore("", "");
   s.now.record.limit = 1;
   for (std::uint64_t i = 0; i < 70; ++i)
-    s.now.insert({"s" + std::to_string(i), "d", contender_magic, 100 + i, 100 + i});
+    s.now.contenders.insert({"s" + std::to_string(i), "d", contender_magic, 100 + i, 100 + i});
   const instruction first = resize(s, 100);
   BOOST_TEST(first.operations.size() == operations_max);
   BOOST_TEST(first.more);
@@ -185,16 +184,21 @@ BOOST_AUTO_TEST_CASE(revoke_marks_a_live_holder) {
   CHECK_STEP(revoke(s, id('b')), "cas @50 2 {a b} revoked {a b}");
 }
 
-BOOST_AUTO_TEST_CASE(there_is_an_end_to_marks) {
+BOOST_AUTO_TEST_CASE(every_holder_of_the_largest_semaphore_can_be_asked_for_its_slot_and_no_more) {
   survey s = semaphore("", "");
-  s.now.record.limit = limit_max;
-  for (std::size_t i = 0; i <= revoked_max; ++i) {
-    const std::string session = "s" + std::to_string(10'000 + i);
+  const auto hold = [&s](std::uint64_t i) {
+    std::string session = "00000000-0000-0000-0000-" + std::to_string(100'000'000'000 + i);
     s.now.record.add(session);
-    s.now.insert({session, "d", contender_magic, 100 + i, 100 + i});
-    if (i < revoked_max) s.now.record.revoke(session);
-  }
-  CHECK_STEP(revoke(s, "s11000"), "refused: the request is over one of Consul's size limits");
+    s.now.contenders.insert({session, "d", contender_magic, 100 + i, 100 + i});
+    return session;
+  };
+  for (std::uint64_t i = 1; i != limit_max; ++i) s.now.record.revoke(hold(i));
+  const std::string last = hold(0);
+  BOOST_TEST(revoke(s, last).operations.size() == 1u);
+  s.now.record.revoke(last);
+  for (std::uint64_t i = limit_max; i != limit_max + 500; ++i) s.now.record.revoke(hold(i));  // another client's limit
+  const std::string one_more = hold(limit_max + 500);
+  BOOST_TEST(revoke(s, one_more).refused == error::too_large);
 }
 
 BOOST_AUTO_TEST_CASE(evict_ends_the_session_first_and_then_gives_its_slot_away) {
@@ -260,11 +264,22 @@ BOOST_AUTO_TEST_CASE(destroy_takes_all_that_belongs_to_it) {
 }
 
 /// More than one transaction held; meanwhile somebody has acquired, and so created another record.
-BOOST_AUTO_TEST_CASE(destroy_leaves_alone_what_was_created_after_it_had_begun) {
-  CHECK_STEP(destroy(semaphore("a", "a"), false, true), "nothing");
-  survey s = semaphore("", "");
+BOOST_AUTO_TEST_CASE(destroy_leaves_alone_what_was_written_after_it_had_begun) {
+  survey s = semaphore("a", "aX");
   s.leftovers.push_back({id('e'), "d", 0, 7, 9});
-  CHECK_STEP(destroy(s, false, true), "remove .lock @50 | remove e @9");
+  s.lock_created = 45;
+  for (const bool even_in_use : {false, true}) {
+    CHECK_STEP(destroy(s, even_in_use, 9), "remove e @9");  // a @10 and X @11 are later than the first look
+    CHECK_STEP(destroy(s, even_in_use, 8), "nothing");
+  }
+}
+
+/// The first transaction was refused, or not applied.
+BOOST_AUTO_TEST_CASE(destroy_begins_anew_while_the_record_of_its_first_look_is_there) {
+  survey s = semaphore("a", "a");
+  s.lock_created = 5;
+  CHECK_STEP(destroy(s, true, 9), "remove .lock @50 | remove a @10");
+  CHECK_STEP(destroy(s, false, 9), "refused: the semaphore is in use");
 }
 
 BOOST_AUTO_TEST_CASE(what_others_wrote_is_kept) {

@@ -441,6 +441,28 @@ BOOST_AUTO_TEST_CASE(a_copy_of_the_first_write_is_refused) {
   BOOST_TEST(s.key("a") == "none");
 }
 
+/// The network repeated a request that was refused at first.
+BOOST_AUTO_TEST_CASE(what_a_late_copy_of_a_refused_write_has_locked_is_not_asked_for_before_its_session_has_ended) {
+  set_story s;
+  s.hold();
+  const std::string other = s.other_takes("c");
+  s.ask(2, "z");
+  s.ask(3, "b");
+  s.ask(4, "c");
+  EXPECT(s.done(), "grant t2 B 15", "txn: #3 lock b lock c");
+  s.late.operations = s.operations();
+  EXPECT(s.done(), "deny t4", "txn: #4 lock b");
+  s.consul.destroy_session(other, s.now);
+  BOOST_TEST(s.applied_late());
+  EXPECT(s.done(), "txn: look b");
+  EXPECT(s.done(), "stop", "lose A removed", "lose B removed");
+  EXPECT(s.ask(5, "c"));
+  EXPECT(s.release('A'));
+  EXPECT(s.release('B'), "destroy");
+  EXPECT(s.destroyed(), "create");
+  EXPECT(s.created(), "txn: new #5 lock b lock c");
+}
+
 /// The network repeated the request, and the refusal of the second came back.
 BOOST_AUTO_TEST_CASE(a_write_that_its_own_copy_has_overtaken_is_found_applied) {
   set_story s;
@@ -652,6 +674,34 @@ BOOST_AUTO_TEST_CASE(who_lacks_the_right_to_one_key_is_told_so) {
          "fail t3 " + make_error_code(error::permission_denied).message(), "txn: #4 lock d");
   EXPECT(s.refused({{0, event::refusal::permission_denied}, {1, event::refusal::permission_denied}}),
          "fail t4 " + make_error_code(error::permission_denied).message());
+}
+
+/// The token may have lost the right since.
+BOOST_AUTO_TEST_CASE(a_release_that_Consul_refuses_is_tried_again_while_the_session_is_in_use) {
+  const std::string denied = make_error_code(error::permission_denied).message();
+  set_story s;
+  s.hold();
+  s.ask(2, "b");
+  s.done();
+  EXPECT(s.release('A'), "txn: #3 unlock a");
+  EXPECT(s.refused({{2, event::refusal::permission_denied}}), "released A " + denied);
+  BOOST_TEST(s.key("a") == "ours");
+  EXPECT(s.ask(3, "a"));
+  EXPECT(s.after(1s), "txn: #4 unlock a");
+  EXPECT(s.refused({{2, event::refusal::permission_denied}}), "fail t3 " + denied);
+  EXPECT(s.after(1s), "txn: #5 unlock a");
+  EXPECT(s.done());
+  BOOST_TEST(s.key("a") == "none");
+}
+
+BOOST_AUTO_TEST_CASE(a_release_that_Consul_refuses_ends_a_session_that_holds_nothing_else) {
+  set_story s;
+  s.hold();
+  s.release('A');
+  EXPECT(s.refused({{2, event::refusal::permission_denied}}),
+         "released A " + make_error_code(error::permission_denied).message(), "stop", "destroy");
+  s.destroyed();
+  BOOST_TEST(s.key("a") == "none");
 }
 
 BOOST_AUTO_TEST_CASE(a_key_whose_lock_delay_runs_is_denied) {

@@ -18,7 +18,7 @@ snapshot semaphore(names holders, const names& alive) {
   std::uint64_t index = 10;
   for (const std::string& each : alive) {
     const bool go = each.front() >= 'A' && each.front() <= 'Z';
-    s.contenders.push_back({each, {}, go ? semaphore_flags : contender_magic, index, index});
+    s.contenders.insert({each, {}, go ? semaphore_flags : contender_magic, index, index});
     ++index;
   }
   return s;

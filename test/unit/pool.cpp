@@ -657,6 +657,19 @@ BOOST_AUTO_TEST_CASE(the_entry_is_gone) {
   BOOST_TEST(s.pool().sessions() == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(a_holder_of_its_own_that_is_gone_keeps_it_from_nothing) {
+  pool_story s;
+  s.hold();
+  s.after(10ms);
+  s.consul.destroy_session(s.real("s1"), s.now);
+  s.watched();
+  s.destroyed();
+  s.release('A');
+  s.acquire(2);
+  const auto said = s.run();
+  BOOST_TEST(std::any_of(said.begin(), said.end(), [](const auto& each) { return each.starts_with("grant t2"); }));
+}
+
 BOOST_AUTO_TEST_CASE(a_renewal_finds_no_session) {
   pool_story s;
   s.hold();

@@ -569,6 +569,32 @@ BOOST_AUTO_TEST_CASE(a_holder_seen_in_the_record_only_is_not_taken_for_dead) {
   BOOST_TEST(s.record() == "{" + other + "}");
 }
 
+/// Of the folder, without its slash, or of one above it: Consul tells nobody who watches the folder.
+BOOST_AUTO_TEST_CASE(a_long_hold_hears_of_a_deletion_that_a_watch_of_everything_is_not_told_of) {
+  pool_options o = pool_story::usual();
+  o.own_entry_delay = 1s;
+  pool_story s(o);
+  s.hold();
+  EXPECT(s.after(999ms), "watch #3 from 1");
+  EXPECT(s.after(1ms), "watch #4 s1 from 12");
+  s.consul.remove_tree("p", s.now);
+  EXPECT(s.key_watched(), "lose A session_invalidated", "destroy s1");
+}
+
+/// A watch of everything would send all entries to each process at each handoff.
+BOOST_AUTO_TEST_CASE(some_slots_of_one_process_are_watched_one_by_one) {
+  pool_options o = directed(10);
+  o.watch_all_max = 0;
+  pool_story s(o);
+  s.hold();
+  EXPECT(s.after(5ms), "watch #3 s1 from 12", "watch #4 record from 12");
+  s.acquire(2);
+  s.created();
+  s.done();
+  EXPECT(s.run(), "watch #7 record from 14");
+  EXPECT(s.after(5ms), "watch #8 s2 from 14");
+}
+
 BOOST_AUTO_TEST_CASE(an_idle_slot_among_many_holders_goes_when_somebody_comes) {
   pool_options o = directed(5);
   o.idle = 1h;

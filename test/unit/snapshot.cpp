@@ -4,8 +4,6 @@
 #include <boost/test/unit_test.hpp>
 #include <holdfast/error.hpp>
 
-#include "support/print.hpp"
-
 using namespace holdfast;
 using namespace holdfast::protocol;
 
@@ -44,7 +42,7 @@ BOOST_AUTO_TEST_CASE(reads_the_record_and_the_live_contenders) {
   BOOST_TEST(s.lock_flags == semaphore_flags);
   BOOST_TEST((s.record == lock_record{record_form::map, 2, {"a"}}));
   BOOST_TEST((s.contenders ==
-              std::vector<contender>{{"a", "host:1", contender_magic, 5, 6}, {"b", "host:1", contender_magic, 9, 10}}));
+              contender_queue{{"a", "host:1", contender_magic, 5, 6}, {"b", "host:1", contender_magic, 9, 10}}));
   BOOST_TEST(s.holds("a"));
   BOOST_TEST(!s.holds("b"));
 }
@@ -136,11 +134,11 @@ BOOST_AUTO_TEST_CASE(each_grant_changes_the_flags_and_keeps_them_ours) {
 
 BOOST_AUTO_TEST_CASE(insert_keeps_the_order_and_erase_takes_one_out) {
   auto s = *read({entry("a", 5), entry("c", 9)});
-  s.insert({"b", {}, contender_magic, 9, 9});
-  s.insert({"d", {}, contender_magic, 4, 4});
+  s.contenders.insert({"b", {}, contender_magic, 9, 9});
+  s.contenders.insert({"d", {}, contender_magic, 4, 4});
   BOOST_TEST(queue(s) == (std::vector<std::string>{"d", "a", "b", "c"}), boost::test_tools::per_element());
-  s.erase("a");
-  s.erase("nobody");
+  s.contenders.erase("a");
+  s.contenders.erase("nobody");
   BOOST_TEST(queue(s) == (std::vector<std::string>{"d", "b", "c"}), boost::test_tools::per_element());
 }
 

@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(an_older_listing_is_passed_over_unless_the_index_went_back)
 
 BOOST_AUTO_TEST_CASE(what_was_learned_of_one_key_makes_the_rest_uncertain) {
   known v;
-  v.learned(12, 6, [](snapshot& now) { now.insert(entry("a", 12, 12)); });
+  v.learned(12, 6, [](snapshot& now) { now.contenders.insert(entry("a", 12, 12)); });
   BOOST_TEST((v.state() == state::partial));
   BOOST_TEST((v.now().find("a") != nullptr));
 }
@@ -65,13 +65,13 @@ BOOST_AUTO_TEST_CASE(what_was_learned_of_one_key_makes_the_rest_uncertain) {
 BOOST_AUTO_TEST_CASE(a_listing_from_before_keeps_what_was_learned_since) {
   known v;
   v.learned(12, 6, [](snapshot& now) {
-    now.insert(entry("a", 9, 12));
+    now.contenders.insert(entry("a", 9, 12));
     now.lock_index = 12;
     now.record.add("a");
   });
   snapshot late = listing(11);
-  late.insert(entry("a", 9, 9));
-  late.insert(entry("b", 11, 11));
+  late.contenders.insert(entry("a", 9, 9));
+  late.contenders.insert(entry("b", 11, 11));
   late.lock_index = 8;
   BOOST_TEST(v.accept(late, 6, 7));
   BOOST_TEST((v.state() == state::partial));
