@@ -107,6 +107,9 @@ bool sabotage::lets_in(int process, pool_event& e, pool_actions& instead) {
       return false;
     }
   }
+  // The pool answers only for what it has not lost: its user would wait for ever, and one bug would be two.
+  if (auto* const release = std::get_if<event::release>(&e); release && untold_.erase({process, release->slot}) != 0)
+    instead.push_back(action::released{release->slot, {}});
   if (auto* const release = std::get_if<event::release>(&e); release && bug_ == seeded_bug::answered_twice)
     instead.push_back(action::released{release->slot, {}});
   if (auto* const wish = std::get_if<event::acquire>(&e); wish && wish->count == 1)
@@ -193,9 +196,12 @@ bool sabotage::lets_out(int process, pool_action& a, std::vector<pool_event>& th
     waiting_[process].erase(failed->ticket);
     return !gone_.contains({process, failed->ticket});
   }
-  if (auto* const lost = std::get_if<action::lose>(&a))
-    return bug_ != seeded_bug::loss_not_told && bug_ != seeded_bug::set_loss_not_told &&
-           !dropped_.contains({process, lost->slot});
+  if (auto* const lost = std::get_if<action::lose>(&a)) {
+    if (bug_ != seeded_bug::loss_not_told && bug_ != seeded_bug::set_loss_not_told)
+      return !dropped_.contains({process, lost->slot});
+    untold_.emplace(process, lost->slot);
+    return false;
+  }
   if (auto* const news = std::get_if<action::update>(&a)) return !dropped_.contains({process, news->slot});
   if (auto* const end = std::get_if<action::destroy_session>(&a);
       end && (bug_ == seeded_bug::sessions_stay || bug_ == seeded_bug::set_session_stays)) {

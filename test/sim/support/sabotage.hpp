@@ -26,6 +26,7 @@ enum class seeded_bug {
   none,
   lease_counted_late,
   clock_stops_in_pauses,
+  timers_stop_in_suspends,
   clock_drift_ignored,
   renewal_failures_ignored,
   unknown_taken_for_refused,
@@ -90,12 +91,13 @@ enum class seeded_bug {
 /// What it breaks by itself, and not by way of something else that goes wrong then. A few break two.
 class broken_guarantees {
 public:
-  constexpr broken_guarantees(guarantee one) : one_(one), other_(one) {}
-  constexpr broken_guarantees(guarantee one, guarantee other) : one_(one), other_(other) {}
-  bool contain(guarantee any) const { return any == one_ || any == other_; }
+  template <class... Guarantees>
+  constexpr broken_guarantees(Guarantees... all) : mask_((bit(all) | ...)) {}
+  bool contain(guarantee any) const { return (mask_ & bit(any)) != 0; }
 
 private:
-  guarantee one_, other_;
+  static constexpr unsigned bit(guarantee g) { return 1u << static_cast<unsigned>(g); }
+  unsigned mask_;
 };
 
 struct seeded_bug_info {
@@ -112,6 +114,8 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
     // Two: what was granted to it before the pause, and is over, counts again: its token, too.
     {seeded_bug::clock_stops_in_pauses, "clock_stops_in_pauses", "the lease's clock does not count suspended time",
      broken_guarantees(guarantee::backing, guarantee::tokens)},
+    {seeded_bug::timers_stop_in_suspends, "timers_stop_in_suspends", "a timer is not looked at before its time",
+     guarantee::losses},
     {seeded_bug::clock_drift_ignored, "clock_drift_ignored", "the lease has no margin for clocks that go wrong",
      guarantee::backing},
     {seeded_bug::renewal_failures_ignored, "renewal_failures_ignored", "a renewal that failed extends the lease",
@@ -119,16 +123,17 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
     {seeded_bug::unknown_taken_for_refused, "unknown_taken_for_refused",
      "a write of unknown outcome is taken for refused, its session used again", guarantee::backing},
     {seeded_bug::failures_never_arrive, "failures_never_arrive", "a request that fails is waited for without end",
-     guarantee::progress},
+     broken_guarantees(guarantee::progress, guarantee::answers)},
     {seeded_bug::timers_never_fire, "timers_never_fire", "nobody wakes the pool when it asked for it",
      guarantee::answers},
     {seeded_bug::no_prune, "no_prune", "the dead stay in the record", guarantee::progress},
     {seeded_bug::prune_from_stale_read, "prune_from_stale_read", "an old listing is taken for a new one",
-     guarantee::backing},
+     broken_guarantees(guarantee::backing, guarantee::losses)},
     {seeded_bug::one_slot_too_many, "one_slot_too_many", "one slot more than the limit is given out",
      guarantee::record},
+    // Three: whoever is dropped so may have the slot no more, or its entry, which stays, is true for a guard.
     {seeded_bug::unguarded_record, "unguarded_record", "the record is written without looking at its index",
-     guarantee::backing},
+     broken_guarantees(guarantee::backing, guarantee::guards, guarantee::limit)},
     {seeded_bug::drops_another_holder, "drops_another_holder", "a release takes another holder out of the record, too",
      guarantee::backing},
     {seeded_bug::session_used_twice, "session_used_twice", "two slots stand on one session", guarantee::backing},
@@ -155,7 +160,7 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
     {seeded_bug::token_reused, "token_reused", "local handoffs do not count in the fencing token", guarantee::tokens},
     // Two: who is not told believes until the lease is over.
     {seeded_bug::loss_not_told, "loss_not_told", "a holder is not told that its slot is gone",
-     broken_guarantees(guarantee::losses, guarantee::backing)},
+     broken_guarantees(guarantee::losses, guarantee::backing, guarantee::limit, guarantee::numbers)},
     {seeded_bug::watch_misses_deletions, "watch_misses_deletions", "a contender that leaves or dies wakes nobody",
      guarantee::progress},
     {seeded_bug::watch_never_answers, "watch_never_answers", "no watch tells anything", guarantee::progress},
@@ -175,7 +180,8 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
     {seeded_bug::shrink_ignored, "shrink_ignored", "a lower limit is not taken over", guarantee::record},
     {seeded_bug::revoke_lost, "revoke_lost", "nobody is told that an operator wants its slot", guarantee::orders},
     {seeded_bug::order_unguarded, "order_unguarded",
-     "an order is written over what has happened since the operator looked", guarantee::backing},
+     "an order is written over what has happened since the operator looked",
+     broken_guarantees(guarantee::backing, guarantee::order)},
     // Two: the entry that stays is true for a guard; and if somebody believes in that slot, it is not backed.
     {seeded_bug::shrink_takes_slots, "shrink_takes_slots", "a lower limit takes slots away from those who hold",
      broken_guarantees(guarantee::guards, guarantee::backing)},
@@ -187,7 +193,7 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
     {seeded_bug::number_not_locked, "number_not_locked", "a slot is used without having locked its number",
      guarantee::numbers},
     {seeded_bug::number_not_given_back, "number_not_given_back", "a release leaves its number locked",
-     guarantee::progress},
+     broken_guarantees(guarantee::progress, guarantee::answers, guarantee::leaks)},
     {seeded_bug::number_of_another, "number_of_another", "a holder is told the number that is none of its own",
      guarantee::numbers},
     {seeded_bug::guard_any_grant, "guard_any_grant", "a guard asks for the session only, and not for the grant",
@@ -220,8 +226,8 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
      guarantee::progress, worlds_of_a_set},
     {seeded_bug::set_lock_kept_after_cancel, "set_lock_kept_after_cancel",
      "a lock that crosses the user's cancellation is not given back", guarantee::progress, worlds_of_a_set},
-    {seeded_bug::set_session_stays, "set_session_stays", "what is dropped is not destroyed", guarantee::leaks,
-     worlds_of_a_set},
+    {seeded_bug::set_session_stays, "set_session_stays", "what is dropped is not destroyed",
+     broken_guarantees(guarantee::leaks, guarantee::progress), worlds_of_a_set},
     // Two: the same.
     {seeded_bug::set_loss_not_told, "set_loss_not_told", "a holder is not told that its lock is gone",
      broken_guarantees(guarantee::losses, guarantee::backing), worlds_of_a_set},
@@ -269,6 +275,7 @@ private:
   const seeded_bug bug_;
   std::set<std::pair<int, protocol::ticket>> gone_;               ///< whom nobody waits for any more
   std::set<std::pair<int, protocol::slot_id>> dropped_;           ///< what nobody knows
+  std::set<std::pair<int, protocol::slot_id>> untold_;            ///< lost, and their users do not know
   std::map<int, std::vector<protocol::key_value>> old_;           ///< listings
   std::map<std::pair<int, std::string>, std::uint64_t> highest_;  ///< indexes asked with
   std::map<int, fencing_token> first_token_;

@@ -41,6 +41,9 @@ world::world(world_options options, seeded_bug bug, const chronicle& told)
         {options_.locks != 0, "a mutex set"},
         {options_.crashes, "crashes"},
         {options_.pauses, "pauses"},
+        {options_.suspends, "suspends"},
+        {options_.errors, "errors"},
+        {options_.deregistrations, "deregistrations"},
         {options_.partitions, "partitions"},
         {options_.agent_restarts, "agent restarts"},
         {options_.failovers, "failovers"},
@@ -60,6 +63,7 @@ world_result world::run() {
   for (int i = 0; i < options_.go_contenders; ++i) start_stranger(i);
   if (options_.crashes) again_later(&world::crash);
   if (options_.pauses) again_later(&world::pause);
+  if (options_.errors) again_later(&world::answer_with_errors);
   if (options_.partitions) again_later(&world::partition);
   if (options_.agent_restarts) again_later(&world::restart_agent);
   if (options_.failovers) again_later(&world::fail_over);
@@ -84,6 +88,7 @@ world_result world::run() {
     before = result_.grants;
     run_until(end += options_.hold_max + 1s);
   }
+  run_until(end += 1s);  // the last one may have let go a moment ago
   if (referee_.violation().empty()) check_drained();
   if (referee_.violation().empty()) {
     for (auto& p : processes_)
@@ -142,6 +147,7 @@ void world::start_process() {
   o.numbered = options_.numbered;
   o.watch_all_max = options_.watch_all_max;
   o.own_watch = options_.own_watch;
+  o.own_entry_delay = 500ms;
   o.linger = options_.linger;
   sabotage_.bend(o, timeout_);
   p->proclaimed = o.description;
@@ -155,13 +161,13 @@ void world::start_process() {
 
 void world::when_running(process& p, job what) {
   if (!p.alive) return;
-  if (p.paused) return p.inbox.push_back(std::move(what));
+  if (p.paused || p.deaf) return p.inbox.push_back(std::move(what));
   what();
 }
 
 void world::deliver(process& p, pool_event e) {
   if (!p.alive) return;
-  if (!p.paused) return step(p, std::move(e));
+  if (!p.paused && !p.deaf) return step(p, std::move(e));
   p.inbox.push_back([this, &p, e = std::move(e)]() mutable { step(p, std::move(e)); });
 }
 

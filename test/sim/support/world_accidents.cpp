@@ -30,10 +30,11 @@ world::process* world::some_process() {
   return p.alive ? &p : nullptr;
 }
 
-/// Once in a world.
 void world::crash() {
+  again_later(&world::crash);
   process* const p = some_process();
-  if (!p || processes_.size() < 2) return;
+  const auto alive = std::count_if(processes_.begin(), processes_.end(), [](const auto& each) { return each->alive; });
+  if (!p || alive < 2 || !random_.chance(50)) return;
   mark(*p, "crashes");
   p->alive = false;
   p->inbox.clear();
@@ -52,32 +53,59 @@ void world::crash() {
 void world::pause() {
   again_later(&world::pause);
   process* const p = some_process();
-  if (!p || p->paused) return;
+  if (!p || p->paused || p->deaf) return;
   pause(*p, random_.between(0s, 3 * options_.ttl));
 }
 
 void world::pause(process& p, duration length) {
   length = std::min(length, faults_end_ - now());
-  shade(p, length, "is paused");
+  const bool is_suspended = options_.suspends && !p.watching && random_.chance(40);
+  shade(p, length, is_suspended ? "is suspended, with its machine" : "is paused");
   p.paused = true;
   if (random_.chance(30)) p.read_at = p.clock.local(now());
-  in(length, [this, &p, length] {
+  const duration timer = p.tick_at == never ? 1h : p.tick_at - now();
+  in(length, [this, &p, length, is_suspended, timer] {
     if (!p.alive) return;
     say([&] { return name(p) + ": goes on"; });
+    p.runs_since = now();
     if (sabotage_.which() == seeded_bug::clock_stops_in_pauses) {
       p.clock.set_back(length);
       for (const auto& [slot, deadline] : p.leases) referee_.updated(p.number, slot, truly(p, deadline));
     }
     p.paused = false;
     p.tick_at = never;
+    if (is_suspended) return wake_up(p, timer);
     // What piled up meanwhile comes in some order, its clock only after or among it.
     if (random_.chance(50)) step(p, event::tick{});
-    while (!p.inbox.empty() && p.alive) {
-      const job next = std::move(p.inbox.front());
-      p.inbox.pop_front();
-      next();
-    }
+    hear(p);
     step(p, event::tick{});
+  });
+}
+
+void world::hear(process& p) {
+  while (!p.inbox.empty() && p.alive) {
+    const job next = std::move(p.inbox.front());
+    p.inbox.pop_front();
+    next();
+  }
+}
+
+/// Its clock has gone on, its timers and those of its users have not: as long as anything is held the shell sleeps for
+/// a second at most, where a lease lasts 15. What was sent to it meanwhile comes when the network has repeated it.
+void world::wake_up(process& p, duration timer) {
+  const duration slice = options_.ttl / 15;
+  const bool looks_often = !p.leases.empty() && sabotage_.which() != seeded_bug::timers_stop_in_suspends;
+  const duration left = looks_often ? random_.between(0s, std::min(timer, slice)) : timer;
+  p.tick_at = now() + left;
+  in(left, [this, &p, due = p.tick_at] {
+    if (!p.alive || p.paused || p.tick_at != due) return;
+    p.tick_at = never;
+    step(p, event::tick{});
+  });
+  p.deaf = true;
+  in(std::min<duration>(random_.between(0s, options_.ttl / 2), faults_end_ - now()), [this, &p] {
+    p.deaf = false;
+    hear(p);
   });
 }
 
@@ -132,11 +160,16 @@ void world::change_load() {
 void world::deregister() {
   again_later(&world::deregister);
   mark("an operator deregisters the node");
+  std::set<int> bereaved;
   for (const auto& p : processes_)
-    for (const auto& [slot, deadline] : p->leases)
-      for (const std::string& session : p->held_by[slot])
-        if (consul_.has_session(session)) forgotten_[session] = {now() + options_.ttl, p->number};
-  forgotten_until_ = now() + options_.ttl + 2s;
+    if (std::any_of(p->sessions.begin(), p->sessions.end(),
+                    [&](const auto& s) { return consul_.has_session(s) && !unwanted_.contains(s); }))
+      bereaved.insert(p->number);
+  const lock_record& record = look().record;
+  for (const auto& p : processes_)
+    for (const std::string& session : p->sessions)
+      if (consul_.has_session(session) && (record.names(session) || believes_by(*p, session)))
+        forgotten_[session] = {now() + options_.ttl + options_.ttl / 10, bereaved};
   consul_.deregister_node(usual_node, now());
 }
 
@@ -158,17 +191,25 @@ void world::note_holders_seen(process& p, const pool_event& e) {
     if (shown->find(holder)) p.holders_seen.insert(holder);
 }
 
-/// Who has never seen the holder whose session ended with its node cannot know that somebody still believes.
+bool world::believes_by(const process& p, const std::string& session) {
+  return std::any_of(p.leases.begin(), p.leases.end(), [&](const auto& held) {
+    const auto by = p.held_by.find(held.first);
+    return by != p.held_by.end() && std::find(by->second.begin(), by->second.end(), session) != by->second.end();
+  });
+}
+
+/// Who has never seen the holder whose session ended with its node, nor lost one of its own with it, cannot know that
+/// somebody still believes.
 void world::excuse_newcomer(const process* sender, const snapshot& before) {
-  std::erase_if(forgotten_, [this](const auto& each) { return each.second.first <= now(); });
+  std::erase_if(forgotten_, [this](const auto& each) { return each.second.until <= now(); });
   if (forgotten_.empty()) return;
   const snapshot& after = look();
   const bool grants = std::any_of(after.record.holders.begin(), after.record.holders.end(),
                                   [&](const std::string& holder) { return !before.record.names(holder); });
   if (!grants) return;
-  for (const auto& [session, its] : forgotten_)
-    if (!sender || (sender->number != its.second && !sender->holders_seen.contains(session)))
-      referee_.excuse_until(its.first);
+  for (auto& [session, its] : forgotten_)
+    if (!sender || (!its.bereaved.contains(sender->number) && !sender->holders_seen.contains(session)))
+      its.excused = true;
 }
 
 void world::meddle() {
@@ -180,7 +221,16 @@ void world::meddle() {
   for (const auto& p : processes_) p->guards.clear();
 }
 
-/// Whether that may have taken somebody's slot away.
+/// Of a session that is gone, or has no entry any more: who believes by it goes on until it is told, and nobody can
+/// know. False if that is not one of ours, or more than one may be concerned.
+bool world::only_one_is_excused(const std::string& session) {
+  const auto is_its = [&](const auto& p) { return p->sessions.contains(session); };
+  if (options_.locks != 0 || std::none_of(processes_.begin(), processes_.end(), is_its)) return false;
+  forgotten_[session] = {now() + options_.ttl + options_.ttl / 10, {}, true};
+  return true;
+}
+
+/// Whether that may have taken slots away, nobody can tell whose.
 bool world::meddle_once() {
   const auto listing = consul_.list(world_prefix);
   if (listing.empty()) return false;
@@ -189,16 +239,23 @@ bool world::meddle_once() {
     case 0:
       mark("an operator destroys " + victim.session);
       consul_.destroy_session(victim.session, now());
-      return true;
+      return !only_one_is_excused(victim.session);
     case 1:
       mark("an operator deletes " + victim.key);
-      if (victim.key == world_lock_key) referee_.forget_tokens();
+      if (victim.key != world_lock_key) {
+        consul_.remove(victim.key, now());
+        return !only_one_is_excused(victim.session);
+      }
+      referee_.forget_tokens();
       consul_.remove(victim.key, now());
       return true;
     case 2:
       mark("an operator deletes the prefix");
       referee_.forget_tokens();
-      consul_.remove_tree(std::string(options_.mutex ? world_lock_key : world_prefix), now());
+      consul_.remove_tree(std::string(options_.mutex       ? world_lock_key
+                                      : random_.chance(50) ? world_prefix
+                                                           : world_prefix.substr(0, world_prefix.size() - 1)),
+                          now());
       return true;
     case 3:
       if (const auto lock = consul_.get(world_lock_key); lock && !options_.mutex) {

@@ -44,7 +44,11 @@ world::order world::some_order(int number) {
       const bool even_in_use = faults() && random_.chance(10);
       told(even_in_use ? "destroy in use" : "destroy");
       if (even_in_use) referee_.excuse_until(now() + options_.ttl + 4s);
-      return [even_in_use](const survey& s, bool) { return protocol::destroy(s, even_in_use); };
+      return [even_in_use, first = std::make_shared<std::uint64_t>(0)](const survey& s, bool) {
+        const instruction next = protocol::destroy(s, even_in_use, *first);
+        if (*first == 0) *first = s.now.index;
+        return next;
+      };
     }
     default:
       if (!faults() || random_.chance(50)) return [](const survey&, bool) { return instruction(); };
@@ -56,8 +60,8 @@ world::order world::some_order(int number) {
 
 void world::carry_out(int number, order what, bool first_look) {
   in(random_.between(50us, options_.latency_max), [this, number, what = std::move(what), first_look] {
-    const auto seen =
-        make_survey(std::string(world_prefix), std::string(world_lock_key), consul_.list(world_prefix), 0);
+    const auto seen = make_survey(std::string(world_prefix), std::string(world_lock_key), consul_.list(world_prefix),
+                                  consul_.store.raft_index());
     if (!seen) return;
     const instruction next = what(*seen, first_look);
     if (next.refused || (next.session.empty() && next.operations.empty())) return;

@@ -50,16 +50,28 @@ void world::check_bodies() {
     });
 }
 
+/// G9: whoever believes is told in time that its lease is over.
+void world::check_told() {
+  const duration time = options_.ttl / 6;
+  for (const auto& p : processes_) {
+    if (!p->alive || p->paused || now() < p->runs_since + time) continue;
+    for (const auto& [slot, deadline] : p->leases)
+      if (truly(*p, deadline) + time < now())
+        object(guarantee::losses, name(*p) + " is not told that its lease is over");
+  }
+}
+
 void world::check_all() {
   check_bodies();
-  referee_.check_believers(now());
+  check_told();
+  referee_.check_believers(now(), forgotten_.empty() ? nullptr : belief_is_excused_);
   const std::uint64_t index = consul_.store.raft_index();
   const bool written = index != std::exchange(checked_at_, index);
   if (options_.locks != 0) {
     if (std::exchange(beliefs_changed_, false) || written || referee_.excused(now())) check_locks();
     return check_answered();
   }
-  if (std::exchange(beliefs_changed_, false) || written || referee_.excused(now())) {
+  if (std::exchange(beliefs_changed_, false) || written || referee_.excused(now()) || !forgotten_.empty()) {
     check_backing();
     check_numbers();
     check_guards();
@@ -114,16 +126,22 @@ void world::check_backing() {
     const auto named = std::count_if(seen.record.holders.begin(), seen.record.holders.end(), [&](const auto& holder) {
       return p->sessions.contains(holder) && seen.find(holder);
     });
-    const std::uint32_t believed = referee_.believed(p->number, now());
+    std::uint32_t believed = referee_.believed(p->number, now());
+    for (const auto& [slot, deadline] : p->leases)
+      if (is_forgotten(*p, slot) && now() < truly(*p, deadline))
+        believed -= static_cast<std::uint32_t>(p->held_by.at(slot).size());
     // Each slot by itself, too: of a process that has others to spare the count would hide it.
     const auto is_backed = [&](const auto& lease) {
       const auto entries = p->pool->entries_of(lease.first);
       return now() >= truly(*p, lease.second) ||
              std::all_of(entries.begin(), entries.end(), [&](const auto& each) { return seen.holds(each.session); });
     };
-    const bool backed =
-        believed <= static_cast<std::uint32_t>(named) && std::all_of(p->leases.begin(), p->leases.end(), is_backed);
-    if (backed || is_disturbed(*p))
+    const auto is_backed_or_forgotten = [&](const auto& lease) {
+      return is_forgotten(*p, lease.first) || is_backed(lease);
+    };
+    const bool enough = believed <= static_cast<std::uint32_t>(named);
+    const bool backed = enough && std::all_of(p->leases.begin(), p->leases.end(), is_backed_or_forgotten);
+    if ((enough && std::all_of(p->leases.begin(), p->leases.end(), is_backed)) || is_disturbed(*p))
       p->unbacked_since = never;
     else if (p->unbacked_since == never)
       p->unbacked_since = now();
@@ -141,12 +159,12 @@ void world::check_numbers() {
   std::map<std::uint32_t, const process*> owners;
   for (const auto& p : processes_)
     for (const auto& [slot, numbers] : p->numbers) {
-      if (now() >= truly(*p, p->leases.at(slot))) continue;
+      if (now() >= truly(*p, p->leases.at(slot)) || is_excused(*p, slot)) continue;
       for (const std::uint32_t each : numbers) {
         if (!owners.emplace(each, p.get()).second)
           object(guarantee::numbers, std::to_string(each) + " is had twice, by " + name(*p) + ", too");
         const auto& all = look().numbers;
-        if (!is_excused() && std::none_of(all.begin(), all.end(), [&](const slot_number& its) {
+        if (!is_forgotten(*p, slot) && std::none_of(all.begin(), all.end(), [&](const slot_number& its) {
               return its.number == each && p->sessions.contains(its.session);
             }))
           object(guarantee::numbers, name(*p) + " believes in number " + std::to_string(each) + ", which it has not");
@@ -169,10 +187,23 @@ void world::check_guards() {
     }
 }
 
+bool world::is_forgotten(const process& p, slot_id slot) const {
+  const auto by = p.held_by.find(slot);
+  return by != p.held_by.end() && std::any_of(by->second.begin(), by->second.end(),
+                                              [this](const auto& session) { return is_forgotten(session); });
+}
+
+bool world::is_excused(const process& p, slot_id slot) const {
+  const auto by = p.held_by.find(slot);
+  return by != p.held_by.end() && std::any_of(by->second.begin(), by->second.end(), [this](const auto& session) {
+           return is_forgotten(session) && forgotten_.at(session).excused;
+         });
+}
+
 /// Whether it cannot be told what happens in Consul, or only slowly.
 bool world::is_disturbed(const process& p) const {
-  return p.paused || now() < p.cut_off_until || now() < p.refused_until || now() < no_leader_until_ ||
-         (faults() && options_.request_faults != 0);
+  return p.paused || p.deaf || now() < p.cut_off_until || now() < p.refused_until || now() < p.errors_until ||
+         now() < no_leader_until_ || (faults() && options_.request_faults != 0);
 }
 
 /// G6: whoever was granted had waited longest, of those that their process still wants. Who takes a free slot as it

@@ -57,9 +57,17 @@ void world::try_to_proclaim(process& p, slot_id slot, std::shared_ptr<proclamati
     p.is_proclaiming = false;
   };
   const auto not_written = [this, &p, slot, wish, end] {
+    if (wish->is_doubtful()) return end("may be proclaimed");
     // Whoever has resigned meanwhile may have left it all the same.
     if (referee_.holds(p.number, slot)) p.undecided.erase(wish->value());
     end("is not proclaimed");
+  };
+  const auto written = [this, &p, slot, wish, end] {
+    ++result_.proclaims;
+    end("is proclaimed");
+    if (!referee_.holds(p.number, slot)) return;  // whoever resigns meanwhile may still leave what was there before
+    p.proclaimed = wish->value();
+    if (!p.was_granted_again) p.undecided.clear();  // what came before it never will
   };
   const auto entries = p.pool->entries_of(slot);
   if (entries.empty()) return not_written();
@@ -68,6 +76,7 @@ void world::try_to_proclaim(process& p, slot_id slot, std::shared_ptr<proclamati
     sabotage_.bend(seen, session);
     auto write = wish->write(seen.pair, session);
     if (!write) return not_written();
+    if (write->empty()) return written();
     sabotage_.bend(*write);
     const auto tell_pool = [this, &p, slot, wish] {
       if (referee_.holds(p.number, slot)) step(p, event::value_written{wish->value(), wish->is_withdrawn()});
@@ -79,11 +88,7 @@ void world::try_to_proclaim(process& p, slot_id slot, std::shared_ptr<proclamati
       if (done.outcome == event::outcome::unknown) return end("may be proclaimed");
       if (!ended) return try_to_proclaim(p, slot, wish);
       if (*ended) return not_written();
-      ++result_.proclaims;
-      end("is proclaimed");
-      if (!referee_.holds(p.number, slot)) return;  // whoever resigns meanwhile may still leave what was there before
-      p.proclaimed = wish->value();
-      if (!p.was_granted_again) p.undecided.clear();  // what came before it never will
+      written();
     });
   });
 }
@@ -128,8 +133,13 @@ void world::hear_who_leads(process& p, event::key_watched&& answer) {
   if (!answer.error.code && knows_of_index && its.in_touch_since == never) its.in_touch_since = now();
   sabotage_.bend(p.number, answer);
   observer::conclusion heard = its.core.hear(std::move(answer), p.clock.local(now()));
-  if (heard.error.code) object(guarantee::elections, name(p) + " gives up: " + heard.error.code.message());
   duration pause = heard.pause;
+  if (heard.error.code) {  // which its user is told, who asks again
+    say([&] { return name(p) + ": gives up: " + heard.error.code.message(); });
+    if (calm() || (!options_.errors && options_.request_faults == 0))
+      object(guarantee::elections, name(p) + " gives up: " + heard.error.code.message());
+    pause = random_.between(0ms, 300ms);
+  }
   if (heard.is_news) {
     its.core.told(heard.leader);
     if (sabotage_.tells(its.has_told)) check_news(p, heard.leader);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -66,6 +67,8 @@ private:
     skewed_clock clock{};
     bool alive = true;
     bool paused = false;
+    bool deaf = false;  ///< it runs, and nothing has come yet: its machine was suspended
+    time_point runs_since{};
     bool closing = false;
     int users = 0;
     std::optional<action::closed> closed{};
@@ -98,8 +101,10 @@ private:
     std::set<slot_id> lost{};                    ///< of which its users have not let go
     std::deque<protocol::core::entry> guards{};  ///< of the last slots that its users had
     std::set<slot_id> releasing{};
-    time_point cut_off_until{};            ///< from Consul: nothing arrives
-    time_point refused_until{};            ///< its agent is down: nothing is sent
+    time_point cut_off_until{};  ///< from Consul: nothing arrives
+    time_point refused_until{};  ///< its agent is down: nothing is sent
+    time_point errors_until{};   ///< all it asks is answered with this
+    error_code answered_with{};
     time_point unbacked_since = never;     ///< it has believed in more than the record names
     time_point untold_since = never;       ///< it has not told a user of an operator's wish
     time_point clear_since = never;        ///< nothing has kept it from hearing what happens in Consul
@@ -112,6 +117,7 @@ private:
   struct fate {
     duration there{}, back{};
     bool applied = true, answered = true, not_sent = false;
+    error_code why{};             ///< of one that is not answered, if not that time is over
     duration late{};              ///< applied only then, long after its sender gave up
     duration again{};             ///< applied a second time then, before its answer
     bool answers_second = false;  ///< and that is what is answered
@@ -124,6 +130,7 @@ private:
     time_point until;
     duration back;
     bool answered;
+    error_code why;
     std::optional<testing::store::watch_id> waits{};  ///< none: to be looked at
   };
   /// The store ends a session after twice its TTL, as Consul does; what Consul promises is the TTL. So half of the
@@ -196,6 +203,8 @@ private:
 
   // world_network.cpp
   fate draw_fate(const process& p);
+  error_code some_error();
+  static error_code why_not(const fate& f);
   bool is_answered(const process& p, const fate& f) const { return f.answered && now() >= p.cut_off_until; }
   void perform(process& p, action::create_session& a);
   void perform(process& p, action::register_node& a);
@@ -214,10 +223,11 @@ private:
   void answer_watches();
   void answer_watch(std::size_t i);
   pool_event answer_to(const watch& w) const;
-  static pool_event failure_of(request_id id, const testing::subject& what);
+  static pool_event failure_of(request_id id, const testing::subject& what,
+                               const error_code& why = make_error_code(error::timed_out));
   std::optional<std::size_t> find_watch(const process& p, request_id id) const;
   void end_watch(std::size_t i);
-  void fail_watches(const process* of, duration within);
+  void fail_watches(const process* of, duration within, const error_code& why = make_error_code(error::timed_out));
   void answer_create(process& p, const action::create_session& a, const std::string& id, failure why);
   std::string create_session();
   bool renew_session(const std::string& id);
@@ -228,15 +238,20 @@ private:
   void crash();
   void pause();
   void pause(process& p, duration length);
+  void hear(process& p);
+  void wake_up(process& p, duration timer);
+  void answer_with_errors();
   void partition();
   void restart_agent();
   void fail_over();
   void change_load();
   void deregister();
   void note_holders_seen(process& p, const pool_event& e);
+  static bool believes_by(const process& p, const std::string& session);
   void excuse_newcomer(const process* sender, const snapshot& before);
   void meddle();
   bool meddle_once();
+  bool only_one_is_excused(const std::string& session);
   void forget_history();
   void again_later(void (world::*accident)());
   void mark(const std::string& words) const;
@@ -272,7 +287,14 @@ private:
   const snapshot& look();
   std::uint32_t limit();
   /// Nothing is said of what stands in Consul behind a belief.
-  bool is_excused() const { return referee_.excused(now()) || now() < forgotten_until_; }
+  bool is_excused() const { return referee_.excused(now()); }
+  /// Its node was deregistered, and whoever believes in it cannot know yet.
+  bool is_forgotten(const std::string& session) const {
+    const auto at = forgotten_.find(session);
+    return at != forgotten_.end() && now() < at->second.until;
+  }
+  bool is_forgotten(const process& p, slot_id slot) const;
+  bool is_excused(const process& p, slot_id slot) const;
   void object(guarantee broken, const std::string& what) { referee_.object(broken, what); }
   void check_all();
   void check_record(const process* sender, const snapshot& before);
@@ -283,6 +305,7 @@ private:
   void check_numbers();
   void check_guards();
   void check_bodies();
+  void check_told();
   bool is_disturbed(const process& p) const;
   void check_use();
   void check_drained();
@@ -330,10 +353,19 @@ private:
   std::deque<time_point> events_;        ///< what pools were told in the last second
   std::set<std::string> unwanted_;       ///< sessions that their process wants to end
   time_point no_leader_until_{};
-  time_point denies_until_{};     ///< a new leader sessions that it has not heard of
-  time_point forgotten_until_{};  ///< the node of all sessions: some may believe without a session until then
-  /// Sessions that ended with it, while their makers believed: until when these do at most, and who they are.
-  std::map<std::string, std::pair<time_point, int>> forgotten_;
+  time_point denies_until_{};  ///< a new leader sessions that it has not heard of
+  /// What ended with it while it held.
+  struct forgotten {
+    time_point until;        ///< then nobody believes in it any more
+    std::set<int> bereaved;  ///< processes that had a session, which ended too
+    bool excused = false;    ///< somebody is granted beside who believes by it, which nobody could prevent
+  };
+  std::map<std::string, forgotten> forgotten_;
+  const std::function<bool(int, slot_id)> belief_is_excused_ = [this](int number, slot_id slot) {
+    const auto its =
+        std::find_if(processes_.begin(), processes_.end(), [&](const auto& p) { return p->number == number; });
+    return its != processes_.end() && is_excused(**its, slot);
+  };
   time_point strays_until_{};            ///< a write of another history may still come
   std::optional<testing::store> image_;  ///< an operator's copy of all
 

@@ -8,10 +8,28 @@ namespace holdfast::test {
 
 namespace {
 
-failure timed_out() { return {make_error_code(error::timed_out), {"timed out", {}, {}, {}}}; }
-failure unreachable() { return {make_error_code(error::unreachable), {"unreachable", {}, {}, {}}}; }
+failure failed(const error_code& why) { return {why, {why.message(), {}, {}, {}}}; }
+
+/// Each end that a request may have, beside an answer and silence.
+constexpr error all_errors[] = {error::permission_denied, error::too_large,      error::too_many_requests,
+                                error::too_busy,          error::bad_request,    error::server_error,
+                                error::malformed_reply,   error::reply_too_large};
 
 }  // namespace
+
+error_code world::some_error() { return make_error_code(all_errors[random_.below(std::size(all_errors))]); }
+
+/// Its token is revoked, or Consul takes no more from it, or what answers there is not Consul.
+void world::answer_with_errors() {
+  again_later(&world::answer_with_errors);
+  process* const p = some_process();
+  if (!p || now() < p->errors_until) return;
+  const duration length = std::min<duration>(random_.between(0s, 2 * options_.ttl), faults_end_ - now());
+  p->answered_with = some_error();
+  shade(*p, length, "is answered: " + p->answered_with.message());
+  p->errors_until = now() + length;
+  fail_watches(p, 20ms, p->answered_with);
+}
 
 world::fate world::draw_fate(const process& p) {
   fate f;
@@ -20,7 +38,14 @@ world::fate world::draw_fate(const process& p) {
   const auto fails = [&](duration after) {
     ++result_.faults;
     f.answered = f.applied = false;
+    f.why = make_error_code(error::timed_out);
     f.back = after;
+  };
+  const auto errs = [&](const error_code& why) {
+    fails(f.back);
+    f.why = why;
+    f.not_sent = why == condition::not_applied;
+    f.applied = !f.not_sent && random_.chance(50);
   };
   if (now() < p.cut_off_until) {
     fails(timeout_ - f.there);
@@ -29,6 +54,11 @@ world::fate world::draw_fate(const process& p) {
   if (now() < p.refused_until) {
     fails(f.back);
     f.not_sent = random_.chance(70);
+    if (f.not_sent) f.why = make_error_code(error::unreachable);
+    return f;
+  }
+  if (now() < p.errors_until) {
+    errs(p.answered_with);
     return f;
   }
   if (now() + f.there < no_leader_until_) {
@@ -38,7 +68,7 @@ world::fate world::draw_fate(const process& p) {
   }
   if (!faults() || !random_.chance(options_.request_faults)) return f;
   fails(random_.chance(50) ? f.back : timeout_ - f.there);
-  switch (random_.below(6)) {
+  switch (random_.below(7)) {
     case 0:  // the reply is lost
       f.applied = true;
       break;
@@ -49,6 +79,7 @@ world::fate world::draw_fate(const process& p) {
       break;
     case 3:
       f.not_sent = true;
+      f.why = make_error_code(error::unreachable);
       break;
     case 4:
       f.applied = f.answered = true;
@@ -59,6 +90,9 @@ world::fate world::draw_fate(const process& p) {
       f.applied = f.answered = true;
       f.back = random_.between(f.back, timeout_ - f.there);
       break;
+    case 6:
+      errs(some_error());
+      break;
   }
   return f;
 }
@@ -67,7 +101,7 @@ std::string world::text(const fate& f) {
   return f.answers_second  ? " (twice, and the second is answered)"
          : f.again.count() ? " (twice)"
          : f.answered      ? ""
-         : f.not_sent      ? " (not sent)"
+         : f.not_sent      ? " (" + f.why.message() + ")"
          : f.late.count()  ? " (late)"
          : f.applied       ? " (reply lost)"
                            : " (request lost)";
@@ -80,7 +114,7 @@ void world::perform(process& p, action::create_session& a) {
   in(f.there, [this, &p, f, a] {
     const std::string id = f.applied ? create_session() : "";
     in(f.back, [this, &p, f, a, id] {
-      if (!is_answered(p, f)) return answer_create(p, a, {}, timed_out());
+      if (!is_answered(p, f)) return answer_create(p, a, {}, failed(why_not(f)));
       answer_create(p, a, id, id.empty() ? failure{make_error_code(error::missing_node), {}} : failure{});
     });
   });
@@ -99,7 +133,8 @@ void world::perform(process& p, action::register_node&) {
   say([&] { return name(p) + ": register the node" + text(f); });
   in(f.there, [this, &p, f] {
     if (f.applied) consul_.register_node(usual_node, now());
-    in(f.back, [this, &p, f] { deliver(p, event::node_registered{is_answered(p, f) ? failure{} : timed_out()}); });
+    in(f.back,
+       [this, &p, f] { deliver(p, event::node_registered{is_answered(p, f) ? failure{} : failed(why_not(f))}); });
   });
 }
 
@@ -112,7 +147,7 @@ void world::perform(process& p, action::renew_session& a) {
     in(f.back, [this, &p, f, a, there] {
       error_code ec;
       if (!is_answered(p, f))
-        ec = error::timed_out;
+        ec = why_not(f);
       else if (!there)
         ec = error::invalid_session;
       if (ec) say([&] { return name(p) + ": renewal of " + a.session + " fails"; });
@@ -120,7 +155,7 @@ void world::perform(process& p, action::renew_session& a) {
     });
   });
   // The reply then waits until the lease of before is over: what it says is true, and too late.
-  if (options_.pauses && !p.paused && now() < faults_end_ && random_.chance(3))
+  if (options_.pauses && !p.paused && !p.deaf && now() < faults_end_ && random_.chance(3))
     pause(p, random_.between(options_.ttl / 2, options_.ttl));
 }
 
@@ -162,7 +197,7 @@ void world::send(process& p, request_id id, std::vector<operation> operations,
     }
     in(f.back, [this, &p, f, id, reply = std::move(reply), then] {
       const bool answered = is_answered(p, f);
-      const failure why = answered ? failure() : f.not_sent ? unreachable() : timed_out();
+      const failure why = answered ? failure() : failed(why_not(f));
       event::txn_done done = runtime::txn_done(id, why.code, answered ? reply : consul::txn_reply(), why.details);
       say([&] {
         static const char* const words[] = {"applied", "refused", "not sent", "unknown"};
@@ -180,7 +215,7 @@ void world::look_at_key(process& p, std::function<void(event::key_watched)> then
     const event::key_watched seen = consul_.key_seen(0, world_lock_key);
     in(f.back, [this, &p, f, seen, then] {
       const bool heard = f.applied && is_answered(p, f);
-      when_running(p, [seen = heard ? seen : event::key_watched{0, {}, timed_out()}, then] { then(seen); });
+      when_running(p, [seen = heard ? seen : event::key_watched{0, {}, failed(why_not(f))}, then] { then(seen); });
     });
   });
 }
@@ -265,11 +300,11 @@ void world::query(process& p, request_id id, testing::subject what, std::uint64_
     return name(p) + ": look " + std::to_string(id) + " at " + what.name + " from " + std::to_string(index) + text(f);
   });
   if (!f.applied) {
-    in(f.there + f.back, [this, &p, id, what] { deliver(p, failure_of(id, what)); });
+    in(f.there + f.back, [this, &p, id, what, why = why_not(f)] { deliver(p, failure_of(id, what, why)); });
     return;
   }
   in(f.there, [this, &p, f, id, what, index, wait] {
-    watches_.push_back({&p, id, what, index, now() + wait, f.back, f.answered});
+    watches_.push_back({&p, id, what, index, now() + wait, f.back, f.answered, why_not(f)});
   });
   if (index == 0) return;
   in(f.there + wait, [] {});  // so that somebody looks at it then
@@ -282,9 +317,14 @@ void world::query(process& p, request_id id, testing::subject what, std::uint64_
     });
 }
 
-pool_event world::failure_of(request_id id, const testing::subject& what) {
-  if (what.what == testing::subject::kind::key) return event::key_watched{id, {}, timed_out()};
-  return event::prefix_listed{id, {}, 0, timed_out()};
+/// What its sender is told.
+error_code world::why_not(const fate& f) {
+  return f.answered || !f.why ? make_error_code(error::timed_out) : f.why;  // or the network is gone meanwhile
+}
+
+pool_event world::failure_of(request_id id, const testing::subject& what, const error_code& why) {
+  if (what.what == testing::subject::kind::key) return event::key_watched{id, {}, failed(why)};
+  return event::prefix_listed{id, {}, 0, failed(why)};
 }
 
 pool_event world::answer_to(const watch& w) const {
@@ -312,7 +352,8 @@ void world::answer_watch(std::size_t i) {
   const watch& w = watches_[i];
   if (w.owner->watching) note_office();  // this moment's, which may be gone when the step is over
   say([&] { return name(*w.owner) + ": look " + std::to_string(w.id) + " is answered"; });
-  in(w.back, [this, owner = w.owner, e = w.answered ? answer_to(w) : failure_of(w.id, w.what)] { deliver(*owner, e); });
+  in(w.back,
+     [this, owner = w.owner, e = w.answered ? answer_to(w) : failure_of(w.id, w.what, w.why)] { deliver(*owner, e); });
   end_watch(i);
 }
 
@@ -329,11 +370,11 @@ void world::end_watch(std::size_t i) {
 }
 
 /// Those of one process, or of all.
-void world::fail_watches(const process* of, duration within) {
+void world::fail_watches(const process* of, duration within, const error_code& why) {
   for (std::size_t i = watches_.size(); i-- != 0;) {
     const watch& w = watches_[i];
     if (of && w.owner != of) continue;
-    in(random_.between(0s, within), [this, owner = w.owner, e = failure_of(w.id, w.what)] { deliver(*owner, e); });
+    in(random_.between(0s, within), [this, owner = w.owner, e = failure_of(w.id, w.what, why)] { deliver(*owner, e); });
     end_watch(i);
   }
 }

@@ -47,6 +47,8 @@ world_options world_options::of(std::uint64_t seed) {
   if (o.numbered && random.chance(50)) o.lock_delay = 400ms;
   // HashiCorp's clients spare nobody.
   o.deregistrations = o.go_contenders == 0 && random.chance(20);
+  o.suspends = o.pauses && random.chance(50);
+  o.errors = random.chance(20);
   return o;
 }
 
@@ -99,7 +101,8 @@ world_options world_options::a_long_day(std::uint64_t seed) {
   o.users = 1;
   o.go_contenders = 0;
   o.request_faults = 0;
-  o.crashes = o.pauses = o.partitions = o.agent_restarts = o.failovers = o.operators = o.load_changes = false;
+  o.crashes = o.pauses = o.errors = o.partitions = o.agent_restarts = o.failovers = o.operators = o.load_changes =
+      false;
   o.administrators = 0;
   o.clock_ppm = 20'000;
   o.ttl = 15s;

@@ -27,6 +27,8 @@ struct world_options {
   unsigned request_faults = 0;   ///< percent
   bool crashes = false;          ///< of processes; some come back
   bool pauses = false;           ///< of processes, longer than a lease
+  bool suspends = false;         ///< some of them are of the whole machine: timers stand still
+  bool errors = false;           ///< all that a process asks is answered with one error, for a while
   bool partitions = false;       ///< between a process and Consul, for longer than a lease
   bool agent_restarts = false;   ///< a process's requests and watches fail at once, for a moment
   bool failovers = false;        ///< of Consul's leader: nothing is answered, then every TTL starts anew

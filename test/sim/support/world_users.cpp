@@ -33,8 +33,8 @@ void world::ask(process& p, int user) {
     in(random_.between(0ms, 200ms), [this, &p, t] { when_running(p, [this, &p, t] { cancel(p, t); }); });
   // A deadline of the past means one look, which takes its time.
   if (wish.deadline != never && patience > 0ms)
-    in(patience + patience / 20 + 1ms, [this, &p, t] {
-      if (p.alive && !p.paused && p.inbox.empty() && p.requests.contains(t))
+    in(patience + patience / 20 + 1ms, [this, &p, t, asked = now()] {
+      if (p.alive && !p.paused && p.inbox.empty() && p.runs_since <= asked && p.requests.contains(t))
         object(guarantee::answers, name(p) + ": an acquire outlives its deadline");
     });
   deliver(p, wish);
@@ -131,11 +131,12 @@ void world::perform(process& p, action::grant& a) {
     told_.picture->holds(name(p), number(a.slot), now().time_since_epoch(), "token " + a.token.to_string());
     told_.picture->lease(name(p), number(a.slot), deadline.time_since_epoch());
   }
-  referee_.granted(p.number, a.ticket, a.slot, asked.count, a.token, now(), deadline);
+  const auto entries = p.pool->entries_of(a.slot);  // none if it is lost by now
+  for (const protocol::core::entry& each : entries) p.held_by[a.slot].push_back(each.session);
+  referee_.granted(p.number, a.ticket, a.slot, asked.count, a.token, now(), deadline, is_excused(p, a.slot));
   p.leases[a.slot] = a.deadline;
-  for (const protocol::core::entry& each : p.pool->entries_of(a.slot)) p.held_by[a.slot].push_back(each.session);
-  for (protocol::core::entry& each : p.pool->entries_of(a.slot))
-    if (look().record.names(each.session)) p.guards.push_back(std::move(each));
+  for (const protocol::core::entry& each : entries)
+    if (look().record.names(each.session)) p.guards.push_back(each);
   while (p.guards.size() > guards_max_) p.guards.pop_front();
   p.locks[a.slot] = asked.lock;
   if (a.numbers.size() != (options_.numbered ? asked.count : 0))
@@ -172,8 +173,8 @@ void world::perform(process& p, action::deny& a) {
 void world::perform(process& p, action::fail& a) {
   say([&] { return name(p) + ": fail " + number(a.ticket) + " " + a.error.code.message(); });
   const bool cancelled = a.error.code == boost::system::errc::operation_canceled;
-  const bool nothing_wrong =
-      options_.request_faults == 0 && !options_.partitions && !options_.agent_restarts && !options_.failovers;
+  const bool nothing_wrong = options_.request_faults == 0 && !options_.partitions && !options_.agent_restarts &&
+                             !options_.failovers && !options_.suspends && !options_.errors;
   const bool too_many = options_.administrators != 0 && a.error.code == error::too_many_slots;
   // What a lost session of its own may have locked is not asked for before that ends, and so long its users go on.
   const bool keeps_itself = options_.locks != 0 && !p.lost.empty();
@@ -194,17 +195,17 @@ void world::perform(process& p, action::released& a) {
 void world::perform(process& p, action::lose& a) {
   result_.losses += a.reason != loss_reason::closed;
   say([&] { return name(p) + ": lose " + number(a.slot) + " " + std::string(to_string(a.reason)); });
-  const bool cause =
-      !calm() && (options_.administrators != 0 || options_.deregistrations || options_.request_faults != 0 ||
-                  options_.pauses || options_.partitions || options_.agent_restarts || options_.failovers);
+  const bool cause = !calm() && (options_.administrators != 0 || options_.deregistrations ||
+                                 options_.request_faults != 0 || options_.pauses || options_.errors ||
+                                 options_.partitions || options_.agent_restarts || options_.failovers);
   if (a.reason != loss_reason::closed && !options_.operators && !cause)
     object(guarantee::losses, "a slot was lost without a cause: " + std::string(to_string(a.reason)));
   const auto lives = [this](const std::string& session) {
     return consul_.has_session(session) && look().find(session);
   };
-  const auto& held_by = p.held_by[a.slot];
-  if (a.reason == loss_reason::session_invalidated && options_.locks == 0 && !is_excused() && !held_by.empty() &&
-      std::all_of(held_by.begin(), held_by.end(), lives))
+  const auto held_by = p.held_by.find(a.slot);
+  if (a.reason == loss_reason::session_invalidated && options_.locks == 0 && !is_excused() &&
+      held_by != p.held_by.end() && std::all_of(held_by->second.begin(), held_by->second.end(), lives))
     object(guarantee::losses, name(p) + " takes its session for ended, which lives");
   if (options_.locks != 0 && a.reason == loss_reason::removed && !options_.operators && !p.copy_applied)
     object(guarantee::losses, name(p) + " believes that its guard was overwritten");
