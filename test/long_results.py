@@ -222,13 +222,26 @@ def clusters(results):
     rows = []
     for step in ("release", "clusters"):
         for line in printed(results, step):
-            if "believers" not in line or "waits" not in line or line["overlap"] > 0:
+            if "believers" not in line or "waits" not in line or line["overlap"] > 0 or line["test"].startswith("as_shipped"):
                 continue
             waits = "; ".join(f"{seconds(wait['seconds'])} after {wait['after']}" for wait in line["waits"][1:])
             rows.append([words_of(line["test"]), line["limit"], line["believers"],
                          waits or seconds(line["waits"][0]["seconds"])])
     header = ["test", "limit", "believers, at most", "longest wait while a slot was free"]
     return f"{provenance(results)}\n\n{table(header, rows)}"
+
+
+def survival(results):
+    def end(line, of):
+        overlap = f", {seconds(line[of + '_overlap'])} too many" if line[of + "_overlap"] else ""
+        return ("lost" if line[of + "_losses"] else "kept") + overlap
+
+    scenes = [line for step in ("release", "clusters") for line in printed(results, step, "as_shipped") if "scene" in line]
+    if not scenes:
+        return f"Not measured yet: `{COMMAND}` writes this."
+    rows = [[line["scene"].replace("-", " "), f"{line['ttl_s']} s", end(line, "own_node"), end(line, "agents_node")]
+            for line in scenes]
+    return table(["what happens", "TTL", "with a node of its own", "with the agent's node"], rows)
 
 
 def fenced(results):
@@ -263,7 +276,7 @@ def fuzzing(results):
     return table(["what", "nothing broken in"], rows)
 
 
-FIGURES = {"long-steps": steps, "worlds": worlds, "exhaustive": exhaustive, "clusters": clusters, "fuzzing": fuzzing,
+FIGURES = {"long-steps": steps, "worlds": worlds, "exhaustive": exhaustive, "clusters": clusters, "survival": survival, "fuzzing": fuzzing,
            "fenced": fenced, "consul-lock": consul_lock, "seeded-bugs": seeded_bugs, "mutants": mutants}
 
 

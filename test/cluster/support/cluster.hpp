@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "cluster/support/network.hpp"
@@ -16,8 +17,9 @@ class cluster {
 public:
   static constexpr int server_count = 3;
 
-  /// Returns when it is healthy. The network must outlive it.
-  explicit cluster(int clients, const network* net = nullptr);
+  /// Returns when it is healthy. The network must outlive it. The rest: see `agent_options`.
+  explicit cluster(int clients, const network* net = nullptr, bool as_shipped = false,
+                   const std::string& extra_config = "{}");
 
   agent& server(int index) { return *servers_.at(static_cast<std::size_t>(index)); }
   agent& client(int index) { return *clients_.at(static_cast<std::size_t>(index)); }

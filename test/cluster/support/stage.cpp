@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 using steady_clock = std::chrono::steady_clock;
 
 /// Agents that were frozen or killed may have to time out before a worker has given all back.
-constexpr auto ends_within = 15s;
+constexpr std::chrono::milliseconds ends_within = 15s;
 
 fs::path new_log_file(const std::string& prefix) {
   std::string flat = prefix;
@@ -55,10 +55,11 @@ bool test_has_failed() {
 
 }  // namespace
 
-stage::stage(std::string name, std::uint32_t limit, int several)
+stage::stage(std::string name, std::uint32_t limit, int several, std::chrono::milliseconds bound)
     : name_(std::move(name)),
       limit_(limit),
       several_(several),
+      bound_(bound),
       prefix_(unique_prefix(name_)),
       log_(new_log_file(prefix_)),
       exceptions_(std::uncaught_exceptions()) {}
@@ -86,9 +87,11 @@ void stage::start(const std::string& who, const worker_options& options) {
   child.command.insert(child.command.end(),
                        {sibling_program("cluster_worker"), "--agent=" + options.agent, "--prefix=" + prefix_,
                         "--limit=" + std::to_string(limit_), "--log=" + log_.path().string(), "--name=" + who,
-                        "--ttl=" + in_ms(session_ttl), "--coroutines=" + std::to_string(options.coroutines),
+                        "--ttl=" + in_ms(options.ttl), "--coroutines=" + std::to_string(options.coroutines),
                         "--hold=" + in_ms(options.hold), "--outage-grace=" + in_ms(options.outage_grace)});
   for (const std::string& store : options.stores) child.command.push_back("--store=" + store);
+  if (!options.token.empty()) child.command.push_back("--token=" + options.token);
+  if (options.on_agents_node) child.command.push_back("--agents-node");
   if (options.mutex) child.command.push_back("--mutex");
   if (options.set) child.command.push_back("--set");
   if (options.election) child.command.push_back("--election");
@@ -178,7 +181,7 @@ journal_entry stage::until_written(const std::string& fact, std::chrono::millise
 void stage::end_workers() {
   for (const auto& [name, each] : workers_) each->signal(SIGTERM);
   for (const auto& [name, each] : workers_) {
-    const auto status = each->wait(ends_within);
+    const auto status = each->wait(std::max(ends_within, bound_ / 2));
     BOOST_TEST(status.has_value(), name << " does not end");
     if (status) BOOST_TEST(status->success(), name << ": " << status->to_string() << '\n' << each->output());
   }
@@ -189,7 +192,7 @@ verdict stage::end() {
   const std::vector<journal_entry> all = entries();
   verdict shown;
   for (int i = 0; i != several_; ++i) {
-    verdict its = judge(several_ == 1 ? all : of_lock(all, i), limit_, grant_bound);
+    verdict its = judge(several_ == 1 ? all : of_lock(all, i), limit_, bound_);
     BOOST_TEST(its.violation.empty(), name_ << ": " << its.violation << "; " << documented());
     BOOST_TEST(its.believers_max > 0, name_ << ": of lock " << i << " there is nothing to judge");
     if (i == 0 || its.believers_max > shown.believers_max || its.longest().length > shown.longest().length)
@@ -204,7 +207,7 @@ verdict stage::end() {
 verdict stage::end_as_it_may() {
   const std::vector<journal_entry> seen = entries();
   for (const auto& [name, each] : workers_) each->terminate();
-  const verdict shown = judge(seen, limit_, grant_bound);
+  const verdict shown = judge(seen, limit_, bound_);
   std::cout << name_ << ": " << shown.summary()
             << "\n  the referee says: " << (shown.violation.empty() ? "nothing" : shown.violation) << std::endl;
   print_figures(figures_of(shown, limit_));

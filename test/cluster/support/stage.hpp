@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/support/timing.hpp"
 #include "support/journal.hpp"
 #include "support/process.hpp"
 #include "support/verdict.hpp"
@@ -21,6 +22,9 @@ struct worker_options {
   int coroutines = 2;
   std::chrono::milliseconds hold{100};
   std::chrono::milliseconds outage_grace{0};
+  std::chrono::milliseconds ttl = session_ttl;
+  bool on_agents_node = false;          ///< its sessions are
+  std::string token{};                  ///< for Consul
   std::vector<std::string> launcher{};  ///< as of `agent_options`
   bool mutex = false;                   ///< the stage's limit must be 1
   bool set = false;                     ///< the same; each coroutine tries for a lock of its own
@@ -38,8 +42,9 @@ class stage {
 public:
   using time_point = protocol::time_point;
 
-  /// `several`: so many locks of a set, each judged by itself.
-  stage(std::string name, std::uint32_t limit, int several = 1);
+  /// `several`: so many locks of a set, each judged by itself. `bound`: how long a slot may be free while somebody
+  /// waits.
+  stage(std::string name, std::uint32_t limit, int several = 1, std::chrono::milliseconds bound = grant_bound);
   stage(const stage&) = delete;
   stage& operator=(const stage&) = delete;
   ~stage();
@@ -85,6 +90,7 @@ private:
   const std::string name_;
   const std::uint32_t limit_;
   const int several_;
+  const std::chrono::milliseconds bound_;
   const std::string prefix_;
   journal log_;
   std::map<std::string, std::unique_ptr<process>> workers_;

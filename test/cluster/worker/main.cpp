@@ -5,6 +5,7 @@
 //     --mutex: PREFIX is its key; --set: each coroutine has a lock of its own to try for; --election: as a mutex, and
 //     turns are terms; --observer: of that, and takes no turns; --adopt: the limit is the record's; --numbered: the
 //     slots are; --coroutines=N, each of which takes turns; --ttl=MS, of sessions;
+//     --agents-node: which belong to their agent's; --token=T, for Consul;
 //     --hold=MS, a slot, unless an operator wants it; --outage-grace=MS;
 //     --store=HOST:PORT (any number), written to with each turn
 //   cluster_worker --inside --log=FILE --name=NAME
@@ -60,12 +61,13 @@ constexpr auto look_every = 50ms;
 constexpr auto same_lease = 2ms;
 
 struct arguments {
-  std::string agent{}, prefix{}, log{}, name{};
+  std::string agent{}, prefix{}, log{}, name{}, token{};
   std::vector<std::string> stores{};
   std::uint32_t limit = 1;
   int coroutines = 1;
   milliseconds ttl = 2s, hold = 100ms, outage_grace = 0ms;
   bool inside = false, mutex = false, set = false, election = false, observer = false, adopt = false, numbered = false;
+  bool agents_node = false;
 };
 
 arguments parse(int count, char** words) {
@@ -83,6 +85,8 @@ arguments parse(int count, char** words) {
       result.log = value;
     else if (name == "--name")
       result.name = value;
+    else if (name == "--token")
+      result.token = value;
     else if (name == "--store")
       result.stores.push_back(value);
     else if (name == "--limit")
@@ -107,6 +111,8 @@ arguments parse(int count, char** words) {
       result.adopt = true;
     else if (name == "--numbered")
       result.numbered = true;
+    else if (name == "--agents-node")
+      result.agents_node = true;
     else if (name == "--inside")
       result.inside = true;
     else
@@ -189,6 +195,7 @@ private:
   holdfast::consul::config config() const {
     holdfast::consul::config result;
     result.address = given_.agent;
+    result.token = given_.token;
     return result;
   }
 
@@ -201,7 +208,10 @@ private:
     result.outage_grace = given_.outage_grace;
     result.adopt = given_.adopt;
     result.numbered = given_.numbered;
-    result.lock_delay = 1s;
+    if (given_.agents_node)
+      result.session_node.clear();
+    else
+      result.lock_delay = 1s;
     return result;
   }
 

@@ -1,0 +1,39 @@
+// The short part of what is tried with Consul's own defaults: see shipped.hpp.
+
+#include "cluster/support/shipped.hpp"
+
+using namespace holdfast::test;
+
+BOOST_AUTO_TEST_SUITE(as_shipped)
+
+BOOST_AUTO_TEST_CASE(restarts_of_a_client_agent_cost_no_slot) {
+  scene s("agent-restarts", 1);
+  agent& restarted = s.consul.client(0);
+  s.begin(restarted, s.consul.server(0));
+  for (int i = 0; i != 2; ++i) {
+    s.fault("the holder's agent is stopped");
+    const std::size_t before = s.deregistered(restarted);
+    restarted.stop();
+    s.until_deregistered(restarted, before + 1);
+    restarted.restart();
+    s.mended("it is back");
+  }
+  s.end(true);
+}
+
+/// A TTL of 30 s is longer than any election.
+BOOST_AUTO_TEST_CASE(an_election_costs_no_slot) {
+  scene s("leader-kill", 0, 30s);
+  const int leads = s.consul.leader();
+  agent& leader = s.consul.server(leads);
+  s.begin(s.consul.server((leads + 1) % cluster::server_count), s.consul.server((leads + 2) % cluster::server_count));
+  s.fault("the leader is killed");
+  leader.kill();
+  s.until_another_leads(leads);
+  leader.restart();
+  s.consul.wait_until_healthy();
+  s.mended("it is back");
+  s.end(true);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

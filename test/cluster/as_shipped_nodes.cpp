@@ -1,0 +1,68 @@
+// Nodes that go while their holders believe, with Consul's own defaults: see shipped.hpp.
+
+#include "cluster/support/shipped.hpp"
+
+using namespace holdfast::test;
+
+BOOST_AUTO_TEST_SUITE(as_shipped_nodes)
+
+/// Autopilot removes it after some ten seconds, and its node with it.
+BOOST_AUTO_TEST_CASE(a_follower_that_is_frozen_is_removed_while_its_holder_believes) {
+  for (const auto ttl : {15s, 30s}) {
+    scene s("frozen-follower", 0, ttl);
+    const int leads = s.consul.leader();
+    agent& frozen = s.consul.server((leads + 1) % cluster::server_count);
+    s.begin(frozen, s.consul.server(leads));
+    const auto since = s.fault("the holder's server is frozen", {"holder"});
+    frozen.freeze();
+    s.until_deregistered(frozen);
+    s.until_waiters_entered(since);
+    s.until_the_holders_leases_are_over();
+    frozen.thaw();
+    s.mended("it goes on", {"holder"});
+    s.until_holders_were_told();
+    s.end(false);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_client_agent_that_is_frozen_is_made_to_leave_while_its_holder_believes) {
+  scene s("frozen-agent-force-left", 1);
+  agent& leader = s.consul.server(s.consul.leader());
+  agent& frozen = s.consul.client(0);
+  s.begin(frozen, leader);
+  const auto since = s.fault("the holder's agent is frozen, and made to leave", {"holder"});
+  frozen.freeze();
+  s.until("it has failed", [&] {
+    leader.put("/v1/agent/force-leave/" + frozen.node_name());
+    return s.deregistered(frozen) != 0;
+  });
+  s.until_waiters_entered(since);
+  s.until_the_holders_leases_are_over();
+  frozen.thaw();
+  s.mended("it goes on", {"holder"});
+  s.until_holders_were_told();
+  s.end(false);
+}
+
+/// It leaves the cluster, and takes its node out of the catalog, while its holder cannot be told.
+BOOST_AUTO_TEST_CASE(a_client_agent_leaves_while_its_holder_is_busy) {
+  for (const auto ttl : {15s, 30s}) {
+    scene s("busy-holder", 1, ttl);
+    agent& leader = s.consul.server(s.consul.leader());
+    agent& leaves = s.consul.client(0);
+    s.begin(leaves, leader);
+    const auto since = s.fault("the holder is busy, and its agent leaves", {"holder"});
+    s.freeze_holders();
+    leaves.stop();
+    s.until_deregistered(leaves);
+    s.until_waiters_entered(since);
+    s.until_the_holders_leases_are_over();
+    s.thaw_holders();
+    leaves.restart();
+    s.mended("it goes on", {"holder"});
+    s.until_holders_were_told();
+    s.end(false);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,172 @@
+#pragma once
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include "cluster/support/cluster.hpp"
+#include "cluster/support/stage.hpp"
+#include "support/figures.hpp"
+#include "support/participant.hpp"
+
+// Consul with its own defaults, which all other cluster tests change, and TTLs as users have them: servers remove those
+// that have failed, agents that are told to end leave the cluster, an election takes a quarter of a minute. What ends
+// the sessions of others' nodes there must not end ours, or let two believe.
+namespace holdfast::test {
+using namespace std::chrono_literals;
+
+/// A cluster, and two semaphores with one slot each: of one the sessions belong to a node of their own, which is the
+/// default, and of the other to their agent's node. Each has a holder, and one who waits for it elsewhere.
+class scene {
+public:
+  scene(std::string name, int clients, std::chrono::milliseconds ttl = 15s, const std::string& extra_config = "{}")
+      : consul(clients, nullptr, true, extra_config),
+        name_(std::move(name)),
+        ttl_(ttl),
+        // A holder that is gone keeps its slot for two TTLs, counted anew by each new leader; 16 s were measured for an
+        // election.
+        patience(2 * ttl + 20s + 10s),
+        own_("as-shipped-" + name_, 1, 1, patience),
+        agents_("as-shipped-" + name_ + "-agents-node", 1, 1, patience) {}
+
+  /// Returns when the holders have their slots, and the others wait. `token`: the holders' own.
+  void begin(const agent& holders, const agent& waiters, const std::string& token = {}) {
+    on_both([&](stage& each) {
+      worker_options its = at(holders, each);
+      its.token = token;
+      each.start("holder", its);
+      each.until_entered({"holder"}, {}, patience);
+      each.start("waiter", at(waiters, each));
+      each.until("the other one waits", patience, [&] { return contenders(waiters, each.prefix()).size() == 2; });
+    });
+  }
+  stage::time_point fault(const std::string& words, const std::vector<std::string>& away = {"holder", "waiter"}) {
+    stage::time_point at{};
+    on_both([&](stage& each) { at = each.fault(words, away); });
+    return at;
+  }
+  stage::time_point mended(const std::string& words, const std::vector<std::string>& back = {}) {
+    stage::time_point at{};
+    on_both([&](stage& each) { at = each.mended(words, back); });
+    return at;
+  }
+  void until(const std::string& fact, const std::function<bool()>& holds) { own_.until(fact, patience, holds); }
+  void until_waiters_entered(stage::time_point since) {
+    on_both([&](stage& each) { each.until_entered({"waiter"}, since, patience); });
+  }
+  void until_holders_were_told() {
+    on_both([&](stage& each) {
+      each.until_written("the holder has been told", patience, [](const journal_entry& line) {
+        return line.who == "holder" && line.what == journal_event::lost;
+      });
+    });
+  }
+  void until_somebody_entered(stage::time_point since) {
+    on_both([&](stage& each) {
+      each.until_written("somebody has entered", patience, [since](const journal_entry& line) {
+        return line.what == journal_event::enter && line.at >= since;
+      });
+    });
+  }
+  /// Of the semaphore whose sessions have a node of their own.
+  void until_the_holder_has_renewed(stage::time_point since) {
+    own_.until_written("the holder's lease was extended", patience, [since](const journal_entry& line) {
+      return line.who == "holder" && line.what == journal_event::lease && line.at >= since;
+    });
+  }
+  /// What they may believe by, as far as they have said.
+  void until_the_holders_leases_are_over() {
+    on_both([&](stage& each) {
+      stage::time_point last{};
+      for (const journal_entry& line : each.entries())
+        if (line.who == "holder") last = std::max(last, line.lease);
+      each.until("the holder's lease is over", patience, [last] { return journal_now() > last; });
+    });
+  }
+  void freeze_holders() {
+    on_both([](stage& each) { each.worker("holder").freeze(); });
+  }
+  void thaw_holders() {
+    on_both([](stage& each) { each.worker("holder").thaw(); });
+  }
+
+  /// So often one of the servers has taken its node, and all sessions of that, out of the catalog. An agent that leaves
+  /// may put it back at once: so their logs tell.
+  std::size_t deregistered(const agent& its) {
+    std::size_t times = 0;
+    for (int i = 0; i != cluster::server_count; ++i) {
+      const std::string log = consul.server(i).log_tail(100'000),
+                        words = "deregistering member: member=" + its.node_name();
+      for (std::size_t at = log.find(words); at != std::string::npos; at = log.find(words, at + 1)) ++times;
+    }
+    return times;
+  }
+  void until_deregistered(const agent& its, std::size_t times = 1) {
+    until("its node is deregistered", [&] { return deregistered(its) >= times; });
+  }
+  void until_another_leads(int before) {
+    const agent& asked = consul.server((before + 1) % cluster::server_count);
+    const std::string old = consul.server(before).host() + ":" + std::to_string(consul.server(before).rpc_port());
+    until("there is another leader", [&] {
+      const auto said = asked.get("/v1/status/leader");
+      return said.status == 200 && said.body.size() > 4 && said.body.find(old) == std::string::npos;
+    });
+  }
+
+  /// Never did two believe. `kept`: the holder whose session has a node of its own has its slot still.
+  void end(bool kept) {
+    const outcome own = outcome_of(own_), agents = outcome_of(agents_);
+    if (kept) BOOST_TEST(own.losses == 0u);
+    print_figures({{"scene", name_},
+                   {"ttl_s", ttl_.count() / 1000},
+                   {"own_node_losses", own.losses},
+                   {"own_node_overlap", own.overlap},
+                   {"agents_node_losses", agents.losses},
+                   {"agents_node_overlap", agents.overlap}});
+  }
+
+  cluster consul;
+
+private:
+  struct outcome {
+    std::size_t losses = 0;  ///< of the one who held at first
+    double overlap = 0;      ///< in seconds
+  };
+
+  worker_options at(const agent& its, const stage& on) const {
+    return {.agent = its.address(),
+            .coroutines = 1,
+            .hold = 1h,
+            .outage_grace = 24h,
+            .ttl = ttl_,
+            .on_agents_node = &on == &agents_};
+  }
+  void on_both(const std::function<void(stage&)>& deed) {
+    deed(own_);
+    deed(agents_);
+  }
+  outcome outcome_of(stage& each) {
+    const verdict shown = each.end();
+    BOOST_TEST(shown.believers_max == 1u);
+    BOOST_TEST(shown.overlap == protocol::duration::zero());
+    outcome result;
+    result.overlap = std::chrono::duration<double>(shown.overlap).count();
+    for (const journal_entry& line : each.entries())
+      result.losses += line.who == "holder" && line.what == journal_event::lost;
+    return result;
+  }
+
+  const std::string name_;
+  const std::chrono::milliseconds ttl_;
+
+public:
+  const std::chrono::milliseconds patience;
+
+private:
+  stage own_, agents_;
+};
+
+}  // namespace holdfast::test
