@@ -244,6 +244,17 @@ def survival(results):
     return table(["what happens", "TTL", "with a node of its own", "with the agent's node"], rows)
 
 
+def sharing(results):
+    lines = printed(results, "release", "many_processes/")
+    if not lines:
+        return f"Not measured yet: `{COMMAND}` writes this."
+    rows = [[line["processes"], line["semaphores_of_each"], line["connections_of_all"], seconds(line["last_heard_after_s"]),
+             seconds(line["grant_seen_after_s"]), seconds(line["longest_s"])] for line in lines]
+    header = ["processes", "semaphores of each, contended", "connections the agent accepts", "the last to come is answered after",
+              "a slot is taken after (median)", "at the longest"]
+    return table(header, rows)
+
+
 def fenced(results):
     line = one(results, "fenced/", "paused")
     rows = [["compares tokens", line["fenced_taken"], line["fenced_refused"], 0],
@@ -276,7 +287,7 @@ def fuzzing(results):
     return table(["what", "nothing broken in"], rows)
 
 
-FIGURES = {"long-steps": steps, "worlds": worlds, "exhaustive": exhaustive, "clusters": clusters, "survival": survival, "fuzzing": fuzzing,
+FIGURES = {"long-steps": steps, "worlds": worlds, "exhaustive": exhaustive, "clusters": clusters, "survival": survival, "sharing": sharing, "fuzzing": fuzzing,
            "fenced": fenced, "consul-lock": consul_lock, "seeded-bugs": seeded_bugs, "mutants": mutants}
 
 

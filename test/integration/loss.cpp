@@ -1,6 +1,11 @@
 // When is a slot not ours any more? Each way to lose one, how soon the holder knows, and what is ridden out.
 
+#include <atomic>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_future.hpp>
 #include <boost/test/unit_test.hpp>
+#include <future>
 #include <holdfast/testing/proxy.hpp>
 #include <stop_token>
 #include <thread>
@@ -418,6 +423,64 @@ ASYNC_TEST_CASE(nobody_believes_past_the_deadline_though_the_context_is_blocked,
   co_await until("it is told", [&] { return h.lost.ready(); });
   BOOST_TEST(h.lost.value() == loss_reason::lease_expired);
   co_await expect_final(h);
+}
+
+/// It was stopped for longer than its lease, and needs a moment to end. Consul keeps its session for two TTLs, so that
+/// is how long others can be kept from its slot.
+ASYNC_TEST_CASE(a_process_that_was_stopped_ends_before_the_next_one_begins, 30s) {
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("stopped");
+  const semaphore_options options = hasty(prefix, 1, 1s);
+  const auto ttl = options.session_ttl;
+  asio::thread_pool own(1);
+  std::atomic<bool> inside = false;
+  participant stopped(own.get_executor(), a, options), other(ex, a, options);
+  const auto use_slowly = [&]() -> asio::awaitable<bool> {
+    slot held = co_await stopped.sem.acquire();
+    inside = true;
+    std::this_thread::sleep_for(ttl * 12 / 10);  // as SIGSTOP would: nothing of it runs
+    const bool was_lost = !held.held();
+    co_await pause(ttl * 3 / 10);
+    inside = false;
+    co_await held.release(as_result);
+    co_return was_lost;
+  };
+  std::future<bool> was_lost = asio::co_spawn(own, use_slowly(), asio::use_future);
+  co_await until("it holds", [&] { return inside.load(); });
+  slot next = co_await other.sem.acquire();
+  BOOST_TEST(!inside);
+  BOOST_TEST(next.held());
+  let_go(next);
+  co_await until("it has ended", [&] { return was_lost.wait_for(0s) == std::future_status::ready; });
+  BOOST_TEST(was_lost.get());
+  co_await stopped.sem.close();
+  own.join();
+}
+
+/// The same, where the next one is a coroutine of the same process.
+ASYNC_TEST_CASE(who_has_lost_a_mutex_ends_before_the_next_one_here_begins, 30s) {
+  agent& a = shared_agent();
+  testing::proxy proxy(ex, a.address());
+  mutex_options options = calm(unique_prefix("lost-mutex"));
+  options.outage_grace = 300ms;
+  consul::config through;
+  through.address = proxy.address();
+  const consul::client client(ex, through);
+  mutex lock(client, options);
+  slot held = co_await lock.lock();
+  pending<slot> next(ex, lock.lock());
+  co_await until_watched(proxy);
+  begin_500s(proxy);
+  const loss_reason reason = co_await held.wait_lost();
+  BOOST_TEST((reason == loss_reason::watch_failed));
+  end_500s(proxy);
+  const bool granted = co_await happens_within(1s, [&] { return next.ready(); });
+  BOOST_TEST(!granted);
+  let_go(held);
+  const error_code ec = co_await next.wait();
+  BOOST_TEST(!ec);
+  BOOST_TEST(next.value().held());
+  let_go(next.take());
 }
 
 ASYNC_TEST_CASE(a_late_renewal_revives_nothing, 30s) {

@@ -10,6 +10,7 @@
 
 #include "support/agent.hpp"
 #include "support/async.hpp"
+#include "support/figures.hpp"
 #include "support/participant.hpp"
 
 using namespace holdfast;
@@ -115,12 +116,19 @@ asio::awaitable<void> share_an_agent(asio::any_io_executor ex, agent_options opt
   all.back()->compete(running);
   const auto came = steady::now();
   while (all.back()->statistics().bytes_received == 0) co_await pause(1ms);
-  std::cout << "many_processes: the fifth had its first connection after " << seconds_since(came) << " s\n";
+  const double first_heard = seconds_since(came);
   while (!everybody_has_had(3)) co_await pause(10ms);
   std::cout << "many_processes: all had three turns with each semaphore " << seconds_since(came) << " s later\n";
   on.over = true;
   co_await running.join();
   tell(all, on.unused);
+  std::sort(on.unused.begin(), on.unused.end());
+  print_figures({{"processes", all.size()},
+                 {"semaphores_of_each", semaphores},
+                 {"connections_of_all", options.http_max_conns_per_client},
+                 {"last_heard_after_s", first_heard},
+                 {"grant_seen_after_s", on.unused[on.unused.size() / 2]},
+                 {"longest_s", on.unused.back()}});
   for (const auto& each : all) BOOST_TEST(each->failed == 0u);
 }
 
