@@ -48,7 +48,7 @@ struct semaphore_options {
   /// it is registered where it is missing. The ACL token needs `session "holdfast-sessions" { policy = "write" }`, and
   /// as long as the node is missing `node "holdfast-sessions" { policy = "write" }`; else error::permission_denied.
   /// Empty: the agent's own, whose sessions end when the agent leaves, as for a restart, or when it is removed; then
-  /// whoever grants a slot leaves that of a holder that is gone alone for that holder's TTL minus margin.
+  /// whoever grants a slot leaves that of a holder that is gone alone for that holder's TTL.
   std::string session_node = "holdfast-sessions";
   /// Whether the node's health (serfHealth) ends our sessions too; on the agent's own node only, else
   /// error::invalid_option. Then a holder may lose its session before its TTL, so pruning waits `lock_delay`. All
@@ -56,7 +56,8 @@ struct semaphore_options {
   bool node_health_checks = false;
   /// How long a dead holder's slot stays taken: 0 to 60 s. Only with node health checks, and if they are numbered:
   /// then Consul itself keeps the number from everybody for as long after its session has ended.
-  /// Not given: with health checks the TTL minus margin, and no less is accepted; for numbers 15 s.
+  /// Not given: with health checks the TTL minus margin, and no less is accepted; for numbers the same, and 15 s at
+  /// least.
   std::optional<std::chrono::milliseconds> lock_delay{};
 
   /// How long a slot may go from hand to hand inside this process while others wait elsewhere. Longer is fewer

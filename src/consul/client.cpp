@@ -118,7 +118,7 @@ asio::any_io_executor executor_of(const client_impl& impl) noexcept { return imp
 }  // namespace detail
 
 client::client(asio::any_io_executor executor, config settings)
-    : impl_(std::make_shared<detail::client_impl>(std::move(executor), std::move(settings))) {}
+    : impl_(detail::client_impl::make(std::move(executor), std::move(settings))) {}
 
 client::executor_type client::get_executor() const noexcept { return impl_->executor(); }
 

@@ -35,7 +35,7 @@ void operation::cancel(const error_code& reason) {
 }
 
 client_impl::client_impl(asio::any_io_executor executor, config settings)
-    : context_hook(asio::query(executor, asio::execution::context)),
+    : context_hook(executor),
       executor_(std::move(executor)),
       settings_(std::move(settings)),
       address_(check(settings_)),
@@ -46,11 +46,18 @@ client_impl::client_impl(asio::any_io_executor executor, config settings)
       transport_(*strand_, settings_, address_, counters_),
       random_(std::random_device{}()) {}
 
-void client_impl::on_context_shutdown() noexcept {
+std::shared_ptr<client_impl> client_impl::make(asio::any_io_executor executor, config settings) {
+  auto made = std::make_shared<client_impl>(std::move(executor), std::move(settings));
+  made->transport_.owned_by(made);
+  return made;
+}
+
+std::shared_ptr<void> client_impl::on_context_shutdown() noexcept {
   transport_.close();
   home_ = {};
   strand_.reset();
   executor_ = {};
+  return nullptr;
 }
 
 void client_impl::start(const std::shared_ptr<operation>& op) {

@@ -56,6 +56,7 @@ private:
 class client_impl final : public std::enable_shared_from_this<client_impl>, private context_hook {
 public:
   client_impl(asio::any_io_executor executor, config settings);
+  static std::shared_ptr<client_impl> make(asio::any_io_executor executor, config settings);
   ~client_impl() { unhook(); }
 
   void start(const std::shared_ptr<operation>& op);
@@ -72,7 +73,7 @@ public:
   client_statistics statistics() const noexcept;
 
 private:
-  void on_context_shutdown() noexcept override;
+  std::shared_ptr<void> on_context_shutdown() noexcept override;
 
   awaitable<void> perform(operation& op);
   awaitable<exchange> attempt(operation& op, time_point deadline);

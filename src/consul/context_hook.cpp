@@ -1,8 +1,26 @@
 #include "context_hook.hpp"
 
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
 #include <mutex>
 
 namespace holdfast::consul::detail {
+
+namespace {
+
+/// A context shuts its services down in the reverse order of their making. What hooks let go of has to be there still,
+/// so its services are made before that of the hooks.
+boost::asio::execution_context& with_services(const boost::asio::any_io_executor& executor) {
+  const auto strand = boost::asio::make_strand(executor);
+  const boost::asio::steady_timer timer(executor);
+  const boost::asio::ip::tcp::socket socket(executor);
+  const boost::asio::ip::tcp::acceptor acceptor(executor);
+  const boost::asio::ip::tcp::resolver resolver(executor);
+  return boost::asio::query(executor, boost::asio::execution::context);
+}
+
+}  // namespace
 
 /// Outlives the context for as long as any of its hooks does. The lock is held while a hook is called: so none is
 /// destroyed by another thread meanwhile. What it lets go of may destroy it, or others: so the same thread may take the
@@ -31,16 +49,19 @@ public:
 
 private:
   void shutdown() override {
-    const std::lock_guard lock(hooks->mutex);
+    std::unique_lock lock(hooks->mutex);
     while (context_hook* const hook = hooks->first) {
       hooks->unlink(*hook);
-      hook->on_context_shutdown();
+      std::shared_ptr<void> left = hook->on_context_shutdown();
+      lock.unlock();
+      left.reset();
+      lock.lock();
     }
   }
 };
 
-context_hook::context_hook(boost::asio::execution_context& context)
-    : list_(boost::asio::use_service<service>(context).hooks) {
+context_hook::context_hook(const boost::asio::any_io_executor& executor)
+    : list_(boost::asio::use_service<service>(with_services(executor)).hooks) {
   const std::lock_guard lock(list_->mutex);
   next_ = list_->first;
   if (next_ != nullptr) next_->previous_ = this;
@@ -48,11 +69,18 @@ context_hook::context_hook(boost::asio::execution_context& context)
   is_linked_ = true;
 }
 
-context_hook::~context_hook() { unhook(); }
-
-void context_hook::unhook() noexcept {
+/// Linked still: the constructor of what is hooked has thrown.
+context_hook::~context_hook() {
   const std::lock_guard lock(list_->mutex);
   if (is_linked_) list_->unlink(*this);
+}
+
+void context_hook::unhook() noexcept {
+  std::shared_ptr<void> left;
+  const std::lock_guard lock(list_->mutex);
+  if (!is_linked_) return;
+  list_->unlink(*this);
+  left = on_context_shutdown();
 }
 
 }  // namespace holdfast::consul::detail

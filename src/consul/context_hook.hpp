@@ -1,6 +1,6 @@
 #pragma once
 
-#include <boost/asio/execution_context.hpp>
+#include <boost/asio/any_io_executor.hpp>
 #include <memory>
 
 namespace holdfast::consul::detail {
@@ -14,15 +14,18 @@ public:
   context_hook& operator=(const context_hook&) = delete;
 
 protected:
-  explicit context_hook(boost::asio::execution_context& context);
+  explicit context_hook(const boost::asio::any_io_executor& executor);
   ~context_hook();
-  /// The first thing in the destructor of what is hooked: from then on it is not called, nor being called.
+  /// The first thing in the destructor of what is hooked, which must be its final class: as if the context went now,
+  /// unless it has. From then on it is not called, nor being called.
   void unhook() noexcept;
 
 private:
   struct list;
   class service;
-  virtual void on_context_shutdown() noexcept = 0;
+  /// Lets go of all that belongs to the context. Returns what others have left here, as handlers: that is destroyed
+  /// when no lock is held any more, for nobody knows what it waits for.
+  virtual std::shared_ptr<void> on_context_shutdown() noexcept = 0;
 
   const std::shared_ptr<list> list_;
   bool is_linked_ = false;

@@ -35,6 +35,12 @@ public:
     return at_least(target_ - std::min(target_, free_until_.size()));
   }
 
+  /// When more may be allowed, if nothing else happens; max: never.
+  time_point changes_at() const noexcept {
+    const time_point grows = target_ < most_ ? grows_at_ : time_point::max();
+    return free_until_.empty() ? grows : std::min(grows, free_until_.front());
+  }
+
   /// A connection was refused, while so many queries ran that are to run on.
   void refused(std::size_t running, time_point now) noexcept {
     target_ = at_least(std::min(target_, running));

@@ -29,12 +29,15 @@ constexpr unsigned refusals_believed = 3;
 constexpr std::size_t kept_for_good = 4;
 constexpr std::chrono::seconds ceded_after{4};
 
-// Whether a new connection was closed before it was used.
+// An agent that has too many connections closes a new one as soon as it has accepted it.
+constexpr std::chrono::seconds refused_within{1};
+
+// Whether a new connection was closed before it was used: not by us, nor by a network that has lost it.
 bool is_refusal(const exchange& result, const connection& link) {
   if (result.reply.status == 429) return !link.reusable();
-  const bool is_cut = result.error == error::connection_lost ||
-                      (result.error == error::unreachable && result.cause != asio::error::timed_out);
-  return is_cut && !link.has_answered();
+  const bool is_cut = result.error == error::connection_lost || result.error == error::unreachable;
+  const bool by_agent = result.cause != asio::error::timed_out && result.cause != asio::error::operation_aborted;
+  return is_cut && by_agent && !link.has_answered() && clock::now() - link.opened_at() < refused_within;
 }
 
 exchange failure(error e, error_code cause = {}) {
@@ -72,7 +75,8 @@ transport::transport(const strand_type& strand, const config& settings, const ag
       share_(settings.blocking_max),
       random_(std::random_device{}()),
       idle_max_(idle_max),
-      idle_timer_(strand) {}
+      idle_timer_(strand),
+      place_timer_(strand) {}
 
 awaitable<exchange> transport::send(const http_request& request, lane which, time_point deadline) {
   const activity counted(*this);
@@ -88,7 +92,7 @@ awaitable<exchange> transport::send(const http_request& request, lane which, tim
 
 awaitable<exchange> transport::attempt(const http_request& request, lane which, time_point deadline) {
   gate& entrance = gate_of(which);
-  gate_of(lane::blocking).set_limit(share_.allowed(clock::now()));
+  admit_in_time();
   // Renewals are few, one for each session, and a lost one costs somebody a slot: they may always queue.
   const bool full = which != lane::renewal && entrance.waiting() >= settings_.queue_max;
   // Most requests are answered sooner than another connection is made, and an agent has only so many.
@@ -96,6 +100,7 @@ awaitable<exchange> transport::attempt(const http_request& request, lane which, 
   gate::pass pass = entrance.try_enter(spare);
   if (!pass) {
     if (!entrance.is_open() && full) co_return failure(error::too_busy);
+    if (which == lane::blocking) admit_in_time(true);
     pass = co_await entrance.enter(deadline + request.wait, spare);
     if (!pass) co_return failure(refusals_ == 0 ? error::too_busy : error::too_many_requests);
   }
@@ -143,7 +148,7 @@ awaitable<exchange> transport::attempt(const http_request& request, lane which, 
       keep(std::move(link), which);
     }
   }
-  gate_of(lane::blocking).set_limit(share_.allowed(clock::now()));
+  admit_in_time();
   co_return result;
 }
 
@@ -202,9 +207,12 @@ bool transport::note_refusal(const exchange& result, std::shared_ptr<connection>
 
 void transport::tell(std::size_t allowed) const {
   if (!settings_.log) return;
-  settings_.log(address_.to_string() + " refuses connections: this host has as many as it allows from one address. " +
-                std::to_string(allowed) + " of " + std::to_string(settings_.blocking_max) +
-                " blocking queries run at once now; raise limits.http_max_conns_per_client (200 by default) there");
+  std::string line = address_.to_string() +
+                     " refuses connections: this host has as many as it allows from one address. " +
+                     std::to_string(allowed) + " of " + std::to_string(settings_.blocking_max) +
+                     " blocking queries run at once now; raise limits.http_max_conns_per_client (200 by default) there";
+  // Whatever it throws is no request's failure.
+  asio::post(strand_, [log = settings_.log, line = std::move(line)] { log(line); });
 }
 
 bool transport::is_to_cede(const connection& link, time_point now) {
@@ -247,19 +255,38 @@ void transport::close_idle_in_time() {
   if (next == time_point::max()) return;
   timer_runs_ = true;
   idle_timer_->expires_at(next);
-  idle_timer_->async_wait([this, alive = std::weak_ptr<void>(alive_)](const error_code& ec) {
-    if (ec || alive.expired() || !timer_runs_) return;
+  idle_timer_->async_wait([this, owner = owner_](const error_code& ec) {
+    const std::shared_ptr<void> alive = owner.lock();
+    if (ec || !alive || !timer_runs_) return;
     timer_runs_ = false;
     close_idle_in_time();
   });
 }
 
-// Nobody is there to wait for the timer. What a burst of blocking queries has left is closed now; what ordinary
+// A place becomes free with time, too, and for minutes nothing else may happen here.
+void transport::admit_in_time(bool one_waits) {
+  gate& blocking = gate_of(lane::blocking);
+  blocking.set_limit(share_.allowed(clock::now()));
+  const time_point next = share_.changes_at();
+  if (place_timer_runs_ || !place_timer_ || next == time_point::max()) return;
+  if (blocking.waiting() == 0 && !one_waits) return;
+  place_timer_runs_ = true;
+  place_timer_->expires_at(next);
+  place_timer_->async_wait([this, owner = owner_](const error_code& ec) {
+    const std::shared_ptr<void> alive = owner.lock();
+    if (ec || !alive || !place_timer_runs_) return;
+    place_timer_runs_ = false;
+    admit_in_time();
+  });
+}
+
+// Nobody is there to wait for the timers. What a burst of blocking queries has left is closed now; what ordinary
 // requests may need is kept.
 void transport::rest() {
   if (!idle_timer_) return;
   idle_timer_->cancel();
-  timer_runs_ = false;
+  place_timer_->cancel();
+  timer_runs_ = place_timer_runs_ = false;
   if (idle_.size() > settings_.connections_max) {
     idle_.erase(idle_.begin(), idle_.end() - static_cast<std::ptrdiff_t>(settings_.connections_max));
   }
@@ -269,6 +296,7 @@ void transport::rest() {
 void transport::close() noexcept {
   closed_ = true;
   idle_timer_.reset();
+  place_timer_.reset();
   idle_.clear();
   idle_renewal_.clear();
 }

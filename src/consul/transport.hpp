@@ -26,6 +26,9 @@ public:
   transport(const strand_type& strand, const config& settings, const agent_address& address,
             std::shared_ptr<counters> statistics, clock::duration idle_max = std::chrono::minutes(1));
 
+  /// What holds this, and lives no longer: its last owner may go on another thread.
+  void owned_by(std::weak_ptr<void> owner) noexcept { owner_ = std::move(owner); }
+
   /// One request on a connection of its lane, opened if none is idle: for a renewal and an ordinary request only if
   /// none becomes so in a moment. Errors beside those of connection::converse: too_busy (the queue is full, or the
   /// deadline came first) and unreachable; both say that nothing was sent.
@@ -64,6 +67,7 @@ private:
   std::shared_ptr<connection> take_idle(lane which);
   void keep(std::shared_ptr<connection> link, lane which);
   void close_idle_in_time();
+  void admit_in_time(bool one_waits = false);
   void rest();
 
   const strand_type& strand_;
@@ -81,7 +85,10 @@ private:
   // It runs only while there are requests: it alone must not keep the io_context running. None when closed.
   std::optional<timer_type> idle_timer_;
   bool timer_runs_ = false;
-  const std::shared_ptr<void> alive_ = std::make_shared<char>();  // for the timer's handler
+  std::optional<timer_type> place_timer_;  // the same, of those who wait for a place
+  bool place_timer_runs_ = false;
+  const std::shared_ptr<void> alive_ = std::make_shared<char>();
+  std::weak_ptr<void> owner_ = alive_;  // what the timer's handler keeps, to be there until its end
   bool closed_ = false;
 };
 

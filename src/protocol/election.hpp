@@ -30,6 +30,8 @@ public:
   /// What became of it: done, or why not, or why nobody knows. None: somebody else has written meanwhile, so look
   /// again.
   std::optional<error_code> replied(const event::txn_done& reply);
+  /// Once: that the pool is to hear of it now.
+  bool announce() { return !std::exchange(announced_, true); }
   /// It was not written, for certain.
   bool is_withdrawn() const { return withdrawn_; }
   /// Its write was refused. If the network has repeated that, the refusal may be the copy's: the next look tells.
@@ -37,6 +39,7 @@ public:
 
 private:
   std::string value_;
+  bool announced_ = false;
   bool withdrawn_ = false;
   std::uint64_t tried_at_ = 0;    ///< the key's index that the last write asked for
   std::uint64_t written_at_ = 0;  ///< the same, of one that was refused; 0: none

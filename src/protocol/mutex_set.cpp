@@ -252,7 +252,7 @@ void mutex_set::finish_close() {
   const bool any_lost = lost_ != 0 || std::any_of(doomed_.begin(), doomed_.end(),
                                                   [](const auto& each) { return !each.second.lost.empty(); });
   // What goes back has its time, too, however long its users have taken.
-  if (held_ == 0 && !any_lost && now_ < close_deadline_ && !std::exchange(nothing_in_use_, true))
+  if (held_ == 0 && !any_lost && !at_once_ && !std::exchange(nothing_in_use_, true))
     close_deadline_ = now_ + options_.give_up_after;
   const bool clean = !session_ && doomed_.empty();
   if (!clean && !due(close_deadline_)) return;

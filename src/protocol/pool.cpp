@@ -68,6 +68,7 @@ void pool::on(event::close& e) {
   }
   if (e.at_once) {
     let_go_of_all();
+    nothing_in_use_ = true;
     close_deadline_ = now_;
   }
 }

@@ -136,12 +136,13 @@ void pool::note_holders() {
   const auto present = std::find_if(members_.begin(), members_.end(),
                                     [&](const auto& each) { return now.find(each.second.session) != nullptr; });
   if (present != members_.end()) ours = present->second.session;
-  std::erase_if(former_, [&](const std::string& session) { return !now.record.names(session); });
+  std::erase_if(former_, [&](const auto& session) { return !now.record.names(session) && !doomed_.contains(session); });
+  const auto is_others = [this](const std::string& session) { return !is_ours(session) && !former_.contains(session); };
   for (const contender& entry : now.contenders)
-    if (now.record.names(entry.session) && !is_ours(entry.session)) note_holder(entry, ours);
+    if (now.record.names(entry.session) && is_others(entry.session)) note_holder(entry, ours);
   if (options_.lock_delay != duration::zero())
     for (const std::string& holder : now.record.holders)
-      if (!is_ours(holder)) holders_.try_emplace(holder);
+      if (is_others(holder)) holders_.try_emplace(holder);
   // A mutex is let go by a write that leaves its key there; with a session it goes.
   std::erase_if(holders_, [&](const auto& each) {
     const bool is_named = is_mutex && !now.find(each.first) ? now.lock_index == 0 : now.record.names(each.first);
@@ -162,7 +163,7 @@ void pool::note_holder(const contender& entry, std::string_view beside) {
   other_holder& its = at->second;
   if (is_new) {
     const std::optional<entry_lease> lease = words_in(entry.value).lease;
-    if (lease) its.lease = lease->ttl - lease->margin;
+    if (lease) its.lease = lease->ttl;  // it believes for less; what is left is for clocks
     its.on_our_node = lease && !lease->node.empty() && lease->node == options_.node;
   }
   if (const slot_number* const number = view_.now().number_of(entry.session)) its.number = number->number;
@@ -173,7 +174,7 @@ void pool::note_holder(const contender& entry, std::string_view beside) {
 /// A session of ours has ended, and maybe not by our doing. If it held a mutex, nobody else did.
 void pool::node_may_be_gone(standing of_ours) {
   if (options_.form == record_form::session && of_ours == standing::holding) return;
-  unseen_believe_until_ = now_ + options_.ttl - options_.lease_margin;
+  unseen_believe_until_ = now_ + options_.ttl;
 }
 
 /// Whether its slot is nobody else's yet.
@@ -388,7 +389,8 @@ void pool::resolve_by_record(std::uint64_t index) {
     unresolved_->by_record = false;
     return view_.mark_stale();
   }
-  const pending_txn txn = *std::exchange(unresolved_, std::nullopt);
+  const pending_txn txn = *std::move(unresolved_);
+  unresolved_.reset();
   settle_moves(txn, false);
   refresh();
 }

@@ -285,7 +285,7 @@ void pool::drop(member& m, loss_reason reason, failure why) {
   if (unresolved_) std::erase(unresolved_->movers, &m);
   // Never used again, whatever becomes of the requests that named it: a destroyed session makes them harmless.
   by_session_.erase(m.session);
-  if (m.standing == standing::holding) former_.insert(m.session);
+  if (m.standing != standing::absent || m.phase == phase::moving) former_.insert(m.session);
   doomed& d = doomed_.insert_or_assign(std::move(m.session), doomed{}).first->second;
   d.until = now_ + 2 * options_.ttl;
   d.releasing = m.releasing;
@@ -312,8 +312,7 @@ void pool::retire_sessions() {
 void pool::finish_close() {
   if (!closing_) return;
   // What goes back has its time, too, however long its users have taken.
-  if (in_use_ == 0 && now_ < close_deadline_ && !std::exchange(nothing_in_use_, true))
-    close_deadline_ = now_ + options_.give_up_after;
+  if (in_use_ == 0 && !std::exchange(nothing_in_use_, true)) close_deadline_ = now_ + options_.give_up_after;
   const bool clean = members_.empty() && doomed_.empty() && !txn_ && !unresolved_ && !owes_a_grant_;
   if (!clean && !due(close_deadline_)) return;
   lose_all(loss_reason::closed);

@@ -80,6 +80,7 @@ std::vector<pool::watch> pool::wanted_watches() {
   if (!holders.empty() && (few || foreign_ || stale || many || must_know_who_comes())) return everything;
 
   std::vector<watch> wanted;
+  wanted.reserve(holders.size() + 2);
   for (const member* holder : holders)
     wanted.push_back({entry_key(holder->session), holder->grant, options_.watch_wait});
   if (!holders.empty()) wanted.push_back({options_.lock_key, now.lock_index, options_.watch_wait});

@@ -263,6 +263,9 @@ asio::awaitable<error_code> administrator::look(effort& e, protocol::survey& int
   std::string prefix = prefix_;
   auto [ec, answer] = co_await client_.list(std::move(prefix), read, as_result);
   if (ec) co_return ec;
+  // Whoever is left out would be taken for dead.
+  if (answer.meta.filtered_by_acls)
+    co_return e.fail(error::permission_denied, "the ACL token may not read all that stands there", prefix_);
   auto seen = protocol::make_survey(prefix_, lock_key_, runtime::to_core(std::move(answer.value)), answer.meta.index);
   if (!seen) co_return e.fail(seen.error(), seen.error().message(), lock_key_);
   into = *std::move(seen);

@@ -50,7 +50,7 @@ struct driver::canceller {
 };
 
 driver::driver(consul::client client, runtime::driver_options options)
-    : context_hook(asio::query(client.get_executor(), asio::execution::context)),
+    : context_hook(client.get_executor()),
       options_(std::move(options)),
       client_(std::move(client)),
       request_{options_.request_timeout, false, nullptr},
@@ -426,6 +426,8 @@ void driver::perform(protocol::action::list_prefix& a) {
   client_.list(options_.pool.prefix, read,
                stoppable(a.id, [id = a.id, words = std::move(words)](
                                    driver& self, error_code ec, consul::answer<std::vector<consul::kv_entry>> answer) {
+                 // What begins with a mutex's key may be others', and who holds it is told by the key itself.
+                 if (self.options_.pool.form == protocol::record_form::session) answer.meta.filtered_by_acls = false;
                  self.feed(runtime::prefix_listed(id, ec, std::move(answer), std::move(*words)));
                }));
 }
@@ -504,7 +506,8 @@ void driver::perform(protocol::action::revoke& a) {
 }
 
 void driver::perform(protocol::action::update& a) {
-  if (slot_impl* const slot = in_use(a.slot)) slot->update(a.deadline, a.suspect);
+  slot_impl* const slot = in_use(a.slot);
+  if (slot && !slot->update(a.deadline, a.suspect)) tell_lost(a.slot, slot->reason(), {});
 }
 
 void driver::perform(protocol::action::closed& a) {
@@ -533,15 +536,16 @@ void driver::complete_all(std::map<wait_id, pending<Results...>>& waits, protoco
   }
 }
 
-/// What waits is destroyed, not called, and without the lock: it may hold slots. Handles find `gone_` and do nothing.
-void driver::on_context_shutdown() noexcept {
+/// What waits is destroyed, not called, and without a lock: it may hold slots. Handles find `gone_` and do nothing.
+std::shared_ptr<void> driver::on_context_shutdown() noexcept {
   std::unique_lock lock(mutex_);
   gone_ = true;
-  const auto acquires = std::exchange(acquires_, {});
+  auto left = std::make_shared<what_waits>();
+  std::swap(left->acquires, acquires_);
+  std::swap(left->losses, losses_);
+  std::swap(left->revocations, revocations_);
+  std::swap(left->closes, closes_);
   const auto places = std::exchange(places_, {});
-  const auto losses = std::exchange(losses_, {});
-  const auto revocations = std::exchange(revocations_, {});
-  const auto closes = std::exchange(closes_, {});
   lock.unlock();
   for (const place& each : places)
     if (each.slot) each.slot->lose(loss_reason::closed);
@@ -550,6 +554,7 @@ void driver::on_context_shutdown() noexcept {
   post_to_io_ = nullptr;
   post_ = {};
   work_ = {};
+  return left;
 }
 
 }  // namespace holdfast::detail

@@ -126,7 +126,14 @@ private:
   template <class Reply>
   auto stoppable(protocol::request_id id, Reply reply);
 
-  void on_context_shutdown() noexcept override;
+  /// What a context that goes leaves behind.
+  struct what_waits {
+    protocol::ticket_queue<acquiring> acquires;
+    std::map<wait_id, pending<error_code, loss_reason>> losses;
+    std::map<wait_id, pending<error_code>> revocations;
+    std::vector<pending<error_code>> closes;
+  };
+  std::shared_ptr<void> on_context_shutdown() noexcept override;
 
   const runtime::driver_options options_;
   consul::client client_;

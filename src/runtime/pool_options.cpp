@@ -187,7 +187,8 @@ driver_options checked(semaphore_options options) {
   result.pool.lock_key = lock_key;
   result.pool.numbered = numbered;
   const auto lease = std::chrono::ceil<milliseconds>(result.pool.ttl - result.pool.lease_margin);
-  const milliseconds lock_delay = given.value_or(result.session.node_checks ? lease : 15s);
+  const milliseconds lock_delay =
+      given.value_or(result.session.node_checks ? lease : std::max<milliseconds>(lease, 15s));
   if (result.session.node_checks) result.pool.lock_delay = lock_delay;
   if (result.session.node_checks || numbered) result.session.lock_delay = std::min<milliseconds>(lock_delay, 60s);
   return result;

@@ -53,10 +53,11 @@ std::optional<protocol::time_point> slot_impl::end_hold() noexcept {
 
 bool slot_impl::let_go() noexcept { return look().state == slot_state::lost && !let_go_.exchange(true); }
 
-void slot_impl::update(protocol::time_point deadline, bool suspect) noexcept {
+bool slot_impl::update(protocol::time_point deadline, bool suspect) noexcept {
   deadline_.store(deadline, std::memory_order_release);
   standing from{suspect ? slot_state::held : slot_state::suspect, loss_reason::none};
   standing_.compare_exchange_strong(from, {suspect ? slot_state::suspect : slot_state::held, loss_reason::none});
+  return standing_.load(std::memory_order_acquire).state != slot_state::lost;
 }
 
 std::stop_source slot_impl::lose(loss_reason reason, diagnostics why) noexcept {

@@ -40,7 +40,8 @@ public:
   /// Whether it was lost, and this is the first to say that its user has done with it: the caller then owes it to the
   /// driver to say so.
   bool let_go() noexcept;
-  void update(protocol::time_point deadline, bool suspect) noexcept;
+  /// False if its lease was seen to be over before: then it is lost, and nobody has been told.
+  bool update(protocol::time_point deadline, bool suspect) noexcept;
   /// The stop source to fire, outside of any lock or strand; empty if nobody asked for a token or it was released
   /// before.
   std::stop_source lose(loss_reason reason, diagnostics why = {}) noexcept;
@@ -64,7 +65,7 @@ private:
   std::atomic<bool> revoked_{false};
   std::atomic<protocol::time_point> deadline_;
   diagnostics loss_details_;
-  mutable std::mutex stop_mutex_;  ///< of what follows, and of what comes before
+  mutable std::mutex stop_mutex_;            ///< of what follows, and of what comes before
   std::stop_source stop_{std::nostopstate};  // made for the first who asks: most slots have nobody
 };
 

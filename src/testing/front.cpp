@@ -76,17 +76,18 @@ front_impl::blocked_mark::~blocked_mark() {
 // --- The listener. Its socket is behind the mutex, so that stop() and start() have happened when they return.
 
 front_impl::front_impl(asio::any_io_executor executor, const server_options& options)
-    : context_hook(asio::query(executor, asio::execution::context)),
+    : context_hook(executor),
       asked_(endpoint_of(options)),
       connections_max_(options.connections_max),
       strand_(asio::make_strand(std::move(executor))),
       accept_timer_(*strand_) {}
 
-void front_impl::on_context_shutdown() noexcept {
+std::shared_ptr<void> front_impl::on_context_shutdown() noexcept {
   if (backend_) backend_->release();
   acceptor_.reset();
   accept_timer_.reset();
   strand_.reset();
+  return nullptr;
 }
 
 void front_impl::open(std::shared_ptr<backend> behind) {

@@ -33,6 +33,7 @@ class front_impl final : public std::enable_shared_from_this<front_impl>, privat
 public:
   /// Throws `system_error`: an option is not valid.
   front_impl(asio::any_io_executor executor, const server_options& options);
+  ~front_impl() { unhook(); }
 
   /// Begins to listen. Throws `system_error`.
   void open(std::shared_ptr<backend> behind);
@@ -80,7 +81,7 @@ private:
   enum class mode { running, frozen, thawing };
   class listed;  // in a list of connections, and counted, as long as the coroutine's frame lives
 
-  void on_context_shutdown() noexcept override;
+  std::shared_ptr<void> on_context_shutdown() noexcept override;
 
   acceptor_ptr bind() const;
   void listen();

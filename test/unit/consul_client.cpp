@@ -835,6 +835,31 @@ ASYNC_TEST_CASE(a_cancelled_request_closes_its_connection) {
   BOOST_TEST(consul.statistics().connections_open == 0u);
 }
 
+/// The agent has not answered on that connection, and others work.
+ASYNC_TEST_CASE(a_query_that_was_cancelled_is_none_that_the_agent_refused) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  read_options waits;
+  waits.index = 1;
+  waits.wait = 60s;
+  asio::cancellation_signal first, second;
+  int ended = 0;
+  asio::steady_timer done(ex, asio::steady_timer::time_point::max());
+  for (asio::cancellation_signal* const each : {&first, &second})
+    consul.get("k", waits, asio::bind_cancellation_slot(each->slot(), [&](error_code, const auto&) {
+                 ++ended;
+                 done.cancel();
+               }));
+  auto [peer, request] = co_await server.accept_request();
+  auto [other_peer, other_request] = co_await server.accept_request();
+  second.emit(asio::cancellation_type::terminal);
+  error_code ignored;
+  while (ended != 1) co_await done.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  BOOST_TEST(consul.statistics().connections_refused == 0u);
+  first.emit(asio::cancellation_type::terminal);
+  while (ended != 2) co_await done.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+}
+
 ASYNC_TEST_CASE(a_cancelled_queued_request_leaves_the_others_alone) {
   scripted_server server(ex);
   config settings = settings_for(server);

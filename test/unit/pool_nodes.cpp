@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(a_holder_that_ends_with_the_node_keeps_its_slot_for_its_lea
   s.consul.destroy_session(s.real(other), s.now);
   s.consul.destroy_session(s.real("s2"), s.now);
   BOOST_TEST(!s.is_granted(s.run()));
-  for (int i = 0; i < 17; ++i) {
+  for (int i = 0; i < 19; ++i) {
     s.after(1s);
     BOOST_TEST(!s.is_granted(s.run()));
   }
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(a_holder_of_another_node_or_of_its_agents_own_keeps_its_slo
     s.wait_behind(other);
     s.consul.destroy_session(s.real(other), s.now);
     BOOST_TEST(!s.is_granted(s.run()));
-    s.after(17s);
+    s.after(19s);
     BOOST_TEST(!s.is_granted(s.run()));
     s.after(2s);
     BOOST_TEST(s.is_granted(s.run()));

@@ -81,7 +81,7 @@ void world::try_to_proclaim(process& p, slot_id slot, std::shared_ptr<proclamati
     const auto tell_pool = [this, &p, slot, wish] {
       if (referee_.holds(p.number, slot)) step(p, event::value_written{wish->value(), wish->is_withdrawn()});
     };
-    tell_pool();
+    if (wish->announce()) tell_pool();
     send(p, 0, *std::move(write), [=, this, &p](const event::txn_done& done) {
       const auto ended = wish->replied(done);
       if (wish->is_withdrawn()) tell_pool();
