@@ -37,14 +37,17 @@ void world::check_barred() {
     barred_since_ = now();
 }
 
-/// What goes on with a lost slot counts as long as Consul has not ended its session.
+/// What goes on with a lost slot counts as long as Consul has not ended its session by itself; or its process has,
+/// which only one that closes may.
 void world::check_bodies() {
   for (const auto& p : processes_)
     std::erase_if(p->bodies, [&](const auto& each) {
       const auto& [sessions, until] = each.second;
       const bool over = now() >= until || referee_.excused(now()) ||
-                        std::any_of(sessions.begin(), sessions.end(),
-                                    [this](const std::string& session) { return !consul_.has_session(session); });
+                        std::any_of(sessions.begin(), sessions.end(), [&](const std::string& session) {
+                          if (is_forgotten(session)) return true;  // an operator's doing
+                          return !consul_.has_session(session) && (p->closing || !given_up_.contains(session));
+                        });
       if (over) referee_.has_ended(p->number, each.first);
       return over;
     });

@@ -352,6 +352,7 @@ private:
   time_point next_end_ = never;          ///< of one of those, not before
   std::deque<time_point> events_;        ///< what pools were told in the last second
   std::set<std::string> unwanted_;       ///< sessions that their process wants to end
+  std::set<std::string> given_up_;       ///< of these, those that lived when their process asked for their end
   time_point no_leader_until_{};
   time_point denies_until_{};  ///< a new leader sessions that it has not heard of
   /// What ended with it while it held.

@@ -162,6 +162,7 @@ void world::perform(process& p, action::renew_session& a) {
 void world::perform(process& p, action::destroy_session& a) {
   note_request(p);
   unwanted_.insert(a.session);
+  if (consul_.has_session(a.session)) given_up_.insert(a.session);
   const fate f = draw_fate(p);
   say([&] { return name(p) + ": destroy " + a.session + text(f); });
   in(f.there, [this, &p, f, a] {
