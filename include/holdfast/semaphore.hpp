@@ -90,9 +90,9 @@ public:
   semaphore_statistics statistics() const noexcept;
 
   /// Ends it: those who wait fail with error::closed, what is held is lost (loss_reason::closed), everything in Consul
-  /// is given back and the sessions are destroyed. Handles of lost slots are waited for, up to `give_up_after`: until they
-  /// are released or destroyed nobody else gets their slots; then those are given back, too. Completes when all is done,
-  /// or after `give_up_after` more with error::timed_out: the rest expires with its sessions. Not cancellable.
+  /// is given back and the sessions are destroyed. It waits until the handles of lost slots are released or destroyed,
+  /// `give_up_after` at most: so long nobody else gets those slots. Completes when all is given back, or after
+  /// `give_up_after` more with error::timed_out: the rest expires with its sessions. Not cancellable.
   template <class Token = asio::deferred_t>
   auto close(Token&& token = {}) {
     return asio::async_initiate<Token, void(error_code)>(close_initiation(impl_), token);

@@ -75,8 +75,8 @@ transport::transport(const strand_type& strand, const config& settings, const ag
       share_(settings.blocking_max),
       random_(std::random_device{}()),
       idle_max_(idle_max),
-      idle_timer_(strand),
-      place_timer_(strand) {}
+      idle_reminder_(strand),
+      place_reminder_(strand) {}
 
 awaitable<exchange> transport::send(const http_request& request, lane which, time_point deadline) {
   const activity counted(*this);
@@ -243,7 +243,7 @@ void transport::keep(std::shared_ptr<connection> link, lane which) {
 
 // Closes what has been idle for long enough, and comes back when that is so of the next.
 void transport::close_idle_in_time() {
-  if (timer_runs_ || !idle_timer_) return;
+  if (!idle_reminder_.may_be_set()) return;
   const time_point now = clock::now();
   time_point next = time_point::max();
   for (idle_list* const idle : {&idle_, &idle_renewal_}) {
@@ -252,15 +252,7 @@ void transport::close_idle_in_time() {
     idle->erase(idle->begin(), first_wanted);
     if (!idle->empty()) next = std::min(next, idle->front().since + idle_max_);
   }
-  if (next == time_point::max()) return;
-  timer_runs_ = true;
-  idle_timer_->expires_at(next);
-  idle_timer_->async_wait([this, owner = owner_](const error_code& ec) {
-    const std::shared_ptr<void> alive = owner.lock();
-    if (ec || !alive || !timer_runs_) return;
-    timer_runs_ = false;
-    close_idle_in_time();
-  });
+  if (next != time_point::max()) idle_reminder_.set(next, owner_, [this] { close_idle_in_time(); });
 }
 
 // A place becomes free with time, too, and for minutes nothing else may happen here.
@@ -268,25 +260,15 @@ void transport::admit_in_time(bool one_waits) {
   gate& blocking = gate_of(lane::blocking);
   blocking.set_limit(share_.allowed(clock::now()));
   const time_point next = share_.changes_at();
-  if (place_timer_runs_ || !place_timer_ || next == time_point::max()) return;
-  if (blocking.waiting() == 0 && !one_waits) return;
-  place_timer_runs_ = true;
-  place_timer_->expires_at(next);
-  place_timer_->async_wait([this, owner = owner_](const error_code& ec) {
-    const std::shared_ptr<void> alive = owner.lock();
-    if (ec || !alive || !place_timer_runs_) return;
-    place_timer_runs_ = false;
-    admit_in_time();
-  });
+  if (next == time_point::max() || (blocking.waiting() == 0 && !one_waits)) return;
+  if (place_reminder_.may_be_set()) place_reminder_.set(next, owner_, [this] { admit_in_time(); });
 }
 
-// Nobody is there to wait for the timers. What a burst of blocking queries has left is closed now; what ordinary
+// Nobody is there whom a reminder could serve. What a burst of blocking queries has left is closed now; what ordinary
 // requests may need is kept.
 void transport::rest() {
-  if (!idle_timer_) return;
-  idle_timer_->cancel();
-  place_timer_->cancel();
-  timer_runs_ = place_timer_runs_ = false;
+  idle_reminder_.cancel();
+  place_reminder_.cancel();
   if (idle_.size() > settings_.connections_max) {
     idle_.erase(idle_.begin(), idle_.end() - static_cast<std::ptrdiff_t>(settings_.connections_max));
   }
@@ -295,8 +277,8 @@ void transport::rest() {
 
 void transport::close() noexcept {
   closed_ = true;
-  idle_timer_.reset();
-  place_timer_.reset();
+  idle_reminder_.close();
+  place_reminder_.close();
   idle_.clear();
   idle_renewal_.clear();
 }

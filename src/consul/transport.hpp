@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "connection.hpp"
@@ -47,6 +48,33 @@ public:
   void close() noexcept;
 
 private:
+  // Calls back at a time, once, unless it is cancelled before. It runs only while there are requests, for a timer alone
+  // must not keep the io_context running.
+  class reminder {
+  public:
+    explicit reminder(const strand_type& strand) : timer_(strand) {}
+    bool may_be_set() const noexcept { return timer_ && !is_set_; }
+    // `owner` is kept while `then` runs; if it is gone by then, so is this.
+    template <class Function>
+    void set(time_point when, std::weak_ptr<void> owner, Function then) {
+      is_set_ = true;
+      timer_->expires_at(when);
+      timer_->async_wait([this, owner = std::move(owner), then = std::move(then)](const error_code& ec) {
+        const std::shared_ptr<void> alive = owner.lock();
+        if (ec || !alive || !std::exchange(is_set_, false)) return;
+        then();
+      });
+    }
+    void cancel() {
+      if (timer_) timer_->cancel();
+      is_set_ = false;
+    }
+    void close() noexcept { timer_.reset(); }
+
+  private:
+    std::optional<timer_type> timer_;  // none: closed
+    bool is_set_ = false;
+  };
   struct idle_connection {
     std::shared_ptr<connection> link;
     time_point since;
@@ -81,14 +109,11 @@ private:
   const clock::duration idle_max_;
   idle_list idle_;
   idle_list idle_renewal_;
-  std::size_t active_ = 0;  // requests
-  // It runs only while there are requests: it alone must not keep the io_context running. None when closed.
-  std::optional<timer_type> idle_timer_;
-  bool timer_runs_ = false;
-  std::optional<timer_type> place_timer_;  // the same, of those who wait for a place
-  bool place_timer_runs_ = false;
+  std::size_t active_ = 0;   // requests
+  reminder idle_reminder_;   // that a connection has been idle for long enough
+  reminder place_reminder_;  // that another blocking query may run
   const std::shared_ptr<void> alive_ = std::make_shared<char>();
-  std::weak_ptr<void> owner_ = alive_;  // what the timer's handler keeps, to be there until its end
+  std::weak_ptr<void> owner_ = alive_;
   bool closed_ = false;
 };
 

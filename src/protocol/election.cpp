@@ -24,9 +24,9 @@ bool is_foreign(const std::optional<key_value>& key) { return key && key->flags 
 boost::system::result<std::vector<operation>> proclamation::write(const std::optional<key_value>& seen,
                                                                   std::string session) {
   if (!seen || seen->session != session) return make_error_code(error::slot_lost);
-  if (is_doubtful() && seen->value == value_ && seen->modify_index != written_at_) return std::vector<operation>();
+  if (is_doubtful() && seen->value == value_ && seen->modify_index != tried_at_) return std::vector<operation>();
   withdrawn_ = false;
-  written_at_ = 0;
+  doubtful_ = false;
   tried_at_ = seen->modify_index;
   return std::vector<operation>{{verb::check_session, seen->key, {}, 0, 0, session},
                                 {verb::check_index, seen->key, {}, 0, seen->modify_index},
@@ -45,7 +45,7 @@ std::optional<error_code> proclamation::replied(const event::txn_done& reply) {
                                   [](const auto& each) { return each.reason == event::refusal::permission_denied; });
   withdrawn_ = denied;
   if (denied) return make_error_code(error::permission_denied);
-  written_at_ = tried_at_;
+  doubtful_ = true;
   if (++refused_ == proclaim_tries) return make_error_code(error::transaction_conflict);
   return std::nullopt;
 }

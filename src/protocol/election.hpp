@@ -35,14 +35,14 @@ public:
   /// It was not written, for certain.
   bool is_withdrawn() const { return withdrawn_; }
   /// Its write was refused. If the network has repeated that, the refusal may be the copy's: the next look tells.
-  bool is_doubtful() const { return written_at_ != 0; }
+  bool is_doubtful() const { return doubtful_; }
 
 private:
   std::string value_;
   bool announced_ = false;
   bool withdrawn_ = false;
-  std::uint64_t tried_at_ = 0;    ///< the key's index that the last write asked for
-  std::uint64_t written_at_ = 0;  ///< the same, of one that was refused; 0: none
+  bool doubtful_ = false;
+  std::uint64_t tried_at_ = 0;  ///< the key's index that the last write asked for
   int refused_ = 0;
 };
 

@@ -408,7 +408,7 @@ private:
 
   bool closing_ = false;
   bool closed_ = false;
-  bool nothing_in_use_ = false;  ///< the deadline has been set anew for what goes back
+  bool nothing_in_use_ = false;  ///< all users have let go, and the deadline was set anew then
   time_point close_deadline_ = never;
 };
 

@@ -138,9 +138,8 @@ void pool::hand_on(const moves& what) {
   send(what, next, true);
 }
 
-/// What the queue needs beyond the slots in use: whole requests, in order, as long as they fit. A waiter
-/// that only looks is told no unless its own are among those that could be had at once, and the view is younger than
-/// it.
+/// What the queue needs beyond the slots in use: whole requests, in order, as long as they fit. A waiter that only
+/// looks gets its own if they are among those that can be had at once; else it is told no, by a view younger than it.
 pool::demand pool::wanted(const std::function<std::uint32_t()>& count_takeable) {
   demand need;
   std::optional<std::uint32_t> takeable;
@@ -394,12 +393,14 @@ plan_rules pool::rules_for(const moves& what) {
 void pool::spare_the_unseen(plan_rules& rules) {
   const snapshot& now = view_.now();
   const bool is_mutex = options_.form == record_form::session;
+  if (due(unseen_believe_until_)) return;
+  if (is_mutex) {
+    rules.withheld += now.lock_index == 0;
+    return;
+  }
   const auto is_unseen = [&](const std::string& holder) {
     return !now.find(holder) && !is_ours(holder) && !former_.contains(holder) && !holders_.contains(holder);
   };
-  if (due(unseen_believe_until_)) return;
-  if (is_mutex && now.lock_index != 0) return;
-  if (is_mutex) return static_cast<void>(++rules.withheld);
   std::copy_if(now.record.holders.begin(), now.record.holders.end(), std::back_inserter(rules.spared), is_unseen);
 }
 

@@ -24,15 +24,7 @@ BOOST_AUTO_TEST_CASE(restarts_of_a_client_agent_cost_no_slot) {
 /// A TTL of 30 s is longer than any election.
 BOOST_AUTO_TEST_CASE(an_election_costs_no_slot) {
   scene s("leader-kill", 0, 30s);
-  const int leads = s.consul.leader();
-  agent& leader = s.consul.server(leads);
-  s.begin(s.consul.server((leads + 1) % cluster::server_count), s.consul.server((leads + 2) % cluster::server_count));
-  s.fault("the leader is killed");
-  leader.kill();
-  s.until_another_leads(leads);
-  leader.restart();
-  s.consul.wait_until_healthy();
-  s.mended("it is back");
+  s.lose_the_leader();
   s.end(true);
 }
 

@@ -19,15 +19,7 @@ BOOST_AUTO_TEST_SUITE(as_shipped_cluster)
 /// An election may take longer than this lease lasts: then the slot is lost, and nobody has it before its time.
 BOOST_AUTO_TEST_CASE(a_leader_is_killed_while_leases_are_short) {
   scene s("leader-kill", 0);
-  const int leads = s.consul.leader();
-  agent& leader = s.consul.server(leads);
-  s.begin(s.consul.server((leads + 1) % cluster::server_count), s.consul.server((leads + 2) % cluster::server_count));
-  s.fault("the leader is killed");
-  leader.kill();
-  s.until_another_leads(leads);
-  leader.restart();
-  s.consul.wait_until_healthy();
-  s.mended("it is back", {"holder", "waiter"});
+  s.lose_the_leader();
   s.end(false);
 }
 

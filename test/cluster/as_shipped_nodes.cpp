@@ -16,12 +16,9 @@ BOOST_AUTO_TEST_CASE(a_follower_that_is_frozen_is_removed_while_its_holder_belie
     const auto since = s.fault("the holder's server is frozen", {"holder"});
     frozen.freeze();
     s.until_deregistered(frozen);
-    s.until_waiters_entered(since);
-    s.until_the_holders_leases_are_over();
+    s.until_handed_over(since);
     frozen.thaw();
-    s.mended("it goes on", {"holder"});
-    s.until_holders_were_told();
-    s.end(false);
+    s.end_when_told();
   }
 }
 
@@ -36,12 +33,9 @@ BOOST_AUTO_TEST_CASE(a_client_agent_that_is_frozen_is_made_to_leave_while_its_ho
     leader.put("/v1/agent/force-leave/" + frozen.node_name());
     return s.deregistered(frozen) != 0;
   });
-  s.until_waiters_entered(since);
-  s.until_the_holders_leases_are_over();
+  s.until_handed_over(since);
   frozen.thaw();
-  s.mended("it goes on", {"holder"});
-  s.until_holders_were_told();
-  s.end(false);
+  s.end_when_told();
 }
 
 /// It leaves the cluster, and takes its node out of the catalog, while its holder cannot be told.
@@ -55,13 +49,10 @@ BOOST_AUTO_TEST_CASE(a_client_agent_leaves_while_its_holder_is_busy) {
     s.freeze_holders();
     leaves.stop();
     s.until_deregistered(leaves);
-    s.until_waiters_entered(since);
-    s.until_the_holders_leases_are_over();
+    s.until_handed_over(since);
     s.thaw_holders();
     leaves.restart();
-    s.mended("it goes on", {"holder"});
-    s.until_holders_were_told();
-    s.end(false);
+    s.end_when_told();
   }
 }
 

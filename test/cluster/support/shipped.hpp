@@ -57,6 +57,11 @@ public:
   void until_waiters_entered(stage::time_point since) {
     on_both([&](stage& each) { each.until_entered({"waiter"}, since, patience); });
   }
+  /// And the holders, who cannot be told, believe no more.
+  void until_handed_over(stage::time_point since) {
+    until_waiters_entered(since);
+    until_the_holders_leases_are_over();
+  }
   void until_holders_were_told() {
     on_both([&](stage& each) {
       each.until_written("the holder has been told", patience, [](const journal_entry& line) {
@@ -107,15 +112,31 @@ public:
   void until_deregistered(const agent& its, std::size_t times = 1) {
     until("its node is deregistered", [&] { return deregistered(its) >= times; });
   }
-  void until_another_leads(int before) {
-    const agent& asked = consul.server((before + 1) % cluster::server_count);
-    const std::string old = consul.server(before).host() + ":" + std::to_string(consul.server(before).rpc_port());
+  /// Begins, the holders at one follower and the waiters at the other; kills the leader, and starts it again when there
+  /// is another one.
+  void lose_the_leader() {
+    const int leads = consul.leader();
+    agent& leader = consul.server(leads);
+    const agent& follower = consul.server((leads + 1) % cluster::server_count);
+    begin(follower, consul.server((leads + 2) % cluster::server_count));
+    fault("the leader is killed");
+    leader.kill();
+    const std::string old = leader.host() + ":" + std::to_string(leader.rpc_port());
     until("there is another leader", [&] {
-      const auto said = asked.get("/v1/status/leader");
+      const auto said = follower.get("/v1/status/leader");
       return said.status == 200 && said.body.size() > 4 && said.body.find(old) == std::string::npos;
     });
+    leader.restart();
+    consul.wait_until_healthy();
+    mended("it is back", {"holder", "waiter"});
   }
 
+  /// The holders go on, and are told that they have lost.
+  void end_when_told() {
+    mended("it goes on", {"holder"});
+    until_holders_were_told();
+    end(false);
+  }
   /// Never did two believe. `kept`: the holder whose session has a node of its own has its slot still.
   void end(bool kept) {
     const outcome own = outcome_of(own_), agents = outcome_of(agents_);

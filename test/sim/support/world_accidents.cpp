@@ -221,9 +221,9 @@ void world::meddle() {
   for (const auto& p : processes_) p->guards.clear();
 }
 
-/// Of a session that is gone, or has no entry any more: who believes by it goes on until it is told, and nobody can
-/// know. False if that is not one of ours, or more than one may be concerned.
-bool world::only_one_is_excused(const std::string& session) {
+/// An operator has ended this session, or deleted its entry: whoever believes by it goes on until it is told, and nobody
+/// else can know that. False if it is none of ours, or if several may believe by it.
+bool world::excuse_holder_of(const std::string& session) {
   const auto is_its = [&](const auto& p) { return p->sessions.contains(session); };
   if (options_.locks != 0 || std::none_of(processes_.begin(), processes_.end(), is_its)) return false;
   forgotten_[session] = {now() + options_.ttl + options_.ttl / 10, {}, true};
@@ -239,12 +239,12 @@ bool world::meddle_once() {
     case 0:
       mark("an operator destroys " + victim.session);
       consul_.destroy_session(victim.session, now());
-      return !only_one_is_excused(victim.session);
+      return !excuse_holder_of(victim.session);
     case 1:
       mark("an operator deletes " + victim.key);
       if (victim.key != world_lock_key) {
         consul_.remove(victim.key, now());
-        return !only_one_is_excused(victim.session);
+        return !excuse_holder_of(victim.session);
       }
       referee_.forget_tokens();
       consul_.remove(victim.key, now());

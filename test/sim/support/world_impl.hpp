@@ -251,7 +251,7 @@ private:
   void excuse_newcomer(const process* sender, const snapshot& before);
   void meddle();
   bool meddle_once();
-  bool only_one_is_excused(const std::string& session);
+  bool excuse_holder_of(const std::string& session);
   void forget_history();
   void again_later(void (world::*accident)());
   void mark(const std::string& words) const;
