@@ -24,9 +24,14 @@ bool is_foreign(const std::optional<key_value>& key) { return key && key->flags 
 boost::system::result<std::vector<operation>> proclamation::write(const std::optional<key_value>& seen,
                                                                   std::string session) {
   if (!seen || seen->session != session) return make_error_code(error::slot_lost);
-  if (is_doubtful() && seen->value == value_ && seen->modify_index != tried_at_) return std::vector<operation>();
-  withdrawn_ = false;
-  doubtful_ = false;
+  const bool has_moved = seen->modify_index != tried_at_;
+  if (doubtful_ && has_moved && seen->value == value_) return std::vector<operation>();
+  if (refused_ == proclaim_tries) {
+    withdrawn_ = has_moved;  // what asks for an index that has gone by is never applied
+    doubtful_ = !has_moved;
+    return make_error_code(error::transaction_conflict);
+  }
+  withdrawn_ = doubtful_ = false;
   tried_at_ = seen->modify_index;
   return std::vector<operation>{{verb::check_session, seen->key, {}, 0, 0, session},
                                 {verb::check_index, seen->key, {}, 0, seen->modify_index},
@@ -46,7 +51,7 @@ std::optional<error_code> proclamation::replied(const event::txn_done& reply) {
   withdrawn_ = denied;
   if (denied) return make_error_code(error::permission_denied);
   doubtful_ = true;
-  if (++refused_ == proclaim_tries) return make_error_code(error::transaction_conflict);
+  ++refused_;
   return std::nullopt;
 }
 

@@ -24,7 +24,8 @@ public:
   explicit proclamation(std::string value) : value_(std::move(value)) {}
 
   const std::string& value() const { return value_; }
-  /// `session`: by which we hold the key. error::slot_lost if it does not hold it any more. No operations: the value
+  /// `session`: by which we hold the key. error::slot_lost if it does not hold it any more,
+  /// error::transaction_conflict if others have written it before us too often. No operations: the value
   /// stands there by a write of ours, of which a copy was refused, and nothing is left to do.
   boost::system::result<std::vector<operation>> write(const std::optional<key_value>& seen, std::string session);
   /// What became of it: done, or why not, or why nobody knows. None: somebody else has written meanwhile, so look

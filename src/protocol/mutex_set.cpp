@@ -69,7 +69,7 @@ void mutex_set::on(event::close& e) {
     l.standing = standing::lost;
     act(action::lose{l.slot, loss_reason::closed, {}});
   }
-  lost_ = std::exchange(held_, 0);
+  lost_ += std::exchange(held_, 0);
   close_deadline_ = std::min(close_deadline_, now_ + options_.give_up_after);
 }
 

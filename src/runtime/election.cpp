@@ -58,6 +58,7 @@ asio::awaitable<void> proclaim(std::shared_ptr<slot_impl> held, std::string valu
     auto answer = co_await client.get(key, read, asio::use_awaitable);
     const protocol::event::key_watched seen = runtime::key_watched({}, {}, std::move(answer), {});
     auto write = wish.write(seen.pair, session);
+    if (wish.is_withdrawn()) owner->value_written(*held, wish.value(), true);
     if (!write) throw system_error(write.error());
     if (write->empty()) co_return;
     std::vector<consul::txn_operation> operations = runtime::to_consul(*std::move(write));

@@ -69,9 +69,13 @@ BOOST_AUTO_TEST_CASE(a_key_that_is_not_held_is_not_proclaimed_in) {
 
 BOOST_AUTO_TEST_CASE(a_proclaim_begins_anew_three_times) {
   proclamation wish("new");
-  for (int i = 0; i != 3; ++i) BOOST_TEST(!wish.replied(refused_because({event::refusal::conflict})).has_value());
-  const auto end = wish.replied(refused_because({event::refusal::conflict}));
-  BOOST_TEST((end == make_error_code(error::transaction_conflict)));
+  for (std::uint64_t index = 9; index != 13; ++index) {
+    BOOST_TEST(wish.write(office("old", "s1", index), "s1").has_value());
+    BOOST_TEST(!wish.replied(refused_because({event::refusal::conflict})).has_value());
+  }
+  const auto end = wish.write(office("old", "s1", 13), "s1");
+  BOOST_TEST((end.error() == error::transaction_conflict));
+  BOOST_TEST(wish.is_withdrawn());
 }
 
 BOOST_AUTO_TEST_CASE(a_proclaim_ends_when_it_is_done_or_not_allowed) {
@@ -90,6 +94,13 @@ BOOST_AUTO_TEST_CASE(a_proclaim_whose_copy_is_refused_is_found_written) {
   BOOST_TEST(!wish.replied(refused_because({event::refusal::conflict})).has_value());
   BOOST_TEST(wish.is_doubtful());
   BOOST_TEST(wish.write(office("new", "s1", 10), "s1")->empty());
+
+  proclamation last("new");
+  for (std::uint64_t index = 9; index != 13; ++index) {
+    BOOST_TEST(last.write(office("old", "s1", index), "s1").has_value());
+    last.replied(refused_because({event::refusal::conflict}));
+  }
+  BOOST_TEST(last.write(office("new", "s1", 13), "s1")->empty());  // the last try's, whose copy was refused
 
   proclamation late("new");
   BOOST_TEST(!late.write(office("new", "s1", 9), "s1")->empty());

@@ -598,6 +598,14 @@ BOOST_AUTO_TEST_CASE(a_guard_that_was_removed_or_overwritten_ends_it) {
   EXPECT(t.destroyed(), "create");
 }
 
+BOOST_AUTO_TEST_CASE(a_second_close_waits_as_the_first_does) {
+  set_story s;
+  s.hold();
+  EXPECT(s.close(true), "lose A closed");
+  EXPECT(s.close(true));
+  EXPECT(s.release('A'), "txn: #2 unlock a", "stop", "destroy");
+}
+
 BOOST_AUTO_TEST_CASE(a_cancelled_ask_is_answered_at_once) {
   set_story s;
   s.hold();

@@ -75,12 +75,13 @@ void world::try_to_proclaim(process& p, slot_id slot, std::shared_ptr<proclamati
     if (seen.error.code) return not_written();
     sabotage_.bend(seen, session);
     auto write = wish->write(seen.pair, session);
-    if (!write) return not_written();
-    if (write->empty()) return written();
-    sabotage_.bend(*write);
     const auto tell_pool = [this, &p, slot, wish] {
       if (referee_.holds(p.number, slot)) step(p, event::value_written{wish->value(), wish->is_withdrawn()});
     };
+    if (wish->is_withdrawn()) tell_pool();
+    if (!write) return not_written();
+    if (write->empty()) return written();
+    sabotage_.bend(*write);
     if (wish->announce()) tell_pool();
     send(p, 0, *std::move(write), [=, this, &p](const event::txn_done& done) {
       const auto ended = wish->replied(done);
