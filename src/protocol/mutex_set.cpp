@@ -109,6 +109,7 @@ void mutex_set::on(event::session_renewed& e) {
     watch_index_ = 0;  // a plain look, which answers at once
     return watch_outage_.retry_now();
   }
+  if (e.outcome == event::renewal::renewed) session_->copies_due = !session_->refused.empty();
   if (session_->lease.deadline() != deadline) report();
 }
 
@@ -337,7 +338,9 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
   doomed d;
   d.since = now_;
   d.over_at = session_->lease.over_at();
-  d.names = std::move(session_->refused);
+  for (const auto& [flags, deeds] : session_->refused)
+    for (const deed& each : deeds)
+      if (each.locks) d.names.insert(each.name);
   for (const auto& [name, l] : locks_) {
     const bool in_hands = l.standing == standing::held || l.standing == standing::lost;
     const bool is_ours = !in_hands || !is_doomed(l.slot);

@@ -38,12 +38,20 @@ struct mutex_set_options {
 /// is the number of the transaction that wrote it last.
 inline constexpr std::uint64_t set_magic = std::uint64_t{0x68736574} << 32;
 
+/// Of so many refused transactions a set remembers what they would have done. If the network repeats one from before,
+/// and that is applied then, all is lost.
+inline constexpr std::size_t set_refused_max = 1024;
+
 /// One process's locks below a prefix: any number of them, by one session. Each `acquire` is one look for one name.
 ///
 /// One transaction is under way at a time; what is asked for meanwhile goes together into the next. Each begins with a
 /// compare-and-set of the *sequence guard*, a key that nobody else writes, so it is applied once at most, and never
 /// after a later one. Of a transaction of unknown outcome the next one that is applied, an empty one (the *barrier*),
 /// says that it was not and never will be; if that is refused, the guard says which of the two was.
+///
+/// A transaction that was refused has not written the guard: the network may repeat it, and the copy be applied when
+/// the names are free. What it has locked then, nobody believes in, and it is unlocked; for which it must be found: so
+/// with each renewal of the session an empty transaction follows, if any was refused since the guard was written.
 ///
 /// A second key, which is never written again, is watched: it goes when the session ends, and all locks with it.
 class mutex_set final : public core {
@@ -91,6 +99,11 @@ private:
     bool absent = false;        ///< its key was looked for, and is not there
     std::optional<event::refusal> refused{};
   };
+  /// What a part would have done.
+  struct deed {
+    std::string name;
+    bool locks = false;  ///< or else unlocks
+  };
   enum class request { opening, batch, barrier, look };
   /// How much is known of the transaction that was sent last.
   enum class doubt {
@@ -102,12 +115,14 @@ private:
     bool ready = false;  ///< it has been created
     bool open = false;   ///< it has its two keys
     std::uint64_t guard_index = 0;
-    /// Whose locks were refused since the guard was last written: the network may repeat such a request, and a copy
-    /// that comes late be applied.
-    std::set<std::string, std::less<>> refused{};
+    /// What the batches would do that were refused since the guard was last written, by the flags that they would give
+    /// it: a copy of one of them, and of one only, may come late and be applied.
+    std::map<std::uint64_t, std::vector<deed>> refused{};
+    bool copies_due = false;  ///< an empty batch is to keep them out, or to find the one that was applied
     void guard_is_at(std::uint64_t index) {
       guard_index = index;
       refused.clear();
+      copies_due = false;
     }
   };
   struct doomed : ending_session {
@@ -165,7 +180,8 @@ private:
   void write();
   void write_unblocked();
   bool serving();
-  void send_batch();
+  void send_batch(bool empty = false);
+  void add_parts(std::vector<operation>& operations);
   void send_barrier();
   void send_look();
   void send(request what, std::vector<operation> operations);
@@ -177,6 +193,7 @@ private:
   void batch_refused(const std::vector<event::refused_operation>& refusals);
   void part_refused(const part& each);
   void put_back();
+  void copy_applied(const std::vector<deed>& deeds);
   void not_done(event::txn_done& e);
   void refused_as_a_whole();
 

@@ -41,7 +41,9 @@ void mutex_set::write_unblocked() {
     forget(at);
   }
   if (session_) {
-    if (session_->ready && (!leaving_.empty() || (!wanted_.empty() && serving()))) send_batch();
+    if (!session_->ready) return;
+    if (std::exchange(session_->copies_due, false)) return send_batch(true);
+    if (!leaving_.empty() || (!wanted_.empty() && serving())) send_batch();
     return;
   }
   if (wanted_.empty() || !due(create_outage_.retry_at())) return;
@@ -54,10 +56,7 @@ operation mutex_set::cas_guard(std::uint32_t number) const {
   return {verb::cas, guard_key(), {}, set_magic | number, session_->guard_index};
 }
 
-/// As much of what is to be done as fits: what can be let go first.
-void mutex_set::send_batch() {
-  // With one operation to spare: a look at what became of it has a key more for itself.
-  constexpr std::size_t most = operations_max - 1;
+void mutex_set::send_batch(bool empty) {
   std::vector<operation> ops;
   ++number_;
   barrier_sent_ = false;
@@ -75,6 +74,15 @@ void mutex_set::send_batch() {
   }
   head_ = ops.size();
   parts_.clear();
+  if (!empty) add_parts(ops);
+  send(session_->open ? request::batch : request::opening, std::move(ops));
+}
+
+/// As much of what is to be done as fits: what can be let go first.
+void mutex_set::add_parts(std::vector<operation>& ops) {
+  // With one operation to spare: a look at what became of it has a key more for itself.
+  constexpr std::size_t most = operations_max - 1;
+  const std::string& session = session_->session;
   const auto add = [&](place& at, bool locks) {
     at.second.sent = true;
     parts_.push_back({&at, locks, ops.size()});
@@ -99,7 +107,6 @@ void mutex_set::send_batch() {
     add(at, true);
     ops.push_back({verb::lock, key_of(at), options_.description, mutex_flags, 0, session});
   }
-  send(session_->open ? request::batch : request::opening, std::move(ops));
 }
 
 void mutex_set::send_barrier() {
@@ -213,8 +220,9 @@ void mutex_set::batch_refused(const std::vector<event::refused_operation>& refus
     write_outage_.over();
   else  // nothing that could be left out of the next one
     refused_as_a_whole();
-  for (const part& each : parts_)
-    if (each.locks) session_->refused.insert(each.place->first);
+  auto& deeds = session_->refused[set_magic | number_];
+  for (const part& each : parts_) deeds.push_back({each.place->first, each.locks});
+  if (session_->refused.size() > set_refused_max) session_->refused.erase(session_->refused.begin());
   const auto refused = std::stable_partition(parts_.begin(), parts_.end(), [](const part& p) { return !p.refused; });
   const std::vector<part> told(refused, parts_.end());
   parts_.erase(refused, parts_.end());
@@ -259,6 +267,25 @@ void mutex_set::put_back() {
   doubt_ = doubt::none;
 }
 
+/// A copy of a refused batch did this, and all that was sent since with the same index of the guard never will be done.
+void mutex_set::copy_applied(const std::vector<deed>& deeds) {
+  put_back();
+  for (const deed& each : deeds) {
+    const auto at = each.locks ? locks_.try_emplace(each.name).first : locks_.find(each.name);
+    if (at == locks_.end()) continue;
+    if (each.locks && at->second.standing == standing::wanted) {
+      // Its key is unlocked before anybody asks for it again, because they may have been denied it, or have gone.
+      std::erase(wanted_, &*at);
+      at->second.standing = standing::leaving;
+      leaving_.push_back(&*at);
+    } else if (!each.locks && at->second.standing == standing::leaving) {
+      std::erase(leaving_, &*at);
+      std::erase(denied_, &*at);
+      release_done(*at);
+    }
+  }
+}
+
 void mutex_set::barrier_done(event::txn_done& e) {
   switch (e.outcome) {
     case event::outcome::applied:
@@ -297,13 +324,13 @@ void mutex_set::look_done(event::txn_done& e) {
   };
   const key_value* const guard = its_result(1);
   const auto batch = set_magic | number_, barrier = set_magic | (number_ + 1);
-  if (!guard || guard->session != session_->session ||
-      (guard->flags != batch && !(barrier_sent_ && guard->flags == barrier)))
-    // Somebody else has written it, or the network has repeated a transaction that was refused at first: nothing is
-    // certain any more.
-    return drop_session(loss_reason::removed);
+  const std::uint64_t flags = guard && guard->session == session_->session ? guard->flags : 0;
+  const auto copy = session_->refused.extract(flags);
+  if (!copy && flags != batch && !(barrier_sent_ && flags == barrier))
+    return drop_session(loss_reason::removed);  // somebody else has written it: nothing is certain any more
   session_->guard_is_at(guard->modify_index);
-  if (guard->flags == barrier) {
+  if (copy) return copy_applied(copy.mapped());
+  if (flags == barrier) {
     ++number_;
     return put_back();
   }

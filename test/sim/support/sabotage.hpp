@@ -214,8 +214,9 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
      "an observer is told what stood in the key before", guarantee::elections, worlds_of_an_election},
     {seeded_bug::set_lease_counted_late, "set_lease_counted_late", "the lease runs from when the reply came",
      guarantee::backing, worlds_of_a_set},
-    {seeded_bug::set_guard_ignored, "set_guard_ignored", "a repeated transaction is applied again", guarantee::backing,
-     worlds_of_a_set},
+    // Two: what a copy locks that comes late enough, nobody has.
+    {seeded_bug::set_guard_ignored, "set_guard_ignored", "a repeated transaction is applied again",
+     broken_guarantees(guarantee::backing, guarantee::progress), worlds_of_a_set},
     {seeded_bug::set_unknown_taken_for_not_sent, "set_unknown_taken_for_not_sent",
      "a transaction of unknown outcome is taken for one that was not sent", guarantee::losses, worlds_of_a_set},
     {seeded_bug::set_barrier_forgotten, "set_barrier_forgotten",

@@ -86,7 +86,6 @@ private:
       bool was_in_use = false;  ///< here, when it was asked for
     };
     std::map<ticket, request> requests{};
-    bool copy_applied = false;                   ///< of a transaction that was refused at first
     std::map<slot_id, std::size_t> locks{};      ///< of a set: the slots' names, until they are released
     std::map<std::size_t, time_point> denied{};  ///< when Consul last refused it a lock that somebody else had
     std::map<slot_id, time_point> leases{};      ///< of what its users hold; on its own clock

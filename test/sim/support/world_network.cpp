@@ -85,6 +85,7 @@ world::fate world::draw_fate(const process& p) {
       f.applied = f.answered = true;
       f.again = f.there + f.back / 2;
       f.answers_second = random_.chance(50);
+      if (options_.locks != 0 && random_.chance(50)) f.again += random_.between(0s, 2 * options_.ttl);
       break;
     case 5:  // the reply comes just in time
       f.applied = f.answered = true;
@@ -183,19 +184,14 @@ void world::send(process& p, request_id id, std::vector<operation> operations,
   say([&] { return name(p) + ": txn " + std::to_string(id) + text(f) + describe(operations); });
   for (const duration extra : {f.late, f.answers_second ? duration(0) : f.again})
     if (extra != duration(0))
-      in(extra, [this, &p, operations, id, again = extra == f.again] {
+      in(extra, [this, &p, operations, id] {
         const bool applied = transact(&p, operations).applied;
-        p.copy_applied = p.copy_applied || (applied && again);
         say([&] { return name(p) + ": txn " + std::to_string(id) + " again: " + (applied ? "applied" : "refused"); });
       });
   in(f.there, [this, &p, f, id, operations = std::move(operations), then = std::move(then)] {
     consul::txn_reply reply;
     if (f.applied) reply = transact(&p, operations);
-    if (f.answers_second) {
-      const bool first = reply.applied;
-      reply = transact(&p, operations);
-      p.copy_applied = p.copy_applied || (!first && reply.applied);
-    }
+    if (f.answers_second) reply = transact(&p, operations);
     in(f.back, [this, &p, f, id, reply = std::move(reply), then] {
       const bool answered = is_answered(p, f);
       const failure why = answered ? failure() : failed(why_not(f));

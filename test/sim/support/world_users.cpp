@@ -207,7 +207,7 @@ void world::perform(process& p, action::lose& a) {
   if (a.reason == loss_reason::session_invalidated && options_.locks == 0 && !is_excused() &&
       held_by != p.held_by.end() && std::all_of(held_by->second.begin(), held_by->second.end(), lives))
     object(guarantee::losses, name(p) + " takes its session for ended, which lives");
-  if (options_.locks != 0 && a.reason == loss_reason::removed && !options_.operators && !p.copy_applied)
+  if (options_.locks != 0 && a.reason == loss_reason::removed && !options_.operators)
     object(guarantee::losses, name(p) + " believes that its guard was overwritten");
   go_on(p, a);
   ended(p, a.slot, timeline::end::lost);
