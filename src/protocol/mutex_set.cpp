@@ -1,6 +1,7 @@
 #include "protocol/mutex_set.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -35,13 +36,13 @@ void mutex_set::on(event::acquire& e) {
   l.came = now_;
   l.asked_after = last_request_;
   asking_.emplace(e.ticket, &*at);
-  if (is_new) wanted_.push_back(&*at);
+  if (is_new) want(*at);
 }
 
 void mutex_set::on(event::cancel& e) {
   const auto at = asking_.find(e.ticket);
   if (at == asking_.end()) return;
-  stop_asking(at->second->second);
+  stop_asking(*at->second);
   act(action::fail{e.ticket,
                    {error_code(boost::system::errc::operation_canceled, boost::system::system_category()), {}}});
 }
@@ -117,8 +118,7 @@ void mutex_set::on(event::session_destroyed& e) {
   const auto at = doomed_.find(e.session);
   if (at == doomed_.end()) return;
   if (!e.gone) return not_destroyed(at->second);
-  doomed_ended(at->second);
-  doomed_.erase(at);
+  doomed_ended(at);
 }
 
 void mutex_set::on(event::key_watched& e) {
@@ -191,18 +191,17 @@ void mutex_set::check_outage() {
 }
 
 void mutex_set::fail_blocked() {
-  if (doomed_.empty()) return;
-  for (auto at = asking_.begin(); at != asking_.end();) {
-    const auto [asked, where] = *at++;
-    const doomed* const d = blocks(where->first);
-    if (!d || !due(std::max(d->since, where->second.came) + options_.give_up_after)) continue;
-    act(action::fail{asked, failed(error::timed_out, "a lost session has not ended yet")});
-    stop_asking(where->second);
-  }
+  for (auto& [session, d] : doomed_)
+    while (!d.blocked.empty()) {
+      const auto [asked, first] = *d.blocked.begin();
+      if (!due(std::max(d.since, first->second.came) + options_.give_up_after)) break;
+      act(action::fail{asked, failed(error::timed_out, "a lost session has not ended yet")});
+      stop_asking(*first);
+    }
 }
 
-const mutex_set::doomed* mutex_set::blocks(std::string_view name) const {
-  for (const auto& [session, d] : doomed_)
+mutex_set::doomed* mutex_set::blocker_of(std::string_view name) {
+  for (auto& [session, d] : doomed_)
     if (d.names.contains(name)) return &d;
   return nullptr;
 }
@@ -222,14 +221,7 @@ void mutex_set::check_releases() {
 
 /// Consul has ended them by now.
 void mutex_set::forget_expired() {
-  for (auto at = doomed_.begin(); at != doomed_.end();) {
-    if (!due(at->second.until)) {
-      ++at;
-      continue;
-    }
-    doomed_ended(at->second);
-    at = doomed_.erase(at);
-  }
+  for (auto at = doomed_.begin(); at != doomed_.end();) at = due(at->second.until) ? doomed_ended(at) : std::next(at);
 }
 
 void mutex_set::retire_sessions() {
@@ -281,7 +273,7 @@ void mutex_set::grant(place& at, std::uint64_t index) {
   *s = {&at, false};
   ++held_;
   const ticket asked = *l.asked;
-  stop_asking(l);
+  stop_asking(at);
   l.standing = standing::held;
   l.slot = id;
   l.grant = index;
@@ -289,28 +281,39 @@ void mutex_set::grant(place& at, std::uint64_t index) {
   if (suspect_) act(action::update{id, session_->lease.deadline(), true});
 }
 
+/// Somebody asks for it. What a lost session of ours may still hold waits until that has ended.
+void mutex_set::want(place& at) {
+  lock& l = at.second;
+  l.standing = standing::wanted;
+  l.sent = false;
+  l.blocker = blocker_of(at.first);
+  if (l.blocker)
+    l.blocker->blocked.emplace(*l.asked, &at);
+  else
+    wanted_.push_back(&at);
+}
+
 /// Nobody here has to do with it any more; or, if somebody asks for it, from the start.
 void mutex_set::forget(place& at) {
-  lock& l = at.second;
-  if (l.asked) {
-    l.standing = standing::wanted;
-    l.sent = false;
-    wanted_.push_back(&at);
-    return;
-  }
+  if (at.second.asked) return want(at);
   locks_.erase(locks_.find(at.first));
   if (locks_.empty()) idle_since_ = now_;
 }
 
-void mutex_set::stop_asking(lock& l) {
-  asking_.erase(*l.asked);
-  l.asked.reset();
+/// What was blocked is forgotten with that.
+void mutex_set::stop_asking(place& at) {
+  lock& l = at.second;
+  const ticket asked = *std::exchange(l.asked, std::nullopt);
+  asking_.erase(asked);
+  if (!l.blocker) return;
+  l.blocker->blocked.erase(asked);
+  forget(at);
 }
 
 void mutex_set::fail_first(const failure& why) {
   const auto first = asking_.begin();
   act(action::fail{first->first, why});
-  stop_asking(first->second->second);
+  stop_asking(*first->second);
 }
 
 void mutex_set::fail_waiters(const failure& why) {
@@ -350,6 +353,7 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
   // Each new leader of Consul's lets all TTLs start anew; and what is still locked would be refused to us.
   d.until = now_ + (locks_.empty() ? 2 : 10) * options_.ttl;
   wanted_.clear();
+  for (auto& [session, each] : doomed_) each.blocked.clear();
   leaving_.clear();
   denied_.clear();
   denied_outage_.over();
@@ -379,11 +383,11 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
     }
     if (!l.asked) forget(each);
   }
-  for (const auto& [asked, at] : asking_) forget(*at);  // in their order
   if (reason == loss_reason::session_invalidated)
     for (const slot_id each : std::exchange(d.releasing, {})) answer_release(each);
   doomed_.insert_or_assign(std::move(session_->session), std::move(d));
   session_.reset();
+  for (const auto& [asked, at] : asking_) want(*at);  // in their order
 }
 
 /// The user of a lost slot has done with it. It is nobody's then who asks here, until its session has ended.
@@ -415,9 +419,14 @@ bool mutex_set::is_doomed(slot_id id) const {
   });
 }
 
-void mutex_set::doomed_ended(doomed& d) {
+mutex_set::doomed_sessions::iterator mutex_set::doomed_ended(doomed_sessions::iterator at) {
+  doomed& d = at->second;
   while (!d.lost.empty()) let_go(d, d.lost.back());
   for (const slot_id each : d.releasing) answer_release(each);
+  const auto blocked = std::move(d.blocked);
+  const auto next = doomed_.erase(at);
+  for (const auto& [asked, each] : blocked) want(*each);
+  return next;
 }
 
 void mutex_set::report() {

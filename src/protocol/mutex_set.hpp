@@ -74,6 +74,7 @@ private:
     lost,     ///< still there, but lost: until the user lets go, nobody else here gets it
     leaving,  ///< to be unlocked; whoever has asked meanwhile comes next
   };
+  struct doomed;
   /// All that is known of one name, as long as anybody here has to do with it.
   struct lock {
     mutex_set::standing standing = standing::wanted;
@@ -83,6 +84,7 @@ private:
     slot_id slot = slot_id::none;   ///< in a user's hands, or whose release is not answered yet
     std::uint64_t grant = 0;        ///< the index of the locking write
     bool sent = false;              ///< it is in the transaction under way, or of unknown outcome
+    doomed* blocker = nullptr;      ///< it waits for its end, in its list
   };
   using locks = std::map<std::string, lock, std::less<>>;
   using place = locks::value_type;
@@ -133,7 +135,9 @@ private:
     std::vector<slot_id> lost{};
     time_point over_at{};
     std::vector<slot_id> releasing{};
+    std::map<ticket, place*> blocked{};  ///< of those names, the ones that somebody asks for: who came first is first
   };
+  using doomed_sessions = std::map<std::string, doomed, std::less<>>;
 
   // mutex_set.cpp: events, and what time brings
   void on(event::acquire& e);
@@ -160,8 +164,9 @@ private:
 
   // mutex_set.cpp: locks and those who ask for them
   void grant(place& at, std::uint64_t index);
+  void want(place& at);
   void forget(place& at);
-  void stop_asking(lock& l);
+  void stop_asking(place& at);
   void fail_first(const failure& why);
   void fail_blocked();
   void fail_waiters(const failure& why);
@@ -171,14 +176,13 @@ private:
   void let_go(slot_id id);
   void let_go(doomed& d, slot_id id);
   bool is_doomed(slot_id id) const;
-  const doomed* blocks(std::string_view name) const;
-  void doomed_ended(doomed& d);
+  doomed* blocker_of(std::string_view name);
+  doomed_sessions::iterator doomed_ended(doomed_sessions::iterator at);
   static bool is_held(const slot& s) { return s.place && s.place->second.standing == standing::held; }
   void report();
 
   // mutex_set_write.cpp
   void write();
-  void write_unblocked();
   bool serving();
   void send_batch(bool empty = false);
   void add_parts(std::vector<operation>& operations);
@@ -206,7 +210,7 @@ private:
 
   locks locks_;
   std::map<ticket, place*> asking_;  ///< in the order in which they came
-  std::deque<place*> wanted_;        ///< to be sent; those for whom nobody asks any more go when their turn comes
+  std::deque<place*> wanted_;        ///< to be sent; what nobody asks for any more goes when its turn comes
   std::deque<place*> leaving_;       ///< to be sent
   std::deque<place*> denied_;        ///< to be unlocked, which ACL rules, say, forbid: tried again after pauses
   slot_table<slot> slots_;
@@ -215,7 +219,7 @@ private:
   std::deque<std::pair<time_point, slot_id>> releases_;  ///< in the order in which they began; some are answered
 
   std::optional<own> session_;
-  std::map<std::string, doomed, std::less<>> doomed_;
+  doomed_sessions doomed_;
   time_point idle_since_{};
   bool suspect_ = false;
 

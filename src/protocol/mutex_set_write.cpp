@@ -9,25 +9,7 @@
 
 namespace holdfast::protocol {
 
-/// What a lost session of ours may still hold waits until that has ended.
 void mutex_set::write() {
-  std::deque<place*> blocked;
-  if (std::any_of(doomed_.begin(), doomed_.end(), [](const auto& each) { return !each.second.names.empty(); })) {
-    const auto first =
-        std::stable_partition(wanted_.begin(), wanted_.end(), [this](const place* at) { return !blocks(at->first); });
-    blocked.assign(first, wanted_.end());
-    wanted_.erase(first, wanted_.end());
-  }
-  write_unblocked();
-  for (place* const at : blocked) {
-    if (at->second.asked)
-      wanted_.push_back(at);
-    else
-      forget(*at);
-  }
-}
-
-void mutex_set::write_unblocked() {
   if (txn_ != 0 || !due(write_outage_.retry_at())) return;
   if (doubt_ == doubt::unknown) return send_barrier();
   if (doubt_ == doubt::moved) return send_look();
@@ -248,7 +230,7 @@ void mutex_set::part_refused(const part& each) {
   // Whoever came after the request was sent has not had a look yet.
   if (l.asked && (wrong || l.asked_after < txn_)) {
     const ticket asked = *l.asked;
-    stop_asking(l);
+    stop_asking(*each.place);
     if (wrong)
       act(action::fail{asked, why});
     else

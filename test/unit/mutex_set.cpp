@@ -706,6 +706,32 @@ BOOST_AUTO_TEST_CASE(a_renewal_that_says_gone_ends_it) {
   EXPECT(s.watched(), "lose A session_invalidated", "destroy");
 }
 
+BOOST_AUTO_TEST_CASE(who_asks_for_what_a_lost_session_may_have_waits_so_long_and_nobody_else_does) {
+  const std::string timed_out = make_error_code(error::timed_out).message();
+  set_story s;
+  s.hold();
+  s.ask(2, "c");
+  s.done();
+  s.jump(13500ms);
+  s.release('A');
+  EXPECT(s.release('B'), "destroy");
+  EXPECT(s.ask(3, "a"));
+  EXPECT(s.ask(4, "c"));
+  EXPECT(s.after(1s));
+  EXPECT(s.cancel(3), "fail t3 Operation canceled");
+  EXPECT(s.ask(5, "a"));
+  EXPECT(s.ask(6, "b"), "create");
+  EXPECT(s.created(), "txn: new #3 lock b");
+  EXPECT(s.done(), "grant t6 C 15", "watch");
+  EXPECT(s.after(3999ms));
+  EXPECT(s.after(1ms), "fail t4 " + timed_out);
+  EXPECT(s.after(1s), "renew", "fail t5 " + timed_out);
+  EXPECT(s.ask(7, "c"));
+  EXPECT(s.ask(8, "a"));
+  EXPECT(s.destroyed(), "txn: #4 lock c lock a");
+  EXPECT(s.done(), "grant t7 D 17", "grant t8 E 17");
+}
+
 BOOST_AUTO_TEST_CASE(a_lease_that_runs_out_ends_it_and_late_replies_revive_nothing) {
   set_story s;
   s.hold();
