@@ -49,6 +49,7 @@ world::world(world_options options, seeded_bug bug, const chronicle& told)
         {options_.failovers, "failovers"},
         {options_.operators, "operators"},
         {options_.load_changes, "load changes"},
+        {options_.long_break, "a long break"},
         {options_.clock_ppm != 0, "bad clocks"},
         {options_.administrators != 0, "administrators"}};
     for (const auto& [on, words] : with)
@@ -59,6 +60,7 @@ world::world(world_options options, seeded_bug bug, const chronicle& told)
 
 world_result world::run() {
   for (int i = 0; i < options_.processes; ++i) start_process();
+  if (options_.locks != 0 && !options_.operators) check_forsaken();
   for (int i = 0; i < options_.observers; ++i) start_observer();
   for (int i = 0; i < options_.go_contenders; ++i) start_stranger(i);
   if (options_.crashes) again_later(&world::crash);

@@ -271,6 +271,7 @@ private:
   void check_denied(const process& p, const process::request& wish);
   void check_locks();
   void check_answered();
+  void check_forsaken();
   void check_no_lock_left();
 
   // world_administrators.cpp
@@ -334,6 +335,7 @@ private:
 
   world_options options_;
   std::vector<std::string> lock_names_;
+  std::vector<time_point> forsaken_since_;  ///< of each lock: nobody has it, and a session that lives on has its key
   sabotage sabotage_;
   const chronicle told_;
   dice random_;

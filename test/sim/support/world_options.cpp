@@ -91,6 +91,10 @@ world_options world_options::of_a_set(std::uint64_t seed) {
     o.faults_last = 12s;
     o.watch_wait = std::min(o.watch_wait, o.faults_last);
   }
+  if (!o.operators && random.chance(25)) {
+    o.long_break = true;
+    o.session_idle = 4 * o.ttl;
+  }
   return o;
 }
 

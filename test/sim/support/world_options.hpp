@@ -35,6 +35,7 @@ struct world_options {
   bool operators = false;        ///< destroy sessions, edit and delete keys
   bool deregistrations = false;  ///< operators take the node of all sessions out of the catalog
   bool load_changes = false;     ///< users come and go
+  bool long_break = false;       ///< before what is calm begins, nobody asks for anything
   int administrators = 0;        ///< close, open and resize it, revoke, evict, sweep and destroy; the limit is adopted
   unsigned clock_ppm = 0;        ///< how far a process's clock may be off, in parts in a million
   protocol::duration latency_max{};

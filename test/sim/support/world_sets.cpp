@@ -109,6 +109,29 @@ void world::check_answered() {
       object(guarantee::progress, name(*p) + " does not answer");
 }
 
+/// G5: a set finds what it has locked for nobody with one of the next renewals.
+void world::check_forsaken() {
+  forsaken_since_.resize(options_.locks, never);
+  for (std::size_t lock = 0; lock != options_.locks; ++lock) {
+    const auto key = consul_.get(std::string(world_prefix) + lock_names_[lock]);
+    const bool lives_on = key && !unwanted_.contains(key->session);
+    const bool forsaken = lives_on && std::any_of(processes_.begin(), processes_.end(), [&](const auto& p) {
+                            const auto has_it = [&](const auto& each) { return each.second == lock; };
+                            const auto asks_for_it = [&](const auto& each) { return each.second.lock == lock; };
+                            return p->alive && p->sessions.contains(key->session) &&
+                                   std::none_of(p->locks.begin(), p->locks.end(), has_it) &&
+                                   std::none_of(p->requests.begin(), p->requests.end(), asks_for_it);
+                          });
+    if (!forsaken)
+      forsaken_since_[lock] = never;
+    else if (forsaken_since_[lock] == never)
+      forsaken_since_[lock] = now();
+    else if (now() - forsaken_since_[lock] > 2 * options_.ttl)
+      object(guarantee::progress, lock_names_[lock] + " is locked, and nobody has it");
+  }
+  in(options_.ttl / 4, [this] { check_forsaken(); });
+}
+
 /// G10: neither a key nor what a session brings with it.
 void world::check_no_lock_left() {
   for (const key_value& each : consul_.list(world_prefix)) object(guarantee::leaks, each.key + " is left");

@@ -5,8 +5,10 @@
 namespace holdfast::test {
 
 void world::again(process& p, int user) {
-  in(random_.chance(30) ? duration(0) : random_.between(0s, 1s),
-     [this, &p, user] { when_running(p, [this, &p, user] { ask(p, user); }); });
+  duration rest = random_.chance(30) ? duration(0) : random_.between(0s, 1s);
+  const time_point then = now() + rest;
+  if (options_.long_break && then < calm_ && then > faults_end_ - options_.ttl) rest += calm_ - then;
+  in(rest, [this, &p, user] { when_running(p, [this, &p, user] { ask(p, user); }); });
 }
 
 void world::ask(process& p, int user) {
