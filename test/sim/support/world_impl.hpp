@@ -98,6 +98,7 @@ private:
     };
     std::map<slot_id, body> bodies{};
     std::set<slot_id> lost{};                    ///< of which its users have not let go
+    time_point let_go_at{};                      ///< when they last did
     std::deque<protocol::core::entry> guards{};  ///< of the last slots that its users had
     std::set<slot_id> releasing{};
     time_point cut_off_until{};  ///< from Consul: nothing arrives

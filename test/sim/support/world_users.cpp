@@ -93,6 +93,7 @@ void world::let_go(process& p, slot_id slot) {
   p.locks.erase(slot);
   p.bodies.erase(slot);
   p.lost.erase(slot);
+  p.let_go_at = now();
   referee_.has_ended(p.number, slot);
   step(p, event::release{slot});
 }
