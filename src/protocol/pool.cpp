@@ -120,8 +120,9 @@ void pool::on(event::session_renewed& e) {
     return read_prefix();
   }
   if (m.lease.deadline() != deadline && m.slot != slot_id::none) report(m);
-  // On its way here a request may have been repeated, and its copy may come late: a join after the release.
-  if (is_idle && e.outcome == event::renewal::renewed) read_prefix();
+  // On its way here a request may have been repeated, and its copy may come late: a join after the release. One look
+  // shows that of all sessions.
+  if (is_idle && e.outcome == event::renewal::renewed && due(prefix_read_at_ + options_.ttl / 4)) read_prefix();
 }
 
 void pool::on(event::session_destroyed& e) {

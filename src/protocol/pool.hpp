@@ -381,7 +381,8 @@ private:
   std::optional<pending_txn> txn_;
   std::optional<pending_txn> unresolved_;  ///< its outcome is unknown, and no later view has told yet
   request_id read_ = 0;
-  time_point read_at_{};  ///< when it was sent
+  time_point read_at_{};         ///< when it was sent
+  time_point prefix_read_at_{};  ///< when the last one of everything was
   unsigned conflicts_ = 0;
   unsigned grants_refused_ = 0;  ///< releases in a row that were refused by those to whom they grant the slot
   time_point write_at_{};        ///< not before: others were writing too

@@ -458,7 +458,7 @@ void pool::create_sessions(std::size_t count) {
 void pool::read_prefix() {
   if (read_ != 0 || !due(outage_.retry_at())) return;
   read_ = ++last_request_;
-  read_at_ = now_;
+  read_at_ = prefix_read_at_ = now_;
   act(action::list_prefix{read_, 0, {}});
 }
 

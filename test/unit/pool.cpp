@@ -890,6 +890,19 @@ BOOST_AUTO_TEST_CASE(a_copy_of_a_join_that_comes_late_is_taken_back) {
   EXPECT(s.listed(), "watch #5 from 14", "txn #6: remove s1 @14");
 }
 
+BOOST_AUTO_TEST_CASE(one_look_a_renewal_serves_all_idle_sessions) {
+  pool_story s(pool_story::usual(2));
+  s.acquire(1, 2);
+  s.answer_reads_and_sessions();
+  s.done();
+  s.release('A');
+  s.done();
+  s.after(6s);
+  EXPECT(s.renewed(), "read #4");
+  s.listed();
+  EXPECT(s.renewed());
+}
+
 /// A frozen agent accepts the request, and says nothing.
 BOOST_AUTO_TEST_CASE(an_acquire_gives_up_though_a_request_is_under_way) {
   pool_story s;
