@@ -56,8 +56,8 @@ struct semaphore_options {
   bool node_health_checks = false;
   /// How long a dead holder's slot stays taken: 0 to 60 s. Only with node health checks, and if they are numbered:
   /// then Consul itself keeps the number from everybody for as long after its session has ended.
-  /// Not given: with health checks the TTL minus margin, and no less is accepted; for numbers the same, and 15 s at
-  /// least.
+  /// Not given: with health checks the TTL, and no less than TTL minus margin is accepted; for numbers the TTL, and 15 s
+  /// at least.
   std::optional<std::chrono::milliseconds> lock_delay{};
 
   /// How long a slot may go from hand to hand inside this process while others wait elsewhere. Longer is fewer
@@ -102,8 +102,8 @@ struct mutex_options {
   std::string session_node = "holdfast-sessions";
   bool node_health_checks = false;
   /// How long Consul keeps the key from everybody after the session of a holder has ended, as if it was still held: 0
-  /// to 60 s. Not given: nothing, as the lease is over by then; on the agent's own node the TTL minus margin, which
-  /// then may not be over 60 s. With health checks no less is accepted.
+  /// to 60 s. Not given: nothing, as the lease is over by then; on the agent's own node the TTL, or 60 s; TTL minus
+  /// margin may not be over that. With health checks no less than TTL minus margin is accepted.
   std::optional<std::chrono::milliseconds> lock_delay{};
 
   /// How long the mutex may go from hand to hand, in a process or among those who have entries, before it is let go for

@@ -44,7 +44,8 @@ instruction write(const survey& s, lock_record wanted, std::vector<std::string> 
   plan_rules rules;
   rules.limit = then.record.limit;
   rules.spared = std::move(spared);
-  rules.grants_max = std::min(grants_max, grants_that_fit(room_beside(then.record, s.lock_key), s.lock_key));
+  rules.grants_max =
+      std::min(grants_max, grants_that_fit(room_beside(then.record, s.lock_key, s.request_bytes), s.lock_key));
   const grant_plan next = plan(then, rules);
   instruction result;
   if (next.record == s.now.record) return result;
@@ -116,7 +117,7 @@ instruction revoke(const survey& s, std::string_view session, bool doubt) {
   if (s.now.record.revokes(session)) return {};
   lock_record record = s.now.record;
   record.revoke(std::string(session));
-  if (room_beside(record, s.lock_key) == 0) return refuse(error::too_large);
+  if (room_beside(record, s.lock_key, s.request_bytes) == 0) return refuse(error::too_large);
   return write(s, std::move(record));
 }
 

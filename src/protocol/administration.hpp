@@ -26,6 +26,7 @@ struct survey {
   std::uint64_t lock_created = 0;  ///< the record's CreateIndex; 0: there is none
   /// Entries that no session has locked any more, as sessions leave them that do not delete their keys.
   std::vector<contender> leftovers{};
+  std::size_t request_bytes = request_bytes_max;  ///< the largest that Consul takes
 };
 
 /// Errors as `make_snapshot`.

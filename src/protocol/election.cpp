@@ -38,6 +38,10 @@ boost::system::result<std::vector<operation>> proclamation::write(const std::opt
                                 {verb::lock, seen->key, value_, seen->flags, 0, std::move(session)}};
 }
 
+error_code proclamation::not_seen(const error_code& why) const {
+  return doubtful_ && why == condition::not_applied ? make_error_code(error::timed_out) : why;
+}
+
 std::optional<error_code> proclamation::replied(const event::txn_done& reply) {
   using event::outcome;
   if (reply.outcome == outcome::applied) return error_code();

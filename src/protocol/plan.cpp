@@ -26,10 +26,10 @@ bool is_untouched(const contender& entry) {
 
 }  // namespace
 
-std::size_t room_beside(const lock_record& record, std::string_view lock_key) {
+std::size_t room_beside(const lock_record& record, std::string_view lock_key, std::size_t request_bytes) {
   constexpr std::size_t rest = 2048;  // of sessions that must end, of a listing, and of the request itself
   const std::size_t used = rest + bytes_of_operation(lock_key.size(), size_of(record, operations_max));
-  return request_bytes_max - std::min(request_bytes_max, used);
+  return request_bytes - std::min(request_bytes, used);
 }
 
 std::size_t grants_that_fit(std::size_t room, std::string_view lock_key) {

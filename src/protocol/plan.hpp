@@ -47,7 +47,7 @@ grant_plan plan(const snapshot& now, const plan_rules& rules);
 
 /// How many bytes of a transaction are left beside a write of this record, to which as many holders may be added as one
 /// transaction grants; 0: not even that fits.
-std::size_t room_beside(const lock_record& record, std::string_view lock_key);
+std::size_t room_beside(const lock_record& record, std::string_view lock_key, std::size_t request_bytes);
 /// How many grants have room in so many bytes, of entries that stand beside the lock key or below it; at least one.
 std::size_t grants_that_fit(std::size_t room, std::string_view lock_key);
 

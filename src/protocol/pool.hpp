@@ -36,6 +36,7 @@ struct pool_options {
   /// Which node of Consul's catalog our sessions end with; empty: the agent's own.
   std::string node{usual_node};
   std::size_t waiters_max = 1'000'000;
+  std::size_t request_bytes = request_bytes_max;  ///< the largest that Consul takes
   duration ttl = std::chrono::seconds(15);
   duration lease_margin = std::chrono::milliseconds(1500);
   duration tenure = std::chrono::milliseconds(100);
@@ -285,7 +286,7 @@ private:
     return options_.adopt && record.limit != 0 ? record.limit : options_.limit;  // 0: there is no record
   }
   void note_holders();
-  void note_holder(const contender& entry, std::string_view beside);
+  void note_holder(const contender& entry, std::string_view beside, std::optional<std::uint32_t> number);
   bool is_spared(const other_holder& each);
   void node_may_be_gone(standing of_ours);
   void applied(pending_txn txn, std::vector<key_value> results);

@@ -138,8 +138,14 @@ void pool::note_holders() {
   if (present != members_.end()) ours = present->second.session;
   std::erase_if(former_, [&](const auto& session) { return !now.record.names(session) && !doomed_.contains(session); });
   const auto is_others = [this](const std::string& session) { return !is_ours(session) && !former_.contains(session); };
-  for (const contender& entry : now.contenders)
-    if (now.record.names(entry.session) && is_others(entry.session)) note_holder(entry, ours);
+  std::map<std::string_view, std::uint32_t> numbers;
+  for (const slot_number& each : now.numbers)
+    if (!each.session.empty()) numbers.emplace(each.session, each.number);
+  for (const contender& entry : now.contenders) {
+    if (!now.record.names(entry.session) || !is_others(entry.session)) continue;
+    const auto its = numbers.find(entry.session);
+    note_holder(entry, ours, its == numbers.end() ? std::nullopt : std::optional(its->second));
+  }
   if (options_.lock_delay != duration::zero())
     for (const std::string& holder : now.record.holders)
       if (is_others(holder)) holders_.try_emplace(holder);
@@ -158,7 +164,7 @@ void pool::note_holders() {
   }
 }
 
-void pool::note_holder(const contender& entry, std::string_view beside) {
+void pool::note_holder(const contender& entry, std::string_view beside, std::optional<std::uint32_t> number) {
   const auto [at, is_new] = holders_.try_emplace(entry.session);
   other_holder& its = at->second;
   if (is_new) {
@@ -166,7 +172,7 @@ void pool::note_holder(const contender& entry, std::string_view beside) {
     if (lease) its.lease = lease->ttl;  // it believes for less; what is left is for clocks
     its.on_our_node = lease && !lease->node.empty() && lease->node == options_.node;
   }
-  if (const slot_number* const number = view_.now().number_of(entry.session)) its.number = number->number;
+  if (number) its.number = number;
   const bool has_witness = !its.witness.empty() && view_.now().find(its.witness);
   if (!has_witness) its.witness = beside;
 }

@@ -268,7 +268,7 @@ void pool::cut(moves& what, std::size_t most) const {
 /// How many operations of ours have room in a request beside the record and one grant: more than one member needs. Only
 /// a very long record leaves less than a transaction takes.
 std::size_t pool::moves_beside_record() const {
-  const std::size_t room = room_beside(view_.now().record, options_.lock_key);
+  const std::size_t room = room_beside(view_.now().record, options_.lock_key, options_.request_bytes);
   const std::size_t grant = bytes_of_operation(options_.lock_key.size() + 40, description_max + succession_bytes_max);
   constexpr std::size_t least = 6;
   return room > grant ? std::max((room - grant) / bytes_of_move(), least) : least;
@@ -383,7 +383,7 @@ plan_rules pool::rules_for(const moves& what) {
     if (seen.passed_over) rules.passed_over.push_back(session);
   const std::size_t room = used < operations_max - 2 ? operations_max - 2 - used : 0;
   const std::size_t each = options_.numbered ? 2 : 1;  // a number may go with it
-  const std::size_t bytes = room_beside(view_.now().record, options_.lock_key);
+  const std::size_t bytes = room_beside(view_.now().record, options_.lock_key, options_.request_bytes);
   const std::size_t fit = grants_that_fit(bytes - std::min(bytes, used * bytes_of_move()), options_.lock_key);
   rules.grants_max = grants_something(what) ? std::min(room / each, fit) : 0;
   return rules;

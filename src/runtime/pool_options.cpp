@@ -142,7 +142,8 @@ driver_options checked_rest(semaphore_options&& options) {
   return result;
 }
 
-/// Consul itself minds it. Where sessions may end before their time, it covers that.
+/// Consul itself minds it. Where sessions may end before their time, it covers what a holder may believe then: TTL
+/// minus margin by its own clock, so the whole TTL if Consul takes that, as its clock may be slow.
 milliseconds lock_delay_of_a_mutex(const std::optional<milliseconds>& given, const driver_options& checked) {
   if (given) return *given;
   if (!checked.pool.node.empty()) return 0ms;
@@ -151,7 +152,7 @@ milliseconds lock_delay_of_a_mutex(const std::optional<milliseconds>& given, con
       lease <= 60s, error::invalid_option,
       "session_ttl: on the agent's own node (session_node) Consul's lock delay has to cover TTL minus margin, and it "
       "is 60 s at most");
-  return lease;
+  return std::min<milliseconds>(std::chrono::ceil<milliseconds>(checked.pool.ttl), 60s);
 }
 
 driver_options checked_mutex(std::string key, semaphore_options rest, milliseconds courtesy) {
@@ -186,9 +187,8 @@ driver_options checked(semaphore_options options) {
   result.pool.prefix = prefix;
   result.pool.lock_key = lock_key;
   result.pool.numbered = numbered;
-  const auto lease = std::chrono::ceil<milliseconds>(result.pool.ttl - result.pool.lease_margin);
-  const milliseconds lock_delay =
-      given.value_or(result.session.node_checks ? lease : std::max<milliseconds>(lease, 15s));
+  const auto ttl = std::chrono::ceil<milliseconds>(result.pool.ttl);
+  const milliseconds lock_delay = given.value_or(result.session.node_checks ? ttl : std::max<milliseconds>(ttl, 15s));
   if (result.session.node_checks) result.pool.lock_delay = lock_delay;
   if (result.session.node_checks || numbered) result.session.lock_delay = std::min<milliseconds>(lock_delay, 60s);
   return result;

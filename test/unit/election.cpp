@@ -108,6 +108,15 @@ BOOST_AUTO_TEST_CASE(a_proclaim_whose_copy_is_refused_is_found_written) {
   BOOST_TEST(!late.write(office("new", "s1", 9), "s1")->empty());  // it stood there before
 }
 
+BOOST_AUTO_TEST_CASE(a_look_that_fails_leaves_a_refused_proclaim_in_doubt) {
+  const error_code unreachable = error::unreachable, lost = error::timed_out;
+  proclamation wish("new");
+  BOOST_TEST(wish.not_seen(unreachable) == unreachable);
+  wish.replied(refused_because({event::refusal::conflict}));
+  BOOST_TEST((wish.not_seen(unreachable) == holdfast::condition::outcome_unknown));
+  BOOST_TEST(wish.not_seen(lost) == lost);
+}
+
 BOOST_AUTO_TEST_CASE(what_certainly_was_not_written_is_withdrawn) {
   using event::outcome;
   const auto is_withdrawn = [](outcome what) {

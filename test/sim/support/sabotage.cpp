@@ -31,10 +31,12 @@ void sabotage::bend(pool_options& options, duration request_timeout) const {
   if (bug_ == seeded_bug::lease_counted_late) options.lease_margin = -request_timeout;
   if (bug_ == seeded_bug::clock_drift_ignored) options.lease_margin = 0s;
   if (bug_ == seeded_bug::one_slot_too_many) ++options.limit;
+  if (bug_ == seeded_bug::request_bytes_not_counted) options.request_bytes = request_bytes_max;
 }
 
 void sabotage::bend(testing::store& store) const {
   if (bug_ == seeded_bug::watch_misses_deletions) store.break_rule(testing::defect::delete_moves_no_index);
+  if (bug_ == seeded_bug::no_lock_delay) store.break_rule(testing::defect::no_lock_delay);
   if (bug_ == seeded_bug::unguarded_record || bug_ == seeded_bug::set_guard_ignored)
     store.break_rule(testing::defect::cas_ignores_index);
 }

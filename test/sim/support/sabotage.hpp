@@ -64,6 +64,8 @@ enum class seeded_bug {
   shrink_takes_slots,
   key_not_handed_over,
   key_not_let_go,
+  request_bytes_not_counted,
+  no_lock_delay,
   number_not_locked,
   number_not_given_back,
   number_of_another,
@@ -181,7 +183,7 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
     {seeded_bug::revoke_lost, "revoke_lost", "nobody is told that an operator wants its slot", guarantee::orders},
     {seeded_bug::order_unguarded, "order_unguarded",
      "an order is written over what has happened since the operator looked",
-     broken_guarantees(guarantee::backing, guarantee::order)},
+     broken_guarantees(guarantee::backing, guarantee::order, guarantee::orders)},
     // Two: the entry that stays is true for a guard; and if somebody believes in that slot, it is not backed.
     {seeded_bug::shrink_takes_slots, "shrink_takes_slots", "a lower limit takes slots away from those who hold",
      broken_guarantees(guarantee::guards, guarantee::backing)},
@@ -190,6 +192,11 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
     // Two: the session that the key names has no entry any more: it backs nobody, and is left.
     {seeded_bug::key_not_let_go, "key_not_let_go", "a release leaves the key locked",
      broken_guarantees(guarantee::backing, guarantee::leaks), worlds_of_a_mutex},
+    {seeded_bug::request_bytes_not_counted, "request_bytes_not_counted",
+     "a write grants as many as wait, however long the request becomes", guarantee::cost},
+    // Three: who comes next has the key of who still believes; and who is told late of its lock has the older token.
+    {seeded_bug::no_lock_delay, "no_lock_delay", "Consul gives a key away as soon as its session has ended",
+     broken_guarantees(guarantee::limit, guarantee::backing, guarantee::tokens), worlds_of_a_set},
     {seeded_bug::number_not_locked, "number_not_locked", "a slot is used without having locked its number",
      guarantee::numbers},
     {seeded_bug::number_not_given_back, "number_not_given_back", "a release leaves its number locked",

@@ -29,6 +29,7 @@ world::world(world_options options, seeded_bug bug, const chronicle& told)
       referee_(most_slots(), std::max<std::size_t>(1, options_.locks)),
       faults_end_(time_point{} + options_.faults_last),
       calm_(faults_end_ + 2 * options_.ttl + 1s),
+      settled_(keeps_slots_of_the_lost() ? calm_ : faults_end_ + 1s),
       last_call_(calm_ + options_.calm_lasts),
       drained_(last_call_ + 9s + options_.hold_max + options_.idle) {
   sabotage_.bend(consul_.store);
@@ -44,12 +45,14 @@ world::world(world_options options, seeded_bug bug, const chronicle& told)
         {options_.suspends, "suspends"},
         {options_.errors, "errors"},
         {options_.deregistrations, "deregistrations"},
+        {options_.health_checks, "health checks"},
         {options_.partitions, "partitions"},
         {options_.agent_restarts, "agent restarts"},
         {options_.failovers, "failovers"},
         {options_.operators, "operators"},
         {options_.load_changes, "load changes"},
         {options_.long_break, "a long break"},
+        {options_.request_bytes != 0, "small requests"},
         {options_.clock_ppm != 0, "bad clocks"},
         {options_.administrators != 0, "administrators"}};
     for (const auto& [on, words] : with)
@@ -72,6 +75,7 @@ world_result world::run() {
   if (options_.load_changes) again_later(&world::change_load);
   if (options_.operators) again_later(&world::meddle);
   if (options_.deregistrations) again_later(&world::deregister);
+  if (options_.health_checks) again_later(&world::fail_health_check);
   for (int i = 0; i < options_.administrators; ++i) in(random_.between(0s, 1s), [this, i] { administrate(i); });
 
   run_until(faults_end_);
@@ -90,6 +94,7 @@ world_result world::run() {
     before = result_.grants;
     run_until(end += options_.hold_max + 1s);
   }
+  if (end != drained_) end += options_.idle;
   run_until(end += 1s);  // the last one may have let go a moment ago
   if (referee_.violation().empty()) check_drained();
   if (referee_.violation().empty()) {
@@ -134,7 +139,11 @@ void world::start_process() {
   o.form = options_.mutex ? record_form::session : record_form::map;
   o.lock_key = world_lock_key;
   o.description = name(*p);
-  if (options_.deregistrations) o.wall_offset = 1h;
+  if (options_.deregistrations || options_.health_checks) o.wall_offset = 1h;
+  if (options_.health_checks) {
+    o.node.clear();
+    if (!options_.mutex) o.lock_delay = options_.lock_delay;  // of a mutex Consul itself minds it
+  }
   o.limit = options_.limit;
   o.adopt = options_.administrators != 0;
   o.ttl = options_.ttl;
@@ -147,6 +156,7 @@ void world::start_process() {
   o.session_idle = options_.session_idle;
   o.watch_wait = options_.watch_wait;
   o.numbered = options_.numbered;
+  if (options_.request_bytes != 0) o.request_bytes = options_.request_bytes;
   o.watch_all_max = options_.watch_all_max;
   o.own_watch = options_.own_watch;
   o.own_entry_delay = 500ms;

@@ -62,7 +62,7 @@ void world::pause(process& p, duration length) {
   const bool is_suspended = options_.suspends && !p.watching && random_.chance(40);
   shade(p, length, is_suspended ? "is suspended, with its machine" : "is paused");
   p.paused = true;
-  if (random_.chance(30)) p.read_at = p.clock.local(now());
+  if (!is_suspended && random_.chance(30)) p.read_at = p.clock.local(now());
   const duration timer = p.tick_at == never ? 1h : p.tick_at - now();
   in(length, [this, &p, length, is_suspended, timer] {
     if (!p.alive) return;
@@ -173,6 +173,22 @@ void world::deregister() {
   consul_.deregister_node(usual_node, now());
 }
 
+std::string world::node_of(const process& p) const {
+  return options_.health_checks ? "agent-" + std::to_string(p.number) : std::string(usual_node);
+}
+
+/// The sessions of one process end at once, and it does not know. What they had locked, Consul keeps from everybody for
+/// as long as that may believe in it; where holders are named in a record, whoever grants does so, newcomers too.
+void world::fail_health_check() {
+  again_later(&world::fail_health_check);
+  process& p = *processes_[random_.below(processes_.size())];
+  mark(p, "the health check of its node fails");
+  for (const std::string& session : p.sessions)
+    if (consul_.has_session(session)) forgotten_[session] = {now() + options_.ttl + options_.ttl / 10, {}};
+  p.ill_until = now() + random_.between(0s, options_.ttl / 2);
+  consul_.deregister_node(node_of(p), now());
+}
+
 /// What a process is shown. Of what comes late it may make nothing.
 void world::note_holders_seen(process& p, const pool_event& e) {
   const auto learn = [&p](std::uint64_t index) {
@@ -208,7 +224,8 @@ void world::excuse_newcomer(const process* sender, const snapshot& before) {
                                   [&](const std::string& holder) { return !before.record.names(holder); });
   if (!grants) return;
   for (auto& [session, its] : forgotten_)
-    if (!sender || (!its.bereaved.contains(sender->number) && !sender->holders_seen.contains(session)))
+    if (!sender ||
+        (!options_.health_checks && !its.bereaved.contains(sender->number) && !sender->holders_seen.contains(session)))
       its.excused = true;
 }
 
@@ -221,8 +238,8 @@ void world::meddle() {
   for (const auto& p : processes_) p->guards.clear();
 }
 
-/// An operator has ended this session, or deleted its entry: whoever believes by it goes on until it is told, and nobody
-/// else can know that. False if it is none of ours, or if several may believe by it.
+/// An operator has ended this session, or deleted its entry: whoever believes by it goes on until it is told, and
+/// nobody else can know that. False if it is none of ours, or if several may believe by it.
 bool world::excuse_holder_of(const std::string& session) {
   const auto is_its = [&](const auto& p) { return p->sessions.contains(session); };
   if (options_.locks != 0 || std::none_of(processes_.begin(), processes_.end(), is_its)) return false;

@@ -60,9 +60,10 @@ world::order world::some_order(int number) {
 
 void world::carry_out(int number, order what, bool first_look) {
   in(random_.between(50us, options_.latency_max), [this, number, what = std::move(what), first_look] {
-    const auto seen = make_survey(std::string(world_prefix), std::string(world_lock_key), consul_.list(world_prefix),
-                                  consul_.store.raft_index());
+    auto seen = make_survey(std::string(world_prefix), std::string(world_lock_key), consul_.list(world_prefix),
+                            consul_.store.raft_index());
     if (!seen) return;
+    if (options_.request_bytes != 0) seen->request_bytes = options_.request_bytes;
     const instruction next = what(*seen, first_look);
     if (next.refused || (next.session.empty() && next.operations.empty())) return;
     in(random_.between(50us, 2 * options_.latency_max),
@@ -77,6 +78,7 @@ void world::write_order(int number, order what, const instruction& next) {
     return carry_out(number, std::move(what), false);
   }
   say([&] { return "administrator " + std::to_string(number) + ": txn" + describe(next.operations); });
+  check_size(next.operations);
   const bool lost = faults() && random_.chance(options_.request_faults);
   if (lost && random_.chance(50)) {  // applied late, if at all
     in(random_.between(1ms, 2 * options_.ttl), [this, next] {

@@ -1,6 +1,8 @@
 #include <algorithm>
 
+#include "consul/json.hpp"
 #include "protocol/succession.hpp"
+#include "runtime/convert.hpp"
 #include "sim/support/world_impl.hpp"
 #include "sim/support/write_checks.hpp"
 
@@ -15,11 +17,27 @@ snapshot world::standing() const {
 const snapshot& world::look() {
   const std::uint64_t index = consul_.store.raft_index();
   if (seen_at_ == index) return seen_;
+  const auto has_ended = [this](const std::string& holder) {
+    return seen_.find(holder) && !consul_.has_session(holder);
+  };
+  if (options_.health_checks && std::any_of(seen_.record.holders.begin(), seen_.record.holders.end(), has_ended))
+    withheld_until_ = now() + options_.ttl + options_.ttl / 10;
   seen_ = standing();
   seen_at_ = index;
   holders_ = live_holders(seen_);
   check_barred();
   return seen_;
+}
+
+/// Contenders that nobody stands behind any more, and Consul does not know it yet: a slot may be theirs.
+std::size_t world::count_orphans() const {
+  return static_cast<std::size_t>(
+      std::count_if(seen_.contenders.begin(), seen_.contenders.end(), [this](const contender& each) {
+        return !seen_.record.names(each.session) &&
+               (unwanted_.contains(each.session) ||
+                std::none_of(processes_.begin(), processes_.end(),
+                             [&](const auto& p) { return p->alive && p->sessions.contains(each.session); }));
+      }));
 }
 
 /// How many slots there are: as the record says, where that is adopted.
@@ -233,12 +251,13 @@ void world::check_order(const process* sender, const snapshot& before) {
 
 /// G5: no slot stays free for long while somebody waits who could have it.
 void world::check_use() {
-  if (!calm() || now() >= last_call_) return;
+  if (!settled() || now() >= last_call_) return;
   const std::uint32_t slots = limit();
-  const bool idle = !seen_.record.closed && std::any_of(processes_.begin(), processes_.end(), [&](const auto& p) {
+  const bool is_kept = seen_.record.closed || now() < withheld_until_ || (!calm() && now() < bereft_until_);
+  const bool idle = !is_kept && std::any_of(processes_.begin(), processes_.end(), [&](const auto& p) {
     if (!p->alive || p->requests.empty()) return false;
     const process::request& first = p->requests.begin()->second;
-    return first.patient && holders_ + first.count <= slots;
+    return first.patient && holders_ + first.count <= slots && (calm() || count_orphans() == 0);
   });
   if (!idle)
     free_since_ = never;
@@ -302,7 +321,16 @@ void world::note_request(process& p) {
   p.sent.push_back(now());
   forget_old(p.sent, now());
   forget_old(events_, now());
-  if (p.sent.size() > 100 + events_.size() / 2) object(guarantee::cost, name(p) + " sends requests in a circle");
+  const std::size_t alone = options_.request_bytes != 0 ? 400 : 100;  // where each has dozens of sessions
+  if (p.sent.size() > alone + events_.size() / 2) object(guarantee::cost, name(p) + " sends requests in a circle");
+}
+
+/// G7: Consul takes it.
+void world::check_size(const std::vector<operation>& operations) {
+  if (operations.size() > operations_max) object(guarantee::cost, "a transaction is too long");
+  if (options_.request_bytes == 0) return;
+  const std::size_t bytes = consul::detail::write_txn(runtime::to_consul(operations)).size();
+  if (bytes > options_.request_bytes) object(guarantee::cost, "a request has " + std::to_string(bytes) + " bytes");
 }
 
 }  // namespace holdfast::test

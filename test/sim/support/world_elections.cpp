@@ -70,9 +70,9 @@ void world::try_to_proclaim(process& p, slot_id slot, std::shared_ptr<proclamati
     if (!p.was_granted_again) p.undecided.clear();  // what came before it never will
   };
   const auto entries = p.pool->entries_of(slot);
-  if (entries.empty()) return not_written();
+  if (entries.empty()) return wish->is_doubtful() ? end("may be proclaimed") : not_written();
   look_at_key(p, [=, this, &p, session = entries.front().session](event::key_watched seen) {
-    if (seen.error.code) return not_written();
+    if (seen.error.code) return wish->is_doubtful() ? end("may be proclaimed") : not_written();
     sabotage_.bend(seen, session);
     auto write = wish->write(seen.pair, session);
     const auto tell_pool = [this, &p, slot, wish] {

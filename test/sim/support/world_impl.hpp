@@ -103,6 +103,7 @@ private:
     std::set<slot_id> releasing{};
     time_point cut_off_until{};  ///< from Consul: nothing arrives
     time_point refused_until{};  ///< its agent is down: nothing is sent
+    time_point ill_until{};      ///< the health check of its agent's node fails
     time_point errors_until{};   ///< all it asks is answered with this
     error_code answered_with{};
     time_point unbacked_since = never;     ///< it has believed in more than the record names
@@ -161,6 +162,9 @@ private:
   void tick_when_due(process& p);
   bool faults() const { return now() < faults_end_; }
   bool calm() const { return now() >= calm_; }
+  bool settled() const { return now() >= settled_; }
+  /// What nobody has may be kept from others, as long as somebody may believe in it.
+  bool keeps_slots_of_the_lost() const { return options_.health_checks || options_.operators || options_.locks != 0; }
 
   // world_users.cpp
   void again(process& p, int user);
@@ -229,7 +233,7 @@ private:
   void end_watch(std::size_t i);
   void fail_watches(const process* of, duration within, const error_code& why = make_error_code(error::timed_out));
   void answer_create(process& p, const action::create_session& a, const std::string& id, failure why);
-  std::string create_session();
+  std::string create_session(const process& p);
   bool renew_session(const std::string& id);
   void end_sessions();
 
@@ -246,6 +250,8 @@ private:
   void fail_over();
   void change_load();
   void deregister();
+  void fail_health_check();
+  std::string node_of(const process& p) const;
   void note_holders_seen(process& p, const pool_event& e);
   static bool believes_by(const process& p, const std::string& session);
   void excuse_newcomer(const process* sender, const snapshot& before);
@@ -286,6 +292,7 @@ private:
   // world_checks.cpp
   snapshot standing() const;
   const snapshot& look();
+  std::size_t count_orphans() const;
   std::uint32_t limit();
   /// Nothing is said of what stands in Consul behind a belief.
   bool is_excused() const { return referee_.excused(now()); }
@@ -313,6 +320,7 @@ private:
   void check_left(const process& p, const snapshot& left);
   void check_closed();
   void note_request(process& p);
+  void check_size(const std::vector<operation>& operations);
 
   template <class Text>
   void say(Text text) const {
@@ -380,6 +388,8 @@ private:
   std::uint64_t checked_at_ = 0;
   bool beliefs_changed_ = false;
   time_point free_since_ = never;
+  time_point bereft_until_{};    ///< who has lost a session grants nothing that an unseen holder may have
+  time_point withheld_until_{};  ///< from everybody: whoever held may believe in it yet
 
   // Of an election.
   std::vector<std::optional<leading>> offices_{std::nullopt};  ///< all that has ever stood in the key, in that order
@@ -393,6 +403,8 @@ private:
   const time_point faults_end_;
   /// All that died before is over by then: the longest lease, and late writes.
   const time_point calm_;
+  /// Nothing is in anybody's way any more. What died may still be there.
+  const time_point settled_;
   const time_point last_call_;
   const time_point drained_;
 };

@@ -113,10 +113,11 @@ void world::perform(process& p, action::create_session& a) {
   const fate f = draw_fate(p);
   say([&] { return name(p) + ": create session" + text(f); });
   in(f.there, [this, &p, f, a] {
-    const std::string id = f.applied ? create_session() : "";
-    in(f.back, [this, &p, f, a, id] {
+    const std::string id = f.applied ? create_session(p) : "";
+    const auto refusal = make_error_code(options_.health_checks ? error::server_error : error::missing_node);
+    in(f.back, [this, &p, f, a, id, refusal] {
       if (!is_answered(p, f)) return answer_create(p, a, {}, failed(why_not(f)));
-      answer_create(p, a, id, id.empty() ? failure{make_error_code(error::missing_node), {}} : failure{});
+      answer_create(p, a, id, id.empty() ? failure{refusal, {}} : failure{});
     });
   });
 }
@@ -163,6 +164,7 @@ void world::perform(process& p, action::renew_session& a) {
 void world::perform(process& p, action::destroy_session& a) {
   note_request(p);
   unwanted_.insert(a.session);
+  bereft_until_ = now() + options_.ttl + options_.ttl / 10;
   if (consul_.has_session(a.session)) given_up_.insert(a.session);
   const fate f = draw_fate(p);
   say([&] { return name(p) + ": destroy " + a.session + text(f); });
@@ -179,7 +181,7 @@ void world::perform(process& p, action::send_txn& a) {
 void world::send(process& p, request_id id, std::vector<operation> operations,
                  std::function<void(event::txn_done)> then) {
   note_request(p);
-  if (operations.size() > operations_max) object(guarantee::cost, "a transaction is too long");
+  check_size(operations);
   const fate f = draw_fate(p);
   say([&] { return name(p) + ": txn " + std::to_string(id) + text(f) + describe(operations); });
   for (const duration extra : {f.late, f.answers_second ? duration(0) : f.again})
@@ -376,8 +378,11 @@ void world::fail_watches(const process* of, duration within, const error_code& w
   }
 }
 
-std::string world::create_session() {
-  std::string id = consul_.create_session(options_.ttl, now(), options_.lock_delay, usual_node);
+/// Empty if Consul refuses it: there is no such node, or that is ill.
+std::string world::create_session(const process& p) {
+  if (now() < p.ill_until) return {};
+  if (options_.health_checks) consul_.register_node(node_of(p), now());  // as its agent does by itself
+  std::string id = consul_.create_session(options_.ttl, now(), options_.lock_delay, node_of(p));
   if (id.empty()) return id;
   const duration patience = random_.chance(50) ? duration(0) : random_.between(0s, 2 * options_.ttl);
   const duration life = options_.ttl + patience;

@@ -6,7 +6,9 @@ namespace holdfast::test {
 
 using namespace std::chrono_literals;
 
-world_options world_options::of(std::uint64_t seed) {
+namespace {
+
+world_options usual(std::uint64_t seed) {
   dice random(seed);
   world_options o;
   o.seed = seed;
@@ -49,11 +51,28 @@ world_options world_options::of(std::uint64_t seed) {
   o.deregistrations = o.go_contenders == 0 && random.chance(20);
   o.suspends = o.pauses && random.chance(50);
   o.errors = random.chance(20);
+  o.health_checks = o.go_contenders == 0 && !o.deregistrations && random.chance(12);
+  if (o.health_checks) o.lock_delay = o.ttl;  // as the options derive it
+  return o;
+}
+
+}  // namespace
+
+world_options world_options::of(std::uint64_t seed) {
+  world_options o = usual(seed);
+  if (o.numbered && o.deregistrations) o.lock_delay = o.ttl;  // as the options derive it
+  dice random(~seed);
+  if (random.chance(98)) return o;
+  // More than one transaction takes, in operations and in bytes.
+  o.limit = static_cast<std::uint32_t>(30 + random.below(25));
+  o.processes = static_cast<int>(2 + random.below(3));
+  o.users = static_cast<int>(20 + random.below(30));
+  o.request_bytes = 40 * 1024;
   return o;
 }
 
 world_options world_options::of_a_mutex(std::uint64_t seed) {
-  world_options o = of(seed);
+  world_options o = usual(seed);
   o.mutex = true;
   o.limit = 1;
   o.administrators = 0;
@@ -95,6 +114,7 @@ world_options world_options::of_a_set(std::uint64_t seed) {
     o.long_break = true;
     o.session_idle = 4 * o.ttl;
   }
+  if (o.health_checks) o.lock_delay = o.ttl;
   return o;
 }
 
@@ -114,7 +134,8 @@ world_options world_options::a_long_day(std::uint64_t seed) {
   o.watch_wait = 10s;
   o.hold_max = 24h;
   o.faults_last = 24h;
-  o.deregistrations = false;
+  o.deregistrations = o.health_checks = false;
+  o.lock_delay = 0s;
   return o;
 }
 

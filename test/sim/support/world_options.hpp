@@ -34,10 +34,13 @@ struct world_options {
   bool failovers = false;        ///< of Consul's leader: nothing is answered, then every TTL starts anew
   bool operators = false;        ///< destroy sessions, edit and delete keys
   bool deregistrations = false;  ///< operators take the node of all sessions out of the catalog
+  bool health_checks = false;    ///< sessions depend on the health of their process's own node, which fails at times
   bool load_changes = false;     ///< users come and go
   bool long_break = false;       ///< before what is calm begins, nobody asks for anything
   int administrators = 0;        ///< close, open and resize it, revoke, evict, sweep and destroy; the limit is adopted
-  unsigned clock_ppm = 0;        ///< how far a process's clock may be off, in parts in a million
+  std::size_t request_bytes =
+      0;                   ///< the largest request that Consul takes, where many hold and wait; 0: none is near it
+  unsigned clock_ppm = 0;  ///< how far a process's clock may be off, in parts in a million
   protocol::duration latency_max{};
 
   // The pools' options.
@@ -45,7 +48,7 @@ struct world_options {
   protocol::duration tenure{};
   protocol::duration idle{};
   protocol::duration session_idle{};
-  protocol::duration lock_delay{};  ///< of numbers
+  protocol::duration lock_delay{};  ///< of what sessions have locked
   protocol::duration watch_wait{};
   std::size_t watch_all_max = 0;
   protocol::duration own_watch{};

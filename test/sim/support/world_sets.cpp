@@ -17,6 +17,8 @@ std::unique_ptr<protocol::core> world::make_set(const pool_options& like) {
   o.give_up_after = like.give_up_after;
   o.session_idle = like.session_idle;
   o.watch_wait = like.watch_wait;
+  o.wall_offset = like.wall_offset;
+  o.node = like.node;
   sabotage_.bend(o, timeout_);
   return std::make_unique<protocol::mutex_set>(o, random_.below(1u << 30));
 }
@@ -86,7 +88,7 @@ void world::check_locks() {
         const std::string& lock = lock_names_[p->locks.at(slot)];
         const auto key = consul_.get(std::string(world_prefix) + lock);
         if (key && p->sessions.contains(key->session)) continue;
-        if (!referee_.excused(now()))
+        if (!referee_.excused(now()) && !is_forgotten(*p, slot))
           object(guarantee::backing, name(*p) + " believes in " + lock + ", and has not locked its key");
         const auto entries = p->pool->entries_of(slot);
         untold = untold || entries.empty() || !consul_.has_session(entries.front().session);

@@ -177,7 +177,7 @@ void world::perform(process& p, action::fail& a) {
   say([&] { return name(p) + ": fail " + number(a.ticket) + " " + a.error.code.message(); });
   const bool cancelled = a.error.code == boost::system::errc::operation_canceled;
   const bool nothing_wrong = options_.request_faults == 0 && !options_.partitions && !options_.agent_restarts &&
-                             !options_.failovers && !options_.suspends && !options_.errors;
+                             !options_.failovers && !options_.suspends && !options_.errors && !options_.health_checks;
   const bool too_many = options_.administrators != 0 && a.error.code == error::too_many_slots;
   // What a lost session of its own may have locked is not asked for before that ends, and so long its users go on.
   const bool keeps_itself = options_.locks != 0 && !p.lost.empty();
@@ -198,7 +198,7 @@ void world::perform(process& p, action::released& a) {
 void world::perform(process& p, action::lose& a) {
   result_.losses += a.reason != loss_reason::closed;
   say([&] { return name(p) + ": lose " + number(a.slot) + " " + std::string(to_string(a.reason)); });
-  const bool cause = !calm() && (options_.administrators != 0 || options_.deregistrations ||
+  const bool cause = !calm() && (options_.administrators != 0 || options_.deregistrations || options_.health_checks ||
                                  options_.request_faults != 0 || options_.pauses || options_.errors ||
                                  options_.partitions || options_.agent_restarts || options_.failovers);
   if (a.reason != loss_reason::closed && !options_.operators && !cause)
