@@ -699,7 +699,7 @@ private:
     }
     create_session(0);
     settle();
-    for (std::uint8_t each = 0; each < std::size(node_names); ++each) {
+    for (std::uint8_t each = 0; each < static_cast<std::uint8_t>(std::size(node_names)); ++each) {
       for (const operation_step& s : {operation_step{.what = kind::register_node, .key = each},
                                       operation_step{.what = kind::register_node, .key = each, .value = 1},
                                       operation_step{.what = kind::create_session, .key = each, .value = 1, .flags = 1},
