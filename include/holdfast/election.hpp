@@ -108,8 +108,8 @@ public:
   /// it if we do not lead any more, so a deposed leader never overwrites its successor's value; and one of which it is
   /// not known whether it was done is never done after a later one. Two requests. One at a time: of two that overlap
   /// either may last. Errors: invalid_option; not_held (empty, or resigned), slot_lost; transaction_conflict (somebody
-  /// else writes the key all the time); and those of `consul::client`. `diag`, if any, must outlive the operation. Not
-  /// cancellable: it ends by its own deadline.
+  /// else writes the key all the time, and ours does not stand there); and those of `consul::client`. `diag`, if any,
+  /// must outlive the operation. Not cancellable: it ends by its own deadline.
   template <class Token = asio::deferred_t>
   auto proclaim(std::string value, Token&& token = {}) {
     return asio::async_initiate<Token, void(error_code)>(

@@ -54,10 +54,10 @@ struct semaphore_options {
   /// error::invalid_option. Then a holder may lose its session before its TTL, so pruning waits `lock_delay`. All
   /// participants should agree on it.
   bool node_health_checks = false;
-  /// How long a dead holder's slot stays taken: 0 to 60 s. Only with node health checks, and if they are numbered:
+  /// How long a dead holder's slot stays taken: 0 to 60 s, if given. Only with node health checks, and if numbered:
   /// then Consul itself keeps the number from everybody for as long after its session has ended.
-  /// Not given: with health checks the TTL, and no less than TTL minus margin is accepted; for numbers the TTL, and 15 s
-  /// at least.
+  /// Not given: the TTL, without health checks 15 s at least; Consul keeps a number for 60 s at most. With health
+  /// checks less than the TTL, or than 60 s where that is longer, is refused.
   std::optional<std::chrono::milliseconds> lock_delay{};
 
   /// How long a slot may go from hand to hand inside this process while others wait elsewhere. Longer is fewer
@@ -103,7 +103,7 @@ struct mutex_options {
   bool node_health_checks = false;
   /// How long Consul keeps the key from everybody after the session of a holder has ended, as if it was still held: 0
   /// to 60 s. Not given: nothing, as the lease is over by then; on the agent's own node the TTL, or 60 s; TTL minus
-  /// margin may not be over that. With health checks no less than TTL minus margin is accepted.
+  /// margin may not be over that. With health checks no less is accepted.
   std::optional<std::chrono::milliseconds> lock_delay{};
 
   /// How long the mutex may go from hand to hand, in a process or among those who have entries, before it is let go for

@@ -26,12 +26,9 @@ boost::system::result<std::vector<operation>> proclamation::write(const std::opt
   if (!seen || seen->session != session) return make_error_code(error::slot_lost);
   const bool has_moved = seen->modify_index != tried_at_;
   if (doubtful_ && has_moved && seen->value == value_) return std::vector<operation>();
-  if (refused_ == proclaim_tries) {
-    withdrawn_ = has_moved;  // what asks for an index that has gone by is never applied
-    doubtful_ = !has_moved;
-    return make_error_code(error::transaction_conflict);
-  }
-  withdrawn_ = doubtful_ = false;
+  if (has_moved) doubtful_ = false;  // what asks for an index that has gone by is never applied
+  withdrawn_ = refused_ == proclaim_tries && has_moved;
+  if (refused_ == proclaim_tries) return not_seen(error::transaction_conflict);
   tried_at_ = seen->modify_index;
   return std::vector<operation>{{verb::check_session, seen->key, {}, 0, 0, session},
                                 {verb::check_index, seen->key, {}, 0, seen->modify_index},
@@ -47,13 +44,13 @@ std::optional<error_code> proclamation::replied(const event::txn_done& reply) {
   if (reply.outcome == outcome::applied) return error_code();
   if (reply.outcome == outcome::unknown) return reply.error.code;
   if (reply.outcome == outcome::not_sent) {
-    withdrawn_ = true;
-    return reply.error.code;
+    withdrawn_ = !doubtful_;
+    return not_seen(reply.error.code);
   }
   const bool denied = std::any_of(reply.refusals.begin(), reply.refusals.end(),
                                   [](const auto& each) { return each.reason == event::refusal::permission_denied; });
-  withdrawn_ = denied;
-  if (denied) return make_error_code(error::permission_denied);
+  withdrawn_ = denied && !doubtful_;
+  if (denied) return not_seen(error::permission_denied);
   doubtful_ = true;
   ++refused_;
   return std::nullopt;

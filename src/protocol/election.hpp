@@ -28,14 +28,14 @@ public:
   /// error::transaction_conflict if others have written it before us too often. No operations: the value
   /// stands there by a write of ours, of which a copy was refused, and nothing is left to do.
   boost::system::result<std::vector<operation>> write(const std::optional<key_value>& seen, std::string session);
-  /// What a look that failed makes of it: no more is certain of an earlier write than it was.
+  /// What a look that failed, or was not made, makes of it: no more is certain of an earlier write than it was.
   error_code not_seen(const error_code& why) const;
   /// What became of it: done, or why not, or why nobody knows. None: somebody else has written meanwhile, so look
   /// again.
   std::optional<error_code> replied(const event::txn_done& reply);
   /// Once: that the pool is to hear of it now.
   bool announce() { return !std::exchange(announced_, true); }
-  /// It was not written, for certain.
+  /// It does not stand there, and never will.
   bool is_withdrawn() const { return withdrawn_; }
   /// Its write was refused. If the network has repeated that, the refusal may be the copy's: the next look tells.
   bool is_doubtful() const { return doubtful_; }

@@ -102,9 +102,10 @@ driver_options checked_rest(semaphore_options&& options) {
           "session_node: over 128 bytes, not UTF-8, or with a control character");
   require(!options.node_health_checks || options.session_node.empty(), error::invalid_option,
           "node_health_checks: only the agent's own node has one (session_node)");
-  const milliseconds lease = options.session_ttl - options.lease_margin;
-  require(!options.node_health_checks || options.lock_delay.value_or(lease) >= lease, error::invalid_option,
-          "lock_delay: under the TTL minus margin, for which a holder may believe after a health check has failed");
+  const milliseconds least = std::min<milliseconds>(options.session_ttl, 60s);
+  require(
+      !options.node_health_checks || options.lock_delay.value_or(least) >= least, error::invalid_option,
+      "lock_delay: under the TTL, for which a holder with a slow clock may believe after a health check has failed");
   for (const milliseconds each : {options.tenure, options.idle, options.outage_grace, options.give_up_after,
                                   options.patience, options.session_idle})
     require(between(each, 0ms, 24h), error::invalid_option, "a duration is negative or over 24 h");

@@ -117,6 +117,26 @@ BOOST_AUTO_TEST_CASE(a_look_that_fails_leaves_a_refused_proclaim_in_doubt) {
   BOOST_TEST(wish.not_seen(lost) == lost);
 }
 
+/// Consul refused it, and not because of the index: a copy may still be applied.
+BOOST_AUTO_TEST_CASE(a_refused_proclaim_stays_in_doubt_as_long_as_the_index_stands) {
+  const event::txn_done odd = refused_because({event::refusal::other});
+  proclamation wish("new");
+  for (int i = 0; i != 4; ++i) {
+    BOOST_TEST(wish.write(office("old", "s1", 9), "s1").has_value());
+    wish.replied(odd);
+  }
+  BOOST_TEST((wish.write(office("old", "s1", 9), "s1").error() == holdfast::condition::outcome_unknown));
+  BOOST_TEST(!wish.is_withdrawn());
+
+  proclamation other("new");
+  other.write(office("old", "s1", 9), "s1");
+  other.replied(odd);
+  other.write(office("old", "s1", 9), "s1");
+  const auto end = other.replied({1, event::outcome::not_sent, {}, {}, {make_error_code(error::unreachable), {}}});
+  BOOST_TEST((end == holdfast::condition::outcome_unknown));
+  BOOST_TEST(!other.is_withdrawn());
+}
+
 BOOST_AUTO_TEST_CASE(what_certainly_was_not_written_is_withdrawn) {
   using event::outcome;
   const auto is_withdrawn = [](outcome what) {

@@ -29,15 +29,16 @@ const snapshot& world::look() {
   return seen_;
 }
 
-/// Contenders that nobody stands behind any more, and Consul does not know it yet: a slot may be theirs.
-std::size_t world::count_orphans() const {
-  return static_cast<std::size_t>(
-      std::count_if(seen_.contenders.begin(), seen_.contenders.end(), [this](const contender& each) {
-        return !seen_.record.names(each.session) &&
-               (unwanted_.contains(each.session) ||
-                std::none_of(processes_.begin(), processes_.end(),
-                             [&](const auto& p) { return p->alive && p->sessions.contains(each.session); }));
-      }));
+/// Whether somebody waits whom nobody stands behind any more, and Consul does not know it yet. It is granted a slot
+/// when its turn comes; and whoever comes after it watches it, and hears of no free slot before.
+bool world::anyone_is_orphaned() const {
+  return std::any_of(seen_.contenders.begin(), seen_.contenders.end(), [this](const contender& each) {
+    const auto is_its = [&](const auto& p) { return p->alive && p->sessions.contains(each.session); };
+    const auto is_theirs = [&](const stranger& go) { return go.session == each.session; };
+    return !seen_.record.names(each.session) &&
+           (unwanted_.contains(each.session) || (std::none_of(processes_.begin(), processes_.end(), is_its) &&
+                                                 std::none_of(strangers_.begin(), strangers_.end(), is_theirs)));
+  });
 }
 
 /// How many slots there are: as the record says, where that is adopted.
@@ -63,7 +64,7 @@ void world::check_bodies() {
       const auto& [sessions, until] = each.second;
       const bool over = now() >= until || referee_.excused(now()) ||
                         std::any_of(sessions.begin(), sessions.end(), [&](const std::string& session) {
-                          if (is_forgotten(session)) return true;  // an operator's doing
+                          if (is_forgotten(session)) return true;  // it has ended before its time
                           return !consul_.has_session(session) && (p->closing || !given_up_.contains(session));
                         });
       if (over) referee_.has_ended(p->number, each.first);
@@ -253,11 +254,18 @@ void world::check_order(const process* sender, const snapshot& before) {
 void world::check_use() {
   if (!settled() || now() >= last_call_) return;
   const std::uint32_t slots = limit();
-  const bool is_kept = seen_.record.closed || now() < withheld_until_ || (!calm() && now() < bereft_until_);
-  const bool idle = !is_kept && std::any_of(processes_.begin(), processes_.end(), [&](const auto& p) {
+  // Where dozens write, some slot is always free: it is enough that they get on.
+  if (options_.request_bytes != 0 && std::exchange(grants_seen_, result_.grants) != result_.grants) free_since_ = never;
+  // Whoever has lost a session, or knows that a holder's has ended, leaves alone what somebody may believe in yet: the
+  // slots of those whom the record names without an entry, and a mutex whose key has gone.
+  const bool spares = now() < withheld_until_ || (!calm() && now() < bereft_until_);
+  const std::size_t kept = !spares          ? holders_
+                           : options_.mutex ? std::max<std::size_t>(holders_, seen_.lock_index == 0 ? 1 : 0)
+                                            : seen_.record.holders.size();
+  const bool idle = !seen_.record.closed && std::any_of(processes_.begin(), processes_.end(), [&](const auto& p) {
     if (!p->alive || p->requests.empty()) return false;
     const process::request& first = p->requests.begin()->second;
-    return first.patient && holders_ + first.count <= slots && (calm() || count_orphans() == 0);
+    return first.patient && kept + first.count <= slots && (calm() || !anyone_is_orphaned());
   });
   if (!idle)
     free_since_ = never;

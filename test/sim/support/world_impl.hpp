@@ -292,7 +292,7 @@ private:
   // world_checks.cpp
   snapshot standing() const;
   const snapshot& look();
-  std::size_t count_orphans() const;
+  bool anyone_is_orphaned() const;
   std::uint32_t limit();
   /// Nothing is said of what stands in Consul behind a belief.
   bool is_excused() const { return referee_.excused(now()); }
@@ -388,6 +388,7 @@ private:
   std::uint64_t checked_at_ = 0;
   bool beliefs_changed_ = false;
   time_point free_since_ = never;
+  std::uint64_t grants_seen_ = 0;
   time_point bereft_until_{};    ///< who has lost a session grants nothing that an unseen holder may have
   time_point withheld_until_{};  ///< from everybody: whoever held may believe in it yet
 

@@ -136,6 +136,7 @@ world_options world_options::a_long_day(std::uint64_t seed) {
   o.faults_last = 24h;
   o.deregistrations = o.health_checks = false;
   o.lock_delay = 0s;
+  o.request_bytes = 0;
   return o;
 }
 

@@ -120,15 +120,15 @@ void world::check_forsaken() {
   for (std::size_t lock = 0; lock != options_.locks; ++lock) {
     const auto key = consul_.get(std::string(world_prefix) + lock_names_[lock]);
     const bool lives_on = key && !unwanted_.contains(key->session);
-    const bool forsaken = lives_on && std::any_of(processes_.begin(), processes_.end(), [&](const auto& p) {
-                            const auto has_it = [&](const auto& each) { return each.second == lock; };
-                            const auto asks_for_it = [&](const auto& each) { return each.second.lock == lock; };
-                            return p->alive && p->sessions.contains(key->session) &&
-                                   std::none_of(p->locks.begin(), p->locks.end(), has_it) &&
-                                   std::none_of(p->requests.begin(), p->requests.end(), asks_for_it);
-                          });
-    if (!forsaken)
+    const auto owner = std::find_if(processes_.begin(), processes_.end(), [&](const auto& p) {
+      return lives_on && p->alive && p->sessions.contains(key->session);
+    });
+    const auto has_it = [&](const auto& each) { return each.second == lock; };
+    const auto asks_for_it = [&](const auto& each) { return each.second.lock == lock; };
+    if (owner == processes_.end() || std::any_of((*owner)->locks.begin(), (*owner)->locks.end(), has_it))
       forsaken_since_[lock] = never;
+    else if (std::any_of((*owner)->requests.begin(), (*owner)->requests.end(), asks_for_it))
+      continue;  // it may be about to have it
     else if (forsaken_since_[lock] == never)
       forsaken_since_[lock] = now();
     else if (now() - forsaken_since_[lock] > 2 * options_.ttl)

@@ -180,7 +180,7 @@ void world::perform(process& p, action::fail& a) {
                              !options_.failovers && !options_.suspends && !options_.errors && !options_.health_checks;
   const bool too_many = options_.administrators != 0 && a.error.code == error::too_many_slots;
   // What a lost session of its own may have locked is not asked for before that ends, and so long its users go on.
-  const bool keeps_itself = options_.locks != 0 && !p.lost.empty();
+  const bool keeps_itself = options_.locks != 0 && !p.lost.empty() && a.error.code == error::timed_out;
   if (!cancelled && !too_many && !keeps_itself && !p.closing && (calm() || (nothing_wrong && !options_.operators)))
     object(guarantee::answers, "an acquire failed though nothing was wrong: " + a.error.details.to_string());
   answer(p, a.ticket);
