@@ -9,6 +9,7 @@
 #include "support/agent.hpp"
 #include "support/async.hpp"
 #include "support/participant.hpp"
+#include "support/scripted_server.hpp"
 
 namespace holdfast::test {
 namespace {

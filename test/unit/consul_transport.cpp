@@ -3,6 +3,7 @@
 #include "consul/transport.hpp"
 
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/test/unit_test.hpp>
 #include <optional>
 

@@ -86,7 +86,15 @@ void world::check_told() {
 void world::check_all() {
   check_bodies();
   check_told();
-  referee_.check_believers(now(), forgotten_.empty() ? nullptr : belief_is_excused_);
+  const auto is_excused_belief = [this](int number, slot_id slot) {
+    const auto its =
+        std::find_if(processes_.begin(), processes_.end(), [&](const auto& p) { return p->number == number; });
+    return its != processes_.end() && is_excused(**its, slot);
+  };
+  if (forgotten_.empty())
+    referee_.check_believers(now());
+  else
+    referee_.check_believers(now(), is_excused_belief);
   const std::uint64_t index = consul_.store.raft_index();
   const bool written = index != std::exchange(checked_at_, index);
   if (options_.locks != 0) {

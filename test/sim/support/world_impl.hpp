@@ -372,11 +372,6 @@ private:
     bool excused = false;    ///< somebody is granted beside who believes by it, which nobody could prevent
   };
   std::map<std::string, forgotten> forgotten_;
-  const std::function<bool(int, slot_id)> belief_is_excused_ = [this](int number, slot_id slot) {
-    const auto its =
-        std::find_if(processes_.begin(), processes_.end(), [&](const auto& p) { return p->number == number; });
-    return its != processes_.end() && is_excused(**its, slot);
-  };
   time_point strays_until_{};            ///< a write of another history may still come
   std::optional<testing::store> image_;  ///< an operator's copy of all
 
