@@ -57,7 +57,7 @@ struct semaphore_options {
   /// How long a dead holder's slot stays taken: 0 to 60 s, if given. Only with node health checks, and if numbered:
   /// then Consul itself keeps the number from everybody for as long after its session has ended.
   /// Not given: the TTL, without health checks 15 s at least; Consul keeps a number for 60 s at most. With health
-  /// checks less than the TTL, or than 60 s where that is longer, is refused.
+  /// checks error::invalid_option if it is less than the TTL, and less than 60 s.
   std::optional<std::chrono::milliseconds> lock_delay{};
 
   /// How long a slot may go from hand to hand inside this process while others wait elsewhere. Longer is fewer
@@ -102,8 +102,8 @@ struct mutex_options {
   std::string session_node = "holdfast-sessions";
   bool node_health_checks = false;
   /// How long Consul keeps the key from everybody after the session of a holder has ended, as if it was still held: 0
-  /// to 60 s. Not given: nothing, as the lease is over by then; on the agent's own node the TTL, or 60 s; TTL minus
-  /// margin may not be over that. With health checks no less is accepted.
+  /// to 60 s. Not given: nothing, as the lease is over by then; on the agent's own node the TTL, 60 s at most: TTL
+  /// minus margin may not be longer. With health checks less than that is error::invalid_option.
   std::optional<std::chrono::milliseconds> lock_delay{};
 
   /// How long the mutex may go from hand to hand, in a process or among those who have entries, before it is let go for

@@ -28,14 +28,14 @@ boost::system::result<std::vector<operation>> proclamation::write(const std::opt
   if (doubtful_ && has_moved && seen->value == value_) return std::vector<operation>();
   if (has_moved) doubtful_ = false;  // what asks for an index that has gone by is never applied
   withdrawn_ = refused_ == proclaim_tries && has_moved;
-  if (refused_ == proclaim_tries) return not_seen(error::transaction_conflict);
+  if (refused_ == proclaim_tries) return reported(error::transaction_conflict);
   tried_at_ = seen->modify_index;
   return std::vector<operation>{{verb::check_session, seen->key, {}, 0, 0, session},
                                 {verb::check_index, seen->key, {}, 0, seen->modify_index},
                                 {verb::lock, seen->key, value_, seen->flags, 0, std::move(session)}};
 }
 
-error_code proclamation::not_seen(const error_code& why) const {
+error_code proclamation::reported(const error_code& why) const {
   return doubtful_ && why == condition::not_applied ? make_error_code(error::timed_out) : why;
 }
 
@@ -45,12 +45,12 @@ std::optional<error_code> proclamation::replied(const event::txn_done& reply) {
   if (reply.outcome == outcome::unknown) return reply.error.code;
   if (reply.outcome == outcome::not_sent) {
     withdrawn_ = !doubtful_;
-    return not_seen(reply.error.code);
+    return reported(reply.error.code);
   }
   const bool denied = std::any_of(reply.refusals.begin(), reply.refusals.end(),
                                   [](const auto& each) { return each.reason == event::refusal::permission_denied; });
   withdrawn_ = denied && !doubtful_;
-  if (denied) return not_seen(error::permission_denied);
+  if (denied) return reported(error::permission_denied);
   doubtful_ = true;
   ++refused_;
   return std::nullopt;

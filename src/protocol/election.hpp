@@ -24,12 +24,13 @@ public:
   explicit proclamation(std::string value) : value_(std::move(value)) {}
 
   const std::string& value() const { return value_; }
-  /// `session`: by which we hold the key. error::slot_lost if it does not hold it any more,
-  /// error::transaction_conflict if others have written it before us too often. No operations: the value
-  /// stands there by a write of ours, of which a copy was refused, and nothing is left to do.
+  /// `session`: by which we hold the key. error::slot_lost if that does not hold it any more,
+  /// error::transaction_conflict if others have written the key before us too often. No operations: the value stands
+  /// there by a write of ours, of which a copy was refused, and nothing is left to do.
   boost::system::result<std::vector<operation>> write(const std::optional<key_value>& seen, std::string session);
-  /// What a look that failed, or was not made, makes of it: no more is certain of an earlier write than it was.
-  error_code not_seen(const error_code& why) const;
+  /// What its caller is told if it ends for this reason: that nothing was written, only if no earlier try can have
+  /// been.
+  error_code reported(const error_code& why) const;
   /// What became of it: done, or why not, or why nobody knows. None: somebody else has written meanwhile, so look
   /// again.
   std::optional<error_code> replied(const event::txn_done& reply);

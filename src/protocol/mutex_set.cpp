@@ -341,8 +341,8 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
   doomed d;
   d.since = now_;
   d.over_at = session_->lease.over_at();
-  for (const auto& [flags, deeds] : session_->refused)
-    for (const deed& each : deeds)
+  for (const auto& [flags, effects] : session_->refused)
+    for (const effect& each : effects)
       if (each.locks) d.names.insert(each.name);
   for (const auto& [name, l] : locks_) {
     const bool in_hands = l.standing == standing::held || l.standing == standing::lost;

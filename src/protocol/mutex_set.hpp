@@ -38,8 +38,7 @@ struct mutex_set_options {
 /// is the number of the transaction that wrote it last.
 inline constexpr std::uint64_t set_magic = std::uint64_t{0x68736574} << 32;
 
-/// Of so many refused transactions a set remembers what they would have done. If the network repeats one from before,
-/// and that is applied then, all is lost.
+/// So many refused transactions a set remembers. If a copy of an earlier one is applied, it loses all of its locks.
 inline constexpr std::size_t set_refused_max = 1024;
 
 /// One process's locks below a prefix: any number of them, by one session. Each `acquire` is one look for one name.
@@ -49,9 +48,9 @@ inline constexpr std::size_t set_refused_max = 1024;
 /// after a later one. Of a transaction of unknown outcome the next one that is applied, an empty one (the *barrier*),
 /// says that it was not and never will be; if that is refused, the guard says which of the two was.
 ///
-/// A transaction that was refused has not written the guard: the network may repeat it, and the copy be applied when
-/// the names are free. What it has locked then, nobody believes in, and it is unlocked; for which it must be found: so
-/// with each renewal of the session an empty transaction follows, if any was refused since the guard was written.
+/// A transaction that Consul refused has not written the guard. If the network makes a copy of it, that may be applied
+/// when the names are free: nobody here believes in what it locks, so it has to be found and unlocked. Therefore, if
+/// any was refused since the guard was written last, an empty transaction follows the next renewal of the session.
 ///
 /// A second key, which is never written again, is watched: it goes when the session ends, and all locks with it.
 class mutex_set final : public core {
@@ -84,7 +83,7 @@ private:
     slot_id slot = slot_id::none;   ///< in a user's hands, or whose release is not answered yet
     std::uint64_t grant = 0;        ///< the index of the locking write
     bool sent = false;              ///< it is in the transaction under way, or of unknown outcome
-    doomed* blocker = nullptr;      ///< it waits for its end, in its list
+    doomed* blocker = nullptr;      ///< the lost session that it waits for, as one of its `blocked`
   };
   using locks = std::map<std::string, lock, std::less<>>;
   using place = locks::value_type;
@@ -101,8 +100,8 @@ private:
     bool absent = false;        ///< its key was looked for, and is not there
     std::optional<event::refusal> refused{};
   };
-  /// What a part would have done.
-  struct deed {
+  /// What a part of a refused transaction would have done.
+  struct effect {
     std::string name;
     bool locks = false;  ///< or else unlocks
   };
@@ -119,8 +118,9 @@ private:
     std::uint64_t guard_index = 0;
     /// What the batches would do that were refused since the guard was last written, by the flags that they would give
     /// it: a copy of one of them, and of one only, may come late and be applied.
-    std::map<std::uint64_t, std::vector<deed>> refused{};
-    bool copies_due = false;  ///< an empty batch is to keep them out, or to find the one that was applied
+    std::map<std::uint64_t, std::vector<effect>> refused{};
+    bool copies_due =
+        false;  ///< an empty batch is to be sent, which keeps copies out or finds the one that was applied
     void guard_is_at(std::uint64_t index) {
       guard_index = index;
       refused.clear();
@@ -135,7 +135,7 @@ private:
     std::vector<slot_id> lost{};
     time_point over_at{};
     std::vector<slot_id> releasing{};
-    std::map<ticket, place*> blocked{};  ///< of those names, the ones that somebody asks for: who came first is first
+    std::map<ticket, place*> blocked{};  ///< those of the names that somebody asks for: who came first is first
   };
   using doomed_sessions = std::map<std::string, doomed, std::less<>>;
 
@@ -197,7 +197,7 @@ private:
   void batch_refused(const std::vector<event::refused_operation>& refusals);
   void part_refused(const part& each);
   void put_back();
-  void copy_applied(const std::vector<deed>& deeds);
+  void copy_applied(const std::vector<effect>& effects);
   void not_done(event::txn_done& e);
   void refused_as_a_whole();
 

@@ -202,8 +202,8 @@ void mutex_set::batch_refused(const std::vector<event::refused_operation>& refus
     write_outage_.over();
   else  // nothing that could be left out of the next one
     refused_as_a_whole();
-  auto& deeds = session_->refused[set_magic | number_];
-  for (const part& each : parts_) deeds.push_back({each.place->first, each.locks});
+  auto& effects = session_->refused[set_magic | number_];
+  for (const part& each : parts_) effects.push_back({each.place->first, each.locks});
   if (session_->refused.size() > set_refused_max) session_->refused.erase(session_->refused.begin());
   const auto refused = std::stable_partition(parts_.begin(), parts_.end(), [](const part& p) { return !p.refused; });
   const std::vector<part> told(refused, parts_.end());
@@ -250,9 +250,9 @@ void mutex_set::put_back() {
 }
 
 /// A copy of a refused batch did this, and all that was sent since with the same index of the guard never will be done.
-void mutex_set::copy_applied(const std::vector<deed>& deeds) {
+void mutex_set::copy_applied(const std::vector<effect>& effects) {
   put_back();
-  for (const deed& each : deeds) {
+  for (const effect& each : effects) {
     const auto at = each.locks ? locks_.try_emplace(each.name).first : locks_.find(each.name);
     if (at == locks_.end()) continue;
     if (each.locks && at->second.standing == standing::wanted) {

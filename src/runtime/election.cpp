@@ -54,9 +54,9 @@ asio::awaitable<void> proclaim(std::shared_ptr<slot_impl> held, std::string valu
   for (;;) {
     const std::string session = owner->holding_session(*held);
     const bool lost = held->state() == slot_state::lost;
-    if (session.empty()) throw system_error(wish.not_seen(lost ? error::slot_lost : error::not_held));
+    if (session.empty()) throw system_error(wish.reported(lost ? error::slot_lost : error::not_held));
     auto [unseen, answer] = co_await client.get(key, read, asio::as_tuple(asio::use_awaitable));
-    if (unseen) throw system_error(wish.not_seen(unseen));
+    if (unseen) throw system_error(wish.reported(unseen));
     const protocol::event::key_watched seen = runtime::key_watched({}, {}, std::move(answer), {});
     auto write = wish.write(seen.pair, session);
     if (wish.is_withdrawn()) owner->value_written(*held, wish.value(), true);

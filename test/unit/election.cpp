@@ -111,10 +111,10 @@ BOOST_AUTO_TEST_CASE(a_proclaim_whose_copy_is_refused_is_found_written) {
 BOOST_AUTO_TEST_CASE(a_look_that_fails_leaves_a_refused_proclaim_in_doubt) {
   const error_code unreachable = error::unreachable, lost = error::timed_out;
   proclamation wish("new");
-  BOOST_TEST(wish.not_seen(unreachable) == unreachable);
+  BOOST_TEST(wish.reported(unreachable) == unreachable);
   wish.replied(refused_because({event::refusal::conflict}));
-  BOOST_TEST((wish.not_seen(unreachable) == holdfast::condition::outcome_unknown));
-  BOOST_TEST(wish.not_seen(lost) == lost);
+  BOOST_TEST((wish.reported(unreachable) == holdfast::condition::outcome_unknown));
+  BOOST_TEST(wish.reported(lost) == lost);
 }
 
 /// Consul refused it, and not because of the index: a copy may still be applied.

@@ -110,6 +110,15 @@ public:
     BOOST_TEST(consul.transact({{verb::lock, "p/" + std::string(name), {}, mutex_flags, 0, other}}, now).applied);
     return other;
   }
+  /// Asks for a name that another has, and is denied; a copy of that request is under way still, see `applied_late`.
+  /// Returns the other's session.
+  std::string ask_in_vain(std::uint64_t ticket, std::string_view name) {
+    std::string other = other_takes(name);
+    ask(ticket, name);
+    late.operations = operations();
+    done();
+    return other;
+  }
   /// Ticket 1 has the lock of "a" as slot A, and the entry is watched.
   void hold() {
     ask(1, "a");
@@ -482,10 +491,7 @@ BOOST_AUTO_TEST_CASE(what_a_late_copy_has_locked_for_nobody_is_found_with_the_ne
 BOOST_AUTO_TEST_CASE(what_another_has_locked_since_a_late_copy_did_is_left_to_it) {
   set_story s;
   s.hold();
-  const std::string other = s.other_takes("c");
-  s.ask(2, "c");
-  s.late.operations = s.operations();
-  s.done();
+  const std::string other = s.ask_in_vain(2, "c");
   s.consul.destroy_session(other, s.now);
   BOOST_TEST(s.applied_late());
   s.consul.remove("p/c", s.now);  // an operator's doing
@@ -503,10 +509,7 @@ BOOST_AUTO_TEST_CASE(what_another_has_locked_since_a_late_copy_did_is_left_to_it
 BOOST_AUTO_TEST_CASE(after_refusals_one_empty_write_with_the_next_renewal_keeps_all_copies_out) {
   set_story s;
   s.hold();
-  const std::string other = s.other_takes("c");
-  s.ask(2, "c");
-  s.late.operations = s.operations();
-  s.done();
+  const std::string other = s.ask_in_vain(2, "c");
   EXPECT(s.after(6s), "renew");
   EXPECT(s.renewed(event::renewal::failed));
   EXPECT(s.after(740ms), "renew");
@@ -521,10 +524,8 @@ BOOST_AUTO_TEST_CASE(after_refusals_one_empty_write_with_the_next_renewal_keeps_
 BOOST_AUTO_TEST_CASE(an_empty_write_whose_reply_is_lost_is_settled_by_a_barrier) {
   set_story s;
   s.hold();
-  const std::string other = s.other_takes("c");
-  s.ask(2, "c");
-  const std::vector<operation> copy = s.operations();
-  s.done();
+  const std::string other = s.ask_in_vain(2, "c");
+  const std::vector<operation> copy = s.late.operations;
   s.after(6s);
   EXPECT(s.renewed(), "update A", "txn: #3");
   EXPECT(s.unknown(true));
@@ -554,10 +555,8 @@ BOOST_AUTO_TEST_CASE(an_empty_write_whose_reply_is_lost_is_settled_by_a_barrier)
 BOOST_AUTO_TEST_CASE(a_late_copy_that_came_before_a_write_of_unknown_outcome_is_found_too) {
   set_story s;
   s.hold();
-  const std::string other = s.other_takes("c");
-  s.ask(2, "c");
-  const std::vector<operation> copy = s.operations();
-  s.done();
+  const std::string other = s.ask_in_vain(2, "c");
+  const std::vector<operation> copy = s.late.operations;
   s.ask(3, "b");
   s.consul.destroy_session(other, s.now);
   BOOST_TEST(s.consul.transact(copy, s.now).applied);
@@ -624,10 +623,7 @@ BOOST_AUTO_TEST_CASE(of_so_many_refused_writes_it_knows_what_they_would_do_and_o
   for (const std::size_t since : {set_refused_max - 1, set_refused_max}) {
     set_story s;
     s.hold();
-    const std::string other = s.other_takes("c");
-    s.ask(2, "c");
-    s.late.operations = s.operations();
-    s.done();
+    const std::string other = s.ask_in_vain(2, "c");
     s.other_takes("d");
     for (std::size_t i = 0; i != since; ++i) {
       s.ask(3 + i, "d");

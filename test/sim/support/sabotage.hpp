@@ -194,7 +194,8 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
      broken_guarantees(guarantee::backing, guarantee::leaks), worlds_of_a_mutex},
     {seeded_bug::request_bytes_not_counted, "request_bytes_not_counted",
      "a write grants as many as wait, however long the request becomes", guarantee::cost},
-    // Three: who comes next has the key of who still believes; and who is told late of its lock has the older token.
+    // Three: the next one has the key in which another still believes; and a lock that is told of late has the older
+    // token.
     {seeded_bug::no_lock_delay, "no_lock_delay", "Consul gives a key away as soon as its session has ended",
      broken_guarantees(guarantee::limit, guarantee::backing, guarantee::tokens), worlds_of_a_set},
     {seeded_bug::number_not_locked, "number_not_locked", "a slot is used without having locked its number",

@@ -29,8 +29,8 @@ const snapshot& world::look() {
   return seen_;
 }
 
-/// Whether somebody waits whom nobody stands behind any more, and Consul does not know it yet. It is granted a slot
-/// when its turn comes; and whoever comes after it watches it, and hears of no free slot before.
+/// Whether an entry in the queue is of a process that has gone, or has given it up, and its session has not ended yet.
+/// It is granted a slot when its turn comes; and whoever stands behind it watches it alone, and hears of no free slot.
 bool world::anyone_is_orphaned() const {
   return std::any_of(seen_.contenders.begin(), seen_.contenders.end(), [this](const contender& each) {
     const auto is_its = [&](const auto& p) { return p->alive && p->sessions.contains(each.session); };
@@ -56,8 +56,8 @@ void world::check_barred() {
     barred_since_ = now();
 }
 
-/// What goes on with a lost slot counts as long as Consul has not ended its session by itself; or its process has,
-/// which only one that closes may.
+/// What a user does with a lost slot counts until Consul itself ends the session. If the process ends that before, it
+/// goes on to count: only a process that closes may do so.
 void world::check_bodies() {
   for (const auto& p : processes_)
     std::erase_if(p->bodies, [&](const auto& each) {

@@ -384,8 +384,8 @@ private:
   bool beliefs_changed_ = false;
   time_point free_since_ = never;
   std::uint64_t grants_seen_ = 0;
-  time_point bereft_until_{};    ///< who has lost a session grants nothing that an unseen holder may have
-  time_point withheld_until_{};  ///< from everybody: whoever held may believe in it yet
+  time_point bereft_until_{};    ///< a process whose session has ended spares holders that it has not seen
+  time_point withheld_until_{};  ///< a holder's session has ended before its time, and it may believe still
 
   // Of an election.
   std::vector<std::optional<leading>> offices_{std::nullopt};  ///< all that has ever stood in the key, in that order
