@@ -101,6 +101,8 @@ std::chrono::milliseconds scaled(std::chrono::milliseconds deadline) {
   return deadline * (factor > 0 ? factor : 1);
 }
 
+bool is_slow_build() { return scaled(std::chrono::milliseconds(1)) != std::chrono::milliseconds(1); }
+
 void run_async(const async_body& body, std::chrono::milliseconds deadline, int threads) {
   deadline = scaled(deadline);
   outcome result;
