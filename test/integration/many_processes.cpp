@@ -139,13 +139,15 @@ BOOST_AUTO_TEST_SUITE(many_processes)
 // A sanitizer's build has a tenth of the semaphores.
 
 ASYNC_TEST_CASE(five_with_two_hundred_semaphores_each_all_have_their_turns, 170s) {
-  co_await share_an_agent(ex, agent_options(), is_slow_build() ? 20 : 200);
+  const std::size_t semaphores = is_slow_build() ? 20 : 200;
+  co_await share_an_agent(ex, agent_options(), semaphores);
 }
 
 ASYNC_TEST_CASE(they_share_what_an_agent_does_not_have_for_all, 100s) {
   agent_options few;
   few.http_max_conns_per_client = 60;
-  co_await share_an_agent(ex, few, is_slow_build() ? 5 : 50);
+  const std::size_t semaphores = is_slow_build() ? 5 : 50;
+  co_await share_an_agent(ex, few, semaphores);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
