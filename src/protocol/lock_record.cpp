@@ -87,7 +87,7 @@ bool lock_record::revokes(std::string_view session) const { return is_in(revoked
 void lock_record::add(std::string session) { put_in(holders, std::move(session)); }
 void lock_record::revoke(std::string session) { put_in(revoked, std::move(session)); }
 
-void lock_record::drop(std::string_view session) {
+void lock_record::drop(std::string session) {
   take_out(holders, session);
   take_out(revoked, session);
 }

@@ -38,7 +38,7 @@ struct lock_record {
   bool names(std::string_view session) const;
   bool revokes(std::string_view session) const;
   void add(std::string session);
-  void drop(std::string_view session);
+  void drop(std::string session);
   void revoke(std::string session);
   /// Marks of those who do not hold (any more) go.
   void keep_marks_of_holders();

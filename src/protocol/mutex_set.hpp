@@ -119,8 +119,8 @@ private:
     /// What the batches would do that were refused since the guard was last written, by the flags that they would give
     /// it: a copy of one of them, and of one only, may come late and be applied.
     std::map<std::uint64_t, std::vector<effect>> refused{};
-    bool copies_due =
-        false;  ///< an empty batch is to be sent, which keeps copies out or finds the one that was applied
+    /// An empty batch is to be sent, which keeps copies out or finds the one that was applied.
+    bool copies_due = false;
     void guard_is_at(std::uint64_t index) {
       guard_index = index;
       refused.clear();

@@ -222,7 +222,7 @@ void pool::saw_entry(const watch& asked, std::optional<key_value> pair) {
   if (!is_new && pair->flags != known->flags) return saw_grant(*pair);
   view_.learned(pair->modify_index, last_request_, [&](snapshot& now) {
     now.contenders.erase(session);
-    if (is_new) now.record.drop(session);
+    if (is_new) now.record.drop(std::string(session));
     now.contenders.insert({pair->session, pair->value, pair->flags, pair->create_index, pair->modify_index});
   });
   view_.mark_stale();

@@ -136,7 +136,8 @@ asio::awaitable<void> share_an_agent(asio::any_io_executor ex, agent_options opt
 
 BOOST_AUTO_TEST_SUITE(many_processes)
 
-// A sanitizer's build has a tenth of the semaphores.
+// A sanitizer's build has a tenth of the semaphores: the agent's connections are then enough for all of them, so that
+// only the other builds show that they are shared.
 
 ASYNC_TEST_CASE(five_with_two_hundred_semaphores_each_all_have_their_turns, 170s) {
   const std::size_t semaphores = is_slow_build() ? 20 : 200;

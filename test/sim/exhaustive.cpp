@@ -5,6 +5,7 @@
 #include <string>
 
 #include "sim/support/interleavings.hpp"
+#include "support/async.hpp"
 #include "support/figures.hpp"
 
 using namespace holdfast::test;
@@ -12,7 +13,7 @@ using namespace holdfast::test;
 namespace {
 
 /// A sanitizer's build looks at the first of them only.
-const bool whole = std::getenv("HOLDFAST_TEST_DEADLINE_SCALE") == nullptr;
+const bool whole = !is_slow_build();
 const bool all = std::getenv("HOLDFAST_ALL_INTERLEAVINGS") != nullptr;
 
 using order = given_order::kind;

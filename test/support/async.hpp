@@ -34,8 +34,7 @@ void run_async(const async_body& body, std::chrono::milliseconds deadline = 5s, 
 /// `deadline` as `run_async` sees it, for tests which bound something themselves.
 std::chrono::milliseconds scaled(std::chrono::milliseconds deadline);
 
-/// Whether this is a sanitizer's build: it looks for mistakes of its own kind, and what is large is made smaller for
-/// it.
+/// Whether this is a sanitizer's build. It runs many times slower, so large tests use smaller sizes there.
 bool is_slow_build();
 
 }  // namespace holdfast::test

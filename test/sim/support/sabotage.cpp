@@ -312,7 +312,7 @@ void sabotage::bend(instruction& order, std::uint64_t lock_index) const {
   if (bug_ == seeded_bug::order_unguarded) written.index = lock_index;
   if (bug_ == seeded_bug::shrink_takes_slots) {
     auto record = *parse_lock_record(written.value);
-    while (record.holders.size() > record.limit) record.drop(std::string(record.holders.front()));
+    while (record.holders.size() > record.limit) record.drop(record.holders.front());
     written.value = format(record);
   }
 }
