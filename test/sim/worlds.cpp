@@ -40,7 +40,7 @@ std::string documented(const world_options& options, seeded_bug bug = seeded_bug
 boost::json::object figures_of(std::uint64_t first, std::uint64_t count, const world_result& sum, bool election) {
   boost::json::object all{{"first", first},       {"worlds", count},          {"steps", sum.steps},
                           {"events", sum.events}, {"requests", sum.requests}, {"grants", sum.grants},
-                          {"losses", sum.losses}, {"faults", sum.faults}};
+                          {"losses", sum.losses}, {"faults", sum.faults},     {"trace", sum.trace}};
   if (!election) return all;
   all.insert({{"terms", sum.grants}, {"proclaims", sum.proclaims}, {"news", sum.news}});
   return all;

@@ -12,6 +12,7 @@
 #include "protocol/administration.hpp"
 #include "protocol/pool.hpp"
 #include "runtime/convert.hpp"
+#include "sim/support/digest.hpp"
 #include "sim/support/write_checks.hpp"
 #include "support/core_consul.hpp"
 #include "support/referee.hpp"
@@ -34,27 +35,6 @@ constexpr duration over_by = 30s;
 
 failure timed_out() { return {make_error_code(error::timed_out), {"timed out", {}, {}, {}}}; }
 failure unreachable() { return {make_error_code(error::unreachable), {"unreachable", {}, {}, {}}}; }
-
-/// What two states have in common if they are the same.
-class digest {
-public:
-  digest& operator<<(std::uint64_t n) {
-    for (int i = 0; i != 8; ++i) add(static_cast<unsigned char>(n >> (8 * i)));
-    return *this;
-  }
-  digest& operator<<(std::string_view text) {
-    for (const char c : text) add(static_cast<unsigned char>(c));
-    return *this << text.size();
-  }
-  digest& operator<<(const key_value& pair) {
-    return *this << pair.key << pair.value << pair.flags << pair.session << pair.create_index << pair.modify_index;
-  }
-  std::uint64_t value() const { return hash_; }
-
-private:
-  void add(unsigned char c) { hash_ = (hash_ ^ c) * 0x100000001b3; }
-  std::uint64_t hash_ = 0xcbf29ce484222325;
-};
 
 digest& operator<<(digest& d, const pool_event& e) {
   d << e.index();

@@ -19,6 +19,7 @@ void world_result::add(const world_result& other) {
   faults += other.faults;
   proclaims += other.proclaims;
   news += other.news;
+  trace = (digest() << trace << other.trace).value();
 }
 
 world::world(world_options options, seeded_bug bug, const chronicle& told)
@@ -103,6 +104,7 @@ world_result world::run() {
     run_until(end + 1s);
     check_closed();
   }
+  result_.trace = trace_.value();
   result_.violation = referee_.violation();
   result_.broken = referee_.broken();
   if (!result_.violation.empty()) {
@@ -192,6 +194,7 @@ void world::step(process& p, pool_event e) {
   pool_actions out;
   std::vector<pool_event> then;
   const bool heard = sabotage_.step(p.number, *p.pool, std::move(e), at, out, then);
+  for (const pool_action& a : out) trace_ << p.number << a;
   for (pool_action& a : out) std::visit([&](auto& concrete) { perform(p, concrete); }, a);
   for (pool_event& next : then) in(0s, [this, &p, e = std::move(next)] { deliver(p, e); });
   if (!heard) return;

@@ -22,7 +22,8 @@ struct world_result {
   std::uint64_t losses = 0;
   std::uint64_t faults = 0;
   std::uint64_t proclaims = 0;
-  std::uint64_t news = 0;  ///< that observers told
+  std::uint64_t news = 0;   ///< that observers told
+  std::uint64_t trace = 0;  ///< a digest of all that the cores wanted done, in its order
 
   /// One world after the other, until a guarantee is broken.
   void add(const world_result& other);

@@ -15,6 +15,7 @@
 #include "protocol/core.hpp"
 #include "protocol/election.hpp"
 #include "protocol/pool.hpp"
+#include "sim/support/digest.hpp"
 #include "sim/support/sabotage.hpp"
 #include "sim/support/virtual_time.hpp"
 #include "sim/support/world.hpp"
@@ -352,6 +353,7 @@ private:
   referee referee_;
   core_consul consul_;
   world_result result_;
+  digest trace_;
 
   std::vector<std::unique_ptr<process>> processes_;
   int last_process_ = -1;
