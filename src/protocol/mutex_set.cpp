@@ -10,16 +10,16 @@ namespace holdfast::protocol {
 mutex_set::mutex_set(mutex_set_options options, std::uint64_t seed) : core(seed), options_(std::move(options)) {}
 
 void mutex_set::step(pool_event&& e, time_point now, pool_actions& out) {
-  begin_step(now, out);
+  ctx_.begin(now, out);
   // What is told of a session whose lease is over comes too late. Who releases now still has to be answered.
-  if (!closed_ && !std::holds_alternative<event::release>(e)) check_lease();
+  if (!closing_.is_over() && !std::holds_alternative<event::release>(e)) check_lease();
   std::visit([this](auto& concrete) { on(concrete); }, e);
   settle();
-  end_step();
+  ctx_.end();
 }
 
 void mutex_set::on(event::acquire& e) {
-  if (closing_) return act(action::fail{e.ticket, failed(error::closed, "the mutex set is closed")});
+  if (closing_.has_begun()) return act(action::fail{e.ticket, failed(error::closed, "the mutex set is closed")});
   if (asking_.size() >= options_.waiters_max || locks_.size() + releases_.size() >= slots_max)
     return act(action::fail{e.ticket, failed(error::too_many_waiters, "too many ask at once")});
   auto at = locks_.lower_bound(e.name);
@@ -30,11 +30,11 @@ void mutex_set::on(event::acquire& e) {
   // What failed before its time does not keep it waiting.
   if (asking_.empty()) {
     write_outage_.retry_now();
-    if (is_watch_good_) create_outage_.retry_now();  // or each would have a session, and lose it
+    if (is_watch_good_) sessions_.failures.retry_now();  // or each would have a session, and lose it
   }
   l.asked = e.ticket;
-  l.came = now_;
-  l.asked_after = last_request_;
+  l.came = ctx_.now();
+  l.asked_after = ctx_.last_request();
   asking_.emplace(e.ticket, &*at);
   if (is_new) want(*at);
 }
@@ -55,14 +55,13 @@ void mutex_set::on(event::release& e) {
   l.standing = standing::leaving;
   leaving_.push_back(std::exchange(s->place, nullptr));
   s->releasing = true;
-  releases_.emplace_back(now_, e.slot);
+  releases_.emplace_back(ctx_.now(), e.slot);
   --held_;
 }
 
 void mutex_set::on(event::close& e) {
-  closing_ = true;
-  at_once_ = at_once_ || e.at_once;
-  if (at_once_) close_deadline_ = now_;
+  closing_.begin();
+  if (e.at_once) closing_.begin_at_once(ctx_);
   fail_waiters(failed(error::closed, "the mutex set was closed"));
   if (!e.revoke) return;
   for (auto& [name, l] : locks_) {
@@ -71,53 +70,54 @@ void mutex_set::on(event::close& e) {
     act(action::lose{l.slot, loss_reason::closed, {}});
   }
   lost_ += std::exchange(held_, 0);
-  close_deadline_ = std::min(close_deadline_, now_ + options_.give_up_after);
+  closing_.within(ctx_, options_.give_up_after);
 }
 
 void mutex_set::on(event::session_created& e) {
-  if (!session_ || session_->id != e.member || session_->ready) return;
+  own* const s = sessions_.find(e.member);
+  if (!s || s->ready) return;
   if (e.session.empty()) {
-    if (registers_node(*session_, e.error, options_.node)) return;
+    if (sessions_.registers_node(ctx_, *s, e.error, options_.node)) return;
     e.error = with_rules(std::move(e.error), options_.node);
-    const time_point asked_at = session_->asked_at;
-    session_.reset();
+    const time_point asked_at = s->asked_at;
+    sessions_.forget(s->id);
     if (is_final(e.error.code) && e.error.code != error::missing_node) fail_waiters(e.error);
-    create_outage_.failed(std::move(e.error), now_, random_, asked_at);
+    sessions_.failures.failed(std::move(e.error), ctx_.now(), ctx_.random(), asked_at);
     return;
   }
-  if (is_watch_good_) create_outage_.over();
-  created(*session_, std::move(e.session), lease(options_.ttl, options_.lease_margin));
-  session_->ready = true;
-  idle_since_ = now_;
+  if (is_watch_good_) sessions_.failures.over();
+  sessions_.created(ctx_, *s, std::move(e.session), lease(options_.ttl, options_.lease_margin));
+  s->ready = true;
+  idle_since_ = ctx_.now();
 }
 
 void mutex_set::on(event::node_registered& e) {
-  registering_ = false;
-  if (!session_ || !session_->awaits_node) return;
-  event::session_created failed{session_->id, {}, e.error};
-  if (e.error.code)
-    on(failed);
-  else
-    create_again(*session_);
+  for (const member_id id : sessions_.node_registered()) {
+    event::session_created failed{id, {}, e.error};
+    if (e.error.code)
+      on(failed);
+    else
+      sessions_.create_again(ctx_, id);
+  }
 }
 
 void mutex_set::on(event::session_renewed& e) {
-  if (!session_ || session_->id != e.member) return;
-  const time_point deadline = session_->lease.deadline();
-  if (!renewed(*session_, e)) {
-    if (!session_->open) return drop_session(loss_reason::session_invalidated);
+  if (!session() || session()->id != e.member) return;
+  const time_point deadline = session()->lease.deadline();
+  if (!renewed(ctx_, *session(), e)) {
+    if (!session()->open) return drop_session(loss_reason::session_invalidated);
     if (watch_ != 0) act(action::stop_watch{std::exchange(watch_, 0)});
     watch_index_ = 0;  // a plain look, which answers at once
     return watch_outage_.retry_now();
   }
-  if (e.outcome == event::renewal::renewed) session_->copies_due = !session_->refused.empty();
-  if (session_->lease.deadline() != deadline) report();
+  if (e.outcome == event::renewal::renewed) session()->copies_due = !session()->refused.empty();
+  if (session()->lease.deadline() != deadline) report();
 }
 
 void mutex_set::on(event::session_destroyed& e) {
-  const auto at = doomed_.find(e.session);
-  if (at == doomed_.end()) return;
-  if (!e.gone) return not_destroyed(at->second);
+  const auto at = sessions_.ending().find(e.session);
+  if (at == sessions_.ending().end()) return;
+  if (!e.gone) return not_destroyed(ctx_, at->second);
   doomed_ended(at);
 }
 
@@ -128,17 +128,17 @@ void mutex_set::on(event::key_watched& e) {
   if (e.error.code) {
     act(action::note{"watch of " + session_key() + " failed: " + e.error.details.to_string()});
     if (is_final(e.error.code)) fail_waiters(e.error);
-    return watch_outage_.failed(std::move(e.error), now_, random_);
+    return watch_outage_.failed(std::move(e.error), ctx_.now(), ctx_.random());
   }
   watch_outage_.over();
-  if (!std::exchange(is_watch_good_, true)) create_outage_.over();
-  if (!e.pair || e.pair->session != session_->session) return drop_session(loss_reason::session_invalidated);
+  if (!std::exchange(is_watch_good_, true)) sessions_.failures.over();
+  if (!e.pair || e.pair->session != session()->session) return drop_session(loss_reason::session_invalidated);
   watch_index_ = e.pair->modify_index;
 }
 
 void mutex_set::settle() {
-  wake_ = never;
-  if (closed_) return;
+  ctx_.forget_times();
+  if (closing_.is_over()) return;
   check_lease();
   check_watch();
   check_outage();
@@ -150,24 +150,24 @@ void mutex_set::settle() {
 }
 
 void mutex_set::check_lease() {
-  if (!session_ || !session_->ready) return;
-  if (due(session_->lease.deadline())) return drop_session(loss_reason::lease_expired, why_expired(*session_));
-  renew_when_due(*session_);
-  const bool suspect = due(session_->lease.suspect_at()) || watch_outage_.on();
+  if (!session() || !session()->ready) return;
+  if (due(session()->lease.deadline())) return drop_session(loss_reason::lease_expired, why_expired(*session()));
+  renew_when_due(ctx_, *session());
+  const bool suspect = due(session()->lease.suspect_at()) || watch_outage_.on();
   if (std::exchange(suspect_, suspect) != suspect) report();
 }
 
 void mutex_set::check_watch() {
-  if (!session_ || !session_->open) return;
+  if (!session() || !session()->open) return;
   if (held_ != 0 && !serving()) {
     is_watch_good_ = false;
-    create_outage_.failed(watch_outage_.last(), now_, random_);
+    sessions_.failures.failed(watch_outage_.last(), ctx_.now(), ctx_.random());
     return drop_session(loss_reason::watch_failed, watch_outage_.last());
   }
   if (watch_ != 0 || !due(watch_outage_.retry_at())) return;
-  watch_ = ++last_request_;
+  watch_ = ctx_.new_request();
   const duration wait =
-      watch_index_ == 0 ? duration() : random_.between(options_.watch_wait * 3 / 4, options_.watch_wait);
+      watch_index_ == 0 ? duration() : ctx_.random().between(options_.watch_wait * 3 / 4, options_.watch_wait);
   act(action::watch_key{watch_, session_key(), watch_index_, wait});
 }
 
@@ -179,19 +179,19 @@ void mutex_set::check_outage() {
     while (!asking_.empty() && due(std::max(since, asking_.begin()->second->second.came) + options_.give_up_after))
       fail_first(why);
   };
-  for (const outage* o : {&write_outage_, &create_outage_, &watch_outage_})
+  for (const outage* o : {&write_outage_, &sessions_.failures, &watch_outage_})
     if (o->on()) fail_those_who_came_before(o->since(), o->last());
-  const time_point asked = txn_ != 0 ? sent_at_ : session_ && !session_->ready ? session_->asked_at : never;
+  const time_point asked = txn_ != 0 ? sent_at_ : session() && !session()->ready ? session()->asked_at : never;
   if (asked == never || asking_.empty())
-    overdue_since_ = never;
-  else if (is_overdue(std::max(asked, asking_.begin()->second->second.came) + options_.give_up_after,
-                      options_.give_up_after / 10))
+    overdue_.over();
+  else if (overdue_.check(ctx_, std::max(asked, asking_.begin()->second->second.came) + options_.give_up_after,
+                          options_.give_up_after / 10))
     fail_those_who_came_before(asked, failed(error::timed_out, "Consul does not answer"));
   fail_blocked();
 }
 
 void mutex_set::fail_blocked() {
-  for (auto& [session, d] : doomed_)
+  for (auto& [session, d] : sessions_.ending())
     while (!d.blocked.empty()) {
       const auto [asked, first] = *d.blocked.begin();
       if (!due(std::max(d.since, first->second.came) + options_.give_up_after)) break;
@@ -201,7 +201,7 @@ void mutex_set::fail_blocked() {
 }
 
 mutex_set::doomed* mutex_set::blocker_of(std::string_view name) {
-  for (auto& [session, d] : doomed_)
+  for (auto& [session, d] : sessions_.ending())
     if (d.names.contains(name)) return &d;
   return nullptr;
 }
@@ -221,45 +221,43 @@ void mutex_set::check_releases() {
 
 /// Consul has ended them by now.
 void mutex_set::forget_expired() {
-  for (auto at = doomed_.begin(); at != doomed_.end();) at = due(at->second.until) ? doomed_ended(at) : std::next(at);
+  for (auto at = sessions_.ending().begin(); at != sessions_.ending().end();)
+    at = due(at->second.until) ? doomed_ended(at) : std::next(at);
 }
 
 void mutex_set::retire_sessions() {
-  if (session_ && session_->ready) {
+  if (session() && session()->ready) {
     // What is on its way out goes with the session, too.
     // The end of the session lets go of what Consul refuses to unlock.
     const bool only_denied = locks_.size() == denied_.size() && txn_ == 0 && doubt_ == doubt::none;
-    const bool unused = closing_ ? held_ + lost_ == 0 : only_denied;
-    if (unused && (closing_ || !denied_.empty() || due(idle_since_ + options_.session_idle)))
+    const bool unused = closing_.has_begun() ? held_ + lost_ == 0 : only_denied;
+    if (unused && (closing_.has_begun() || !denied_.empty() || due(idle_since_ + options_.session_idle)))
       drop_session(loss_reason::none);
   }
-  for (auto& [session, d] : doomed_) {
+  for (auto& [session, d] : sessions_.ending()) {
     if (!d.lost.empty() && !due(d.over_at)) continue;
     while (!d.lost.empty()) let_go(d, d.lost.back());
-    pursue(d, session);
+    pursue(ctx_, d, session);
   }
 }
 
 void mutex_set::finish_close() {
-  if (!closing_) return;
-  const bool any_lost = lost_ != 0 || std::any_of(doomed_.begin(), doomed_.end(),
+  if (!closing_.has_begun()) return;
+  const bool any_lost = lost_ != 0 || std::any_of(sessions_.ending().begin(), sessions_.ending().end(),
                                                   [](const auto& each) { return !each.second.lost.empty(); });
   // What goes back has its time, too, however long its users have taken.
-  if (held_ == 0 && !any_lost && !at_once_ && !std::exchange(nothing_in_use_, true))
-    close_deadline_ = now_ + options_.give_up_after;
-  const bool clean = !session_ && doomed_.empty();
-  if (!clean && !due(close_deadline_)) return;
+  if (held_ == 0 && !any_lost) closing_.nobody_uses_anything(ctx_, options_.give_up_after);
+  const bool clean = !session() && sessions_.ending().empty();
+  if (!clean && !closing_.is_due(ctx_)) return;
   if (any_lost) {  // whose users have had their time to let go
     if (lost_ != 0) drop_session(loss_reason::none);
-    for (auto& [session, d] : doomed_) d.over_at = now_;
+    for (auto& [session, d] : sessions_.ending()) d.over_at = ctx_.now();
     retire_sessions();
-    nothing_in_use_ = true;
-    if (!at_once_) return wake_at(close_deadline_ = now_ + options_.give_up_after);
+    if (!closing_.at_once()) return closing_.once_more(ctx_, options_.give_up_after);
   }
   const failure why = clean ? failure{} : failed(error::timed_out, "a session is left to expire");
   for (const auto& [since, id] : std::exchange(releases_, {})) answer_release(id, why);
-  closed_ = true;
-  act(action::closed{why});
+  closing_.end(ctx_, why);
 }
 
 void mutex_set::grant(place& at, std::uint64_t index) {
@@ -277,8 +275,8 @@ void mutex_set::grant(place& at, std::uint64_t index) {
   l.standing = standing::held;
   l.slot = id;
   l.grant = index;
-  act(action::grant{asked, id, {index, 0}, session_->lease.deadline()});
-  if (suspect_) act(action::update{id, session_->lease.deadline(), true});
+  act(action::grant{asked, id, {index, 0}, session()->lease.deadline()});
+  if (suspect_) act(action::update{id, session()->lease.deadline(), true});
 }
 
 /// Somebody asks for it. What a lost session of ours may still hold waits until that has ended.
@@ -297,7 +295,7 @@ void mutex_set::want(place& at) {
 void mutex_set::forget(place& at) {
   if (at.second.asked) return want(at);
   locks_.erase(locks_.find(at.first));
-  if (locks_.empty()) idle_since_ = now_;
+  if (locks_.empty()) idle_since_ = ctx_.now();
 }
 
 /// What was blocked is forgotten with that.
@@ -339,9 +337,9 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
   watch_index_ = 0;
   watch_outage_.over();
   doomed d;
-  d.since = now_;
-  d.over_at = session_->lease.over_at();
-  for (const auto& [flags, effects] : session_->refused)
+  d.since = ctx_.now();
+  d.over_at = session()->lease.over_at();
+  for (const auto& [flags, effects] : session()->refused)
     for (const effect& each : effects)
       if (each.locks) d.names.insert(each.name);
   for (const auto& [name, l] : locks_) {
@@ -351,9 +349,9 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
       d.names.insert(name);
   }
   // Each new leader of Consul's lets all TTLs start anew; and what is still locked would be refused to us.
-  d.until = now_ + (locks_.empty() ? 2 : 10) * options_.ttl;
+  d.until = ctx_.now() + (locks_.empty() ? 2 : 10) * options_.ttl;
   wanted_.clear();
-  for (auto& [session, each] : doomed_) each.blocked.clear();
+  for (auto& [session, each] : sessions_.ending()) each.blocked.clear();
   leaving_.clear();
   denied_.clear();
   denied_outage_.over();
@@ -385,8 +383,7 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
   }
   if (reason == loss_reason::session_invalidated)
     for (const slot_id each : std::exchange(d.releasing, {})) answer_release(each);
-  doomed_.insert_or_assign(std::move(session_->session), std::move(d));
-  session_.reset();
+  sessions_.retire(session()->id) = std::move(d);
   for (const auto& [asked, at] : asking_) want(*at);  // in their order
 }
 
@@ -394,7 +391,7 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
 void mutex_set::let_go(doomed& d, slot_id id) {
   if (std::erase(d.lost, id) == 0) return;
   place& at = *std::exchange(slots_.find(id)->place, nullptr);
-  if (d.names.empty()) d.since = now_;
+  if (d.names.empty()) d.since = ctx_.now();
   d.names.insert(at.first);
   slots_.close(id);
   at.second.slot = slot_id::none;
@@ -402,7 +399,7 @@ void mutex_set::let_go(doomed& d, slot_id id) {
 }
 
 void mutex_set::let_go(slot_id id) {
-  for (auto& [session, d] : doomed_) let_go(d, id);
+  for (auto& [session, d] : sessions_.ending()) let_go(d, id);
   slot* const s = slots_.find(id);
   if (!s->place) return;
   place& at = *std::exchange(s->place, nullptr);
@@ -414,17 +411,17 @@ void mutex_set::let_go(slot_id id) {
 }
 
 bool mutex_set::is_doomed(slot_id id) const {
-  return std::any_of(doomed_.begin(), doomed_.end(), [id](const auto& each) {
+  return std::any_of(sessions_.ending().begin(), sessions_.ending().end(), [id](const auto& each) {
     return std::find(each.second.lost.begin(), each.second.lost.end(), id) != each.second.lost.end();
   });
 }
 
-mutex_set::doomed_sessions::iterator mutex_set::doomed_ended(doomed_sessions::iterator at) {
+mutex_set::set_of_sessions::ending_map::iterator mutex_set::doomed_ended(set_of_sessions::ending_map::iterator at) {
   doomed& d = at->second;
   while (!d.lost.empty()) let_go(d, d.lost.back());
   for (const slot_id each : d.releasing) answer_release(each);
   const auto blocked = std::move(d.blocked);
-  const auto next = doomed_.erase(at);
+  const auto next = sessions_.ending().erase(at);
   for (const auto& [asked, each] : blocked) want(*each);
   return next;
 }
@@ -432,14 +429,14 @@ mutex_set::doomed_sessions::iterator mutex_set::doomed_ended(doomed_sessions::it
 void mutex_set::report() {
   if (held_ == 0) return;
   slots_.for_each([this](slot_id id, const slot& s) {
-    if (is_held(s)) act(action::update{id, session_->lease.deadline(), suspect_});
+    if (is_held(s)) act(action::update{id, session()->lease.deadline(), suspect_});
   });
 }
 
 std::vector<core::entry> mutex_set::entries_of(slot_id id) {
   const slot* s = slots_.find(id);
   if (!s || !is_held(*s)) return {};
-  return {{key_of(*s->place), session_->session, s->place->second.grant}};
+  return {{key_of(*s->place), session()->session, s->place->second.grant}};
 }
 
 std::string mutex_set::lock_key(slot_id id) {

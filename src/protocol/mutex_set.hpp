@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/closing.hpp"
 #include "protocol/core.hpp"
+#include "protocol/session_set.hpp"
 #include "protocol/slot_table.hpp"
 #include "protocol/succession.hpp"
 
@@ -62,7 +64,7 @@ public:
   bool only_queues() const override { return false; }
   std::uint32_t limit() const override { return 1; }
   std::size_t waiting() const override { return asking_.size(); }
-  std::size_t sessions() const override { return session_ ? 1 : 0; }
+  std::size_t sessions() const override { return sessions_.size(); }
   std::vector<entry> entries_of(slot_id id) override;
   std::string lock_key(slot_id id) override;
 
@@ -137,7 +139,7 @@ private:
     std::vector<slot_id> releasing{};
     std::map<ticket, place*> blocked{};  ///< those of the names that somebody asks for: who came first is first
   };
-  using doomed_sessions = std::map<std::string, doomed, std::less<>>;
+  using set_of_sessions = session_set<own, doomed>;
 
   // mutex_set.cpp: events, and what time brings
   void on(event::acquire& e);
@@ -177,7 +179,7 @@ private:
   void let_go(doomed& d, slot_id id);
   bool is_doomed(slot_id id) const;
   doomed* blocker_of(std::string_view name);
-  doomed_sessions::iterator doomed_ended(doomed_sessions::iterator at);
+  set_of_sessions::ending_map::iterator doomed_ended(set_of_sessions::ending_map::iterator at);
   static bool is_held(const slot& s) { return s.place && s.place->second.standing == standing::held; }
   void report();
 
@@ -201,8 +203,11 @@ private:
   void not_done(event::txn_done& e);
   void refused_as_a_whole();
 
-  std::string session_key() const { return options_.prefix + ".sessions/" + session_->session; }
-  std::string guard_key() const { return options_.prefix + ".writes/" + session_->session; }
+  /// Null: there is none.
+  own* session() { return sessions_.empty() ? nullptr : &sessions_.begin()->second; }
+  const own* session() const { return sessions_.empty() ? nullptr : &sessions_.begin()->second; }
+  std::string session_key() const { return options_.prefix + ".sessions/" + session()->session; }
+  std::string guard_key() const { return options_.prefix + ".writes/" + session()->session; }
   std::string key_of(const place& at) const { return options_.prefix + at.first; }
   failure failed(error_code code, std::string text) const;
 
@@ -218,8 +223,7 @@ private:
   std::size_t lost_ = 0;                                 ///< as the set is closed: by the session that is still there
   std::deque<std::pair<time_point, slot_id>> releases_;  ///< in the order in which they began; some are answered
 
-  std::optional<own> session_;
-  doomed_sessions doomed_;
+  set_of_sessions sessions_;  ///< one in use, at most
   time_point idle_since_{};
   bool suspect_ = false;
 
@@ -233,7 +237,6 @@ private:
   std::uint32_t number_ = 0;  ///< of the batch that was sent last; its barrier's is the next
   bool barrier_sent_ = false;
   outage write_outage_;
-  outage create_outage_;
   outage denied_outage_;
 
   request_id watch_ = 0;
@@ -241,11 +244,7 @@ private:
   bool is_watch_good_ = true;  ///< false: that of the last session failed, and this one's has not answered yet
   outage watch_outage_;
 
-  bool closing_ = false;
-  bool at_once_ = false;  ///< no request can be made any more
-  bool closed_ = false;
-  bool nothing_in_use_ = false;  ///< all users have let go, and the deadline was set anew then
-  time_point close_deadline_ = never;
+  closing closing_;
 };
 
 }  // namespace holdfast::protocol

@@ -22,49 +22,47 @@ void mutex_set::write() {
     wanted_.pop_front();
     forget(at);
   }
-  if (session_) {
-    if (!session_->ready) return;
-    if (std::exchange(session_->copies_due, false)) return send_batch(true);
+  if (session()) {
+    if (!session()->ready) return;
+    if (std::exchange(session()->copies_due, false)) return send_batch(true);
     if (!leaving_.empty() || (!wanted_.empty() && serving())) send_batch();
     return;
   }
-  if (wanted_.empty() || !due(create_outage_.retry_at())) return;
-  own fresh;
-  create(fresh);
-  session_ = std::move(fresh);
+  if (wanted_.empty() || !due(sessions_.failures.retry_at())) return;
+  sessions_.create(ctx_);
 }
 
 operation mutex_set::cas_guard(std::uint32_t number) const {
-  return {verb::cas, guard_key(), {}, set_magic | number, session_->guard_index};
+  return {verb::cas, guard_key(), {}, set_magic | number, session()->guard_index};
 }
 
 void mutex_set::send_batch(bool empty) {
   std::vector<operation> ops;
   ++number_;
   barrier_sent_ = false;
-  const std::string& session = session_->session;
-  if (session_->open) {
+  const std::string& id = session()->session;
+  if (session()->open) {
     ops.push_back(cas_guard(number_));
   } else {
-    const std::string words = options_.wall_offset
-                                  ? with_stamp(options_.description, now_.time_since_epoch() + *options_.wall_offset,
-                                               entry_lease{options_.ttl, options_.lease_margin, options_.node})
-                                  : options_.description;
+    const std::string words =
+        options_.wall_offset ? with_stamp(options_.description, ctx_.now().time_since_epoch() + *options_.wall_offset,
+                                          entry_lease{options_.ttl, options_.lease_margin, options_.node})
+                             : options_.description;
     ops.push_back({verb::check_not_exists, guard_key()});
-    ops.push_back({verb::lock, guard_key(), {}, set_magic | number_, 0, session});
-    ops.push_back({verb::lock, session_key(), words, set_magic, 0, session});
+    ops.push_back({verb::lock, guard_key(), {}, set_magic | number_, 0, id});
+    ops.push_back({verb::lock, session_key(), words, set_magic, 0, id});
   }
   head_ = ops.size();
   parts_.clear();
   if (!empty) add_parts(ops);
-  send(session_->open ? request::batch : request::opening, std::move(ops));
+  send(session()->open ? request::batch : request::opening, std::move(ops));
 }
 
 /// As much of what is to be done as fits: what can be let go first.
 void mutex_set::add_parts(std::vector<operation>& ops) {
   // With one operation to spare: a look at what became of it has a key more for itself.
   constexpr std::size_t most = operations_max - 1;
-  const std::string& session = session_->session;
+  const std::string& id = session()->session;
   const auto add = [&](place& at, bool locks) {
     at.second.sent = true;
     parts_.push_back({&at, locks, ops.size()});
@@ -76,7 +74,7 @@ void mutex_set::add_parts(std::vector<operation>& ops) {
     place& at = *leaving_.front();
     leaving_.pop_front();
     add(at, false);
-    ops.push_back({verb::check_session, key_of(at), {}, 0, 0, session});
+    ops.push_back({verb::check_session, key_of(at), {}, 0, 0, id});
     ops.push_back({verb::remove, key_of(at)});
   }
   for (; locks != 0 && !wanted_.empty() && ops.size() + 1 <= most; --locks) {
@@ -87,7 +85,7 @@ void mutex_set::add_parts(std::vector<operation>& ops) {
       continue;
     }
     add(at, true);
-    ops.push_back({verb::lock, key_of(at), options_.description, mutex_flags, 0, session});
+    ops.push_back({verb::lock, key_of(at), options_.description, mutex_flags, 0, id});
   }
 }
 
@@ -109,8 +107,8 @@ void mutex_set::send_look() {
 
 void mutex_set::send(request what, std::vector<operation> operations) {
   sent_ = what;
-  txn_ = ++last_request_;
-  sent_at_ = now_;
+  txn_ = ctx_.new_request();
+  sent_at_ = ctx_.now();
   act(action::send_txn{txn_, std::move(operations)});
 }
 
@@ -133,10 +131,10 @@ void mutex_set::on(event::txn_done& e) {
 
 void mutex_set::not_done(event::txn_done& e) {
   if (is_final(e.error.code)) fail_waiters(e.error);
-  write_outage_.failed(std::move(e.error), now_, random_, sent_at_);
+  write_outage_.failed(std::move(e.error), ctx_.now(), ctx_.random(), sent_at_);
 }
 void mutex_set::refused_as_a_whole() {
-  write_outage_.failed(failed(error::transaction_conflict, "a transaction was refused"), now_, random_);
+  write_outage_.failed(failed(error::transaction_conflict, "a transaction was refused"), ctx_.now(), ctx_.random());
 }
 
 void mutex_set::batch_done(event::txn_done& e) {
@@ -165,8 +163,8 @@ void mutex_set::batch_applied(const std::vector<key_value>& results) {
     doubt_ = doubt::moved;
     return;
   }
-  session_->open = true;
-  session_->guard_is_at(results.front().modify_index);
+  session()->open = true;
+  session()->guard_is_at(results.front().modify_index);
   for (const part& each : std::exchange(parts_, {})) {
     const key_value& result = results[next++];
     each.place->second.sent = false;
@@ -202,9 +200,9 @@ void mutex_set::batch_refused(const std::vector<event::refused_operation>& refus
     write_outage_.over();
   else  // nothing that could be left out of the next one
     refused_as_a_whole();
-  auto& effects = session_->refused[set_magic | number_];
+  auto& effects = session()->refused[set_magic | number_];
   for (const part& each : parts_) effects.push_back({each.place->first, each.locks});
-  if (session_->refused.size() > set_refused_max) session_->refused.erase(session_->refused.begin());
+  if (session()->refused.size() > set_refused_max) session()->refused.erase(session()->refused.begin());
   const auto refused = std::stable_partition(parts_.begin(), parts_.end(), [](const part& p) { return !p.refused; });
   const std::vector<part> told(refused, parts_.end());
   parts_.erase(refused, parts_.end());
@@ -225,7 +223,7 @@ void mutex_set::part_refused(const part& each) {
   if (!each.locks) {
     answer_release(std::exchange(l.slot, slot_id::none), why);
     denied_.push_back(each.place);
-    denied_outage_.failed(why, now_, random_);
+    denied_outage_.failed(why, ctx_.now(), ctx_.random());
   }
   // Whoever came after the request was sent has not had a look yet.
   if (l.asked && (wrong || l.asked_after < txn_)) {
@@ -273,7 +271,7 @@ void mutex_set::barrier_done(event::txn_done& e) {
     case event::outcome::applied:
       write_outage_.retry_now();
       if (e.results.empty()) break;  // an answer that cannot be used: a look will tell
-      session_->guard_is_at(e.results.front().modify_index);
+      session()->guard_is_at(e.results.front().modify_index);
       ++number_;
       return put_back();
     case event::outcome::refused:
@@ -296,7 +294,8 @@ void mutex_set::look_done(event::txn_done& e) {
       for (part& its : parts_)
         if (its.locks && !its.absent && its.operation == each.operation) its.absent = any = true;
     }
-    if (!any) write_outage_.failed(failed(error::transaction_conflict, "a look was refused"), now_, random_);
+    if (!any)
+      write_outage_.failed(failed(error::transaction_conflict, "a look was refused"), ctx_.now(), ctx_.random());
     return;
   }
   if (e.outcome != event::outcome::applied) return not_done(e);
@@ -306,11 +305,11 @@ void mutex_set::look_done(event::txn_done& e) {
   };
   const key_value* const guard = its_result(1);
   const auto batch = set_magic | number_, barrier = set_magic | (number_ + 1);
-  const std::uint64_t flags = guard && guard->session == session_->session ? guard->flags : 0;
-  const auto copy = session_->refused.extract(flags);
+  const std::uint64_t flags = guard && guard->session == session()->session ? guard->flags : 0;
+  const auto copy = session()->refused.extract(flags);
   if (!copy && flags != batch && !(barrier_sent_ && flags == barrier))
     return drop_session(loss_reason::removed);  // somebody else has written it: nothing is certain any more
-  session_->guard_is_at(guard->modify_index);
+  session()->guard_is_at(guard->modify_index);
   if (copy) return copy_applied(copy.mapped());
   if (flags == barrier) {
     ++number_;
@@ -325,7 +324,7 @@ void mutex_set::look_done(event::txn_done& e) {
       continue;
     }
     const key_value* const key = each.absent ? nullptr : its_result(each.operation);
-    if (key && key->session == session_->session)
+    if (key && key->session == session()->session)
       grant(*each.place, key->modify_index);
     else
       forget(*each.place);  // it was ours, and has been taken away meanwhile

@@ -10,11 +10,8 @@
 namespace holdfast::protocol {
 
 void pool::settle() {
-  if (closed_) {
-    wake_ = never;
-    return;
-  }
-  wake_ = never;
+  ctx_.forget_times();
+  if (closing_.is_over()) return;
   expire_waiters();
   check_leases();
   check_watches();
@@ -27,38 +24,39 @@ void pool::settle() {
   retire_sessions();
   if (members_.size() != sessions && !waiters_.empty()) write();  // there is room for another one
   finish_close();
-  calm_ = !closing_ && !suspect_ && !lost_ && !unresolved_ && !outage_.on() && !write_outage_.on() &&
-          !create_outage_.on() && !watch_outage_.on();
-  blind_ = !contested_ && !watches_everything();
+  last_.calm = !closing_.has_begun() && !last_.suspect && !last_.lost && !write_.is_in_doubt() &&
+               !read_.failures.on() && !write_.failures.on() && !members_.failures.on() && !watches_.failures.on();
+  last_.blind = !situation_.contested && !watches_.has_everything();
 }
 
 /// After a local event: serves the queue, and says whether that was all. So it is while every slot is in a user's hands
 /// here, as nothing else of what `settle` looks at has changed since it last ran, and none of its times has come.
 bool pool::serve_only() {
-  if (!calm_ || now_ >= wake_) return false;
+  if (!last_.calm || now() >= wake()) return false;
   serve();
-  if (in_use_ != limit_ || !all_in_use()) return false;
-  if (blind_ && must_know_who_comes()) return false;
-  wake_at(waiters_.first_deadline());
+  if (slots_.in_use() != limit() || !all_in_use()) return false;
+  if (last_.blind && must_know_who_comes(facts_now())) return false;
+  ctx_.wake_at(waiters_.first_deadline());
   check_invariant("nothing but the queue was to be served", [this] { return settled(); });
   return true;
 }
 
 /// Whether all that there is, is in users' hands here: then nothing is asked of the cluster.
 bool pool::all_in_use() {
-  if (in_use_ < limit_) return false;
+  if (slots_.in_use() < limit()) return false;
   // With a lower limit than before, some of what we have may be too much; and what was taken away may stand in the
   // queue.
-  if ((lost_ || in_use_ != members_.size()) && (!spares_.empty() || any_standing(standing::waiting))) return false;
-  return waiters_.empty() || (!waiters_.front().once && waiters_.front().count <= limit_);
+  const bool others = last_.lost || slots_.in_use() != members_.size();
+  if (others && (!slots_.spares().empty() || any_waits(members_))) return false;
+  return waiters_.empty() || (!waiters_.front().once && waiters_.front().count <= limit());
 }
 
 /// Whether `settle` would do nothing; for the invariant above.
 bool pool::settled() {
-  const time_point wake = wake_;
-  const std::size_t actions = out_->size();
+  const time_point before = wake();
+  const std::size_t actions = ctx_.actions();
   settle();
-  return std::exchange(wake_, wake) >= wake && out_->size() == actions;
+  return ctx_.forget_times(before) >= before && ctx_.actions() == actions;
 }
 
 void pool::expire_waiters() {
@@ -70,12 +68,12 @@ void pool::expire_waiters() {
 }
 
 void pool::check_leases() {
-  suspect_ = lost_ = false;
+  last_.suspect = last_.lost = false;
   for (auto at = members_.begin(); at != members_.end();) {
     member& m = (at++)->second;
     if (m.phase == phase::creating) continue;
     if (!m.lost && due(m.lease.deadline())) {
-      node_may_be_gone(m.standing);
+      node_may_be_gone(m);
       if (m.slot == slot_id::none) {
         drop(m, loss_reason::none, failed(error::timed_out, "the session could not be renewed in time"));
         continue;
@@ -83,7 +81,7 @@ void pool::check_leases() {
       lose(m.slot, loss_reason::lease_expired, why_expired(m));
     }
     if (m.lost) {
-      lost_ = true;
+      last_.lost = true;
       const bool lingers = m.slot == slot_id::none && due(m.idle_since + options_.give_up_after);
       if (lingers || due(m.lease.over_at())) drop(m, loss_reason::none);
       continue;
@@ -92,9 +90,9 @@ void pool::check_leases() {
       drop(m, loss_reason::none, failed(error::timed_out, "the slot could not be given back: its session ends"));
       continue;
     }
-    renew_when_due(m);
-    const bool suspect = due(m.lease.suspect_at()) || watch_outage_.on();
-    suspect_ = suspect_ || suspect;
+    renew_when_due(ctx_, m);
+    const bool suspect = due(m.lease.suspect_at()) || watches_.failures.on();
+    last_.suspect = last_.suspect || suspect;
     if (suspect != m.suspect) {
       m.suspect = suspect;
       if (m.slot != slot_id::none) report(m);
@@ -106,7 +104,8 @@ void pool::check_leases() {
 bool pool::is_stuck(const member& m) {
   if (m.releasing != slot_id::none) return due(m.idle_since + options_.give_up_after);
   const bool unwanted = m.slot == slot_id::none && m.standing != standing::absent && waiters_.empty();
-  return unwanted && write_outage_.on() && due(std::max(m.idle_since, write_outage_.since()) + options_.give_up_after);
+  const outage& o = write_.failures;
+  return unwanted && o.on() && due(std::max(m.idle_since, o.since()) + options_.give_up_after);
 }
 
 void pool::check_outage() {
@@ -117,34 +116,34 @@ void pool::check_outage() {
       waiters_.pop();
     }
   };
-  for (const outage* o : {&outage_, &write_outage_, &create_outage_, &watch_outage_})
+  for (const outage* o : {&read_.failures, &write_.failures, &members_.failures, &watches_.failures})
     if (o->on()) fail_waiters_since(o->since(), o->last());
   const time_point asked = first_unanswered();
-  if (asked == never || waiters_.empty())
-    overdue_since_ = never;
-  else if (is_overdue(std::max(asked, waiters_.front().came) + options_.give_up_after, options_.give_up_after / 10))
+  if (asked == never || waiters_.empty()) return overdue_.over();
+  const time_point due_at = std::max(asked, waiters_.front().came) + options_.give_up_after;
+  if (overdue_.check(ctx_, due_at, options_.give_up_after / 10))
     fail_waiters_since(asked, failed(error::timed_out, "Consul does not answer"));
 }
 
 /// When the oldest request was sent that waiters wait for, blocking queries left out.
 time_point pool::first_unanswered() const {
-  time_point first = txn_ ? txn_->sent_at : never;
-  if (read_ != 0) first = std::min(first, read_at_);
+  time_point first = write_.is_sent() ? write_.current().sent_at : never;
+  if (read_.under_way()) first = std::min(first, read_.sent_at());
   for (const auto& [id, m] : members_)
     if (m.phase == phase::creating) first = std::min(first, m.asked_at);
   return first;
 }
 
-/// While nobody watches, nobody gets a slot: it would be lost at once.
-bool pool::serving() { return !watch_outage_.on() || !due(watch_outage_.since() + options_.outage_grace); }
-
 void pool::serve() {
-  while (!waiters_.empty() && !spares_.empty() && serving()) {
-    const auto usable = std::count_if(spares_.begin(), spares_.end(), [&](const member* m) { return is_usable(*m); });
+  while (!waiters_.empty() && !slots_.spares().empty() && serving()) {
+    const facts f = facts_now();
+    const std::vector<member_id>& spares = slots_.spares();
+    const auto usable =
+        std::count_if(spares.begin(), spares.end(), [&](member_id id) { return f.is_usable(members_[id]); });
     if (static_cast<std::size_t>(usable) < waiters_.front().count) {
       // What is kept for it goes back when its tenure ends.
-      for (const member* m : spares_)
-        if (contested_ && m->handoffs > 0) due(m->granted_at + options_.tenure);
+      for (const member_id id : spares)
+        if (const member& m = members_[id]; situation_.contested && m.handoffs > 0) due(m.granted_at + options_.tenure);
       return;
     }
     hand_over(waiters_.front());
@@ -152,147 +151,71 @@ void pool::serve() {
   }
 }
 
-/// Whether the slot has been used here for long enough that somebody elsewhere should have it, or nobody is to have it.
-bool pool::spent(const member& m) const {
-  if (m.lost || barred(m)) return true;
-  return m.handoffs > 0 && ((contested_ && now_ >= m.granted_at + options_.tenure) || is_courtesy_due());
-}
-
-const slot_number* pool::number_of(const member& m) const {
-  return options_.numbered ? view_.now().number_of(m.session) : nullptr;
-}
-
-/// Whether an operator wants it back: to hand it on here would be to grant it.
-bool pool::barred(const member& m) const {
-  const lock_record& record = view_.now().record;
-  if (const slot_number* const its = number_of(m); its && its->number >= limit_) return true;
-  return record.closed || over_limit_ || (!record.revoked.empty() && record.revokes(m.session));
-}
-
 void pool::hand_over(const waiter& w) {
-  const slot_id id = open_slot();
-  slot& s = *find(id);
+  const facts f = facts_now();
+  const slot_id id = slots_.open();
   fencing_token token;
   time_point deadline = never;
   std::vector<std::uint32_t> numbers;
-  for (auto at = spares_.begin(); s.members.size() < w.count;) {
-    member& m = **at;
-    if (!is_usable(m)) {
-      ++at;
+  for (std::size_t i = 0; slots_.find(id)->members.size() < w.count;) {
+    member& m = members_[slots_.spares()[i]];
+    if (!f.is_usable(m)) {
+      ++i;
       continue;
     }
-    at = spares_.erase(at);
-    free_of_slot(m.releasing);
-    m.slot = id;
+    slots_.take(ctx_, id, m);
     m.suspect = m.lingers = false;
     token = std::max(token, fencing_token{m.grant, m.handoffs++});
     deadline = std::min(deadline, m.lease.deadline());
-    if (const slot_number* const its = number_of(m)) numbers.push_back(its->number);
-    s.members.push_back(&m);
+    if (const slot_number* const its = f.number_of(m)) numbers.push_back(its->number);
   }
-  in_use_ += w.count;
   act(action::grant{w.ticket, id, token, deadline, std::move(numbers)});
 }
 
 std::vector<core::entry> pool::entries_of(slot_id id) {
   std::vector<entry> entries;
-  if (const slot* s = find(id); s && s->held)
-    for (const member* m : s->members) entries.push_back({entry_key(m->session), m->session, m->grant});
+  if (const slot* s = slots_.find(id); s && s->held)
+    for (const member_id each : s->members) {
+      const member& m = members_[each];
+      entries.push_back({keys_.entry(m.session), m.session, m.grant});
+    }
   return entries;
 }
 
-void pool::give_up(slot& s, slot_id id) {
-  s.held = false;
-  in_use_ -= static_cast<std::uint32_t>(s.members.size());
-  s.releasing = static_cast<std::uint32_t>(s.members.size());
-  for (member* m : s.members) {
-    m->slot = slot_id::none;
-    m->releasing = id;
-    m->idle_since = now_;
-    spares_.push_back(m);
-  }
-}
-
 void pool::lose(slot_id id, loss_reason reason, failure why) {
-  slot* s = find(id);
-  if (!s || !s->held) return;
-  s->held = false;
-  s->lost = true;
-  for (member* m : s->members) m->lost = true;
-  act(action::lose{id, reason, std::move(why)});
-}
-
-/// The user of a lost slot has done with it: now its sessions may end, and others come.
-void pool::let_go(slot& s, slot_id id) {
-  s.lost = false;
-  slots_.close(id);
-  in_use_ -= static_cast<std::uint32_t>(s.members.size());
-  for (member* m : s.members) {
-    m->slot = slot_id::none;
-    m->idle_since = now_;
-    if (m->standing == standing::holding) spares_.push_back(m);
-  }
-}
-
-void pool::let_go_of_all() {
-  slots_.for_each([this](slot_id id, slot& s) {
-    if (s.lost) let_go(s, id);
-  });
+  slot* s = slots_.find(id);
+  if (s && slots_.lose(*s, members_)) act(action::lose{id, reason, std::move(why)});
 }
 
 void pool::lose_all(loss_reason reason, const failure& why) {
-  if (in_use_ == 0) return;
+  if (slots_.in_use() == 0) return;
   slots_.for_each([&](slot_id id, slot& s) {
     if (s.held) lose(id, reason, why);
   });
 }
 
 void pool::report(const member& m) {
-  const slot* s = find(m.slot);
   action::update news{m.slot, never, false};
-  for (const member* each : s->members) {
-    news.deadline = std::min(news.deadline, each->lease.deadline());
-    news.suspect = news.suspect || each->suspect;
+  for (const member_id each : slots_.find(m.slot)->members) {
+    news.deadline = std::min(news.deadline, members_[each].lease.deadline());
+    news.suspect = news.suspect || members_[each].suspect;
   }
   act(news);
 }
 
-void pool::free_of_slot(slot_id& releasing, const failure* why) {
-  if (releasing == slot_id::none) return;
-  const slot_id id = std::exchange(releasing, slot_id::none);
-  if (--find(id)->releasing != 0) return;
-  slots_.close(id);
-  given_back_at_ = now_;
-  // In place: it comes with each handoff, and is large.
-  auto& done = std::get<action::released>(out_->emplace_back(std::in_place_type<action::released>));
-  done.slot = id;
-  if (why) done.error = *why;
-}
-
 void pool::drop(member& m, loss_reason reason, failure why) {
-  node_may_be_gone(m.standing);
-  if (slot* const s = m.slot == slot_id::none ? nullptr : find(m.slot)) {
-    lose(m.slot, reason, why);
-    std::erase(s->members, &m);
-    --in_use_;
-    if (s->members.empty()) {
-      s->lost = false;
-      slots_.close(m.slot);
-    }
-  }
-  std::erase(spares_, &m);
-  if (txn_) std::erase(txn_->movers, &m);
-  if (unresolved_) std::erase(unresolved_->movers, &m);
-  // Never used again, whatever becomes of the requests that named it: a destroyed session makes them harmless.
-  by_session_.erase(m.session);
-  if (m.standing != standing::absent || m.phase == phase::moving) former_.insert(m.session);
-  doomed& d = doomed_.insert_or_assign(std::move(m.session), doomed{}).first->second;
-  d.until = now_ + 2 * options_.ttl;
-  d.releasing = m.releasing;
-  d.answer_by = m.lease.deadline();
-  d.why = std::move(why);
-  members_.erase(m.id);
-  if (!d.why.code) free_of_slot(d.releasing);
+  node_may_be_gone(m);
+  if (m.slot != slot_id::none) lose(m.slot, reason, why);
+  slots_.drop(m);
+  write_.drop(m.id);
+  if (m.standing != standing::absent || m.phase == phase::moving) others_.left(m.session);
+  ending_member fresh;
+  fresh.until = now() + 2 * options_.ttl;
+  fresh.releasing = m.releasing;
+  fresh.answer_by = m.lease.deadline();
+  fresh.why = std::move(why);
+  ending_member& e = members_.retire(m.id) = std::move(fresh);
+  if (!e.why.code) slots_.is_free(ctx_, e.releasing);
 }
 
 void pool::retire_sessions() {
@@ -300,41 +223,38 @@ void pool::retire_sessions() {
     member& m = (at++)->second;
     if (m.phase != phase::ready || m.standing != standing::absent) continue;
     if (m.lost && m.slot != slot_id::none) continue;
-    if (closing_ || m.lost || due(m.idle_since + options_.session_idle)) drop(m, loss_reason::none);
+    if (closing_.has_begun() || m.lost || due(m.idle_since + options_.session_idle)) drop(m, loss_reason::none);
   }
-  for (auto at = doomed_.begin(); at != doomed_.end();) {
-    doomed& d = at->second;
-    if (d.releasing != slot_id::none && due(d.answer_by)) free_of_slot(d.releasing, &d.why);
-    at = pursue(d, at->first) ? std::next(at) : doomed_.erase(at);
+  auto& ending = members_.ending();
+  for (auto at = ending.begin(); at != ending.end();) {
+    ending_member& e = at->second;
+    if (e.releasing != slot_id::none && due(e.answer_by)) slots_.is_free(ctx_, e.releasing, &e.why);
+    at = pursue(ctx_, e, at->first) ? std::next(at) : ending.erase(at);
   }
 }
 
 void pool::finish_close() {
-  if (!closing_) return;
-  // What goes back has its time, too, however long its users have taken.
-  if (in_use_ == 0 && !std::exchange(nothing_in_use_, true)) close_deadline_ = now_ + options_.give_up_after;
-  const bool clean = members_.empty() && doomed_.empty() && !txn_ && !unresolved_ && !owes_a_grant_;
-  if (!clean && !due(close_deadline_)) return;
+  if (!closing_.has_begun()) return;
+  if (slots_.in_use() == 0) closing_.nobody_uses_anything(ctx_, options_.give_up_after);
+  const bool clean = members_.empty() && members_.ending().empty() && write_.is_idle() && !duty_.owes();
+  if (!clean && !closing_.is_due(ctx_)) return;
   lose_all(loss_reason::closed);
-  if (in_use_ != 0) {  // whose users have had their time to let go
-    let_go_of_all();
-    nothing_in_use_ = true;
-    close_deadline_ = now_ + options_.give_up_after;
-    wake_at(close_deadline_);
+  if (slots_.in_use() != 0) {  // whose users have had their time to let go
+    slots_.let_go_of_all(ctx_, members_);
+    closing_.once_more(ctx_, options_.give_up_after);
     write();
     return retire_sessions();
   }
   const failure why = clean ? failure{} : failed(error::timed_out, "sessions are left to expire");
-  for (auto& [id, m] : members_) free_of_slot(m.releasing, &why);
-  for (auto& [session, d] : doomed_) free_of_slot(d.releasing, &why);
-  closed_ = true;
-  act(action::closed{why});
+  for (auto& [id, m] : members_) slots_.is_free(ctx_, m.releasing, &why);
+  for (auto& [session, e] : members_.ending()) slots_.is_free(ctx_, e.releasing, &why);
+  closing_.end(ctx_, why);
 }
 
 /// Whoever wants more than there are: not even a lower limit, lately, lets it block those behind it. False: that must
 /// be looked up first.
 bool pool::fail_too_wide() {
-  while (!waiters_.empty() && waiters_.front().count > limit_) {
+  while (!waiters_.empty() && waiters_.front().count > limit()) {
     if (view_.as_of() <= waiters_.front().asked) return false;
     act(action::fail{waiters_.front().ticket, too_many(waiters_.front().count)});
     waiters_.pop();

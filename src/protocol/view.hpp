@@ -56,6 +56,9 @@ public:
     state_ = in_part ? state::partial : state::current;
     return true;
   }
+  /// When everything was last seen.
+  time_point listed_at() const { return listed_at_; }
+  void listed(time_point now) { listed_at_ = now; }
   /// Our write has been applied at `index`: `patch(snapshot&)` says what it did, unless we have seen further already.
   /// `guarded`: it would not have been if anybody else had changed the record. What made the view partial or stale
   /// meanwhile may be newer than the write.
@@ -111,6 +114,7 @@ private:
   std::uint64_t listed_index_ = 0;
   std::uint64_t learned_index_ = 0;
   std::uint64_t outdated_ = 0;  ///< records up to this index are
+  time_point listed_at_{};
 };
 
 }  // namespace holdfast::protocol

@@ -99,7 +99,7 @@ public:
       o.watch_wait = 600s;
       o.watch_all_max = options.watch_all_max;
       sabotage_.bend(o, 400ms);
-      processes_.push_back({i, std::make_unique<protocol::pool>(o, 1)});
+      processes_.push_back({i, protocol::pool(o, 1)});
     }
     for (process& p : processes_) {
       referee_.asked(p.number, ticket{1});
@@ -115,12 +115,6 @@ public:
   void take(const choice& c) {
     happen(c);
     rest();
-  }
-  /// The same, on a way that has been gone before: nothing is checked, and no choices are listed.
-  void repeat(const choice& c) {
-    repeats_ = true;
-    take(c);
-    repeats_ = false;
   }
 
   /// Everything has happened: what must be true then.
@@ -167,7 +161,7 @@ private:
   enum class stage { waiting, holding, releasing, done };
   struct process {
     int number;
-    std::unique_ptr<protocol::pool> pool;
+    protocol::pool pool;
     bool alive = true;
     test::model::stage stage = stage::waiting;
     slot_id slot{};
@@ -343,7 +337,7 @@ private:
     decided_.reset();
   }
   bool stands_on_evicted(process& p, slot_id slot) {
-    const auto entries = p.pool->entries_of(slot);
+    const auto entries = p.pool.entries_of(slot);
     return std::any_of(entries.begin(), entries.end(),
                        [&](const auto& each) { return evicted_.contains(each.session); });
   }
@@ -376,9 +370,9 @@ private:
 
   void execute(message& m) {
     if (auto* const txn = std::get_if<action::send_txn>(&m.what)) {
-      const snapshot before = repeats_ ? snapshot() : look();
+      const snapshot before = look();
       consul::txn_reply reply = consul_.transact(txn->operations, now_);
-      if (reply.applied && !repeats_)
+      if (reply.applied)
         check_write(referee_, {name(sender(m)), options_.limit, !options_.orders.empty()}, before, look());
       m.reply = runtime::txn_done(m.id, {}, std::move(reply), {});
     } else {
@@ -421,10 +415,10 @@ private:
     p.history << static_cast<std::uint64_t>(now_.time_since_epoch().count()) << e;
     pool_actions out;
     std::vector<pool_event> then;
-    const bool heard = sabotage_.step(p.number, *p.pool, std::move(e), now_, out, then);
+    const bool heard = sabotage_.step(p.number, p.pool, std::move(e), now_, out, then);
     for (pool_action& a : out) std::visit([&](auto& concrete) { perform(p, concrete); }, a);
     for (pool_event& next : then) step(p, std::move(next));
-    if (heard && p.pool->wake() <= now_) referee_.object(guarantee::cost, "the pool asks to be woken in the past");
+    if (heard && p.pool.wake() <= now_) referee_.object(guarantee::cost, "the pool asks to be woken in the past");
   }
 
   void perform(process& p, action::grant& a) {
@@ -434,7 +428,7 @@ private:
     p.evicted = !evicted_.empty() && stands_on_evicted(p, a.slot);
     if (p.evicted) return referee_.answered(p.number, a.ticket);
     referee_.granted(p.number, a.ticket, a.slot, 1, a.token, now_, a.deadline);
-    if (options_.numbered && !repeats_) check_number(p, a.numbers);
+    if (options_.numbered) check_number(p, a.numbers);
   }
   /// Others cannot have it, for a key is locked by one session.
   void check_number(const process& p, const std::vector<std::uint32_t>& numbers) {
@@ -467,7 +461,7 @@ private:
   }
   void perform(process& p, action::closed&) { p.closed = true; }
   void perform(process& p, action::revoke& a) {
-    const auto entries = p.pool->entries_of(a.slot);
+    const auto entries = p.pool.entries_of(a.slot);
     if (entries.empty() || entries.front().session != target_)
       referee_.object(guarantee::orders, "a wish that nobody has");
   }
@@ -505,7 +499,7 @@ private:
         step(processes_[static_cast<std::size_t>(number)], std::move(e));
       }
       wake_watches();
-      if (!repeats_) check_all();
+      check_all();
       choices_.clear();
       if (!violation().empty()) return;
       list_choices();
@@ -587,14 +581,14 @@ private:
   void pass_time() {
     time_point next = now_ + ttl;
     for (const process& p : processes_)
-      if (p.alive) next = std::min(next, p.pool->wake());
+      if (p.alive) next = std::min(next, p.pool.wake());
     for (const message& m : messages_)
       if (is_watch(m) && !m.reply && !m.ghost) next = std::min(next, now_ + wait_of(m));
     now_ = std::max(now_, next);
     tell([&] { return "-- " + std::to_string((now_ - time_point{}) / 1us) + " us"; });
     consul_.advance(now_);
     for (process& p : processes_)
-      if (p.alive && p.pool->wake() <= now_) step(p, event::tick{});
+      if (p.alive && p.pool.wake() <= now_) step(p, event::tick{});
   }
 
   // --- checks
@@ -630,7 +624,6 @@ private:
   std::string target_{};                  ///< whom it wants to be gone
   std::set<std::string> evicted_{};       ///< sessions
   bool fault_used_ = false;
-  bool repeats_ = false;
   int late_steps_ = 0;  ///< how often time has passed while something was late
   std::vector<choice> choices_;
   std::vector<std::string>* const story_;
@@ -640,39 +633,44 @@ private:
 
 interleaving_result explore(const interleaving_options& options) {
   using path = std::vector<model::choice>;
+  /// A state, and one of the things that may happen next there.
+  struct branch {
+    model state;
+    path taken;          ///< to that state
+    model::choice next;  ///< not taken yet
+  };
   interleaving_result result;
   std::unordered_set<std::uint64_t> seen;
-  std::vector<path> open{{}};
-  while (!open.empty()) {
-    path taken = std::move(open.back());
-    open.pop_back();
-    model m(options, nullptr);
-    for (std::size_t i = 0; i + 1 < taken.size(); ++i) m.repeat(taken[i]);
-    if (!taken.empty()) m.take(taken.back());
-    // On along the first choice; the others are for later.
+  std::vector<branch> open;
+  // On along the first choice of each state; the others are for later.
+  const auto follow = [&](model m, path taken) {
     while (m.violation().empty() && seen.insert(m.fingerprint()).second && !m.choices().empty()) {
-      for (std::size_t n = m.choices().size(); n-- > 1;) {
-        open.push_back(taken);
-        open.back().push_back(m.choices()[n]);
-      }
+      for (std::size_t n = m.choices().size(); n-- > 1;) open.push_back({m, taken, m.choices()[n]});
       taken.push_back(m.choices().front());
       m.take(taken.back());
     }
-    result.states = seen.size();
     if (m.violation().empty() && m.choices().empty()) {
       m.finish();
       ++result.runs;
     }
-    if (!m.violation().empty()) {
-      result.violation = m.violation();
-      result.broken = m.broken();
-      std::vector<std::string> story;
-      model again(options, &story);
-      for (const model::choice& each : taken) again.take(each);
-      for (const std::string& line : story) result.story += line + "\n";
-      return result;
-    }
+    result.states = seen.size();
+    if (m.violation().empty()) return true;
+    result.violation = m.violation();
+    result.broken = m.broken();
+    std::vector<std::string> story;
+    model again(options, &story);
+    for (const model::choice& each : taken) again.take(each);
+    for (const std::string& line : story) result.story += line + "\n";
+    return false;
+  };
+  if (!follow(model(options, nullptr), {})) return result;
+  while (!open.empty()) {
     if (seen.size() > options.states_max) return result;
+    branch next = std::move(open.back());
+    open.pop_back();
+    next.taken.push_back(next.next);
+    next.state.take(next.next);
+    if (!follow(std::move(next.state), std::move(next.taken))) return result;
   }
   result.complete = true;
   return result;

@@ -1,0 +1,138 @@
+#include "protocol/compose.hpp"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "protocol/succession.hpp"
+
+namespace holdfast::protocol {
+
+namespace {
+
+class composer {
+public:
+  composer(const facts& f, const moves& what, request_id id) : f_(f), what_(what) {
+    txn_.id = id;
+    txn_.sent_at = f.time;
+    txn_.base = f.now().lock_index;
+    txn_.entry_flags = f.entry_flags();
+  }
+
+  transaction make(grant_plan& next, bool writes_record) && {
+    txn_.guarded = writes_record;
+    if (writes_record)
+      write_record(next);
+    else if (!what_.join.empty())
+      choose_look();
+    for (const member* m : what_.give_back) move(*m, true, false);
+    for (const member* m : what_.leave) {  // if nobody has granted it meanwhile
+      move(*m, true, false);
+      operation& last = txn_.operations.back();
+      last = {verb::remove_cas, last.key, {}, 0, f_.now().find(m->session)->modify_index};
+    }
+    for (const member* m : what_.requeue) move(*m, true, true);
+    for (const member* m : what_.join) move(*m, false, true);
+    for (std::size_t i = 0; i != what_.number.size(); ++i) take_number(*what_.number[i], what_.numbers[i]);
+    // Below a mutex's key stand the entries. Without one there is nothing to be read: such a write is refused.
+    const verb one = f_.options.form == record_form::session ? verb::get : verb::get_tree;
+    if (txn_.reads == transaction::look::record) add({one, f_.keys.lock});
+    if (txn_.reads == transaction::look::everything) add({verb::get_tree, f_.keys.prefix});
+    return std::move(txn_);
+  }
+
+private:
+  void add(operation op) { txn_.operations.push_back(std::move(op)); }
+
+  void write_record(grant_plan& next) {
+    const snapshot& now = f_.now();
+    const contender* woken = nullptr;
+    if (what_.gives() && f_.must_yield()) {
+      if (!next.granted.empty()) woken = next.granted.front();
+      if (woken) next.record.drop(woken->session);
+      next.granted.clear();
+    }
+    txn_.record = next.record;
+    txn_.operations = rewrite(f_.keys.lock, now, next.record, f_.options.description, f_.mutex.value());
+    txn_.record_operations = txn_.operations.size();
+    grant(next);
+    for (const auto& [session, its] : f_.members.ending()) {
+      if (!now.holds(session) || txn_.record.names(session)) continue;
+      add({verb::remove, f_.keys.entry(session)});
+      txn_.removed.push_back(session);
+    }
+    if (woken) {  // any change of its entry does that
+      txn_.woken = woken->session;
+      add({verb::cas, f_.keys.entry(woken->session), touched(woken->value), woken->flags, woken->modify_index});
+    }
+    const std::size_t limit = next.record.limit;
+    txn_.frees = !woken && now.record.holders.size() >= limit && next.record.holders.size() < limit;
+    if (txn_.frees) txn_.reads = transaction::look::everything;
+  }
+
+  /// With a number to each that wants one, of those that go with the slots.
+  void grant(grant_plan& next) {
+    std::vector<std::uint32_t> free = numbers_left(f_, what_, next.record.limit);
+    for (const contender* entry : next.granted) {
+      txn_.granted.push_back(entry->session);
+      next.after.number.reset();
+      if (is_numbered(entry->flags) && !free.empty()) {
+        next.after.number = free.back();
+        heirs_[free.back()] = entry;
+        free.pop_back();
+      }
+      add(grant_to(*entry, f_.keys.entry(entry->session), next.after));
+    }
+  }
+
+  /// Sometimes everybody must look whether the others still live, however short they want to wait.
+  void choose_look() {
+    const view& v = f_.view;
+    const bool known = v.state() != view::state::none && v.state() != view::state::stale;
+    const bool many = f_.now().crowd() > f_.options.watch_all_max;
+    const bool lately = f_.time < v.listed_at() + f_.own_watch();
+    txn_.reads = known && lately && many && !f_.situation.foreign && !f_.wide ? transaction::look::record
+                                                                              : transaction::look::everything;
+  }
+
+  void move(const member& m, bool out, bool in) {
+    txn_.movers.push_back(m.id);
+    const bool keeps_number = m.lost && m.slot != slot_id::none;  // as long as its user has not let go
+    if (const slot_number* const its = keeps_number ? nullptr : f_.number_of(m)) hand_on_number(m, its->number);
+    const std::string key = f_.keys.entry(m.session);
+    if (out) txn_.removed.push_back(m.session), add({verb::remove, key});
+    if (!in) return;
+    const std::string text = f_.entry_text();
+    txn_.inserted.emplace_back(m.session, text);
+    add({verb::lock, key, text, txn_.entry_flags, 0, m.session});
+  }
+
+  void hand_on_number(const member& m, std::uint32_t number) {
+    const std::string key = f_.keys.number(number);
+    add({verb::unlock, key, f_.options.description, mutex_flags, 0, m.session});
+    const auto heir = heirs_.find(number);
+    if (heir == heirs_.end()) return txn_.numbers.push_back({number, {}, 0});
+    const contender& its = *heir->second;
+    txn_.numbers.push_back({number, its.session, 0});
+    add({verb::lock, key, std::string(words_in(its.value).description), mutex_flags, 0, its.session});
+  }
+
+  void take_number(const member& m, std::uint32_t number) {
+    if (!txn_.moves(m.id)) move(m, false, false);
+    txn_.numbers.push_back({number, m.session, 0});
+    add({verb::lock, f_.keys.number(number), f_.options.description, mutex_flags, 0, m.session});
+  }
+
+  const facts& f_;
+  const moves& what_;
+  transaction txn_{};
+  std::map<std::uint32_t, const contender*> heirs_{};  ///< who gets the numbers that go with slots given away
+};
+
+}  // namespace
+
+transaction compose(const facts& f, const moves& what, grant_plan next, bool writes_record, request_id id) {
+  return composer(f, what, id).make(next, writes_record);
+}
+
+}  // namespace holdfast::protocol

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "protocol/actions.hpp"
+#include "protocol/random.hpp"
+
+namespace holdfast::protocol {
+
+/// What the parts of a core share during a step: the time, random numbers, the numbers of requests, and the list of
+/// what the shell has to do. Parts get it with each call and do not keep it, so that a core can be copied.
+class context {
+public:
+  explicit context(std::uint64_t seed) : random_(seed) {}
+
+  /// A step begins. `now` never goes backwards.
+  void begin(time_point now, pool_actions& out) {
+    now_ = std::max(now_, now);
+    out_ = &out;
+  }
+  void end() { out_ = nullptr; }
+
+  time_point now() const { return now_; }
+  random_source& random() { return random_; }
+
+  /// When a `tick` is due, at the latest.
+  time_point wake() const { return wake_; }
+  void wake_at(time_point when) { wake_ = std::min(wake_, when); }
+  /// Forgets all times so far, because everything is looked at again. Returns what `wake` was.
+  time_point forget_times(time_point instead = never) { return std::exchange(wake_, instead); }
+  /// Whether this time has come. If not, a tick is due then.
+  bool due(time_point when) {
+    if (when <= now_) return true;
+    wake_at(when);
+    return false;
+  }
+
+  template <class Action>
+  void act(Action a) {
+    out_->emplace_back(std::move(a));
+  }
+  /// The same, made in place.
+  template <class Action>
+  Action& act() {
+    return std::get<Action>(out_->emplace_back(std::in_place_type<Action>));
+  }
+  std::size_t actions() const { return out_->size(); }
+
+  request_id last_request() const { return last_request_; }
+  request_id new_request() { return ++last_request_; }
+
+private:
+  time_point now_{};
+  time_point wake_ = never;
+  random_source random_;
+  pool_actions* out_ = nullptr;
+  request_id last_request_ = 0;
+};
+
+}  // namespace holdfast::protocol

@@ -1,0 +1,207 @@
+#include "protocol/decide.hpp"
+
+#include <limits>
+#include <utility>
+
+namespace holdfast::protocol {
+
+namespace {
+
+/// Room for the write of the record, and for a listing.
+constexpr std::size_t operations_for_moves = operations_max - 4;
+/// So many sessions that must end are taken out of the record by one write.
+constexpr std::size_t ending_at_once = 8;
+
+std::size_t bytes_of_move(const facts& f) {
+  const pool_options& o = f.options;
+  return bytes_of_operation(o.lock_key.size() + 40, o.description.size() + o.node.size() + 64);
+}
+
+std::size_t operations_that_fit(const facts& f, const moves& what) {
+  return what.gives() ? std::min(moves_beside_record(f), operations_for_moves) : operations_for_moves;
+}
+
+/// Whether a slot that nobody uses stays here.
+bool keeps(context& ctx, const facts& f, const member& m, const demand& need) {
+  if (f.closing || f.must_go_back(m)) return false;
+  if (!f.situation.contested && f.waiting != 0) return true;
+  if (need.slots == 0)
+    return !f.situation.contested && !ctx.due(std::min(m.idle_since + f.options.idle, f.yields_at()));
+  // Part of a wide request, with others waiting elsewhere: it stays while all who stand before us come into free slots.
+  const snapshot& now = f.now();
+  std::size_t free = f.situation.limit - std::min<std::size_t>(f.situation.limit, now.record.holders.size());
+  for (const contender& entry : now.contenders) {
+    if (!is_waiting(now, entry) || f.slow.passed_over(entry.session)) continue;
+    if (f.members.is_ours(entry.session)) return true;
+    if (free-- == 0) return false;
+  }
+  return true;
+}
+
+/// The rest goes with the next write.
+void cut(const facts& f, moves& what) {
+  const std::size_t most = operations_that_fit(f, what);
+  while (operations(f, what) > most) {
+    moves::list& last = !what.number.empty()    ? what.number
+                        : !what.leave.empty()   ? what.leave
+                        : !what.requeue.empty() ? what.requeue
+                                                : what.give_back;
+    last.pop_back();
+  }
+}
+
+/// Cuts the newcomers down to as many as fill whole requests, on top of the `supply` there is, and fit the transaction.
+void join_whole_requests(const facts& f, moves& what, const demand& need, std::size_t supply) {
+  const std::size_t all = operations_that_fit(f, what);
+  const std::size_t others = operations(f, what) - what.join.size();
+  const std::size_t room = all - std::min(all, others);
+  const std::size_t most = supply + std::min(what.join.size(), room);
+  std::size_t whole = 0;
+  for (const std::uint32_t count : need.requests) {
+    if (whole + count > most) break;
+    whole += count;
+  }
+  what.join.resize(whole > supply ? whole - supply : 0);
+}
+
+}  // namespace
+
+decision decide(context& ctx, const facts& f, const demand& need, bool returns_soon) {
+  decision result;
+  moves& what = result.what;
+  moves::list ending;  // which nobody may use again
+  // Whoever is first has all its slots, but for their numbers?
+  const std::vector<member_id>& spares = f.slots.spares();
+  const auto usable = static_cast<std::size_t>(
+      std::count_if(spares.begin(), spares.end(), [&](member_id id) { return !f.must_go_back(f.members[id]); }));
+  const std::size_t first = f.options.numbered && !need.requests.empty() ? need.requests.front() : 0;
+  std::size_t awaited = first <= usable ? first : 0;
+  for (const member_id id : spares) {
+    const member* const m = &f.members[id];
+    if (m->lingers && need.slots == 0) returns_soon = false;
+    const bool is_awaited = awaited != 0 && !f.must_go_back(*m);
+    awaited -= is_awaited;
+    if (is_awaited || keeps(ctx, f, *m, need)) {
+      result.kept.push_back(id);
+      if (f.lacks_number(*m)) what.number.push_back(m);
+    } else {
+      (m->lost ? ending : what.give_back).push_back(m);
+    }
+  }
+  moves::list waiting, absent;
+  std::size_t creating = 0;
+  for (const auto& [id, m] : f.members) {
+    creating += m.phase == phase::creating;
+    if (m.phase != phase::ready) continue;
+    if (m.lost) {  // taken away, and not to be granted again
+      if (m.waits()) what.leave.push_back(&m);
+      continue;
+    }
+    if (m.waits()) waiting.push_back(&m);
+    if (m.standing == standing::absent) absent.push_back(&m);
+  }
+  const std::size_t kept = result.kept.size();
+  std::size_t missing = need.slots > kept ? need.slots - kept : 0;
+
+  // What goes back but is still wanted here joins again at the back. A wide request's entries move there together:
+  // standing together they are filled together, and no two wide requests can each hold half.
+  const bool wide = !need.requests.empty() && need.requests.front() > 1;
+  while (what.requeue.size() < missing && !what.give_back.empty()) {
+    what.requeue.push_back(what.give_back.back());
+    what.give_back.pop_back();
+  }
+  if (returns_soon && f.situation.contested && !f.closing && need.slots == 0 && what.give_back.size() == 1 &&
+      waiting.empty()) {
+    what.requeue.swap(what.give_back);
+    what.lingers = true;
+  }
+  if (wide && !what.requeue.empty()) {
+    while (what.requeue.size() < missing && !waiting.empty()) {
+      what.requeue.push_back(waiting.back());
+      waiting.pop_back();
+    }
+  }
+  missing -= std::min(missing, what.requeue.size());
+  what.give_back.insert(what.give_back.end(), ending.begin(), ending.end());
+
+  // The newest leave when there are too many.
+  std::sort(waiting.begin(), waiting.end(),
+            [&](const member* a, const member* b) { return f.now().find(a->session) < f.now().find(b->session); });
+  const auto stays = [&](const member& m) {
+    return m.lingers && need.slots == 0 && !f.closing && !ctx.due(m.waiting_since + f.options.linger);
+  };
+  while (waiting.size() > missing && !stays(*waiting.back())) {
+    if (waiting.back()->lingers) returns_soon = false;
+    what.leave.push_back(waiting.back());
+    waiting.pop_back();
+  }
+  missing -= std::min(missing, waiting.size());
+  result.has_sessions = missing <= absent.size();
+  if (missing > absent.size() + creating) result.sessions = missing - absent.size() - creating;
+
+  cut(f, what);
+  if (absent.size() > missing) absent.resize(missing);
+  what.join = std::move(absent);
+  join_whole_requests(f, what, need, kept + what.requeue.size() + waiting.size());
+  result.returns_soon = returns_soon;
+  return result;
+}
+
+std::size_t operations(const facts& f, const moves& what) {
+  const std::size_t numbers = numbers_left(f, what, std::numeric_limits<std::uint32_t>::max()).size();
+  return what.give_back.size() + 2 * what.requeue.size() + what.leave.size() + what.join.size() + what.number.size() +
+         numbers;
+}
+
+std::vector<std::uint32_t> numbers_left(const facts& f, const moves& what, std::uint32_t limit) {
+  std::vector<std::uint32_t> numbers;
+  for (const moves::list* list : {&what.give_back, &what.requeue})
+    for (const member* m : *list)
+      if (const slot_number* const its = f.number_of(*m); its && its->number < limit) numbers.push_back(its->number);
+  return numbers;
+}
+
+std::size_t moves_beside_record(const facts& f) {
+  const pool_options& o = f.options;
+  const std::size_t room = room_beside(f.now().record, o.lock_key, o.request_bytes);
+  const std::size_t grant = bytes_of_operation(o.lock_key.size() + 40, description_max + succession_bytes_max);
+  constexpr std::size_t least = 6;
+  return room > grant ? std::max((room - grant) / bytes_of_move(f), least) : least;
+}
+
+bool has_room_for_number(const facts& f, const moves& what, const grant_plan& next) {
+  return operations(f, what) + 2 * next.granted.size() + ending_at_once < operations_for_moves;
+}
+
+plan_rules rules_for(context& ctx, const facts& f, const moves& what, const other_holders& others,
+                     const grant_duty& duty) {
+  const snapshot& now = f.now();
+  const pool_options& o = f.options;
+  plan_rules rules;
+  // What is adopted is never changed by us, whatever we made of it.
+  const bool theirs = f.situation.limit_disagrees || (o.adopt && now.lock_index != 0);
+  rules.limit = theirs ? now.record.limit : f.situation.limit;
+  for (const moves::list* list : {&what.give_back, &what.requeue, &what.leave})
+    for (const member* m : *list) rules.leaving.push_back(m->session);
+  // Sessions of ours that must end. Of those that still hold by the record, the entries go with the write that takes
+  // them out of it, or `entries_of` would guard what is another's by then.
+  std::size_t used = operations(f, what), ending = 0;
+  for (const auto& [session, its] : f.members.ending()) {
+    const bool holds = now.holds(session);
+    if (holds && (ending == ending_at_once || used + 2 >= operations_max)) continue;  // the next write
+    rules.leaving.push_back(session);
+    ending += holds;
+    used += holds;
+  }
+  if (o.form == record_form::session) rules.spared = now.record.holders;  // Consul itself prunes
+  others.spare(ctx, rules, now, f.members, o);
+  rules.passed_over = f.slow.passed_over();
+  const std::size_t room = used < operations_max - 2 ? operations_max - 2 - used : 0;
+  const std::size_t each = o.numbered ? 2 : 1;  // a number may go with it
+  const std::size_t bytes = room_beside(now.record, o.lock_key, o.request_bytes);
+  const std::size_t fit = grants_that_fit(bytes - std::min(bytes, used * bytes_of_move(f)), o.lock_key);
+  rules.grants_max = !what.gives() || duty.grants_with_release() ? std::min(room / each, fit) : 0;
+  return rules;
+}
+
+}  // namespace holdfast::protocol

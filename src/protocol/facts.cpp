@@ -1,0 +1,25 @@
+#include "protocol/facts.hpp"
+
+#include "protocol/succession.hpp"
+
+namespace holdfast::protocol {
+
+bool facts::is_withdrawn(const member& m) const {
+  const lock_record& record = now().record;
+  if (const slot_number* const its = number_of(m); its && its->number >= situation.limit) return true;
+  return record.closed || situation.over_limit || (!record.revoked.empty() && record.revokes(m.session));
+}
+
+bool facts::must_go_back(const member& m) const {
+  if (m.lost || is_withdrawn(m)) return true;
+  const bool used_for_long = situation.contested && time >= m.granted_at + options.tenure;
+  return m.handoffs > 0 && (used_for_long || must_yield());
+}
+
+std::string facts::entry_text() const {
+  if (!options.wall_offset) return options.description;
+  const entry_lease lease{options.ttl, options.lease_margin, options.node};
+  return with_stamp(options.description, time.time_since_epoch() + *options.wall_offset, lease);
+}
+
+}  // namespace holdfast::protocol

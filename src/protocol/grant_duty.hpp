@@ -1,0 +1,49 @@
+#pragma once
+
+#include "protocol/context.hpp"
+#include "protocol/member.hpp"
+#include "protocol/plan.hpp"
+
+namespace holdfast::protocol {
+
+/// When this process writes a grant for others: as it frees a slot, when it owes one, and in the place of a process
+/// that should and does not.
+class grant_duty {
+public:
+  /// A write of ours that freed a slot did not know of all who wait: they have to be looked for.
+  bool owes() const { return owes_; }
+  void may_have_freed() { owes_ = true; }
+  void settled(bool owes = false) { owes_ = owes; }
+
+  /// A release was refused by those to whom it grants the slot; or by others; or it was applied.
+  void refused(bool by_grantee) { refused_ = by_grantee ? refused_ + 1 : 0; }
+  void applied() { refused_ = 0; }
+  /// Whether a release grants the slot in the same write. If nobody is seen to wait for long enough, it goes back all
+  /// the same: what is owed then can be granted later.
+  bool grants_with_release() const { return refused_ < refusals_max; }
+
+  /// A free slot is written to the head of the queue by the head's own process. The others wait a while before they do
+  /// it in its place, so that a dead holder costs one write, not one for each who waits.
+  bool may_grant(context& ctx, const grant_plan& next, const members& ours, duration backup);
+  void moved_on() { stalled_until_ = never; }
+
+private:
+  static constexpr unsigned refusals_max = 2;
+
+  bool owes_ = false;
+  unsigned refused_ = 0;              ///< releases in a row
+  time_point stalled_until_ = never;  ///< how long a free slot waits for another process to write the grant
+};
+
+inline bool grant_duty::may_grant(context& ctx, const grant_plan& next, const members& ours, duration backup) {
+  if (owes_) return true;
+  if (next.granted.empty() || !any_waits(ours)) {
+    moved_on();
+    return false;
+  }
+  if (ours.find(next.granted.front()->session)) return true;
+  if (stalled_until_ == never) stalled_until_ = ctx.now() + ctx.random().between(backup, 2 * backup);
+  return ctx.due(stalled_until_);
+}
+
+}  // namespace holdfast::protocol

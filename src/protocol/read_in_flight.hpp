@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "protocol/context.hpp"
+#include "protocol/outage.hpp"
+
+namespace holdfast::protocol {
+
+/// The plain read that is under way, of everything or of the record: one at a time.
+class read_in_flight {
+public:
+  outage failures{};
+
+  bool under_way() const { return id_ != 0; }
+  bool is(request_id id) const { return under_way() && id_ == id; }
+  time_point sent_at() const { return sent_at_; }
+  /// When everything was last asked for.
+  time_point everything_at() const { return everything_at_; }
+
+  void everything(context& ctx) {
+    if (!begin(ctx)) return;
+    everything_at_ = sent_at_;
+    ctx.act(action::list_prefix{id_, 0, {}});
+  }
+  void key(context& ctx, const std::string& key) {
+    if (begin(ctx)) ctx.act(action::watch_key{id_, key, 0, {}});
+  }
+  void done() { id_ = 0; }
+
+private:
+  bool begin(context& ctx) {
+    if (under_way() || !ctx.due(failures.retry_at())) return false;
+    id_ = ctx.new_request();
+    sent_at_ = ctx.now();
+    return true;
+  }
+
+  request_id id_ = 0;
+  time_point sent_at_{};
+  time_point everything_at_{};
+};
+
+}  // namespace holdfast::protocol

@@ -1,0 +1,49 @@
+#include "protocol/situation.hpp"
+
+#include <algorithm>
+
+namespace holdfast::protocol {
+
+void situation::assess_contenders(const view& v, const members& ours, const slow_takers& slow, const pool_options& o) {
+  const snapshot& now = v.now();
+  // A mutex that is held without an entry is another client's, which lets it go without a word to us.
+  const bool strange =
+      o.form == record_form::session && !now.record.holders.empty() && !now.find(now.record.holders.front());
+  if (v.current()) foreign_holder = strange;
+  foreign = foreign_holder;
+  contested = false;
+  const snapshot::matches matches = now.match();
+  for (std::size_t i = 0; i != matches.named.size(); ++i) {
+    const contender& entry = now.contenders[i];
+    if (!matches.named[i] && !slow.passed_over(entry.session) && !ours.is_ours(entry.session)) contested = true;
+    if (!entry.grantable()) foreign = true;
+  }
+}
+
+/// A record that nobody lives by is ours to write anew; otherwise all must agree on the limit. Who adopts it takes any
+/// that it could have been configured with.
+void situation::assess_limit(const view& v, const members& ours, const pool_options& o) {
+  const snapshot& now = v.now();
+  if (v.knows_record()) over_limit = now.lock_index != 0 && now.record.holders.size() > now.record.limit;
+  if (o.adopt) {
+    if (now.lock_index == 0 && !v.knows_record()) return;  // there is one that was not seen
+    limit_disagrees = now.lock_index != 0 && now.record.limit > limit_max;
+    limit = now.lock_index == 0 || limit_disagrees ? o.limit : now.record.limit;
+    return;
+  }
+  const bool in_use = std::any_of(now.contenders.begin(), now.contenders.end(), [&](const contender& entry) {
+    return now.record.names(entry.session) || !ours.is_ours(entry.session);
+  });
+  limit_disagrees = now.lock_index != 0 && now.record.limit != o.limit && in_use;
+}
+
+std::uint32_t limit_of(const lock_record& record, const pool_options& o) {
+  return o.adopt && record.limit != 0 ? record.limit : o.limit;  // 0: there is no record
+}
+
+bool grants_us(const lock_record& record, const members& ours) {
+  return std::any_of(ours.begin(), ours.end(),
+                     [&](const auto& each) { return !each.second.holds() && record.names(each.second.session); });
+}
+
+}  // namespace holdfast::protocol

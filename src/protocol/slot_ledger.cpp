@@ -1,0 +1,102 @@
+#include "protocol/slot_ledger.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace holdfast::protocol {
+
+bool any_holds(const members& all) {
+  return std::any_of(all.begin(), all.end(), [](const auto& each) { return each.second.holds(); });
+}
+
+bool any_waits(const members& all) {
+  return std::any_of(all.begin(), all.end(), [](const auto& each) { return each.second.waits(); });
+}
+
+slot_id slot_ledger::open() {
+  const auto [id, s] = slots_.open();
+  s->held = true;
+  s->lost = false;
+  s->revoked = false;
+  s->members.clear();
+  return id;
+}
+
+void slot_ledger::take(context& ctx, slot_id id, member& m) {
+  erase_spare(m.id);
+  is_free(ctx, m.releasing);
+  m.slot = id;
+  find(id)->members.push_back(m.id);
+  ++in_use_;
+}
+
+void slot_ledger::give_up(context& ctx, slot& s, slot_id id, members& all) {
+  s.held = false;
+  in_use_ -= static_cast<std::uint32_t>(s.members.size());
+  s.releasing = static_cast<std::uint32_t>(s.members.size());
+  for (const member_id each : s.members) {
+    member& m = all[each];
+    m.slot = slot_id::none;
+    m.releasing = id;
+    m.idle_since = ctx.now();
+    spares_.push_back(each);
+  }
+}
+
+bool slot_ledger::lose(slot& s, members& all) {
+  if (!s.held) return false;
+  s.held = false;
+  s.lost = true;
+  for (const member_id each : s.members) all[each].lost = true;
+  return true;
+}
+
+void slot_ledger::let_go(context& ctx, slot& s, slot_id id, members& all) {
+  s.lost = false;
+  slots_.close(id);
+  in_use_ -= static_cast<std::uint32_t>(s.members.size());
+  for (const member_id each : s.members) {
+    member& m = all[each];
+    m.slot = slot_id::none;
+    m.idle_since = ctx.now();
+    if (m.holds()) spares_.push_back(each);
+  }
+}
+
+void slot_ledger::let_go_of_all(context& ctx, members& all) {
+  slots_.for_each([&](slot_id id, slot& s) {
+    if (s.lost) let_go(ctx, s, id, all);
+  });
+}
+
+void slot_ledger::is_free(context& ctx, slot_id& releasing, const failure* why) {
+  if (releasing == slot_id::none) return;
+  const slot_id id = std::exchange(releasing, slot_id::none);
+  if (--find(id)->releasing != 0) return;
+  slots_.close(id);
+  given_back_at_ = ctx.now();
+  // In place: it comes with each handoff, and is large.
+  auto& done = ctx.act<action::released>();
+  done.slot = id;
+  if (why) done.error = *why;
+}
+
+void slot_ledger::drop(const member& m) {
+  if (slot* const s = m.slot == slot_id::none ? nullptr : find(m.slot)) {
+    std::erase(s->members, m.id);
+    --in_use_;
+    if (s->members.empty()) {
+      s->lost = false;
+      slots_.close(m.slot);
+    }
+  }
+  erase_spare(m.id);
+}
+
+void slot_ledger::list_spares(const members& all) {
+  spares_.clear();
+  for (const auto& [id, m] : all)
+    if (m.phase == phase::ready && m.holds() && m.slot == slot_id::none) spares_.push_back(id);
+}
+
+}  // namespace holdfast::protocol

@@ -1,0 +1,66 @@
+#include "protocol/transaction.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace holdfast::protocol {
+
+bool transaction::moves(member_id id) const { return std::find(movers.begin(), movers.end(), id) != movers.end(); }
+
+void transaction::patch(snapshot& now, std::uint64_t index) const {
+  const auto is_newer = [&](const std::string& session) {
+    const contender* entry = now.find(session);
+    return index != 0 && entry && entry->modify_index > index;
+  };
+  for (slot_number each : numbers) {
+    each.modify_index = index;
+    now.take_number(std::move(each));
+  }
+  if (record_operations != 0 && index > now.lock_index) now.take_record(record, now.lock_flags, index);
+  for (const std::string& session : granted) {
+    contender* entry = now.find(session);
+    if (!entry || is_newer(session)) continue;
+    entry->flags = next_grant_flags(entry->flags);
+    entry->modify_index = index;
+  }
+  if (contender* const entry = now.find(woken); entry && !is_newer(woken)) entry->modify_index = index;
+  for (const std::string& session : removed)
+    if (!is_newer(session)) now.contenders.erase(session);
+  for (const auto& [session, text] : inserted) {
+    if (is_newer(session)) continue;
+    now.contenders.erase(session);  // a late listing may have brought it back
+    now.contenders.insert({session, text, entry_flags, index, index});
+  }
+}
+
+transaction::reply transaction::applied(std::vector<key_value> results) const {
+  reply its;
+  std::size_t single = 0;
+  for (const operation& op : operations) {
+    if (writes(op.verb) && single < results.size()) its.index = std::max(its.index, results[single].modify_index);
+    single += results_of(op.verb);
+  }
+  its.has_read = reads != look::none && results.size() >= single;
+  if (its.has_read)
+    its.read.assign(std::make_move_iterator(results.begin() + static_cast<std::ptrdiff_t>(single)),
+                    std::make_move_iterator(results.end()));
+  return its;
+}
+
+/// An index that has moved tells, for good. No record is no guard for good: one may come and go again.
+bool transaction::is_settled_by(const snapshot& now) const {
+  const auto present = [&](const std::string& session) { return now.find(session) != nullptr; };
+  const auto joined = [&](const auto& each) { return present(each.first); };
+  const auto numbered = [&](const slot_number& each) {
+    const slot_number* const its = now.number_of(each.session);
+    return each.session.empty() || (its && its->number == each.number);
+  };
+  const bool is_guarded = guarded && base != 0;
+  const bool moved_on = is_guarded && now.lock_index != base;
+  const bool done = !(is_guarded && record_operations != 0) && std::all_of(inserted.begin(), inserted.end(), joined) &&
+                    std::all_of(numbers.begin(), numbers.end(), numbered) &&
+                    (!inserted.empty() || std::none_of(removed.begin(), removed.end(), present));
+  return moved_on || done;
+}
+
+}  // namespace holdfast::protocol

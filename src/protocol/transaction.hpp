@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocol/events.hpp"
+#include "protocol/snapshot.hpp"
+
+namespace holdfast::protocol {
+
+/// One write of a pool's: what it does, in words that can be compared with a later view. It names sessions and ids, not
+/// members: those may end meanwhile.
+struct transaction {
+  /// What it reads beside what it writes.
+  enum class look { none, record, everything };
+
+  request_id id = 0;
+  time_point sent_at{};
+  std::vector<operation> operations{};
+  std::vector<member_id> movers{};                              ///< whose entries, or numbers, it adds or removes
+  std::vector<std::string> removed{};                           ///< sessions whose entries go
+  std::vector<std::pair<std::string, std::string>> inserted{};  ///< sessions, and what their entries say
+  std::uint64_t entry_flags = 0;                                ///< of those
+  std::vector<slot_number> numbers{};                           ///< taken, and given back; without an index
+  std::vector<std::string> granted{};                           ///< those that waited, ours or others'
+  std::string woken{};                                          ///< whose entry it touches without a grant
+  lock_record record{};
+  std::uint64_t base = 0;             ///< the record's index that a guarded write rests on; 0: there must be none
+  bool guarded = false;               ///< it is refused if anybody else has changed the record
+  std::size_t record_operations = 0;  ///< the first ones: 0 if it leaves the record as it is
+  bool frees = false;                 ///< leaves a slot free where there was none: those who came unseen do not know
+  look reads = look::none;
+
+  // Of one in doubt:
+  request_id looked_after = 0;  ///< only requests after this one can tell what became of it
+  /// It was refused. Something on the way may have repeated it, and what was refused is the copy.
+  bool refused = false;
+  bool by_record = false;  ///< only for the record's index: a look at that can tell
+  failure why{};
+
+  bool moves(member_id id) const;
+  /// What it did at `index`, but for what has been seen of it that is newer. Without an index it only removed.
+  void patch(snapshot& now, std::uint64_t index) const;
+  /// The index at which it was applied, and what it has read beside what it wrote.
+  struct reply {
+    std::uint64_t index = 0;
+    bool has_read = false;  ///< as much as it should
+    std::vector<key_value> read{};
+  };
+  reply applied(std::vector<key_value> results) const;
+  /// Whether a view that is later than the write shows that it was applied, or never will be.
+  bool is_settled_by(const snapshot& now) const;
+};
+
+}  // namespace holdfast::protocol

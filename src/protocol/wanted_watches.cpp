@@ -1,0 +1,86 @@
+#include "protocol/wanted_watches.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace holdfast::protocol {
+
+namespace {
+
+/// So many keys of our own slots are watched one by one. More slots in one process share one watch of everything.
+constexpr std::size_t own_keys_max = 8;
+
+/// One whose entry is watched whatever else is.
+const member* long_holder(context& ctx, const facts& f, const watch_set& running) {
+  for (const auto& [id, m] : f.members) {
+    if (!m.holds()) continue;
+    const bool is_long = ctx.due(std::max(m.granted_at + f.options.own_entry_delay, running.own_entry_from));
+    return is_long && m.phase != phase::moving ? &m : nullptr;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set& running) {
+  const snapshot& now = f.now();
+  const pool_options& o = f.options;
+  const member* first = nullptr;  // of those that wait, the first in the queue
+  const contender* first_entry = nullptr;
+  std::vector<const member*> holders;
+  for (const auto& [id, m] : f.members) {
+    if (m.phase == phase::moving) continue;  // the write's reply will tell
+    if (m.holds() && ctx.due(m.granted_at + o.watch_delay)) holders.push_back(&m);
+    if (!m.waits() || m.lost) continue;
+    const contender* entry = now.find(m.session);
+    if (first && first_entry < entry) continue;
+    first = &m;
+    first_entry = entry;
+  }
+  if (holders.empty() && !first) return {};
+
+  // After a failure a plain look first: it answers at once, and so ends the outage as soon as there is an answer.
+  std::vector<watch> everything{{{}, running.failures.on() ? 0 : f.view.listed_index(), o.watch_wait}};
+  const bool few = now.crowd() <= o.watch_all_max;
+  if (running.failures.on()) return everything;
+  if (const member* const one = long_holder(ctx, f, running))
+    everything.push_back({f.keys.entry(one->session), one->grant, o.watch_wait});
+  if (f.time < running.everything_until || f.view.state() == view::state::none) return everything;
+  const bool foreign = f.situation.foreign;
+  const bool stale = f.view.state() == view::state::stale;
+  const bool many = holders.size() * (o.numbered ? 2 : 1) > own_keys_max;
+  if (!holders.empty() && (few || foreign || stale || many || must_know_who_comes(f))) return everything;
+
+  std::vector<watch> wanted;
+  wanted.reserve(holders.size() + 2);
+  for (const member* holder : holders) wanted.push_back({f.keys.entry(holder->session), holder->grant, o.watch_wait});
+  if (!holders.empty()) wanted.push_back({f.keys.lock, now.lock_index, o.watch_wait});
+  for (const member* holder : holders)
+    if (const slot_number* const its = f.number_of(*holder))
+      wanted.push_back({f.keys.number(its->number), its->modify_index, o.watch_wait});
+  if (!first) return wanted;
+  const time_point long_since = first->waiting_since + f.own_watch();
+  if (!foreign && !f.wide && first_entry && !ctx.due(long_since)) {
+    wanted.push_back({f.keys.entry(first->session), first_entry->modify_index, long_since - f.time});
+    return wanted;
+  }
+  const contender* before = nullptr;
+  for (const contender& entry : now.contenders) {
+    if (&entry == first_entry) break;
+    if (is_waiting(now, entry)) before = &entry;
+  }
+  if (few || foreign || f.wide || !before || !f.view.current()) return everything;
+  wanted.push_back({f.keys.entry(before->session), before->modify_index, o.watch_wait});
+  return wanted;
+}
+
+bool is_own_entry(context& ctx, const facts& f, const watch_set& running, const std::string& key) {
+  const member* const one = long_holder(ctx, f, running);
+  return one && key == f.keys.entry(one->session);
+}
+
+bool must_know_who_comes(const facts& f) {
+  return !f.situation.contested && (!f.slots.spares().empty() || f.waiting != 0);
+}
+
+}  // namespace holdfast::protocol
