@@ -14,7 +14,7 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTIL
 # A header without an extension or with .h is the standard library's, or the system's.
 STANDARD = re.compile(r"[a-z_/]+(\.h)?")
 
-COMMON = {"holdfast/error.hpp", "holdfast/diagnostics.hpp"}
+COMMON = {"holdfast/error.hpp", "holdfast/diagnostics.hpp", "holdfast/kv.hpp"}
 BUILD = "holdfast/detail/build.hpp"  # in every public header that includes Boost
 
 

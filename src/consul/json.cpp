@@ -123,36 +123,6 @@ bool convert_session(const json::value& from, session_info& out) {
   return parse_go_duration(ttl, out.ttl);
 }
 
-std::string_view name_of(txn_verb verb) noexcept {
-  switch (verb) {
-    case txn_verb::set:
-      return "set";
-    case txn_verb::cas:
-      return "cas";
-    case txn_verb::lock:
-      return "lock";
-    case txn_verb::unlock:
-      return "unlock";
-    case txn_verb::get:
-      return "get";
-    case txn_verb::get_tree:
-      return "get-tree";
-    case txn_verb::check_index:
-      return "check-index";
-    case txn_verb::check_session:
-      return "check-session";
-    case txn_verb::check_not_exists:
-      return "check-not-exists";
-    case txn_verb::remove:
-      return "delete";
-    case txn_verb::remove_tree:
-      return "delete-tree";
-    case txn_verb::remove_cas:
-      return "delete-cas";
-  }
-  return "";
-}
-
 void append_quoted(std::string& out, std::string_view text) {
   const auto is_plain = [](unsigned char c) { return c >= 0x20 && c != '"' && c != '\\'; };
   if (!std::all_of(text.begin(), text.end(), is_plain)) {
@@ -234,7 +204,7 @@ std::string write_txn(const std::vector<txn_operation>& operations) {
   for (const txn_operation& operation : operations) {
     if (body.size() > 1) body += ',';
     body += R"({"KV":{"Verb":")";
-    body += name_of(operation.verb);
+    body += to_string(operation.verb);
     body += R"(","Key":)";
     append_quoted(body, operation.key);
     if (!operation.value.empty()) {

@@ -31,7 +31,7 @@ struct destroy_session {
 };
 struct send_txn {
   request_id id;
-  std::vector<operation> operations;
+  std::vector<kv_operation> operations;
   bool operator==(const send_txn&) const = default;
 };
 /// List the prefix, consistently: now (index 0), or when it has gone past `index`, or when `wait` is over.

@@ -49,7 +49,7 @@ instruction write(const survey& s, lock_record wanted, std::vector<std::string> 
   const grant_plan next = plan(then, rules);
   instruction result;
   if (next.record == s.now.record) return result;
-  result.operations.push_back({verb::cas, s.lock_key, format(next.record), s.now.lock_flags, s.now.lock_index, {}});
+  result.operations.push_back({kv_verb::cas, s.lock_key, format(next.record), s.now.lock_flags, s.now.lock_index, {}});
   for (const contender* entry : next.granted)
     result.operations.push_back(grant_to(*entry, entry_key(s, entry->session), next.after));
   result.more = next.granted.size() == rules.grants_max;
@@ -64,16 +64,16 @@ const contender* find(const std::vector<contender>& list, std::string_view sessi
   return at == list.end() ? nullptr : &*at;
 }
 
-operation remove(const survey& s, const contender& entry) {
-  return {verb::remove_cas, entry_key(s, entry.session), {}, 0, entry.modify_index, {}};
+kv_operation remove(const survey& s, const contender& entry) {
+  return {kv_verb::remove_cas, entry_key(s, entry.session), {}, 0, entry.modify_index, {}};
 }
 
 }  // namespace
 
-boost::system::result<survey> make_survey(std::string prefix, std::string lock_key, std::vector<key_value> listing,
+boost::system::result<survey> make_survey(std::string prefix, std::string lock_key, std::vector<kv_entry> listing,
                                           std::uint64_t index) {
   survey result;
-  for (const key_value& pair : listing) {
+  for (const kv_entry& pair : listing) {
     if (pair.key == lock_key) result.lock_created = pair.create_index;
     if (!pair.session.empty() || !pair.key.starts_with(prefix) || pair.key == lock_key) continue;
     const std::string_view name = std::string_view(pair.key).substr(prefix.size());
@@ -161,8 +161,8 @@ instruction destroy(const survey& s, bool even_in_use, std::uint64_t first) {
   if (!even_in_use && !is_gone && (!s.now.contenders.empty() || is_numbered)) return refuse(error::in_use);
   const auto is_later = [&](std::uint64_t modify_index) { return is_gone && modify_index > first; };
   instruction result;
-  std::vector<operation>& all = result.operations;
-  if (s.now.lock_index != 0 && !is_gone) all.push_back({verb::remove_cas, s.lock_key, {}, 0, s.now.lock_index, {}});
+  std::vector<kv_operation>& all = result.operations;
+  if (s.now.lock_index != 0 && !is_gone) all.push_back({kv_verb::remove_cas, s.lock_key, {}, 0, s.now.lock_index, {}});
   const auto remove_all = [&](const auto& list) {
     for (const contender& each : list)
       if (!is_later(each.modify_index)) all.push_back(remove(s, each));
@@ -172,7 +172,7 @@ instruction destroy(const survey& s, bool even_in_use, std::uint64_t first) {
   const std::string numbers = numbers_of(s.prefix);
   for (const slot_number& each : s.now.numbers)
     if (!is_later(each.modify_index))
-      all.push_back({verb::remove_cas, numbers + std::to_string(each.number), {}, 0, each.modify_index, {}});
+      all.push_back({kv_verb::remove_cas, numbers + std::to_string(each.number), {}, 0, each.modify_index, {}});
   result.more = all.size() > operations_max;
   if (result.more) all.resize(operations_max);
   return result;

@@ -30,7 +30,7 @@ struct survey {
 };
 
 /// Errors as `make_snapshot`.
-boost::system::result<survey> make_survey(std::string prefix, std::string lock_key, std::vector<key_value> listing,
+boost::system::result<survey> make_survey(std::string prefix, std::string lock_key, std::vector<kv_entry> listing,
                                           std::uint64_t index);
 
 /// What dead processes have left.
@@ -42,11 +42,11 @@ struct leftovers_count {
 
 /// What is to be done next. Nothing at all: it is as it was ordered to be.
 struct instruction {
-  error_code refused{};                 ///< then nothing is done
-  std::string session{};                ///< to be destroyed; then look again
-  std::vector<operation> operations{};  ///< of one transaction
-  bool more = false;                    ///< it is not the last one: look again
-  leftovers_count swept{};              ///< what a transaction of `sweep` removes
+  error_code refused{};                    ///< then nothing is done
+  std::string session{};                   ///< to be destroyed; then look again
+  std::vector<kv_operation> operations{};  ///< of one transaction
+  bool more = false;                       ///< it is not the last one: look again
+  leftovers_count swept{};                 ///< what a transaction of `sweep` removes
   bool operator==(const instruction&) const = default;
 };
 

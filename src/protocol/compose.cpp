@@ -28,21 +28,21 @@ public:
     for (const member* m : what_.give_back) move(*m, true, false);
     for (const member* m : what_.leave) {  // if nobody has granted it meanwhile
       move(*m, true, false);
-      operation& last = txn_.operations.back();
-      last = {verb::remove_cas, last.key, {}, 0, f_.now().find(m->session)->modify_index};
+      kv_operation& last = txn_.operations.back();
+      last = {kv_verb::remove_cas, last.key, {}, 0, f_.now().find(m->session)->modify_index};
     }
     for (const member* m : what_.requeue) move(*m, true, true);
     for (const member* m : what_.join) move(*m, false, true);
     for (std::size_t i = 0; i != what_.number.size(); ++i) take_number(*what_.number[i], what_.numbers[i]);
     // Below a mutex's key stand the entries. Without one there is nothing to be read: such a write is refused.
-    const verb one = f_.options.form == record_form::session ? verb::get : verb::get_tree;
+    const kv_verb one = f_.options.form == record_form::session ? kv_verb::get : kv_verb::get_tree;
     if (txn_.reads == transaction::look::record) add({one, f_.keys.lock});
-    if (txn_.reads == transaction::look::everything) add({verb::get_tree, f_.keys.prefix});
+    if (txn_.reads == transaction::look::everything) add({kv_verb::get_tree, f_.keys.prefix});
     return std::move(txn_);
   }
 
 private:
-  void add(operation op) { txn_.operations.push_back(std::move(op)); }
+  void add(kv_operation op) { txn_.operations.push_back(std::move(op)); }
 
   void write_record(grant_plan& next) {
     const snapshot& now = f_.now();
@@ -58,12 +58,12 @@ private:
     grant(next);
     for (const auto& [session, its] : f_.members.ending()) {
       if (!now.holds(session) || txn_.record.names(session)) continue;
-      add({verb::remove, f_.keys.entry(session)});
+      add({kv_verb::remove, f_.keys.entry(session)});
       txn_.removed.push_back(session);
     }
     if (woken) {  // any change of its entry does that
       txn_.woken = woken->session;
-      add({verb::cas, f_.keys.entry(woken->session), touched(woken->value), woken->flags, woken->modify_index});
+      add({kv_verb::cas, f_.keys.entry(woken->session), touched(woken->value), woken->flags, woken->modify_index});
     }
     const std::size_t limit = next.record.limit;
     txn_.frees = !woken && now.record.holders.size() >= limit && next.record.holders.size() < limit;
@@ -100,27 +100,27 @@ private:
     const bool keeps_number = m.lost && m.slot != slot_id::none;  // as long as its user has not let go
     if (const slot_number* const its = keeps_number ? nullptr : f_.number_of(m)) hand_on_number(m, its->number);
     const std::string key = f_.keys.entry(m.session);
-    if (out) txn_.removed.push_back(m.session), add({verb::remove, key});
+    if (out) txn_.removed.push_back(m.session), add({kv_verb::remove, key});
     if (!in) return;
     const std::string text = f_.entry_text();
     txn_.inserted.emplace_back(m.session, text);
-    add({verb::lock, key, text, txn_.entry_flags, 0, m.session});
+    add({kv_verb::lock, key, text, txn_.entry_flags, 0, m.session});
   }
 
   void hand_on_number(const member& m, std::uint32_t number) {
     const std::string key = f_.keys.number(number);
-    add({verb::unlock, key, f_.options.description, mutex_flags, 0, m.session});
+    add({kv_verb::unlock, key, f_.options.description, mutex_flags, 0, m.session});
     const auto heir = heirs_.find(number);
     if (heir == heirs_.end()) return txn_.numbers.push_back({number, {}, 0});
     const contender& its = *heir->second;
     txn_.numbers.push_back({number, its.session, 0});
-    add({verb::lock, key, std::string(words_in(its.value).description), mutex_flags, 0, its.session});
+    add({kv_verb::lock, key, std::string(words_in(its.value).description), mutex_flags, 0, its.session});
   }
 
   void take_number(const member& m, std::uint32_t number) {
     if (!txn_.moves(m.id)) move(m, false, false);
     txn_.numbers.push_back({number, m.session, 0});
-    add({verb::lock, f_.keys.number(number), f_.options.description, mutex_flags, 0, m.session});
+    add({kv_verb::lock, f_.keys.number(number), f_.options.description, mutex_flags, 0, m.session});
   }
 
   const facts& f_;

@@ -14,25 +14,25 @@ constexpr int proclaim_tries = 4;
 /// A key that does not exist has an index that every write beside it moves: those are not asked after one by one.
 constexpr duration longest_pause = 100ms;
 
-bool is_foreign(const std::optional<key_value>& key) { return key && key->flags != 0 && key->flags != mutex_flags; }
+bool is_foreign(const std::optional<kv_entry>& key) { return key && key->flags != 0 && key->flags != mutex_flags; }
 
 }  // namespace
 
 /// The key is written as its holder finds it, under the hold: with its flags, for they say whose form it has; with
 /// `lock`, which keeps the lock index, and with it the sequencers; and guarded by its index, so that of two proclaims
 /// the one whose outcome is unknown cannot come after the one that followed it.
-boost::system::result<std::vector<operation>> proclamation::write(const std::optional<key_value>& seen,
-                                                                  std::string session) {
+boost::system::result<std::vector<kv_operation>> proclamation::write(const std::optional<kv_entry>& seen,
+                                                                     std::string session) {
   if (!seen || seen->session != session) return make_error_code(error::slot_lost);
   const bool has_moved = seen->modify_index != tried_at_;
-  if (doubtful_ && has_moved && seen->value == value_) return std::vector<operation>();
+  if (doubtful_ && has_moved && seen->value == value_) return std::vector<kv_operation>();
   if (has_moved) doubtful_ = false;  // what asks for an index that has gone by is never applied
   withdrawn_ = refused_ == proclaim_tries && has_moved;
   if (refused_ == proclaim_tries) return reported(error::transaction_conflict);
   tried_at_ = seen->modify_index;
-  return std::vector<operation>{{verb::check_session, seen->key, {}, 0, 0, session},
-                                {verb::check_index, seen->key, {}, 0, seen->modify_index},
-                                {verb::lock, seen->key, value_, seen->flags, 0, std::move(session)}};
+  return std::vector<kv_operation>{{kv_verb::check_session, seen->key, {}, 0, 0, session},
+                                   {kv_verb::check_index, seen->key, {}, 0, seen->modify_index},
+                                   {kv_verb::lock, seen->key, value_, seen->flags, 0, std::move(session)}};
 }
 
 error_code proclamation::reported(const error_code& why) const {
@@ -56,7 +56,7 @@ std::optional<error_code> proclamation::replied(const event::txn_done& reply) {
   return std::nullopt;
 }
 
-std::optional<leading> leading_in(const std::optional<key_value>& key) {
+std::optional<leading> leading_in(const std::optional<kv_entry>& key) {
   if (!key || key->session.empty()) return std::nullopt;
   return leading{key->value, key->session, key->lock_index, key->modify_index, key->create_index};
 }

@@ -27,7 +27,7 @@ public:
   /// `session`: by which we hold the key. error::slot_lost if that does not hold it any more,
   /// error::transaction_conflict if others have written the key before us too often. No operations: the value stands
   /// there by a write of ours, of which a copy was refused, and nothing is left to do.
-  boost::system::result<std::vector<operation>> write(const std::optional<key_value>& seen, std::string session);
+  boost::system::result<std::vector<kv_operation>> write(const std::optional<kv_entry>& seen, std::string session);
   /// What its caller is told if it ends for this reason: that nothing was written, only if no earlier try can have
   /// been.
   error_code reported(const error_code& why) const;
@@ -61,7 +61,7 @@ struct leading {
 };
 
 /// None: nobody.
-std::optional<leading> leading_in(const std::optional<key_value>& key);
+std::optional<leading> leading_in(const std::optional<kv_entry>& key);
 
 /// What an observer of an election asks of the key, and what of the answers is to be told. One question at a time.
 class observer {

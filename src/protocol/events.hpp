@@ -103,7 +103,7 @@ struct refused_operation {
 struct txn_done {
   request_id id;
   event::outcome outcome;
-  std::vector<key_value> results{};
+  std::vector<kv_entry> results{};
   std::vector<refused_operation> refusals{};
   failure error{};
   bool operator==(const txn_done&) const = default;
@@ -111,7 +111,7 @@ struct txn_done {
 /// A listing of the prefix: a plain read's, or the watch's.
 struct prefix_listed {
   request_id id;
-  std::vector<key_value> listing{};
+  std::vector<kv_entry> listing{};
   std::uint64_t index = 0;
   failure error{};
   bool operator==(const prefix_listed&) const = default;
@@ -119,7 +119,7 @@ struct prefix_listed {
 /// What a watched key has become, or still is: none if there is no such key.
 struct key_watched {
   request_id id;
-  std::optional<key_value> pair{};
+  std::optional<kv_entry> pair{};
   failure error{};
   std::uint64_t index = 0;
   bool operator==(const key_watched&) const = default;

@@ -32,12 +32,12 @@ void mutex_set::write() {
   sessions_.create(ctx_);
 }
 
-operation mutex_set::cas_guard(std::uint32_t number) const {
-  return {verb::cas, guard_key(), {}, set_magic | number, session()->guard_index};
+kv_operation mutex_set::cas_guard(std::uint32_t number) const {
+  return {kv_verb::cas, guard_key(), {}, set_magic | number, session()->guard_index};
 }
 
 void mutex_set::send_batch(bool empty) {
-  std::vector<operation> ops;
+  std::vector<kv_operation> ops;
   ++number_;
   barrier_sent_ = false;
   const std::string& id = session()->session;
@@ -48,9 +48,9 @@ void mutex_set::send_batch(bool empty) {
         options_.wall_offset ? with_stamp(options_.description, ctx_.now().time_since_epoch() + *options_.wall_offset,
                                           entry_lease{options_.ttl, options_.lease_margin, options_.node})
                              : options_.description;
-    ops.push_back({verb::check_not_exists, guard_key()});
-    ops.push_back({verb::lock, guard_key(), {}, set_magic | number_, 0, id});
-    ops.push_back({verb::lock, session_key(), words, set_magic, 0, id});
+    ops.push_back({kv_verb::check_not_exists, guard_key()});
+    ops.push_back({kv_verb::lock, guard_key(), {}, set_magic | number_, 0, id});
+    ops.push_back({kv_verb::lock, session_key(), words, set_magic, 0, id});
   }
   head_ = ops.size();
   parts_.clear();
@@ -59,7 +59,7 @@ void mutex_set::send_batch(bool empty) {
 }
 
 /// As much of what is to be done as fits: what can be let go first.
-void mutex_set::add_parts(std::vector<operation>& ops) {
+void mutex_set::add_parts(std::vector<kv_operation>& ops) {
   // With one operation to spare: a look at what became of it has a key more for itself.
   constexpr std::size_t most = operations_max - 1;
   const std::string& id = session()->session;
@@ -74,8 +74,8 @@ void mutex_set::add_parts(std::vector<operation>& ops) {
     place& at = *leaving_.front();
     leaving_.pop_front();
     add(at, false);
-    ops.push_back({verb::check_session, key_of(at), {}, 0, 0, id});
-    ops.push_back({verb::remove, key_of(at)});
+    ops.push_back({kv_verb::check_session, key_of(at), {}, 0, 0, id});
+    ops.push_back({kv_verb::remove, key_of(at)});
   }
   for (; locks != 0 && !wanted_.empty() && ops.size() + 1 <= most; --locks) {
     place& at = *wanted_.front();
@@ -85,7 +85,7 @@ void mutex_set::add_parts(std::vector<operation>& ops) {
       continue;
     }
     add(at, true);
-    ops.push_back({verb::lock, key_of(at), options_.description, mutex_flags, 0, id});
+    ops.push_back({kv_verb::lock, key_of(at), options_.description, mutex_flags, 0, id});
   }
 }
 
@@ -96,16 +96,16 @@ void mutex_set::send_barrier() {
 
 /// The removal of nothing makes it a write: what it reads is then no older than the answer.
 void mutex_set::send_look() {
-  std::vector<operation> ops{{verb::remove, guard_key() + "/none"}, {verb::get, guard_key()}};
+  std::vector<kv_operation> ops{{kv_verb::remove, guard_key() + "/none"}, {kv_verb::get, guard_key()}};
   for (part& each : parts_) {
     if (!each.locks || each.absent) continue;
     each.operation = ops.size();
-    ops.push_back({verb::get, key_of(*each.place)});
+    ops.push_back({kv_verb::get, key_of(*each.place)});
   }
   send(request::look, std::move(ops));
 }
 
-void mutex_set::send(request what, std::vector<operation> operations) {
+void mutex_set::send(request what, std::vector<kv_operation> operations) {
   sent_ = what;
   txn_ = ctx_.new_request();
   sent_at_ = ctx_.now();
@@ -156,7 +156,7 @@ void mutex_set::batch_done(event::txn_done& e) {
   }
 }
 
-void mutex_set::batch_applied(const std::vector<key_value>& results) {
+void mutex_set::batch_applied(const std::vector<kv_entry>& results) {
   std::size_t next = sent_ == request::opening ? 2 : 1;  // after those of the head
   if (results.size() != next + parts_.size()) {          // an answer that cannot be used: it is looked up
     if (sent_ == request::opening) return drop_session(loss_reason::none);
@@ -166,7 +166,7 @@ void mutex_set::batch_applied(const std::vector<key_value>& results) {
   session()->open = true;
   session()->guard_is_at(results.front().modify_index);
   for (const part& each : std::exchange(parts_, {})) {
-    const key_value& result = results[next++];
+    const kv_entry& result = results[next++];
     each.place->second.sent = false;
     if (each.locks)
       grant(*each.place, result.modify_index);
@@ -300,10 +300,10 @@ void mutex_set::look_done(event::txn_done& e) {
   }
   if (e.outcome != event::outcome::applied) return not_done(e);
   write_outage_.retry_now();
-  const auto its_result = [&](std::size_t operation) -> const key_value* {
+  const auto its_result = [&](std::size_t operation) -> const kv_entry* {
     return operation <= e.results.size() ? &e.results[operation - 1] : nullptr;  // a removal has none
   };
-  const key_value* const guard = its_result(1);
+  const kv_entry* const guard = its_result(1);
   const auto batch = set_magic | number_, barrier = set_magic | (number_ + 1);
   const std::uint64_t flags = guard && guard->session == session()->session ? guard->flags : 0;
   const auto copy = session()->refused.extract(flags);
@@ -323,7 +323,7 @@ void mutex_set::look_done(event::txn_done& e) {
       release_done(*each.place);
       continue;
     }
-    const key_value* const key = each.absent ? nullptr : its_result(each.operation);
+    const kv_entry* const key = each.absent ? nullptr : its_result(each.operation);
     if (key && key->session == session()->session)
       grant(*each.place, key->modify_index);
     else

@@ -1,17 +1,12 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
+#include <holdfast/kv.hpp>
 
 namespace holdfast::protocol {
 
 /// Consul's bound on the operations of one transaction.
 inline constexpr std::size_t operations_max = 64;
-
-/// The transaction verbs that the protocol needs. The shell hands them to Consul as they are.
-enum class verb { lock, unlock, cas, check_session, check_index, check_not_exists, remove, remove_cas, get, get_tree };
 
 /// Consul's bound on the bytes of a request that is a transaction, and on those of a value.
 inline constexpr std::size_t request_bytes_max = 512 * 1024;
@@ -24,21 +19,29 @@ constexpr std::size_t bytes_of_operation(std::size_t key, std::size_t value) noe
   return 200 + key + in_base64(value);  // the names of all fields, two numbers, and a session
 }
 
-struct operation {
-  protocol::verb verb;
-  std::string key;
-  std::string value{};
-  std::uint64_t flags = 0;
-  std::uint64_t index = 0;
-  std::string session{};
-  bool operator==(const operation&) const = default;
-};
-
-constexpr bool writes(verb v) noexcept { return v == verb::lock || v == verb::unlock || v == verb::cas; }
-
-/// How many results Consul returns for it in the reply, before those of what is read, which stands at the end.
-constexpr std::size_t results_of(verb v) noexcept {
-  return writes(v) || v == verb::check_session || v == verb::check_index ? 1 : 0;
+/// What Consul returns for an operation of this verb. What is read stands behind all the rest, because transactions of
+/// ours read at their end.
+enum class result_kind { none, unchanged, written, read };
+constexpr result_kind result_of(kv_verb v) noexcept {
+  switch (v) {
+    case kv_verb::lock:
+    case kv_verb::unlock:
+    case kv_verb::cas:
+    case kv_verb::set:
+      return result_kind::written;
+    case kv_verb::check_session:
+    case kv_verb::check_index:
+      return result_kind::unchanged;
+    case kv_verb::get:
+    case kv_verb::get_tree:
+      return result_kind::read;
+    case kv_verb::check_not_exists:
+    case kv_verb::remove:
+    case kv_verb::remove_cas:
+    case kv_verb::remove_tree:
+      return result_kind::none;
+  }
+  return result_kind::none;
 }
 
 }  // namespace holdfast::protocol

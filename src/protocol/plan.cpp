@@ -37,10 +37,10 @@ std::size_t grants_that_fit(std::size_t room, std::string_view lock_key) {
   return std::max<std::size_t>(room / each, 1);
 }
 
-operation grant_to(const contender& entry, std::string key, const succession_view& after) {
+kv_operation grant_to(const contender& entry, std::string key, const succession_view& after) {
   // Only if that is still where it stood: who has left and come back stands at the end.
   const std::string_view description = description_in(entry.value).substr(0, description_max);
-  return {verb::cas, std::move(key), with_succession(description, after), next_grant_flags(entry.flags),
+  return {kv_verb::cas, std::move(key), with_succession(description, after), next_grant_flags(entry.flags),
           entry.modify_index};
 }
 

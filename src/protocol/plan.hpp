@@ -52,7 +52,7 @@ std::size_t room_beside(const lock_record& record, std::string_view lock_key, st
 std::size_t grants_that_fit(std::size_t room, std::string_view lock_key);
 
 /// What tells `entry`, whose key is `key`, that the same transaction has granted it.
-operation grant_to(const contender& entry, std::string key, const succession_view& after);
+kv_operation grant_to(const contender& entry, std::string key, const succession_view& after);
 
 /// Whether `entry` is alive and not in the record.
 inline bool is_waiting(const snapshot& now, const contender& entry) { return !now.record.names(entry.session); }

@@ -88,10 +88,10 @@ private:
 
   // pool_watch.cpp: what we want to hear of, and what we hear
   void check_watches();
-  void saw_record(std::optional<key_value> pair);
-  void saw_entry(const watch& asked, std::optional<key_value> pair);
-  void saw_grant(const key_value& pair);
-  void saw_number(const watch& asked, std::optional<key_value> pair);
+  void saw_record(std::optional<kv_entry> pair);
+  void saw_entry(const watch& asked, std::optional<kv_entry> pair);
+  void saw_grant(const kv_entry& pair);
+  void saw_number(const watch& asked, std::optional<kv_entry> pair);
   void on_watch_failed(const watch& asked, failure why);
 
   // pool_cluster.cpp: what the cluster says, and what it means for us
@@ -102,7 +102,7 @@ private:
   void refresh(member& m);
   void check_revoked();
   void node_may_be_gone(const member& ours);
-  void applied(const transaction& txn, std::vector<key_value> results);
+  void applied(const transaction& txn, std::vector<kv_entry> results);
   void refused(transaction txn, const std::vector<event::refused_operation>& refusals);
   void resolve();
   void resolve_by_record(std::uint64_t index);
@@ -126,7 +126,7 @@ private:
     return {options_, keys_,  view_, situation_,      members_, slots_,
             slow_,    mutex_, now(), waiters_.size(), wide(),   closing_.has_begun()};
   }
-  auto snapshot_of(std::vector<key_value> listing, std::uint64_t index) const {
+  auto snapshot_of(std::vector<kv_entry> listing, std::uint64_t index) const {
     return make_snapshot(keys_.entries, keys_.lock, std::move(listing), index, options_.form);
   }
   bool wide() { return !waiters_.empty() && waiters_.front().count > 1; }

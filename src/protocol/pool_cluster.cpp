@@ -97,7 +97,7 @@ void pool::node_may_be_gone(const member& ours) {
   others_.unseen_may_believe(ctx_, options_.ttl);
 }
 
-void pool::applied(const transaction& txn, std::vector<key_value> results) {
+void pool::applied(const transaction& txn, std::vector<kv_entry> results) {
   transaction::reply its = txn.applied(std::move(results));
   settle_moves(txn, true);
   for (const slot_number& each : txn.numbers)
@@ -161,7 +161,7 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
     view_.mark_outrun(txn.base);
   else if (!seen_why)
     view_.mark_stale();
-  const std::vector<operation> operations = txn.operations;
+  const std::vector<kv_operation> operations = txn.operations;
   if (gave) {
     txn.refused = true;
     txn.by_record = by_record && view_.outrun() && situation_.contested;
@@ -173,7 +173,7 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
   if (!waiters_.empty() && waiters_.front().once) ++waiters_.front().conflicts;
   bool denied = false, broken = false, delayed = false;
   for (const event::refused_operation& each : refusals) {
-    const operation what = each.operation < operations.size() ? operations[each.operation] : operation{};
+    const kv_operation what = each.operation < operations.size() ? operations[each.operation] : kv_operation{};
     switch (each.reason) {
       case event::refusal::conflict:
         break;

@@ -39,12 +39,12 @@ void pool::on_watch_failed(const watch& asked, failure why) {
   watches_.failures.failed(std::move(why), now(), ctx_.random());
 }
 
-void pool::saw_record(std::optional<key_value> pair) {
+void pool::saw_record(std::optional<kv_entry> pair) {
   if (pair && pair->modify_index == view_.now().lock_index) {  // its wait is over
     if (view_.outrun()) view_.mark_stale();
     return;
   }
-  std::vector<key_value> listing;
+  std::vector<kv_entry> listing;
   if (pair) listing.push_back(*pair);
   const auto seen = snapshot_of(std::move(listing), 0);
   // Whatever is not just a newer record of others' doings, the whole tells better: a grant's token is in the entry.
@@ -58,7 +58,7 @@ void pool::saw_record(std::optional<key_value> pair) {
   assess_limit();
 }
 
-void pool::saw_entry(const watch& asked, std::optional<key_value> pair) {
+void pool::saw_entry(const watch& asked, std::optional<kv_entry> pair) {
   const std::string_view session = keys_.session_in(asked.key);
   const contender* known = view_.now().find(session);
   if (!known || known->modify_index != asked.index) return;  // we know better by now
@@ -93,7 +93,7 @@ void pool::saw_entry(const watch& asked, std::optional<key_value> pair) {
 }
 
 /// Nobody but an operator takes a number from whoever has it.
-void pool::saw_number(const watch& asked, std::optional<key_value> pair) {
+void pool::saw_number(const watch& asked, std::optional<kv_entry> pair) {
   const auto& numbers = view_.now().numbers;
   const auto known = std::find_if(numbers.begin(), numbers.end(), [&](const slot_number& each) {
     return each.number == number_in(asked.key, keys_.entries);
@@ -104,7 +104,7 @@ void pool::saw_number(const watch& asked, std::optional<key_value> pair) {
 }
 
 /// Our entry says that we have been granted; and, if whoever did that knew it, who comes next.
-void pool::saw_grant(const key_value& pair) {
+void pool::saw_grant(const kv_entry& pair) {
   const std::uint64_t index = pair.modify_index;
   const auto who = succession_in(pair.value, members_.find(pair.session)->text);
   view_.learned(index, ctx_.last_request(), [&](snapshot& now) {

@@ -137,14 +137,14 @@ void snapshot::keep_newer(const snapshot& other) {
 }
 
 boost::system::result<snapshot> make_snapshot(std::string_view entries, std::string_view lock_key,
-                                              std::vector<key_value> listing, std::uint64_t index, record_form form) {
+                                              std::vector<kv_entry> listing, std::uint64_t index, record_form form) {
   const bool is_mutex = form == record_form::session;
   snapshot result;
   std::vector<contender> contenders;
   result.index = index;
   result.record.form = form;
   result.lock_flags = is_mutex ? mutex_flags : semaphore_flags;
-  for (key_value& pair : listing) {
+  for (kv_entry& pair : listing) {
     if (pair.key == lock_key) {
       if (pair.flags != 0 && pair.flags != result.lock_flags)
         return make_error_code(is_mutex ? error::not_a_mutex : error::not_a_semaphore);
@@ -170,22 +170,22 @@ boost::system::result<snapshot> make_snapshot(std::string_view entries, std::str
   return result;
 }
 
-std::vector<operation> rewrite(std::string_view lock_key, const snapshot& now, const lock_record& next,
-                               const std::string& description, const std::optional<std::string>& left) {
+std::vector<kv_operation> rewrite(std::string_view lock_key, const snapshot& now, const lock_record& next,
+                                  const std::string& description, const std::optional<std::string>& left) {
   const std::string key(lock_key);
-  if (next.form != record_form::session) return {{verb::cas, key, format(next), now.lock_flags, now.lock_index}};
+  if (next.form != record_form::session) return {{kv_verb::cas, key, format(next), now.lock_flags, now.lock_index}};
   const auto described = [&](const std::string& holder) {
     const contender* const entry = now.find(holder);
     return entry ? std::string(words_in(entry->value).description) : description;
   };
-  std::vector<operation> list;
-  list.push_back(now.lock_index == 0 ? operation{verb::check_not_exists, key}
-                                     : operation{verb::check_index, key, {}, 0, now.lock_index});
+  std::vector<kv_operation> list;
+  list.push_back(now.lock_index == 0 ? kv_operation{kv_verb::check_not_exists, key}
+                                     : kv_operation{kv_verb::check_index, key, {}, 0, now.lock_index});
   for (const std::string& holder : now.record.holders)
     if (!next.names(holder))
-      list.push_back({verb::unlock, key, left ? *left : described(holder), now.lock_flags, 0, holder});
+      list.push_back({kv_verb::unlock, key, left ? *left : described(holder), now.lock_flags, 0, holder});
   for (const std::string& holder : next.holders)
-    if (!now.record.names(holder)) list.push_back({verb::lock, key, described(holder), now.lock_flags, 0, holder});
+    if (!now.record.names(holder)) list.push_back({kv_verb::lock, key, described(holder), now.lock_flags, 0, holder});
   return list;
 }
 

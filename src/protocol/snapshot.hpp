@@ -3,6 +3,7 @@
 #include <boost/system/result.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <holdfast/kv.hpp>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -13,18 +14,6 @@
 #include "protocol/operation.hpp"
 
 namespace holdfast::protocol {
-
-/// A key below the prefix, as any Consul client reads it.
-struct key_value {
-  std::string key;
-  std::string value;
-  std::uint64_t flags = 0;
-  std::string session;
-  std::uint64_t create_index = 0;
-  std::uint64_t modify_index = 0;
-  std::uint64_t lock_index = 0;
-  bool operator==(const key_value&) const = default;
-};
 
 /// Our contenders' flags: a magic number in the high half ("may be granted by others"), a counter of grants in the low
 /// half. Each grant changes the counter, because a write that changes nothing moves no index and wakes nobody.
@@ -141,13 +130,13 @@ struct snapshot {
 /// lock key is to be read: as a semaphore's, or a mutex's. error::not_a_semaphore, or not_a_mutex, if the lock key's
 /// flags are another application's, error::corrupt_record if its value cannot be read. Other keys are passed over.
 boost::system::result<snapshot> make_snapshot(std::string_view entries, std::string_view lock_key,
-                                              std::vector<key_value> listing, std::uint64_t index,
+                                              std::vector<kv_entry> listing, std::uint64_t index,
                                               record_form form = record_form::map);
 
 /// The operations that make the lock key say `next`. The first is refused with a conflict if it is not as in `now` any
 /// more. `description` is that of a holder without an entry; `left`, if any, what whoever leaves a mutex's key puts in
 /// it in the place of its own.
-std::vector<operation> rewrite(std::string_view lock_key, const snapshot& now, const lock_record& next,
-                               const std::string& description, const std::optional<std::string>& left = {});
+std::vector<kv_operation> rewrite(std::string_view lock_key, const snapshot& now, const lock_record& next,
+                                  const std::string& description, const std::optional<std::string>& left = {});
 
 }  // namespace holdfast::protocol

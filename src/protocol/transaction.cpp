@@ -33,12 +33,14 @@ void transaction::patch(snapshot& now, std::uint64_t index) const {
   }
 }
 
-transaction::reply transaction::applied(std::vector<key_value> results) const {
+transaction::reply transaction::applied(std::vector<kv_entry> results) const {
   reply its;
   std::size_t single = 0;
-  for (const operation& op : operations) {
-    if (writes(op.verb) && single < results.size()) its.index = std::max(its.index, results[single].modify_index);
-    single += results_of(op.verb);
+  for (const kv_operation& op : operations) {
+    const result_kind kind = result_of(op.verb);
+    if (kind == result_kind::written && single < results.size())
+      its.index = std::max(its.index, results[single].modify_index);
+    single += kind == result_kind::written || kind == result_kind::unchanged;
   }
   its.has_read = reads != look::none && results.size() >= single;
   if (its.has_read)

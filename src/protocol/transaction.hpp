@@ -19,7 +19,7 @@ struct transaction {
 
   request_id id = 0;
   time_point sent_at{};
-  std::vector<operation> operations{};
+  std::vector<kv_operation> operations{};
   std::vector<member_id> movers{};                              ///< whose entries, or numbers, it adds or removes
   std::vector<std::string> removed{};                           ///< sessions whose entries go
   std::vector<std::pair<std::string, std::string>> inserted{};  ///< sessions, and what their entries say
@@ -48,9 +48,9 @@ struct transaction {
   struct reply {
     std::uint64_t index = 0;
     bool has_read = false;  ///< as much as it should
-    std::vector<key_value> read{};
+    std::vector<kv_entry> read{};
   };
-  reply applied(std::vector<key_value> results) const;
+  reply applied(std::vector<kv_entry> results) const;
   /// Whether a view that is later than the write shows that it was applied, or never will be.
   bool is_settled_by(const snapshot& now) const;
 };

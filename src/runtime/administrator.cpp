@@ -266,7 +266,7 @@ asio::awaitable<error_code> administrator::look(effort& e, protocol::survey& int
   // Whoever is left out would be taken for dead.
   if (answer.meta.filtered_by_acls)
     co_return e.fail(error::permission_denied, "the ACL token may not read all that stands there", prefix_);
-  auto seen = protocol::make_survey(prefix_, lock_key_, runtime::to_core(std::move(answer.value)), answer.meta.index);
+  auto seen = protocol::make_survey(prefix_, lock_key_, std::move(answer.value), answer.meta.index);
   if (!seen) co_return e.fail(seen.error(), seen.error().message(), lock_key_);
   into = *std::move(seen);
   co_return error_code();
@@ -279,7 +279,7 @@ asio::awaitable<error_code> administrator::end_session(effort& e, std::string se
 }
 
 asio::awaitable<error_code> administrator::write(effort& e, protocol::instruction next) {
-  std::vector<consul::txn_operation> operations = runtime::to_consul(std::move(next.operations));
+  std::vector<kv_operation> operations = std::move(next.operations);
   const consul::request_options request = e.request();
   auto [ec, reply] = co_await client_.transact(std::move(operations), request, as_result);
   if (ec || reply.applied) co_return ec;

@@ -8,35 +8,7 @@ namespace {
 using protocol::event::outcome;
 using protocol::event::refusal;
 
-consul::txn_operation to_consul(protocol::operation&& op) {
-  using consul::txn_operation;
-  using protocol::verb;
-  switch (op.verb) {
-    case verb::lock:
-      return txn_operation::lock(std::move(op.key), std::move(op.value), std::move(op.session), op.flags);
-    case verb::unlock:
-      return txn_operation::unlock(std::move(op.key), std::move(op.value), std::move(op.session), op.flags);
-    case verb::check_session:
-      return txn_operation::check_session(std::move(op.key), std::move(op.session));
-    case verb::check_index:
-      return txn_operation::check_index(std::move(op.key), op.index);
-    case verb::check_not_exists:
-      return txn_operation::check_not_exists(std::move(op.key));
-    case verb::cas:
-      return txn_operation::cas(std::move(op.key), std::move(op.value), op.index, op.flags);
-    case verb::remove:
-      return txn_operation::remove(std::move(op.key));
-    case verb::remove_cas:
-      return txn_operation::remove_cas(std::move(op.key), op.index);
-    case verb::get:
-      return txn_operation::get(std::move(op.key));
-    case verb::get_tree:
-      return txn_operation::get_tree(std::move(op.key));
-  }
-  return {};
-}
-
-refusal to_core(consul::txn_refusal reason) {
+refusal to_refusal(consul::txn_refusal reason) {
   switch (reason) {
     case consul::txn_refusal::conflict:
     case consul::txn_refusal::lock_held:
@@ -59,32 +31,13 @@ outcome to_outcome(const error_code& ec, const consul::txn_reply& reply) {
   return ec == condition::not_applied ? outcome::not_sent : outcome::unknown;
 }
 
-protocol::key_value to_core(consul::kv_entry&& entry) {
-  return {std::move(entry.key), std::move(entry.value), entry.flags,     std::move(entry.session),
-          entry.create_index,   entry.modify_index,     entry.lock_index};
-}
-
 }  // namespace
-
-std::vector<consul::txn_operation> to_consul(std::vector<protocol::operation> operations) {
-  std::vector<consul::txn_operation> result;
-  result.reserve(operations.size());
-  for (protocol::operation& op : operations) result.push_back(to_consul(std::move(op)));
-  return result;
-}
-
-std::vector<protocol::key_value> to_core(std::vector<consul::kv_entry> entries) {
-  std::vector<protocol::key_value> result;
-  result.reserve(entries.size());
-  for (consul::kv_entry& entry : entries) result.push_back(to_core(std::move(entry)));
-  return result;
-}
 
 protocol::event::txn_done txn_done(protocol::request_id id, const error_code& ec, consul::txn_reply reply,
                                    diagnostics words) {
   protocol::event::txn_done done{id, to_outcome(ec, reply)};
-  done.results = to_core(std::move(reply.results));
-  for (const consul::txn_error& each : reply.errors) done.refusals.push_back({each.operation, to_core(each.reason)});
+  done.results = std::move(reply.results);
+  for (const consul::txn_error& each : reply.errors) done.refusals.push_back({each.operation, to_refusal(each.reason)});
   done.error = {ec, std::move(words)};
   return done;
 }
@@ -98,13 +51,13 @@ static protocol::failure failure_of(const error_code& ec, const consul::query_me
 
 protocol::event::prefix_listed prefix_listed(protocol::request_id id, const error_code& ec,
                                              consul::answer<std::vector<consul::kv_entry>> answer, diagnostics words) {
-  return {id, to_core(std::move(answer.value)), answer.meta.index, failure_of(ec, answer.meta, std::move(words))};
+  return {id, std::move(answer.value), answer.meta.index, failure_of(ec, answer.meta, std::move(words))};
 }
 
 protocol::event::key_watched key_watched(protocol::request_id id, const error_code& ec,
                                          consul::answer<std::optional<consul::kv_entry>> answer, diagnostics words) {
   protocol::event::key_watched seen{id, {}, failure_of(ec, answer.meta, std::move(words)), answer.meta.index};
-  if (answer.value) seen.pair = to_core(*std::move(answer.value));
+  seen.pair = std::move(answer.value);
   return seen;
 }
 

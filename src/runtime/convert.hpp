@@ -12,12 +12,9 @@
 #include "protocol/operation.hpp"
 #include "protocol/snapshot.hpp"
 
-// Between the core's values and the client's. The driver goes through these, and so do the simulations, which put the
-// core on the model of Consul: what they show holds for these too.
+// From the client's answers to the core's events. The driver goes through these, and so do the simulations, which put
+// the core on the model of Consul: what they show holds for these too.
 namespace holdfast::runtime {
-
-std::vector<consul::txn_operation> to_consul(std::vector<protocol::operation> operations);
-std::vector<protocol::key_value> to_core(std::vector<consul::kv_entry> entries);
 
 /// What the client's answer to a request tells the core. `words` are for people, if it is a failure.
 protocol::event::txn_done txn_done(protocol::request_id id, const error_code& ec, consul::txn_reply reply,

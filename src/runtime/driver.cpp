@@ -392,7 +392,7 @@ void driver::perform(protocol::action::send_txn& a) {
   auto words = std::make_unique<diagnostics>();
   consul::request_options request = request_;
   request.diag = words.get();
-  client_.transact(runtime::to_consul(std::move(a.operations)), request,
+  client_.transact(std::move(a.operations), request,
                    reply_to([self = shared_from_this(), id = a.id, words = std::move(words)](error_code ec,
                                                                                              consul::txn_reply reply) {
                      if (self->gone_) return;

@@ -62,7 +62,7 @@ asio::awaitable<void> proclaim(std::shared_ptr<slot_impl> held, std::string valu
     if (wish.is_withdrawn()) owner->value_written(*held, wish.value(), true);
     if (!write) throw system_error(write.error());
     if (write->empty()) co_return;
-    std::vector<consul::txn_operation> operations = runtime::to_consul(*std::move(write));
+    std::vector<kv_operation> operations = *std::move(write);
     if (wish.announce()) owner->value_written(*held, wish.value());
     auto [ec, reply] =
         co_await client.transact(std::move(operations), read.request, asio::as_tuple(asio::use_awaitable));

@@ -588,24 +588,6 @@ api_answer catalog_node(const call& c) {
 
 // --- Transactions
 
-struct verb_name {
-  std::string_view name;
-  txn_verb verb;
-  bool writes;
-};
-constexpr verb_name verbs[] = {{"set", txn_verb::set, true},
-                               {"cas", txn_verb::cas, true},
-                               {"lock", txn_verb::lock, true},
-                               {"unlock", txn_verb::unlock, true},
-                               {"get", txn_verb::get, false},
-                               {"get-tree", txn_verb::get_tree, false},
-                               {"check-index", txn_verb::check_index, false},
-                               {"check-session", txn_verb::check_session, false},
-                               {"check-not-exists", txn_verb::check_not_exists, false},
-                               {"delete", txn_verb::remove, true},
-                               {"delete-tree", txn_verb::remove_tree, true},
-                               {"delete-cas", txn_verb::remove_cas, true}};
-
 struct transaction {
   std::vector<txn_operation> operations;
   std::vector<std::size_t> places;         // of each of these in the request
@@ -650,14 +632,14 @@ std::optional<api_reply> parse_operation(const json::object& kv, std::size_t pla
                             " > " + std::to_string(value_max) + " bytes)");
   const std::string_view name = text_of(kv, "Verb");
   const auto verb =
-      std::find_if(std::begin(verbs), std::end(verbs), [&](const verb_name& v) { return v.name == name; });
-  if (verb == std::end(verbs)) {
+      std::find_if(std::begin(kv_verbs), std::end(kv_verbs), [&](kv_verb each) { return to_string(each) == name; });
+  if (verb == std::end(kv_verbs)) {
     out.unknown.push_back({place, consul::txn_refusal::other,
                            op.key.empty() ? "Must provide key" : "unknown KV verb " + go_quoted(name)});
     return std::nullopt;
   }
-  op.verb = verb->verb;
-  out.writes = out.writes || verb->writes;
+  op.verb = *verb;
+  out.writes = out.writes || is_write(*verb);
   out.operations.push_back(std::move(op));
   out.places.push_back(place);
   return std::nullopt;

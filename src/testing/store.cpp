@@ -105,6 +105,10 @@ store::verdict store::check_before(const txn_operation& op, time_point now) cons
 }
 
 store::verdict store::apply(const txn_operation& op, results& out) {
+  const auto no = [&op](std::string_view before, std::string_view after) {
+    return verdict{verdict::kind::not_done, std::string(before) + detail::go_quoted(op.key) + std::string(after)};
+  };
+  const kv_entry* const found = find(op.key);
   switch (op.verb) {
     case txn_verb::set:
       set(op, out);
@@ -123,17 +127,6 @@ store::verdict store::apply(const txn_operation& op, results& out) {
       return {};
     case txn_verb::remove_cas:
       return remove_cas(op);
-    default:
-      return apply_check(op, out);
-  }
-}
-
-store::verdict store::apply_check(const txn_operation& op, results& out) const {
-  const auto no = [&op](std::string_view before, std::string_view after) {
-    return verdict{verdict::kind::not_done, std::string(before) + detail::go_quoted(op.key) + std::string(after)};
-  };
-  const kv_entry* const found = find(op.key);
-  switch (op.verb) {
     case txn_verb::get:
       if (!found) return no("key ", " doesn't exist");
       out.push_back(*found);
@@ -157,10 +150,11 @@ store::verdict store::apply_check(const txn_operation& op, results& out) const {
                   ", current session " + detail::go_quoted(found->session) + " != " + detail::go_quoted(op.session));
       append_without_value(out, *found);
       return {};
-    default:  // check_not_exists
+    case txn_verb::check_not_exists:
       if (found) return no("key ", " exists");
       return {};
   }
+  return {};
 }
 
 store::verdict store::cas(const txn_operation& op, results& out) {

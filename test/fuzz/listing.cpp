@@ -43,7 +43,7 @@ std::uint64_t take_flags(fuzz::input& in) {
   return which < 128 ? contender_magic | which : other[which % other.size()];
 }
 
-key_value take_lock(fuzz::input& in) {
+kv_entry take_lock(fuzz::input& in) {
   lock_record record;
   const std::uint8_t kind = in.byte();
   record.form = kind % 2 ? record_form::list : record_form::map;
@@ -51,17 +51,17 @@ key_value take_lock(fuzz::input& in) {
   record.limit = 1 + in.byte();
   record.holders = some_sessions(in.byte());
   if (kind % 4 == 2) record.revoked = some_sessions(in.byte());
-  key_value pair{lock_key, format(record), 0, {}};
+  kv_entry pair{lock_key, format(record), 0, {}};
   pair.flags = in.byte() < 250 ? semaphore_flags : 1;
   pair.modify_index = in.byte();
   return pair;
 }
 
 // One of a session, seldom anything else.
-key_value take_entry(fuzz::input& in) {
+kv_entry take_entry(fuzz::input& in) {
   const std::uint8_t which = in.byte();
   const std::string session = sessions[which % sessions.size()];
-  key_value pair{prefix + session, {}, take_flags(in), session};
+  kv_entry pair{prefix + session, {}, take_flags(in), session};
   pair.create_index = in.byte();
   pair.modify_index = pair.create_index + in.byte();
   if (which >= 240) pair.session.clear();
@@ -69,26 +69,26 @@ key_value take_entry(fuzz::input& in) {
   return pair;
 }
 
-std::vector<key_value> take_listing(fuzz::input& in) {
-  std::vector<key_value> out;
+std::vector<kv_entry> take_listing(fuzz::input& in) {
+  std::vector<kv_entry> out;
   out.push_back(take_lock(in));
   while (!in.empty() && out.size() < 32) out.push_back(take_entry(in));
   return out;
 }
 
-std::vector<key_value> parse_listing(std::string_view body) {
+std::vector<kv_entry> parse_listing(std::string_view body) {
   std::vector<consul::kv_entry> entries;
   if (consul::detail::parse_entries(body, entries)) return {};
-  std::vector<key_value> out;
+  std::vector<kv_entry> out;
   for (auto& entry : entries)
     out.push_back({entry.key, entry.value, entry.flags, entry.session, entry.create_index, entry.modify_index});
   return out;
 }
 
 // Consul lists each key once. Whatever else says otherwise must do no harm, but need not make sense.
-bool names_a_key_twice(std::vector<key_value> listing) {
-  const auto by_key = [](const key_value& a, const key_value& b) { return a.key < b.key; };
-  const auto same_key = [](const key_value& a, const key_value& b) { return a.key == b.key; };
+bool names_a_key_twice(std::vector<kv_entry> listing) {
+  const auto by_key = [](const kv_entry& a, const kv_entry& b) { return a.key < b.key; };
+  const auto same_key = [](const kv_entry& a, const kv_entry& b) { return a.key == b.key; };
   std::sort(listing.begin(), listing.end(), by_key);
   return std::adjacent_find(listing.begin(), listing.end(), same_key) != listing.end();
 }
@@ -135,9 +135,9 @@ void check_orders(const survey& s, const plan_rules& rules) {
         evict(s, who, true), evict(s, who, false), sweep(s), destroy(s, true), destroy(s, false)}) {
     require(next.operations.size() <= operations_max, "an order fits a transaction");
     require(!next.refused || (next.operations.empty() && next.session.empty()), "what is refused is not done");
-    for (const operation& op : next.operations) {
-      require(op.verb == verb::cas || op.verb == verb::remove_cas, "each operation looks at an index");
-      if (op.key != lock_key || op.verb != verb::cas) continue;
+    for (const kv_operation& op : next.operations) {
+      require(op.verb == kv_verb::cas || op.verb == kv_verb::remove_cas, "each operation looks at an index");
+      if (op.key != lock_key || op.verb != kv_verb::cas) continue;
       require(op.index == s.now.lock_index, "that of the record which was seen");
       require(parse_lock_record(op.value).has_value(), "what is written can be read");
     }
@@ -191,7 +191,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   rules.spared = some_sessions(in.byte());
   rules.passed_over = some_sessions(in.byte());
   if (const std::uint8_t grants_max = in.byte()) rules.grants_max = grants_max;
-  std::vector<key_value> listing = is_body ? parse_listing(in.rest()) : take_listing(in);
+  std::vector<kv_entry> listing = is_body ? parse_listing(in.rest()) : take_listing(in);
 
   const auto now = make_snapshot(prefix, lock_key, listing, 1);
   if (!now) return 0;

@@ -54,7 +54,7 @@ void check_body(fuzz::input in) {
 
 txn_operation take_operation(fuzz::input& in) {
   txn_operation op;
-  op.verb = static_cast<txn_verb>(in.byte() % (static_cast<int>(txn_verb::remove_cas) + 1));
+  op.verb = kv_verbs[in.byte() % std::size(kv_verbs)];
   op.key = keys[in.byte() % keys.size()];
   op.session = sessions[in.byte() % sessions.size()];
   op.flags = flags[in.byte() % flags.size()];

@@ -53,8 +53,8 @@ bool core_consul::has_session(std::string_view id) const { return store.session(
 void core_consul::advance(protocol::time_point now) { store.advance(at(now)); }
 void core_consul::lose_state() { store = testing::store(quick()); }
 
-consul::txn_reply core_consul::transact(std::vector<protocol::operation> operations, protocol::time_point now) {
-  return store.transact(runtime::to_consul(std::move(operations)), at(now));
+consul::txn_reply core_consul::transact(std::vector<kv_operation> operations, protocol::time_point now) {
+  return store.transact(std::move(operations), at(now));
 }
 
 protocol::event::prefix_listed core_consul::listed(protocol::request_id id, std::string_view prefix) const {
@@ -63,14 +63,8 @@ protocol::event::prefix_listed core_consul::listed(protocol::request_id id, std:
 protocol::event::key_watched core_consul::key_seen(protocol::request_id id, std::string_view key) const {
   return runtime::key_watched(id, {}, store.get(key), {});
 }
-std::vector<protocol::key_value> core_consul::list(std::string_view prefix) const {
-  return runtime::to_core(store.list(prefix).value);
-}
-std::optional<protocol::key_value> core_consul::get(std::string_view key) const {
-  auto found = store.get(key).value;
-  if (!found) return std::nullopt;
-  return std::move(runtime::to_core({*std::move(found)}).front());
-}
+std::vector<kv_entry> core_consul::list(std::string_view prefix) const { return store.list(prefix).value; }
+std::optional<kv_entry> core_consul::get(std::string_view key) const { return store.get(key).value; }
 
 void core_consul::put(std::string key, std::string value, std::uint64_t flags, protocol::time_point now) {
   store.write(txn_operation::set(std::move(key), std::move(value), flags), at(now));

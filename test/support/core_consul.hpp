@@ -36,12 +36,12 @@ public:
   /// It starts anew, from its lowest index. There must be no watches.
   void lose_state();
 
-  consul::txn_reply transact(std::vector<protocol::operation> operations, protocol::time_point now);
+  consul::txn_reply transact(std::vector<kv_operation> operations, protocol::time_point now);
   /// What a read of the prefix, or its watch, brings now.
   protocol::event::prefix_listed listed(protocol::request_id id, std::string_view prefix) const;
   protocol::event::key_watched key_seen(protocol::request_id id, std::string_view key) const;
-  std::vector<protocol::key_value> list(std::string_view prefix) const;
-  std::optional<protocol::key_value> get(std::string_view key) const;
+  std::vector<kv_entry> list(std::string_view prefix) const;
+  std::optional<kv_entry> get(std::string_view key) const;
 
   // What operators and other programs do, without looking.
   void put(std::string key, std::string value, std::uint64_t flags, protocol::time_point now);

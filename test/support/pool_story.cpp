@@ -173,7 +173,7 @@ pool_story::lines pool_story::key_watched() {
 pool_story::lines pool_story::key_watch_fails(error why) {
   return tell(event::key_watched{take(key_watches_).id, {}, because(why)});
 }
-pool_story::lines pool_story::watch_says(std::vector<key_value> entries, std::uint64_t at) {
+pool_story::lines pool_story::watch_says(std::vector<kv_entry> entries, std::uint64_t at) {
   const request_id id = take(watch_).id;
   return tell(event::prefix_listed{id, std::move(entries), at, {}});
 }
@@ -273,25 +273,25 @@ pool_story::lines pool_story::run(bool writes) {
 }
 
 void pool_story::others_join_again(const std::string& session) {
-  consul.transact({{verb::lock, entries_ + real(session), "other", contender_magic, 0, real(session)}}, now);
+  consul.transact({{kv_verb::lock, entries_ + real(session), "other", contender_magic, 0, real(session)}}, now);
 }
 std::string pool_story::others_join(std::uint64_t flags) {
   const std::string session = consul.create_session(1h, now);
-  consul.transact({{verb::lock, entries_ + session, "other", flags, 0, session}}, now);
+  consul.transact({{kv_verb::lock, entries_ + session, "other", flags, 0, session}}, now);
   return name(session);
 }
 std::string pool_story::go_joins() {
   const std::string session = consul.create_session(1h, now);
-  consul.transact({{verb::lock, entries_ + session, "go", semaphore_flags, 0, session}}, now);
+  consul.transact({{kv_verb::lock, entries_ + session, "go", semaphore_flags, 0, session}}, now);
   return name(session);
 }
 std::string pool_story::go_takes() {
   const std::string session = consul.create_session(1h, now);
-  BOOST_TEST(consul.transact({{verb::lock, lock_key, "go", mutex_flags, 0, session}}, now).applied);
+  BOOST_TEST(consul.transact({{kv_verb::lock, lock_key, "go", mutex_flags, 0, session}}, now).applied);
   return name(session);
 }
 void pool_story::go_lets_go(const std::string& session) {
-  BOOST_TEST(consul.transact({{verb::unlock, lock_key, "go", mutex_flags, 0, real(session)}}, now).applied);
+  BOOST_TEST(consul.transact({{kv_verb::unlock, lock_key, "go", mutex_flags, 0, real(session)}}, now).applied);
 }
 void pool_story::leaves(const std::string& session) { consul.remove(entries_ + real(session), now); }
 
@@ -309,13 +309,13 @@ void pool_story::others_grant(std::string_view holders, std::string_view granted
   for (const std::string& each : words(next)) who.next.push_back(seen.find(real(each)));
   lock_record record{seen.record.form, options_.limit, {}};
   for (const std::string& each : words(holders)) record.add(real(each));
-  std::vector<operation> list = rewrite(lock_key, seen, record, "other");
+  std::vector<kv_operation> list = rewrite(lock_key, seen, record, "other");
   for (const std::string& each : words(granted)) {
-    const std::optional<key_value> entry = consul.get(entries_ + real(each));
+    const std::optional<kv_entry> entry = consul.get(entries_ + real(each));
     BOOST_REQUIRE(entry.has_value());
-    list.push_back({verb::cas, entry->key, with_succession(entry->value, who), next_grant_flags(entry->flags),
+    list.push_back({kv_verb::cas, entry->key, with_succession(entry->value, who), next_grant_flags(entry->flags),
                     entry->modify_index});
-    if (number) list.push_back({verb::lock, number_key(*number), "other", mutex_flags, 0, real(each)});
+    if (number) list.push_back({kv_verb::lock, number_key(*number), "other", mutex_flags, 0, real(each)});
   }
   BOOST_TEST(consul.transact(list, now).applied);
 }
@@ -330,7 +330,7 @@ void pool_story::order(const std::function<instruction(const survey&)>& what) {
 }
 
 std::string pool_story::value() const {
-  const std::optional<key_value> pair = consul.get(lock_key);
+  const std::optional<kv_entry> pair = consul.get(lock_key);
   return pair ? pair->value : "";
 }
 std::string pool_story::record() const {
@@ -352,7 +352,7 @@ snapshot pool_story::standing() const {
   return *std::move(seen);
 }
 std::uint64_t pool_story::index() const {
-  const std::optional<key_value> pair = consul.get(lock_key);
+  const std::optional<kv_entry> pair = consul.get(lock_key);
   return pair ? pair->modify_index : 0;
 }
 
@@ -373,14 +373,14 @@ std::string pool_story::name(slot_id slot) {
   return std::string(1, static_cast<char>('A' + (at - slots_.begin())));
 }
 
-std::string pool_story::operations(const std::vector<operation>& list) const {
+std::string pool_story::operations(const std::vector<kv_operation>& list) const {
   std::string all;
-  for (const operation& op : list) {
+  for (const kv_operation& op : list) {
     const bool is_key = op.key == lock_key;
     const std::string who = name(std::string_view(op.key).substr(std::min(entries_.size(), op.key.size())));
     std::string one;
     switch (op.verb) {
-      case verb::lock:
+      case kv_verb::lock:
         if (who.starts_with(".slot/")) {
           one = "number " + who.substr(6) + " " + name(op.session);
           if (op.value != options_.description) one += " " + op.value;
@@ -396,23 +396,23 @@ std::string pool_story::operations(const std::vector<operation>& list) const {
             op.flags != (contender_magic | (options_.numbered ? numbered_flag : 0)))
           one += " (wrongly)";
         break;
-      case verb::unlock:
+      case kv_verb::unlock:
         if (who.starts_with(".slot/")) {
           one = "unnumber " + who.substr(6) + " " + name(op.session) + (op.flags == mutex_flags ? "" : " (wrongly)");
           break;
         }
         one = "let go " + name(op.session) + " " + op.value + (is_key && op.flags == mutex_flags ? "" : " (wrongly)");
         break;
-      case verb::check_session:
+      case kv_verb::check_session:
         one = "wrong";
         break;
-      case verb::check_index:
+      case kv_verb::check_index:
         one = is_key ? "if @" + std::to_string(op.index) : "wrong";
         break;
-      case verb::check_not_exists:
+      case kv_verb::check_not_exists:
         one = is_key ? "if none" : "wrong";
         break;
-      case verb::cas: {
+      case kv_verb::cas: {
         if (!is_key) {
           const std::string_view description = description_in(op.value);
           one = "grant " + who + " " + std::string(description) + " @" + std::to_string(op.index) + " +" +
@@ -440,17 +440,21 @@ std::string pool_story::operations(const std::vector<operation>& list) const {
         if (op.flags != semaphore_flags) one += " flags " + std::to_string(op.flags);
         break;
       }
-      case verb::remove:
+      case kv_verb::remove:
         one = "remove " + who;
         break;
-      case verb::remove_cas:
+      case kv_verb::remove_cas:
         one = "remove " + who + " @" + std::to_string(op.index);
         break;
-      case verb::get_tree:
+      case kv_verb::get_tree:
         one = op.key == options_.prefix ? "tree" : "look";
         break;
-      case verb::get:
+      case kv_verb::get:
         one = is_key ? "look" : "wrong";
+        break;
+      case kv_verb::set:
+      case kv_verb::remove_tree:
+        one = "wrong";  // nothing that it writes goes unguarded
         break;
     }
     all += (all.empty() ? " " : " | ") + one;

@@ -60,7 +60,7 @@ public:
   lines listed_late(protocol::event::prefix_listed then);  ///< with what stood there when it was `then`
   lines read_fails(error why);
   lines watched();  ///< the watch
-  lines watch_says(std::vector<protocol::key_value> entries, std::uint64_t index);
+  lines watch_says(std::vector<kv_entry> entries, std::uint64_t index);
   lines watch_fails(error why = error::server_error);
   lines key_watched();  ///< the watch of a key, and the next
   lines key_watch_fails(error why = error::server_error);
@@ -122,7 +122,7 @@ private:
   std::string line(const protocol::pool_action& a);
   std::string name(std::string_view session) const;
   std::string name(protocol::slot_id slot);
-  std::string operations(const std::vector<protocol::operation>& list) const;
+  std::string operations(const std::vector<kv_operation>& list) const;
   lines listing(std::optional<protocol::action::list_prefix>& request);
   void note_requests();
 

@@ -35,9 +35,9 @@ std::string told(const instruction& next) {
   const auto add = [&all](const std::string& one) { all += (all.empty() ? "" : " | ") + one; };
   if (next.refused) add("refused: " + next.refused.message());
   if (!next.session.empty()) add("destroy " + name_of(next.session));
-  for (const operation& op : next.operations) {
+  for (const kv_operation& op : next.operations) {
     const std::string at = " @" + std::to_string(op.index);
-    if (op.verb == verb::remove_cas) {
+    if (op.verb == kv_verb::remove_cas) {
       add("remove " + name_of(op.key) + at);
     } else if (op.key == lock_key) {
       const auto record = parse_lock_record(op.value);
@@ -49,7 +49,7 @@ std::string told(const instruction& next) {
       if (op.flags != semaphore_flags) one += " flags " + std::to_string(op.flags);
       add(one);
     } else {
-      BOOST_TEST((op.verb == verb::cas && is_grantable(op.flags)));
+      BOOST_TEST((op.verb == kv_verb::cas && is_grantable(op.flags)));
       add("grant " + name_of(op.key) + at);
     }
   }
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(more_than_one_transaction_holds_takes_several) {
   BOOST_TEST(first.operations.size() == operations_max);
   BOOST_TEST(first.more);
   // The rest comes next, though the limit is what it should be.
-  for (const operation& op : first.operations)
+  for (const kv_operation& op : first.operations)
     if (op.key != lock_key) s.now.record.add(op.key.substr(prefix.size()));
   s.now.record.limit = 100;
   const instruction second = resize(s, 100);
@@ -296,7 +296,7 @@ BOOST_AUTO_TEST_CASE(what_others_wrote_is_kept) {
 
 BOOST_AUTO_TEST_CASE(a_survey_finds_what_no_session_holds) {
   const auto entry = [](std::string name, std::string session, std::uint64_t flags) {
-    return key_value{prefix + name, "d", flags, std::move(session), 7, 9};
+    return kv_entry{prefix + name, "d", flags, std::move(session), 7, 9};
   };
   const auto seen = make_survey(
       prefix, lock_key,
@@ -307,7 +307,7 @@ BOOST_AUTO_TEST_CASE(a_survey_finds_what_no_session_holds) {
   // Its value is no record.
   BOOST_REQUIRE(seen.has_error());
   BOOST_TEST(seen.error() == error::corrupt_record);
-  key_value lock = entry(".lock", "", semaphore_flags);
+  kv_entry lock = entry(".lock", "", semaphore_flags);
   lock.value = R"({"Limit":2,"Holders":{}})";
   const auto good = make_survey(prefix, lock_key,
                                 {lock, entry(id('a'), id('a'), contender_magic), entry(id('b'), "", semaphore_flags),
@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(of_two_that_have_seen_the_same_one_looks_again_and_both_get
   const auto apply = [&](const instruction& next) { return consul.transact(next.operations, now).applied; };
   BOOST_TEST(apply(create(look(), 2)));
   const std::string holder = consul.create_session(std::chrono::hours(1), now);
-  consul.transact({{verb::lock, prefix + holder, "d", contender_magic, 0, holder}}, now);
+  consul.transact({{kv_verb::lock, prefix + holder, "d", contender_magic, 0, holder}}, now);
   BOOST_TEST(apply(resize(look(), 1)));
   const survey seen = look();
   BOOST_TEST(seen.now.holds(holder));

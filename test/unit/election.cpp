@@ -12,13 +12,16 @@ using namespace holdfast::protocol;
 using namespace std::chrono_literals;
 using holdfast::error;
 using holdfast::error_code;
+using holdfast::kv_entry;
+using holdfast::kv_operation;
+using holdfast::kv_verb;
 using holdfast::make_error_code;
 
 namespace {
 
 constexpr duration election_wait = 10s;
 
-key_value office(std::string value, std::string session, std::uint64_t index) {
+kv_entry office(std::string value, std::string session, std::uint64_t index) {
   return {"leader", std::move(value), mutex_flags, std::move(session), 5, index, 2};
 }
 
@@ -33,12 +36,12 @@ struct watching {
   observer who{election_wait, 1};
   time_point now{};
 
-  observer::conclusion sees(std::optional<key_value> key, std::uint64_t index) {
+  observer::conclusion sees(std::optional<kv_entry> key, std::uint64_t index) {
     return who.hear({0, std::move(key), {}, index}, now);
   }
   observer::conclusion fails(error_code why) { return who.hear({0, {}, {why, {}}}, now); }
   /// Whether it is news, which is then told.
-  bool tells(std::optional<key_value> key, std::uint64_t index) {
+  bool tells(std::optional<kv_entry> key, std::uint64_t index) {
     const observer::conclusion heard = sees(std::move(key), index);
     if (heard.is_news) who.told(heard.leader);
     return heard.is_news;
@@ -50,20 +53,20 @@ struct watching {
 BOOST_AUTO_TEST_SUITE(election)
 
 BOOST_AUTO_TEST_CASE(a_proclaim_writes_under_the_hold_what_it_found) {
-  key_value key = office("old", "s1", 9);
+  kv_entry key = office("old", "s1", 9);
   key.flags = 0;
   const auto write = proclamation("new").write(key, "s1");
   BOOST_REQUIRE(write.has_value());
-  const std::vector<operation> expected{{verb::check_session, "leader", {}, 0, 0, "s1"},
-                                        {verb::check_index, "leader", {}, 0, 9},
-                                        {verb::lock, "leader", "new", 0, 0, "s1"}};
+  const std::vector<kv_operation> expected{{kv_verb::check_session, "leader", {}, 0, 0, "s1"},
+                                           {kv_verb::check_index, "leader", {}, 0, 9},
+                                           {kv_verb::lock, "leader", "new", 0, 0, "s1"}};
   BOOST_TEST((*write == expected));
 }
 
 BOOST_AUTO_TEST_CASE(a_key_that_is_not_held_is_not_proclaimed_in) {
   proclamation wish("new");
   for (const auto& key :
-       {std::optional<key_value>(), std::optional(office("their", "s2", 9)), std::optional(office("nobody's", "", 9))})
+       {std::optional<kv_entry>(), std::optional(office("their", "s2", 9)), std::optional(office("nobody's", "", 9))})
     BOOST_TEST((wish.write(key, "s1").error() == error::slot_lost));
 }
 
@@ -238,7 +241,7 @@ BOOST_AUTO_TEST_CASE(what_no_repetition_will_mend_is_told_and_loses_nothing) {
   watching w;
   w.tells(office("v", "s1", 9), 9);
   BOOST_TEST((w.fails(error::permission_denied).error.code == error::permission_denied));
-  key_value theirs = office("{}", "s1", 10);
+  kv_entry theirs = office("{}", "s1", 10);
   theirs.flags = 7;
   const observer::conclusion heard = w.sees(theirs, 10);
   BOOST_TEST((heard.error.code == error::not_a_mutex));

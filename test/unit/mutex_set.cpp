@@ -107,7 +107,7 @@ public:
   }
   std::string other_takes(std::string_view name) {
     const std::string other = consul.create_session(ttl, now);
-    BOOST_TEST(consul.transact({{verb::lock, "p/" + std::string(name), {}, mutex_flags, 0, other}}, now).applied);
+    BOOST_TEST(consul.transact({{kv_verb::lock, "p/" + std::string(name), {}, mutex_flags, 0, other}}, now).applied);
     return other;
   }
   /// Asks for a name that another has, and is denied; a copy of that request is under way still, see `applied_late`.
@@ -128,7 +128,7 @@ public:
   }
 
   protocol::mutex_set& set() { return set_; }
-  const std::vector<operation>& operations() const { return txn_.operations; }
+  const std::vector<kv_operation>& operations() const { return txn_.operations; }
   core_consul consul;
   std::string session;  ///< the last one
   time_point now{std::chrono::hours(1)};
@@ -149,27 +149,27 @@ private:
     txn_ = a;
     BOOST_TEST(txn_.operations.size() <= operations_max);
     std::string line = "txn:";
-    for (const operation& op : txn_.operations) line += one(op);
+    for (const kv_operation& op : txn_.operations) line += one(op);
     return line;
   }
-  std::string one(const operation& op) const {
+  std::string one(const kv_operation& op) const {
     const std::string name = op.key.substr(2), number = "#" + std::to_string(op.flags & 0xffffffff);
-    if (name == ".sessions/" + session) return op.verb == verb::lock ? "" : " wrong";
+    if (name == ".sessions/" + session) return op.verb == kv_verb::lock ? "" : " wrong";
     if (name == ".writes/" + session)
-      return op.verb == verb::check_not_exists          ? " new"
-             : op.verb == verb::get                     ? " look"
+      return op.verb == kv_verb::check_not_exists       ? " new"
+             : op.verb == kv_verb::get                  ? " look"
              : (op.flags & ~0xffffffffULL) == set_magic ? " " + number
                                                         : " wrong";
-    if (name == ".writes/" + session + "/none") return op.verb == verb::remove ? "" : " wrong";
+    if (name == ".writes/" + session + "/none") return op.verb == kv_verb::remove ? "" : " wrong";
     switch (op.verb) {
-      case verb::lock:
+      case kv_verb::lock:
         return " lock " + name +
                (op.flags == mutex_flags && op.value == "us" && op.session == session ? "" : " wrongly");
-      case verb::check_session:
+      case kv_verb::check_session:
         return op.session == session ? " un" : " wrong ";
-      case verb::remove:
+      case kv_verb::remove:
         return "lock " + name;
-      case verb::get:
+      case kv_verb::get:
         return " " + name;
       default:
         return " wrong";
@@ -525,7 +525,7 @@ BOOST_AUTO_TEST_CASE(an_empty_write_whose_reply_is_lost_is_settled_by_a_barrier)
   set_story s;
   s.hold();
   const std::string other = s.ask_in_vain(2, "c");
-  const std::vector<operation> copy = s.late.operations;
+  const std::vector<kv_operation> copy = s.late.operations;
   s.after(6s);
   EXPECT(s.renewed(), "update A", "txn: #3");
   EXPECT(s.unknown(true));
@@ -556,7 +556,7 @@ BOOST_AUTO_TEST_CASE(a_late_copy_that_came_before_a_write_of_unknown_outcome_is_
   set_story s;
   s.hold();
   const std::string other = s.ask_in_vain(2, "c");
-  const std::vector<operation> copy = s.late.operations;
+  const std::vector<kv_operation> copy = s.late.operations;
   s.ask(3, "b");
   s.consul.destroy_session(other, s.now);
   BOOST_TEST(s.consul.transact(copy, s.now).applied);

@@ -15,7 +15,8 @@ namespace {
 struct mutex_story : pool_story {
   mutex_story() : pool_story(usual_mutex()) {}
   void holder_writes(std::string_view session, std::string value) {
-    const auto reply = consul.transact({{verb::lock, "p/.lock", std::move(value), mutex_flags, 0, real(session)}}, now);
+    const auto reply =
+        consul.transact({{kv_verb::lock, "p/.lock", std::move(value), mutex_flags, 0, real(session)}}, now);
     BOOST_TEST(reply.applied);
   }
 };
@@ -284,7 +285,7 @@ BOOST_AUTO_TEST_CASE(whoever_is_woken_has_an_entry_that_differs) {
   s.hold();
   s.after(20ms);
   const std::string words(1000, '"');  // each is two when it is written as a part of another value
-  s.consul.transact({{verb::lock, "p/.lock/" + s.real(s.others_join()), words, contender_magic, 0, s.real("s2")}},
+  s.consul.transact({{kv_verb::lock, "p/.lock/" + s.real(s.others_join()), words, contender_magic, 0, s.real("s2")}},
                     s.now);
   s.watched();
   s.after(1s);
@@ -302,9 +303,9 @@ BOOST_AUTO_TEST_CASE(who_is_woken_without_a_grant_takes_the_key_if_it_is_free) {
   for (const char* each : {"s2", "s3", "s4", "s5", "s6"}) s.leaves(each);
   const auto entry = *s.consul.get("p/.lock/" + s.real("s7"));
   BOOST_TEST(s.consul
-                 .transact({{verb::unlock, "p/.lock", "other", mutex_flags, 0, s.real("s1")},
-                            {verb::cas, entry.key, "us\n{\"Limit\":1}", entry.flags, entry.modify_index},
-                            {verb::remove, "p/.lock/" + s.real("s1")}},
+                 .transact({{kv_verb::unlock, "p/.lock", "other", mutex_flags, 0, s.real("s1")},
+                            {kv_verb::cas, entry.key, "us\n{\"Limit\":1}", entry.flags, entry.modify_index},
+                            {kv_verb::remove, "p/.lock/" + s.real("s1")}},
                            s.now)
                  .applied);
   EXPECT(s.key_watched(), "watch #4 s7 from 31", "read #5");

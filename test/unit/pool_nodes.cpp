@@ -27,7 +27,7 @@ struct node_story : pool_story {
   std::string another_joins(std::string_view node = usual_node) {
     const std::string id = consul.create_session(1h, now);
     const std::string words = with_stamp("other", now.time_since_epoch(), entry_lease{20s, 2s, node});
-    consul.transact({{verb::lock, "p/" + id, words, contender_magic, 0, id}}, now);
+    consul.transact({{kv_verb::lock, "p/" + id, words, contender_magic, 0, id}}, now);
     return others_name(id);
   }
   std::string others_name(const std::string& id) {

@@ -30,7 +30,7 @@ struct numbered_story : pool_story {
     return session;
   }
   void lock_number(std::uint32_t number, const std::string& session) {
-    BOOST_TEST(consul.transact({{verb::lock, number_key(number), "x", mutex_flags, 0, real(session)}}, now).applied);
+    BOOST_TEST(consul.transact({{kv_verb::lock, number_key(number), "x", mutex_flags, 0, real(session)}}, now).applied);
   }
 };
 
@@ -108,8 +108,8 @@ BOOST_AUTO_TEST_CASE(a_number_beyond_the_limit_is_not_given_on) {
   s.after(20ms);
   s.others_join(contender_magic | numbered_flag);
   s.watched();
-  s.consul.transact({{verb::unlock, s.number_key(0), "", mutex_flags, 0, s.real("s1")},
-                     {verb::lock, s.number_key(1), "", mutex_flags, 0, s.real("s1")}},
+  s.consul.transact({{kv_verb::unlock, s.number_key(0), "", mutex_flags, 0, s.real("s1")},
+                     {kv_verb::lock, s.number_key(1), "", mutex_flags, 0, s.real("s1")}},
                     s.now);
   s.watched();
   s.order([](const survey& now) { return resize(now, 1); });
@@ -344,7 +344,7 @@ BOOST_AUTO_TEST_CASE(a_number_beyond_a_lower_limit_goes_to_nobody_here) {
 
 BOOST_AUTO_TEST_CASE(who_waits_without_numbers_is_granted_as_ever) {
   pool_story s(pool_story::usual(2));
-  s.consul.transact({{verb::lock, "p/.slot/1", "x", mutex_flags, 0, s.real(s.others_join())}}, s.now);
+  s.consul.transact({{kv_verb::lock, "p/.slot/1", "x", mutex_flags, 0, s.real(s.others_join())}}, s.now);
   s.acquire(1);
   s.listed();
   EXPECT(s.created(), "txn #2: cas @0 {s1 s2} | grant s1 other @12 +1 | lock s2");

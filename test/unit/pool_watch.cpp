@@ -90,8 +90,8 @@ void grant_saying(pool_story& s, const lock_record& record, const std::string& w
   const auto entry = *s.consul.get("p/" + s.real("s7"));
   const bool granted =
       s.consul
-          .transact({{verb::cas, "p/.lock", format(record), semaphore_flags, s.index()},
-                     {verb::cas, entry.key, "us\n" + words, next_grant_flags(entry.flags), entry.modify_index}},
+          .transact({{kv_verb::cas, "p/.lock", format(record), semaphore_flags, s.index()},
+                     {kv_verb::cas, entry.key, "us\n" + words, next_grant_flags(entry.flags), entry.modify_index}},
                     s.now)
           .applied;
   BOOST_TEST(granted);

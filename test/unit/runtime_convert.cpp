@@ -4,9 +4,7 @@
 #include <vector>
 
 using namespace holdfast;
-using consul::txn_operation;
 using consul::txn_refusal;
-using protocol::verb;
 using protocol::event::outcome;
 using protocol::event::refusal;
 using protocol::event::renewal;
@@ -27,36 +25,6 @@ refusal refusal_of(txn_refusal reason) {
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(runtime_convert)
-
-BOOST_AUTO_TEST_CASE(each_verb_becomes_consuls_with_what_it_needs) {
-  const auto made = runtime::to_consul({{verb::lock, "a", "v", 1, 0, "s"},
-                                        {verb::unlock, "a", "v", 1, 0, "s"},
-                                        {verb::cas, "b", "v", 2, 20},
-                                        {verb::check_session, "b", {}, 0, 0, "s"},
-                                        {verb::check_index, "b", {}, 0, 20},
-                                        {verb::check_not_exists, "c"},
-                                        {verb::remove, "d"},
-                                        {verb::remove_cas, "f", {}, 0, 30},
-                                        {verb::get, "g"},
-                                        {verb::get_tree, "h"}});
-  const std::vector<txn_operation> expected{txn_operation::lock("a", "v", "s", 1),
-                                            txn_operation::unlock("a", "v", "s", 1),
-                                            txn_operation::cas("b", "v", 20, 2),
-                                            txn_operation::check_session("b", "s"),
-                                            txn_operation::check_index("b", 20),
-                                            txn_operation::check_not_exists("c"),
-                                            txn_operation::remove("d"),
-                                            txn_operation::remove_cas("f", 30),
-                                            txn_operation::get("g"),
-                                            txn_operation::get_tree("h")};
-  BOOST_TEST((made == expected));
-}
-
-BOOST_AUTO_TEST_CASE(an_entry_keeps_what_the_core_looks_at) {
-  const auto made = runtime::to_core({{"k", "v", ~std::uint64_t{0}, "s", 1, 2, 3}});
-  BOOST_REQUIRE(made.size() == 1u);
-  BOOST_TEST((made.front() == protocol::key_value{"k", "v", ~std::uint64_t{0}, "s", 1, 2, 3}));
-}
 
 BOOST_AUTO_TEST_CASE(only_what_certainly_had_no_effect_was_not_sent) {
   BOOST_TEST((outcome_of({}, true) == outcome::applied));
@@ -91,14 +59,14 @@ BOOST_AUTO_TEST_CASE(a_failure_keeps_its_words) {
 BOOST_AUTO_TEST_CASE(a_listing_comes_with_its_index) {
   const auto listed = runtime::prefix_listed(1, {}, {{{"k", "v", 0, "s", 1, 2, 3}}, {.index = 9}}, {});
   BOOST_TEST(listed.index == 9u);
-  BOOST_TEST((listed.listing == std::vector<protocol::key_value>{{"k", "v", 0, "s", 1, 2, 3}}));
+  BOOST_TEST((listed.listing == std::vector<kv_entry>{{"k", "v", 0, "s", 1, 2, 3}}));
 }
 
 BOOST_AUTO_TEST_CASE(a_key_comes_with_its_index) {
   const auto none = runtime::key_watched(1, {}, {{}, {.index = 9}}, {});
   BOOST_TEST((none == protocol::event::key_watched{1, {}, {}, 9}));
   const auto seen = runtime::key_watched(1, {}, {consul::kv_entry{"k", "v", 0, "s", 1, 2, 3}, {.index = 2}}, {});
-  BOOST_TEST((seen == protocol::event::key_watched{1, protocol::key_value{"k", "v", 0, "s", 1, 2, 3}, {}, 2}));
+  BOOST_TEST((seen == protocol::event::key_watched{1, kv_entry{"k", "v", 0, "s", 1, 2, 3}, {}, 2}));
 }
 
 /// Who stands in what is left out would be taken for dead.

@@ -11,13 +11,13 @@ namespace {
 
 constexpr const char* record_of_a = R"({"Limit":2,"Holders":{"a":true}})";
 
-key_value lock(std::string value, std::uint64_t flags = semaphore_flags, std::uint64_t index = 7) {
+kv_entry lock(std::string value, std::uint64_t flags = semaphore_flags, std::uint64_t index = 7) {
   return {"p/.lock", std::move(value), flags, {}, 3, index};
 }
-key_value entry(const std::string& session, std::uint64_t create_index, std::uint64_t flags = contender_magic) {
+kv_entry entry(const std::string& session, std::uint64_t create_index, std::uint64_t flags = contender_magic) {
   return {"p/" + session, "host:1", flags, session, create_index, create_index + 1};
 }
-auto read(std::vector<key_value> listing) { return make_snapshot("p/", "p/.lock", std::move(listing), 42); }
+auto read(std::vector<kv_entry> listing) { return make_snapshot("p/", "p/.lock", std::move(listing), 42); }
 
 std::vector<std::string> queue(const holdfast::protocol::snapshot& s) {
   std::vector<std::string> sessions;
@@ -53,17 +53,17 @@ BOOST_AUTO_TEST_CASE(the_queue_is_ordered_by_create_index_then_by_key) {
 }
 
 BOOST_AUTO_TEST_CASE(passes_over_what_is_no_live_contender) {
-  key_value unlocked = entry("a", 5);
+  kv_entry unlocked = entry("a", 5);
   unlocked.session.clear();
-  key_value locked_by_another = entry("b", 6);
+  kv_entry locked_by_another = entry("b", 6);
   locked_by_another.session = "c";
-  key_value deeper = entry("d", 7);
+  kv_entry deeper = entry("d", 7);
   deeper.key = "p/d/e";
-  key_value deeper_of_itself = entry("f", 7);
+  kv_entry deeper_of_itself = entry("f", 7);
   deeper_of_itself.key = "p/x/f";
-  key_value beside = entry("g", 8);
+  kv_entry beside = entry("g", 8);
   beside.key = "q/g";
-  key_value folder = {"p/", {}, 0, {}, 1, 1};
+  kv_entry folder = {"p/", {}, 0, {}, 1, 1};
   BOOST_TEST(read({unlocked, locked_by_another, deeper, deeper_of_itself, beside, folder, lock(record_of_a)})
                  ->contenders.empty());
 }
@@ -86,21 +86,21 @@ BOOST_AUTO_TEST_CASE(foreign_flags_are_not_a_semaphore) {
 }
 
 BOOST_AUTO_TEST_CASE(a_mutex_is_held_by_the_session_that_has_locked_its_key) {
-  const auto read_mutex = [](std::vector<key_value> listing) {
+  const auto read_mutex = [](std::vector<kv_entry> listing) {
     return make_snapshot("m/key/", "m/key", std::move(listing), 42, record_form::session);
   };
-  const key_value key{"m/key", "words", mutex_flags, "a", 3, 8};
+  const kv_entry key{"m/key", "words", mutex_flags, "a", 3, 8};
   const auto held = *read_mutex({key, {"m/key/b", "b", contender_magic, "b", 5, 5}, {"m/key2", "x", 1, "c", 6, 6}});
   BOOST_TEST(held.record.holders == std::vector<std::string>{"a"}, boost::test_tools::per_element());
   BOOST_TEST(held.lock_index == 8u);
   BOOST_TEST(queue(held) == std::vector<std::string>{"b"}, boost::test_tools::per_element());
-  key_value free = key;
+  kv_entry free = key;
   free.session = "";
   BOOST_TEST(read_mutex({free})->record.holders.empty());
-  key_value by_hand = key;
+  kv_entry by_hand = key;
   by_hand.flags = 0;
   BOOST_TEST(read_mutex({by_hand})->lock_flags == 0u);
-  key_value foreign = key;
+  kv_entry foreign = key;
   foreign.flags = semaphore_flags;
   BOOST_TEST(read_mutex({foreign}).error() == error::not_a_mutex);
   BOOST_TEST(read_mutex({})->lock_flags == mutex_flags);

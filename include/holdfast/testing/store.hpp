@@ -192,7 +192,6 @@ private:
 
   verdict check_before(const consul::txn_operation& op, time_point now) const;
   verdict apply(const consul::txn_operation& op, results& out);
-  verdict apply_check(const consul::txn_operation& op, results& out) const;
   verdict cas(const consul::txn_operation& op, results& out);
   verdict lock(const consul::txn_operation& op, results& out);
   verdict unlock(const consul::txn_operation& op, results& out);

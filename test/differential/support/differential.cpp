@@ -44,18 +44,12 @@ constexpr int patient_ms = 5'000;
 constexpr int hasty_ms = 300;
 constexpr int reply_ms = 30'000;
 
-constexpr const char* verb_names[] = {"set",         "cas",         "lock",          "unlock",           "get",
-                                      "get-tree",    "check-index", "check-session", "check-not-exists", "delete",
-                                      "delete-tree", "delete-cas"};
-
 template <class Array>
 auto pick(const Array& from, std::uint8_t number) {
   return from[number % std::size(from)];
 }
 
-bool is_delete_tree(const operation_step& part) {
-  return std::string_view(pick(verb_names, part.option)) == "delete-tree";
-}
+bool is_delete_tree(const operation_step& part) { return pick(kv_verbs, part.option) == kv_verb::remove_tree; }
 
 // --- Making sequences
 
@@ -604,7 +598,7 @@ private:
   void transact(const operation_step& s) {
     json::array agents, models;
     for (const operation_step& part : s.parts) {
-      const std::string_view verb = pick(verb_names, part.option);
+      const std::string_view verb = to_string(pick(kv_verbs, part.option));
       const auto [agents_index, models_index] = index_for(part);
       json::object op;
       op["Verb"] = json::string_view(verb.data(), verb.size());
@@ -760,10 +754,10 @@ std::string to_string(const operation_step& s) {
   std::string out = std::string(names[static_cast<int>(s.what)]) + " key " + pick(key_names, s.key) + " prefix \"" +
                     pick(prefix_names, s.key) + "\" node " + pick(node_names, s.key) + " value " +
                     number(s.value % std::size(values)) + " flags " + number(s.flags % std::size(flag_values)) +
-                    " session " + number(s.session) + " option " + number(s.option % std::size(verb_names)) +
-                    " index " + indexes[static_cast<int>(s.index)];
+                    " session " + number(s.session) + " option " + number(s.option % std::size(kv_verbs)) + " index " +
+                    indexes[static_cast<int>(s.index)];
   for (const operation_step& part : s.parts)
-    out += std::string("\n    ") + pick(verb_names, part.option) + to_string(part).substr(3);
+    out += "\n    " + std::string(to_string(pick(kv_verbs, part.option))) + to_string(part).substr(3);
   return out;
 }
 

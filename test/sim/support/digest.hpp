@@ -26,10 +26,10 @@ public:
   }
   digest& operator<<(protocol::duration d) { return *this << d.count(); }
   digest& operator<<(protocol::time_point t) { return *this << t.time_since_epoch(); }
-  digest& operator<<(const protocol::key_value& pair) {
+  digest& operator<<(const kv_entry& pair) {
     return *this << pair.key << pair.value << pair.flags << pair.session << pair.create_index << pair.modify_index;
   }
-  digest& operator<<(const protocol::operation& op) {
+  digest& operator<<(const kv_operation& op) {
     return *this << op.verb << op.key << op.value << op.flags << op.index << op.session;
   }
   /// What the cores want done: no words for people, and nothing that names a type.
@@ -47,7 +47,7 @@ private:
   void fields(const protocol::action::destroy_session& a) { *this << a.session; }
   void fields(const protocol::action::send_txn& a) {
     *this << a.id << a.operations.size();
-    for (const protocol::operation& each : a.operations) *this << each;
+    for (const kv_operation& each : a.operations) *this << each;
   }
   void fields(const protocol::action::list_prefix& a) { *this << a.id << a.index << a.wait; }
   void fields(const protocol::action::watch_key& a) { *this << a.id << a.key << a.index << a.wait; }

@@ -42,13 +42,13 @@ digest& operator<<(digest& d, const pool_event& e) {
       [&]<class Event>(const Event& its) {
         if constexpr (std::is_same_v<Event, event::prefix_listed>) {
           d << its.id << its.index << static_cast<std::uint64_t>(its.error.code.value());
-          for (const key_value& each : its.listing) d << each;
+          for (const kv_entry& each : its.listing) d << each;
         } else if constexpr (std::is_same_v<Event, event::key_watched>) {
           d << its.id << static_cast<std::uint64_t>(its.error.code.value()) << std::uint64_t{its.pair.has_value()};
           if (its.pair) d << *its.pair;
         } else if constexpr (std::is_same_v<Event, event::txn_done>) {
           d << its.id << static_cast<std::uint64_t>(its.outcome);
-          for (const key_value& each : its.results) d << each;
+          for (const kv_entry& each : its.results) d << each;
           for (const auto& each : its.refusals) d << each.operation << static_cast<std::uint64_t>(each.reason);
         } else if constexpr (std::is_same_v<Event, event::session_renewed>) {
           d << static_cast<std::uint64_t>(its.outcome);
@@ -136,7 +136,7 @@ public:
     digest d;
     d << static_cast<std::uint64_t>(now_.time_since_epoch().count()) << std::uint64_t{fault_used_}
       << static_cast<std::uint64_t>(late_steps_) << consul_.store.raft_index();
-    for (const key_value& each : consul_.list(prefix)) d << each;
+    for (const kv_entry& each : consul_.list(prefix)) d << each;
     for (const process& p : processes_) {
       d << p.history.value() << std::uint64_t{p.alive} << static_cast<std::uint64_t>(p.stage);
       for (const std::string& session : p.sessions) d << std::uint64_t{consul_.has_session(session)};
@@ -145,7 +145,7 @@ public:
     d << given_ << std::uint64_t{looked_} << std::uint64_t{was_late_} << target_;
     if (decided_) {
       d << std::uint64_t{seen_at_ == consul_.store.raft_index()} << decided_->session;
-      for (const operation& op : decided_->operations) d << op.key << op.value << op.flags << op.index;
+      for (const kv_operation& op : decided_->operations) d << op.key << op.value << op.flags << op.index;
     }
     std::uint64_t on_the_way = 0;  // in no order
     for (const message& m : messages_) {

@@ -15,9 +15,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-bool is_record(const key_value& pair) { return pair.key.ends_with("/.lock"); }
-bool is_record(const operation& op) { return op.verb == verb::cas && op.key.ends_with("/.lock"); }
-bool is_number(const operation& op) { return op.key.find("/.slot/") != std::string::npos; }
+bool is_record(const kv_entry& pair) { return pair.key.ends_with("/.lock"); }
+bool is_record(const kv_operation& op) { return op.verb == kv_verb::cas && op.key.ends_with("/.lock"); }
+bool is_number(const kv_operation& op) { return op.key.find("/.slot/") != std::string::npos; }
 
 }  // namespace
 
@@ -62,14 +62,14 @@ bool sabotage::step(int process, core& pool, pool_event&& e, time_point now, poo
 /// What the process does not know it does not heed; what stands in Consul it keeps, or one bug would be two.
 void sabotage::hide_orders(int process, pool_event& e) {
   if (auto* const listed = std::get_if<event::prefix_listed>(&e))
-    for (key_value& each : listed->listing) hide_orders(process, each);
+    for (kv_entry& each : listed->listing) hide_orders(process, each);
   if (auto* const watched = std::get_if<event::key_watched>(&e); watched && watched->pair)
     hide_orders(process, *watched->pair);
   if (auto* const done = std::get_if<event::txn_done>(&e))
-    for (key_value& each : done->results) hide_orders(process, each);
+    for (kv_entry& each : done->results) hide_orders(process, each);
 }
 
-void sabotage::hide_orders(int process, key_value& pair) {
+void sabotage::hide_orders(int process, kv_entry& pair) {
   if (!is_record(pair)) return;
   auto record = parse_lock_record(pair.value);
   if (!record) return;  // the result of a write has no value
@@ -147,7 +147,7 @@ bool sabotage::lets_in(int process, event::prefix_listed& e) {
       const std::string prefix = lock->key.substr(0, lock->key.size() - std::string_view(".lock").size());
       const lock_record named = *parse_lock_record(lock->value);
       for (const std::string& holder : named.holders) {
-        const auto its = [&](const key_value& each) { return each.session == holder; };
+        const auto its = [&](const kv_entry& each) { return each.session == holder; };
         if (std::none_of(e.listing.begin(), e.listing.end(), its))
           e.listing.push_back({prefix + holder, {}, contender_magic, holder, 1, 1});
       }
@@ -166,7 +166,7 @@ bool sabotage::lets_in(int process, event::prefix_listed& e) {
       }
       break;
     case seeded_bug::queue_by_session:
-      for (key_value& each : e.listing)
+      for (kv_entry& each : e.listing)
         if (!each.session.empty()) each.create_index = 1'000'000 - each.create_index;
       break;
     default:
@@ -244,12 +244,12 @@ bool sabotage::lets_out(int process, action::send_txn& a, std::vector<pool_event
       }
       break;
     case seeded_bug::set_release_unchecked:
-      for (operation& each : operations)
-        if (each.verb == verb::check_session) each = {verb::get, operations.front().key};
+      for (kv_operation& each : operations)
+        if (each.verb == kv_verb::check_session) each = {kv_verb::get, operations.front().key};
       break;
     case seeded_bug::set_barrier_forgotten:
-      if (operations.size() == 1 && operations.front().verb == verb::cas) {
-        const operation& guard = operations.front();
+      if (operations.size() == 1 && operations.front().verb == kv_verb::cas) {
+        const kv_operation& guard = operations.front();
         event::txn_done done{a.id, event::outcome::applied};
         done.results.push_back({guard.key, {}, guard.flags, {}, guard.index, guard.index});
         then.push_back(std::move(done));
@@ -257,41 +257,43 @@ bool sabotage::lets_out(int process, action::send_txn& a, std::vector<pool_event
       }
       break;
     case seeded_bug::key_not_handed_over:
-      if (std::any_of(operations.begin(), operations.end(), [](const auto& op) { return op.verb == verb::cas; }))
-        std::erase_if(operations, [](const auto& op) { return op.verb == verb::lock && op.key.ends_with("/.lock"); });
+      if (std::any_of(operations.begin(), operations.end(), [](const auto& op) { return op.verb == kv_verb::cas; }))
+        std::erase_if(operations,
+                      [](const auto& op) { return op.verb == kv_verb::lock && op.key.ends_with("/.lock"); });
       break;
     case seeded_bug::key_not_let_go:
-      if (std::none_of(operations.begin(), operations.end(), [](const auto& op) { return op.verb == verb::cas; }))
-        for (operation& op : operations)
-          if (op.verb == verb::unlock) op = {verb::get, op.key};  // which has a result, too
+      if (std::none_of(operations.begin(), operations.end(), [](const auto& op) { return op.verb == kv_verb::cas; }))
+        for (kv_operation& op : operations)
+          if (op.verb == kv_verb::unlock) op = {kv_verb::get, op.key};  // which has a result, too
       break;
     case seeded_bug::number_not_locked:
-      std::erase_if(operations, [](const auto& op) { return op.verb == verb::lock && is_number(op); });
+      std::erase_if(operations, [](const auto& op) { return op.verb == kv_verb::lock && is_number(op); });
       break;
     case seeded_bug::number_not_given_back:
-      for (operation& op : operations)
-        if (op.verb == verb::unlock && is_number(op)) op = {verb::get, op.key};
+      for (kv_operation& op : operations)
+        if (op.verb == kv_verb::unlock && is_number(op)) op = {kv_verb::get, op.key};
       break;
     case seeded_bug::grant_leaves_the_entry:
-      std::erase_if(operations, [](const auto& op) { return op.verb == verb::cas && !is_record(op); });
+      std::erase_if(operations, [](const auto& op) { return op.verb == kv_verb::cas && !is_record(op); });
       break;
     case seeded_bug::release_keeps_the_entry:
-      if (record != operations.end()) std::erase_if(operations, [](const auto& op) { return op.verb == verb::remove; });
+      if (record != operations.end())
+        std::erase_if(operations, [](const auto& op) { return op.verb == kv_verb::remove; });
       break;
     case seeded_bug::drops_another_holder:
       if (record != operations.end()) {
         auto named = *parse_lock_record(record->value);
-        const bool gives_back =
-            std::any_of(operations.begin(), operations.end(), [](const auto& op) { return op.verb == verb::remove; });
+        const bool gives_back = std::any_of(operations.begin(), operations.end(),
+                                            [](const auto& op) { return op.verb == kv_verb::remove; });
         if (gives_back && !named.holders.empty()) named.holders.erase(named.holders.begin());
         record->value = format(named);
       }
       break;
     case seeded_bug::succession_with_a_gap:
-      for (operation& op : operations) {
+      for (kv_operation& op : operations) {
         const std::string description(description_in(op.value));
         auto next = succession_in(op.value, description);
-        if (op.verb != verb::cas || is_record(op) || !next || next->next.size() < 2) continue;
+        if (op.verb != kv_verb::cas || is_record(op) || !next || next->next.size() < 2) continue;
         next->next.erase(next->next.begin());
         succession_view view;
         for (const contender& each : next->next) view.next.push_back(&each);
@@ -308,7 +310,7 @@ bool sabotage::lets_out(int process, action::send_txn& a, std::vector<pool_event
 
 void sabotage::bend(instruction& order, std::uint64_t lock_index) const {
   if (order.operations.empty() || !is_record(order.operations.front())) return;
-  operation& written = order.operations.front();
+  kv_operation& written = order.operations.front();
   if (bug_ == seeded_bug::order_unguarded) written.index = lock_index;
   if (bug_ == seeded_bug::shrink_takes_slots) {
     auto record = *parse_lock_record(written.value);
@@ -322,13 +324,13 @@ void sabotage::bend(event::key_watched& seen, const std::string& session) {
   if (bug_ == seeded_bug::proclaim_of_the_deposed && deposed_) seen.pair->session = session;
 }
 
-void sabotage::bend(std::vector<operation>& proclaim) {
+void sabotage::bend(std::vector<kv_operation>& proclaim) {
   if (bug_ == seeded_bug::proclaim_without_index)
-    std::erase_if(proclaim, [](const auto& op) { return op.verb == verb::check_index; });
+    std::erase_if(proclaim, [](const auto& op) { return op.verb == kv_verb::check_index; });
   if (bug_ == seeded_bug::proclaim_of_the_deposed && deposed_) {
     const std::uint64_t index = proclaim[1].index;
     proclaim = {std::move(proclaim.back())};
-    proclaim.front().verb = verb::cas;
+    proclaim.front().verb = kv_verb::cas;
     proclaim.front().index = index;
   }
 }

@@ -267,7 +267,7 @@ public:
   void bend(protocol::instruction& order, std::uint64_t lock_index) const;
   // The same for who proclaims, and who observes.
   void bend(protocol::event::key_watched& seen, const std::string& session);
-  void bend(std::vector<protocol::operation>& proclaim);
+  void bend(std::vector<kv_operation>& proclaim);
   void bend(int process, protocol::observer::question& asked, std::uint64_t newest);
   void bend(int process, protocol::event::key_watched& heard);
   bool tells(bool again) const { return !again || bug_ != seeded_bug::observer_tells_once; }
@@ -278,14 +278,14 @@ private:
   bool lets_in(int process, protocol::event::prefix_listed& e);
   bool lets_out(int process, protocol::action::send_txn& a, std::vector<protocol::pool_event>& then);
   void hide_orders(int process, protocol::pool_event& e);
-  void hide_orders(int process, protocol::key_value& pair);
+  void hide_orders(int process, kv_entry& pair);
   void keep_orders(int process, protocol::lock_record& record);
 
   const seeded_bug bug_;
   std::set<std::pair<int, protocol::ticket>> gone_;               ///< whom nobody waits for any more
   std::set<std::pair<int, protocol::slot_id>> dropped_;           ///< what nobody knows
   std::set<std::pair<int, protocol::slot_id>> untold_;            ///< lost, and their users do not know
-  std::map<int, std::vector<protocol::key_value>> old_;           ///< listings
+  std::map<int, std::vector<kv_entry>> old_;                      ///< listings
   std::map<std::pair<int, std::string>, std::uint64_t> highest_;  ///< indexes asked with
   std::map<int, fencing_token> first_token_;
   std::map<int, std::string> session_;                 ///< the last one

@@ -196,7 +196,7 @@ void world::note_holders_seen(process& p, const pool_event& e) {
   };
   if (const auto* const one = std::get_if<event::key_watched>(&e); one && one->pair) learn(one->pair->modify_index);
   if (const auto* const txn = std::get_if<event::txn_done>(&e))
-    for (const key_value& each : txn->results) learn(each.modify_index);
+    for (const kv_entry& each : txn->results) learn(each.modify_index);
   const auto* const listed = std::get_if<event::prefix_listed>(&e);
   if (!listed || listed->error.code || !learn(listed->index)) return;
   const auto shown = make_snapshot(options_.mutex ? world_mutex_entries : world_prefix, world_lock_key, listed->listing,
@@ -255,7 +255,7 @@ bool world::excuse_holder_of(const std::string& session) {
 bool world::meddle_once() {
   const auto listing = consul_.list(world_prefix);
   if (listing.empty()) return false;
-  const key_value& victim = listing[random_.below(listing.size())];
+  const kv_entry& victim = listing[random_.below(listing.size())];
   switch (random_.below(8)) {
     case 0:
       mark("an operator destroys " + victim.session);

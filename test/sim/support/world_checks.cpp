@@ -342,10 +342,10 @@ void world::note_request(process& p) {
 }
 
 /// G7: Consul takes it.
-void world::check_size(const std::vector<operation>& operations) {
+void world::check_size(const std::vector<kv_operation>& operations) {
   if (operations.size() > operations_max) object(guarantee::cost, "a transaction is too long");
   if (options_.request_bytes == 0) return;
-  const std::size_t bytes = consul::detail::write_txn(runtime::to_consul(operations)).size();
+  const std::size_t bytes = consul::detail::write_txn(operations).size();
   if (bytes > options_.request_bytes) object(guarantee::cost, "a request has " + std::to_string(bytes) + " bytes");
 }
 

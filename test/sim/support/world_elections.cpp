@@ -179,7 +179,7 @@ void world::take_office(const leading& seen) {
 
 /// The key has a value of whoever has locked it, or was the last to do so; and the lock index, by which others name
 /// the term, stays as it is for as long as that lasts.
-void world::check_value(const key_value& key) {
+void world::check_value(const kv_entry& key) {
   const std::string& session = key.session.empty() ? in_office_ : key.session;
   if (session.empty()) return;
   const auto its = candidates_.find(session);

@@ -201,7 +201,7 @@ private:
   void cancel_question(process& p);
   void note_office();
   void take_office(const leading& seen);
-  void check_value(const key_value& key);
+  void check_value(const kv_entry& key);
   void check_news(process& p, const std::optional<leading>& told);
   void check_observers();
   void let_index_fall();
@@ -220,9 +220,9 @@ private:
   void perform(process& p, action::watch_key& a);
   void perform(process& p, action::stop_watch& a);
   /// `sender`: a process, or null for an operator.
-  consul::txn_reply transact(const process* sender, const std::vector<operation>& operations);
+  consul::txn_reply transact(const process* sender, const std::vector<kv_operation>& operations);
   /// One transaction of a process; `then`: once it runs, and has heard what became of it.
-  void send(process& p, request_id id, std::vector<operation> operations, std::function<void(event::txn_done)> then);
+  void send(process& p, request_id id, std::vector<kv_operation> operations, std::function<void(event::txn_done)> then);
   void look_at_key(process& p, std::function<void(event::key_watched)> then);
   void query(process& p, request_id id, testing::subject what, std::uint64_t index, duration wait);
   void answer_watches();
@@ -269,12 +269,12 @@ private:
   void start_stranger(int number);
   void stranger_step(std::size_t i);
   bool write_record(const lock_record& record, std::uint64_t index);
-  bool write_mutex(verb how, const std::string& session);
+  bool write_mutex(kv_verb how, const std::string& session);
 
   // world_sets.cpp
   std::unique_ptr<protocol::core> make_set(const pool_options& like);
   void ask_for_a_lock(process& p, int user);
-  consul::txn_reply transact_of_a_set(const process* sender, const std::vector<operation>& operations);
+  consul::txn_reply transact_of_a_set(const process* sender, const std::vector<kv_operation>& operations);
   std::optional<std::size_t> lock_of(const std::string& key) const;
   void check_denied(const process& p, const process::request& wish);
   void check_locks();
@@ -321,7 +321,7 @@ private:
   void check_left(const process& p, const snapshot& left);
   void check_closed();
   void note_request(process& p);
-  void check_size(const std::vector<operation>& operations);
+  void check_size(const std::vector<kv_operation>& operations);
 
   template <class Text>
   void say(Text text) const {
@@ -334,7 +334,7 @@ private:
     return std::to_string(static_cast<std::uint64_t>(n));
   }
   static std::string text(const fate& f);
-  static std::string describe(const std::vector<operation>& operations);
+  static std::string describe(const std::vector<kv_operation>& operations);
 
   /// Limits are set up to so much more than the usual one.
   static constexpr std::uint32_t more_limit_ = 2;

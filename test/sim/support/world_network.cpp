@@ -178,7 +178,7 @@ void world::perform(process& p, action::send_txn& a) {
   send(p, a.id, std::move(a.operations), [this, &p](event::txn_done done) { step(p, std::move(done)); });
 }
 
-void world::send(process& p, request_id id, std::vector<operation> operations,
+void world::send(process& p, request_id id, std::vector<kv_operation> operations,
                  std::function<void(event::txn_done)> then) {
   note_request(p);
   check_size(operations);
@@ -219,7 +219,7 @@ void world::look_at_key(process& p, std::function<void(event::key_watched)> then
   });
 }
 
-consul::txn_reply world::transact(const process* sender, const std::vector<operation>& operations) {
+consul::txn_reply world::transact(const process* sender, const std::vector<kv_operation>& operations) {
   if (operations.front().key != world_lock_key) {
     if (options_.locks != 0) return transact_of_a_set(sender, operations);
     return consul_.transact(operations, now());
@@ -236,36 +236,11 @@ consul::txn_reply world::transact(const process* sender, const std::vector<opera
   return reply;
 }
 
-std::string world::describe(const std::vector<operation>& operations) {
-  const auto word = [](verb v) {
-    switch (v) {
-      case verb::lock:
-        return "lock";
-      case verb::unlock:
-        return "unlock";
-      case verb::cas:
-        return "cas";
-      case verb::check_session:
-        return "if held";
-      case verb::check_index:
-        return "if";
-      case verb::check_not_exists:
-        return "if none";
-      case verb::remove:
-        return "remove";
-      case verb::remove_cas:
-        return "remove-cas";
-      case verb::get:
-        return "get";
-      case verb::get_tree:
-        return "tree";
-    }
-    return "";
-  };
+std::string world::describe(const std::vector<kv_operation>& operations) {
   std::string text;
-  for (const operation& op : operations) {
-    text += std::string(" ") + word(op.verb) + " " + op.key.substr(world_prefix.size());
-    if (op.verb == verb::cas || op.verb == verb::check_index) text += "@" + std::to_string(op.index);
+  for (const kv_operation& op : operations) {
+    text += " " + std::string(to_string(op.verb)) + " " + op.key.substr(world_prefix.size());
+    if (op.verb == kv_verb::cas || op.verb == kv_verb::check_index) text += "@" + std::to_string(op.index);
     if (op.key == world_lock_key) text += " " + (op.session.empty() ? op.value : op.session);
   }
   return text;

@@ -47,21 +47,21 @@ std::optional<std::size_t> world::lock_of(const std::string& key) const {
 
 /// What Consul refuses because somebody else has it, or had it until lately, may be denied. G3: nobody removes a key
 /// that somebody else has locked.
-consul::txn_reply world::transact_of_a_set(const process* sender, const std::vector<operation>& operations) {
+consul::txn_reply world::transact_of_a_set(const process* sender, const std::vector<kv_operation>& operations) {
   process& p = *processes_[static_cast<std::size_t>(sender->number)];
   const auto is_anothers = [&](const std::string& key) {
     const auto found = consul_.get(key);
     return found && !found->session.empty() && !p.sessions.contains(found->session);
   };
-  const bool takes_away = std::any_of(operations.begin(), operations.end(), [&](const operation& op) {
-    return op.verb == verb::remove && lock_of(op.key) && is_anothers(op.key);
+  const bool takes_away = std::any_of(operations.begin(), operations.end(), [&](const kv_operation& op) {
+    return op.verb == kv_verb::remove && lock_of(op.key) && is_anothers(op.key);
   });
   consul::txn_reply reply = consul_.transact(operations, now());
   if (takes_away && reply.applied) object(guarantee::backing, name(p) + " removes a key that another has locked");
   for (const consul::txn_error& error : reply.errors) {
-    const operation& op = operations[error.operation];
+    const kv_operation& op = operations[error.operation];
     const auto lock = lock_of(op.key);
-    if (op.verb != verb::lock || !lock) continue;
+    if (op.verb != kv_verb::lock || !lock) continue;
     // A snapshot that was restored brings back sessions of its own that were ended long ago.
     const auto key = consul_.get(op.key);
     const bool was_ours = key && p.sessions.contains(key->session) && options_.operators;
@@ -139,7 +139,7 @@ void world::check_forsaken() {
 
 /// G10: neither a key nor what a session brings with it.
 void world::check_no_lock_left() {
-  for (const key_value& each : consul_.list(world_prefix)) object(guarantee::leaks, each.key + " is left");
+  for (const kv_entry& each : consul_.list(world_prefix)) object(guarantee::leaks, each.key + " is left");
 }
 
 }  // namespace holdfast::test

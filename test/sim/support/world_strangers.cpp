@@ -28,7 +28,7 @@ void world::stranger_step(std::size_t i) {
       if (now() >= last_call_) return;
       g.session = consul_.create_session(options_.ttl, now());
       if (!options_.mutex)  // of who waits for a mutex nothing is seen
-        consul_.transact({{verb::lock, std::string(world_prefix) + g.session, "go", semaphore_flags, 0, g.session}},
+        consul_.transact({{kv_verb::lock, std::string(world_prefix) + g.session, "go", semaphore_flags, 0, g.session}},
                          now());
       g.state = stranger::waiting;
       break;
@@ -61,7 +61,7 @@ void world::stranger_step(std::size_t i) {
     }
     case stranger::taking:
       g.state = stranger::waiting;
-      if (!(options_.mutex ? write_mutex(verb::lock, g.session) : write_record(g.seen, g.seen_at))) break;
+      if (!(options_.mutex ? write_mutex(kv_verb::lock, g.session) : write_record(g.seen, g.seen_at))) break;
       say([&] { return "go " + g.session + " takes a slot"; });
       if (told_.picture) told_.picture->holds("go " + std::to_string(g.number), "", now().time_since_epoch());
       g.state = stranger::holding;
@@ -72,7 +72,7 @@ void world::stranger_step(std::size_t i) {
       say([&] { return "go " + g.session + " gives its slot back"; });
       leave();  // for a moment it looks like a waiting contender
       if (options_.mutex) {
-        write_mutex(verb::unlock, g.session);
+        write_mutex(kv_verb::unlock, g.session);
         break;
       }
       const snapshot seen = standing();
@@ -94,7 +94,7 @@ void world::stranger_step(std::size_t i) {
   in(next, [this, i] { stranger_step(i); });
 }
 
-bool world::write_mutex(verb how, const std::string& session) {
+bool world::write_mutex(kv_verb how, const std::string& session) {
   return consul_.transact({{how, std::string(world_lock_key), "go", mutex_flags, 0, session}}, now()).applied;
 }
 
@@ -102,7 +102,7 @@ bool world::write_record(const lock_record& record, std::uint64_t index) {
   lock_record known = record;  // it drops what it does not know
   known.closed = false;
   known.revoked.clear();
-  return consul_.transact({{verb::cas, std::string(world_lock_key), format(known), semaphore_flags, index}}, now())
+  return consul_.transact({{kv_verb::cas, std::string(world_lock_key), format(known), semaphore_flags, index}}, now())
       .applied;
 }
 

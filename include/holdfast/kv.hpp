@@ -1,0 +1,142 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+// What stands in a key-value store with sessions and transactions, and what is done to it: the same values for the
+// protocol, which knows no store, and for the client of Consul.
+namespace holdfast {
+
+/// One key, as Consul returns it, `value` decoded from base64. All numbers are exact 64-bit.
+struct kv_entry {
+  std::string key;
+  std::string value;
+  std::uint64_t flags = 0;
+  std::string session;  ///< the session that has locked the key, empty if none
+  std::uint64_t create_index = 0;
+  std::uint64_t modify_index = 0;
+  std::uint64_t lock_index = 0;
+  bool operator==(const kv_entry&) const = default;
+};
+
+/// The verbs of a transaction (https://www.consul.io/api-docs/txn#tables-of-operations).
+enum class kv_verb {
+  lock,
+  unlock,
+  cas,
+  check_session,
+  check_index,
+  check_not_exists,
+  remove,
+  remove_cas,
+  get,
+  get_tree,
+  set,
+  remove_tree,
+};
+/// All of them.
+inline constexpr kv_verb kv_verbs[] = {
+    kv_verb::lock,        kv_verb::unlock,           kv_verb::cas,    kv_verb::check_session,
+    kv_verb::check_index, kv_verb::check_not_exists, kv_verb::remove, kv_verb::remove_cas,
+    kv_verb::get,         kv_verb::get_tree,         kv_verb::set,    kv_verb::remove_tree,
+};
+
+/// Consul's word for it.
+constexpr std::string_view to_string(kv_verb verb) noexcept {
+  switch (verb) {
+    case kv_verb::lock:
+      return "lock";
+    case kv_verb::unlock:
+      return "unlock";
+    case kv_verb::cas:
+      return "cas";
+    case kv_verb::check_session:
+      return "check-session";
+    case kv_verb::check_index:
+      return "check-index";
+    case kv_verb::check_not_exists:
+      return "check-not-exists";
+    case kv_verb::remove:
+      return "delete";
+    case kv_verb::remove_cas:
+      return "delete-cas";
+    case kv_verb::get:
+      return "get";
+    case kv_verb::get_tree:
+      return "get-tree";
+    case kv_verb::set:
+      return "set";
+    case kv_verb::remove_tree:
+      return "delete-tree";
+  }
+  return {};
+}
+
+/// Whether it changes anything; the others only read, or check.
+constexpr bool is_write(kv_verb verb) noexcept {
+  switch (verb) {
+    case kv_verb::lock:
+    case kv_verb::unlock:
+    case kv_verb::cas:
+    case kv_verb::remove:
+    case kv_verb::remove_cas:
+    case kv_verb::set:
+    case kv_verb::remove_tree:
+      return true;
+    case kv_verb::check_session:
+    case kv_verb::check_index:
+    case kv_verb::check_not_exists:
+    case kv_verb::get:
+    case kv_verb::get_tree:
+      return false;
+  }
+  return true;
+}
+
+/// One operation of a transaction. The fields that its verb does not use stay empty; the named makers below fill what
+/// each verb needs.
+struct kv_operation {
+  kv_verb verb = kv_verb::get;
+  std::string key;
+  std::string value{};
+  std::uint64_t flags = 0;
+  std::uint64_t index = 0;
+  std::string session{};
+  bool operator==(const kv_operation&) const = default;
+
+  static kv_operation set(std::string key, std::string value, std::uint64_t flags = 0) {
+    return {kv_verb::set, std::move(key), std::move(value), flags, 0, {}};
+  }
+  /// Index 0: only if the key does not exist.
+  static kv_operation cas(std::string key, std::string value, std::uint64_t index, std::uint64_t flags = 0) {
+    return {kv_verb::cas, std::move(key), std::move(value), flags, index, {}};
+  }
+  static kv_operation lock(std::string key, std::string value, std::string session, std::uint64_t flags = 0) {
+    return {kv_verb::lock, std::move(key), std::move(value), flags, 0, std::move(session)};
+  }
+  static kv_operation unlock(std::string key, std::string value, std::string session, std::uint64_t flags = 0) {
+    return {kv_verb::unlock, std::move(key), std::move(value), flags, 0, std::move(session)};
+  }
+  static kv_operation get(std::string key) { return {kv_verb::get, std::move(key), {}, 0, 0, {}}; }
+  static kv_operation get_tree(std::string prefix) { return {kv_verb::get_tree, std::move(prefix), {}, 0, 0, {}}; }
+  static kv_operation check_index(std::string key, std::uint64_t index) {
+    return {kv_verb::check_index, std::move(key), {}, 0, index, {}};
+  }
+  static kv_operation check_session(std::string key, std::string session) {
+    return {kv_verb::check_session, std::move(key), {}, 0, 0, std::move(session)};
+  }
+  static kv_operation check_not_exists(std::string key) {
+    return {kv_verb::check_not_exists, std::move(key), {}, 0, 0, {}};
+  }
+  static kv_operation remove(std::string key) { return {kv_verb::remove, std::move(key), {}, 0, 0, {}}; }
+  static kv_operation remove_tree(std::string prefix) {
+    return {kv_verb::remove_tree, std::move(prefix), {}, 0, 0, {}};
+  }
+  static kv_operation remove_cas(std::string key, std::uint64_t index) {
+    return {kv_verb::remove_cas, std::move(key), {}, 0, index, {}};
+  }
+};
+
+}  // namespace holdfast
