@@ -1,6 +1,5 @@
 #include "runtime/administrator.hpp"
 
-#include <algorithm>
 #include <boost/asio/any_completion_executor.hpp>
 #include <boost/asio/append.hpp>
 #include <boost/asio/as_tuple.hpp>
@@ -14,11 +13,12 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
-#include <optional>
+#include <functional>
+#include <limits>
 #include <random>
 #include <utility>
+#include <variant>
 
-#include "protocol/lock_record.hpp"
 #include "runtime/boot_clock.hpp"
 #include "runtime/convert.hpp"
 #include "runtime/pool_options.hpp"
@@ -33,43 +33,6 @@ using std::chrono::milliseconds;
 using kind = administration_order::kind;
 
 constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
-constexpr milliseconds request_max = 5s;
-constexpr protocol::duration at_once{};
-constexpr protocol::duration watch_wait = 10s;
-/// Between two looks at a semaphore that never rests.
-constexpr protocol::duration longest_pause = 100ms;
-
-/// Whether a look, or another one, may do better.
-bool is_worth_another_look(const error_code& ec) {
-  return ec == condition::unavailable || ec == condition::outcome_unknown || ec == error::transaction_conflict;
-}
-
-protocol::instruction next_of(const administration_order& order, const protocol::survey& seen, bool first_look,
-                              bool doubt, std::uint64_t first) {
-  switch (order.what) {
-    case kind::create:
-      return protocol::create(seen, order.limit);
-    case kind::resize:
-      return protocol::resize(seen, order.limit);
-    case kind::close:
-      return protocol::set_closed(seen, true);
-    case kind::open:
-      return protocol::set_closed(seen, false);
-    case kind::revoke:
-      return protocol::revoke(seen, order.session, doubt);
-    case kind::evict:
-      return protocol::evict(seen, order.session, first_look);
-    case kind::destroy:
-      return protocol::destroy(seen, order.even_in_use, first);
-    case kind::sweep:
-      return protocol::sweep(seen);
-    case kind::drain:
-      return protocol::drain(seen, first_look);
-    case kind::inspect:
-      break;
-  }
-  return {};
-}
 
 /// What one order may take. Throws if it is not in the range of `administration_options::timeout`.
 milliseconds time_for(const administration_order& order, const administration_options& options) {
@@ -82,42 +45,47 @@ milliseconds time_for(const administration_order& order, const administration_op
   }
 }
 
+using protocol::order_history;
+using protocol::survey;
+
+std::function<protocol::instruction(const survey&, const order_history&)> steps_of(const administration_order& order) {
+  switch (order.what) {
+    case kind::create:
+      return [limit = order.limit](const survey& s, const order_history&) { return protocol::create(s, limit); };
+    case kind::resize:
+      return [limit = order.limit](const survey& s, const order_history&) { return protocol::resize(s, limit); };
+    case kind::close:
+      return [](const survey& s, const order_history&) { return protocol::set_closed(s, true); };
+    case kind::open:
+      return [](const survey& s, const order_history&) { return protocol::set_closed(s, false); };
+    case kind::revoke:
+      return [whose = order.session](const survey& s, const order_history& past) {
+        return protocol::revoke(s, whose, past.in_doubt);
+      };
+    case kind::evict:
+      return [whose = order.session](const survey& s, const order_history& past) {
+        return protocol::evict(s, whose, past.is_first_look);
+      };
+    case kind::destroy:
+      return [even_in_use = order.even_in_use](const survey& s, const order_history& past) {
+        return protocol::destroy(s, even_in_use, past.first_look);
+      };
+    case kind::sweep:
+      return [](const survey& s, const order_history&) { return protocol::sweep(s); };
+    case kind::drain:
+      return [](const survey& s, const order_history& past) { return protocol::drain(s, past.is_first_look); };
+    case kind::inspect:
+      break;
+  }
+  return [](const survey&, const order_history&) { return protocol::instruction(); };
+}
+
+/// For one request. `words`: where the client puts what is to be said about a failure of it.
+consul::request_options request_within(protocol::duration time, diagnostics& words) {
+  return {std::chrono::ceil<milliseconds>(time), false, &words};
+}
+
 }  // namespace
-
-/// One order, while it is carried out.
-struct administrator::effort {
-  effort(administration_order o, const administration_options& options, asio::any_io_executor ex)
-      : order(std::move(o)), time(time_for(order, options)), deadline(runtime::now() + time), timer(std::move(ex)) {}
-
-  administration_order order;
-  const protocol::duration time;
-  protocol::time_point deadline;
-  asio::steady_timer timer;
-  protocol::random_source random{std::random_device{}()};
-  protocol::outage outage{};
-  unsigned conflicts = 0;
-  diagnostics words{};  ///< about the latest failure
-  swept removed{};
-
-  /// For one request of it.
-  consul::request_options request() {
-    const auto left = std::chrono::ceil<milliseconds>(deadline - runtime::now());
-    return {std::clamp<milliseconds>(left, 1ms, request_max), false, &words};
-  }
-  error_code fail(error_code why, std::string message, std::string key) {
-    words = {std::move(message), std::move(key), {}, {}};
-    return why;
-  }
-  void count(const protocol::leftovers_count& taken) {
-    removed.holders += taken.holders;
-    removed.entries += taken.entries;
-  }
-  /// A failure is told; on success nobody's words are touched.
-  error_code end(error_code ec) {
-    if (ec && order.request.diag) *order.request.diag = std::move(words);
-    return ec;
-  }
-};
 
 administrator::administrator(consul::client client, administration_options options)
     : client_(std::move(client)), options_(std::move(options)) {
@@ -133,175 +101,73 @@ administrator::administrator(consul::client client, administration_options optio
     throw system_error(make_error_code(error::invalid_option), "administration: a timeout or attempts_max of 0");
 }
 
+protocol::order administrator::order_of(const administration_order& given) const {
+  protocol::order result;
+  result.next = steps_of(given);
+  result.prefix = prefix_;
+  result.lock_key = lock_key_;
+  result.time = time_for(given, options_);
+  // A look is not beaten by anybody: it has all of its time.
+  result.attempts_max = given.what == kind::inspect ? std::numeric_limits<unsigned>::max() : options_.attempts_max;
+  if (given.what == kind::drain) result.waits = given.within;
+  result.limit = given.limit;
+  return result;
+}
+
 asio::awaitable<std::tuple<error_code>> administrator::give(administration_order order) {
-  effort e(std::move(order), options_, strand());
-  error_code ec;
-  if (e.order.what == kind::drain)
-    ec = co_await drain(e);
-  else
-    ec = co_await carry_out(e);
-  co_return std::tuple(e.end(ec));
+  protocol::order_run run(order_of(order), std::random_device{}(), runtime::now());
+  const error_code ec = co_await carry_out(run, order.request.diag);
+  co_return std::tuple(ec);
 }
 
 asio::awaitable<std::tuple<error_code, swept>> administrator::sweep(administration_order order) {
-  effort e(std::move(order), options_, strand());
-  const error_code ec = co_await carry_out(e);
-  co_return std::tuple(e.end(ec), e.removed);
+  protocol::order_run run(order_of(order), std::random_device{}(), runtime::now());
+  const error_code ec = co_await carry_out(run, order.request.diag);
+  co_return std::tuple(ec, swept{run.removed().holders, run.removed().entries});
 }
 
 asio::awaitable<std::tuple<error_code, semaphore_status>> administrator::inspect(administration_order order) {
-  effort e(std::move(order), options_, strand());
-  protocol::survey seen;
-  error_code ec = co_await look(e, seen, 0, at_once);
-  while (is_worth_another_look(ec)) {
-    ec = co_await rest(e, ec);
-    if (ec) break;
-    ec = co_await look(e, seen, 0, at_once);
-  }
-  if (ec) co_return std::tuple(e.end(ec), semaphore_status());
+  protocol::order_run run(order_of(order), std::random_device{}(), runtime::now());
+  const error_code ec = co_await carry_out(run, order.request.diag);
+  if (ec) co_return std::tuple(ec, semaphore_status());
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
-  co_return std::tuple(ec, runtime::to_status(seen, std::chrono::floor<std::chrono::seconds>(wall)));
+  co_return std::tuple(ec, runtime::to_status(run.seen(), std::chrono::floor<std::chrono::seconds>(wall)));
 }
 
-asio::awaitable<error_code> administrator::carry_out(effort& e) {
-  const bool sets_limit = e.order.what == kind::create || e.order.what == kind::resize;
-  if (sets_limit && (e.order.limit == 0 || e.order.limit > protocol::limit_max))
-    co_return e.fail(error::invalid_limit, "the limit is not between 1 and " + std::to_string(protocol::limit_max),
-                     lock_key_);
-  error_code ec, doubt;  // a request may have been applied, or may be later: that is what a failure must say
-  const auto failed = [&] { return doubt && ec == condition::not_applied ? doubt : ec; };
-  bool first_look = true;
-  std::uint64_t first = 0;                              // the index of the first look
-  std::optional<protocol::leftovers_count> unanswered;  // what there was when a write got no answer
-  unsigned in_vain = 0;
-  while (in_vain++ != options_.attempts_max) {
-    if (!ec && runtime::now() >= e.deadline) ec = e.fail(error::timed_out, "not done in time", lock_key_);
-    if (ec) ec = co_await rest(e, ec);
-    if (ec) co_return failed();
-    protocol::survey seen;
-    ec = co_await look(e, seen, 0, at_once);
-    if (is_worth_another_look(ec)) continue;
-    if (ec) co_return failed();
-    const protocol::leftovers_count there = protocol::count_leftovers(seen);
-    if (unanswered)
-      e.count({unanswered->holders - std::min(unanswered->holders, there.holders),
-               unanswered->entries - std::min(unanswered->entries, there.entries)});
-    unanswered.reset();
+/// A failure is told; on success nobody's words are touched.
+asio::awaitable<error_code> administrator::carry_out(protocol::order_run& run, diagnostics* diag) {
+  protocol::next_step next = run.begin(runtime::now());
+  while (!std::holds_alternative<protocol::order_step::done>(next)) next = co_await take(run, std::move(next));
+  protocol::failure& why = std::get<protocol::order_step::done>(next).why;
+  if (why.code && diag) *diag = std::move(why.details);
+  co_return why.code;
+}
 
-    protocol::instruction next = next_of(e.order, seen, first_look, bool(doubt), first);
-    if (std::exchange(first_look, false)) first = seen.now.index;
-    if (next.refused) {
-      ec = e.fail(next.refused, next.refused.message(), lock_key_);
-      if (ec == error::limit_conflict) e.words.limit_conflict = {seen.now.record.limit, e.order.limit};
-      co_return failed();
-    }
-    if (next.session.empty() && next.operations.empty()) co_return error_code();
-    const bool last = next.session.empty() && !next.more;
-    const protocol::leftovers_count taken = next.swept;
-    if (!next.session.empty())
-      ec = co_await end_session(e, std::move(next.session));
-    else
-      ec = co_await write(e, std::move(next));
-    if (ec == condition::outcome_unknown) {
-      doubt = ec;
-      unanswered = there;
-    }
-    if (ec && !is_worth_another_look(ec)) co_return failed();
-    if (ec) continue;
-    e.outage.over();
-    e.count(taken);
-    if (last) co_return error_code();
-    doubt = {};
-    in_vain = 0;  // it gets on
+asio::awaitable<protocol::next_step> administrator::take(protocol::order_run& run, protocol::next_step step) {
+  diagnostics words;
+  if (auto* const look = std::get_if<protocol::order_step::look>(&step)) {
+    consul::read_options read;
+    read.mode = consul::consistency::consistent;
+    read.index = look->index;
+    if (look->index != 0) read.wait = std::chrono::ceil<milliseconds>(look->wait);
+    read.request = request_within(look->within, words);
+    std::string prefix = prefix_;
+    auto [ec, answer] = co_await client_.list(std::move(prefix), read, as_result);
+    co_return run.looked(runtime::prefix_listed(0, ec, std::move(answer), std::move(words)), runtime::now());
   }
-  co_return failed();
-}
-
-asio::awaitable<error_code> administrator::drain(effort& e) {
-  const auto begun = runtime::now();
-  const auto within = std::max(e.order.within, std::chrono::nanoseconds::zero());
-  const auto end = within < protocol::never - begun ? begun + within : protocol::never;
-  std::uint64_t index = 0;
-  bool first_look = true;
-  error_code ec;
-  for (;;) {
-    if (ec) {
-      index = 0;
-      if (!e.outage.on()) e.deadline = runtime::now() + e.time;  // the outage begins now, not with the wait
-      ec = co_await rest(e, ec);
-    }
-    if (ec) co_return ec;
-    e.deadline = runtime::now() + e.time;  // it is an outage that this bounds, not the wait
-    if (e.outage.on()) e.deadline = e.outage.since() + e.time;
-    protocol::survey seen;
-    const auto left = end == protocol::never ? watch_wait : std::min(watch_wait, end - runtime::now());
-    if (left > 0ns || index == 0) ec = co_await look(e, seen, index, std::max<protocol::duration>(left, 1ms));
-    if (is_worth_another_look(ec)) continue;
-    if (ec) co_return ec;
-    e.outage.over();
-    if (left > 0ns || index == 0) {
-      const protocol::instruction next = next_of(e.order, seen, std::exchange(first_look, false), false, 0);
-      if (next.refused) co_return e.fail(next.refused, next.refused.message(), lock_key_);
-      if (!next.more) co_return error_code();
-      index = consul::next_index(index, seen.now.index);
-    }
-    const auto now = runtime::now();
-    if (now >= end) co_return e.fail(error::in_use, "somebody still holds a slot", lock_key_);
-    e.timer.expires_after(std::min(e.random.between({}, longest_pause), end - now));
-    auto [cancelled] = co_await e.timer.async_wait(as_result);
-    if (cancelled) co_return cancelled;
+  if (auto* const end = std::get_if<protocol::order_step::end_session>(&step)) {
+    const consul::request_options request = request_within(end->within, words);
+    auto [ec] = co_await client_.destroy_session(std::move(end->session), request, as_result);
+    co_return run.session_ended({ec, std::move(words)}, runtime::now());
   }
-}
-
-asio::awaitable<error_code> administrator::look(effort& e, protocol::survey& into, std::uint64_t index,
-                                                protocol::duration wait) {
-  consul::read_options read;
-  read.mode = consul::consistency::consistent;
-  read.index = index;
-  if (index != 0) read.wait = std::chrono::ceil<milliseconds>(wait);
-  read.request = e.request();
-  std::string prefix = prefix_;
-  auto [ec, answer] = co_await client_.list(std::move(prefix), read, as_result);
-  if (ec) co_return ec;
-  // Whoever is left out would be taken for dead.
-  if (answer.meta.filtered_by_acls)
-    co_return e.fail(error::permission_denied, "the ACL token may not read all that stands there", prefix_);
-  auto seen = protocol::make_survey(prefix_, lock_key_, std::move(answer.value), answer.meta.index);
-  if (!seen) co_return e.fail(seen.error(), seen.error().message(), lock_key_);
-  into = *std::move(seen);
-  co_return error_code();
-}
-
-asio::awaitable<error_code> administrator::end_session(effort& e, std::string session) {
-  const consul::request_options request = e.request();
-  auto [ec] = co_await client_.destroy_session(std::move(session), request, as_result);
-  co_return ec;
-}
-
-asio::awaitable<error_code> administrator::write(effort& e, protocol::instruction next) {
-  std::vector<kv_operation> operations = std::move(next.operations);
-  const consul::request_options request = e.request();
-  auto [ec, reply] = co_await client_.transact(std::move(operations), request, as_result);
-  if (ec || reply.applied) co_return ec;
-  for (const consul::txn_error& each : reply.errors)
-    if (each.reason == consul::txn_refusal::permission_denied)
-      co_return e.fail(error::permission_denied, "the ACL token may not write below the prefix", prefix_);
-  ++e.conflicts;
-  co_return e.fail(error::transaction_conflict, "others wrote first each time", lock_key_);
-}
-
-/// A pause before the next look, with jitter; or `why`, if there is no time for one. Whoever was beaten by another
-/// writer looks again soon: on a busy semaphore that is the rule.
-asio::awaitable<error_code> administrator::rest(effort& e, error_code why) {
-  const auto now = runtime::now();
-  const bool beaten = why == error::transaction_conflict;
-  if (!beaten) e.outage.failed({why, {}}, now, e.random);
-  const protocol::duration most = std::min<protocol::duration>(1ms * (1 << std::min(e.conflicts, 5u)), 20ms);
-  const auto again = beaten ? now + e.random.between({}, most) : e.outage.retry_at();
-  if (again >= e.deadline) co_return why;
-  e.timer.expires_after(again - now);
-  auto [ec] = co_await e.timer.async_wait(as_result);
-  co_return ec;
+  if (auto* const write = std::get_if<protocol::order_step::write>(&step)) {
+    const consul::request_options request = request_within(write->within, words);
+    auto [ec, reply] = co_await client_.transact(std::move(write->operations), request, as_result);
+    co_return run.written(runtime::txn_done(0, ec, std::move(reply), std::move(words)), runtime::now());
+  }
+  asio::steady_timer timer(strand(), std::get<protocol::order_step::pause>(step).time);
+  co_await timer.async_wait(asio::use_awaitable);  // throws if it is cancelled
+  co_return run.rested(runtime::now());
 }
 
 namespace {

@@ -8,15 +8,12 @@
 #include <string>
 #include <tuple>
 
-#include "protocol/administration.hpp"
-#include "protocol/outage.hpp"
-#include "protocol/random.hpp"
-#include "protocol/time.hpp"
+#include "protocol/order_run.hpp"
 
 namespace holdfast::detail {
 
-/// The I/O shell of `semaphore_administration`: looks, asks the core what comes next, does that, and looks again if it
-/// has to. It decides nothing, and has no state but what each order has.
+/// The I/O shell of `semaphore_administration`: does what an `order_run` says, and tells it what became of that. It has
+/// no state but what each order has.
 class administrator final {
 public:
   administrator(consul::client client, administration_options options);
@@ -30,13 +27,9 @@ public:
   asio::awaitable<std::tuple<error_code, semaphore_status>> inspect(administration_order order);
 
 private:
-  struct effort;
-  asio::awaitable<error_code> carry_out(effort& e);
-  asio::awaitable<error_code> drain(effort& e);
-  asio::awaitable<error_code> look(effort& e, protocol::survey& into, std::uint64_t index, protocol::duration wait);
-  asio::awaitable<error_code> end_session(effort& e, std::string session);
-  asio::awaitable<error_code> write(effort& e, protocol::instruction next);
-  asio::awaitable<error_code> rest(effort& e, error_code why);
+  protocol::order order_of(const administration_order& given) const;
+  asio::awaitable<error_code> carry_out(protocol::order_run& run, diagnostics* diag);
+  asio::awaitable<protocol::next_step> take(protocol::order_run& run, protocol::next_step step);
 
   consul::client client_;
   administration_options options_;

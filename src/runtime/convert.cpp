@@ -46,6 +46,7 @@ protocol::event::txn_done txn_done(protocol::request_id id, const error_code& ec
 /// dead.
 static protocol::failure failure_of(const error_code& ec, const consul::query_meta& meta, diagnostics words) {
   if (ec || !meta.filtered_by_acls) return {ec, std::move(words)};
+  words.message = "the ACL token may not read all that stands there";
   return {make_error_code(error::permission_denied), std::move(words)};
 }
 

@@ -1,0 +1,157 @@
+#include "protocol/order_run.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace holdfast::protocol {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr duration request_max = 5s;
+constexpr duration watch_wait = 10s;
+/// Between two looks at a semaphore that never rests.
+constexpr duration longest_pause = 100ms;
+
+/// Whether a look, or another one, may do better.
+bool is_worth_another_look(const error_code& ec) {
+  return ec == condition::unavailable || ec == condition::outcome_unknown || ec == error::transaction_conflict;
+}
+
+}  // namespace
+
+order_run::order_run(order what, std::uint64_t seed, time_point now)
+    : what_(std::move(what)), random_(seed), deadline_(now + what_.time) {
+  if (!is_waiting()) return;
+  const duration longest = std::max(*what_.waits, duration::zero());
+  if (longest < never - now) wait_ends_ = now + longest;
+}
+
+next_step order_run::begin(time_point now) { return again({}, now); }
+
+/// The next look, at once or after a pause if something has failed.
+next_step order_run::again(failure why, time_point now) {
+  why_ = std::move(why);
+  if (is_waiting()) {
+    if (!why_.code) return look(now);
+    watched_ = 0;
+    if (!outage_.on()) deadline_ = now + what_.time;  // the outage begins now, not with the wait
+    return rest(now);
+  }
+  if (in_vain_++ == what_.attempts_max) return end(why_);
+  if (!why_.code && now >= deadline_) why_ = failed(error::timed_out, "not done in time");
+  return why_.code ? rest(now) : look(now);
+}
+
+/// A pause before the next look, with jitter; or the end, if there is no time for one. Whoever was beaten by another
+/// writer looks again soon: on a busy semaphore that is the rule.
+next_step order_run::rest(time_point now) {
+  const bool beaten = why_.code == error::transaction_conflict;
+  if (!beaten) outage_.failed(why_, now, random_);
+  const duration most = std::min<duration>(1ms * (1 << std::min(conflicts_, 5u)), 20ms);
+  const time_point until = beaten ? now + random_.between({}, most) : outage_.retry_at();
+  if (until >= deadline_) return end(why_);
+  return order_step::pause{std::max(until - now, duration::zero())};
+}
+
+next_step order_run::rested(time_point now) {
+  why_ = {};
+  return look(now);
+}
+
+next_step order_run::look(time_point now) {
+  if (!is_waiting()) return order_step::look{0, {}, within(now)};
+  deadline_ = now + what_.time;  // it is an outage that this bounds, not the wait
+  if (outage_.on()) deadline_ = outage_.since() + what_.time;
+  const duration left = wait_ends_ == never ? watch_wait : std::min(watch_wait, wait_ends_ - now);
+  if (left <= duration::zero() && watched_ != 0) return wait({.more = true}, now);
+  return order_step::look{watched_, std::max<duration>(left, 1ms), within(now)};
+}
+
+next_step order_run::looked(event::prefix_listed&& e, time_point now) {
+  if (!e.error.code) {
+    auto seen = make_survey(what_.prefix, what_.lock_key, std::move(e.listing), e.index);
+    if (seen)
+      seen_ = *std::move(seen);
+    else
+      e.error = failed(seen.error(), seen.error().message());
+  }
+  if (is_worth_another_look(e.error.code)) return again(std::move(e.error), now);
+  if (e.error.code) return end(std::move(e.error));
+  return saw(now);
+}
+
+next_step order_run::saw(time_point now) {
+  if (is_waiting()) outage_.over();
+  there_ = count_leftovers(seen_);
+  if (const auto before = std::exchange(unanswered_, std::nullopt)) {
+    removed_.holders += before->holders - std::min(before->holders, there_.holders);
+    removed_.entries += before->entries - std::min(before->entries, there_.entries);
+  }
+  history_.in_doubt = bool(doubt_.code);
+  asked_ = what_.next(seen_, history_);
+  if (std::exchange(history_.is_first_look, false)) history_.first_look = seen_.now.index;
+  if (asked_.refused) {
+    failure why = failed(asked_.refused, asked_.refused.message());
+    if (asked_.refused == error::limit_conflict) why.details.limit_conflict = {seen_.now.record.limit, what_.limit};
+    return end(std::move(why));
+  }
+  if (is_waiting()) return wait(asked_, now);
+  if (!asked_.session.empty()) return order_step::end_session{asked_.session, within(now)};
+  if (asked_.operations.empty()) return order_step::done{};
+  return order_step::write{std::move(asked_.operations), within(now)};
+}
+
+/// Nothing is to be written: a pause, and then the next look, which waits for news.
+next_step order_run::wait(const instruction& next, time_point now) {
+  if (!next.more) return order_step::done{};
+  watched_ = seen_.now.index < watched_ ? 0 : seen_.now.index;
+  if (now >= wait_ends_) return end(failed(error::in_use, "somebody still holds a slot"));
+  return order_step::pause{std::min(random_.between({}, longest_pause), wait_ends_ - now)};
+}
+
+next_step order_run::session_ended(failure why, time_point now) { return attempted(std::move(why), now); }
+
+next_step order_run::written(event::txn_done&& e, time_point now) {
+  if (e.outcome != event::outcome::refused) return attempted(std::move(e.error), now);
+  const bool denied = std::any_of(e.refusals.begin(), e.refusals.end(), [](const event::refused_operation& each) {
+    return each.reason == event::refusal::permission_denied;
+  });
+  if (denied)
+    return attempted({make_error_code(error::permission_denied),
+                      {"the ACL token may not write below the prefix", what_.prefix, {}, {}}},
+                     now);
+  ++conflicts_;
+  return attempted(failed(error::transaction_conflict, "others wrote first each time"), now);
+}
+
+next_step order_run::attempted(failure why, time_point now) {
+  if (why.code == condition::outcome_unknown) {
+    doubt_ = why;
+    unanswered_ = there_;
+  }
+  if (why.code) return is_worth_another_look(why.code) ? again(std::move(why), now) : end(std::move(why));
+  outage_.over();
+  removed_.holders += asked_.swept.holders;
+  removed_.entries += asked_.swept.entries;
+  if (asked_.session.empty() && !asked_.more) return order_step::done{};
+  doubt_ = {};
+  in_vain_ = 0;  // it gets on
+  return again({}, now);
+}
+
+/// If a request may have been applied, or may be later, that is what a failure must say.
+next_step order_run::end(failure why) const {
+  if (doubt_.code && why.code == condition::not_applied) why.code = doubt_.code;
+  return order_step::done{std::move(why)};
+}
+
+failure order_run::failed(error_code code, std::string text) const {
+  return {code, {std::move(text), what_.lock_key, {}, {}}};
+}
+
+duration order_run::within(time_point now) const { return std::clamp<duration>(deadline_ - now, 1ms, request_max); }
+
+}  // namespace holdfast::protocol
