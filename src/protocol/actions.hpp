@@ -37,6 +37,7 @@ struct send_txn {
 /// List the prefix, consistently: now (index 0), or when it has gone past `index`, or when `wait` is over.
 struct list_prefix {
   request_id id;
+  std::string prefix;
   std::uint64_t index = 0;
   duration wait{};
   bool operator==(const list_prefix&) const = default;
@@ -115,10 +116,10 @@ struct note {
 
 namespace holdfast::protocol {
 
-using pool_action = std::variant<action::create_session, action::register_node, action::renew_session,
+using core_action = std::variant<action::create_session, action::register_node, action::renew_session,
                                  action::destroy_session, action::send_txn, action::list_prefix, action::watch_key,
                                  action::stop_watch, action::grant, action::deny, action::fail, action::released,
                                  action::lose, action::revoke, action::update, action::closed, action::note>;
-using pool_actions = std::vector<pool_action>;
+using core_actions = std::vector<core_action>;
 
 }  // namespace holdfast::protocol

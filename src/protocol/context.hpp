@@ -17,7 +17,7 @@ public:
   explicit context(std::uint64_t seed) : random_(seed) {}
 
   /// A step begins. `now` never goes backwards.
-  void begin(time_point now, pool_actions& out) {
+  void begin(time_point now, core_actions& out) {
     now_ = std::max(now_, now);
     out_ = &out;
   }
@@ -56,7 +56,7 @@ private:
   time_point now_{};
   time_point wake_ = never;
   random_source random_;
-  pool_actions* out_ = nullptr;
+  core_actions* out_ = nullptr;
   request_id last_request_ = 0;
 };
 

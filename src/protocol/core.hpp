@@ -13,23 +13,27 @@
 
 namespace holdfast::protocol {
 
+/// What can be told of a core at any time.
+struct core_status {
+  std::size_t waiting = 0;  ///< acquires
+  std::size_t sessions = 0;
+  std::uint32_t limit = 0;  ///< as configured, or as the record says, where that is adopted and one was seen
+};
+
 /// A machine that the shell hosts: events in, actions out; the same events give the same actions.
 class core {
 public:
   virtual ~core() = default;
 
   /// Takes the event and appends what must be done, in order. `now` never goes backwards.
-  virtual void step(pool_event&& e, time_point now, pool_actions& out) = 0;
+  virtual void step(core_event&& e, time_point now, core_actions& out) = 0;
   /// When a `tick` is due, at the latest.
   time_point wake() const { return ctx_.wake(); }
   time_point now() const { return ctx_.now(); }
 
   /// Whether an acquire that sets no deadline only queues now, so that the time does not matter to it.
-  virtual bool only_queues() const = 0;
-  /// How many slots there are: as configured, or as the record says, where that is adopted and one was seen.
-  virtual std::uint32_t limit() const = 0;
-  virtual std::size_t waiting() const = 0;
-  virtual std::size_t sessions() const = 0;
+  bool only_queues() const { return only_queues_; }
+  virtual core_status status() const = 0;
 
   /// Where Consul notes that one slot is ours: this key is locked by this session, and was last written by the grant.
   struct entry {
@@ -55,6 +59,7 @@ protected:
 
   context ctx_;
   overdue_answer overdue_;
+  bool only_queues_ = false;
 };
 
 }  // namespace holdfast::protocol

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -114,6 +115,7 @@ struct prefix_listed {
   std::vector<kv_entry> listing{};
   std::uint64_t index = 0;
   failure error{};
+  bool filtered = false;  ///< the token may not read all that stands there
   bool operator==(const prefix_listed&) const = default;
 };
 /// What a watched key has become, or still is: none if there is no such key.
@@ -137,7 +139,12 @@ struct tick {
 
 }  // namespace event
 
-using pool_event =
+/// What only a pool is told: others list nothing, and have no key whose value is their user's.
+template <class Event>
+inline constexpr bool is_of_a_pool =
+    std::is_same_v<Event, event::prefix_listed> || std::is_same_v<Event, event::value_written>;
+
+using core_event =
     std::variant<event::acquire, event::cancel, event::release, event::close, event::session_created,
                  event::node_registered, event::session_renewed, event::session_destroyed, event::txn_done,
                  event::prefix_listed, event::key_watched, event::value_written, event::tick>;

@@ -9,11 +9,15 @@ namespace holdfast::protocol {
 
 mutex_set::mutex_set(mutex_set_options options, std::uint64_t seed) : core(seed), options_(std::move(options)) {}
 
-void mutex_set::step(pool_event&& e, time_point now, pool_actions& out) {
+void mutex_set::step(core_event&& e, time_point now, core_actions& out) {
   ctx_.begin(now, out);
   // What is told of a session whose lease is over comes too late. Who releases now still has to be answered.
   if (!closing_.is_over() && !std::holds_alternative<event::release>(e)) check_lease();
-  std::visit([this](auto& concrete) { on(concrete); }, e);
+  std::visit(
+      [this]<class Event>(Event& concrete) {
+        if constexpr (!is_of_a_pool<Event>) on(concrete);
+      },
+      e);
   settle();
   ctx_.end();
 }

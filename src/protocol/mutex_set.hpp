@@ -59,12 +59,9 @@ class mutex_set final : public core {
 public:
   mutex_set(mutex_set_options options, std::uint64_t seed);
 
-  void step(pool_event&& e, time_point now, pool_actions& out) override;
+  void step(core_event&& e, time_point now, core_actions& out) override;
 
-  bool only_queues() const override { return false; }
-  std::uint32_t limit() const override { return 1; }
-  std::size_t waiting() const override { return asking_.size(); }
-  std::size_t sessions() const override { return sessions_.size(); }
+  core_status status() const override { return {asking_.size(), sessions_.size(), 1}; }
   std::vector<entry> entries_of(slot_id id) override;
   std::string lock_key(slot_id id) override;
 
@@ -152,8 +149,6 @@ private:
   void on(event::session_destroyed& e);
   void on(event::txn_done& e);
   void on(event::key_watched& e);
-  void on(event::prefix_listed&) {}
-  void on(event::value_written&) {}
   void on(event::tick&) {}
   void settle();
   void check_lease();

@@ -71,6 +71,9 @@ next_step order_run::look(time_point now) {
 }
 
 next_step order_run::looked(event::prefix_listed&& e, time_point now) {
+  if (!e.error.code && e.filtered)  // whoever is left out would be taken for dead
+    e.error = {make_error_code(error::permission_denied),
+               {"the ACL token may not read all that stands there", what_.prefix, {}, {}}};
   if (!e.error.code) {
     auto seen = make_survey(what_.prefix, what_.lock_key, std::move(e.listing), e.index);
     if (seen)

@@ -9,7 +9,7 @@ pool::pool(pool_options options, std::uint64_t seed) : core(seed), options_(std:
   situation_.limit = options_.limit;
 }
 
-void pool::step(pool_event&& e, time_point now, pool_actions& out) {
+void pool::step(core_event&& e, time_point now, core_actions& out) {
   ctx_.begin(now, out);
   const bool local = std::visit(
       [this]<class Event>(Event& concrete) {
@@ -19,10 +19,16 @@ void pool::step(pool_event&& e, time_point now, pool_actions& out) {
       },
       e);
   if (!local || !serve_only()) settle();
+  if (options_.single && was_asked_ && waiters_.empty() && !closing_.has_begun()) {
+    closing_.begin();
+    settle();
+  }
+  only_queues_ = last_.calm && slots_.in_use() == limit();
   ctx_.end();
 }
 
 void pool::on(event::acquire& e) {
+  was_asked_ = true;
   if (closing_.has_begun()) return act(action::fail{e.ticket, failed(error::closed, "the semaphore is closed")});
   // A limit that is adopted may have changed: whether there are enough, a look at the record says.
   if (e.count == 0 || (e.count > limit() && !options_.adopt) || e.count > acquire_max)
@@ -126,6 +132,10 @@ void pool::on(event::prefix_listed& e) {
   const std::optional<watch> watched = watches_.take(e.id);
   if (!watched && !read_.is(e.id)) return;  // a watch that was stopped
   if (!watched) read_.done();
+  // Whoever is left out would be taken for dead. But what begins with a mutex's key may be others', and who holds it is
+  // told by the key itself.
+  if (!e.error.code && e.filtered && options_.form != record_form::session)
+    e.error = failed(error::permission_denied, "the ACL token may not read all that stands there");
   // Without an index there is nothing to watch from: such a watch would answer at once, again and again.
   if (!e.error.code && e.index == 0) e.error = failed(error::malformed_reply, "a listing came without an index");
   if (e.error.code) {

@@ -37,12 +37,10 @@ class pool final : public core {
 public:
   pool(pool_options options, std::uint64_t seed);
 
-  void step(pool_event&& e, time_point now, pool_actions& out) override;
+  void step(core_event&& e, time_point now, core_actions& out) override;
 
-  bool only_queues() const override { return last_.calm && slots_.in_use() == situation_.limit; }
-  std::uint32_t limit() const override { return situation_.limit; }
-  std::size_t waiting() const override { return waiters_.size(); }
-  std::size_t sessions() const override { return members_.size(); }
+  core_status status() const override { return {waiters_.size(), members_.size(), limit()}; }
+  std::uint32_t limit() const { return situation_.limit; }
   std::vector<entry> entries_of(slot_id id) override;
   std::string lock_key(slot_id) override { return options_.lock_key; }
 
@@ -118,7 +116,7 @@ private:
   void choose_numbers(moves& what);
   plan_rules rules(const moves& what) { return rules_for(ctx_, facts_now(), what, others_, duty_); }
   void create_sessions(std::size_t count);
-  void read_prefix() { read_.everything(ctx_); }
+  void read_prefix() { read_.everything(ctx_, keys_.prefix); }
   void read_record() { read_.key(ctx_, keys_.lock); }
   void send(const moves& what, const grant_plan& next, bool writes_record);
 
@@ -151,6 +149,7 @@ private:
   read_in_flight read_;
   watch_set watches_;
   closing closing_;
+  bool was_asked_ = false;     ///< for a slot, ever
   bool returns_soon_ = false;  ///< the last slot that a user gave back was wanted again at once
   /// When it last settled: what tells whether all of that must be done again after a local event.
   struct {

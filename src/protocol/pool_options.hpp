@@ -21,6 +21,7 @@ struct pool_options {
   std::string description;
   std::uint32_t limit = 1;
   bool adopt = false;
+  bool single = false;    ///< for one acquire: it closes when that is answered, and what it gave is released
   bool numbered = false;  ///< a slot is not used before its session has locked a number, too
   /// What makes wall-clock time, since 1970, of the core's. None: our entries say neither since when they stand, nor
   /// for how long we may believe in them.

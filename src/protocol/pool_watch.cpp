@@ -17,7 +17,7 @@ void pool::check_watches() {
     return;
   }
   if (!due(watches_.failures.retry_at())) return;
-  watches_.want(ctx_, wanted, options_.watch_wait,
+  watches_.want(ctx_, wanted, keys_.prefix, options_.watch_wait,
                 [&](const std::string& key) { return !is_own_entry(ctx_, f, watches_, key); });
 }
 

@@ -19,10 +19,10 @@ public:
   /// When everything was last asked for.
   time_point everything_at() const { return everything_at_; }
 
-  void everything(context& ctx) {
+  void everything(context& ctx, const std::string& prefix) {
     if (!begin(ctx)) return;
     everything_at_ = sent_at_;
-    ctx.act(action::list_prefix{id_, 0, {}});
+    ctx.act(action::list_prefix{id_, prefix, 0, {}});
   }
   void key(context& ctx, const std::string& key) {
     if (begin(ctx)) ctx.act(action::watch_key{id_, key, 0, {}});

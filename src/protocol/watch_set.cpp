@@ -27,12 +27,12 @@ void watch_set::make_room(context& ctx, const std::vector<watch>& wanted) {
   running_.erase(unwanted);
 }
 
-void watch_set::start(context& ctx, watch w, duration longest) {
+void watch_set::start(context& ctx, watch w, const std::string& prefix, duration longest) {
   w.id = ctx.new_request();
   if (w.wait == longest) w.wait = ctx.random().between(w.wait * 3 / 4, w.wait);
   w.due = ctx.now() + w.wait * 9 / 10;  // by our own clock
   if (w.is_of_everything())
-    ctx.act(action::list_prefix{w.id, w.index, w.wait});
+    ctx.act(action::list_prefix{w.id, prefix, w.index, w.wait});
   else
     ctx.act(action::watch_key{w.id, w.key, w.index, w.wait});
   running_.push_back(std::move(w));

@@ -32,14 +32,16 @@ public:
   bool has_everything() const { return has({}); }
 
   /// Starts those that are wanted and not under way. `is_covered` says of which a watch of everything tells, too.
-  /// `longest`: the wait that is made a little shorter by chance, lest all come back at once.
+  /// `prefix`: what everything begins with. `longest`: the wait that is made a little shorter by chance, lest all come
+  /// back at once.
   template <class Covered>
-  void want(context& ctx, const std::vector<watch>& wanted, duration longest, Covered is_covered) {
+  void want(context& ctx, const std::vector<watch>& wanted, const std::string& prefix, duration longest,
+            Covered is_covered) {
     const bool are_covered = has_everything() && !is_among(wanted, {});
     for (const watch& each : wanted) {
       if (has(each.key) || (are_covered && is_covered(each.key))) continue;
       make_room(ctx, wanted);
-      start(ctx, each, longest);
+      start(ctx, each, prefix, longest);
     }
   }
   /// None if it was stopped.
@@ -51,7 +53,7 @@ public:
 
 private:
   void make_room(context& ctx, const std::vector<watch>& wanted);
-  void start(context& ctx, watch w, duration longest);
+  void start(context& ctx, watch w, const std::string& prefix, duration longest);
 
   std::vector<watch> running_;
 };

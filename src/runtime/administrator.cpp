@@ -94,7 +94,7 @@ administrator::administrator(consul::client client, administration_options optio
   which.lock_key = options_.lock_key;
   which.limit = 1;
   which.request_timeout = options_.timeout;  // by the same bounds
-  const protocol::pool_options checked = runtime::checked(std::move(which)).pool;
+  const protocol::pool_options checked = runtime::checked(std::move(which)).core;
   prefix_ = checked.prefix;
   lock_key_ = checked.lock_key;
   if (options_.timeout == 0ms || options_.attempts_max == 0)

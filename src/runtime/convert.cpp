@@ -42,24 +42,18 @@ protocol::event::txn_done txn_done(protocol::request_id id, const error_code& ec
   return done;
 }
 
-/// What the token may not read is left out of an answer. Then that is none: whoever stands there would be taken for
-/// dead.
-static protocol::failure failure_of(const error_code& ec, const consul::query_meta& meta, diagnostics words) {
-  if (ec || !meta.filtered_by_acls) return {ec, std::move(words)};
-  words.message = "the ACL token may not read all that stands there";
-  return {make_error_code(error::permission_denied), std::move(words)};
-}
-
 protocol::event::prefix_listed prefix_listed(protocol::request_id id, const error_code& ec,
                                              consul::answer<std::vector<consul::kv_entry>> answer, diagnostics words) {
-  return {id, std::move(answer.value), answer.meta.index, failure_of(ec, answer.meta, std::move(words))};
+  return {id, std::move(answer.value), answer.meta.index, {ec, std::move(words)}, answer.meta.filtered_by_acls};
 }
 
+/// A key that the token may not read looks as if it were none.
 protocol::event::key_watched key_watched(protocol::request_id id, const error_code& ec,
                                          consul::answer<std::optional<consul::kv_entry>> answer, diagnostics words) {
-  protocol::event::key_watched seen{id, {}, failure_of(ec, answer.meta, std::move(words)), answer.meta.index};
-  seen.pair = std::move(answer.value);
-  return seen;
+  const bool is_hidden = !ec && answer.meta.filtered_by_acls;
+  if (is_hidden) words.message = "the ACL token may not read the key";
+  const error_code failed = is_hidden ? make_error_code(error::permission_denied) : ec;
+  return {id, std::move(answer.value), {failed, std::move(words)}, answer.meta.index};
 }
 
 protocol::event::renewal renewal(const error_code& ec) {

@@ -28,12 +28,43 @@ std::uint64_t random_seed() {
   return (std::uint64_t{device()} << 32) ^ device();
 }
 
-std::unique_ptr<protocol::core> make_core(const runtime::driver_options& options) {
-  if (options.set) return std::make_unique<protocol::mutex_set>(*options.set, random_seed());
-  return std::make_unique<protocol::pool>(options.pool, random_seed());
+}  // namespace
+
+std::shared_ptr<driver> make_driver(consul::client client, runtime::pool_setup its) {
+  return std::make_shared<driver>(std::move(client), std::move(its.driver),
+                                  std::make_unique<protocol::pool>(std::move(its.core), random_seed()));
 }
 
-}  // namespace
+std::shared_ptr<driver> make_driver(consul::client client, runtime::mutex_set_setup its) {
+  return std::make_shared<driver>(std::move(client), std::move(its.driver),
+                                  std::make_unique<protocol::mutex_set>(std::move(its.core), random_seed()));
+}
+
+/// The mutex, and what is done as soon as it is free again: the requests that came up under it. Another thread that
+/// makes requests already makes these, too, so that they keep their order.
+class driver::locked {
+public:
+  explicit locked(driver& of) : of_(of), lock_(of.mutex_) {}
+  locked(const locked&) = delete;
+  locked& operator=(const locked&) = delete;
+  ~locked() {
+    if (of_.to_make_.empty() || of_.makes_requests_) return;
+    const auto self = of_.shared_from_this();
+    of_.makes_requests_ = true;
+    while (!of_.to_make_.empty() && !of_.gone_) {
+      auto requests = std::exchange(of_.to_make_, {});
+      lock_.unlock();
+      for (runtime::store_request& each : requests) of_.requests_.make(std::move(each), self);
+      lock_.lock();
+    }
+    of_.makes_requests_ = false;
+    of_.made_.notify_all();
+  }
+
+private:
+  driver& of_;
+  std::unique_lock<std::mutex> lock_;
+};
 
 /// A cancellation signal comes on any thread, and as late as it likes: it names what it means, and may find nothing.
 template <class Key>
@@ -44,22 +75,21 @@ struct driver::canceller {
   void operator()(asio::cancellation_type) const {
     const auto self = owner.lock();
     if (!self) return;
-    const std::lock_guard lock(self->mutex_);
+    const locked lock(*self);
     if (!self->gone_) self->cancel(key);
   }
 };
 
-driver::driver(consul::client client, runtime::driver_options options)
+driver::driver(consul::client client, runtime::driver_options options, std::unique_ptr<protocol::core> core)
     : context_hook(client.get_executor()),
       options_(std::move(options)),
-      client_(std::move(client)),
-      request_{options_.request_timeout, false, nullptr},
-      executor_(client_.get_executor()),
+      requests_(std::move(client), options_.session, options_.request_timeout),
+      executor_(requests_.client().get_executor()),
       post_(asio::require(executor_, asio::execution::blocking.never)),
       post_to_io_(post_.target<io_executor>()),
       timer_(executor_),
-      core_(make_core(options_)),
-      limit_(core_->limit()) {}
+      core_(std::move(core)),
+      limit_(core_->status().limit) {}
 
 driver::~driver() { unhook(); }
 
@@ -80,24 +110,17 @@ driver::canceller<Key>* driver::on_cancel(Handler& handler) {
   return &slot.template emplace<canceller<Key>>(weak_from_this());
 }
 
-void driver::acquire(const acquire_request& request, pending<error_code, slot>&& handler, const std::string& name) {
+void driver::acquire(const acquire_request& request, pending<error_code, slot>&& handler, std::string_view name) {
   auto* const cancelling = on_cancel<protocol::ticket>(handler.handler);
   acquiring waiting(std::move(handler));
   waiting.diag = request.diag;
   waiting.count = request.count;
-  const std::lock_guard lock(mutex_);
+  const locked lock(*this);
   if (gone_) return;
   const protocol::ticket ticket{++last_ticket_};
   if (cancelling) cancelling->key = ticket;
   waiting.ticket = ticket;
   keep_running();
-  if (options_.set) {
-    const protocol::failure wrong = runtime::wrong_name(name);
-    if (wrong.code) {
-      if (waiting.diag) *waiting.diag = wrong.details;
-      return complete(std::move(waiting), wrong.code, slot());
-    }
-  }
   acquires_.push(std::move(waiting));
   const auto now = !request.within && core_->only_queues() ? core_->now() : runtime::now();  // reading it takes a while
   const bool ends = request.within && *request.within < protocol::never - now;  // else the sum would overflow
@@ -105,11 +128,24 @@ void driver::acquire(const acquire_request& request, pending<error_code, slot>&&
   feed(protocol::event::acquire{ticket, request.count, request.once, deadline, name}, now);
 }
 
+void driver::refuse(const protocol::failure& why, diagnostics* diag, pending<error_code, slot>&& handler) {
+  const locked lock(*this);
+  if (gone_) return;
+  keep_running();
+  if (diag) *diag = why.details;
+  complete(std::move(handler), why.code, slot());
+}
+
+void driver::deliver(protocol::core_event&& e) {
+  const locked lock(*this);
+  if (!gone_) feed(std::move(e));
+}
+
 void driver::cancel(protocol::ticket ticket) { feed(protocol::event::cancel{ticket}); }
 
 void driver::release(const slot_impl& slot, protocol::time_point now, pending<error_code>&& waiting) {
   std::shared_ptr<slot_impl> ended;
-  const std::lock_guard lock(mutex_);
+  const locked lock(*this);
   if (gone_) return;
   if (waiting.handler) keep_running();
   if (in_use(slot.id) != &slot) {  // lost on its way here
@@ -125,7 +161,7 @@ void driver::release(const slot_impl& slot, protocol::time_point now, pending<er
 }
 
 void driver::let_go(const slot_impl& slot) {
-  const std::lock_guard lock(mutex_);
+  const locked lock(*this);
   if (gone_) return;
   if (in_use(slot.id) == &slot)
     feed(protocol::event::tick{});  // its lease is over: whoever waits for that hears it first
@@ -135,7 +171,7 @@ void driver::let_go(const slot_impl& slot) {
 
 void driver::wait_lost(const slot_impl& slot, pending<error_code, loss_reason>&& waiting) {
   auto* const cancelling = on_cancel<std::pair<protocol::slot_id, std::uint64_t>>(waiting.handler);
-  const std::lock_guard lock(mutex_);
+  const locked lock(*this);
   if (gone_) return;
   keep_running();
   const std::pair key(slot.id, ++last_wait_);
@@ -151,7 +187,7 @@ void driver::wait_lost(const slot_impl& slot, pending<error_code, loss_reason>&&
 
 void driver::wait_revoked(const slot_impl& slot, pending<error_code>&& waiting) {
   auto* const cancelling = on_cancel<wait_id>(waiting.handler);
-  const std::lock_guard lock(mutex_);
+  const locked lock(*this);
   if (gone_) return;
   keep_running();
   const wait_id key(slot.id, ++last_wait_);
@@ -184,7 +220,7 @@ void driver::cancel(wait_id wait) {
 
 std::vector<consul::txn_operation> driver::guard(const slot_impl& slot) {
   std::vector<consul::txn_operation> checks;
-  const std::lock_guard lock(mutex_);
+  const locked lock(*this);
   if (gone_ || in_use(slot.id) != &slot) return checks;
   for (auto& [key, session, grant] : core_->entries_of(slot.id)) {
     checks.push_back(consul::txn_operation::check_session(key, std::move(session)));
@@ -194,17 +230,17 @@ std::vector<consul::txn_operation> driver::guard(const slot_impl& slot) {
 }
 
 std::string driver::holding_session(const slot_impl& slot) {
-  const std::lock_guard lock(mutex_);
+  const locked lock(*this);
   return gone_ ? std::string() : session_of(slot);
 }
 
 void driver::value_written(const slot_impl& slot, std::string value, bool withdrawn) {
-  const std::lock_guard lock(mutex_);
+  const locked lock(*this);
   if (!gone_ && in_use(slot.id) == &slot) feed(protocol::event::value_written{std::move(value), withdrawn});
 }
 
 void driver::close(pending<error_code>&& waiting) {
-  const std::lock_guard lock(mutex_);
+  const locked lock(*this);
   if (gone_) return;
   keep_running();
   if (closed_) return complete(std::move(waiting), error_code());
@@ -213,7 +249,7 @@ void driver::close(pending<error_code>&& waiting) {
 }
 
 void driver::abandon() noexcept {
-  const std::lock_guard lock(mutex_);
+  const locked lock(*this);
   if (!gone_ && !closed_) feed(protocol::event::close{false});
 }
 
@@ -224,25 +260,15 @@ std::string driver::session_of(const slot_impl& slot) {
   return entries.empty() ? std::string() : entries.front().session;
 }
 
-void driver::feed(protocol::pool_event&& e, protocol::time_point now) {
-  const bool has_no_client = std::visit(
-      []<class Event>(const Event& each) {
-        if constexpr (requires { each.error.code; })
-          return each.error.code == error::closed;
-        else
-          return false;
-      },
-      e);
+void driver::feed(protocol::core_event&& e, protocol::time_point now) {
   core_->step(std::move(e), now, actions_);
-  if (has_no_client && !closed_) core_->step(protocol::event::close{true, true}, now, actions_);
-  for (protocol::pool_action& a : actions_) std::visit([this](auto& concrete) { perform(concrete); }, a);
+  for (protocol::core_action& a : actions_) std::visit([this](auto& concrete) { perform(concrete); }, a);
   actions_.clear();
-  counters_.waiting.store(core_->waiting(), std::memory_order_relaxed);
-  counters_.sessions.store(core_->sessions(), std::memory_order_relaxed);
-  limit_.store(core_->limit(), std::memory_order_relaxed);
+  const protocol::core_status status = core_->status();
+  counters_.waiting.store(status.waiting, std::memory_order_relaxed);
+  counters_.sessions.store(status.sessions, std::memory_order_relaxed);
+  limit_.store(status.limit, std::memory_order_relaxed);
   schedule();
-  const bool is_answered = options_.single && last_ticket_ != 0 && acquires_.empty();
-  if (is_answered && !std::exchange(leaves_, true)) feed(protocol::event::close{false}, now);
 }
 
 void driver::schedule() {
@@ -262,7 +288,7 @@ void driver::sleep() {
   timer_->expires_after(sleeps_lightly_ ? std::min(left, longest) : left);
   timer_->async_wait([self = shared_from_this()](const error_code& ec) {
     if (ec) return;  // armed anew, or over
-    const std::lock_guard lock(self->mutex_);
+    const locked lock(*self);
     if (self->gone_) return;
     if (!self->closed_ && runtime::now() < self->armed_) return self->sleep();
     self->armed_ = protocol::never;
@@ -308,31 +334,19 @@ slot_impl* driver::in_use(protocol::slot_id id) const {
 /// On the client's strand, so that lines neither mix nor change places.
 void driver::log(std::string line) {
   if (!options_.log) return;
-  asio::post(client_.strand(), [self = shared_from_this(), line = std::move(line)] { self->options_.log(line); });
-}
-
-/// A handler for the client: calls `reply`, which must keep the driver alive, under the lock. On the client's strand,
-/// where that needs no post: it never calls such a handler while it is being asked, which is under the lock too.
-template <class Reply>
-auto driver::reply_to(Reply reply) {
-  return asio::bind_executor(client_.strand(), [this, reply = std::move(reply)](auto&&... results) mutable {
-    const std::lock_guard lock(mutex_);
-    reply(std::forward<decltype(results)>(results)...);
-  });
+  asio::post(client().strand(), [self = shared_from_this(), line = std::move(line)] { self->options_.log(line); });
 }
 
 /// The lock index is in the key. That the key is still locked by the slot's session is part of the answer.
 void driver::sequencer(const slot_impl& slot, pending<error_code, holdfast::sequencer>&& waiting) {
-  const std::lock_guard lock(mutex_);
+  const locked lock(*this);
   if (gone_) return;
   keep_running();
   const std::string session = session_of(slot);
   if (session.empty()) return complete(std::move(waiting), make_error_code(error::not_held), holdfast::sequencer());
-  consul::read_options read;
-  read.mode = consul::consistency::consistent;
-  read.request = request_;
   auto answered = [self = shared_from_this(), session, waiting = std::move(waiting)](
-                      error_code ec, consul::answer<std::optional<consul::kv_entry>> answer) mutable {
+                      error_code ec, runtime::key_question::answer answer) mutable {
+    const locked again(*self);
     if (self->gone_) return;
     holdfast::sequencer result;
     const bool held = answer.value && answer.value->session == session;
@@ -340,111 +354,8 @@ void driver::sequencer(const slot_impl& slot, pending<error_code, holdfast::sequ
     if (!ec && !held) ec = error::slot_lost;
     self->complete(std::move(waiting), ec, std::move(result));
   };
-  client_.get(core_->lock_key(slot.id), read, reply_to(std::move(answered)));
-}
-
-void driver::perform(protocol::action::create_session& a) {
-  auto words = std::make_unique<diagnostics>();
-  consul::request_options request = request_;
-  request.diag = words.get();
-  client_.create_session(
-      options_.session, request,
-      reply_to([self = shared_from_this(), member = a.member, words = std::move(words)](error_code ec, std::string id) {
-        if (self->gone_) return;
-        self->feed(protocol::event::session_created{member, ec ? "" : std::move(id), {ec, std::move(*words)}});
-      }));
-}
-
-/// No agent stands behind that node, so its address is nobody's.
-void driver::perform(protocol::action::register_node&) {
-  auto words = std::make_unique<diagnostics>();
-  consul::request_options request = request_;
-  request.diag = words.get();
-  client_.register_node({options_.session.node, "127.0.0.1"}, request,
-                        reply_to([self = shared_from_this(), words = std::move(words)](error_code ec) {
-                          if (self->gone_) return;
-                          self->feed(protocol::event::node_registered{{ec, std::move(*words)}});
-                        }));
-}
-
-void driver::perform(protocol::action::renew_session& a) {
-  auto words = std::make_unique<diagnostics>();
-  consul::request_options request = request_;
-  request.diag = words.get();
-  client_.renew_session(
-      std::move(a.session), request,
-      reply_to([self = shared_from_this(), member = a.member, words = std::move(words)](error_code ec) {
-        if (self->gone_) return;
-        self->feed(protocol::event::session_renewed{member, runtime::renewal(ec), {ec, std::move(*words)}});
-      }));
-}
-
-void driver::perform(protocol::action::destroy_session& a) {
-  std::string session = a.session;
-  client_.destroy_session(std::move(a.session), request_,
-                          reply_to([self = shared_from_this(), session = std::move(session)](error_code ec) {
-                            if (self->gone_) return;
-                            self->feed(protocol::event::session_destroyed{session, !ec});
-                          }));
-}
-
-void driver::perform(protocol::action::send_txn& a) {
-  auto words = std::make_unique<diagnostics>();
-  consul::request_options request = request_;
-  request.diag = words.get();
-  client_.transact(std::move(a.operations), request,
-                   reply_to([self = shared_from_this(), id = a.id, words = std::move(words)](error_code ec,
-                                                                                             consul::txn_reply reply) {
-                     if (self->gone_) return;
-                     self->feed(runtime::txn_done(id, ec, std::move(reply), std::move(*words)));
-                   }));
-}
-
-consul::read_options driver::read_options(std::uint64_t index, protocol::duration wait, diagnostics& words) const {
-  consul::read_options read;
-  read.mode = consul::consistency::consistent;
-  read.index = index;
-  read.wait = std::chrono::ceil<std::chrono::milliseconds>(wait);
-  read.request = request_;
-  read.request.diag = &words;
-  return read;
-}
-
-/// Like `reply_to`, for what can be stopped: `watches_` has the signal until the answer comes.
-template <class Reply>
-auto driver::stoppable(protocol::request_id id, Reply reply) {
-  auto forget = [self = shared_from_this(), id, reply = std::move(reply)](error_code ec, auto answer) mutable {
-    if (self->gone_ || self->watches_.erase(id) == 0 || self->closed_) return;
-    reply(*self, ec, std::move(answer));
-  };
-  return asio::bind_cancellation_slot(watches_[id].slot(), reply_to(std::move(forget)));
-}
-
-void driver::perform(protocol::action::list_prefix& a) {
-  auto words = std::make_unique<diagnostics>();
-  const consul::read_options read = read_options(a.index, a.wait, *words);
-  client_.list(options_.pool.prefix, read,
-               stoppable(a.id, [id = a.id, words = std::move(words)](
-                                   driver& self, error_code ec, consul::answer<std::vector<consul::kv_entry>> answer) {
-                 // What begins with a mutex's key may be others', and who holds it is told by the key itself.
-                 if (self.options_.pool.form == protocol::record_form::session) answer.meta.filtered_by_acls = false;
-                 self.feed(runtime::prefix_listed(id, ec, std::move(answer), std::move(*words)));
-               }));
-}
-
-void driver::perform(protocol::action::watch_key& a) {
-  auto words = std::make_unique<diagnostics>();
-  const consul::read_options read = read_options(a.index, a.wait, *words);
-  client_.get(std::move(a.key), read,
-              stoppable(a.id, [id = a.id, words = std::move(words)](
-                                  driver& self, error_code ec, consul::answer<std::optional<consul::kv_entry>> answer) {
-                self.feed(runtime::key_watched(id, ec, std::move(answer), std::move(*words)));
-              }));
-}
-
-void driver::perform(protocol::action::stop_watch& a) {
-  const auto at = watches_.find(a.id);
-  if (at != watches_.end()) at->second.emit(asio::cancellation_type::all);  // the answer takes it out
+  to_make_.push_back(
+      runtime::key_question{core_->lock_key(slot.id), asio::bind_executor(client().strand(), std::move(answered))});
 }
 
 void driver::perform(protocol::action::grant& a) {
@@ -513,10 +424,7 @@ void driver::perform(protocol::action::update& a) {
 void driver::perform(protocol::action::closed& a) {
   closed_ = true;
   timer_->cancel();
-  std::vector<protocol::action::stop_watch> open;
-  open.reserve(watches_.size());
-  for (const auto& [id, signal] : watches_) open.push_back({id});
-  for (protocol::action::stop_watch& each : open) perform(each);
+  requests_.stop_all();
   for (pending<error_code>& waiting : std::exchange(closes_, {})) complete(std::move(waiting), a.error.code);
 }
 
@@ -540,11 +448,13 @@ void driver::complete_all(std::map<wait_id, pending<Results...>>& waits, protoco
 std::shared_ptr<void> driver::on_context_shutdown() noexcept {
   std::unique_lock lock(mutex_);
   gone_ = true;
+  made_.wait(lock, [this] { return !makes_requests_; });
   auto left = std::make_shared<what_waits>();
   std::swap(left->acquires, acquires_);
   std::swap(left->losses, losses_);
   std::swap(left->revocations, revocations_);
   std::swap(left->closes, closes_);
+  std::swap(left->requests, to_make_);
   const auto places = std::exchange(places_, {});
   lock.unlock();
   for (const place& each : places)

@@ -2,10 +2,10 @@
 
 #include <atomic>
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/require.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <condition_variable>
 #include <holdfast/consul/client.hpp>
 #include <holdfast/mutex.hpp>
 #include <holdfast/semaphore.hpp>
@@ -13,6 +13,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +22,7 @@
 #include "protocol/core.hpp"
 #include "protocol/ticket_queue.hpp"
 #include "runtime/boot_clock.hpp"
+#include "runtime/consul_requests.hpp"
 #include "runtime/pool_options.hpp"
 #include "runtime/slot_impl.hpp"
 
@@ -27,19 +30,24 @@ namespace holdfast::detail {
 
 namespace asio = boost::asio;
 
-/// The I/O shell around one core: brings it events, does what it says. It decides nothing. A mutex guards its state:
-/// to hand a slot on takes less time than the way to a strand. Under it no handler is called, nor destroyed.
+/// The I/O shell around one core: brings it events, does what it says. It decides nothing, and knows neither what the
+/// core is nor what Consul is: `consul_requests` makes the requests. A mutex guards its state: to hand a slot on takes
+/// less time than the way to a strand. Under it no handler is called, nor destroyed, and no request is made.
 ///
 /// Alive while a handle or an operation needs it; a held slot and its driver keep each other alive, until the slot is
 /// released or lost, or the execution context goes.
-class driver final : public std::enable_shared_from_this<driver>, consul::detail::context_hook {
+class driver final : public std::enable_shared_from_this<driver>,
+                     public runtime::event_sink,
+                     consul::detail::context_hook {
 public:
-  driver(consul::client client, runtime::driver_options options);
+  driver(consul::client client, runtime::driver_options options, std::unique_ptr<protocol::core> core);
   ~driver();
 
   // From any thread.
   /// `name`: which lock of a set.
-  void acquire(const acquire_request& request, pending<error_code, slot>&& handler, const std::string& name = {});
+  void acquire(const acquire_request& request, pending<error_code, slot>&& handler, std::string_view name = {});
+  /// Completes an acquire that never was one.
+  void refuse(const protocol::failure& why, diagnostics* diag, pending<error_code, slot>&& handler);
   void release(const slot_impl& slot, protocol::time_point now, pending<error_code>&& waiting = {});
   /// The user of a lost slot has done with it.
   void let_go(const slot_impl& slot);
@@ -54,13 +62,17 @@ public:
   void close(pending<error_code>&& waiting);
   void abandon() noexcept;
   const asio::any_io_executor& get_executor() const noexcept { return executor_; }
-  const consul::client& client() const noexcept { return client_; }
+  const consul::client& client() const noexcept { return requests_.client(); }
   const runtime::driver_options& options() const noexcept { return options_; }
   const std::string& name() const noexcept { return options_.name; }
   std::uint32_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
   semaphore_statistics statistics() const noexcept;
 
+  /// An answer has come.
+  void deliver(protocol::core_event&& e) override;
+
 private:
+  class locked;
   struct acquiring : pending<error_code, slot> {
     explicit acquiring(pending&& handler) : pending(std::move(handler)) {}
     protocol::ticket ticket{};
@@ -93,19 +105,15 @@ private:
   slot_impl* in_use(protocol::slot_id id) const;
   std::string session_of(const slot_impl& slot);
 
-  void feed(protocol::pool_event&& e) { feed(std::move(e), runtime::now()); }
-  void feed(protocol::pool_event&& e, protocol::time_point now);
+  void feed(protocol::core_event&& e) { feed(std::move(e), runtime::now()); }
+  void feed(protocol::core_event&& e, protocol::time_point now);
   void schedule();
   void sleep();
 
-  void perform(protocol::action::create_session& a);
-  void perform(protocol::action::register_node& a);
-  void perform(protocol::action::renew_session& a);
-  void perform(protocol::action::destroy_session& a);
-  void perform(protocol::action::send_txn& a);
-  void perform(protocol::action::list_prefix& a);
-  void perform(protocol::action::watch_key& a);
-  void perform(protocol::action::stop_watch& a);
+  template <class Request>
+  void perform(Request& a) {
+    to_make_.push_back(std::move(a));
+  }
   void perform(protocol::action::grant& a);
   void perform(protocol::action::deny& a);
   void perform(protocol::action::fail& a);
@@ -120,11 +128,6 @@ private:
   template <class... Results>
   void complete_all(std::map<wait_id, pending<Results...>>& waits, protocol::slot_id id, Results... results);
   void log(std::string line);
-  template <class Reply>
-  auto reply_to(Reply reply);
-  consul::read_options read_options(std::uint64_t index, protocol::duration wait, diagnostics& words) const;
-  template <class Reply>
-  auto stoppable(protocol::request_id id, Reply reply);
 
   /// What a context that goes leaves behind.
   struct what_waits {
@@ -132,17 +135,20 @@ private:
     std::map<wait_id, pending<error_code, loss_reason>> losses;
     std::map<wait_id, pending<error_code>> revocations;
     std::vector<pending<error_code>> closes;
+    std::vector<runtime::store_request> requests;
   };
   std::shared_ptr<void> on_context_shutdown() noexcept override;
 
   const runtime::driver_options options_;
-  consul::client client_;
-  consul::request_options request_;
+  runtime::consul_requests requests_;
 
   std::mutex mutex_;
-  bool gone_ = false;               ///< the execution context is
-  asio::any_io_executor executor_;  ///< the client's
-  asio::any_io_executor post_;      ///< the same, to post to
+  std::vector<runtime::store_request> to_make_;  ///< when the mutex is free, by one thread at a time
+  bool makes_requests_ = false;                  ///< one does
+  std::condition_variable made_;                 ///< none does any more
+  bool gone_ = false;                            ///< the execution context is
+  asio::any_io_executor executor_;               ///< the client's
+  asio::any_io_executor post_;                   ///< the same, to post to
   /// `post_`, if it is an io_context's, as most are: that spares each post an allocation.
   using io_executor =
       decltype(asio::require(std::declval<asio::io_context::executor_type>(), asio::execution::blocking.never));
@@ -152,12 +158,10 @@ private:
   std::optional<asio::steady_timer> timer_;
 
   const std::unique_ptr<protocol::core> core_;
-  protocol::pool_actions actions_;
+  protocol::core_actions actions_;
   protocol::time_point armed_ = protocol::never;
-  bool sleeps_lightly_ = false;                                        ///< it looks at the clock before that
-  std::map<protocol::request_id, asio::cancellation_signal> watches_;  ///< to stop them by
+  bool sleeps_lightly_ = false;  ///< it looks at the clock before that
   bool closed_ = false;
-  bool leaves_ = false;  ///< its single acquire is answered
   std::uint64_t last_ticket_ = 0;
   std::uint64_t last_wait_ = 0;
 
@@ -176,5 +180,8 @@ private:
     }
   } counters_;
 };
+
+std::shared_ptr<driver> make_driver(consul::client client, runtime::pool_setup its);
+std::shared_ptr<driver> make_driver(consul::client client, runtime::mutex_set_setup its);
 
 }  // namespace holdfast::detail

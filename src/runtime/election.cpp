@@ -25,7 +25,7 @@ public:
       : client(std::move(through)), of_each(runtime::checked(std::move(options))) {}
 
   const consul::client client;
-  const runtime::driver_options of_each;
+  const runtime::pool_setup of_each;
 };
 
 /// The client knows when its context has gone: an executor that is kept beyond that may not even be destroyed.
@@ -78,15 +78,15 @@ asio::awaitable<void> proclaim(std::shared_ptr<slot_impl> held, std::string valu
 
 void start_campaign(const election_impl& impl, std::string value, diagnostics* diag, pending<error_code, slot>&& won) {
   if (!executor_of(impl)) return;  // the context is gone: no handler can run
-  runtime::driver_options options = impl.of_each;
+  runtime::pool_setup its = impl.of_each;
   try {
-    options.pool.description = runtime::checked_value(std::move(value));
+    its.core.description = runtime::checked_value(std::move(value));
   } catch (const system_error& wrong) {
     return fail(executor_of(impl), wrong.code(), wrong.what(), diag, std::move(won));
   }
   acquire_request request;
   request.diag = diag;
-  std::make_shared<driver>(impl.client, std::move(options))->acquire(request, std::move(won));
+  make_driver(impl.client, std::move(its))->acquire(request, std::move(won));
 }
 
 void start_proclaim(const std::shared_ptr<slot_impl>& impl, std::string value, diagnostics* diag,
@@ -109,10 +109,10 @@ void start_proclaim(const std::shared_ptr<slot_impl>& impl, std::string value, d
 election::election(consul::client client, election_options options)
     : impl_(std::make_shared<detail::election_impl>(std::move(client), std::move(options))) {}
 
-const std::string& election::key() const noexcept { return impl_->of_each.name; }
+const std::string& election::key() const noexcept { return impl_->of_each.driver.name; }
 
 election_observer election::observe() const {
-  const runtime::driver_options& options = impl_->of_each;
+  const runtime::driver_options& options = impl_->of_each.driver;
   return election_observer(std::make_shared<detail::observation>(impl_->client, options.name, options.request_timeout));
 }
 

@@ -9,13 +9,15 @@ namespace detail {
 
 void start_try_lock(const std::shared_ptr<driver>& impl, const std::string& name, diagnostics* diag,
                     pending<error_code, slot>&& handler) {
+  const protocol::failure wrong = runtime::wrong_name(name);
+  if (wrong.code) return impl->refuse(wrong, diag, std::move(handler));
   impl->acquire({1, true, {}, diag}, std::move(handler), name);
 }
 
 }  // namespace detail
 
 mutex_set::mutex_set(consul::client client, mutex_set_options options)
-    : pool_handle(std::make_shared<detail::driver>(std::move(client), runtime::checked(std::move(options)))) {}
+    : pool_handle(detail::make_driver(std::move(client), runtime::checked(std::move(options)))) {}
 
 const std::string& mutex_set::prefix() const noexcept { return impl_->name(); }
 

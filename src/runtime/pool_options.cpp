@@ -90,7 +90,7 @@ semaphore_options common_to(Options& options) {
 }
 
 /// What does not concern the keys.
-driver_options checked_rest(semaphore_options&& options) {
+pool_setup checked_rest(semaphore_options&& options) {
   check_words(options.description, "description");
   require(between(options.session_ttl, 1ms, 24h), error::invalid_ttl, "session_ttl: not between 1 ms and 24 h");
   if (options.lease_margin == 0ms) options.lease_margin = options.session_ttl / 10;
@@ -113,16 +113,18 @@ driver_options checked_rest(semaphore_options&& options) {
           "request_timeout: negative or over 10 min");
   require(options.waiters_max >= 1, error::invalid_option, "waiters_max: 0");
 
-  driver_options result;
-  result.session.name = "holdfast " + options.prefix;
-  result.session.ttl = options.session_ttl;
-  result.session.lock_delay = 0ms;
-  result.session.behavior = consul::session_behavior::remove;
-  result.session.node_checks = options.node_health_checks;
-  result.session.node = options.session_node;
-  result.request_timeout = options.request_timeout != 0ms ? options.request_timeout
-                                                          : std::clamp<milliseconds>(options.session_ttl / 3, 1ms, 5s);
-  protocol::pool_options& pool = result.pool;
+  pool_setup result;
+  consul::session_options& session = result.driver.session;
+  session.name = "holdfast " + options.prefix;
+  session.ttl = options.session_ttl;
+  session.lock_delay = 0ms;
+  session.behavior = consul::session_behavior::remove;
+  session.node_checks = options.node_health_checks;
+  session.node = options.session_node;
+  result.driver.request_timeout = options.request_timeout != 0ms
+                                      ? options.request_timeout
+                                      : std::clamp<milliseconds>(options.session_ttl / 3, 1ms, 5s);
+  protocol::pool_options& pool = result.core;
   pool.description = options.description.empty() ? host_and_pid() : std::move(options.description);
   pool.limit = options.limit;
   pool.adopt = options.adopt;
@@ -138,40 +140,40 @@ driver_options checked_rest(semaphore_options&& options) {
   pool.patience = options.patience;
   pool.session_idle = options.session_idle;
   pool.watch_wait = std::clamp<milliseconds>(options.session_ttl, 100ms, 10s);
-  result.name = std::move(options.prefix);
-  result.log = std::move(options.log);
+  result.driver.name = std::move(options.prefix);
+  result.driver.log = std::move(options.log);
   return result;
 }
 
 /// Consul itself minds it. Where sessions may end before their time, it covers what a holder may believe then: TTL
 /// minus margin by its own clock, so the whole TTL if Consul takes that, as its clock may be slow.
-milliseconds lock_delay_of_a_mutex(const std::optional<milliseconds>& given, const driver_options& checked) {
+milliseconds lock_delay_of_a_mutex(const std::optional<milliseconds>& given, const protocol::pool_options& checked) {
   if (given) return *given;
-  if (!checked.pool.node.empty()) return 0ms;
-  const auto lease = std::chrono::ceil<milliseconds>(checked.pool.ttl - checked.pool.lease_margin);
+  if (!checked.node.empty()) return 0ms;
+  const auto lease = std::chrono::ceil<milliseconds>(checked.ttl - checked.lease_margin);
   require(
       lease <= 60s, error::invalid_option,
       "session_ttl: on the agent's own node (session_node) Consul's lock delay has to cover TTL minus margin, and it "
       "is 60 s at most");
-  return std::min<milliseconds>(std::chrono::ceil<milliseconds>(checked.pool.ttl), 60s);
+  return std::min<milliseconds>(std::chrono::ceil<milliseconds>(checked.ttl), 60s);
 }
 
-driver_options checked_mutex(std::string key, semaphore_options rest, milliseconds courtesy) {
+pool_setup checked_mutex(std::string key, semaphore_options rest, milliseconds courtesy) {
   require(between(courtesy, 0ms, 24h), error::invalid_option, "a duration is negative or over 24 h");
   rest.prefix = checked_key(std::move(key));
   rest.limit = 1;
   const std::optional<milliseconds> lock_delay = rest.lock_delay;
-  driver_options result = checked_rest(std::move(rest));
-  result.pool.courtesy = courtesy;
-  result.pool.prefix = result.pool.lock_key = result.name;
-  result.pool.form = protocol::record_form::session;
-  result.session.lock_delay = lock_delay_of_a_mutex(lock_delay, result);
+  pool_setup result = checked_rest(std::move(rest));
+  result.core.courtesy = courtesy;
+  result.core.prefix = result.core.lock_key = result.driver.name;
+  result.core.form = protocol::record_form::session;
+  result.driver.session.lock_delay = lock_delay_of_a_mutex(lock_delay, result.core);
   return result;
 }
 
 }  // namespace
 
-driver_options checked(semaphore_options options) {
+pool_setup checked(semaphore_options options) {
   if (options.prefix.ends_with('/')) options.prefix.pop_back();
   check_path(options.prefix, "prefix");
   require(options.limit >= 1, error::invalid_limit, "limit: 0");
@@ -184,29 +186,29 @@ driver_options checked(semaphore_options options) {
   const std::string prefix = options.prefix + "/", lock_key = prefix + options.lock_key;
   const std::optional<milliseconds> given = options.lock_delay;
   const bool numbered = options.numbered;
-  driver_options result = checked_rest(std::move(options));
-  result.pool.prefix = prefix;
-  result.pool.lock_key = lock_key;
-  result.pool.numbered = numbered;
-  const auto ttl = std::chrono::ceil<milliseconds>(result.pool.ttl);
-  const milliseconds lock_delay = given.value_or(result.session.node_checks ? ttl : std::max<milliseconds>(ttl, 15s));
-  if (result.session.node_checks) result.pool.lock_delay = lock_delay;
-  if (result.session.node_checks || numbered) result.session.lock_delay = std::min<milliseconds>(lock_delay, 60s);
+  pool_setup result = checked_rest(std::move(options));
+  result.core.prefix = prefix;
+  result.core.lock_key = lock_key;
+  result.core.numbered = numbered;
+  consul::session_options& session = result.driver.session;
+  const auto ttl = std::chrono::ceil<milliseconds>(result.core.ttl);
+  const milliseconds lock_delay = given.value_or(session.node_checks ? ttl : std::max<milliseconds>(ttl, 15s));
+  if (session.node_checks) result.core.lock_delay = lock_delay;
+  if (session.node_checks || numbered) session.lock_delay = std::min<milliseconds>(lock_delay, 60s);
   return result;
 }
 
-driver_options checked(mutex_set_options options) {
+mutex_set_setup checked(mutex_set_options options) {
   if (options.prefix.ends_with('/')) options.prefix.pop_back();
   check_path(options.prefix, "prefix");
   semaphore_options rest = common_to(options);
   rest.prefix = std::move(options.prefix);
-  driver_options result = checked_rest(std::move(rest));
-  result.session.lock_delay = lock_delay_of_a_mutex(options.lock_delay, result);
-  const protocol::pool_options& pool = result.pool;
-  result.set.emplace(protocol::mutex_set_options{result.name + "/", pool.description, pool.wall_offset,
-                                                 pool.waiters_max, pool.ttl, pool.lease_margin, pool.outage_grace,
-                                                 pool.give_up_after, pool.session_idle, pool.watch_wait, pool.node});
-  return result;
+  auto [driver, pool] = checked_rest(std::move(rest));
+  driver.session.lock_delay = lock_delay_of_a_mutex(options.lock_delay, pool);
+  protocol::mutex_set_options set{driver.name + "/", pool.description,  pool.wall_offset,  pool.waiters_max,
+                                  pool.ttl,          pool.lease_margin, pool.outage_grace, pool.give_up_after,
+                                  pool.session_idle, pool.watch_wait,   pool.node};
+  return {std::move(driver), std::move(set)};
 }
 
 protocol::failure wrong_name(const std::string& name) {
@@ -235,13 +237,13 @@ std::string checked_value(std::string value) {
   return value;
 }
 
-driver_options checked(election_options options) {
-  driver_options result = checked_mutex(std::move(options.key), common_to(options), mutex_options().courtesy);
-  result.single = true;
+pool_setup checked(election_options options) {
+  pool_setup result = checked_mutex(std::move(options.key), common_to(options), mutex_options().courtesy);
+  result.core.single = true;
   return result;
 }
 
-driver_options checked(mutex_options options) {
+pool_setup checked(mutex_options options) {
   return checked_mutex(std::move(options.key), common_to(options), options.courtesy);
 }
 

@@ -4,7 +4,6 @@
 #include <functional>
 #include <holdfast/consul/session.hpp>
 #include <holdfast/options.hpp>
-#include <optional>
 #include <string>
 
 #include "protocol/mutex_set.hpp"
@@ -12,24 +11,30 @@
 
 namespace holdfast::runtime {
 
-/// All that the driver has to know.
+/// All that a driver has to know besides its core.
 struct driver_options {
   std::string name{};  ///< the prefix without its trailing slash, or the key
-  protocol::pool_options pool{};
-  std::optional<protocol::mutex_set_options> set{};  ///< in the place of a pool
   consul::session_options session{};
   std::chrono::milliseconds request_timeout{};
   std::function<void(const std::string&)> log{};
-  bool single = false;  ///< for one acquire: it closes by itself when that is answered, and what it gave is released
 };
+
+/// Options that were checked, and have their defaults: the driver's, and its core's.
+template <class CoreOptions>
+struct setup {
+  driver_options driver{};
+  CoreOptions core{};
+};
+using pool_setup = setup<protocol::pool_options>;
+using mutex_set_setup = setup<protocol::mutex_set_options>;
 
 // Check the options and fill in their defaults. They throw `system_error`, one rule at a time: invalid_prefix,
 // invalid_limit, invalid_ttl, invalid_option.
-driver_options checked(semaphore_options options);
-driver_options checked(mutex_options options);
-driver_options checked(mutex_set_options options);
+pool_setup checked(semaphore_options options);
+pool_setup checked(mutex_options options);
+mutex_set_setup checked(mutex_set_options options);
 /// Of each campaign; the description is its own.
-driver_options checked(election_options options);
+pool_setup checked(election_options options);
 /// What is wrong with the name of a lock of a set: invalid_prefix, or nothing.
 protocol::failure wrong_name(const std::string& name);
 /// A mutex's key. Throws invalid_prefix.

@@ -33,7 +33,7 @@ semaphore_statistics pool_handle::statistics() const noexcept { return impl_->st
 }  // namespace detail
 
 semaphore::semaphore(consul::client client, semaphore_options options)
-    : pool_handle(std::make_shared<detail::driver>(std::move(client), runtime::checked(std::move(options)))) {}
+    : pool_handle(detail::make_driver(std::move(client), runtime::checked(std::move(options)))) {}
 
 const std::string& semaphore::prefix() const noexcept { return impl_->name(); }
 std::uint32_t semaphore::limit() const noexcept { return impl_->limit(); }

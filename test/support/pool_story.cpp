@@ -65,18 +65,18 @@ pool_options pool_story::usual_mutex() {
 pool_story::pool_story(pool_options options, std::uint64_t seed)
     : options_(options), entries_(entries_of(options)), pool_(std::move(options), seed) {}
 
-pool_story::lines pool_story::tell(pool_event e) {
+pool_story::lines pool_story::tell(core_event e) {
   actions_.clear();
   pool_.step(std::move(e), now, actions_);
   BOOST_TEST((pool_.wake() > now), "the pool asks to be woken in the past");
   note_requests();
   lines result;
-  for (const pool_action& a : actions_) result.push_back(line(a));
+  for (const core_action& a : actions_) result.push_back(line(a));
   return result;
 }
 
 void pool_story::note_requests() {
-  for (const pool_action& a : actions_) {
+  for (const core_action& a : actions_) {
     const std::size_t before = requests++;
     if (const auto* create = std::get_if<action::create_session>(&a))
       creates_.push_back(*create);
@@ -125,7 +125,7 @@ pool_story::lines pool_story::close(bool revoke) { return tell(event::close{revo
 pool_story::lines pool_story::after(duration d) {
   const time_point end = now + d;
   lines all;
-  pool_actions actions;
+  core_actions actions;
   while (pool_.wake() <= end) {
     now = pool_.wake();
     for (std::string& each : tell(event::tick{})) all.push_back(std::move(each));
@@ -180,6 +180,7 @@ pool_story::lines pool_story::watch_says(std::vector<kv_entry> entries, std::uin
 pool_story::lines pool_story::read_fails(error why) {
   return tell(event::prefix_listed{take(read_).id, {}, 0, because(why)});
 }
+pool_story::lines pool_story::read_filtered() { return tell(event::prefix_listed{take(read_).id, {}, 9, {}, true}); }
 pool_story::lines pool_story::watch_fails(error why) {
   return tell(event::prefix_listed{take(watch_).id, {}, 0, because(why)});
 }
@@ -462,7 +463,7 @@ std::string pool_story::operations(const std::vector<kv_operation>& list) const 
   return all;
 }
 
-std::string pool_story::line(const pool_action& a) {
+std::string pool_story::line(const core_action& a) {
   struct {
     pool_story& story;
     static std::string number(ticket t) { return std::to_string(static_cast<std::uint64_t>(t)); }

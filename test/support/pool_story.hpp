@@ -59,6 +59,8 @@ public:
   lines listed();                                          ///< the read, with what stands in Consul now
   lines listed_late(protocol::event::prefix_listed then);  ///< with what stood there when it was `then`
   lines read_fails(error why);
+  /// It is answered with what the token may read.
+  lines read_filtered();
   lines watched();  ///< the watch
   lines watch_says(std::vector<kv_entry> entries, std::uint64_t index);
   lines watch_fails(error why = error::server_error);
@@ -71,7 +73,7 @@ public:
   lines applied_but_unknown();
   bool applied_late();  ///< the last one of unknown outcome; false: Consul refused it
   void apply_now();     ///< the transaction takes effect; done() then brings its reply
-  lines tell(protocol::pool_event e);
+  lines tell(protocol::core_event e);
 
   // What stands in Consul, and what others do there.
   core_consul consul;
@@ -98,7 +100,7 @@ public:
   std::string number_key(std::uint32_t number) const { return protocol::numbers_of(entries_) + std::to_string(number); }
   std::uint64_t index() const;  ///< of the record
 
-  const protocol::pool_actions& actions() const { return actions_; }  ///< the last step's
+  const protocol::core_actions& actions() const { return actions_; }  ///< the last step's
   protocol::pool& pool() { return pool_; }
   protocol::slot_id slot(char name) const { return slots_.at(static_cast<std::size_t>(name - 'A')); }
   bool read_open() const { return read_.has_value(); }
@@ -119,7 +121,7 @@ public:
   std::size_t requests = 0;  ///< so far
 
 private:
-  std::string line(const protocol::pool_action& a);
+  std::string line(const protocol::core_action& a);
   std::string name(std::string_view session) const;
   std::string name(protocol::slot_id slot);
   std::string operations(const std::vector<kv_operation>& list) const;
@@ -129,7 +131,7 @@ private:
   protocol::pool_options options_;
   const std::string entries_;
   protocol::pool pool_;
-  protocol::pool_actions actions_;
+  protocol::core_actions actions_;
   std::vector<protocol::slot_id> slots_;
   std::vector<protocol::action::create_session> creates_;
   std::vector<protocol::action::renew_session> renewals_;

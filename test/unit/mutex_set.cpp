@@ -42,12 +42,12 @@ class set_story {
 public:
   explicit set_story(mutex_set_options options = {"p/", "us"}) : options_(options), set_(std::move(options), 1) {}
 
-  lines tell(pool_event e) {
-    pool_actions actions;
+  lines tell(core_event e) {
+    core_actions actions;
     set_.step(std::move(e), now, actions);
     BOOST_TEST((set_.wake() > now), "it asks to be woken in the past");
     lines result;
-    for (pool_action& a : actions) std::visit([&](auto& each) { result.push_back(note(each)); }, a);
+    for (core_action& a : actions) std::visit([&](auto& each) { result.push_back(note(each)); }, a);
     return result;
   }
   lines ask(std::uint64_t ticket, std::string_view name) {

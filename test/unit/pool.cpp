@@ -25,7 +25,7 @@ pool_options with(std::uint32_t limit, void (*change)(pool_options&)) {
 /// What the pool said of a slot's lease, last.
 time_point granted_until(const pool_story& s) {
   time_point deadline{};
-  for (const pool_action& a : s.actions()) {
+  for (const core_action& a : s.actions()) {
     if (const auto* grant = std::get_if<action::grant>(&a)) deadline = grant->deadline;
     if (const auto* update = std::get_if<action::update>(&a)) deadline = update->deadline;
   }
@@ -33,7 +33,7 @@ time_point granted_until(const pool_story& s) {
 }
 
 const failure& failed_with(const pool_story& s) {
-  for (const pool_action& a : s.actions())
+  for (const core_action& a : s.actions())
     if (const auto* fail = std::get_if<action::fail>(&a)) return fail->error;
   BOOST_FAIL("nothing failed");
   static const failure none;
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(ten_thousand_waiters_cost_nothing_while_all_slots_are_in_us
   s.done();
   const std::size_t before = s.requests;
   for (std::uint64_t t = 2; t != 10'002; ++t) s.acquire(t);
-  pool_actions out;
+  core_actions out;
   const auto release = [&](slot_id slot) { s.pool().step(event::release{slot}, s.now, out); };
   release(s.slot('A'));
   std::uint64_t next = 2;
@@ -102,11 +102,11 @@ BOOST_AUTO_TEST_CASE(ten_thousand_waiters_cost_nothing_while_all_slots_are_in_us
     if (!grant) continue;
     BOOST_REQUIRE(grant->ticket == ticket{next++});
     const slot_id slot = grant->slot;
-    if (next <= 10'001 || s.pool().waiting() != 0) release(slot);
+    if (next <= 10'001 || s.pool().status().waiting != 0) release(slot);
   }
   BOOST_TEST(next == 10'002u);
   BOOST_TEST(s.requests == before);
-  BOOST_TEST(s.pool().sessions() == 4u);
+  BOOST_TEST(s.pool().status().sessions == 4u);
 }
 
 // --- Wide requests
@@ -654,7 +654,7 @@ BOOST_AUTO_TEST_CASE(the_entry_is_gone) {
   s.consul.destroy_session(s.real("s1"), s.now);
   EXPECT(s.watched(), "lose A session_invalidated", "destroy s1");
   EXPECT(s.destroyed());
-  BOOST_TEST(s.pool().sessions() == 0u);
+  BOOST_TEST(s.pool().status().sessions == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(a_holder_of_its_own_that_is_gone_keeps_it_from_nothing) {
@@ -953,7 +953,7 @@ BOOST_AUTO_TEST_CASE(a_release_that_stays_denied_ends_with_its_session) {
   s.release('A');
   std::size_t tries = 0;
   lines all;
-  for (const time_point end = s.now + 6s; s.now < end && s.pool().sessions() != 0;) {
+  for (const time_point end = s.now + 6s; s.now < end && s.pool().status().sessions != 0;) {
     if (s.txn_open()) ++tries, s.refused({{0, event::refusal::permission_denied}});
     if (s.read_open()) s.listed();
     if (s.watch_open()) s.watched();
@@ -991,12 +991,12 @@ BOOST_AUTO_TEST_CASE(a_slot_that_nobody_wants_goes_with_its_session_if_no_write_
   s.leaves(other);
   s.others_grant("s2", "s2");
   s.cancel(1);
-  for (const time_point end = s.now + 10s; s.now < end && s.pool().sessions() != 0; s.after(50ms)) {
+  for (const time_point end = s.now + 10s; s.now < end && s.pool().status().sessions != 0; s.after(50ms)) {
     if (s.txn_open()) s.refused({{0, event::refusal::permission_denied}});
     if (s.watch_open()) s.watched();
     s.answer_reads_and_sessions();
   }
-  BOOST_TEST(s.pool().sessions() == 0u);
+  BOOST_TEST(s.pool().status().sessions == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(sessions_that_cannot_be_created_fail_their_waiters_though_listings_come) {
@@ -1289,13 +1289,13 @@ BOOST_AUTO_TEST_CASE(those_who_wait_in_an_outage_fail_after_a_while_with_the_las
   for (const time_point end = s.now + 4990ms; s.now < end;) {
     if (s.read_open()) ++tries, s.read_fails(error::server_error);
     all = s.after(10ms);
-    if (s.pool().waiting() == 0) break;
+    if (s.pool().status().waiting == 0) break;
   }
-  BOOST_TEST(s.pool().waiting() == 1u);
+  BOOST_TEST(s.pool().status().waiting == 1u);
   BOOST_TEST(tries > 5u);
   BOOST_TEST(tries < 40u);
   s.after(10ms);
-  BOOST_TEST(s.pool().waiting() == 0u);
+  BOOST_TEST(s.pool().status().waiting == 0u);
   BOOST_TEST((failed_with(s).code == error::server_error));
   EXPECT(s.after(1min));
 }
@@ -1304,14 +1304,30 @@ BOOST_AUTO_TEST_CASE(writes_that_fail_while_reads_work_fail_those_who_wait_too) 
   pool_story s;
   s.acquire(1);
   std::size_t writes = 0;
-  for (const time_point end = s.now + 6s; s.now < end && s.pool().waiting() != 0;) {
+  for (const time_point end = s.now + 6s; s.now < end && s.pool().status().waiting != 0;) {
     s.answer_reads_and_sessions();
     if (s.txn_open()) ++writes, s.unknown(error::server_error);
     if (s.read_open()) s.listed();
-    if (s.pool().waiting() != 0) s.after(10ms);
+    if (s.pool().status().waiting != 0) s.after(10ms);
   }
-  BOOST_TEST(s.pool().waiting() == 0u);
+  BOOST_TEST(s.pool().status().waiting == 0u);
   BOOST_TEST(writes < 40u);
+}
+
+/// Whoever is left out would be taken for dead.
+BOOST_AUTO_TEST_CASE(a_listing_without_what_the_token_may_not_read_is_none) {
+  pool_story s;
+  s.acquire(1);
+  EXPECT(s.read_filtered(), "fail t1 the ACL token is missing, unknown or lacks the right");
+  BOOST_TEST(failed_with(s).details.message == "the ACL token may not read all that stands there");
+}
+
+BOOST_AUTO_TEST_CASE(one_that_is_for_a_single_acquire_ends_with_it) {
+  pool_story s(with(1, [](pool_options& o) { o.single = true; }));
+  s.hold();
+  s.release('A');
+  check_nothing_is_left(s);
+  BOOST_TEST(s.pool().status().sessions == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(final_errors_fail_at_once) {
@@ -1395,7 +1411,7 @@ BOOST_AUTO_TEST_CASE(a_session_that_nobody_needs_is_kept_for_a_while_and_then_en
     s.after(1s);
     if (s.renewal_open()) s.renewed();
   }
-  BOOST_TEST(s.pool().sessions() == 1u);
+  BOOST_TEST(s.pool().status().sessions == 1u);
   lines all = s.after(2s);
   BOOST_REQUIRE(!all.empty());
   BOOST_TEST(all.back() == "destroy s1");

@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(a_lower_limit_takes_nothing_away_and_hands_nothing_on_until
     BOOST_TEST(granted_in(said) == 1u, all_of(said));
     BOOST_TEST(s.record().find(' ') == std::string::npos, s.record());
     s.give_back('D');
-    BOOST_TEST(s.pool().waiting() == 0u);
+    BOOST_TEST(s.pool().status().waiting == 0u);
   }
 }
 

@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(one_number_that_is_kept_back_does_not_keep_the_others) {
   s.created();
   std::size_t granted = 0;
   const auto refuse_or_do = [&]() -> pool_story::lines {
-    for (const pool_action& each : s.actions())
+    for (const core_action& each : s.actions())
       if (const auto* const txn = std::get_if<action::send_txn>(&each))
         for (std::size_t i = 0; i != txn->operations.size(); ++i)
           if (txn->operations[i].key == s.number_key(1)) return s.refused({{i, event::refusal::lock_delay}});
@@ -319,7 +319,7 @@ BOOST_AUTO_TEST_CASE(a_number_of_unknown_outcome_is_looked_up) {
     const auto all = s.run();
     const auto granted = [](const std::string& line) { return line.starts_with("grant t1"); };
     BOOST_TEST(std::count_if(seen.begin(), seen.end(), granted) + std::count_if(all.begin(), all.end(), granted) == 1);
-    BOOST_TEST(s.pool().sessions() == 1u);
+    BOOST_TEST(s.pool().status().sessions == 1u);
     BOOST_TEST(s.consul.has_session(s.real("s2")) == applied);  // a late write of one that has ended is refused
   }
 }

@@ -33,7 +33,7 @@ public:
     return *this << op.verb << op.key << op.value << op.flags << op.index << op.session;
   }
   /// What the cores want done: no words for people, and nothing that names a type.
-  digest& operator<<(const protocol::pool_action& a) {
+  digest& operator<<(const protocol::core_action& a) {
     *this << a.index();
     std::visit([this](const auto& each) { fields(each); }, a);
     return *this;

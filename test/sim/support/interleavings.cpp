@@ -36,7 +36,7 @@ constexpr duration over_by = 30s;
 failure timed_out() { return {make_error_code(error::timed_out), {"timed out", {}, {}, {}}}; }
 failure unreachable() { return {make_error_code(error::unreachable), {"unreachable", {}, {}, {}}}; }
 
-digest& operator<<(digest& d, const pool_event& e) {
+digest& operator<<(digest& d, const core_event& e) {
   d << e.index();
   std::visit(
       [&]<class Event>(const Event& its) {
@@ -175,7 +175,7 @@ private:
     int from;
     request_id id;
     std::variant<action::send_txn, action::list_prefix, action::watch_key> what;
-    std::optional<pool_event> reply{};  ///< Consul has done it
+    std::optional<core_event> reply{};  ///< Consul has done it
     bool ghost = false;                 ///< its sender believes that it failed
   };
   enum class accident : std::uint8_t { request_lost, reply_lost, not_sent, late, crash_before_reply };
@@ -244,7 +244,7 @@ private:
     });
     if ((how == accident::reply_lost || how == accident::crash_before_reply) && !m.reply) execute(m);
     if (how == accident::crash_before_reply) return crash(p);
-    const pool_event failed = failure_of(m, how == accident::not_sent);
+    const core_event failed = failure_of(m, how == accident::not_sent);
     if (how == accident::late)
       m.ghost = true;
     else
@@ -385,7 +385,7 @@ private:
     else
       m.reply = consul_.listed(m.id, watched());
   }
-  pool_event failure_of(const message& m, bool not_sent) const {
+  core_event failure_of(const message& m, bool not_sent) const {
     const failure why = not_sent ? unreachable() : timed_out();
     if (std::holds_alternative<action::send_txn>(m.what)) return runtime::txn_done(m.id, why.code, {}, why.details);
     if (std::holds_alternative<action::watch_key>(m.what)) return event::key_watched{m.id, {}, why};
@@ -402,7 +402,7 @@ private:
   }
   void answer(std::size_t at) {
     process& p = processes_[static_cast<std::size_t>(messages_[at].from)];
-    const pool_event reply = *std::move(messages_[at].reply);
+    const core_event reply = *std::move(messages_[at].reply);
     tell([&] { return name(p) + ": request " + std::to_string(messages_[at].id) + " is answered"; });
     messages_.erase(messages_.begin() + static_cast<std::ptrdiff_t>(at));
     step(p, reply);
@@ -410,14 +410,14 @@ private:
 
   // --- processes
 
-  void step(process& p, pool_event e) {
+  void step(process& p, core_event e) {
     if (!p.alive) return;
     p.history << static_cast<std::uint64_t>(now_.time_since_epoch().count()) << e;
-    pool_actions out;
-    std::vector<pool_event> then;
+    core_actions out;
+    std::vector<core_event> then;
     const bool heard = sabotage_.step(p.number, p.pool, std::move(e), now_, out, then);
-    for (pool_action& a : out) std::visit([&](auto& concrete) { perform(p, concrete); }, a);
-    for (pool_event& next : then) step(p, std::move(next));
+    for (core_action& a : out) std::visit([&](auto& concrete) { perform(p, concrete); }, a);
+    for (core_event& next : then) step(p, std::move(next));
     if (heard && p.pool.wake() <= now_) referee_.object(guarantee::cost, "the pool asks to be woken in the past");
   }
 
@@ -613,7 +613,7 @@ private:
   time_point now_{};
   std::vector<process> processes_;
   std::vector<message> messages_;
-  std::vector<std::pair<int, pool_event>> soon_;
+  std::vector<std::pair<int, core_event>> soon_;
   std::vector<std::string> orphans_;  ///< sessions of those that crashed
   // The operator.
   std::size_t given_ = 0;                 ///< orders that are carried out

@@ -45,22 +45,22 @@ void sabotage::bend(mutex_set_options& options, duration request_timeout) const 
   if (bug_ == seeded_bug::set_lease_counted_late) options.lease_margin = -request_timeout;
 }
 
-bool sabotage::step(int process, core& pool, pool_event&& e, time_point now, pool_actions& out,
-                    std::vector<pool_event>& then) {
+bool sabotage::step(int process, core& pool, core_event&& e, time_point now, core_actions& out,
+                    std::vector<core_event>& then) {
   if (!on()) {
     pool.step(std::move(e), now, out);
     return true;
   }
   if (!lets_in(process, e, out)) return false;
-  pool_actions done;
+  core_actions done;
   pool.step(std::move(e), now, done);
-  for (pool_action& each : done)
+  for (core_action& each : done)
     if (lets_out(process, each, then)) out.push_back(std::move(each));
   return true;
 }
 
 /// What the process does not know it does not heed; what stands in Consul it keeps, or one bug would be two.
-void sabotage::hide_orders(int process, pool_event& e) {
+void sabotage::hide_orders(int process, core_event& e) {
   if (auto* const listed = std::get_if<event::prefix_listed>(&e))
     for (kv_entry& each : listed->listing) hide_orders(process, each);
   if (auto* const watched = std::get_if<event::key_watched>(&e); watched && watched->pair)
@@ -93,7 +93,7 @@ void sabotage::keep_orders(int process, lock_record& record) {
   }
 }
 
-bool sabotage::lets_in(int process, pool_event& e, pool_actions& instead) {
+bool sabotage::lets_in(int process, core_event& e, core_actions& instead) {
   hide_orders(process, e);
   if (std::holds_alternative<event::value_written>(e)) return bug_ != seeded_bug::proclaimed_value_forgotten;
   if (auto* const tick = std::get_if<event::tick>(&e)) return bug_ != seeded_bug::timers_never_fire;
@@ -175,7 +175,7 @@ bool sabotage::lets_in(int process, event::prefix_listed& e) {
   return true;
 }
 
-bool sabotage::lets_out(int process, pool_action& a, std::vector<pool_event>& then) {
+bool sabotage::lets_out(int process, core_action& a, std::vector<core_event>& then) {
   if (auto* const txn = std::get_if<action::send_txn>(&a)) return lets_out(process, *txn, then);
   if (auto* const granted = std::get_if<action::grant>(&a)) {
     if (gone_.contains({process, granted->ticket})) {
@@ -229,7 +229,7 @@ bool sabotage::lets_out(int process, pool_action& a, std::vector<pool_event>& th
   return true;
 }
 
-bool sabotage::lets_out(int process, action::send_txn& a, std::vector<pool_event>& then) {
+bool sabotage::lets_out(int process, action::send_txn& a, std::vector<core_event>& then) {
   auto& operations = a.operations;
   const auto record = std::find_if(operations.begin(), operations.end(), [](const auto& op) { return is_record(op); });
   switch (bug_) {

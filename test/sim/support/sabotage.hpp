@@ -260,8 +260,8 @@ public:
 
   /// A step of the pool, bent on the way in and on the way out: what is to be done, and what the pool is told then.
   /// False: it does not even hear of the event.
-  bool step(int process, protocol::core& pool, protocol::pool_event&& e, protocol::time_point now,
-            protocol::pool_actions& out, std::vector<protocol::pool_event>& then);
+  bool step(int process, protocol::core& pool, protocol::core_event&& e, protocol::time_point now,
+            protocol::core_actions& out, std::vector<protocol::core_event>& then);
 
   /// An operator's order, as it is written where the record has come to this index.
   void bend(protocol::instruction& order, std::uint64_t lock_index) const;
@@ -273,11 +273,11 @@ public:
   bool tells(bool again) const { return !again || bug_ != seeded_bug::observer_tells_once; }
 
 private:
-  bool lets_in(int process, protocol::pool_event& e, protocol::pool_actions& instead);
-  bool lets_out(int process, protocol::pool_action& a, std::vector<protocol::pool_event>& then);
+  bool lets_in(int process, protocol::core_event& e, protocol::core_actions& instead);
+  bool lets_out(int process, protocol::core_action& a, std::vector<protocol::core_event>& then);
   bool lets_in(int process, protocol::event::prefix_listed& e);
-  bool lets_out(int process, protocol::action::send_txn& a, std::vector<protocol::pool_event>& then);
-  void hide_orders(int process, protocol::pool_event& e);
+  bool lets_out(int process, protocol::action::send_txn& a, std::vector<protocol::core_event>& then);
+  void hide_orders(int process, protocol::core_event& e);
   void hide_orders(int process, kv_entry& pair);
   void keep_orders(int process, protocol::lock_record& record);
 

@@ -179,24 +179,24 @@ void world::when_running(process& p, job what) {
   what();
 }
 
-void world::deliver(process& p, pool_event e) {
+void world::deliver(process& p, core_event e) {
   if (!p.alive) return;
   if (!p.paused && !p.deaf) return step(p, std::move(e));
   p.inbox.push_back([this, &p, e = std::move(e)]() mutable { step(p, std::move(e)); });
 }
 
-void world::step(process& p, pool_event e) {
+void world::step(process& p, core_event e) {
   if (p.watching) return step_of_an_observer(p, std::move(e));
   ++result_.events;
   if (options_.deregistrations) note_holders_seen(p, e);
   if (!std::holds_alternative<event::tick>(e)) events_.push_back(now());
   const time_point at = p.read_at ? *std::exchange(p.read_at, {}) : p.clock.local(now());
-  pool_actions out;
-  std::vector<pool_event> then;
+  core_actions out;
+  std::vector<core_event> then;
   const bool heard = sabotage_.step(p.number, *p.pool, std::move(e), at, out, then);
-  for (const pool_action& a : out) trace_ << p.number << a;
-  for (pool_action& a : out) std::visit([&](auto& concrete) { perform(p, concrete); }, a);
-  for (pool_event& next : then) in(0s, [this, &p, e = std::move(next)] { deliver(p, e); });
+  for (const core_action& a : out) trace_ << p.number << a;
+  for (core_action& a : out) std::visit([&](auto& concrete) { perform(p, concrete); }, a);
+  for (core_event& next : then) in(0s, [this, &p, e = std::move(next)] { deliver(p, e); });
   if (!heard) return;
   if (p.pool->wake() <= at) object(guarantee::cost, "the pool asks to be woken in the past");
   tick_when_due(p);

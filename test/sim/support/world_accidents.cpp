@@ -190,7 +190,7 @@ void world::fail_health_check() {
 }
 
 /// What a process is shown. Of what comes late it may make nothing.
-void world::note_holders_seen(process& p, const pool_event& e) {
+void world::note_holders_seen(process& p, const core_event& e) {
   const auto learn = [&p](std::uint64_t index) {
     return index >= std::exchange(p.index_seen, std::max(index, p.index_seen));
   };

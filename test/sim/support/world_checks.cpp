@@ -319,7 +319,7 @@ void world::check_closed() {
     if (!p->alive || p->watching) continue;
     if (!p->closed) object(guarantee::answers, name(*p) + " does not close");
     if (p->closed && p->closed->error.code) object(guarantee::leaks, name(*p) + " could not close cleanly");
-    if (p->pool->sessions() != 0) object(guarantee::leaks, name(*p) + " keeps sessions");
+    if (p->pool->status().sessions != 0) object(guarantee::leaks, name(*p) + " keeps sessions");
   }
 }
 

@@ -122,7 +122,7 @@ void world::cancel_question(process& p) {
   in(random_.between(0ms, 300ms), [this, &p] { when_running(p, [this, &p] { ask_who_leads(p); }); });
 }
 
-void world::step_of_an_observer(process& p, pool_event&& e) {
+void world::step_of_an_observer(process& p, core_event&& e) {
   if (auto* const answer = std::get_if<event::key_watched>(&e)) hear_who_leads(p, std::move(*answer));
 }
 

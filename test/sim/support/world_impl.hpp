@@ -158,8 +158,8 @@ private:
   bool somebody_is_busy() const;  ///< waits, holds or releases
   void start_process();
   void when_running(process& p, job what);
-  void deliver(process& p, pool_event e);
-  void step(process& p, pool_event e);
+  void deliver(process& p, core_event e);
+  void step(process& p, core_event e);
   void tick_when_due(process& p);
   bool faults() const { return now() < faults_end_; }
   bool calm() const { return now() >= calm_; }
@@ -196,7 +196,7 @@ private:
   void proclaim(process& p, slot_id slot);
   void try_to_proclaim(process& p, slot_id slot, std::shared_ptr<proclamation> wish);
   void ask_who_leads(process& p);
-  void step_of_an_observer(process& p, pool_event&& e);
+  void step_of_an_observer(process& p, core_event&& e);
   void hear_who_leads(process& p, event::key_watched&& answer);
   void cancel_question(process& p);
   void note_office();
@@ -227,8 +227,8 @@ private:
   void query(process& p, request_id id, testing::subject what, std::uint64_t index, duration wait);
   void answer_watches();
   void answer_watch(std::size_t i);
-  pool_event answer_to(const watch& w) const;
-  static pool_event failure_of(request_id id, const testing::subject& what,
+  core_event answer_to(const watch& w) const;
+  static core_event failure_of(request_id id, const testing::subject& what,
                                const error_code& why = make_error_code(error::timed_out));
   std::optional<std::size_t> find_watch(const process& p, request_id id) const;
   void end_watch(std::size_t i);
@@ -253,7 +253,7 @@ private:
   void deregister();
   void fail_health_check();
   std::string node_of(const process& p) const;
-  void note_holders_seen(process& p, const pool_event& e);
+  void note_holders_seen(process& p, const core_event& e);
   static bool believes_by(const process& p, const std::string& session);
   void excuse_newcomer(const process* sender, const snapshot& before);
   void meddle();

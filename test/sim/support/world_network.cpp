@@ -260,7 +260,7 @@ void world::perform(process& p, action::stop_watch& a) {
   const auto found = find_watch(p, a.id);
   if (!found) return;
   const failure cancelled{error_code(boost::system::errc::operation_canceled, boost::system::system_category()), {}};
-  pool_event e = failure_of(a.id, watches_[*found].what);
+  core_event e = failure_of(a.id, watches_[*found].what);
   if (auto* const listed = std::get_if<event::prefix_listed>(&e)) listed->error = cancelled;
   if (auto* const key = std::get_if<event::key_watched>(&e)) key->error = cancelled;
   end_watch(*found);
@@ -296,12 +296,12 @@ error_code world::why_not(const fate& f) {
   return f.answered || !f.why ? make_error_code(error::timed_out) : f.why;  // or the network is gone meanwhile
 }
 
-pool_event world::failure_of(request_id id, const testing::subject& what, const error_code& why) {
+core_event world::failure_of(request_id id, const testing::subject& what, const error_code& why) {
   if (what.what == testing::subject::kind::key) return event::key_watched{id, {}, failed(why)};
   return event::prefix_listed{id, {}, 0, failed(why)};
 }
 
-pool_event world::answer_to(const watch& w) const {
+core_event world::answer_to(const watch& w) const {
   if (w.what.what == testing::subject::kind::key) return consul_.key_seen(w.id, w.what.name);
   return consul_.listed(w.id, w.what.name);
 }
