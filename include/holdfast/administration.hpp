@@ -1,13 +1,12 @@
 #pragma once
 
-#include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <holdfast/consul/client.hpp>
+#include <holdfast/detail/initiation.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/semaphore_status.hpp>
@@ -51,31 +50,10 @@ struct administration_order {
   consul::request_options request{};
 };
 
-template <class... Results>
-using administration_handler = asio::any_completion_handler<void(error_code, Results...)>;
-
 asio::any_io_executor executor_of(const administrator&) noexcept;
-void start(const std::shared_ptr<administrator>&, administration_order, administration_handler<>);
-void start(const std::shared_ptr<administrator>&, administration_order, administration_handler<swept>);
-void start(const std::shared_ptr<administrator>&, administration_order, administration_handler<semaphore_status>);
-
-// Not an aggregate: g++ 12 destroys aggregate temporaries in a co_await expression twice.
-template <class... Results>
-class administration_initiation {
-public:
-  using executor_type = asio::any_io_executor;
-  administration_initiation(std::shared_ptr<administrator> impl, administration_order order)
-      : impl_(std::move(impl)), order_(std::move(order)) {}
-  executor_type get_executor() const noexcept { return executor_of(*impl_); }
-  template <class Handler>
-  void operator()(Handler&& handler) && {
-    start(impl_, std::move(order_), administration_handler<Results...>(std::forward<Handler>(handler)));
-  }
-
-private:
-  std::shared_ptr<administrator> impl_;
-  administration_order order_;
-};
+void start_order(const std::shared_ptr<administrator>&, administration_order, pending<error_code>&&);
+void start_order(const std::shared_ptr<administrator>&, administration_order, pending<error_code, swept>&&);
+void start_order(const std::shared_ptr<administrator>&, administration_order, pending<error_code, semaphore_status>&&);
 
 }  // namespace detail
 
@@ -186,8 +164,11 @@ private:
 
   template <class Token, class... Results>
   auto initiate(detail::administration_order what, Token& token) {
-    return asio::async_initiate<Token, void(error_code, Results...)>(
-        detail::administration_initiation<Results...>(impl_, std::move(what)), token);
+    auto start = [what = std::move(what)](const std::shared_ptr<detail::administrator>& impl,
+                                          detail::pending<error_code, Results...>&& handler) {
+      detail::start_order(impl, what, std::move(handler));
+    };
+    return detail::begin_operation<Results...>(impl_, std::move(start), std::forward<Token>(token));
   }
 
   std::shared_ptr<detail::administrator> impl_;

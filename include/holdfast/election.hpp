@@ -1,7 +1,5 @@
 #pragma once
 
-#include <boost/asio/associator.hpp>
-#include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 #include <cstdint>
 #include <holdfast/consul/client.hpp>
@@ -36,62 +34,9 @@ class observation;
 
 asio::any_io_executor executor_of(const election_impl&) noexcept;
 asio::any_io_executor executor_of(const observation&) noexcept;
-void start_campaign(const election_impl&, std::string value, diagnostics*, pending<error_code, slot>&&);
+void start_campaign(const election_impl&, std::string value, diagnostics*, pending<error_code, leadership>&&);
 void start_proclaim(const std::shared_ptr<slot_impl>&, std::string value, diagnostics*, pending<error_code>&&);
 void start_next(const std::shared_ptr<observation>&, diagnostics*, pending<error_code, std::optional<leader>>&&);
-
-/// The handler of a campaign, for a slot.
-template <class Handler>
-struct elected {
-  Handler handler;
-  void operator()(error_code ec, slot won);
-};
-
-class campaign_initiation {
-public:
-  using executor_type = asio::any_io_executor;
-  campaign_initiation(std::shared_ptr<const election_impl> impl, std::string value, diagnostics* diag)
-      : impl_(std::move(impl)), value_(std::move(value)), diag_(diag) {}
-  executor_type get_executor() const noexcept { return executor_of(*impl_); }
-  template <class Handler>
-  void operator()(Handler&& handler) const {
-    elected<std::decay_t<Handler>> as_slot{std::forward<Handler>(handler)};
-    start_campaign(*impl_, value_, diag_, {std::move(as_slot), executor_of(*impl_)});
-  }
-
-private:
-  std::shared_ptr<const election_impl> impl_;
-  std::string value_;
-  diagnostics* diag_;
-};
-class proclaim_initiation : public slot_initiation {
-public:
-  proclaim_initiation(std::shared_ptr<slot_impl> impl, std::string value, diagnostics* diag)
-      : slot_initiation(std::move(impl)), value_(std::move(value)), diag_(diag) {}
-  template <class Handler>
-  void operator()(Handler&& handler) const {
-    if (!impl_) return answer_not_held(std::forward<Handler>(handler));
-    start_proclaim(impl_, value_, diag_, {std::forward<Handler>(handler), home()});
-  }
-
-private:
-  std::string value_;
-  diagnostics* diag_;
-};
-class next_initiation {
-public:
-  using executor_type = asio::any_io_executor;
-  next_initiation(std::shared_ptr<observation> impl, diagnostics* diag) : impl_(std::move(impl)), diag_(diag) {}
-  executor_type get_executor() const noexcept { return executor_of(*impl_); }
-  template <class Handler>
-  void operator()(Handler&& handler) const {
-    start_next(impl_, diag_, {std::forward<Handler>(handler), executor_of(*impl_)});
-  }
-
-private:
-  std::shared_ptr<observation> impl_;
-  diagnostics* diag_;
-};
 
 }  // namespace detail
 
@@ -112,19 +57,27 @@ public:
   /// must outlive the operation. Not cancellable: it ends by its own deadline.
   template <class Token = asio::deferred_t>
   auto proclaim(std::string value, Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code)>(
-        detail::proclaim_initiation(detail::impl_of(*this), std::move(value), nullptr), token);
+    return initiate_proclaim(std::move(value), nullptr, std::forward<Token>(token));
   }
   template <class Token = asio::deferred_t>
   auto proclaim(std::string value, diagnostics& diag, Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code)>(
-        detail::proclaim_initiation(detail::impl_of(*this), std::move(value), &diag), token);
+    return initiate_proclaim(std::move(value), &diag, std::forward<Token>(token));
   }
   /// Lets the office go, and whoever stands next have it. The same as `release`. The key keeps the value: the last one
   /// proclaimed, also if it is not known whether that was done.
   template <class Token = asio::deferred_t>
   auto resign(Token&& token = {}) {
     return release(std::forward<Token>(token));
+  }
+
+private:
+  template <class Token>
+  auto initiate_proclaim(std::string value, diagnostics* diag, Token&& token) {
+    auto start = [value = std::move(value), diag](const std::shared_ptr<detail::slot_impl>& held,
+                                                  detail::pending<error_code>&& handler) {
+      detail::start_proclaim(held, value, diag, std::move(handler));
+    };
+    return detail::begin_operation_if_held<>(detail::impl_of(*this), std::move(start), std::forward<Token>(token));
   }
 };
 
@@ -158,16 +111,23 @@ public:
   /// late as it comes before the handler runs: the next call tells.
   template <class Token = asio::deferred_t>
   auto next(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, std::optional<leader>)>(detail::next_initiation(impl_, nullptr),
-                                                                                token);
+    return initiate(nullptr, std::forward<Token>(token));
   }
   template <class Token = asio::deferred_t>
   auto next(diagnostics& diag, Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, std::optional<leader>)>(detail::next_initiation(impl_, &diag),
-                                                                                token);
+    return initiate(&diag, std::forward<Token>(token));
   }
 
 private:
+  template <class Token>
+  auto initiate(diagnostics* diag, Token&& token) {
+    auto start = [diag](const std::shared_ptr<detail::observation>& impl,
+                        detail::pending<error_code, std::optional<leader>>&& handler) {
+      detail::start_next(impl, diag, std::move(handler));
+    };
+    return detail::begin_operation<std::optional<leader>>(impl_, std::move(start), std::forward<Token>(token));
+  }
+
   friend class election;
   explicit election_observer(std::shared_ptr<detail::observation> impl) noexcept : impl_(std::move(impl)) {}
   std::shared_ptr<detail::observation> impl_;
@@ -202,19 +162,26 @@ public:
   /// in the background. `diag`, if any, must outlive the operation.
   template <class Token = asio::deferred_t>
   auto campaign(std::string value = {}, Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, leadership)>(
-        detail::campaign_initiation(impl_, std::move(value), nullptr), token);
+    return initiate(std::move(value), nullptr, std::forward<Token>(token));
   }
   template <class Token = asio::deferred_t>
   auto campaign(std::string value, diagnostics& diag, Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, leadership)>(
-        detail::campaign_initiation(impl_, std::move(value), &diag), token);
+    return initiate(std::move(value), &diag, std::forward<Token>(token));
   }
 
   /// For leaders, candidates, and those who only follow.
   election_observer observe() const;
 
 private:
+  template <class Token>
+  auto initiate(std::string value, diagnostics* diag, Token&& token) {
+    auto start = [value = std::move(value), diag](const std::shared_ptr<const detail::election_impl>& impl,
+                                                  detail::pending<error_code, leadership>&& handler) {
+      detail::start_campaign(*impl, value, diag, std::move(handler));
+    };
+    return detail::begin_operation<leadership>(impl_, std::move(start), std::forward<Token>(token));
+  }
+
   std::shared_ptr<const detail::election_impl> impl_;
 };
 
@@ -226,20 +193,4 @@ asio::awaitable<void> with_leadership(election candidate, std::string value, Bod
   co_await detail::with_held(std::move(won), std::move(body));
 }
 
-template <class Handler>
-void detail::elected<Handler>::operator()(error_code ec, slot won) {
-  std::move(handler)(ec, leadership(std::move(won)));
-}
-
 }  // namespace holdfast
-
-/// Executor, cancellation slot and allocator are those of the handler within.
-template <template <class, class> class Associator, class Handler, class Default>
-struct boost::asio::associator<Associator, holdfast::detail::elected<Handler>, Default> : Associator<Handler, Default> {
-  static auto get(const holdfast::detail::elected<Handler>& h) noexcept {
-    return Associator<Handler, Default>::get(h.handler);
-  }
-  static auto get(const holdfast::detail::elected<Handler>& h, const Default& otherwise) noexcept {
-    return Associator<Handler, Default>::get(h.handler, otherwise);
-  }
-};

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 #include <chrono>
 #include <cstdint>
@@ -32,16 +31,6 @@ struct sequencer {
 namespace detail {
 
 void start_sequencer(const std::shared_ptr<slot_impl>&, pending<error_code, sequencer>&&);
-
-class sequencer_initiation : public slot_initiation {
-public:
-  using slot_initiation::slot_initiation;
-  template <class Handler>
-  void operator()(Handler&& handler) const {
-    if (!impl_) return answer_not_held(std::forward<Handler>(handler), sequencer());
-    start_sequencer(impl_, {std::forward<Handler>(handler), home()});
-  }
-};
 
 }  // namespace detail
 
@@ -99,8 +88,8 @@ public:
 /// ends by its own deadline.
 template <class Token = asio::deferred_t>
 auto sequencer_of(const slot& held, Token&& token = {}) {
-  return asio::async_initiate<Token, void(error_code, sequencer)>(detail::sequencer_initiation(detail::impl_of(held)),
-                                                                  token);
+  return detail::begin_operation_if_held<sequencer>(detail::impl_of(held), detail::start_sequencer,
+                                                    std::forward<Token>(token));
 }
 
 /// Whether the hold that `claimed` names lasts: for the receiving side, which needs nothing but a client. Consul is

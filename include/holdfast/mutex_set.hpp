@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 #include <holdfast/consul/client.hpp>
 #include <holdfast/diagnostics.hpp>
@@ -16,23 +15,6 @@ namespace holdfast {
 namespace detail {
 
 void start_try_lock(const std::shared_ptr<driver>&, const std::string& name, diagnostics*, pending<error_code, slot>&&);
-
-class try_lock_initiation {
-public:
-  using executor_type = asio::any_io_executor;
-  try_lock_initiation(std::shared_ptr<driver> impl, std::string name, diagnostics* diag)
-      : impl_(std::move(impl)), name_(std::move(name)), diag_(diag) {}
-  executor_type get_executor() const noexcept { return executor_of(*impl_); }
-  template <class Handler>
-  void operator()(Handler&& handler) const {
-    start_try_lock(impl_, name_, diag_, {std::forward<Handler>(handler), executor_of(*impl_)});
-  }
-
-private:
-  std::shared_ptr<driver> impl_;
-  std::string name_;
-  diagnostics* diag_;
-};
 
 }  // namespace detail
 
@@ -75,8 +57,11 @@ public:
 private:
   template <class Token>
   auto initiate(std::string name, diagnostics* diag, Token&& token) {
-    return asio::async_initiate<Token, void(error_code, slot)>(
-        detail::try_lock_initiation(impl_, std::move(name), diag), token);
+    auto start = [name = std::move(name), diag](const std::shared_ptr<detail::driver>& impl,
+                                                detail::pending<error_code, slot>&& handler) {
+      detail::start_try_lock(impl, name, diag, std::move(handler));
+    };
+    return detail::begin_operation<slot>(impl_, std::move(start), std::forward<Token>(token));
   }
 };
 

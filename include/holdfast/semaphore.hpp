@@ -42,35 +42,6 @@ const asio::any_io_executor& executor_of(const driver&) noexcept;
 void start_acquire(const std::shared_ptr<driver>&, const acquire_request&, pending<error_code, slot>&&);
 void start_close(const std::shared_ptr<driver>&, pending<error_code>&&);
 
-class acquire_initiation {
-public:
-  using executor_type = asio::any_io_executor;
-  acquire_initiation(std::shared_ptr<driver> impl, acquire_request request)
-      : impl_(std::move(impl)), request_(request) {}
-  executor_type get_executor() const noexcept { return executor_of(*impl_); }
-  template <class Handler>
-  void operator()(Handler&& handler) const {
-    start_acquire(impl_, request_, {std::forward<Handler>(handler), executor_of(*impl_)});
-  }
-
-private:
-  std::shared_ptr<driver> impl_;
-  acquire_request request_;
-};
-class close_initiation {
-public:
-  using executor_type = asio::any_io_executor;
-  explicit close_initiation(std::shared_ptr<driver> impl) : impl_(std::move(impl)) {}
-  executor_type get_executor() const noexcept { return executor_of(*impl_); }
-  template <class Handler>
-  void operator()(Handler&& handler) const {
-    start_close(impl_, {std::forward<Handler>(handler), executor_of(*impl_)});
-  }
-
-private:
-  std::shared_ptr<driver> impl_;
-};
-
 template <class Token>
 concept slot_token = asio::completion_token_for<Token, void(error_code, slot)>;
 
@@ -95,14 +66,17 @@ public:
   /// `give_up_after` more with error::timed_out: the rest expires with its sessions. Not cancellable.
   template <class Token = asio::deferred_t>
   auto close(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code)>(close_initiation(impl_), token);
+    return begin_operation<>(impl_, start_close, std::forward<Token>(token));
   }
 
 protected:
   explicit pool_handle(std::shared_ptr<driver> impl) noexcept : impl_(std::move(impl)) {}
   template <class Token>
   auto initiate(acquire_request request, Token&& token) {
-    return asio::async_initiate<Token, void(error_code, slot)>(acquire_initiation(impl_, request), token);
+    auto start = [request](const std::shared_ptr<driver>& impl, pending<error_code, slot>&& handler) {
+      start_acquire(impl, request, std::move(handler));
+    };
+    return begin_operation<slot>(impl_, std::move(start), std::forward<Token>(token));
   }
 
   std::shared_ptr<driver> impl_;

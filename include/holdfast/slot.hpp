@@ -1,17 +1,11 @@
 #pragma once
 
-#include <boost/asio/any_completion_executor.hpp>
-#include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/append.hpp>
-#include <boost/asio/associated_executor.hpp>
-#include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/prefer.hpp>
 #include <chrono>
 #include <cstdint>
 #include <holdfast/consul/txn.hpp>
+#include <holdfast/detail/initiation.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/fencing_token.hpp>
@@ -20,13 +14,10 @@
 #include <memory>
 #include <stop_token>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace holdfast {
-
-namespace asio = boost::asio;
 
 class slot;
 
@@ -59,88 +50,11 @@ namespace detail {
 
 class slot_impl;
 
-/// A handler that waits, its type erased. Its executor is looked at before that: afterwards it costs an allocation.
-template <class... Results>
-struct pending {
-  pending() = default;
-  template <class Handler>
-  pending(Handler&& h, const asio::any_io_executor& home) {
-    auto own = asio::get_associated_executor(h, home);
-    bool is_home = false;
-    if constexpr (std::is_convertible_v<decltype(own), asio::any_io_executor>) {
-      const asio::any_io_executor& same = own;
-      is_home = same == home;
-    }
-    if (!is_home)
-      elsewhere = std::make_unique<asio::any_completion_executor>(
-          asio::prefer(std::move(own), asio::execution::outstanding_work.tracked));
-    asio::any_completion_handler<void(Results...)>(std::forward<Handler>(h)).swap(handler);
-  }
-  pending(pending&&) noexcept = default;
-  pending& operator=(pending&& other) noexcept {  // Boost 1.81's handler has no assignment that works
-    handler.swap(other.handler);
-    elsewhere.swap(other.elsewhere);
-    return *this;
-  }
-
-  asio::any_completion_handler<void(Results...)> handler{};
-  std::unique_ptr<asio::any_completion_executor> elsewhere{};  ///< its executor, at work, if it is not the client's
-};
-
 const asio::any_io_executor& executor_of(const slot_impl&) noexcept;
 void start_release(const std::shared_ptr<slot_impl>&, pending<error_code>&&);
 void start_wait_lost(const std::shared_ptr<slot_impl>&, pending<error_code, loss_reason>&&);
 void start_wait_revoked(const std::shared_ptr<slot_impl>&, pending<error_code>&&);
 const std::shared_ptr<slot_impl>& impl_of(const slot&) noexcept;
-
-// Not aggregates: g++ 12 destroys aggregate temporaries in a co_await expression twice.
-class slot_initiation {
-public:
-  using executor_type = asio::any_io_executor;
-  explicit slot_initiation(std::shared_ptr<slot_impl> impl) : impl_(std::move(impl)) {}
-  executor_type get_executor() const noexcept { return home(); }
-
-protected:
-  const executor_type& home() const noexcept {
-    static const executor_type none;
-    return impl_ ? executor_of(*impl_) : none;
-  }
-  /// What an empty slot answers, which has no executor of its own: on the handler's, and not by way of another
-  /// thread's. That would keep hold of the handler's executor for a moment longer than the handler, and maybe its
-  /// context.
-  template <class Handler, class... Results>
-  static void answer_not_held(Handler&& handler, Results... results) {
-    asio::post(asio::append(std::forward<Handler>(handler), make_error_code(error::not_held), std::move(results)...));
-  }
-  std::shared_ptr<slot_impl> impl_;
-};
-class release_initiation : public slot_initiation {
-public:
-  using slot_initiation::slot_initiation;
-  template <class Handler>
-  void operator()(Handler&& handler) const {
-    if (!impl_) return answer_not_held(std::forward<Handler>(handler));
-    start_release(impl_, {std::forward<Handler>(handler), home()});
-  }
-};
-class wait_lost_initiation : public slot_initiation {
-public:
-  using slot_initiation::slot_initiation;
-  template <class Handler>
-  void operator()(Handler&& handler) const {
-    if (!impl_) return answer_not_held(std::forward<Handler>(handler), loss_reason::none);
-    start_wait_lost(impl_, {std::forward<Handler>(handler), home()});
-  }
-};
-class wait_revoked_initiation : public slot_initiation {
-public:
-  using slot_initiation::slot_initiation;
-  template <class Handler>
-  void operator()(Handler&& handler) const {
-    if (!impl_) return answer_not_held(std::forward<Handler>(handler));
-    start_wait_revoked(impl_, {std::forward<Handler>(handler), home()});
-  }
-};
 
 }  // namespace detail
 
@@ -204,7 +118,7 @@ public:
   /// Cancellation (terminal, partial, total) ends the wait and nothing else.
   template <class Token = asio::deferred_t>
   auto wait_lost(Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code, loss_reason)>(detail::wait_lost_initiation(impl_), token);
+    return detail::begin_operation_if_held<loss_reason>(impl_, detail::start_wait_lost, std::forward<Token>(token));
   }
 
   /// Whether an operator has asked for the slot (`semaphore_administration::revoke`). It only asks: the slot is held as
@@ -215,7 +129,7 @@ public:
   /// Cancellation (terminal, partial, total) ends the wait and nothing else.
   template <class Token = asio::deferred_t>
   auto wait_revoked(Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code)>(detail::wait_revoked_initiation(impl_), token);
+    return detail::begin_operation_if_held<>(impl_, detail::start_wait_revoked, std::forward<Token>(token));
   }
 
   /// Gives the slot back: to the next local waiter, or to the cluster. Completes when that is done: at once, after one
@@ -225,7 +139,7 @@ public:
   /// Not cancellable: the slot is given back in any case.
   template <class Token = asio::deferred_t>
   auto release(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code)>(detail::release_initiation(impl_), token);
+    return detail::begin_operation_if_held<>(impl_, detail::start_release, std::forward<Token>(token));
   }
 
 private:

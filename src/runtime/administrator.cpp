@@ -1,15 +1,7 @@
 #include "runtime/administrator.hpp"
 
-#include <boost/asio/any_completion_executor.hpp>
-#include <boost/asio/append.hpp>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/associated_cancellation_slot.hpp>
-#include <boost/asio/associated_executor.hpp>
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/cancellation_signal.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/prefer.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
@@ -23,6 +15,7 @@
 #include "runtime/convert.hpp"
 #include "runtime/pool_options.hpp"
 #include "runtime/semaphore_status.hpp"
+#include "runtime/spawn.hpp"
 
 namespace holdfast::detail {
 
@@ -165,82 +158,50 @@ asio::awaitable<protocol::next_step> administrator::take(protocol::order_run& ru
     auto [ec, reply] = co_await client_.transact(std::move(write->operations), request, as_result);
     co_return run.written(runtime::txn_done(0, ec, std::move(reply), std::move(words)), runtime::now());
   }
-  asio::steady_timer timer(strand(), std::get<protocol::order_step::pause>(step).time);
+  asio::steady_timer timer(client_.strand(), std::get<protocol::order_step::pause>(step).time);
   co_await timer.async_wait(asio::use_awaitable);  // throws if it is cancelled
   co_return run.rested(runtime::now());
 }
 
 namespace {
 
-/// An order under way, and the handler that waits for it. It runs on the client's strand; cancellation signals come on
-/// any thread.
 template <class... Results>
-struct running {
-  running(asio::any_io_executor executor, asio::any_io_executor own, administration_handler<Results...> h)
-      : home(std::move(executor)),
-        strand(std::move(own)),
-        work(asio::prefer(asio::get_associated_executor(h, home), asio::execution::outstanding_work.tracked)),
-        handler(std::move(h)) {}
+using result_of = asio::awaitable<std::tuple<error_code, Results...>>;
 
-  asio::any_io_executor home, strand;
-  asio::any_completion_executor work;  ///< the handler's executor, at work
-  administration_handler<Results...> handler;
-  asio::cancellation_signal stop{};
-};
-
-template <class... Results, class Begin>
-void launch(const std::shared_ptr<administrator>& impl, administration_handler<Results...> handler, Begin begin) {
-  if (!impl->get_executor()) return;  // the context is gone: no handler can run
-  asio::cancellation_slot slot = asio::get_associated_cancellation_slot(handler);
-  const auto op = std::make_shared<running<Results...>>(impl->get_executor(), impl->strand(), std::move(handler));
-  if (slot.is_connected())
-    slot.assign([weak = std::weak_ptr(op)](asio::cancellation_type) {
-      if (const auto found = weak.lock())
-        asio::post(found->strand, [weak] {
-          // The only type that a coroutine hears of before it has begun.
-          if (const auto still = weak.lock()) still->stop.emit(asio::cancellation_type::terminal);
-        });
-    });
-  // As a plain function object: nothing is awaited here.
-  auto finish = [op](std::exception_ptr failure, std::tuple<error_code, Results...> results) {
-    if (failure) std::rethrow_exception(failure);
-    // Posted to the plain executor, from where the handler goes on to its own.
-    std::apply([&](auto&... each) { asio::post(op->home, asio::append(std::move(op->handler), std::move(each)...)); },
-               results);
-    op->work = {};
-  };
-  asio::co_spawn(impl->strand(), begin, asio::bind_cancellation_slot(op->stop.slot(), std::move(finish)));
+template <class... Results>
+result_of<Results...> run(std::shared_ptr<administrator> impl, administration_order order,
+                          result_of<Results...> (administrator::*member)(administration_order)) {
+  auto result = co_await (impl.get()->*member)(std::move(order));
+  co_return result;
 }
 
-/// What is cancelled between two requests throws at the next.
-template <class Result>
-asio::awaitable<Result> run(std::shared_ptr<administrator> impl, administration_order order,
-                            asio::awaitable<Result> (administrator::*member)(administration_order)) {
-  Result result;
-  try {
-    result = co_await (impl.get()->*member)(std::move(order));
-  } catch (const system_error& cancelled) {
-    std::get<0>(result) = cancelled.code();
-  }
-  co_return result;
+template <class... Results>
+void start(const std::shared_ptr<administrator>& impl, administration_order order,
+           pending<error_code, Results...>&& waiting,
+           result_of<Results...> (administrator::*member)(administration_order)) {
+  if (!impl->get_executor()) return;  // the context is gone: no handler can run
+  const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(waiting.handler);
+  runtime::spawn_for(impl->client(), stop, run(impl, std::move(order), member), std::move(waiting),
+                     [](const error_code&, const Results&...) {});
 }
 
 }  // namespace
 
 asio::any_io_executor executor_of(const administrator& impl) noexcept { return impl.get_executor(); }
 
-void start(const std::shared_ptr<administrator>& impl, administration_order order, administration_handler<> handler) {
-  launch(impl, std::move(handler), [impl, order] { return run(impl, order, &administrator::give); });
+void start_order(const std::shared_ptr<administrator>& impl, administration_order order,
+                 pending<error_code>&& waiting) {
+  start(impl, std::move(order), std::move(waiting), &administrator::give);
 }
 
-void start(const std::shared_ptr<administrator>& impl, administration_order order,
-           administration_handler<swept> handler) {
-  launch(impl, std::move(handler), [impl, order] { return run(impl, order, &administrator::sweep); });
+void start_order(const std::shared_ptr<administrator>& impl, administration_order order,
+                 pending<error_code, swept>&& waiting) {
+  start(impl, std::move(order), std::move(waiting), &administrator::sweep);
 }
 
-void start(const std::shared_ptr<administrator>& impl, administration_order order,
-           administration_handler<semaphore_status> handler) {
-  launch(impl, std::move(handler), [impl, order] { return run(impl, order, &administrator::inspect); });
+void start_order(const std::shared_ptr<administrator>& impl, administration_order order,
+                 pending<error_code, semaphore_status>&& waiting) {
+  start(impl, std::move(order), std::move(waiting), &administrator::inspect);
 }
 
 }  // namespace holdfast::detail

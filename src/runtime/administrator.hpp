@@ -19,7 +19,7 @@ public:
   administrator(consul::client client, administration_options options);
 
   asio::any_io_executor get_executor() const noexcept { return client_.get_executor(); }
-  asio::any_io_executor strand() const noexcept { return client_.strand(); }
+  const consul::client& client() const noexcept { return client_; }
 
   // The caller keeps it alive until they are complete.
   asio::awaitable<std::tuple<error_code>> give(administration_order order);

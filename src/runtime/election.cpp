@@ -1,9 +1,12 @@
+#include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/append.hpp>
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/associator.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <holdfast/election.hpp>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -13,6 +16,27 @@
 #include "runtime/observation.hpp"
 #include "runtime/slot_impl.hpp"
 #include "runtime/spawn.hpp"
+
+namespace holdfast::detail {
+
+/// The handler of a campaign, for a slot.
+struct elected {
+  asio::any_completion_handler<void(error_code, leadership)> handler;
+  void operator()(error_code ec, slot won) { std::move(handler)(ec, leadership(std::move(won))); }
+};
+
+}  // namespace holdfast::detail
+
+/// Executor, cancellation slot and allocator are those of the handler within.
+template <template <class, class> class Associator, class Default>
+struct boost::asio::associator<Associator, holdfast::detail::elected, Default>
+    : Associator<boost::asio::any_completion_handler<void(boost::system::error_code, holdfast::leadership)>, Default> {
+  using within = boost::asio::any_completion_handler<void(boost::system::error_code, holdfast::leadership)>;
+  static auto get(const holdfast::detail::elected& h) noexcept { return Associator<within, Default>::get(h.handler); }
+  static auto get(const holdfast::detail::elected& h, const Default& otherwise) noexcept {
+    return Associator<within, Default>::get(h.handler, otherwise);
+  }
+};
 
 namespace holdfast {
 
@@ -42,7 +66,8 @@ void fail(const asio::any_io_executor& executor, error_code ec, std::string text
   asio::post(executor, asio::append(std::move(waiting.handler), ec, Results()...));
 }
 
-asio::awaitable<void> proclaim(std::shared_ptr<slot_impl> held, std::string value, diagnostics* diag) {
+asio::awaitable<std::tuple<error_code>> proclaim(std::shared_ptr<slot_impl> held, std::string value,
+                                                 diagnostics* diag) {
   const std::shared_ptr<driver> owner = held->owner;
   const std::string& key = owner->name();
   consul::client client = owner->client();
@@ -54,29 +79,28 @@ asio::awaitable<void> proclaim(std::shared_ptr<slot_impl> held, std::string valu
   for (;;) {
     const std::string session = owner->holding_session(*held);
     const bool lost = held->state() == slot_state::lost;
-    if (session.empty()) throw system_error(wish.reported(lost ? error::slot_lost : error::not_held));
+    if (session.empty()) co_return std::tuple(wish.reported(lost ? error::slot_lost : error::not_held));
     auto [unseen, answer] = co_await client.get(key, read, asio::as_tuple(asio::use_awaitable));
-    if (unseen) throw system_error(wish.reported(unseen));
+    if (unseen) co_return std::tuple(wish.reported(unseen));
     const protocol::event::key_watched seen = runtime::key_watched({}, {}, std::move(answer), {});
     auto write = wish.write(seen.pair, session);
     if (wish.is_withdrawn()) owner->value_written(*held, wish.value(), true);
-    if (!write) throw system_error(write.error());
-    if (write->empty()) co_return;
+    if (!write) co_return std::tuple(error_code(write.error()));
+    if (write->empty()) co_return std::tuple(error_code());
     std::vector<kv_operation> operations = *std::move(write);
     if (wish.announce()) owner->value_written(*held, wish.value());
     auto [ec, reply] =
         co_await client.transact(std::move(operations), read.request, asio::as_tuple(asio::use_awaitable));
     const auto end = wish.replied(runtime::txn_done({}, ec, std::move(reply), {}));
     if (wish.is_withdrawn()) owner->value_written(*held, wish.value(), true);
-    if (!end) continue;
-    if (*end) throw system_error(*end);
-    co_return;
+    if (end) co_return std::tuple(*end);
   }
 }
 
 }  // namespace
 
-void start_campaign(const election_impl& impl, std::string value, diagnostics* diag, pending<error_code, slot>&& won) {
+void start_campaign(const election_impl& impl, std::string value, diagnostics* diag,
+                    pending<error_code, leadership>&& won) {
   if (!executor_of(impl)) return;  // the context is gone: no handler can run
   runtime::pool_setup its = impl.of_each;
   try {
@@ -86,7 +110,10 @@ void start_campaign(const election_impl& impl, std::string value, diagnostics* d
   }
   acquire_request request;
   request.diag = diag;
-  make_driver(impl.client, std::move(its))->acquire(request, std::move(won));
+  pending<error_code, slot> as_slot;
+  as_slot.elsewhere = std::move(won.elsewhere);
+  asio::any_completion_handler<void(error_code, slot)>(elected{std::move(won.handler)}).swap(as_slot.handler);
+  make_driver(impl.client, std::move(its))->acquire(request, std::move(as_slot));
 }
 
 void start_proclaim(const std::shared_ptr<slot_impl>& impl, std::string value, diagnostics* diag,

@@ -92,7 +92,8 @@ consul::read_options observation::read(diagnostics& words) {
   return read;
 }
 
-asio::awaitable<std::optional<leader>> observation::next(std::shared_ptr<observation> self, diagnostics* diag) {
+asio::awaitable<std::tuple<error_code, std::optional<leader>>> observation::next(std::shared_ptr<observation> self,
+                                                                                 diagnostics* diag) {
   co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
   for (;;) {
     diagnostics words;
@@ -101,9 +102,9 @@ asio::awaitable<std::optional<leader>> observation::next(std::shared_ptr<observa
     auto heard = self->watch_.hear(runtime::key_watched({}, ec, std::move(answer), std::move(words)), runtime::now());
     if (heard.error.code) {
       if (diag) *diag = std::move(heard.error.details);
-      throw system_error(heard.error.code);
+      co_return std::tuple(heard.error.code, std::optional<leader>());
     }
-    if (heard.is_news) co_return self->named(std::move(heard.leader));
+    if (heard.is_news) co_return std::tuple(error_code(), self->named(std::move(heard.leader)));
     co_await pause(heard.pause);
   }
 }

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "protocol/election.hpp"
 
@@ -30,7 +31,8 @@ private:
   };
   using turn = std::unique_ptr<observation, leave>;
 
-  static asio::awaitable<std::optional<leader>> next(std::shared_ptr<observation> self, diagnostics* diag);
+  static asio::awaitable<std::tuple<error_code, std::optional<leader>>> next(std::shared_ptr<observation> self,
+                                                                             diagnostics* diag);
   consul::read_options read(diagnostics& words);
   std::optional<leader> named(std::optional<protocol::leading> seen) const;
 

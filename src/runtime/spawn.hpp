@@ -57,10 +57,10 @@ struct arrival {
   }
 };
 
-/// Runs `body`, an `asio::awaitable`, on the client's strand, and completes what waits for it with its result, outside
-/// of the initiating function. What it throws is the error code. Whoever has `stop` may cancel it, on any thread: the
-/// signal goes on to the strand. `tell` is called with what the handler gets, where it runs, just before it, and is
-/// destroyed in any case.
+/// Runs `body`, an `asio::awaitable<std::tuple<error_code, Results...>>`, on the client's strand, and completes what
+/// waits for it with its result, outside of the initiating function. What it throws is the error code. Whoever has
+/// `stop` may cancel it, on any thread: the signal goes on to the strand. `tell` is called with what the handler gets,
+/// where it runs, just before it, and is destroyed in any case.
 template <class Awaitable, class Tell, class... Results>
 void spawn_for(const consul::client& client, asio::cancellation_slot stop, Awaitable body,
                detail::pending<error_code, Results...>&& waiting, Tell tell) {
@@ -75,8 +75,11 @@ void spawn_for(const consul::client& client, asio::cancellation_slot stop, Await
         if (const auto still = weak.lock()) still->stop.emit(asio::cancellation_type::terminal);
       });
     });
-  auto done = [op](std::exception_ptr thrown, Results... results) {
-    asio::post(op->home, arrival<Tell, Results...>{op, code_of(thrown), {std::move(results)...}});
+  auto done = [op](std::exception_ptr thrown, std::tuple<error_code, Results...> ended) {
+    arrival<Tell, Results...> news{op, thrown ? code_of(thrown) : std::get<0>(ended), {}};
+    std::apply([&](const error_code&, auto&... each) { news.results = std::tuple<Results...>(std::move(each)...); },
+               ended);
+    asio::post(op->home, std::move(news));
     op->waiting.elsewhere.reset();
   };
   asio::co_spawn(op->strand, std::move(body), asio::bind_cancellation_slot(op->stop.slot(), std::move(done)));
