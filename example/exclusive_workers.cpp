@@ -174,7 +174,7 @@ private:
     }
 
     if (!lock.held()) co_return;  // another does it
-    std::vector<holdfast::consul::txn_operation> write = lock.guard();
+    std::vector<holdfast::consul::txn_operation> write = lock.fence_checks();
     write.push_back(holdfast::consul::txn_operation::cas(done_key(options_, task), std::to_string(options_.worker), 0));
     const auto reply = co_await consul_.transact(std::move(write));
     ++(reply.applied ? did_ : too_late_);

@@ -33,7 +33,7 @@ asio::awaitable<void> write(holdfast::consul::client consul, std::vector<txn_ope
 asio::awaitable<void> tell(holdfast::consul::client consul) {
   holdfast::semaphore sem(consul, {.prefix = prefix, .limit = 1});
   holdfast::slot slot = co_await sem.acquire();
-  const std::vector<txn_operation> guard = slot.guard();
+  const std::vector<txn_operation> guard = slot.fence_checks();
   std::cout << "The slot is held:" << std::endl;
   co_await write(consul, guard, "1");
 
@@ -44,7 +44,7 @@ asio::awaitable<void> tell(holdfast::consul::client consul) {
 
   slot = co_await sem.acquire();
   std::cout << "A new slot:" << std::endl;
-  co_await write(consul, slot.guard(), "3");
+  co_await write(consul, slot.fence_checks(), "3");
   co_await slot.release();
   co_await sem.close();
   co_await consul.remove_tree("guarded_write/");

@@ -68,7 +68,7 @@ public:
 
   // readme {
   asio::awaitable<void> serve() {
-    const auto lead = [this](holdfast::leadership& office) { return work(office); };
+    const auto lead = [this](holdfast::leadership& lead) { return work(lead); };
     for (;;) {  // until it is cancelled: then it resigns, or withdraws
       try {
         co_await holdfast::with_leadership(candidate_, options_.node + ": elected", lead);
@@ -82,16 +82,16 @@ public:
   // } readme
 
 private:
-  /// Cancelled when the office is lost.
-  asio::awaitable<void> work(holdfast::leadership& office) {
-    print(options_.node + " leads, with fencing token " + office.fencing_token().to_string());
+  /// Cancelled when the leadership is lost.
+  asio::awaitable<void> work(holdfast::leadership& lead) {
+    print(options_.node + " leads, with fencing token " + lead.fencing_token().to_string());
     asio::steady_timer step(co_await asio::this_coro::executor);
     for (int done = 0;; ++done) {
-      std::vector<holdfast::consul::txn_operation> write = office.guard();
+      std::vector<holdfast::consul::txn_operation> write = lead.fence_checks();
       write.push_back(holdfast::consul::txn_operation::set(work_key(options_), options_.node));
       const auto reply = co_await consul_.transact(std::move(write));
       if (!reply.applied) print(options_.node + " does not lead any more, says Consul");
-      if (done == 0) co_await office.proclaim(options_.node + ": at work");
+      if (done == 0) co_await lead.proclaim(options_.node + ": at work");
       step.expires_after(std::chrono::milliseconds(50));
       co_await step.async_wait(asio::use_awaitable);
     }

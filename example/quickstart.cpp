@@ -1,6 +1,6 @@
 // A whole program: one semaphore, one slot. The lines between the marks are README's first screen.
 //
-//   quickstart                               runs on a stand-in for Consul, in this process
+//   quickstart                               runs on a fake Consul, in this process
 //   quickstart --consul URL                  on a real agent, say http://127.0.0.1:8500
 
 #include <string_view>
@@ -27,11 +27,11 @@ int main(int argc, char** argv) try {
   }
   // readme {
   auto config = holdfast::consul::config::from_environment();  // in production: it reads CONSUL_HTTP_ADDR
-  std::optional<holdfast::testing::server> stand_in;
-  if (argc == 1) config = stand_in.emplace().client_config();  // to try it: a stand-in for Consul, in this process
-  if (argc == 3) config.address = argv[2];                     // --consul URL
+  std::optional<holdfast::testing::server> fake;
+  if (argc == 1) config = fake.emplace().client_config();  // to try it: a fake Consul, in this process
+  if (argc == 3) config.address = argv[2];                 // --consul URL
   // } readme
-  if (stand_in) std::cerr << holdfast::testing::server::banner << '\n';
+  if (fake) std::cerr << holdfast::testing::server::banner << '\n';
   // readme {
 
   boost::asio::io_context io;

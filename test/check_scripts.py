@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks what the scripts answer to --help and to unknown words, and how they fetch packages. Needs no network.
 
-The real scripts are run, in copies of the project's scripts and beside stand-ins for apt and its friends.
+The real scripts are run, in copies of the project's scripts and beside fakes of apt and its friends.
 
 usage: check_scripts.py      (from the project's folder)
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs an example, and checks that it does what it is there to show: on the stand-in for Consul that examples bring, and
+"""Runs an example, and checks that it does what it is there to show: on the fake Consul that examples bring, and
 in the case `on_a_real_agent` some of them on an agent.
 
 usage: examples.py CASE FOLDER      CASE: a function below; FOLDER: where the examples were built
@@ -16,7 +16,7 @@ import urllib.error
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BANNER = "A stand-in for Consul, for development and tests only"
+BANNER = "A fake Consul, for development and tests only"
 DEADLINE = 60  # seconds
 
 
@@ -67,7 +67,7 @@ def failures(folder):
     expect_lines(run([folder / "quickstart", *nowhere], 1), "no connection to the agent")
     output = run([folder / "demo", *nowhere], 1)
     expect_lines(output, "no connection to the agent", "running at http://127.0.1.1:1. Without --consul")
-    expect(BANNER not in output, "a stand-in, though --consul was given")
+    expect(BANNER not in output, "a fake, though --consul was given")
     expect_lines(run([folder / "lost_slot", "--consul", "https://127.0.1.1:1"], 1), "only plain http is supported")
 
 
@@ -79,7 +79,7 @@ def usage(folder):
         expect(BANNER not in output, "the banner, though nothing is started")
         run([folder / program, "--no-such-option"], 2)
         expect_lines(run([folder / program, "--consul"], 2), "--consul wants a value")
-    for program in ("quickstart", "stand_in"):
+    for program in ("quickstart", "fake_consul"):
         expect_lines(run([folder / program, "--no-such-option"], 2), f"^usage: {program}")
     expect_lines(run([folder / "demo", "--workers", "1"], 2), "--workers wants a number from 2 to 8")
 
@@ -187,9 +187,9 @@ def server(folder):
             process.wait()
 
 
-def stand_in(folder):
+def fake_consul(folder):
     """It is what other programs can use: here another example."""
-    process = subprocess.Popen([folder / "stand_in", "0"], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([folder / "fake_consul", "0"], stdout=subprocess.PIPE, text=True)
     watchdog = threading.Timer(DEADLINE, process.terminate)
     watchdog.start()
     try:
@@ -298,7 +298,7 @@ def broken_limit(folder):
 
 
 def on_a_real_agent(folder):
-    """What goes through the same doors, on what the stand-in stands for."""
+    """What goes through the same doors, on what the fake stands for."""
     address = os.environ.get("CONSUL_HTTP_ADDR")
     if not address:
         with_agent = [sys.executable, ROOT / "scripts" / "with-agent", "--session-ttl-min", "100ms"]
@@ -314,7 +314,7 @@ def on_a_real_agent(folder):
 
 CASES = [
     quickstart, failures, usage, lost_slot, guarded_write, numbered_slots, exclusive_workers, crashed_worker,
-    hot_standby, server, stand_in, administration, demo, broken_limit,
+    hot_standby, server, fake_consul, administration, demo, broken_limit,
 ]
 CASES.append(on_a_real_agent)
 

@@ -16,14 +16,14 @@ agent::agent(const std::string& url) : url_(url) {
   }
   holdfast::testing::server_options options;
   options.model.session_ttl_min = std::chrono::milliseconds(100);  // nobody wants to wait for Consul's usual 10 s
-  stand_in_.emplace(options);
-  config_ = stand_in_->client_config();
-  url_ = stand_in_->url();
+  fake_.emplace(options);
+  config_ = fake_->client_config();
+  url_ = fake_->url();
   std::cerr << holdfast::testing::server::banner << " It is at " << url_ << "; for a real agent: --consul URL"
             << std::endl;
 }
 
-std::string agent::description() const { return (stand_in_ ? "stand-in for Consul at " : "Consul at ") + url_; }
+std::string agent::description() const { return (fake_ ? "fake Consul at " : "Consul at ") + url_; }
 
 void agent::run(const std::function<boost::asio::awaitable<void>(holdfast::consul::client)>& body) const {
   boost::asio::io_context io;

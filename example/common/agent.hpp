@@ -10,7 +10,7 @@
 
 namespace example {
 
-/// The Consul of an example: the real agent that --consul names, else a stand-in in this process, whose banner it
+/// The Consul of an example: the real agent that --consul names, else a fake in this process, whose banner it
 /// prints (on stderr, so that the example's own output is the same on both).
 class agent {
 public:
@@ -19,13 +19,13 @@ public:
   const holdfast::consul::config& config() const noexcept { return config_; }
   /// What other processes give to --consul, to meet here.
   const std::string& url() const noexcept { return url_; }
-  std::string description() const;  ///< "Consul at http://..." or "stand-in for Consul at http://..."
+  std::string description() const;  ///< "Consul at http://..." or "fake Consul at http://..."
 
   /// Runs `body` to its end, on one thread, with a client of this Consul.
   void run(const std::function<boost::asio::awaitable<void>(holdfast::consul::client)>& body) const;
 
 private:
-  std::optional<holdfast::testing::server> stand_in_;
+  std::optional<holdfast::testing::server> fake_;
   holdfast::consul::config config_;
   std::string url_;
 };

@@ -16,7 +16,7 @@ constexpr std::string_view help_on_consul = R"(
   --consul URL     a real agent, say http://127.0.0.1:8500; CONSUL_HTTP_TOKEN is used if it is set
   --help           this
 
-Without --consul no Consul is needed: the program runs on a stand-in in its own process, which is for development and
+Without --consul no Consul is needed: the program runs on a fake in its own process, which is for development and
 tests, and forgets everything at the end. CONSUL_HTTP_ADDR is not read, so that no example writes to a Consul that it was
 not told to use.
 )";

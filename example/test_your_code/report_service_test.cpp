@@ -1,9 +1,9 @@
 // Tests of a service that uses Consul, without Consul: offline, in milliseconds, and with the misfortunes on demand
 // that a real agent has once a year.
 //
-// Each test has a stand-in for Consul of its own, on a free port of this machine, and so can run beside others. What
-// the stand-in does wrong is said before the service asks it (`set_faults`, `stop`); what happens to the service's slot
-// is done in the stand-in's store, from inside the work. So nothing here depends on the time that anything takes, and
+// Each test has a fake Consul of its own, on a free port of this machine, and so can run beside others. What
+// the fake does wrong is said before the service asks it (`set_faults`, `stop`); what happens to the service's slot
+// is done in the fake's store, from inside the work. So nothing here depends on the time that anything takes, and
 // no test sleeps.
 
 #define BOOST_TEST_MODULE report_service

@@ -20,7 +20,7 @@ class leadership;
 /// Who leads, as whoever looks at the key sees it.
 struct leader {
   std::string value;  ///< what the leader campaigned with, or has proclaimed since
-  /// Names this term of office: `verify(client, leader.term)` asks whether it lasts.
+  /// Names this term: `verify(client, leader.term)` asks whether it lasts.
   sequencer term;
   /// The key's ModifyIndex: at the beginning of a term of ours its `fencing_token().grant`; each proclaim raises it.
   std::uint64_t index = 0;
@@ -40,7 +40,7 @@ void start_next(const std::shared_ptr<observation>&, diagnostics*, pending<error
 
 }  // namespace detail
 
-/// A term of office, from `election::campaign`: a `slot`, with all that one can do, of which the cluster has one.
+/// A term, from `election::campaign`: a `slot`, with all that one can do, of which the cluster has one.
 /// `sequencer_of` and `verify` work as for a mutex. The destructor resigns in the background. Like any slot it can be
 /// lost at any time; a process that was paused may still believe to lead, so give what it commands the `fencing_token`
 /// or a `guard`.
@@ -63,8 +63,8 @@ public:
   auto proclaim(std::string value, diagnostics& diag, Token&& token = {}) {
     return initiate_proclaim(std::move(value), &diag, std::forward<Token>(token));
   }
-  /// Lets the office go, and whoever stands next have it. The same as `release`. The key keeps the value: the last one
-  /// proclaimed, also if it is not known whether that was done.
+  /// Gives the leadership up: whoever is next in the queue gets it. The same as `release`. The key keeps the value: the
+  /// last one proclaimed, also if it is not known whether that was done.
   template <class Token = asio::deferred_t>
   auto resign(Token&& token = {}) {
     return release(std::forward<Token>(token));
@@ -186,7 +186,7 @@ private:
 };
 
 /// Campaigns, and runs `body(leadership&)` (a coroutine: `asio::awaitable<void>`) while we lead: see `with_slot`. To
-/// stand again when the office is lost, call it in a loop.
+/// stand again when the leadership is lost, call it in a loop.
 template <class Body>
 asio::awaitable<void> with_leadership(election candidate, std::string value, Body body) {
   leadership won = co_await candidate.campaign(std::move(value), asio::use_awaitable);

@@ -161,11 +161,11 @@ struct election_options {
   std::chrono::milliseconds lease_margin{0};
   std::string session_node = "holdfast-sessions";
   bool node_health_checks = false;
-  /// How long Consul keeps everybody out of office after a leader's session has ended.
+  /// How long Consul keeps the key from everybody after a leader's session has ended.
   std::optional<std::chrono::milliseconds> lock_delay{};
 
-  /// How long the watch of the key may fail before the office is lost, never past its lease, which is the default. 0:
-  /// at the first failure.
+  /// How long the watch of the key may fail before the leadership is lost, never past its lease, which is the default.
+  /// 0: at the first failure.
   std::chrono::milliseconds outage_grace{std::chrono::hours(24)};
   /// How long a campaign rides out an agent that cannot answer before it fails with the last error.
   std::chrono::milliseconds give_up_after{5'000};

@@ -110,7 +110,7 @@ public:
   /// not to be held: there are no checks that could be left out by mistake. It guards one process's hold against
   /// others. While a slot goes from hand to hand inside the process they stay true: there the `fencing_token` tells.
   /// They do not see an operator who edits the lock record and leaves the entry.
-  std::vector<consul::txn_operation> guard() const;
+  std::vector<consul::txn_operation> fence_checks() const;
   /// Fires when the slot is lost (not when it is released). Callbacks run on the client's executor.
   std::stop_token stop_token() const;
 

@@ -25,7 +25,7 @@ bool is_contenders(std::uint64_t flags) { return flags == 0 || flags == semaphor
 
 instruction refuse(error why) { return {make_error_code(why), {}, {}, false, {}}; }
 
-std::string entry_key(const survey& s, std::string_view session) { return s.prefix + std::string(session); }
+std::string entry_key(const inspection& s, std::string_view session) { return s.prefix + std::string(session); }
 
 /// Holders without an entry.
 std::vector<std::string> dead_holders(const snapshot& now) {
@@ -37,7 +37,7 @@ std::vector<std::string> dead_holders(const snapshot& now) {
 
 /// Makes the record `wanted`, with the grants that it leaves room for, if there is anything to write. Of the dead, only
 /// those stay that are `spared`.
-instruction write(const survey& s, lock_record wanted, std::vector<std::string> spared,
+instruction write(const inspection& s, lock_record wanted, std::vector<std::string> spared,
                   std::size_t grants_max = operations_max - 1) {
   snapshot then = s.now;
   then.record = std::move(wanted);
@@ -56,7 +56,7 @@ instruction write(const survey& s, lock_record wanted, std::vector<std::string> 
   return result;
 }
 
-instruction write(const survey& s, lock_record wanted) { return write(s, std::move(wanted), dead_holders(s.now)); }
+instruction write(const inspection& s, lock_record wanted) { return write(s, std::move(wanted), dead_holders(s.now)); }
 
 const contender* find(const std::vector<contender>& list, std::string_view session) {
   const auto at =
@@ -64,15 +64,15 @@ const contender* find(const std::vector<contender>& list, std::string_view sessi
   return at == list.end() ? nullptr : &*at;
 }
 
-kv_operation remove(const survey& s, const contender& entry) {
+kv_operation remove(const inspection& s, const contender& entry) {
   return {kv_verb::remove_cas, entry_key(s, entry.session), {}, 0, entry.modify_index, {}};
 }
 
 }  // namespace
 
-boost::system::result<survey> make_survey(std::string prefix, std::string lock_key, std::vector<kv_entry> listing,
-                                          std::uint64_t index) {
-  survey result;
+boost::system::result<inspection> make_inspection(std::string prefix, std::string lock_key,
+                                                  std::vector<kv_entry> listing, std::uint64_t index) {
+  inspection result;
   for (const kv_entry& pair : listing) {
     if (pair.key == lock_key) result.lock_created = pair.create_index;
     if (!pair.session.empty() || !pair.key.starts_with(prefix) || pair.key == lock_key) continue;
@@ -88,7 +88,7 @@ boost::system::result<survey> make_survey(std::string prefix, std::string lock_k
   return result;
 }
 
-instruction create(const survey& s, std::uint32_t limit) {
+instruction create(const inspection& s, std::uint32_t limit) {
   if (limit == 0 || limit > limit_max) return refuse(error::invalid_limit);
   if (s.now.lock_index != 0) return s.now.record.limit == limit ? instruction() : refuse(error::limit_conflict);
   lock_record record;
@@ -96,7 +96,7 @@ instruction create(const survey& s, std::uint32_t limit) {
   return write(s, std::move(record));
 }
 
-instruction resize(const survey& s, std::uint32_t limit) {
+instruction resize(const inspection& s, std::uint32_t limit) {
   if (limit == 0 || limit > limit_max) return refuse(error::invalid_limit);
   if (s.now.lock_index == 0) return refuse(error::no_semaphore);
   lock_record record = s.now.record;
@@ -104,14 +104,14 @@ instruction resize(const survey& s, std::uint32_t limit) {
   return write(s, std::move(record));
 }
 
-instruction set_closed(const survey& s, bool closed) {
+instruction set_closed(const inspection& s, bool closed) {
   if (s.now.lock_index == 0) return refuse(error::no_semaphore);
   lock_record record = s.now.record;
   record.closed = closed;
   return write(s, std::move(record));
 }
 
-instruction revoke(const survey& s, std::string_view session, bool doubt) {
+instruction revoke(const inspection& s, std::string_view session, bool doubt) {
   if (s.now.lock_index == 0) return refuse(error::no_semaphore);
   if (!s.now.holds(session)) return doubt ? instruction() : refuse(error::not_held);
   if (s.now.record.revokes(session)) return {};
@@ -121,7 +121,7 @@ instruction revoke(const survey& s, std::string_view session, bool doubt) {
   return write(s, std::move(record));
 }
 
-instruction evict(const survey& s, std::string_view session, bool first_look) {
+instruction evict(const inspection& s, std::string_view session, bool first_look) {
   instruction result;
   if (s.now.find(session)) {
     result.session = session;
@@ -139,7 +139,7 @@ instruction evict(const survey& s, std::string_view session, bool first_look) {
   return result;
 }
 
-instruction sweep(const survey& s) {
+instruction sweep(const inspection& s) {
   instruction result;
   if (s.now.lock_index != 0) result = write(s, s.now.record, {});
   if (!result.operations.empty()) result.swept.holders = dead_holders(s.now).size();
@@ -154,7 +154,7 @@ instruction sweep(const survey& s) {
   return result;
 }
 
-instruction destroy(const survey& s, bool even_in_use, std::uint64_t first) {
+instruction destroy(const inspection& s, bool even_in_use, std::uint64_t first) {
   const bool is_gone = first != 0 && (s.lock_created == 0 || s.lock_created > first);
   const bool is_numbered = std::any_of(s.now.numbers.begin(), s.now.numbers.end(),
                                        [](const slot_number& each) { return !each.session.empty(); });
@@ -178,7 +178,7 @@ instruction destroy(const survey& s, bool even_in_use, std::uint64_t first) {
   return result;
 }
 
-instruction drain(const survey& s, bool first_look) {
+instruction drain(const inspection& s, bool first_look) {
   if (s.now.lock_index == 0 && first_look) return refuse(error::no_semaphore);
   instruction result;
   const std::vector<std::string>& holders = s.now.record.holders;
@@ -187,6 +187,6 @@ instruction drain(const survey& s, bool first_look) {
   return result;
 }
 
-leftovers_count count_leftovers(const survey& s) { return {dead_holders(s.now).size(), s.leftovers.size()}; }
+leftovers_count count_leftovers(const inspection& s) { return {dead_holders(s.now).size(), s.leftovers.size()}; }
 
 }  // namespace holdfast::protocol

@@ -19,7 +19,7 @@
 namespace holdfast::protocol {
 
 /// All that stands below a semaphore's prefix, at one index.
-struct survey {
+struct inspection {
   std::string prefix;    ///< with its trailing slash
   std::string lock_key;  ///< whole
   snapshot now;
@@ -30,8 +30,8 @@ struct survey {
 };
 
 /// Errors as `make_snapshot`.
-boost::system::result<survey> make_survey(std::string prefix, std::string lock_key, std::vector<kv_entry> listing,
-                                          std::uint64_t index);
+boost::system::result<inspection> make_inspection(std::string prefix, std::string lock_key,
+                                                  std::vector<kv_entry> listing, std::uint64_t index);
 
 /// What dead processes have left.
 struct leftovers_count {
@@ -55,28 +55,28 @@ struct instruction {
 // one whom `evict` has ended.
 
 /// The record, if there is none. error::limit_conflict if there is one with another limit.
-instruction create(const survey& s, std::uint32_t limit);
+instruction create(const inspection& s, std::uint32_t limit);
 /// No slot is taken away by a lower limit.
-instruction resize(const survey& s, std::uint32_t limit);
+instruction resize(const inspection& s, std::uint32_t limit);
 /// While it is closed nobody is granted; who holds goes on.
-instruction set_closed(const survey& s, bool closed);
+instruction set_closed(const inspection& s, bool closed);
 /// Marks a holder; error::not_held if the session is none. `doubt`: an earlier write of the mark may have been applied,
 /// and then a session that holds no more has heard of it.
-instruction revoke(const survey& s, std::string_view session, bool doubt = false);
+instruction revoke(const inspection& s, std::string_view session, bool doubt = false);
 /// Ends the session, then takes it out of the record. error::not_held if it neither holds nor waits, unless this is
 /// not the first look: then that is what was wanted.
-instruction evict(const survey& s, std::string_view session, bool first_look);
+instruction evict(const inspection& s, std::string_view session, bool first_look);
 /// What nobody lives by any more.
-instruction sweep(const survey& s);
+instruction sweep(const inspection& s);
 /// The record and all entries. error::in_use if anybody holds or waits, unless `even_in_use`. `first`: the index of
 /// this order's first look; 0: this is it. Once the record of that time has gone, what was written since is other
 /// people's, who use the semaphore anew: it is left alone.
-instruction destroy(const survey& s, bool even_in_use, std::uint64_t first = 0);
+instruction destroy(const inspection& s, bool even_in_use, std::uint64_t first = 0);
 /// `more` while somebody alive holds; nothing is ever written. Without a record nobody does, but if that is so at the
 /// first look there is nothing to wait for: error::no_semaphore.
-instruction drain(const survey& s, bool first_look);
+instruction drain(const inspection& s, bool first_look);
 
 /// What `sweep` would find.
-leftovers_count count_leftovers(const survey& s);
+leftovers_count count_leftovers(const inspection& s);
 
 }  // namespace holdfast::protocol

@@ -78,7 +78,7 @@ decision decide(context& ctx, const facts& f, const demand& need, bool returns_s
   std::size_t awaited = first <= usable ? first : 0;
   for (const member_id id : spares) {
     const member* const m = &f.members[id];
-    if (m->lingers && need.slots == 0) returns_soon = false;
+    if (m->rejoined_early && need.slots == 0) returns_soon = false;
     const bool is_awaited = awaited != 0 && !f.must_go_back(*m);
     awaited -= is_awaited;
     if (is_awaited || keeps(ctx, f, *m, need)) {
@@ -113,7 +113,7 @@ decision decide(context& ctx, const facts& f, const demand& need, bool returns_s
   if (returns_soon && f.situation.contested && !f.closing && need.slots == 0 && what.give_back.size() == 1 &&
       waiting.empty()) {
     what.requeue.swap(what.give_back);
-    what.lingers = true;
+    what.rejoins_early = true;
   }
   if (wide && !what.requeue.empty()) {
     while (what.requeue.size() < missing && !waiting.empty()) {
@@ -128,10 +128,10 @@ decision decide(context& ctx, const facts& f, const demand& need, bool returns_s
   std::sort(waiting.begin(), waiting.end(),
             [&](const member* a, const member* b) { return f.now().find(a->session) < f.now().find(b->session); });
   const auto stays = [&](const member& m) {
-    return m.lingers && need.slots == 0 && !f.closing && !ctx.due(m.waiting_since + f.options.linger);
+    return m.rejoined_early && need.slots == 0 && !f.closing && !ctx.due(m.waiting_since + f.options.rejoin_window);
   };
   while (waiting.size() > missing && !stays(*waiting.back())) {
-    if (waiting.back()->lingers) returns_soon = false;
+    if (waiting.back()->rejoined_early) returns_soon = false;
     what.leave.push_back(waiting.back());
     waiting.pop_back();
   }

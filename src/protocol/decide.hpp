@@ -28,7 +28,7 @@ struct moves {
   list join{};
   list number{};                         ///< hold, and take a number
   std::vector<std::uint32_t> numbers{};  ///< theirs
-  bool lingers = false;                  ///< the one of `requeue` is wanted by nobody here yet
+  bool rejoins_early = false;            ///< the one of `requeue` is wanted by nobody here yet
 
   /// Whether it leaves the record.
   bool gives() const {

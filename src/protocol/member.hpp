@@ -29,7 +29,7 @@ struct member : own_session {
   std::uint64_t grant = 0;            ///< the index of the granting write
   std::uint64_t handoffs = 0;
   bool suspect = false;
-  bool lingers = false;  ///< it has queued before it was wanted
+  bool rejoined_early = false;  ///< it has queued before it was wanted
   /// Its slot was lost. Until the user lets go of that, it is not ended, so that Consul keeps the slot from everybody
   /// else for as long as it can; and then it gives back what it has, and ends. It is neither renewed nor used again.
   bool lost = false;

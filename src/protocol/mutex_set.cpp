@@ -122,7 +122,7 @@ void mutex_set::on(event::session_destroyed& e) {
   const auto at = sessions_.ending().find(e.session);
   if (at == sessions_.ending().end()) return;
   if (!e.gone) return not_destroyed(ctx_, at->second);
-  doomed_ended(at);
+  has_ended(at);
 }
 
 void mutex_set::on(event::key_watched& e) {
@@ -204,7 +204,7 @@ void mutex_set::fail_blocked() {
     }
 }
 
-mutex_set::doomed* mutex_set::blocker_of(std::string_view name) {
+mutex_set::ending* mutex_set::blocker_of(std::string_view name) {
   for (auto& [session, d] : sessions_.ending())
     if (d.names.contains(name)) return &d;
   return nullptr;
@@ -226,7 +226,7 @@ void mutex_set::check_releases() {
 /// Consul has ended them by now.
 void mutex_set::forget_expired() {
   for (auto at = sessions_.ending().begin(); at != sessions_.ending().end();)
-    at = due(at->second.until) ? doomed_ended(at) : std::next(at);
+    at = due(at->second.until) ? has_ended(at) : std::next(at);
 }
 
 void mutex_set::retire_sessions() {
@@ -340,7 +340,7 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
   if (watch_ != 0) act(action::stop_watch{std::exchange(watch_, 0)});
   watch_index_ = 0;
   watch_outage_.over();
-  doomed d;
+  ending d;
   d.since = ctx_.now();
   d.over_at = session()->lease.over_at();
   for (const auto& [flags, effects] : session()->refused)
@@ -348,7 +348,7 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
       if (each.locks) d.names.insert(each.name);
   for (const auto& [name, l] : locks_) {
     const bool in_hands = l.standing == standing::held || l.standing == standing::lost;
-    const bool is_ours = !in_hands || !is_doomed(l.slot);
+    const bool is_ours = !in_hands || !is_of_lost_session(l.slot);
     if (is_ours && (in_hands ? reason == loss_reason::session_invalidated : l.standing == standing::leaving || l.sent))
       d.names.insert(name);
   }
@@ -368,7 +368,7 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
   for (auto at = locks_.begin(); at != locks_.end();) {
     place& each = *at++;
     lock& l = each.second;
-    if (l.standing == standing::lost && is_doomed(l.slot)) continue;  // with an earlier session
+    if (l.standing == standing::lost && is_of_lost_session(l.slot)) continue;  // with an earlier session
     const bool in_hands = l.standing == standing::held || l.standing == standing::lost;
     if (l.standing == standing::held) act(action::lose{l.slot, reason, why});
     if (in_hands && reason != loss_reason::session_invalidated) {
@@ -392,7 +392,7 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
 }
 
 /// The user of a lost slot has done with it. It is nobody's then who asks here, until its session has ended.
-void mutex_set::let_go(doomed& d, slot_id id) {
+void mutex_set::let_go(ending& d, slot_id id) {
   if (std::erase(d.lost, id) == 0) return;
   place& at = *std::exchange(slots_.find(id)->place, nullptr);
   if (d.names.empty()) d.since = ctx_.now();
@@ -414,14 +414,14 @@ void mutex_set::let_go(slot_id id) {
   leaving_.push_back(&at);
 }
 
-bool mutex_set::is_doomed(slot_id id) const {
+bool mutex_set::is_of_lost_session(slot_id id) const {
   return std::any_of(sessions_.ending().begin(), sessions_.ending().end(), [id](const auto& each) {
     return std::find(each.second.lost.begin(), each.second.lost.end(), id) != each.second.lost.end();
   });
 }
 
-mutex_set::set_of_sessions::ending_map::iterator mutex_set::doomed_ended(set_of_sessions::ending_map::iterator at) {
-  doomed& d = at->second;
+mutex_set::set_of_sessions::ending_map::iterator mutex_set::has_ended(set_of_sessions::ending_map::iterator at) {
+  ending& d = at->second;
   while (!d.lost.empty()) let_go(d, d.lost.back());
   for (const slot_id each : d.releasing) answer_release(each);
   const auto blocked = std::move(d.blocked);

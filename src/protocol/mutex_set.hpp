@@ -72,7 +72,7 @@ private:
     lost,     ///< still there, but lost: until the user lets go, nobody else here gets it
     leaving,  ///< to be unlocked; whoever has asked meanwhile comes next
   };
-  struct doomed;
+  struct ending;
   /// All that is known of one name, as long as anybody here has to do with it.
   struct lock {
     mutex_set::standing standing = standing::wanted;
@@ -82,7 +82,7 @@ private:
     slot_id slot = slot_id::none;   ///< in a user's hands, or whose release is not answered yet
     std::uint64_t grant = 0;        ///< the index of the locking write
     bool sent = false;              ///< it is in the transaction under way, or of unknown outcome
-    doomed* blocker = nullptr;      ///< the lost session that it waits for, as one of its `blocked`
+    ending* blocker = nullptr;      ///< the lost session that it waits for, as one of its `blocked`
   };
   using locks = std::map<std::string, lock, std::less<>>;
   using place = locks::value_type;
@@ -126,7 +126,7 @@ private:
       copies_due = false;
     }
   };
-  struct doomed : ending_session {
+  struct ending : ending_session {
     time_point since{};
     std::set<std::string, std::less<>> names{};  ///< of keys that it may still have locked: they would be refused to us
     /// Slots that were lost with it, and whose users have not let go: until then it is not ended, so that Consul keeps
@@ -136,7 +136,7 @@ private:
     std::vector<slot_id> releasing{};
     std::map<ticket, place*> blocked{};  ///< those of the names that somebody asks for: who came first is first
   };
-  using set_of_sessions = session_set<own, doomed>;
+  using set_of_sessions = session_set<own, ending>;
 
   // mutex_set.cpp: events, and what time brings
   void on(event::acquire& e);
@@ -171,10 +171,10 @@ private:
   void answer_release(slot_id id, const failure& why = {});
   void drop_session(loss_reason reason, failure why = {});
   void let_go(slot_id id);
-  void let_go(doomed& d, slot_id id);
-  bool is_doomed(slot_id id) const;
-  doomed* blocker_of(std::string_view name);
-  set_of_sessions::ending_map::iterator doomed_ended(set_of_sessions::ending_map::iterator at);
+  void let_go(ending& d, slot_id id);
+  bool is_of_lost_session(slot_id id) const;
+  ending* blocker_of(std::string_view name);
+  set_of_sessions::ending_map::iterator has_ended(set_of_sessions::ending_map::iterator at);
   static bool is_held(const slot& s) { return s.place && s.place->second.standing == standing::held; }
   void report();
 

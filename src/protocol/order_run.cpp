@@ -75,7 +75,7 @@ next_step order_run::looked(event::prefix_listed&& e, time_point now) {
     e.error = {make_error_code(error::permission_denied),
                {"the ACL token may not read all that stands there", what_.prefix, {}, {}}};
   if (!e.error.code) {
-    auto seen = make_survey(what_.prefix, what_.lock_key, std::move(e.listing), e.index);
+    auto seen = make_inspection(what_.prefix, what_.lock_key, std::move(e.listing), e.index);
     if (seen)
       seen_ = *std::move(seen);
     else

@@ -24,7 +24,7 @@ struct order_history {
 /// An operator's order, and how long it may take.
 struct order {
   /// What has to be done next, where this stands in Consul.
-  std::function<instruction(const survey&, const order_history&)> next;
+  std::function<instruction(const inspection&, const order_history&)> next;
   std::string prefix;    ///< with its trailing slash
   std::string lock_key;  ///< whole
   duration time{};       ///< for all of it
@@ -76,7 +76,7 @@ public:
   next_step rested(time_point now);
 
   /// What the last look that succeeded has shown.
-  const survey& seen() const { return seen_; }
+  const inspection& seen() const { return seen_; }
   /// What its writes have removed. If one got no answer, what is gone at the next look is taken for its work.
   const leftovers_count& removed() const { return removed_; }
 
@@ -102,7 +102,7 @@ private:
   failure doubt_{};  ///< what a write of unknown outcome failed with
   failure why_{};    ///< the latest failure
   order_history history_{};
-  survey seen_{};
+  inspection seen_{};
   std::uint64_t watched_ = 0;  ///< the index to wait from
   /// What there was when a write got no answer.
   std::optional<leftovers_count> unanswered_{};

@@ -44,7 +44,7 @@ void pool::on(event::acquire& e) {
   if (waiters_.empty()) {
     // What failed before its time does not keep it waiting.
     for (outage* o : {&read_.failures, &write_.failures, &members_.failures}) o->retry_now();
-    if (now() < slots_.given_back_at() + options_.linger) returns_soon_ = true;
+    if (now() < slots_.given_back_at() + options_.rejoin_window) returns_soon_ = true;
   }
   waiters_.push({e.ticket, e.count, e.once, e.deadline, now(), ctx_.last_request(), 0});
 }

@@ -82,8 +82,8 @@ void pool::check_leases() {
     }
     if (m.lost) {
       last_.lost = true;
-      const bool lingers = m.slot == slot_id::none && due(m.idle_since + options_.give_up_after);
-      if (lingers || due(m.lease.over_at())) drop(m, loss_reason::none);
+      const bool is_left_over = m.slot == slot_id::none && due(m.idle_since + options_.give_up_after);
+      if (is_left_over || due(m.lease.over_at())) drop(m, loss_reason::none);
       continue;
     }
     if (is_stuck(m)) {
@@ -164,7 +164,7 @@ void pool::hand_over(const waiter& w) {
       continue;
     }
     slots_.take(ctx_, id, m);
-    m.suspect = m.lingers = false;
+    m.suspect = m.rejoined_early = false;
     token = std::max(token, fencing_token{m.grant, m.handoffs++});
     deadline = std::min(deadline, m.lease.deadline());
     if (const slot_number* const its = f.number_of(m)) numbers.push_back(its->number);

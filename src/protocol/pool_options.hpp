@@ -47,7 +47,7 @@ struct pool_options {
   duration watch_wait = std::chrono::seconds(10);
   /// Where a slot was wanted again within this time lately, its giver queues again in the write that gives it away, and
   /// stands there for as long, whether or not it is wanted: a loop of acquire and release costs one write a turn.
-  duration linger = std::chrono::milliseconds(5);
+  duration rejoin_window = std::chrono::milliseconds(5);
   /// With no more contenders than this, whoever watches anything watches all of it.
   std::size_t watch_all_max = 4;
   /// How long a waiter watches its own entry only, which is touched when it is granted: at least, and for each that may

@@ -78,9 +78,9 @@ void pool::write_from_view() {
     why.details.limit_conflict = {view_.now().record.limit, limit()};
     fail_waiters(why);
   }
-  moves unclaimed;  // who only lingers has no claim on what somebody here wants now
+  moves unclaimed;  // who has only rejoined early has no claim on what somebody here wants now
   for (const auto& [id, m] : members_)
-    if (m.lingers && m.phase == phase::ready && m.waits()) unclaimed.leave.push_back(&m);
+    if (m.rejoined_early && m.phase == phase::ready && m.waits()) unclaimed.leave.push_back(&m);
   const demand need = wanted([&] {
     const facts f = facts_now();
     const std::uint32_t free = view_.current() ? plan(view_.now(), rules(unclaimed)).free : 0;
@@ -103,9 +103,9 @@ void pool::write_from_view() {
     while (slow_.wait(ctx_, next, options_.patience)) next = plan(view_.now(), rules(what));
   const bool grants = !what.gives() || duty_.grants_with_release();
   if (next.granted.empty() && grants) duty_.settled();  // there is nobody to grant
-  // Who lingers would come into a slot at once.
-  if (next.free != 0 && what.lingers) {
-    what.lingers = members_[what.requeue.front()->id].lingers = false;
+  // Who rejoins early would come into a slot at once.
+  if (next.free != 0 && what.rejoins_early) {
+    what.rejoins_early = members_[what.requeue.front()->id].rejoined_early = false;
     what.give_back.swap(what.requeue);
   }
 
@@ -178,9 +178,9 @@ demand pool::wanted(const std::function<std::uint32_t()>& count_takeable) {
 
 /// All of a decision that is not the write itself.
 moves pool::carry_out(decision d) {
-  for (const member_id id : slots_.spares()) members_[id].lingers = false;
+  for (const member_id id : slots_.spares()) members_[id].rejoined_early = false;
   for (const member_id id : d.kept) slots_.is_free(ctx_, members_[id].releasing);
-  if (d.what.lingers) members_[d.what.requeue.front()->id].lingers = true;
+  if (d.what.rejoins_early) members_[d.what.requeue.front()->id].rejoined_early = true;
   returns_soon_ = d.returns_soon;
   if (d.has_sessions) members_.failures.over();
   if (d.sessions != 0) create_sessions(d.sessions);

@@ -38,39 +38,40 @@ milliseconds time_for(const administration_order& order, const administration_op
   }
 }
 
+using protocol::inspection;
 using protocol::order_history;
-using protocol::survey;
 
-std::function<protocol::instruction(const survey&, const order_history&)> steps_of(const administration_order& order) {
+std::function<protocol::instruction(const inspection&, const order_history&)> steps_of(
+    const administration_order& order) {
   switch (order.what) {
     case kind::create:
-      return [limit = order.limit](const survey& s, const order_history&) { return protocol::create(s, limit); };
+      return [limit = order.limit](const inspection& s, const order_history&) { return protocol::create(s, limit); };
     case kind::resize:
-      return [limit = order.limit](const survey& s, const order_history&) { return protocol::resize(s, limit); };
+      return [limit = order.limit](const inspection& s, const order_history&) { return protocol::resize(s, limit); };
     case kind::close:
-      return [](const survey& s, const order_history&) { return protocol::set_closed(s, true); };
+      return [](const inspection& s, const order_history&) { return protocol::set_closed(s, true); };
     case kind::open:
-      return [](const survey& s, const order_history&) { return protocol::set_closed(s, false); };
+      return [](const inspection& s, const order_history&) { return protocol::set_closed(s, false); };
     case kind::revoke:
-      return [whose = order.session](const survey& s, const order_history& past) {
+      return [whose = order.session](const inspection& s, const order_history& past) {
         return protocol::revoke(s, whose, past.in_doubt);
       };
     case kind::evict:
-      return [whose = order.session](const survey& s, const order_history& past) {
+      return [whose = order.session](const inspection& s, const order_history& past) {
         return protocol::evict(s, whose, past.is_first_look);
       };
     case kind::destroy:
-      return [even_in_use = order.even_in_use](const survey& s, const order_history& past) {
+      return [even_in_use = order.even_in_use](const inspection& s, const order_history& past) {
         return protocol::destroy(s, even_in_use, past.first_look);
       };
     case kind::sweep:
-      return [](const survey& s, const order_history&) { return protocol::sweep(s); };
+      return [](const inspection& s, const order_history&) { return protocol::sweep(s); };
     case kind::drain:
-      return [](const survey& s, const order_history& past) { return protocol::drain(s, past.is_first_look); };
+      return [](const inspection& s, const order_history& past) { return protocol::drain(s, past.is_first_look); };
     case kind::inspect:
       break;
   }
-  return [](const survey&, const order_history&) { return protocol::instruction(); };
+  return [](const inspection&, const order_history&) { return protocol::instruction(); };
 }
 
 /// For one request. `words`: where the client puts what is to be said about a failure of it.

@@ -30,7 +30,7 @@ contender_status to_status(const protocol::contender& entry, std::chrono::second
 
 }  // namespace
 
-semaphore_status to_status(const protocol::survey& seen, std::chrono::seconds now_since_1970) {
+semaphore_status to_status(const protocol::inspection& seen, std::chrono::seconds now_since_1970) {
   const protocol::snapshot& now = seen.now;
   const protocol::leftovers_count left = protocol::count_leftovers(seen);
   semaphore_status result;

@@ -7,7 +7,7 @@
 
 namespace holdfast::runtime {
 
-/// What a survey shows, for people. `now_since_1970` is for the ages.
-semaphore_status to_status(const protocol::survey& seen, std::chrono::seconds now_since_1970);
+/// What a inspection shows, for people. `now_since_1970` is for the ages.
+semaphore_status to_status(const protocol::inspection& seen, std::chrono::seconds now_since_1970);
 
 }  // namespace holdfast::runtime

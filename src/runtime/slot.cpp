@@ -139,7 +139,7 @@ bool slot::revoked() const noexcept { return impl_ && impl_->revoked(); }
 fencing_token slot::fencing_token() const noexcept { return impl_ ? impl_->token : holdfast::fencing_token(); }
 std::uint32_t slot::count() const noexcept { return impl_ ? impl_->count : 0; }
 std::vector<std::uint32_t> slot::numbers() const { return impl_ ? impl_->numbers : std::vector<std::uint32_t>(); }
-std::vector<consul::txn_operation> slot::guard() const {
+std::vector<consul::txn_operation> slot::fence_checks() const {
   auto checks = held() ? impl_->owner->guard(*impl_) : std::vector<consul::txn_operation>();
   if (checks.empty()) throw system_error(state() == slot_state::lost ? error::slot_lost : error::not_held);
   return checks;

@@ -221,9 +221,9 @@ awaitable<bool> front_impl::serve_one(connection& client) {
     co_return false;
   }
   const http_request request = client.requests.take();
-  const treatment how = meet(request.call);
+  const fault_steps how = meet(request.call);
   std::optional<api_reply> reply = co_await apply(client, request, how);
-  if (!reply || how.reply == treatment::delivery::none) {
+  if (!reply || how.reply == fault_steps::delivery::none) {
     client.reset();
     co_return false;
   }
@@ -249,18 +249,18 @@ awaitable<parse_state> front_impl::next_request(connection& client) {
   }
 }
 
-treatment front_impl::meet(const api_request& request) {
+fault_steps front_impl::meet(const api_request& request) {
   const std::lock_guard lock(mutex_);
   ++statistics_.requests;
   const fault what = plan_.next(request.method + ' ' + request.target, request.body);
   if (what.what != fault::kind::none) ++statistics_.faults;
-  const treatment how = treat(what);
+  const fault_steps how = steps_of(what);
   to_refuse_ += how.refuses;
   return how;
 }
 
 awaitable<std::optional<api_reply>> front_impl::apply(connection& client, const http_request& request,
-                                                      const treatment& how) {
+                                                      const fault_steps& how) {
   const time_point due = clock::now() + how.delay;
   while (!client.dropped && clock::now() < due) co_await client.changed(due);
   co_await pass_freeze(client, how.held);
@@ -286,12 +286,12 @@ awaitable<void> front_impl::apply_copy(std::shared_ptr<front_impl> self, std::sh
                                        http_request request, std::chrono::milliseconds after) {
   const listed counted(*self, self->connections_, &server_statistics::connections, *nobody);
   nobody->behind = self->backend_->open(*nobody);
-  const treatment how{.delay = after};
+  const fault_steps how{.delay = after};
   const std::optional<api_reply> unseen = co_await self->apply(*nobody, request, how);
 }
 
-awaitable<bool> front_impl::deliver(connection& client, std::string bytes, const treatment& how) {
-  using delivery = treatment::delivery;
+awaitable<bool> front_impl::deliver(connection& client, std::string bytes, const fault_steps& how) {
+  using delivery = fault_steps::delivery;
   for (const unsigned status : how.interim) {
     const std::string interim = format_interim(status);
     const bool sent = co_await client.send(interim);

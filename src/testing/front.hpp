@@ -12,7 +12,7 @@
 
 #include "consul/context_hook.hpp"
 #include "testing/connection.hpp"
-#include "testing/treatment.hpp"
+#include "testing/fault_steps.hpp"
 
 namespace holdfast::testing::detail {
 
@@ -94,9 +94,9 @@ private:
   static awaitable<void> serve(std::shared_ptr<front_impl> self, std::shared_ptr<connection> client);
   awaitable<bool> serve_one(connection& client);
   awaitable<parse_state> next_request(connection& client);
-  treatment meet(const api_request& request);
-  awaitable<std::optional<api_reply>> apply(connection& client, const http_request& request, const treatment& how);
-  awaitable<bool> deliver(connection& client, std::string bytes, const treatment& how);
+  fault_steps meet(const api_request& request);
+  awaitable<std::optional<api_reply>> apply(connection& client, const http_request& request, const fault_steps& how);
+  awaitable<bool> deliver(connection& client, std::string bytes, const fault_steps& how);
   static awaitable<void> apply_copy(std::shared_ptr<front_impl> self, std::shared_ptr<connection> nobody,
                                     http_request request, std::chrono::milliseconds after);
   awaitable<void> pass_freeze(connection& client, bool held);

@@ -128,7 +128,7 @@ void check_bounds(const snapshot& now, const plan_rules& rules, const grant_plan
 }
 
 // What an operator orders is one transaction that fits, and asks for no more when it is done.
-void check_orders(const survey& s, const plan_rules& rules) {
+void check_orders(const inspection& s, const plan_rules& rules) {
   const std::string who = sessions[rules.limit % sessions.size()];
   for (const instruction& next :
        {create(s, rules.limit), resize(s, rules.limit), set_closed(s, true), set_closed(s, false), revoke(s, who),
@@ -199,7 +199,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const grant_plan next = plan(*now, rules);
   require(plan(*now, rules).record == next.record, "the same questions, the same answers");
   check_bounds(*now, rules, next);
-  check_orders(make_survey(prefix, lock_key, listing, 1).value(), rules);
+  check_orders(make_inspection(prefix, lock_key, listing, 1).value(), rules);
   if (names_a_key_twice(listing)) return 0;
 
   check_rules(*now, rules, next);

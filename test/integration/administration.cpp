@@ -45,8 +45,8 @@ semaphore_options adopting(std::string prefix, std::uint32_t limit) {
 }
 
 /// In a new record, whatever was there: by a process that does nothing else.
-void let_somebody_hold(testing::server& stand_in) {
-  stand_in.with([](testing::store& consul, auto now) {
+void let_somebody_hold(testing::server& fake) {
+  fake.with([](testing::store& consul, auto now) {
     consul::session_info session;
     session.id = "00000000-1111-2222-3333-444444444444";
     consul.create_session(session, now);
@@ -499,8 +499,8 @@ ASYNC_TEST_CASE(an_agent_that_is_not_there_is_given_up_in_time, 30s) {
 
 /// What may have been done is not reported as certainly not done, whatever went wrong after that.
 ASYNC_TEST_CASE(an_order_that_may_have_been_carried_out_says_so, 30s) {
-  testing::server stand_in;
-  consul::client client(ex, stand_in.client_config());
+  testing::server fake;
+  consul::client client(ex, fake.client_config());
   semaphore_administration admin(client, of("p"));
   co_await admin.create(2);
   testing::fault_rule lost, refused;
@@ -510,11 +510,11 @@ ASYNC_TEST_CASE(an_order_that_may_have_been_carried_out_says_so, 30s) {
   refused.target = "GET /v1/kv";
   refused.skip = 1;
   refused.times = 0;
-  stand_in.set_faults(testing::fault_plan({lost, refused}));
+  fake.set_faults(testing::fault_plan({lost, refused}));
   auto [ec] = co_await admin.resize(5, no_request, as_result);
   BOOST_TEST((ec == condition::outcome_unknown), ec.message());
   BOOST_TEST((ec != condition::not_applied));
-  stand_in.set_faults({});
+  fake.set_faults({});
   const semaphore_status now = co_await admin.inspect();
   BOOST_TEST(now.limit == 5u);
 }
@@ -522,8 +522,8 @@ ASYNC_TEST_CASE(an_order_that_may_have_been_carried_out_says_so, 30s) {
 /// Its first write got no answer, and was done only after a look had found all as before; then somebody began anew.
 /// What it was to destroy is gone, and what came later is spared.
 ASYNC_TEST_CASE(a_destroy_that_may_have_been_done_spares_what_came_later, 30s) {
-  testing::server stand_in;
-  consul::client client(ex, stand_in.client_config());
+  testing::server fake;
+  consul::client client(ex, fake.client_config());
   semaphore_administration admin(client, of("p"));
   co_await admin.create(1);
   testing::fault_rule lost, held_up;
@@ -531,11 +531,11 @@ ASYNC_TEST_CASE(a_destroy_that_may_have_been_done_spares_what_came_later, 30s) {
   lost.target = "PUT /v1/txn";
   held_up.what = testing::fault::freeze();
   held_up.target = "PUT /v1/txn";
-  stand_in.set_faults(testing::fault_plan({lost, held_up}));
+  fake.set_faults(testing::fault_plan({lost, held_up}));
   pending<> destroyed(ex, admin.destroy());
-  co_await until("it is given again", [&] { return stand_in.statistics().frozen != 0; });
-  let_somebody_hold(stand_in);
-  stand_in.thaw();
+  co_await until("it is given again", [&] { return fake.statistics().frozen != 0; });
+  let_somebody_hold(fake);
+  fake.thaw();
   const error_code ec = co_await destroyed.wait();
   BOOST_TEST(!ec, ec.message());
   const semaphore_status now = co_await admin.inspect();
@@ -544,15 +544,15 @@ ASYNC_TEST_CASE(a_destroy_that_may_have_been_done_spares_what_came_later, 30s) {
 
 /// What gets on is not given up, however many transactions it takes; and each of the dead counts once.
 ASYNC_TEST_CASE(attempts_are_those_that_were_in_vain, 30s) {
-  testing::server stand_in;
-  consul::client client(ex, stand_in.client_config());
+  testing::server fake;
+  consul::client client(ex, fake.client_config());
   administration_options once = of("p");
   once.attempts_max = 1;
   semaphore_administration admin(client, once);
   constexpr std::size_t many = 200;
   const auto leave_entries = [&] {
     for (std::size_t i = 0; i < many; ++i)
-      stand_in.with([i](testing::store& consul, auto now) {
+      fake.with([i](testing::store& consul, auto now) {
         const std::string session = "00000000-1111-2222-3333-" + std::to_string(400'000'000'000 + i);
         consul.write(consul::txn_operation::set("p/" + session, "dead"), now);
       });
@@ -567,7 +567,7 @@ ASYNC_TEST_CASE(attempts_are_those_that_were_in_vain, 30s) {
   testing::fault_rule lost;
   lost.what = testing::fault::cut_reply();
   lost.target = "PUT /v1/txn";
-  stand_in.set_faults(testing::fault_plan({lost}));
+  fake.set_faults(testing::fault_plan({lost}));
   semaphore_administration patient(client, of("p"));
   const swept unanswered = co_await patient.sweep();
   BOOST_TEST((unanswered == swept{0, many}), unanswered.entries << " entries");
@@ -600,27 +600,27 @@ ASYNC_TEST_CASE(where_there_is_no_semaphore_nothing_is_waited_for, 30s) {
 
 /// Each look brings something new at once, and none is what is waited for.
 ASYNC_TEST_CASE(the_wait_for_the_last_holder_does_not_spin, 30s) {
-  testing::server stand_in;
-  consul::client client(ex, stand_in.client_config());
-  let_somebody_hold(stand_in);
+  testing::server fake;
+  consul::client client(ex, fake.client_config());
+  let_somebody_hold(fake);
   semaphore_administration admin(client, of("p"));
   pending<> drained(ex, admin.wait_until_drained(500ms));
-  const std::uint64_t before = stand_in.statistics().requests;
+  const std::uint64_t before = fake.statistics().requests;
   std::uint64_t changes = 0;
   while (!drained.ready()) {
-    stand_in.with([&](testing::store& consul, auto now) {
+    fake.with([&](testing::store& consul, auto now) {
       consul.write(consul::txn_operation::set("p/note", std::to_string(++changes)), now);
     });
     co_await pause(1ms);
   }
   const error_code ec = co_await drained.wait();
   BOOST_TEST(ec == error::in_use);
-  BOOST_TEST(stand_in.statistics().requests - before < 60u, changes << " changes");
+  BOOST_TEST(fake.statistics().requests - before < 60u, changes << " changes");
 }
 
 ASYNC_TEST_CASE(the_time_of_one_order_is_checked, 30s) {
-  testing::server stand_in;
-  consul::client client(ex, stand_in.client_config());
+  testing::server fake;
+  consul::client client(ex, fake.client_config());
   semaphore_administration admin(client, of("p"));
   for (const std::chrono::milliseconds wrong : {-1ms, std::chrono::milliseconds(10min) + 1ms,
                                                 std::chrono::milliseconds::min(), std::chrono::milliseconds::max()}) {
@@ -638,7 +638,7 @@ ASYNC_TEST_CASE(the_time_of_one_order_is_checked, 30s) {
     auto [inspected, nothing] = co_await admin.inspect(request, as_result);
     BOOST_TEST(inspected == error::invalid_option);
   }
-  BOOST_TEST(stand_in.statistics().requests == 0u);
+  BOOST_TEST(fake.statistics().requests == 0u);
 }
 
 ASYNC_TEST_CASE(an_order_can_be_cancelled, 30s) {

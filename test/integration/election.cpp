@@ -299,7 +299,7 @@ ASYNC_TEST_CASE(a_proclaimed_value_stays_and_the_term_goes_on, 30s) {
   BOOST_TEST((after->term == before->term));  // a sequencer that was handed out before is good still
   BOOST_TEST(after->index > before->index);
   BOOST_TEST((won.fencing_token() == token));
-  co_await c.client.transact(won.guard());
+  co_await c.client.transact(won.fence_checks());
   co_await won.proclaim("leaving");
   BOOST_TEST(won.held());
   co_await won.resign();
@@ -335,17 +335,17 @@ ASYNC_TEST_CASE(a_deposed_leader_proclaims_in_vain, 30s) {
 
 /// The key changes hands between the two requests of a proclaim.
 ASYNC_TEST_CASE(the_write_of_a_proclaim_is_refused_to_whoever_is_deposed_meanwhile, 30s) {
-  testing::server stand_in;
-  consul::client client(ex, stand_in.client_config());
+  testing::server fake;
+  consul::client client(ex, fake.client_config());
   holdfast::election candidate(client, for_key("leader"));
   leadership won = co_await candidate.campaign("mine");
   const std::optional<leader> seen = co_await candidate.observe().next();
-  stand_in.set_faults(held_back_once());
+  fake.set_faults(held_back_once());
   pending<> proclaimed(ex, won.proclaim("still me"));
-  co_await until("it is on its way", [&] { return stand_in.statistics().frozen == 1; });
-  stand_in.with(
+  co_await until("it is on its way", [&] { return fake.statistics().frozen == 1; });
+  fake.with(
       [&](testing::store& store, testing::store::time_point now) { store.destroy_session(seen->term.session, now); });
-  stand_in.thaw();
+  fake.thaw();
   const error_code ec = co_await proclaimed.wait();
   BOOST_TEST(ec == error::slot_lost);
   const auto key = co_await client.get("leader");
@@ -354,19 +354,19 @@ ASYNC_TEST_CASE(the_write_of_a_proclaim_is_refused_to_whoever_is_deposed_meanwhi
 
 /// Consul was seen to apply a write 86 s after it had told the client that it failed.
 ASYNC_TEST_CASE(a_proclaim_of_unknown_outcome_is_not_done_after_a_later_one, 30s) {
-  testing::server stand_in;
-  consul::client client(ex, stand_in.client_config());
+  testing::server fake;
+  consul::client client(ex, fake.client_config());
   election_options options = for_key("leader");
   options.request_timeout = scaled(300ms);
   holdfast::election candidate(client, options);
   leadership won = co_await candidate.campaign("elected");
-  stand_in.set_faults(held_back_once());
+  fake.set_faults(held_back_once());
   auto [unknown] = co_await won.proclaim("first", as_result);
   BOOST_TEST(unknown == error::timed_out);
-  BOOST_TEST(stand_in.statistics().frozen == 1u);
+  BOOST_TEST(fake.statistics().frozen == 1u);
   co_await won.proclaim("second");
-  stand_in.thaw();
-  co_await until("it was applied", [&] { return stand_in.statistics().frozen == 0; });
+  fake.thaw();
+  co_await until("it was applied", [&] { return fake.statistics().frozen == 0; });
   const auto key = co_await client.get("leader");
   BOOST_REQUIRE(key.value);
   BOOST_TEST(key.value->value == "second");
@@ -375,21 +375,21 @@ ASYNC_TEST_CASE(a_proclaim_of_unknown_outcome_is_not_done_after_a_later_one, 30s
 
 /// Whoever watches may have seen the new value: it does not go back to the old one.
 ASYNC_TEST_CASE(what_was_proclaimed_without_an_answer_stays_when_the_leader_resigns, 30s) {
-  testing::server stand_in;
-  consul::client client(ex, stand_in.client_config());
+  testing::server fake;
+  consul::client client(ex, fake.client_config());
   holdfast::election candidate(client, for_key("leader"));
   testing::fault_rule lost, forbidden;
   lost.what = testing::fault::cut_reply();
   lost.target = forbidden.target = "PUT /v1/txn";
   forbidden.what = testing::fault::forbidden();
   lost.body = forbidden.body = "check-session";
-  const auto value = [&stand_in] {
-    return stand_in.with([](testing::store& consul, auto) { return consul.get("leader").value->value; });
+  const auto value = [&fake] {
+    return fake.with([](testing::store& consul, auto) { return consul.get("leader").value->value; });
   };
 
   leadership won = co_await candidate.campaign("elected");
   co_await won.proclaim("old");
-  stand_in.set_faults(testing::fault_plan({lost}));
+  fake.set_faults(testing::fault_plan({lost}));
   auto [unknown] = co_await won.proclaim("new", as_result);
   BOOST_TEST((unknown == condition::outcome_unknown), unknown.message());
   BOOST_TEST(value() == "new");
@@ -397,7 +397,7 @@ ASYNC_TEST_CASE(what_was_proclaimed_without_an_answer_stays_when_the_leader_resi
   BOOST_TEST(value() == "new");
 
   won = co_await candidate.campaign("elected again");
-  stand_in.set_faults(testing::fault_plan({forbidden}));
+  fake.set_faults(testing::fault_plan({forbidden}));
   auto [refused] = co_await won.proclaim("refused", as_result);
   BOOST_TEST(refused == error::permission_denied);
   co_await won.resign();
@@ -406,7 +406,7 @@ ASYNC_TEST_CASE(what_was_proclaimed_without_an_answer_stays_when_the_leader_resi
   // What comes late may still come after another one was refused.
   won = co_await candidate.campaign("elected at last");
   lost.what = testing::fault::drop_request();
-  stand_in.set_faults(testing::fault_plan({lost, forbidden}));
+  fake.set_faults(testing::fault_plan({lost, forbidden}));
   auto [doubtful] = co_await won.proclaim("late", as_result);
   BOOST_TEST((doubtful == condition::outcome_unknown), doubtful.message());
   auto [again] = co_await won.proclaim("refused", as_result);
@@ -417,8 +417,8 @@ ASYNC_TEST_CASE(what_was_proclaimed_without_an_answer_stays_when_the_leader_resi
 
 /// As when it comes second in a user's `||`, whose result is dropped.
 ASYNC_TEST_CASE(what_is_cancelled_on_its_way_to_the_handler_is_told_by_the_next_call, 30s) {
-  testing::server stand_in;
-  consul::client client(ex, stand_in.client_config());
+  testing::server fake;
+  consul::client client(ex, fake.client_config());
   election_observer observer(client, "leader");
   asio::io_context elsewhere;
   asio::cancellation_signal stop;
@@ -562,19 +562,19 @@ ASYNC_TEST_CASE(an_observer_is_cancelled_and_misses_nothing, 30s) {
 }
 
 ASYNC_TEST_CASE(an_observer_rides_out_what_consul_cannot_answer, 30s) {
-  testing::server stand_in;
-  consul::client client(ex, stand_in.client_config());
+  testing::server fake;
+  consul::client client(ex, fake.client_config());
   holdfast::election candidate(client, for_key("leader"));
   election_observer observer = candidate.observe();
   co_await observer.next();
   pending<std::optional<leader>> waiting(ex, observer.next());
-  co_await until("it watches", [&] { return stand_in.statistics().blocked == 1; });
-  stand_in.answer_blocked(500, "rpc error making call: EOF");
-  co_await until("it was told so", [&] { return stand_in.statistics().faults == 1; });
-  co_await until("it watches again", [&] { return stand_in.statistics().blocked == 1; });
-  stand_in.stop();
+  co_await until("it watches", [&] { return fake.statistics().blocked == 1; });
+  fake.answer_blocked(500, "rpc error making call: EOF");
+  co_await until("it was told so", [&] { return fake.statistics().faults == 1; });
+  co_await until("it watches again", [&] { return fake.statistics().blocked == 1; });
+  fake.stop();
   BOOST_TEST(!waiting.ready());
-  stand_in.start();
+  fake.start();
   leadership won = co_await candidate.campaign("after all");
   const error_code ec = co_await waiting.wait();
   BOOST_TEST(!ec);

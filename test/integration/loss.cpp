@@ -122,7 +122,7 @@ ASYNC_TEST_CASE(a_guarded_write_is_refused_from_the_moment_of_the_loss, 30s) {
   const std::string key = prefix + "-result";
   participant p(ex, a, calm(prefix, 2)), q(ex, a, calm(prefix, 2));
   slot both = co_await p.sem.acquire(2);
-  const auto guard = both.guard();
+  const auto guard = both.fence_checks();
   BOOST_TEST(guard.size() == 4u);
   const bool while_held = co_await writes(p, guard, key);
   BOOST_TEST(while_held);
@@ -132,17 +132,17 @@ ASYNC_TEST_CASE(a_guarded_write_is_refused_from_the_moment_of_the_loss, 30s) {
   BOOST_TEST(!after_the_loss);
   const loss_reason reason = co_await both.wait_lost();
   BOOST_TEST(reason == loss_reason::session_invalidated);
-  BOOST_CHECK_EXCEPTION(both.guard(), system_error, [](const auto& e) { return e.code() == error::slot_lost; });
+  BOOST_CHECK_EXCEPTION(both.fence_checks(), system_error, [](const auto& e) { return e.code() == error::slot_lost; });
 
   slot next = co_await q.sem.acquire();
-  const bool of_the_next = co_await writes(q, next.guard(), key);
+  const bool of_the_next = co_await writes(q, next.fence_checks(), key);
   BOOST_TEST(of_the_next);
-  const auto old = next.guard();
+  const auto old = next.fence_checks();
   co_await next.release();
-  BOOST_CHECK_EXCEPTION(next.guard(), system_error, [](const auto& e) { return e.code() == error::not_held; });
+  BOOST_CHECK_EXCEPTION(next.fence_checks(), system_error, [](const auto& e) { return e.code() == error::not_held; });
   const bool after_the_release = co_await writes(q, old, key);
   BOOST_TEST(!after_the_release);
-  BOOST_CHECK_EXCEPTION(slot().guard(), system_error, [](const auto& e) { return e.code() == error::not_held; });
+  BOOST_CHECK_EXCEPTION(slot().fence_checks(), system_error, [](const auto& e) { return e.code() == error::not_held; });
 }
 
 /// A session that comes again does not bring the old grant back.
@@ -151,7 +151,7 @@ ASYNC_TEST_CASE(a_guard_is_of_one_grant, 30s) {
   const std::string prefix = unique_prefix("one_grant");
   participant p(ex, a, calm(prefix, 1)), q(ex, a, calm(prefix, 1));
   slot first = co_await p.sem.acquire();
-  const auto old = first.guard();
+  const auto old = first.fence_checks();
   pending<slot> other(ex, q.sem.acquire());
   co_await until("the other one queues", [&] { return contenders(a, prefix).size() == 2; });
   co_await first.release();
@@ -162,7 +162,7 @@ ASYNC_TEST_CASE(a_guard_is_of_one_grant, 30s) {
   slot again = co_await p.sem.acquire();
   const bool by_the_old = co_await writes(p, old, prefix + "-result");
   BOOST_TEST(!by_the_old);
-  const bool by_the_new = co_await writes(p, again.guard(), prefix + "-result");
+  const bool by_the_new = co_await writes(p, again.fence_checks(), prefix + "-result");
   BOOST_TEST(by_the_new);
 }
 

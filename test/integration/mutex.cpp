@@ -41,7 +41,7 @@ ASYNC_TEST_CASE(it_is_locked_and_unlocked_as_gos_is, 30s) {
   BOOST_TEST(key.value == "me");
   BOOST_TEST(key.lock_index == 1u);
   BOOST_TEST(held.fencing_token().grant == key.modify_index);
-  BOOST_TEST(held.guard().size() == 2u);
+  BOOST_TEST(held.fence_checks().size() == 2u);
   slot none = co_await l.mutex.try_lock();
   BOOST_TEST(!none.valid());
   co_await held.release();

@@ -57,7 +57,7 @@ ASYNC_TEST_CASE(a_lock_is_had_denied_and_released, 30s) {
   BOOST_TEST(key->flags == protocol::mutex_flags);
   BOOST_TEST(key->value == "me");
   BOOST_TEST(held.fencing_token().grant == key->modify_index);
-  BOOST_TEST(held.guard().size() == 2u);
+  BOOST_TEST(held.fence_checks().size() == 2u);
   slot none = co_await others.set.try_lock("a");
   BOOST_TEST(!none.valid());
   none = co_await us.set.try_lock("a");
@@ -141,7 +141,7 @@ ASYNC_TEST_CASE(a_guarded_write_is_refused_once_the_lock_is_gone, 30s) {
   const std::string prefix = unique_prefix("set-guard");
   set_user us(ex, a, calm_set(prefix));
   slot held = co_await us.set.try_lock("a");
-  auto write = held.guard();
+  auto write = held.fence_checks();
   write.push_back(consul::txn_operation::set(prefix + "-done", "1"));
   consul::txn_reply reply = co_await us.client.transact(write);
   BOOST_TEST(reply.applied);

@@ -17,9 +17,9 @@ int main(int argc, char** argv) {
   const bool ran = true;
 #endif
   const auto message = make_error_code(holdfast::error::slot_lost).message();
-  const holdfast::testing::server stand_in;
-  std::cout << "holdfast " << HOLDFAST_VERSION_STRING << ": \"" << message << "\", and a stand-in for Consul at "
-            << stand_in.url() << '\n';
+  const holdfast::testing::server fake;
+  std::cout << "holdfast " << HOLDFAST_VERSION_STRING << ": \"" << message << "\", and a fake Consul at " << fake.url()
+            << '\n';
   const bool expected_version = argc == 2 && std::strcmp(argv[1], HOLDFAST_VERSION_STRING) == 0;
   return ran && expected_version && !message.empty() ? 0 : 1;
 }

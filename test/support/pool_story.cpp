@@ -321,8 +321,8 @@ void pool_story::others_grant(std::string_view holders, std::string_view granted
   BOOST_TEST(consul.transact(list, now).applied);
 }
 
-void pool_story::order(const std::function<instruction(const survey&)>& what) {
-  const auto seen = make_survey(entries_, lock_key, consul.list(options_.prefix), 0);
+void pool_story::order(const std::function<instruction(const inspection&)>& what) {
+  const auto seen = make_inspection(entries_, lock_key, consul.list(options_.prefix), 0);
   BOOST_REQUIRE(seen.has_value());
   const instruction next = what(*seen);
   BOOST_TEST(!next.refused, next.refused.message());

@@ -91,7 +91,7 @@ public:
   void others_grant(std::string_view holders, std::string_view granted, std::string_view next = {},
                     std::optional<std::uint32_t> number = {});
   /// An operator looks, and does what comes next.
-  void order(const std::function<protocol::instruction(const protocol::survey&)>& what);
+  void order(const std::function<protocol::instruction(const protocol::inspection&)>& what);
   std::string record() const;   ///< "{s1 s2}", or "none"
   std::string value() const;    ///< the record's, as it stands there
   std::string entries() const;  ///< "s1 s2", in queue order

@@ -59,8 +59,8 @@ std::string told(const instruction& next) {
 
 /// A semaphore of two, in which these hold, dead or alive, and these are alive, in queue order, from index 10 on. A
 /// capital is a contender of HashiCorp's Go client.
-survey semaphore(std::string_view holders, std::string_view alive) {
-  survey s;
+inspection semaphore(std::string_view holders, std::string_view alive) {
+  inspection s;
   s.prefix = prefix;
   s.lock_key = lock_key;
   s.now.index = 100;
@@ -75,13 +75,13 @@ survey semaphore(std::string_view holders, std::string_view alive) {
   }
   return s;
 }
-survey none() {
-  survey s = semaphore("", "");
+inspection none() {
+  inspection s = semaphore("", "");
   s.now.lock_index = 0;
   s.now.record = {};
   return s;
 }
-survey closed(survey s) {
+inspection closed(inspection s) {
   s.now.record.closed = true;
   return s;
 }
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(create_writes_a_record_where_there_is_none) {
 }
 
 BOOST_AUTO_TEST_CASE(create_grants_those_who_wait_for_a_record) {
-  survey s = semaphore("", "cd");
+  inspection s = semaphore("", "cd");
   s.now.lock_index = 0;
   s.now.record = {};
   CHECK_STEP(create(s, 1), "cas @0 1 {c} | grant c @10");
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(the_dead_keep_their_slots_while_the_limit_changes) {
 }
 
 BOOST_AUTO_TEST_CASE(more_than_one_transaction_holds_takes_several) {
-  survey s = semaphore("", "");
+  inspection s = semaphore("", "");
   s.now.record.limit = 1;
   for (std::uint64_t i = 0; i < 70; ++i)
     s.now.contenders.insert({"s" + std::to_string(i), "d", contender_magic, 100 + i, 100 + i});
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(more_than_one_transaction_holds_takes_several) {
 }
 
 BOOST_AUTO_TEST_CASE(closed_and_open) {
-  const survey full = semaphore("ab", "abc");
+  const inspection full = semaphore("ab", "abc");
   CHECK_STEP(set_closed(full, true), "cas @50 2 {a b} closed");
   CHECK_STEP(set_closed(full, false), "nothing");
   CHECK_STEP(set_closed(closed(full), true), "nothing");
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(to_close_grants_nobody) {
 }
 
 BOOST_AUTO_TEST_CASE(revoke_marks_a_live_holder) {
-  survey s = semaphore("ab", "abc");
+  inspection s = semaphore("ab", "abc");
   CHECK_STEP(revoke(s, id('a')), "cas @50 2 {a b} revoked {a}");
   CHECK_STEP(revoke(s, id('c')), "refused: the slot is not held");
   CHECK_STEP(revoke(s, id('c'), true), "nothing");
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(revoke_marks_a_live_holder) {
 }
 
 BOOST_AUTO_TEST_CASE(every_holder_of_the_largest_semaphore_can_be_asked_for_its_slot_and_no_more) {
-  survey s = semaphore("", "");
+  inspection s = semaphore("", "");
   const auto hold = [&s](std::uint64_t i) {
     std::string session = "00000000-0000-0000-0000-" + std::to_string(100'000'000'000 + i);
     s.now.record.add(session);
@@ -217,18 +217,18 @@ BOOST_AUTO_TEST_CASE(evict_spares_the_other_dead) {
 }
 
 BOOST_AUTO_TEST_CASE(evict_takes_an_entry_that_stays_behind) {
-  survey s = semaphore("ab", "b");
+  inspection s = semaphore("ab", "b");
   s.leftovers.push_back({id('a'), "d", 0, 7, 9});
   CHECK_STEP(evict(s, id('a'), false), "cas @50 2 {b} | remove a @9");
 }
 
 BOOST_AUTO_TEST_CASE(sweep_takes_what_nobody_lives_by) {
-  survey s = semaphore("abx", "bc");
+  inspection s = semaphore("abx", "bc");
   s.now.record.revoked = {id('x')};
   s.leftovers.push_back({id('e'), "d", 0, 7, 9});
   CHECK_STEP(sweep(s), "cas @50 2 {b c} | grant c @11 | remove e @9");
   CHECK_STEP(sweep(semaphore("ab", "ab")), "nothing");
-  survey no_record = none();
+  inspection no_record = none();
   no_record.leftovers.push_back({id('e'), "d", 0, 7, 9});
   CHECK_STEP(sweep(no_record), "remove e @9");
   BOOST_TEST((count_leftovers(s) == leftovers_count{2, 1}));
@@ -236,7 +236,7 @@ BOOST_AUTO_TEST_CASE(sweep_takes_what_nobody_lives_by) {
 }
 
 BOOST_AUTO_TEST_CASE(sweep_of_many_takes_several_transactions) {
-  survey s = semaphore("a", "");
+  inspection s = semaphore("a", "");
   for (std::uint64_t i = 0; i < 70; ++i) s.leftovers.push_back({"s" + std::to_string(i), "d", 0, 7, 100 + i});
   const instruction next = sweep(s);
   BOOST_TEST(next.operations.size() == operations_max);
@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(destroy_is_refused_while_anybody_holds_or_waits) {
 }
 
 BOOST_AUTO_TEST_CASE(destroy_takes_all_that_belongs_to_it) {
-  survey s = semaphore("a", "aX");
+  inspection s = semaphore("a", "aX");
   s.leftovers.push_back({id('e'), "d", 0, 7, 9});
   CHECK_STEP(destroy(s, true), "remove .lock @50 | remove a @10 | remove X @11 | remove e @9");
   for (std::uint64_t i = 0; i < 70; ++i) s.leftovers.push_back({"s" + std::to_string(i), "d", 0, 7, 100 + i});
@@ -265,7 +265,7 @@ BOOST_AUTO_TEST_CASE(destroy_takes_all_that_belongs_to_it) {
 
 /// More than one transaction held; meanwhile somebody has acquired, and so created another record.
 BOOST_AUTO_TEST_CASE(destroy_leaves_alone_what_was_written_after_it_had_begun) {
-  survey s = semaphore("a", "aX");
+  inspection s = semaphore("a", "aX");
   s.leftovers.push_back({id('e'), "d", 0, 7, 9});
   s.lock_created = 45;
   for (const bool even_in_use : {false, true}) {
@@ -276,14 +276,14 @@ BOOST_AUTO_TEST_CASE(destroy_leaves_alone_what_was_written_after_it_had_begun) {
 
 /// The first transaction was refused, or not applied.
 BOOST_AUTO_TEST_CASE(destroy_begins_anew_while_the_record_of_its_first_look_is_there) {
-  survey s = semaphore("a", "a");
+  inspection s = semaphore("a", "a");
   s.lock_created = 5;
   CHECK_STEP(destroy(s, true, 9), "remove .lock @50 | remove a @10");
   CHECK_STEP(destroy(s, false, 9), "refused: the semaphore is in use");
 }
 
 BOOST_AUTO_TEST_CASE(what_others_wrote_is_kept) {
-  survey s = semaphore("ab", "ab");
+  inspection s = semaphore("ab", "ab");
   s.now.record.form = record_form::list;
   s.now.lock_flags = 0;
   CHECK_STEP(set_closed(s, true), "cas @50 2 {a b} as a list closed flags 0");
@@ -294,11 +294,11 @@ BOOST_AUTO_TEST_CASE(what_others_wrote_is_kept) {
   CHECK_STEP(resize(s, 3), "cas @50 3 {a b} as a list closed revoked {b} flags 0");
 }
 
-BOOST_AUTO_TEST_CASE(a_survey_finds_what_no_session_holds) {
+BOOST_AUTO_TEST_CASE(an_inspection_finds_what_no_session_holds) {
   const auto entry = [](std::string name, std::string session, std::uint64_t flags) {
     return kv_entry{prefix + name, "d", flags, std::move(session), 7, 9};
   };
-  const auto seen = make_survey(
+  const auto seen = make_inspection(
       prefix, lock_key,
       {entry(".lock", "", semaphore_flags), entry(id('a'), id('a'), contender_magic),
        entry(id('b'), "", semaphore_flags), entry(id('c'), "", 0), entry(id('d'), "", 7), entry("readme", "", 0),
@@ -309,31 +309,32 @@ BOOST_AUTO_TEST_CASE(a_survey_finds_what_no_session_holds) {
   BOOST_TEST(seen.error() == error::corrupt_record);
   kv_entry lock = entry(".lock", "", semaphore_flags);
   lock.value = R"({"Limit":2,"Holders":{}})";
-  const auto good = make_survey(prefix, lock_key,
-                                {lock, entry(id('a'), id('a'), contender_magic), entry(id('b'), "", semaphore_flags),
-                                 entry(id('c'), "", 0), entry(id('d'), "", 7), entry("readme", "", 0),
-                                 entry(id('e') + "/x", "", 0), entry("zzzzzzzz-1111-2222-3333-444455556666", "", 0)},
-                                100);
+  const auto good =
+      make_inspection(prefix, lock_key,
+                      {lock, entry(id('a'), id('a'), contender_magic), entry(id('b'), "", semaphore_flags),
+                       entry(id('c'), "", 0), entry(id('d'), "", 7), entry("readme", "", 0),
+                       entry(id('e') + "/x", "", 0), entry("zzzzzzzz-1111-2222-3333-444455556666", "", 0)},
+                      100);
   BOOST_REQUIRE(good.has_value());
   names left;
   for (const contender& each : good->leftovers) left.push_back(each.session);
   BOOST_TEST(left == (names{id('b'), id('c')}), boost::test_tools::per_element());
   BOOST_TEST(good->now.contenders.size() == 1u);
   lock.flags = 0x2ddccbc058a50c18;
-  BOOST_TEST(make_survey(prefix, lock_key, {lock}, 100).error() == error::not_a_semaphore);
+  BOOST_TEST(make_inspection(prefix, lock_key, {lock}, 100).error() == error::not_a_semaphore);
 }
 
 /// As Consul sees it.
 BOOST_AUTO_TEST_CASE(of_two_that_have_seen_the_same_one_looks_again_and_both_get_what_they_want) {
   test::core_consul consul;
   const time_point now{};
-  const auto look = [&] { return make_survey(prefix, lock_key, consul.list(prefix), 0).value(); };
+  const auto look = [&] { return make_inspection(prefix, lock_key, consul.list(prefix), 0).value(); };
   const auto apply = [&](const instruction& next) { return consul.transact(next.operations, now).applied; };
   BOOST_TEST(apply(create(look(), 2)));
   const std::string holder = consul.create_session(std::chrono::hours(1), now);
   consul.transact({{kv_verb::lock, prefix + holder, "d", contender_magic, 0, holder}}, now);
   BOOST_TEST(apply(resize(look(), 1)));
-  const survey seen = look();
+  const inspection seen = look();
   BOOST_TEST(seen.now.holds(holder));
   BOOST_TEST(apply(set_closed(seen, true)));
   for (const instruction& late : {resize(seen, 3), revoke(seen, holder), destroy(seen, true), create(none(), 5)})

@@ -21,7 +21,7 @@ namespace {
 
 constexpr duration election_wait = 10s;
 
-kv_entry office(std::string value, std::string session, std::uint64_t index) {
+kv_entry key_of_leader(std::string value, std::string session, std::uint64_t index) {
   return {"leader", std::move(value), mutex_flags, std::move(session), 5, index, 2};
 }
 
@@ -53,7 +53,7 @@ struct watching {
 BOOST_AUTO_TEST_SUITE(election)
 
 BOOST_AUTO_TEST_CASE(a_proclaim_writes_under_the_hold_what_it_found) {
-  kv_entry key = office("old", "s1", 9);
+  kv_entry key = key_of_leader("old", "s1", 9);
   key.flags = 0;
   const auto write = proclamation("new").write(key, "s1");
   BOOST_REQUIRE(write.has_value());
@@ -65,18 +65,18 @@ BOOST_AUTO_TEST_CASE(a_proclaim_writes_under_the_hold_what_it_found) {
 
 BOOST_AUTO_TEST_CASE(a_key_that_is_not_held_is_not_proclaimed_in) {
   proclamation wish("new");
-  for (const auto& key :
-       {std::optional<kv_entry>(), std::optional(office("their", "s2", 9)), std::optional(office("nobody's", "", 9))})
+  for (const auto& key : {std::optional<kv_entry>(), std::optional(key_of_leader("their", "s2", 9)),
+                          std::optional(key_of_leader("nobody's", "", 9))})
     BOOST_TEST((wish.write(key, "s1").error() == error::slot_lost));
 }
 
 BOOST_AUTO_TEST_CASE(a_proclaim_begins_anew_three_times) {
   proclamation wish("new");
   for (std::uint64_t index = 9; index != 13; ++index) {
-    BOOST_TEST(wish.write(office("old", "s1", index), "s1").has_value());
+    BOOST_TEST(wish.write(key_of_leader("old", "s1", index), "s1").has_value());
     BOOST_TEST(!wish.replied(refused_because({event::refusal::conflict})).has_value());
   }
-  const auto end = wish.write(office("old", "s1", 13), "s1");
+  const auto end = wish.write(key_of_leader("old", "s1", 13), "s1");
   BOOST_TEST((end.error() == error::transaction_conflict));
   BOOST_TEST(wish.is_withdrawn());
 }
@@ -93,22 +93,22 @@ BOOST_AUTO_TEST_CASE(a_proclaim_ends_when_it_is_done_or_not_allowed) {
 /// The network repeated the request, and the refusal of the second came back.
 BOOST_AUTO_TEST_CASE(a_proclaim_whose_copy_is_refused_is_found_written) {
   proclamation wish("new");
-  BOOST_TEST(!wish.write(office("old", "s1", 9), "s1")->empty());
+  BOOST_TEST(!wish.write(key_of_leader("old", "s1", 9), "s1")->empty());
   BOOST_TEST(!wish.replied(refused_because({event::refusal::conflict})).has_value());
   BOOST_TEST(wish.is_doubtful());
-  BOOST_TEST(wish.write(office("new", "s1", 10), "s1")->empty());
+  BOOST_TEST(wish.write(key_of_leader("new", "s1", 10), "s1")->empty());
 
   proclamation last("new");
   for (std::uint64_t index = 9; index != 13; ++index) {
-    BOOST_TEST(last.write(office("old", "s1", index), "s1").has_value());
+    BOOST_TEST(last.write(key_of_leader("old", "s1", index), "s1").has_value());
     last.replied(refused_because({event::refusal::conflict}));
   }
-  BOOST_TEST(last.write(office("new", "s1", 13), "s1")->empty());  // the last try's, whose copy was refused
+  BOOST_TEST(last.write(key_of_leader("new", "s1", 13), "s1")->empty());  // the last try's, whose copy was refused
 
   proclamation late("new");
-  BOOST_TEST(!late.write(office("new", "s1", 9), "s1")->empty());
+  BOOST_TEST(!late.write(key_of_leader("new", "s1", 9), "s1")->empty());
   late.replied(refused_because({event::refusal::conflict}));
-  BOOST_TEST(!late.write(office("new", "s1", 9), "s1")->empty());  // it stood there before
+  BOOST_TEST(!late.write(key_of_leader("new", "s1", 9), "s1")->empty());  // it stood there before
 }
 
 BOOST_AUTO_TEST_CASE(a_look_that_fails_leaves_a_refused_proclaim_in_doubt) {
@@ -125,16 +125,16 @@ BOOST_AUTO_TEST_CASE(a_refused_proclaim_stays_in_doubt_as_long_as_the_index_stan
   const event::txn_done odd = refused_because({event::refusal::other});
   proclamation wish("new");
   for (int i = 0; i != 4; ++i) {
-    BOOST_TEST(wish.write(office("old", "s1", 9), "s1").has_value());
+    BOOST_TEST(wish.write(key_of_leader("old", "s1", 9), "s1").has_value());
     wish.replied(odd);
   }
-  BOOST_TEST((wish.write(office("old", "s1", 9), "s1").error() == holdfast::condition::outcome_unknown));
+  BOOST_TEST((wish.write(key_of_leader("old", "s1", 9), "s1").error() == holdfast::condition::outcome_unknown));
   BOOST_TEST(!wish.is_withdrawn());
 
   proclamation other("new");
-  other.write(office("old", "s1", 9), "s1");
+  other.write(key_of_leader("old", "s1", 9), "s1");
   other.replied(odd);
-  other.write(office("old", "s1", 9), "s1");
+  other.write(key_of_leader("old", "s1", 9), "s1");
   const auto end = other.replied({1, event::outcome::not_sent, {}, {}, {make_error_code(error::unreachable), {}}});
   BOOST_TEST((end == holdfast::condition::outcome_unknown));
   BOOST_TEST(!other.is_withdrawn());
@@ -153,26 +153,27 @@ BOOST_AUTO_TEST_CASE(what_certainly_was_not_written_is_withdrawn) {
   BOOST_TEST(is_withdrawn(outcome::not_sent));
   proclamation wish("new");
   wish.replied(refused_because({event::refusal::conflict}));
-  BOOST_TEST(wish.write(office("old", "s1", 9), "s1").has_value());
+  BOOST_TEST(wish.write(key_of_leader("old", "s1", 9), "s1").has_value());
   BOOST_TEST(!wish.is_withdrawn());
   BOOST_TEST((proclamation("new").replied({1, outcome::unknown, {}, {}, {make_error_code(error::timed_out), {}}}) ==
               make_error_code(error::timed_out)));
 }
 
 BOOST_AUTO_TEST_CASE(whoever_has_locked_the_key_leads) {
-  BOOST_TEST((leading_in(office("v", "s1", 9)) == leading{"v", "s1", 2, 9, office("v", "s1", 9).create_index}));
-  BOOST_TEST(!leading_in(office("v", "", 9)).has_value());
+  BOOST_TEST(
+      (leading_in(key_of_leader("v", "s1", 9)) == leading{"v", "s1", 2, 9, key_of_leader("v", "s1", 9).create_index}));
+  BOOST_TEST(!leading_in(key_of_leader("v", "", 9)).has_value());
   BOOST_TEST(!leading_in(std::nullopt).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(the_first_answer_is_news_and_later_ones_are_if_they_differ) {
   watching w;
-  BOOST_TEST(w.tells(office("v", "s1", 9), 9));
-  BOOST_TEST(!w.tells(office("v", "s1", 9), 9));
-  BOOST_TEST(w.tells(office("w", "s1", 10), 10));
-  BOOST_TEST(w.tells(office("w", "", 11), 11));
+  BOOST_TEST(w.tells(key_of_leader("v", "s1", 9), 9));
+  BOOST_TEST(!w.tells(key_of_leader("v", "s1", 9), 9));
+  BOOST_TEST(w.tells(key_of_leader("w", "s1", 10), 10));
+  BOOST_TEST(w.tells(key_of_leader("w", "", 11), 11));
   BOOST_TEST(!w.tells(std::nullopt, 12));  // nobody, as before
-  BOOST_TEST(w.tells(office("w", "s1", 13), 13));
+  BOOST_TEST(w.tells(key_of_leader("w", "s1", 13), 13));
 }
 
 BOOST_AUTO_TEST_CASE(that_nobody_leads_is_news_too) { BOOST_TEST(watching().tells(std::nullopt, 9)); }
@@ -180,17 +181,17 @@ BOOST_AUTO_TEST_CASE(that_nobody_leads_is_news_too) { BOOST_TEST(watching().tell
 BOOST_AUTO_TEST_CASE(what_was_not_told_stays_news) {
   watching w;
   w.tells(std::nullopt, 8);
-  BOOST_TEST(w.sees(office("v", "s1", 9), 9).is_news);
-  BOOST_TEST(w.sees(office("v", "s1", 9), 9).is_news);
+  BOOST_TEST(w.sees(key_of_leader("v", "s1", 9), 9).is_news);
+  BOOST_TEST(w.sees(key_of_leader("v", "s1", 9), 9).is_news);
   BOOST_TEST(w.sees(std::nullopt, 10).is_news == false);  // what was told last is true again
 }
 
 BOOST_AUTO_TEST_CASE(it_asks_from_where_it_has_heard) {
   watching w;
   BOOST_TEST(w.who.ask().index == 0u);
-  w.sees(office("v", "s1", 9), 9);
+  w.sees(key_of_leader("v", "s1", 9), 9);
   BOOST_TEST(w.who.ask().index == 0u);  // it was not told: so it is answered again at once
-  w.tells(office("v", "s1", 9), 9);
+  w.tells(key_of_leader("v", "s1", 9), 9);
   for (int i = 0; i != 20; ++i) {
     const observer::question next = w.who.ask();
     BOOST_TEST(next.index == 9u);
@@ -200,10 +201,10 @@ BOOST_AUTO_TEST_CASE(it_asks_from_where_it_has_heard) {
 
 BOOST_AUTO_TEST_CASE(an_index_that_goes_backwards_starts_over) {
   watching w;
-  w.tells(office("v", "s1", 9), 9);
-  w.tells(office("v", "s1", 7), 7);
+  w.tells(key_of_leader("v", "s1", 9), 9);
+  w.tells(key_of_leader("v", "s1", 7), 7);
   BOOST_TEST(w.who.ask().index == 0u);
-  w.sees(office("v", "s1", 7), 7);
+  w.sees(key_of_leader("v", "s1", 7), 7);
   BOOST_TEST(w.who.ask().index == 7u);
 }
 
@@ -221,7 +222,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_news_is_not_asked_after_at_once) {
 
 BOOST_AUTO_TEST_CASE(while_consul_does_not_answer_it_pauses_longer_and_longer_and_then_looks) {
   watching w;
-  w.tells(office("v", "s1", 9), 9);
+  w.tells(key_of_leader("v", "s1", 9), 9);
   duration longest{};
   for (int i = 0; i != 50; ++i) {
     const observer::conclusion heard = w.fails(error::timed_out);
@@ -233,21 +234,21 @@ BOOST_AUTO_TEST_CASE(while_consul_does_not_answer_it_pauses_longer_and_longer_an
   }
   BOOST_TEST((longest > 500ms));
   BOOST_TEST(w.who.ask().index == 0u);
-  BOOST_TEST(!w.tells(office("v", "s1", 9), 9));
+  BOOST_TEST(!w.tells(key_of_leader("v", "s1", 9), 9));
   BOOST_TEST((w.fails(error::timed_out).pause <= 20ms));  // it begins anew
 }
 
 BOOST_AUTO_TEST_CASE(what_no_repetition_will_mend_is_told_and_loses_nothing) {
   watching w;
-  w.tells(office("v", "s1", 9), 9);
+  w.tells(key_of_leader("v", "s1", 9), 9);
   BOOST_TEST((w.fails(error::permission_denied).error.code == error::permission_denied));
-  kv_entry theirs = office("{}", "s1", 10);
+  kv_entry theirs = key_of_leader("{}", "s1", 10);
   theirs.flags = 7;
   const observer::conclusion heard = w.sees(theirs, 10);
   BOOST_TEST((heard.error.code == error::not_a_mutex));
   BOOST_TEST(heard.error.details.key == "leader");
   BOOST_TEST(w.who.ask().index == 9u);
-  BOOST_TEST(w.tells(office("w", "s1", 11), 11));
+  BOOST_TEST(w.tells(key_of_leader("w", "s1", 11), 11));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -69,13 +69,13 @@ struct story {
 
 order resize_to(std::uint32_t limit) {
   order what;
-  what.next = [limit](const survey& s, const order_history&) { return protocol::resize(s, limit); };
+  what.next = [limit](const inspection& s, const order_history&) { return protocol::resize(s, limit); };
   return what;
 }
 
 order wait_for(duration longest) {
   order what;
-  what.next = [](const survey& s, const order_history& past) { return protocol::drain(s, past.is_first_look); };
+  what.next = [](const inspection& s, const order_history& past) { return protocol::drain(s, past.is_first_look); };
   what.waits = longest;
   return what;
 }
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(an_outage_lasts_as_long_as_the_order_at_most) {
 
 BOOST_AUTO_TEST_CASE(what_is_gone_after_a_write_without_an_answer_is_counted_as_removed) {
   order what;
-  what.next = [](const survey& s, const order_history&) { return protocol::sweep(s); };
+  what.next = [](const inspection& s, const order_history&) { return protocol::sweep(s); };
   story s(what);
   s.sees(record_of(held, 7)).writes(lost()).rests();
   BOOST_TEST(!s.sees(record_of(two, 8)).ends_with());
@@ -167,7 +167,9 @@ BOOST_AUTO_TEST_CASE(what_is_gone_after_a_write_without_an_answer_is_counted_as_
 
 BOOST_AUTO_TEST_CASE(an_eviction_ends_the_session_and_then_takes_it_out) {
   order what;
-  what.next = [](const survey& s, const order_history& past) { return protocol::evict(s, one, past.is_first_look); };
+  what.next = [](const inspection& s, const order_history& past) {
+    return protocol::evict(s, one, past.is_first_look);
+  };
   story s(what);
   s.sees(record_of(held, 7, {one}));
   BOOST_TEST(s.is<order_step::end_session>().session == one);

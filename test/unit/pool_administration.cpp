@@ -15,11 +15,11 @@ using namespace std::chrono_literals;
 
 namespace {
 
-instruction close_it(const survey& s) { return set_closed(s, true); }
-instruction open_it(const survey& s) { return set_closed(s, false); }
+instruction close_it(const inspection& s) { return set_closed(s, true); }
+instruction open_it(const inspection& s) { return set_closed(s, false); }
 
 auto resize_to(std::uint32_t limit) {
-  return [limit](const survey& s) { return resize(s, limit); };
+  return [limit](const inspection& s) { return resize(s, limit); };
 }
 
 /// Each acquire of it waits at once at what others hold, and watches no more than it must.
@@ -45,7 +45,7 @@ struct administered : pool_story {
     return all;
   }
   void revoke_it(const std::string& session) {
-    order([id = real(session)](const survey& s) { return holdfast::protocol::revoke(s, id); });
+    order([id = real(session)](const inspection& s) { return holdfast::protocol::revoke(s, id); });
   }
 };
 
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(a_closed_semaphore_grants_nobody_and_whoever_waits_keeps_wa
 
 BOOST_AUTO_TEST_CASE(a_look_at_a_closed_semaphore_finds_nothing_free) {
   administered s;
-  s.order([](const survey& v) { return create(v, 1); });
+  s.order([](const inspection& v) { return create(v, 1); });
   s.order(close_it);
   s.try_acquire(1);
   BOOST_TEST(has_line(s.soon(), "deny t1"));
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(a_look_at_a_closed_semaphore_finds_nothing_free) {
 
 BOOST_AUTO_TEST_CASE(whoever_comes_while_it_is_closed_queues) {
   administered s;
-  s.order([](const survey& v) { return create(v, 1); });
+  s.order([](const inspection& v) { return create(v, 1); });
   s.order(close_it);
   s.acquire(1);
   auto said = s.soon();
@@ -319,7 +319,7 @@ BOOST_AUTO_TEST_CASE(who_is_evicted_has_lost_its_slot) {
   administered s;
   s.hold();
   s.soon();
-  const auto evict_it = [&](const survey& v) { return evict(v, s.real("s1"), false); };
+  const auto evict_it = [&](const inspection& v) { return evict(v, s.real("s1"), false); };
   s.order(evict_it);
   s.order(evict_it);
   BOOST_TEST(s.record() == "{}");

@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(a_number_beyond_the_limit_is_not_given_on) {
                      {kv_verb::lock, s.number_key(1), "", mutex_flags, 0, s.real("s1")}},
                     s.now);
   s.watched();
-  s.order([](const survey& now) { return resize(now, 1); });
+  s.order([](const inspection& now) { return resize(now, 1); });
   s.watched();
   EXPECT(s.release('A'), "txn #7: cas @16 {s2} limit 1 | grant s2 other @14 +1 | unnumber 1 s1 | remove s1");
 }
@@ -335,7 +335,7 @@ BOOST_AUTO_TEST_CASE(a_number_beyond_a_lower_limit_goes_to_nobody_here) {
   s.done();
   s.after(20ms);
   s.acquire(2);
-  s.order([](const survey& now) { return resize(now, 1); });
+  s.order([](const inspection& now) { return resize(now, 1); });
   s.watched();
   s.release('A');
   const auto all = s.run();

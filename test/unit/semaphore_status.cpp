@@ -24,7 +24,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_no_semaphore) {
 }
 
 BOOST_AUTO_TEST_CASE(all_that_stands_there_is_told) {
-  protocol::survey s;
+  protocol::inspection s;
   s.now.lock_index = 50;
   s.now.record.limit = 3;
   s.now.record.closed = true;

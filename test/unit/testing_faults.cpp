@@ -5,12 +5,12 @@
 #include <set>
 #include <vector>
 
-#include "testing/treatment.hpp"
+#include "testing/fault_steps.hpp"
 
 using namespace holdfast::testing;
 using namespace std::chrono_literals;
-using detail::treat;
-using detail::treatment;
+using detail::fault_steps;
+using detail::steps_of;
 using kind = fault::kind;
 
 namespace {
@@ -102,39 +102,41 @@ BOOST_AUTO_TEST_CASE(probability_at_its_ends) {
 }
 
 BOOST_AUTO_TEST_CASE(what_each_fault_means_for_a_request) {
-  using delivery = treatment::delivery;
+  using delivery = fault_steps::delivery;
   const auto text = [](unsigned status, std::string words) {
     return detail::api_reply{status, {{"Content-Type", "text/plain; charset=utf-8"}}, std::move(words)};
   };
-  BOOST_TEST((treat({}) == treatment()));
-  BOOST_TEST((treat(fault::delay(3ms)) == treatment{.delay = 3ms}));
-  BOOST_TEST((treat(fault::drop_request()) == treatment{.applications = 0, .reply = delivery::none}));
-  BOOST_TEST((treat(fault::drop_reply()) == treatment{.reply = delivery::none}));
-  BOOST_TEST((treat(fault::cut_reply()) == treatment{.reply = delivery::half}));
-  BOOST_TEST((treat(fault::duplicate()) == treatment{.applications = 2}));
-  BOOST_TEST((treat(fault::answer(418, "x")) == treatment{.applications = 0, .instead = text(418, "x")}));
-  BOOST_TEST((treat(fault::answer_applied(500, "x")) == treatment{.instead = text(500, "x")}));
-  BOOST_TEST((treat(fault::no_leader()) == treatment{.applications = 0, .instead = text(500, "No cluster leader")}));
-  BOOST_TEST((treat(fault::forbidden()) == treatment{.applications = 0, .instead = text(403, "Permission denied")}));
-  BOOST_TEST(treat(fault::too_many_requests()).instead->status == 429u);
-  BOOST_TEST((treat(fault::rate_limited_by_server()) ==
-              treatment{.applications = 0,
-                        .instead = text(429, "rate limit exceeded, try again later or against a different server")}));
-  BOOST_TEST((treat(fault::rate_limited_by_leader()) ==
-              treatment{.applications = 0,
-                        .instead = text(503,
-                                        "rate limit exceeded for operation that can only be performed by the "
-                                        "leader, try again later")}));
-  BOOST_TEST((treat(fault::session_not_found("x")) ==
-              treatment{.applications = 0, .instead = text(404, "Session id 'x' not found")}));
+  BOOST_TEST((steps_of({}) == fault_steps()));
+  BOOST_TEST((steps_of(fault::delay(3ms)) == fault_steps{.delay = 3ms}));
+  BOOST_TEST((steps_of(fault::drop_request()) == fault_steps{.applications = 0, .reply = delivery::none}));
+  BOOST_TEST((steps_of(fault::drop_reply()) == fault_steps{.reply = delivery::none}));
+  BOOST_TEST((steps_of(fault::cut_reply()) == fault_steps{.reply = delivery::half}));
+  BOOST_TEST((steps_of(fault::duplicate()) == fault_steps{.applications = 2}));
+  BOOST_TEST((steps_of(fault::answer(418, "x")) == fault_steps{.applications = 0, .instead = text(418, "x")}));
+  BOOST_TEST((steps_of(fault::answer_applied(500, "x")) == fault_steps{.instead = text(500, "x")}));
   BOOST_TEST(
-      (treat(fault::refuse_connections(4)) == treatment{.applications = 0, .refuses = 4, .reply = delivery::none}));
-  BOOST_TEST((treat(fault::freeze()) == treatment{.held = true}));
-  BOOST_TEST((treat(fault::index_reset()) == treatment{.resets_index = true}));
-  BOOST_TEST((treat(fault::expire_session()) == treatment{.ends_session = true}));
-  BOOST_TEST((treat(fault::trickle(2ms)) == treatment{.reply = delivery::byte_by_byte, .between = 2ms}));
-  BOOST_TEST((treat(fault::repeat_later(2ms)) == treatment{.copy_after = 2ms}));
-  BOOST_TEST((treat(fault::interim(103, 2)) == treatment{.interim = {103, 103}}));
+      (steps_of(fault::no_leader()) == fault_steps{.applications = 0, .instead = text(500, "No cluster leader")}));
+  BOOST_TEST(
+      (steps_of(fault::forbidden()) == fault_steps{.applications = 0, .instead = text(403, "Permission denied")}));
+  BOOST_TEST(steps_of(fault::too_many_requests()).instead->status == 429u);
+  BOOST_TEST((steps_of(fault::rate_limited_by_server()) ==
+              fault_steps{.applications = 0,
+                          .instead = text(429, "rate limit exceeded, try again later or against a different server")}));
+  BOOST_TEST((steps_of(fault::rate_limited_by_leader()) ==
+              fault_steps{.applications = 0,
+                          .instead = text(503,
+                                          "rate limit exceeded for operation that can only be performed by the "
+                                          "leader, try again later")}));
+  BOOST_TEST((steps_of(fault::session_not_found("x")) ==
+              fault_steps{.applications = 0, .instead = text(404, "Session id 'x' not found")}));
+  BOOST_TEST((steps_of(fault::refuse_connections(4)) ==
+              fault_steps{.applications = 0, .refuses = 4, .reply = delivery::none}));
+  BOOST_TEST((steps_of(fault::freeze()) == fault_steps{.held = true}));
+  BOOST_TEST((steps_of(fault::index_reset()) == fault_steps{.resets_index = true}));
+  BOOST_TEST((steps_of(fault::expire_session()) == fault_steps{.ends_session = true}));
+  BOOST_TEST((steps_of(fault::trickle(2ms)) == fault_steps{.reply = delivery::byte_by_byte, .between = 2ms}));
+  BOOST_TEST((steps_of(fault::repeat_later(2ms)) == fault_steps{.copy_after = 2ms}));
+  BOOST_TEST((steps_of(fault::interim(103, 2)) == fault_steps{.interim = {103, 103}}));
 }
 
 BOOST_AUTO_TEST_CASE(an_index_that_is_not_there_is_not_reset) {

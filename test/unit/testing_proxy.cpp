@@ -1,4 +1,4 @@
-// The proxy, with a stand-in behind it where a real agent would be.
+// The proxy, with a fake behind it where a real agent would be.
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>

@@ -1,4 +1,4 @@
-// The stand-in for Consul, seen from its port: by raw sockets, and by the library's client.
+// The fake Consul, seen from its port: by raw sockets, and by the library's client.
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>

@@ -96,7 +96,7 @@ class server : public front {
 public:
   /// What programs that offer it should print.
   static constexpr std::string_view banner =
-      "A stand-in for Consul, for development and tests only: one process, nothing is persisted, no ACLs, no cluster. "
+      "A fake Consul, for development and tests only: one process, nothing is persisted, no ACLs, no cluster. "
       "It is not a Consul server.";
 
   /// On a thread of its own. Throws `system_error` if it cannot listen, or an option is not valid.

@@ -22,7 +22,7 @@ enum class defect : int;
 
 /// Limits as an agent's configuration has them. The defaults are Consul's.
 struct store_options {
-  std::string node = "stand-in";  ///< the agent's: sessions belong to it that name no other
+  std::string node = "fake";  ///< the agent's: sessions belong to it that name no other
   /// How long it takes the agent to register its node again when somebody has deregistered that. Consul's leader looks
   /// once a minute, so it is some time below that.
   std::chrono::nanoseconds node_returns_after = std::chrono::seconds(60);

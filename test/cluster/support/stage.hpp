@@ -28,7 +28,7 @@ struct worker_options {
   std::vector<std::string> launcher{};  ///< as of `agent_options`
   bool mutex = false;                   ///< the stage's limit must be 1
   bool set = false;                     ///< the same; each coroutine tries for a lock of its own
-  bool election = false;                ///< the same; turns are terms of office
+  bool election = false;                ///< the same; turns are terms
   bool observer = false;                ///< of that election; it takes no turns
   bool adopt = false;                   ///< the limit of the record counts
   bool numbered = false;                ///< the slots are

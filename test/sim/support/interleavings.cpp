@@ -83,7 +83,7 @@ public:
   model(const interleaving_options& options, std::vector<std::string>* story)
       : options_(options), sabotage_(options.bug), referee_(highest_limit(options)), story_(story) {
     sabotage_.bend(consul_.store);
-    if (!options.orders.empty()) consul_.transact(protocol::create(survey_now(), options.limit).operations, now_);
+    if (!options.orders.empty()) consul_.transact(protocol::create(inspect_now(), options.limit).operations, now_);
     for (int i = 0; i != options.contenders; ++i) {
       pool_options o;
       o.prefix = options.mutex ? lock_key : prefix;
@@ -273,10 +273,10 @@ private:
     for (const given_order& each : options.orders) highest = std::max(highest, each.limit);
     return highest;
   }
-  survey survey_now() const {
-    return *make_survey(std::string(prefix), std::string(lock_key), consul_.list(prefix), 0);
+  inspection inspect_now() const {
+    return *make_inspection(std::string(prefix), std::string(lock_key), consul_.list(prefix), 0);
   }
-  instruction instruction_for(const given_order& order, const survey& seen) {
+  instruction instruction_for(const given_order& order, const inspection& seen) {
     switch (order.what) {
       case given_order::kind::resize:
         return protocol::resize(seen, order.limit);
@@ -318,7 +318,7 @@ private:
     decide();
   }
   void decide() {
-    const survey seen = survey_now();
+    const inspection seen = inspect_now();
     if (!looked_) choose_target(seen.now);
     decided_ = instruction_for(options_.orders[given_], seen);
     looked_ = true;

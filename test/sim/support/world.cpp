@@ -162,7 +162,7 @@ void world::start_process() {
   o.watch_all_max = options_.watch_all_max;
   o.own_watch = options_.own_watch;
   o.own_entry_delay = 500ms;
-  o.linger = options_.linger;
+  o.rejoin_window = options_.rejoin_window;
   sabotage_.bend(o, timeout_);
   p->proclaimed = o.description;
   if (options_.locks != 0)

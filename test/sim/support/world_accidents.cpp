@@ -307,7 +307,7 @@ bool world::meddle_once() {
       consul_.store.restart_ttls(testing::store::time_point(now().time_since_epoch()));
       let_index_fall();
       if (const auto key = consul_.get(world_lock_key)) in_office_ = key->session;
-      office_restored_ = true;
+      key_restored_ = true;
       while (!watches_.empty()) answer_watch(watches_.size() - 1);  // whatever their indexes, as Consul was seen to do
       forget_history();
       return true;

@@ -23,45 +23,45 @@ world::order world::some_order(int number) {
     case 1: {
       const auto slots = static_cast<std::uint32_t>(1 + random_.below(most_slots()));
       told("resize to " + std::to_string(slots));
-      return [slots](const survey& s, bool) {
+      return [slots](const inspection& s, bool) {
         return s.now.lock_index == 0 ? protocol::create(s, slots) : protocol::resize(s, slots);
       };
     }
     case 2:
     case 3:
       told("open");
-      return [](const survey& s, bool) { return protocol::set_closed(s, false); };
+      return [](const inspection& s, bool) { return protocol::set_closed(s, false); };
     case 4:
       told("revoke " + who);
-      return [who](const survey& s, bool) { return protocol::revoke(s, who); };
+      return [who](const inspection& s, bool) { return protocol::revoke(s, who); };
     case 5:
       told("sweep");
-      return [](const survey& s, bool) { return protocol::sweep(s); };
+      return [](const inspection& s, bool) { return protocol::sweep(s); };
     case 6:
       told("close");
-      return [](const survey& s, bool) { return protocol::set_closed(s, true); };
+      return [](const inspection& s, bool) { return protocol::set_closed(s, true); };
     case 7: {
       const bool even_in_use = faults() && random_.chance(10);
       told(even_in_use ? "destroy in use" : "destroy");
       if (even_in_use) referee_.excuse_until(now() + options_.ttl + 4s);
-      return [even_in_use, first = std::make_shared<std::uint64_t>(0)](const survey& s, bool) {
+      return [even_in_use, first = std::make_shared<std::uint64_t>(0)](const inspection& s, bool) {
         const instruction next = protocol::destroy(s, even_in_use, *first);
         if (*first == 0) *first = s.now.index;
         return next;
       };
     }
     default:
-      if (!faults() || random_.chance(50)) return [](const survey&, bool) { return instruction(); };
+      if (!faults() || random_.chance(50)) return [](const inspection&, bool) { return instruction(); };
       told("evict " + who);
       referee_.excuse_until(now() + options_.ttl + 4s);
-      return [who](const survey& s, bool first) { return protocol::evict(s, who, first); };
+      return [who](const inspection& s, bool first) { return protocol::evict(s, who, first); };
   }
 }
 
 void world::carry_out(int number, order what, bool first_look) {
   in(random_.between(50us, options_.latency_max), [this, number, what = std::move(what), first_look] {
-    auto seen = make_survey(std::string(world_prefix), std::string(world_lock_key), consul_.list(world_prefix),
-                            consul_.store.raft_index());
+    auto seen = make_inspection(std::string(world_prefix), std::string(world_lock_key), consul_.list(world_prefix),
+                                consul_.store.raft_index());
     if (!seen) return;
     if (options_.request_bytes != 0) seen->request_bytes = options_.request_bytes;
     const instruction next = what(*seen, first_look);
@@ -95,10 +95,10 @@ void world::write_order(int number, order what, const instruction& next) {
 
 /// As it was at first, for the end, when all other orders are done.
 void world::restore_order() {
-  const auto usual = [slots = options_.limit](const survey& s, bool) {
+  const auto usual = [slots = options_.limit](const inspection& s, bool) {
     return s.now.lock_index == 0 ? instruction() : protocol::resize(s, slots);
   };
-  const auto open = [](const survey& s, bool) { return protocol::set_closed(s, false); };
+  const auto open = [](const inspection& s, bool) { return protocol::set_closed(s, false); };
   in(1s, [this, usual, open] {
     carry_out(0, usual, true);
     carry_out(1, open, true);

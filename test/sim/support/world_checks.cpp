@@ -25,7 +25,7 @@ const snapshot& world::look() {
   seen_ = standing();
   seen_at_ = index;
   holders_ = live_holders(seen_);
-  check_barred();
+  check_withheld();
   return seen_;
 }
 
@@ -47,13 +47,13 @@ std::uint32_t world::limit() {
   return options_.administrators != 0 && seen_.lock_index != 0 ? seen_.record.limit : options_.limit;
 }
 
-void world::check_barred() {
-  const bool barred =
+void world::check_withheld() {
+  const bool withheld =
       seen_.record.closed || (options_.administrators != 0 && seen_.lock_index != 0 && holders_ > seen_.record.limit);
-  if (!barred)
-    barred_since_ = never;
-  else if (barred_since_ == never)
-    barred_since_ = now();
+  if (!withheld)
+    withheld_since_ = never;
+  else if (withheld_since_ == never)
+    withheld_since_ = now();
 }
 
 /// What a user does with a lost slot counts until Consul itself ends the session. If the process ends that before, it

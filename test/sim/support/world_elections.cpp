@@ -101,7 +101,7 @@ void world::ask_who_leads(process& p) {
   if (!p.alive || its.asks) return;
   note_office();
   its.asks = true;
-  its.asked_at = offices_.size() - 1;
+  its.asked_at = terms_.size() - 1;
   observer::question next = its.core.ask();
   its.index = next.index;
   sabotage_.bend(p.number, next, consul_.store.raft_index());
@@ -154,22 +154,22 @@ void world::hear_who_leads(process& p, event::key_watched&& answer) {
 /// What stands in the key now. Somebody looks after every step.
 void world::note_office() {
   const std::uint64_t index = consul_.store.raft_index();
-  if (index == std::exchange(office_at_, index)) return;
+  if (index == std::exchange(key_index_, index)) return;
   const auto key = consul_.get(world_lock_key);
   std::optional<leading> seen = leading_in(key);
   if (seen && seen->session != in_office_) take_office(*seen);
-  if (key && !office_restored_) check_value(*key);
+  if (key && !key_restored_) check_value(*key);
   if (seen) in_office_ = seen->session;
   if (!key) in_office_.clear();
-  if (seen == offices_.back()) return;
-  offices_.push_back(std::move(seen));
-  office_since_ = now();
+  if (seen == terms_.back()) return;
+  terms_.push_back(std::move(seen));
+  term_since_ = now();
 }
 
 /// With the lock the key has the value that its new holder campaigned with. A session may take it twice: after an
 /// operator has deleted the key, or if whoever let it go could not end the session at once.
 void world::take_office(const leading& seen) {
-  office_restored_ = false;
+  key_restored_ = false;
   const auto its = candidates_.find(seen.session);
   if (its == candidates_.end()) return;
   process& p = *its->second;
@@ -187,7 +187,7 @@ void world::check_value(const kv_entry& key) {
                          ? key.value == "go"
                          : key.value == its->second->proclaimed || its->second->undecided.contains(key.value);
   if (!right) object(guarantee::elections, "the key says \"" + key.value + "\", which its leader has not proclaimed");
-  const std::optional<leading>& before = offices_.back();
+  const std::optional<leading>& before = terms_.back();
   if (before && before->session == key.session && before->lock_index != key.lock_index)
     object(guarantee::elections, "a term has changed its name");
 }
@@ -198,15 +198,15 @@ void world::check_news(process& p, const std::optional<leading>& told) {
   ++result_.news;
   its.has_told = true;
   its.told_at = std::max(its.told_at, its.asked_at);
-  while (its.told_at != offices_.size() && offices_[its.told_at] != told) ++its.told_at;
+  while (its.told_at != terms_.size() && terms_[its.told_at] != told) ++its.told_at;
   say([&] { return name(p) + ": " + (told ? "\"" + told->value + "\" leads" : "nobody leads"); });
-  if (its.told_at == offices_.size())
+  if (its.told_at == terms_.size())
     object(guarantee::elections, name(p) + " tells what has not stood in the key since it asked");
 }
 
 /// Whoever asks with an index from before hears when its wait is over, and is in touch again when it knows.
 void world::let_index_fall() {
-  office_at_ = seen_at_ = 0;
+  key_index_ = seen_at_ = 0;
   observers_late_until_ = now() + options_.watch_wait;
   for (const auto& p : processes_) {
     if (!p->watching) continue;
@@ -229,8 +229,8 @@ void world::check_observers() {
     // A request of before has timed out then, and its pause is over.
     const bool should_be = now() > std::max(p->clear_since, observers_late_until_) + 3s;
     const bool is = its.in_touch_since != never && now() - its.in_touch_since > 1s;
-    const bool knows = its.has_told && offices_[its.told_at] == offices_.back();
-    if ((is || should_be) && !knows && now() - office_since_ > 1s)
+    const bool knows = its.has_told && terms_[its.told_at] == terms_.back();
+    if ((is || should_be) && !knows && now() - term_since_ > 1s)
       object(guarantee::elections, name(*p) + " does not tell who leads");
   }
 }

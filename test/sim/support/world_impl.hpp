@@ -51,7 +51,7 @@ private:
     request_id late_question = 0;  ///< the last one before Consul's index fell
     bool asks = false;             ///< that is under way
     std::uint64_t index = 0;       ///< asked with
-    std::size_t asked_at = 0;      ///< what stood in the key then, by its place in `offices_`
+    std::size_t asked_at = 0;      ///< what stood in the key then, by its place in `terms_`
     std::size_t told_at = 0;       ///< what it told last, the same
     time_point in_touch_since = never;
     bool has_told = false;
@@ -283,7 +283,7 @@ private:
   void check_no_lock_left();
 
   // world_administrators.cpp
-  using order = std::function<instruction(const survey&, bool first_look)>;
+  using order = std::function<instruction(const inspection&, bool first_look)>;
   void administrate(int number);
   order some_order(int number);
   void carry_out(int number, order what, bool first_look);
@@ -308,7 +308,7 @@ private:
   void check_all();
   void check_record(const process* sender, const snapshot& before);
   void check_order(const process* sender, const snapshot& before);
-  void check_barred();
+  void check_withheld();
   void check_revoked();
   void check_backing();
   void check_numbers();
@@ -381,7 +381,7 @@ private:
   std::uint64_t seen_at_ = 0;
   std::size_t holders_ = 0;  ///< live ones, in it
   /// Since when the record has been closed, or has named more than its limit.
-  time_point barred_since_ = never;
+  time_point withheld_since_ = never;
   std::uint64_t checked_at_ = 0;
   bool beliefs_changed_ = false;
   time_point free_since_ = never;
@@ -390,12 +390,12 @@ private:
   time_point withheld_until_{};  ///< a holder's session has ended before its time, and it may believe still
 
   // Of an election.
-  std::vector<std::optional<leading>> offices_{std::nullopt};  ///< all that has ever stood in the key, in that order
-  time_point office_since_{};                                  ///< the last of them does
-  std::uint64_t office_at_ = 0;                                ///< the Raft index that was looked at last
-  std::map<std::string, process*> candidates_;                 ///< by their sessions
-  std::string in_office_{};                                    ///< the session that had locked the key last
-  bool office_restored_ = false;                               ///< from a snapshot; nobody has taken it since
+  std::vector<std::optional<leading>> terms_{std::nullopt};  ///< all that has ever stood in the key, in that order
+  time_point term_since_{};                                  ///< the last of them does
+  std::uint64_t key_index_ = 0;                              ///< the Raft index that was looked at last
+  std::map<std::string, process*> candidates_;               ///< by their sessions
+  std::string in_office_{};                                  ///< the session that had locked the key last
+  bool key_restored_ = false;                                ///< from a snapshot; nobody has taken it since
   time_point observers_late_until_{};
 
   const time_point faults_end_;

@@ -39,7 +39,7 @@ world_options usual(std::uint64_t seed) {
   if (o.operators && o.watch_wait > o.faults_last) o.watch_wait = o.faults_last;
   o.watch_all_max = random.chance(50) ? 0 : 4;
   o.own_watch = random.chance(70) ? 100ms : 0ms;
-  o.linger = random.chance(70) ? 5ms : 50ms;
+  o.rejoin_window = random.chance(70) ? 5ms : 50ms;
   if (random.chance(25)) {
     o.administrators = static_cast<int>(1 + random.below(2));
     o.users += static_cast<int>(random.below(5));  // so that somebody waits here, whatever the limit

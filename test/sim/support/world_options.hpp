@@ -16,7 +16,7 @@ struct world_options {
   /// Of a mutex: each acquire is a campaign, with a pool and a value of its own, and who leads proclaims.
   bool election = false;
   int observers = 0;
-  bool long_terms = false;  ///< who leads holds the office for long
+  bool long_terms = false;  ///< who leads does so for long
   bool numbered = false;    ///< each slot has a number
   std::size_t locks = 0;    ///< of a mutex set, instead of a semaphore: so many names
   int processes = 2;
@@ -51,7 +51,7 @@ struct world_options {
   protocol::duration watch_wait{};
   std::size_t watch_all_max = 0;
   protocol::duration own_watch{};
-  protocol::duration linger{};
+  protocol::duration rejoin_window{};
 
   protocol::duration hold_max{};
   protocol::duration faults_last{};

@@ -149,7 +149,7 @@ void world::perform(process& p, action::grant& a) {
   p.numbers[a.slot] = std::move(a.numbers);
   beliefs_changed_ = true;
   look();
-  if (now() - barred_since_ > 1s && now() - p.clear_since > 1s)
+  if (now() - withheld_since_ > 1s && now() - p.clear_since > 1s)
     object(guarantee::orders, name(p) + " hands out a slot, though nobody is to be granted");
   if (a.deadline <= p.pool->now()) object(guarantee::losses, "granted with a lease that is over");
   const duration hold = options_.long_terms  ? random_.between(0ms, options_.hold_max)

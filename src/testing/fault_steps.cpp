@@ -1,4 +1,4 @@
-#include "treatment.hpp"
+#include "fault_steps.hpp"
 
 namespace holdfast::testing::detail {
 namespace {
@@ -9,10 +9,10 @@ api_reply text_reply(const fault& what) {
 
 }  // namespace
 
-treatment treat(const fault& what) {
+fault_steps steps_of(const fault& what) {
   using kind = fault::kind;
-  using delivery = treatment::delivery;
-  treatment out;
+  using delivery = fault_steps::delivery;
+  fault_steps out;
   switch (what.what) {
     case kind::none:
       break;

@@ -11,7 +11,7 @@
 namespace holdfast::testing::detail {
 
 /// What a fault means for one request, step by step in the order of the members: all that `front` has to know of it.
-struct treatment {
+struct fault_steps {
   std::chrono::milliseconds delay{0};
   bool held = false;                   ///< until thaw()
   bool ends_session = false;           ///< the one that it names
@@ -28,10 +28,10 @@ struct treatment {
   } reply = delivery::whole;
   std::chrono::milliseconds between{0};
   std::optional<std::chrono::milliseconds> copy_after{};  ///< the reply: it reaches Consul once more
-  bool operator==(const treatment&) const = default;
+  bool operator==(const fault_steps&) const = default;
 };
 
-treatment treat(const fault& what);
+fault_steps steps_of(const fault& what);
 
 /// X-Consul-Index becomes 1.
 void reset_index(api_reply& reply);

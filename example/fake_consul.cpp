@@ -1,4 +1,4 @@
-// Runs the stand-in for Consul on a port of its own until Ctrl-C, for what cannot have it in its own process: curl,
+// Runs the fake Consul on a port of its own until Ctrl-C, for what cannot have it in its own process: curl,
 // Consul's command line, a program in another language.
 
 #include <boost/asio/io_context.hpp>
@@ -18,8 +18,8 @@ int main(int argc, char** argv) try {
     const char* const end = argv[1] + std::strlen(argv[1]);
     const auto [stopped_at, error] = std::from_chars(argv[1], end, options.port);
     if (argc > 2 || error != std::errc() || stopped_at != end) {
-      std::cerr << "usage: stand_in [PORT]\n\n"
-                   "Runs a stand-in for Consul on PORT of 127.0.0.1 (8500; 0: any that is free) until Ctrl-C.\n";
+      std::cerr << "usage: fake_consul [PORT]\n\n"
+                   "Runs a fake Consul on PORT of 127.0.0.1 (8500; 0: any that is free) until Ctrl-C.\n";
       return std::strcmp(argv[1], "--help") == 0 ? 0 : 2;
     }
   }
