@@ -93,8 +93,9 @@ asio::awaitable<void> show_all(holdfast::consul::client consul, const std::strin
   holdfast::semaphore_administration admin(consul, which);
   co_await admin.create(1);
 
-  // With `adopt`, the record's limit counts, and an operator can change it.
-  holdfast::semaphore sem(consul, {.prefix = prefix, .limit = 1, .adopt = true, .description = "worker 7"});
+  // With `use_recorded_limit`, the record's limit counts, and an operator can change it.
+  holdfast::semaphore sem(consul,
+                          {.prefix = prefix, .limit = 1, .use_recorded_limit = true, .description = "worker 7"});
   holdfast::slot first = co_await sem.acquire();
   co_await admin.resize(2);
   holdfast::slot second = co_await sem.acquire();
@@ -129,7 +130,7 @@ What an operator can order while processes use a semaphore. Without a command: a
 
   inspect             the limit, who holds, who waits
   create --limit N    the record, with nobody in it
-  resize --limit N    another limit; processes must adopt it (semaphore_options::adopt)
+  resize --limit N    another limit; processes must follow it (semaphore_options::use_recorded_limit)
   close, open         nobody is granted; those who wait are granted again
   drain               close, and wait until nobody holds
   revoke --session S  asks a holder for its slot

@@ -47,7 +47,7 @@ asio::awaitable<void> run_jobs(holdfast::consul::client consul) {
   options.prefix = "numbered_slots/cards";
   options.limit = cards;
   options.numbered = true;
-  options.lock_delay = std::chrono::seconds(5);  // a card is left alone for so long after its user has died
+  options.tuning.lock_delay = std::chrono::seconds(5);  // a card is left alone for so long after its user has died
   holdfast::semaphore sem(consul, options);
 
   const asio::any_io_executor executor = co_await asio::this_coro::executor;

@@ -100,7 +100,7 @@ private:
     holdfast::semaphore_options result;
     result.prefix = o.prefix;
     result.limit = static_cast<std::uint32_t>(o.limit);
-    result.idle = 200ms;  // a busy server's next request finds a slot here, without asking Consul
+    result.tuning.slot_idle_timeout = 200ms;  // a busy server's next request finds a slot here, without asking Consul
     result.log = [](const std::string& line) { std::cerr << line << std::endl; };
     return result;
   }

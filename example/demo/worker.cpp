@@ -52,7 +52,7 @@ private:
     result.limit = static_cast<std::uint32_t>(o.limit);
     result.description = std::string(1, o.worker);  // what the supervisor, and any operator, reads in our entries
     result.session_ttl = o.ttl;
-    result.tenure = 300ms;
+    result.tuning.local_handoff_time = 300ms;
     return result;
   }
 

@@ -7,8 +7,62 @@
 #include <holdfast/diagnostics.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace holdfast {
+
+/// Of sessions, unless they are given another one. A process that dies keeps its slots for up to twice that.
+inline constexpr std::chrono::milliseconds default_session_ttl{15'000};
+/// The node of Consul's catalog that sessions belong to, unless they are given another one: no agent stands behind it.
+inline constexpr std::string_view default_session_node = "holdfast-sessions";
+
+/// What few have to change. What is not given has its default, or is derived; what a kind of lock has no use for is
+/// error::invalid_option there. Times are 0 to 24 h unless it says otherwise; what is wrong is named by the error.
+struct tuning {
+  /// How much earlier than Consul we give a slot up, for clock drift and for the holder to stop: half the TTL at most.
+  /// A tenth of the TTL.
+  std::optional<std::chrono::milliseconds> lease_margin{};
+  /// How long Consul, or whoever grants, keeps what a session held from everybody after it has ended: 0 to 60 s.
+  ///
+  /// A semaphore: how long a dead holder's slot stays taken, with node health checks, and how long Consul keeps its
+  /// number, if slots are numbered: the TTL, without health checks 15 s at least; a number for 60 s at most. With
+  /// health checks it is the TTL, or 60 s, at least. Otherwise it has no effect.
+  ///
+  /// A mutex, a set, an election: nothing, as the lease is over by then; on the agent's own node the TTL, 60 s at most:
+  /// TTL minus margin may not be longer. With health checks less than that is an error.
+  std::optional<std::chrono::milliseconds> lock_delay{};
+  /// How long the watch of what is held may fail before it is lost, never past the lease. 24 h, so that the lease alone
+  /// counts, and an election of Consul's leader costs nobody a slot. 0: at the first failure, as the semaphore guide
+  /// has it.
+  std::optional<std::chrono::milliseconds> outage_grace{};
+  /// How long an acquire or a release rides out an agent that cannot answer before it fails with the last error. 5 s.
+  std::optional<std::chrono::milliseconds> give_up_after{};
+  /// Time for one request, 1 ms to 10 min. A third of the TTL, at most 5 s.
+  std::optional<std::chrono::milliseconds> request_timeout{};
+
+  // Not of elections:
+  /// How long a session that nobody needs is kept warm for the next acquire. Until then it also keeps the execution
+  /// context running. 10 s.
+  std::optional<std::chrono::milliseconds> session_idle_timeout{};
+  /// Acquires that may wait here at once; the next fails with error::too_many_waiters. 1'000'000.
+  std::optional<std::size_t> waiters_max{};
+
+  // Of semaphores and mutexes:
+  /// How long a slot may go from hand to hand inside this process while others wait elsewhere. Longer is fewer
+  /// requests, and a longer wait for the others. 100 ms.
+  std::optional<std::chrono::milliseconds> local_handoff_time{};
+  /// How long a slot that nobody uses is kept for the next acquire, as long as nobody waits elsewhere. 0: not at all,
+  /// which is the default.
+  std::optional<std::chrono::milliseconds> slot_idle_timeout{};
+
+  /// Of semaphores: how long a free slot is left for a Go or guide contender at the head of the queue, which claims it
+  /// itself. 500 ms.
+  std::optional<std::chrono::milliseconds> claim_timeout{};
+  /// Of mutexes: how long the mutex may go from hand to hand, in a process or among those who have entries, before it
+  /// is let go for whoever comes first: clients of other kinds wait without a trace. That costs some 20 ms. 0: there
+  /// are none. 1 s.
+  std::optional<std::chrono::milliseconds> yield_interval{};
+};
 
 /// What all participants of a semaphore must agree on (`prefix`, `lock_key`, `limit`), and how this process takes part.
 /// Checked once, by the semaphore's constructor.
@@ -21,9 +75,9 @@ struct semaphore_options {
   std::uint32_t limit = 0;
   /// Whether the limit in the record, where there is a record, counts instead of `limit`, which then is only what a new
   /// record gets. It may change while it is in use (`semaphore_administration::resize`): a lower one takes no slot
-  /// away, and nobody is granted until fewer hold. All participants should agree on it: one that does not adopt fails
-  /// while the record in use has another limit, and writes its own into one that nobody uses.
-  bool adopt = false;
+  /// away, and nobody is granted until fewer hold. All participants should agree on it: one without it fails while the
+  /// record in use has another limit, and writes its own into one that nobody uses.
+  bool use_recorded_limit = false;
   /// Whether each slot that is held has a number of its own, 0 to limit - 1, see `slot::numbers`, so that it can stand
   /// for a real thing: the GPU 3, the port 8003. The session that holds the slot has locked "PREFIX/.slot/<number>",
   /// too, and nobody uses a slot without: a number is had by one holder at a time. Who finds the slots numbered and
@@ -40,49 +94,22 @@ struct semaphore_options {
   /// TTL of our sessions, renewed every third of it. Above 0, at most 24 h; the server's range is 10 s to 24 h unless
   /// configured otherwise. A process that dies keeps its slots for up to twice that; a process that cannot reach Consul
   /// loses them after TTL minus margin.
-  std::chrono::milliseconds session_ttl{15'000};
-  /// How much earlier than Consul we give a slot up, for clock drift and for the holder to stop. 0: a tenth of the TTL.
-  std::chrono::milliseconds lease_margin{0};
+  std::chrono::milliseconds session_ttl = default_session_ttl;
   /// The node of Consul's catalog that our sessions belong to, at most 128 bytes: when a node is deregistered, Consul
   /// ends its sessions at once. By default one that no agent stands behind, and that nobody has a reason to deregister;
   /// it is registered where it is missing. The ACL token needs `session "holdfast-sessions" { policy = "write" }`, and
   /// as long as the node is missing `node "holdfast-sessions" { policy = "write" }`; else error::permission_denied.
   /// Empty: the agent's own, whose sessions end when the agent leaves, as for a restart, or when it is removed; then
   /// whoever grants a slot leaves that of a holder that is gone alone for that holder's TTL.
-  std::string session_node = "holdfast-sessions";
+  std::string session_node{default_session_node};
   /// Whether the node's health (serfHealth) ends our sessions too; on the agent's own node only, else
-  /// error::invalid_option. Then a holder may lose its session before its TTL, so pruning waits `lock_delay`. All
-  /// participants should agree on it.
+  /// error::invalid_option. Then a holder may lose its session before its TTL, so pruning waits `tuning::lock_delay`.
+  /// All participants should agree on it.
   bool node_health_checks = false;
-  /// How long a dead holder's slot stays taken: 0 to 60 s, if given. Only with node health checks, and if numbered:
-  /// then Consul itself keeps the number from everybody for as long after its session has ended.
-  /// Not given: the TTL, without health checks 15 s at least; Consul keeps a number for 60 s at most. With health
-  /// checks error::invalid_option if it is less than the TTL, and less than 60 s.
-  std::optional<std::chrono::milliseconds> lock_delay{};
-
-  /// How long a slot may go from hand to hand inside this process while others wait elsewhere. Longer is fewer
-  /// requests, and a longer wait for the others.
-  std::chrono::milliseconds tenure{100};
-  /// How long a slot that nobody uses is kept for the next acquire, as long as nobody waits elsewhere. 0: not at all.
-  std::chrono::milliseconds idle{0};
-  /// How long the watch of the record may fail before held slots are lost, never past their lease. By default that
-  /// alone counts, so that an election of Consul's leader costs nobody a slot. 0: at the first failure, as the
-  /// semaphore guide has it.
-  std::chrono::milliseconds outage_grace{std::chrono::hours(24)};
-  /// How long an acquire rides out an agent that cannot answer before it fails with the last error.
-  std::chrono::milliseconds give_up_after{5'000};
-  /// How long a free slot is left for a Go or guide contender at the head of the queue, which takes it itself.
-  std::chrono::milliseconds patience{500};
-  /// How long a session that nobody needs is kept warm for the next acquire. Until then it also keeps the execution
-  /// context running.
-  std::chrono::milliseconds session_idle{10'000};
-  /// Time for one request, at most 10 min. 0: a third of the TTL, at most 5 s.
-  std::chrono::milliseconds request_timeout{0};
-  /// Coroutines that may wait here at once; the next fails with error::too_many_waiters.
-  std::size_t waiters_max = 1'000'000;
 
   /// Told what an operator may want to read, one line each. Called on the client's strand: be quick, and do not throw.
   std::function<void(const std::string&)> log{};
+  holdfast::tuning tuning{};
 };
 
 /// What all participants of a mutex must agree on (`key`), and how this process takes part. What is not explained here
@@ -97,26 +124,11 @@ struct mutex_options {
   /// `semaphore_options::description`.
   std::string description{};
 
-  std::chrono::milliseconds session_ttl{15'000};
-  std::chrono::milliseconds lease_margin{0};
-  std::string session_node = "holdfast-sessions";
+  std::chrono::milliseconds session_ttl = default_session_ttl;
+  std::string session_node{default_session_node};
   bool node_health_checks = false;
-  /// How long Consul keeps the key from everybody after the session of a holder has ended, as if it was still held: 0
-  /// to 60 s. Not given: nothing, as the lease is over by then; on the agent's own node the TTL, 60 s at most: TTL
-  /// minus margin may not be longer. With health checks less than that is error::invalid_option.
-  std::optional<std::chrono::milliseconds> lock_delay{};
-
-  /// How long the mutex may go from hand to hand, in a process or among those who have entries, before it is let go for
-  /// whoever comes first: clients of other kinds wait without a trace. That costs some 20 ms. 0: there are none.
-  std::chrono::milliseconds courtesy{1'000};
-  std::chrono::milliseconds tenure{100};
-  std::chrono::milliseconds idle{0};
-  std::chrono::milliseconds outage_grace{std::chrono::hours(24)};
-  std::chrono::milliseconds give_up_after{5'000};
-  std::chrono::milliseconds session_idle{10'000};
-  std::chrono::milliseconds request_timeout{0};
-  std::size_t waiters_max = 1'000'000;
   std::function<void(const std::string&)> log{};
+  holdfast::tuning tuning{};
 };
 
 /// What all processes of a mutex set must agree on (`prefix`), and how this process takes part. What is not explained
@@ -128,25 +140,11 @@ struct mutex_set_options {
   /// The value of each key that we have locked. Empty: "host:pid". At most 1 KiB.
   std::string description{};
 
-  std::chrono::milliseconds session_ttl{15'000};
-  std::chrono::milliseconds lease_margin{0};
-  std::string session_node = "holdfast-sessions";
+  std::chrono::milliseconds session_ttl = default_session_ttl;
+  std::string session_node{default_session_node};
   bool node_health_checks = false;
-  /// How long Consul keeps our keys from everybody after our session has ended, as it also does when a set is closed
-  /// with locks in use.
-  std::optional<std::chrono::milliseconds> lock_delay{};
-
-  /// How long the watch of our session may fail before everything held is lost, never past the lease, which is the
-  /// default. 0: at the first failure.
-  std::chrono::milliseconds outage_grace{std::chrono::hours(24)};
-  /// How long a `try_lock` or a release rides out an agent that cannot answer before it fails with the last error.
-  std::chrono::milliseconds give_up_after{5'000};
-  /// How long a session that holds nothing is kept for the next `try_lock`.
-  std::chrono::milliseconds session_idle{10'000};
-  std::chrono::milliseconds request_timeout{0};
-  /// How many `try_lock`s may be under way here; the next fails with error::too_many_waiters.
-  std::size_t waiters_max = 1'000'000;
   std::function<void(const std::string&)> log{};
+  holdfast::tuning tuning{};
 };
 
 /// What all candidates of an election must agree on (`key`), and how this process takes part. What is not explained
@@ -157,20 +155,11 @@ struct election_options {
 
   /// A leader that dies is followed by another after one to two of these; one that cannot reach Consul steps down after
   /// one minus margin.
-  std::chrono::milliseconds session_ttl{15'000};
-  std::chrono::milliseconds lease_margin{0};
-  std::string session_node = "holdfast-sessions";
+  std::chrono::milliseconds session_ttl = default_session_ttl;
+  std::string session_node{default_session_node};
   bool node_health_checks = false;
-  /// How long Consul keeps the key from everybody after a leader's session has ended.
-  std::optional<std::chrono::milliseconds> lock_delay{};
-
-  /// How long the watch of the key may fail before the leadership is lost, never past its lease, which is the default.
-  /// 0: at the first failure.
-  std::chrono::milliseconds outage_grace{std::chrono::hours(24)};
-  /// How long a campaign rides out an agent that cannot answer before it fails with the last error.
-  std::chrono::milliseconds give_up_after{5'000};
-  std::chrono::milliseconds request_timeout{0};
   std::function<void(const std::string&)> log{};
+  holdfast::tuning tuning{};
 };
 
 /// Arguments of one acquire. Trivially destructible, so that g++ 12 compiles it well in braces at a co_await, too.

@@ -89,9 +89,9 @@ protected:
 ///
 /// Any number of coroutines of one process may wait: they queue here, first come first served, and share at most
 /// `limit` Consul sessions. A released slot goes to the next local waiter without a request while nobody waits
-/// elsewhere or its tenure lasts; otherwise one write moves it to whoever waits longest in the cluster.
+/// elsewhere or `tuning::local_handoff_time` lasts; otherwise one write moves it to whoever waits longest in the cluster.
 ///
-/// Errors of the acquires: closed, too_many_slots (with `adopt` when its turn comes, after a look at the record),
+/// Errors of the acquires: closed, too_many_slots (with `use_recorded_limit` when its turn comes, after a look at the record),
 /// too_many_waiters; not_a_semaphore, limit_conflict, corrupt_record;
 /// permission_denied, invalid_ttl, plain_http_refused, malformed_reply, reply_too_large, bad_request at once; and what
 /// `condition::unavailable` stands for, after `give_up_after`. `acquire_options::diag` gets the words.
@@ -115,7 +115,7 @@ public:
   semaphore(consul::client client, semaphore_options options);
 
   const std::string& prefix() const noexcept;
-  /// As configured, or, with `semaphore_options::adopt`, as the record was last seen to say.
+  /// As configured, or, with `semaphore_options::use_recorded_limit`, as the record was last seen to say.
   std::uint32_t limit() const noexcept;
 
   /// Waits for a slot, however long that takes.

@@ -26,7 +26,7 @@ bool keeps(context& ctx, const facts& f, const member& m, const demand& need) {
   if (f.closing || f.must_go_back(m)) return false;
   if (!f.situation.contested && f.waiting != 0) return true;
   if (need.slots == 0)
-    return !f.situation.contested && !ctx.due(std::min(m.idle_since + f.options.idle, f.yields_at()));
+    return !f.situation.contested && !ctx.due(std::min(m.idle_since + f.options.slot_idle_timeout, f.yields_at()));
   // Part of a wide request, with others waiting elsewhere: it stays while all who stand before us come into free slots.
   const snapshot& now = f.now();
   std::size_t free = f.situation.limit - std::min<std::size_t>(f.situation.limit, now.record.holders.size());
@@ -179,7 +179,7 @@ plan_rules rules_for(context& ctx, const facts& f, const moves& what, const othe
   const pool_options& o = f.options;
   plan_rules rules;
   // What is adopted is never changed by us, whatever we made of it.
-  const bool theirs = f.situation.limit_disagrees || (o.adopt && now.lock_index != 0);
+  const bool theirs = f.situation.limit_disagrees || (o.use_recorded_limit && now.lock_index != 0);
   rules.limit = theirs ? now.record.limit : f.situation.limit;
   for (const moves::list* list : {&what.give_back, &what.requeue, &what.leave})
     for (const member* m : *list) rules.leaving.push_back(m->session);

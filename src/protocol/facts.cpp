@@ -12,7 +12,7 @@ bool facts::is_withdrawn(const member& m) const {
 
 bool facts::must_go_back(const member& m) const {
   if (m.lost || is_withdrawn(m)) return true;
-  const bool used_for_long = situation.contested && time >= m.granted_at + options.tenure;
+  const bool used_for_long = situation.contested && time >= m.granted_at + options.local_handoff_time;
   return m.handoffs > 0 && (used_for_long || must_yield());
 }
 

@@ -34,9 +34,9 @@ public:
   /// When it must be let go for once, with the head of the queue only woken: clients of other kinds are not seen. Where
   /// many contend, each sees little of the others: together they let it go as often.
   time_point yields_at(const pool_options& o, std::size_t crowd) const {
-    if (o.form != record_form::session || o.courtesy == duration::zero()) return never;
+    if (o.form != record_form::session || o.yield_interval == duration::zero()) return never;
     const std::size_t share = crowd > o.watch_all_max ? crowd : 1;
-    return free_at_ + static_cast<duration::rep>(share) * o.courtesy;
+    return free_at_ + static_cast<duration::rep>(share) * o.yield_interval;
   }
 
 private:

@@ -235,7 +235,7 @@ void mutex_set::retire_sessions() {
     // The end of the session lets go of what Consul refuses to unlock.
     const bool only_denied = locks_.size() == denied_.size() && txn_ == 0 && doubt_ == doubt::none;
     const bool unused = closing_.has_begun() ? held_ + lost_ == 0 : only_denied;
-    if (unused && (closing_.has_begun() || !denied_.empty() || due(idle_since_ + options_.session_idle)))
+    if (unused && (closing_.has_begun() || !denied_.empty() || due(idle_since_ + options_.session_idle_timeout)))
       drop_session(loss_reason::none);
   }
   for (auto& [session, d] : sessions_.ending()) {

@@ -13,28 +13,15 @@
 
 #include "protocol/closing.hpp"
 #include "protocol/core.hpp"
+#include "protocol/core_options.hpp"
 #include "protocol/session_set.hpp"
 #include "protocol/slot_table.hpp"
 #include "protocol/succession.hpp"
 
 namespace holdfast::protocol {
 
-/// The set's options as the core needs them; `holdfast::mutex_set_options` documents them.
-struct mutex_set_options {
-  std::string prefix;  ///< what the keys begin with: with its trailing slash
-  std::string description;
-  /// What makes wall-clock time, since 1970, of the core's. None: our entries do not say since when they stand.
-  std::optional<duration> wall_offset{};
-  std::size_t waiters_max = 1'000'000;
-  duration ttl = std::chrono::seconds(15);
-  duration lease_margin = std::chrono::milliseconds(1500);
-  duration outage_grace{};
-  duration give_up_after = std::chrono::seconds(5);
-  duration session_idle = std::chrono::seconds(60);
-  duration watch_wait = std::chrono::seconds(10);
-  /// Which node of Consul's catalog our sessions end with; empty: the agent's own.
-  std::string node{usual_node};
-};
+/// `holdfast::mutex_set_options` documents them.
+using mutex_set_options = core_options;
 
 /// Flags of the set's two keys of its own: a magic number in the high half. In those of the sequence guard the low half
 /// is the number of the transaction that wrote it last.

@@ -143,7 +143,8 @@ void pool::serve() {
     if (static_cast<std::size_t>(usable) < waiters_.front().count) {
       // What is kept for it goes back when its tenure ends.
       for (const member_id id : spares)
-        if (const member& m = members_[id]; situation_.contested && m.handoffs > 0) due(m.granted_at + options_.tenure);
+        if (const member& m = members_[id]; situation_.contested && m.handoffs > 0)
+          due(m.granted_at + options_.local_handoff_time);
       return;
     }
     hand_over(waiters_.front());
@@ -223,7 +224,7 @@ void pool::retire_sessions() {
     member& m = (at++)->second;
     if (m.phase != phase::ready || m.standing != standing::absent) continue;
     if (m.lost && m.slot != slot_id::none) continue;
-    if (closing_.has_begun() || m.lost || due(m.idle_since + options_.session_idle)) drop(m, loss_reason::none);
+    if (closing_.has_begun() || m.lost || due(m.idle_since + options_.session_idle_timeout)) drop(m, loss_reason::none);
   }
   auto& ending = members_.ending();
   for (auto at = ending.begin(); at != ending.end();) {

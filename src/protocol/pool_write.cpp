@@ -11,7 +11,7 @@ namespace {
 
 constexpr unsigned once_conflicts_max = 3;
 /// For how long the process that lets a mutex go does not take it itself.
-constexpr duration courtesy_pause = std::chrono::milliseconds(10);
+constexpr duration yield_pause = std::chrono::milliseconds(10);
 
 }  // namespace
 
@@ -100,7 +100,7 @@ void pool::write_from_view() {
   }
   grant_plan next = plan(view_.now(), rules(what));
   if (need.slots != 0 || any_waits(members_))
-    while (slow_.wait(ctx_, next, options_.patience)) next = plan(view_.now(), rules(what));
+    while (slow_.wait(ctx_, next, options_.claim_timeout)) next = plan(view_.now(), rules(what));
   const bool grants = !what.gives() || duty_.grants_with_release();
   if (next.granted.empty() && grants) duty_.settled();  // there is nobody to grant
   // Who rejoins early would come into a slot at once.
@@ -217,8 +217,7 @@ void pool::send(const moves& what, const grant_plan& next, bool writes_record) {
   const facts f = facts_now();
   const bool yields = what.gives() && f.must_yield();
   transaction txn = compose(f, what, next, writes_record, ctx_.new_request());
-  if (yields && !what.requeue.empty())
-    write_.wait_until(now() + ctx_.random().between(courtesy_pause, 2 * courtesy_pause));
+  if (yields && !what.requeue.empty()) write_.wait_until(now() + ctx_.random().between(yield_pause, 2 * yield_pause));
   for (const member_id id : txn.movers) {
     members_[id].phase = phase::moving;
     slots_.erase_spare(id);

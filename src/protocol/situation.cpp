@@ -25,7 +25,7 @@ void situation::assess_contenders(const view& v, const members& ours, const slow
 void situation::assess_limit(const view& v, const members& ours, const pool_options& o) {
   const snapshot& now = v.now();
   if (v.knows_record()) over_limit = now.lock_index != 0 && now.record.holders.size() > now.record.limit;
-  if (o.adopt) {
+  if (o.use_recorded_limit) {
     if (now.lock_index == 0 && !v.knows_record()) return;  // there is one that was not seen
     limit_disagrees = now.lock_index != 0 && now.record.limit > limit_max;
     limit = now.lock_index == 0 || limit_disagrees ? o.limit : now.record.limit;
@@ -38,7 +38,7 @@ void situation::assess_limit(const view& v, const members& ours, const pool_opti
 }
 
 std::uint32_t limit_of(const lock_record& record, const pool_options& o) {
-  return o.adopt && record.limit != 0 ? record.limit : o.limit;  // 0: there is no record
+  return o.use_recorded_limit && record.limit != 0 ? record.limit : o.limit;  // 0: there is no record
 }
 
 bool grants_us(const lock_record& record, const members& ours) {

@@ -21,10 +21,10 @@ void slow_takers::refresh(const snapshot& now) {
   });
 }
 
-bool slow_takers::wait(context& ctx, const grant_plan& next, duration patience) {
+bool slow_takers::wait(context& ctx, const grant_plan& next, duration claim_timeout) {
   bool changed = false;
   for (const contender* entry : next.left_free) {
-    const time_point until = ctx.now() + ctx.random().between(patience, patience * 3 / 2);
+    const time_point until = ctx.now() + ctx.random().between(claim_timeout, claim_timeout * 3 / 2);
     taker& its = takers_.try_emplace(entry->session, taker{entry->modify_index, until}).first->second;
     if (!ctx.due(its.until)) continue;
     its.passed_over = changed = true;

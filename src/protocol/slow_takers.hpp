@@ -19,9 +19,9 @@ public:
   std::vector<std::string> passed_over() const;
   /// Forgets those that have taken their slot, gone, or come anew.
   void refresh(const snapshot& now);
-  /// Those that the plan leaves a slot free for get `patience`. True if the time of one is over: another plan is
+  /// Those that the plan leaves a slot free for get `claim_timeout`. True if the time of one is over: another plan is
   /// needed.
-  bool wait(context& ctx, const grant_plan& next, duration patience);
+  bool wait(context& ctx, const grant_plan& next, duration claim_timeout);
 
 private:
   struct taker {

@@ -87,12 +87,11 @@ administrator::administrator(consul::client client, administration_options optio
   which.prefix = options_.prefix;
   which.lock_key = options_.lock_key;
   which.limit = 1;
-  which.request_timeout = options_.timeout;  // by the same bounds
   const protocol::pool_options checked = runtime::checked(std::move(which)).core;
   prefix_ = checked.prefix;
   lock_key_ = checked.lock_key;
-  if (options_.timeout == 0ms || options_.attempts_max == 0)
-    throw system_error(make_error_code(error::invalid_option), "administration: a timeout or attempts_max of 0");
+  runtime::checked_timeout(options_.timeout);
+  if (options_.attempts_max == 0) throw system_error(make_error_code(error::invalid_option), "attempts_max: 0");
 }
 
 protocol::order administrator::order_of(const administration_order& given) const {

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <boost/asio/ip/host_name.hpp>
 #include <holdfast/error.hpp>
+#include <optional>
+#include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
 #include "consul/utf8.hpp"
@@ -64,110 +65,98 @@ void check_words(const std::string& words, const std::string& name) {
           name + ": looks like what holdfast itself adds to it");
 }
 
-/// What the other kinds' options have in common with a semaphore's, by the same names.
-template <class Options>
-semaphore_options common_to(Options& options) {
-  semaphore_options result;
-  result.session_ttl = options.session_ttl;
-  result.lease_margin = options.lease_margin;
-  result.session_node = std::move(options.session_node);
-  result.node_health_checks = options.node_health_checks;
-  result.lock_delay = options.lock_delay;
-  result.outage_grace = options.outage_grace;
-  result.give_up_after = options.give_up_after;
-  result.request_timeout = options.request_timeout;
-  result.log = std::move(options.log);
-  if constexpr (!std::is_same_v<Options, election_options>) {
-    result.description = std::move(options.description);
-    result.session_idle = options.session_idle;
-    result.waiters_max = options.waiters_max;
-  }
-  if constexpr (std::is_same_v<Options, mutex_options>) {
-    result.tenure = options.tenure;
-    result.idle = options.idle;
-  }
-  return result;
+static_assert(default_session_node == protocol::usual_node && default_session_ttl == protocol::core_options().ttl);
+
+void check(bool holds, const std::string& rule) { require(holds, error::invalid_option, rule); }
+
+enum class kind { semaphore, mutex, mutex_set, election };
+
+/// What was given, if this kind has a use for it.
+void take(const std::optional<milliseconds>& given, const std::string& name, bool is_of_use, protocol::duration& into) {
+  if (!given) return;
+  check(is_of_use, "tuning." + name + ": of no use here");
+  check(between(*given, 0ms, 24h), "tuning." + name + ": negative or over 24 h");
+  into = *given;
 }
 
-/// What does not concern the keys.
-pool_setup checked_rest(semaphore_options&& options) {
-  check_words(options.description, "description");
+/// What all kinds have in common. `name`: of the lock, for people.
+template <class Options>
+driver_options checked_common(Options& options, const std::string& name, kind of, protocol::core_options& core) {
+  const tuning& tuned = options.tuning;
   require(between(options.session_ttl, 1ms, 24h), error::invalid_ttl, "session_ttl: not between 1 ms and 24 h");
-  if (options.lease_margin == 0ms) options.lease_margin = options.session_ttl / 10;
-  require(between(options.lease_margin, 0ms, options.session_ttl / 2), error::invalid_option,
-          "lease_margin: over half the TTL");
-  require(!options.lock_delay || between(*options.lock_delay, 0ms, 60s), error::invalid_option,
-          "lock_delay: not between 0 and 60 s");
-  require(options.session_node.size() <= 128 && is_plain_text(options.session_node), error::invalid_option,
-          "session_node: over 128 bytes, not UTF-8, or with a control character");
-  require(!options.node_health_checks || options.session_node.empty(), error::invalid_option,
-          "node_health_checks: only the agent's own node has one (session_node)");
+  check(options.session_node.size() <= 128 && is_plain_text(options.session_node),
+        "session_node: over 128 bytes, not UTF-8, or with a control character");
+  check(!options.node_health_checks || options.session_node.empty(),
+        "node_health_checks: only the agent's own node has one (session_node)");
+  core.ttl = options.session_ttl;
+  const milliseconds margin = tuned.lease_margin.value_or(options.session_ttl / 10);
+  check(between(margin, 0ms, options.session_ttl / 2), "tuning.lease_margin: negative or over half the TTL");
+  core.lease_margin = margin;
+  check(!tuned.lock_delay || between(*tuned.lock_delay, 0ms, 60s), "tuning.lock_delay: not between 0 and 60 s");
   const milliseconds least = std::min<milliseconds>(options.session_ttl, 60s);
-  require(
-      !options.node_health_checks || options.lock_delay.value_or(least) >= least, error::invalid_option,
-      "lock_delay: under the TTL, for which a holder with a slow clock may believe after a health check has failed");
-  for (const milliseconds each : {options.tenure, options.idle, options.outage_grace, options.give_up_after,
-                                  options.patience, options.session_idle})
-    require(between(each, 0ms, 24h), error::invalid_option, "a duration is negative or over 24 h");
-  require(between(options.request_timeout, 0ms, 10min), error::invalid_option,
-          "request_timeout: negative or over 10 min");
-  require(options.waiters_max >= 1, error::invalid_option, "waiters_max: 0");
+  check(!options.node_health_checks || tuned.lock_delay.value_or(least) >= least,
+        "tuning.lock_delay: under the TTL, for which a holder with a slow clock may believe after a health check has "
+        "failed");
+  take(tuned.outage_grace, "outage_grace", true, core.outage_grace);
+  take(tuned.give_up_after, "give_up_after", true, core.give_up_after);
+  take(tuned.session_idle_timeout, "session_idle_timeout", of != kind::election, core.session_idle_timeout);
+  check(!tuned.waiters_max || of != kind::election, "tuning.waiters_max: of no use here");
+  check(tuned.waiters_max.value_or(1) >= 1, "tuning.waiters_max: 0");
+  core.waiters_max = tuned.waiters_max.value_or(core.waiters_max);
+  const milliseconds timeout =
+      tuned.request_timeout.value_or(std::clamp<milliseconds>(options.session_ttl / 3, 1ms, 5s));
+  check(between(timeout, 1ms, 10min), "tuning.request_timeout: not between 1 ms and 10 min");
+  core.wall_offset = std::chrono::system_clock::now().time_since_epoch() - now().time_since_epoch();
+  core.watch_wait = std::clamp<milliseconds>(options.session_ttl, 100ms, 10s);
 
-  pool_setup result;
-  consul::session_options& session = result.driver.session;
-  session.name = "holdfast " + options.prefix;
-  session.ttl = options.session_ttl;
-  session.lock_delay = 0ms;
-  session.behavior = consul::session_behavior::remove;
-  session.node_checks = options.node_health_checks;
-  session.node = options.session_node;
-  result.driver.request_timeout = options.request_timeout != 0ms
-                                      ? options.request_timeout
-                                      : std::clamp<milliseconds>(options.session_ttl / 3, 1ms, 5s);
-  protocol::pool_options& pool = result.core;
-  pool.description = options.description.empty() ? host_and_pid() : std::move(options.description);
-  pool.limit = options.limit;
-  pool.adopt = options.adopt;
-  pool.wall_offset = std::chrono::system_clock::now().time_since_epoch() - now().time_since_epoch();
-  pool.waiters_max = options.waiters_max;
-  pool.ttl = options.session_ttl;
-  pool.lease_margin = options.lease_margin;
-  pool.node = std::move(options.session_node);
-  pool.tenure = options.tenure;
-  pool.idle = options.idle;
-  pool.outage_grace = options.outage_grace;
-  pool.give_up_after = options.give_up_after;
-  pool.patience = options.patience;
-  pool.session_idle = options.session_idle;
-  pool.watch_wait = std::clamp<milliseconds>(options.session_ttl, 100ms, 10s);
-  result.driver.name = std::move(options.prefix);
-  result.driver.log = std::move(options.log);
-  return result;
+  driver_options driver;
+  driver.name = name;
+  driver.session.name = "holdfast " + name;
+  driver.session.ttl = options.session_ttl;
+  driver.session.lock_delay = 0ms;
+  driver.session.behavior = consul::session_behavior::remove;
+  driver.session.node_checks = options.node_health_checks;
+  driver.session.node = options.session_node;
+  driver.request_timeout = timeout;
+  driver.log = std::move(options.log);
+  core.node = std::move(options.session_node);
+  if constexpr (requires { options.description; }) {
+    check_words(options.description, "description");
+    core.description = options.description.empty() ? host_and_pid() : std::move(options.description);
+  }
+  return driver;
+}
+
+/// What semaphores and mutexes have in common.
+void take_queues(const tuning& tuned, kind of, protocol::pool_options& pool) {
+  const bool is_queue = of == kind::semaphore || of == kind::mutex;
+  take(tuned.local_handoff_time, "local_handoff_time", is_queue, pool.local_handoff_time);
+  take(tuned.slot_idle_timeout, "slot_idle_timeout", is_queue, pool.slot_idle_timeout);
+  take(tuned.claim_timeout, "claim_timeout", of == kind::semaphore, pool.claim_timeout);
+  take(tuned.yield_interval, "yield_interval", of == kind::mutex, pool.yield_interval);
 }
 
 /// Consul itself minds it. Where sessions may end before their time, it covers what a holder may believe then: TTL
 /// minus margin by its own clock, so the whole TTL if Consul takes that, as its clock may be slow.
-milliseconds lock_delay_of_a_mutex(const std::optional<milliseconds>& given, const protocol::pool_options& checked) {
+milliseconds lock_delay_of_a_mutex(const std::optional<milliseconds>& given, const protocol::core_options& core) {
   if (given) return *given;
-  if (!checked.node.empty()) return 0ms;
-  const auto lease = std::chrono::ceil<milliseconds>(checked.ttl - checked.lease_margin);
-  require(
-      lease <= 60s, error::invalid_option,
-      "session_ttl: on the agent's own node (session_node) Consul's lock delay has to cover TTL minus margin, and it "
-      "is 60 s at most");
-  return std::min<milliseconds>(std::chrono::ceil<milliseconds>(checked.ttl), 60s);
+  if (!core.node.empty()) return 0ms;
+  const auto lease = std::chrono::ceil<milliseconds>(core.ttl - core.lease_margin);
+  check(lease <= 60s,
+        "session_ttl: on the agent's own node (session_node) Consul's lock delay has to cover TTL minus margin, and it "
+        "is 60 s at most");
+  return std::min<milliseconds>(std::chrono::ceil<milliseconds>(core.ttl), 60s);
 }
 
-pool_setup checked_mutex(std::string key, semaphore_options rest, milliseconds courtesy) {
-  require(between(courtesy, 0ms, 24h), error::invalid_option, "a duration is negative or over 24 h");
-  rest.prefix = checked_key(std::move(key));
-  rest.limit = 1;
-  const std::optional<milliseconds> lock_delay = rest.lock_delay;
-  pool_setup result = checked_rest(std::move(rest));
-  result.core.courtesy = courtesy;
-  result.core.prefix = result.core.lock_key = result.driver.name;
+template <class Options>
+pool_setup checked_mutex(Options& options, kind of) {
+  const std::string key = checked_key(std::move(options.key));
+  pool_setup result;
+  result.driver = checked_common(options, key, of, result.core);
+  take_queues(options.tuning, of, result.core);
+  result.core.prefix = result.core.lock_key = key;
   result.core.form = protocol::record_form::session;
-  result.driver.session.lock_delay = lock_delay_of_a_mutex(lock_delay, result.core);
+  result.driver.session.lock_delay = lock_delay_of_a_mutex(options.tuning.lock_delay, result.core);
   return result;
 }
 
@@ -179,36 +168,38 @@ pool_setup checked(semaphore_options options) {
   require(options.limit >= 1, error::invalid_limit, "limit: 0");
   require(options.limit <= protocol::limit_max, error::invalid_limit,
           "limit: over " + std::to_string(protocol::limit_max));
-  require(!options.lock_key.empty() && options.lock_key.find('/') == std::string::npos, error::invalid_option,
-          "lock_key: empty or with a slash");
-  require(is_plain_text(options.lock_key), error::invalid_option, "lock_key: not UTF-8, or with a control character");
-  require(!has_dot_segment(options.lock_key), error::invalid_option, "lock_key: \".\" or \"..\"");
-  const std::string prefix = options.prefix + "/", lock_key = prefix + options.lock_key;
-  const std::optional<milliseconds> given = options.lock_delay;
-  const bool numbered = options.numbered;
-  pool_setup result = checked_rest(std::move(options));
-  result.core.prefix = prefix;
-  result.core.lock_key = lock_key;
-  result.core.numbered = numbered;
+  check(!options.lock_key.empty() && options.lock_key.find('/') == std::string::npos,
+        "lock_key: empty or with a slash");
+  check(is_plain_text(options.lock_key), "lock_key: not UTF-8, or with a control character");
+  check(!has_dot_segment(options.lock_key), "lock_key: \".\" or \"..\"");
+  pool_setup result;
+  result.driver = checked_common(options, options.prefix, kind::semaphore, result.core);
+  take_queues(options.tuning, kind::semaphore, result.core);
+  protocol::pool_options& core = result.core;
+  core.prefix = options.prefix + "/";
+  core.lock_key = core.prefix + options.lock_key;
+  core.limit = options.limit;
+  core.use_recorded_limit = options.use_recorded_limit;
+  core.numbered = options.numbered;
   consul::session_options& session = result.driver.session;
-  const auto ttl = std::chrono::ceil<milliseconds>(result.core.ttl);
-  const milliseconds lock_delay = given.value_or(session.node_checks ? ttl : std::max<milliseconds>(ttl, 15s));
-  if (session.node_checks) result.core.lock_delay = lock_delay;
-  if (session.node_checks || numbered) session.lock_delay = std::min<milliseconds>(lock_delay, 60s);
+  const auto ttl = std::chrono::ceil<milliseconds>(core.ttl);
+  const milliseconds lock_delay =
+      options.tuning.lock_delay.value_or(session.node_checks ? ttl : std::max<milliseconds>(ttl, 15s));
+  if (session.node_checks) core.lock_delay = lock_delay;
+  if (session.node_checks || core.numbered) session.lock_delay = std::min<milliseconds>(lock_delay, 60s);
   return result;
 }
 
 mutex_set_setup checked(mutex_set_options options) {
   if (options.prefix.ends_with('/')) options.prefix.pop_back();
   check_path(options.prefix, "prefix");
-  semaphore_options rest = common_to(options);
-  rest.prefix = std::move(options.prefix);
-  auto [driver, pool] = checked_rest(std::move(rest));
-  driver.session.lock_delay = lock_delay_of_a_mutex(options.lock_delay, pool);
-  protocol::mutex_set_options set{driver.name + "/", pool.description,  pool.wall_offset,  pool.waiters_max,
-                                  pool.ttl,          pool.lease_margin, pool.outage_grace, pool.give_up_after,
-                                  pool.session_idle, pool.watch_wait,   pool.node};
-  return {std::move(driver), std::move(set)};
+  mutex_set_setup result;
+  result.driver = checked_common(options, options.prefix, kind::mutex_set, result.core);
+  protocol::pool_options none;
+  take_queues(options.tuning, kind::mutex_set, none);
+  result.core.prefix = options.prefix + "/";
+  result.driver.session.lock_delay = lock_delay_of_a_mutex(options.tuning.lock_delay, result.core);
+  return result;
 }
 
 protocol::failure wrong_name(const std::string& name) {
@@ -238,13 +229,11 @@ std::string checked_value(std::string value) {
 }
 
 pool_setup checked(election_options options) {
-  pool_setup result = checked_mutex(std::move(options.key), common_to(options), mutex_options().courtesy);
+  pool_setup result = checked_mutex(options, kind::election);
   result.core.single = true;
   return result;
 }
 
-pool_setup checked(mutex_options options) {
-  return checked_mutex(std::move(options.key), common_to(options), options.courtesy);
-}
+pool_setup checked(mutex_options options) { return checked_mutex(options, kind::mutex); }
 
 }  // namespace holdfast::runtime

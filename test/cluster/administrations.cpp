@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(orders_while_consul_has_no_leader) {
   cluster consul(1);
   stage play("administrations", 4);
   chief boss(play.prefix());
-  start_one_at_each_agent(play, consul, 1, nullptr, {.adopt = true});
+  start_one_at_each_agent(play, consul, 1, nullptr, {.use_recorded_limit = true});
   play.until_entered(play.names(), {}, grant_bound);
   const auto others = [&](int its) {
     std::vector<std::string> all = play.names();
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(orders_while_a_holders_agent_is_frozen) {
   chief boss(play.prefix());
   agent& frozen = consul.client(0);
   const agent& at = consul.server(0);
-  worker_options worker{.coroutines = 1, .hold = 1h, .outage_grace = 1h, .adopt = true};
+  worker_options worker{.coroutines = 1, .hold = 1h, .outage_grace = 1h, .use_recorded_limit = true};
   const std::vector<std::string> queue = {"behind", "beside", "next-1", "next-2", "next-3"};
   for (std::size_t i = 0; i != queue.size(); ++i) {
     worker.agent = i == 0 ? frozen.address() : at.address();

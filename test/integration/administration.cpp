@@ -40,7 +40,7 @@ struct operator_at {
 
 semaphore_options adopting(std::string prefix, std::uint32_t limit) {
   semaphore_options options = calm(std::move(prefix), limit);
-  options.adopt = true;
+  options.use_recorded_limit = true;
   return options;
 }
 

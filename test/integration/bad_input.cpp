@@ -158,14 +158,16 @@ BOOST_AUTO_TEST_CASE(other_options_out_of_range_are_refused_by_name) {
   refused([](auto& o) { o.description = std::string(1025, 'x'); }, "description");
   refused([](auto& o) { o.description = "a\n{\"Limit\":1}"; }, "description");
   refused([](auto& o) { o.description = "a\n@12"; }, "description");
-  refused([](auto& o) { o.lease_margin = o.session_ttl; }, "lease_margin");
-  refused([](auto& o) { o.lock_delay = 61s; }, "lock_delay");
-  refused([](auto& o) { o.waiters_max = 0; }, "waiters_max");
-  refused([](auto& o) { o.tenure = -1ms; }, "duration");
-  refused([](auto& o) { o.request_timeout = 10min + 1ms; }, "request_timeout");  // what the client accepts
-  refused([](auto& o) { o.request_timeout = -1ms; }, "request_timeout");
+  refused([](auto& o) { o.tuning.lease_margin = o.session_ttl; }, "tuning.lease_margin");
+  refused([](auto& o) { o.tuning.lock_delay = 61s; }, "tuning.lock_delay");
+  refused([](auto& o) { o.tuning.waiters_max = 0; }, "tuning.waiters_max");
+  refused([](auto& o) { o.tuning.local_handoff_time = -1ms; }, "tuning.local_handoff_time");
+  refused([](auto& o) { o.tuning.request_timeout = 10min + 1ms; },
+          "tuning.request_timeout");  // what the client accepts
+  refused([](auto& o) { o.tuning.request_timeout = 0ms; }, "tuning.request_timeout");
+  refused([](auto& o) { o.tuning.yield_interval = 1s; }, "tuning.yield_interval");  // of mutexes only
   semaphore_options most = calm("p", 1);
-  most.request_timeout = 10min;
+  most.tuning.request_timeout = 10min;
   const auto [code, words] = refusal_of(most);
   BOOST_TEST(!code, words);
 }
@@ -205,7 +207,7 @@ ASYNC_TEST_CASE(an_unreachable_agent_is_named, 30s) {
   const std::string address = nobody.address();
   nobody.stop();
   semaphore_options options = calm("p", 1);
-  options.give_up_after = 300ms;
+  options.tuning.give_up_after = 300ms;
   participant p(ex, address, options);
   const failed_acquire result = co_await expect_failure(p.sem, error::unreachable);
   BOOST_TEST((result.code == condition::unavailable));

@@ -357,7 +357,7 @@ ASYNC_TEST_CASE(a_proclaim_of_unknown_outcome_is_not_done_after_a_later_one, 30s
   testing::server fake;
   consul::client client(ex, fake.client_config());
   election_options options = for_key("leader");
-  options.request_timeout = scaled(300ms);
+  options.tuning.request_timeout = scaled(300ms);
   holdfast::election candidate(client, options);
   leadership won = co_await candidate.campaign("elected");
   fake.set_faults(held_back_once());
@@ -646,7 +646,7 @@ BOOST_AUTO_TEST_CASE(bad_options_are_refused) {
   };
   refused({.key = "a/"}, error::invalid_prefix);
   refused({.key = "a", .session_ttl = 0ms}, error::invalid_ttl);
-  refused({.key = "a", .lock_delay = 61s}, error::invalid_option);
+  refused({.key = "a", .tuning = {.lock_delay = 61s}}, error::invalid_option);
   BOOST_CHECK_EXCEPTION(election_observer(client, "/a"), system_error,
                         [](const system_error& e) { return e.code() == error::invalid_prefix; });
 }

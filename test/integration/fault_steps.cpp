@@ -103,8 +103,8 @@ struct story {
 
 semaphore_options quick(const std::string& prefix) {
   semaphore_options options = hasty(prefix, 1, ttl);
-  options.outage_grace = 0ms;
-  options.give_up_after = scaled(3s);
+  options.tuning.outage_grace = 0ms;
+  options.tuning.give_up_after = scaled(3s);
   return options;
 }
 

@@ -69,7 +69,7 @@ ASYNC_TEST_CASE(waiters_are_granted_only_after_the_holders_have_given_up_believi
   const std::string prefix = unique_prefix("frozen");
   semaphore_options behind_client = calm(prefix, 2);
   behind_client.session_ttl = ttl;
-  behind_client.outage_grace = 1h;  // they ride out what they may, up to the lease: the hardest case
+  behind_client.tuning.outage_grace = 1h;  // they ride out what they may, up to the lease: the hardest case
   semaphore_options behind_server = calm(prefix, 2);
   behind_server.session_ttl = ttl;
   participant holder_1(ex, client, behind_client);

@@ -321,7 +321,7 @@ ASYNC_TEST_CASE(go_locks_and_our_mutex_take_turns_and_are_never_two_inside, 60s)
   };
   for (int i = 0; i < 2; ++i) {
     mutex_options options = calm(key);
-    options.courtesy = 20ms;  // so that the others have as many chances
+    options.tuning.yield_interval = 20ms;  // so that the others have as many chances
     us.push_back(std::make_unique<locker>(own.get_executor(), a, options));
     for (int j = 0; j < 2; ++j) running.start(contend(*us.back()));
   }
@@ -573,7 +573,7 @@ ASYNC_TEST_CASE(a_consul_lock_that_died_waiting_costs_the_patience_once, 60s) {
         "");
   BOOST_REQUIRE(contenders(a, prefix).size() == 1u);
   semaphore_options options = calm(prefix, 1);
-  options.patience = 500ms;
+  options.tuning.claim_timeout = 500ms;
   participant p(ex, a, options);
   slot first = co_await p.sem.acquire();
   BOOST_TEST(first.held());
@@ -583,7 +583,7 @@ ASYNC_TEST_CASE(a_consul_lock_that_died_waiting_costs_the_patience_once, 60s) {
     first = co_await p.sem.acquire();
   }
   BOOST_TEST(first.held());
-  BOOST_TEST((std::chrono::steady_clock::now() - begun < 10 * options.patience));
+  BOOST_TEST((std::chrono::steady_clock::now() - begun < 10 * *options.tuning.claim_timeout));
   a.put("/v1/session/destroy/" + session);
 }
 

@@ -20,8 +20,8 @@ static_assert(protocol::limit_max % at_once == 0);
 semaphore_options as_large_as_can_be(std::string prefix, std::uint32_t limit) {
   semaphore_options options = calm(std::move(prefix), limit);
   options.session_ttl = 60s;  // 4,200 sessions are renewed while this runs
-  options.request_timeout = 20s;
-  options.give_up_after = 60s;
+  options.tuning.request_timeout = 20s;
+  options.tuning.give_up_after = 60s;
   return options;
 }
 

@@ -271,7 +271,7 @@ ASYNC_TEST_CASE(short_500s_are_ridden_out_when_outage_grace_says_so, 30s) {
   const std::string prefix = unique_prefix("500s-grace");
   testing::proxy proxy(ex, a.address());
   semaphore_options options = calm(prefix, 1);
-  options.outage_grace = scaled(8s);
+  options.tuning.outage_grace = scaled(8s);
   participant p(ex, proxy.address(), options);
   slot h_slot = co_await p.sem.acquire();
   holder h(ex, std::move(h_slot));
@@ -301,7 +301,7 @@ ASYNC_TEST_CASE(what_happened_during_an_outage_is_seen_after_it, 30s) {
   const std::string prefix = unique_prefix("500s-hide");
   testing::proxy proxy(ex, a.address());
   semaphore_options options = calm(prefix, 1);
-  options.outage_grace = scaled(8s);
+  options.tuning.outage_grace = scaled(8s);
   participant p(ex, proxy.address(), options);
   slot h_slot = co_await p.sem.acquire();
   holder h(ex, std::move(h_slot));
@@ -322,7 +322,7 @@ ASYNC_TEST_CASE(short_500s_lose_the_slot_when_there_is_no_grace, 30s) {
   const std::string prefix = unique_prefix("500s");
   testing::proxy proxy(ex, a.address());
   semaphore_options options = calm(prefix, 1);
-  options.outage_grace = 0ms;
+  options.tuning.outage_grace = 0ms;
   participant p(ex, proxy.address(), options);
   slot h_slot = co_await p.sem.acquire();
   holder h(ex, std::move(h_slot));
@@ -342,7 +342,7 @@ ASYNC_TEST_CASE(an_outage_longer_than_the_grace_loses_the_slot, 30s) {
   const std::string prefix = unique_prefix("500s-long");
   testing::proxy proxy(ex, a.address());
   semaphore_options options = calm(prefix, 1);
-  options.outage_grace = 300ms;
+  options.tuning.outage_grace = 300ms;
   participant p(ex, proxy.address(), options);
   slot h_slot = co_await p.sem.acquire();
   holder h(ex, std::move(h_slot));
@@ -360,9 +360,9 @@ ASYNC_TEST_CASE(a_cut_connection_is_a_failure_of_the_watch, 30s) {
   const std::string prefix = unique_prefix("cut");
   testing::proxy proxy(ex, a.address());
   semaphore_options options = calm(prefix, 2);
-  options.outage_grace = 0ms;
+  options.tuning.outage_grace = 0ms;
   participant brittle(ex, proxy.address(), options);
-  options.outage_grace = scaled(8s);
+  options.tuning.outage_grace = scaled(8s);
   participant patient(ex, proxy.address(), options);
   slot one_slot = co_await brittle.sem.acquire();
   holder one(ex, std::move(one_slot));
@@ -380,7 +380,7 @@ ASYNC_TEST_CASE(the_lease_runs_out_when_the_agent_is_silent, 30s) {
   agent own;
   const std::string prefix = unique_prefix("frozen");
   semaphore_options options = hasty(prefix, 1, 600ms);
-  options.outage_grace = 1h;  // only the lease counts
+  options.tuning.outage_grace = 1h;  // only the lease counts
   participant p(ex, own, options);
   slot h_slot = co_await p.sem.acquire();
   holder h(ex, std::move(h_slot));
@@ -405,7 +405,7 @@ ASYNC_TEST_CASE(nobody_believes_past_the_deadline_though_the_context_is_blocked,
   agent own;
   const std::string prefix = unique_prefix("blocked");
   semaphore_options options = hasty(prefix, 1, 600ms);
-  options.outage_grace = 1h;
+  options.tuning.outage_grace = 1h;
   participant p(ex, own, options);
   slot h_slot = co_await p.sem.acquire();
   holder h(ex, std::move(h_slot));
@@ -462,7 +462,7 @@ ASYNC_TEST_CASE(who_has_lost_a_mutex_ends_before_the_next_one_here_begins, 30s) 
   agent& a = shared_agent();
   testing::proxy proxy(ex, a.address());
   mutex_options options = calm(unique_prefix("lost-mutex"));
-  options.outage_grace = 300ms;
+  options.tuning.outage_grace = 300ms;
   consul::config through;
   through.address = proxy.address();
   const consul::client client(ex, through);
@@ -488,9 +488,9 @@ ASYNC_TEST_CASE(a_late_renewal_revives_nothing, 30s) {
   const std::string prefix = unique_prefix("late-renewal");
   testing::proxy proxy(ex, a.address());
   semaphore_options options = hasty(prefix, 1, 800ms);
-  options.outage_grace = 1h;
-  options.request_timeout = 5s;  // far longer than the lease: the reply will be accepted
-  options.lease_margin = options.session_ttl / 2;
+  options.tuning.outage_grace = 1h;
+  options.tuning.request_timeout = 5s;  // far longer than the lease: the reply will be accepted
+  options.tuning.lease_margin = options.session_ttl / 2;
   participant p(ex, proxy.address(), options);
   slot h_slot = co_await p.sem.acquire();
   holder h(ex, std::move(h_slot));
@@ -530,7 +530,7 @@ ASYNC_TEST_CASE(who_waits_survives_an_outage_and_is_served_after_it, 30s) {
   const std::string prefix = unique_prefix("waiter-500s");
   testing::proxy proxy(ex, a.address());
   semaphore_options options = calm(prefix, 1);
-  options.give_up_after = scaled(20s);
+  options.tuning.give_up_after = scaled(20s);
   participant p(ex, proxy.address(), options);
   participant q(ex, a, calm(prefix, 1));
   slot held = co_await q.sem.acquire();
@@ -552,7 +552,7 @@ ASYNC_TEST_CASE(who_waits_gives_up_when_the_agent_stays_away, 30s) {
   const std::string prefix = unique_prefix("waiter-gives-up");
   testing::proxy proxy(ex, a.address());
   semaphore_options options = calm(prefix, 1);
-  options.give_up_after = 400ms;
+  options.tuning.give_up_after = 400ms;
   participant p(ex, proxy.address(), options);
   begin_500s(proxy);
   diagnostics words;
@@ -623,7 +623,7 @@ ASYNC_TEST_CASE(closing_while_the_agent_is_silent_ends_in_its_time, 30s) {
   const std::string prefix = unique_prefix("close-silent");
   testing::proxy proxy(ex, a.address());
   semaphore_options options = hasty(prefix, 1, 1s);
-  options.give_up_after = 500ms;
+  options.tuning.give_up_after = 500ms;
   participant p(ex, proxy.address(), options);
   slot h_slot = co_await p.sem.acquire();
   holder h(ex, std::move(h_slot));

@@ -165,7 +165,7 @@ ASYNC_TEST_CASE(a_lock_delay_is_honoured, 30s) {
   agent& a = shared_agent();
   const std::string key = unique_prefix("delay");
   mutex_options options = calm(key);
-  options.lock_delay = 2s;
+  options.tuning.lock_delay = 2s;
   locker holder(ex, a, options), other(ex, a, calm(key));
   slot held = co_await holder.mutex.lock();
   const sequencer mine = co_await sequencer_of(held);
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(bad_options_are_refused) {
   };
   for (const char* key : {"", "/a", "a/", "a//b", "a/../b", "a\n"}) refused({.key = key}, error::invalid_prefix);
   refused({.key = "a", .session_ttl = 0ms}, error::invalid_ttl);
-  refused({.key = "a", .lock_delay = 61s}, error::invalid_option);
+  refused({.key = "a", .tuning = {.lock_delay = 61s}}, error::invalid_option);
   refused({.key = "a", .description = "a\n{\"Limit\":1}"}, error::invalid_option);
   refused({.key = "a", .description = "a\n@12"}, error::invalid_option);
 }

@@ -280,8 +280,8 @@ ASYNC_TEST_CASE(lost_and_repeated_requests_are_settled, 60s) {
   agent& a = shared_agent();
   testing::proxy proxy(ex, a.address());
   mutex_set_options options = calm_set(unique_prefix("set-faults"));
-  options.request_timeout = 300ms;
-  options.outage_grace = scaled(8s);
+  options.tuning.request_timeout = 300ms;
+  options.tuning.outage_grace = scaled(8s);
   set_user us(ex, proxy.address(), options), others(ex, a, calm_set(options.prefix));
   for (const testing::fault& each : faults)
     for (std::size_t skip = 0; skip != 3; ++skip) {
@@ -360,7 +360,7 @@ BOOST_AUTO_TEST_CASE(bad_options_are_refused) {
   };
   for (const char* prefix : {"", "/a", "a//b", "a/../b", "a\n"}) refused({.prefix = prefix}, error::invalid_prefix);
   refused({.prefix = "a", .session_ttl = 0ms}, error::invalid_ttl);
-  refused({.prefix = "a", .lock_delay = 61s}, error::invalid_option);
+  refused({.prefix = "a", .tuning = {.lock_delay = 61s}}, error::invalid_option);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -19,7 +19,7 @@ namespace {
 semaphore_options numbered(std::string prefix, std::uint32_t limit) {
   semaphore_options o = calm(std::move(prefix), limit);
   o.numbered = true;
-  o.lock_delay = 0s;
+  o.tuning.lock_delay = 0s;
   return o;
 }
 
@@ -136,7 +136,7 @@ ASYNC_TEST_CASE(the_lock_delay_of_a_number_is_honoured, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("number-delay");
   semaphore_options options = numbered(prefix, 1);
-  options.lock_delay = 2s;
+  options.tuning.lock_delay = 2s;
   participant holder(ex, a, options), other(ex, a, numbered(prefix, 1));
   slot held = co_await holder.sem.acquire();
   pending<slot> waiting(ex, other.sem.acquire());
@@ -174,7 +174,7 @@ ASYNC_TEST_CASE(numbers_stay_below_the_limit_as_it_changes, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("number-resize");
   semaphore_options options = numbered(prefix, 3);
-  options.adopt = true;
+  options.use_recorded_limit = true;
   participant us(ex, a, options);
   slot all = co_await us.sem.acquire(3);
   semaphore_administration admin(us.client, {.prefix = prefix});

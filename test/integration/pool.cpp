@@ -155,7 +155,7 @@ ASYNC_TEST_CASE(a_local_handoff_is_no_request, 30s) {
 
 ASYNC_TEST_CASE(a_full_local_queue_refuses_the_next_at_once, 30s) {
   semaphore_options options = calm(unique_prefix("queue"), 1);
-  options.waiters_max = 3;
+  options.tuning.waiters_max = 3;
   participant p(ex, shared_agent(), options);
   slot held = co_await p.sem.acquire();
   std::vector<std::unique_ptr<pending<slot>>> waiting;

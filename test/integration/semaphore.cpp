@@ -707,7 +707,7 @@ ASYNC_TEST_CASE(cancelling_an_acquire_at_any_moment_leaks_no_slot, 90s) {
   int aborted = 0, granted = 0, granted_though_cancelled = 0, rivals_turns = 0;
   crowd inside;
   semaphore_options options = calm(prefix, limit);
-  options.session_idle = 20ms;  // so that sessions come and go, too
+  options.tuning.session_idle_timeout = 20ms;  // so that sessions come and go, too
   participant p(ex, a, options);
   participant rival(ex, a, calm(prefix, limit));
   companions running(ex);
@@ -770,7 +770,7 @@ ASYNC_TEST_CASE(an_idle_slot_is_kept_until_somebody_else_wants_it, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("idle");
   semaphore_options options = calm(prefix, 1);
-  options.idle = 1h;
+  options.tuning.slot_idle_timeout = 1h;
   participant p(ex, a, options);
   participant q(ex, a, calm(prefix, 1));
   slot held = co_await p.sem.acquire();

@@ -49,6 +49,8 @@ pool_options pool_story::usual(std::uint32_t limit) {
   o.lock_key = lock_key;
   o.description = "us";
   o.limit = limit;
+  o.outage_grace = 0ms;
+  o.session_idle_timeout = 60s;
   o.own_watch = o.own_watch_each = 0ms;  // who waits, watches everything at once
   o.watch_delay = 5ms;
   o.own_entry_delay = 1000h;

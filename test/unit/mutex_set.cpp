@@ -40,7 +40,13 @@ std::string text(const failure& f) { return f.code ? " " + f.code.message() : ""
 /// What is open, the latest of each kind, and a modelled Consul to answer it.
 class set_story {
 public:
-  explicit set_story(mutex_set_options options = {"p/", "us"}) : options_(options), set_(std::move(options), 1) {}
+  static mutex_set_options usual() {
+    mutex_set_options o{"p/", "us"};
+    o.outage_grace = 0s;
+    o.session_idle_timeout = 60s;
+    return o;
+  }
+  explicit set_story(mutex_set_options options = usual()) : options_(options), set_(std::move(options), 1) {}
 
   lines tell(core_event e) {
     core_actions actions;
@@ -758,7 +764,7 @@ BOOST_AUTO_TEST_CASE(a_release_that_comes_after_the_lease_is_answered) {
 }
 
 BOOST_AUTO_TEST_CASE(where_the_watch_fails_all_is_lost_after_the_grace) {
-  mutex_set_options options{"p/", "us"};
+  mutex_set_options options = set_story::usual();
   options.outage_grace = 1s;
   set_story s(options);
   s.hold();
@@ -931,7 +937,7 @@ BOOST_AUTO_TEST_CASE(a_session_that_Consul_does_not_know_ends_it) {
 }
 
 BOOST_AUTO_TEST_CASE(only_so_many_may_ask_at_once) {
-  mutex_set_options options{"p/", "us"};
+  mutex_set_options options = set_story::usual();
   options.waiters_max = 1;
   set_story s(options);
   s.ask(1, "a");
@@ -939,8 +945,8 @@ BOOST_AUTO_TEST_CASE(only_so_many_may_ask_at_once) {
 }
 
 BOOST_AUTO_TEST_CASE(an_idle_session_is_ended) {
-  mutex_set_options options{"p/", "us"};
-  options.session_idle = 3s;
+  mutex_set_options options = set_story::usual();
+  options.session_idle_timeout = 3s;
   set_story s(options);
   s.hold();
   EXPECT(s.after(4s));

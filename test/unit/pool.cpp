@@ -413,7 +413,7 @@ BOOST_AUTO_TEST_CASE(a_contested_slot_is_handed_on_here_until_its_tenure_ends_th
 }
 
 BOOST_AUTO_TEST_CASE(a_fresh_slot_is_used_once_however_late_it_comes) {
-  pool_story s(with(1, [](pool_options& o) { o.tenure = 0s; }));
+  pool_story s(with(1, [](pool_options& o) { o.local_handoff_time = 0s; }));
   s.record_becomes(s.others_join());
   s.acquire(1);
   s.listed();
@@ -426,7 +426,7 @@ BOOST_AUTO_TEST_CASE(a_fresh_slot_is_used_once_however_late_it_comes) {
 }
 
 BOOST_AUTO_TEST_CASE(an_idle_slot_stays_for_a_while) {
-  pool_story s(with(1, [](pool_options& o) { o.idle = 1s; }));
+  pool_story s(with(1, [](pool_options& o) { o.slot_idle_timeout = 1s; }));
   s.hold();
   EXPECT(s.release('A'), "released A");
   EXPECT(s.acquire(2), "grant t2 B 12.1");
@@ -437,7 +437,7 @@ BOOST_AUTO_TEST_CASE(an_idle_slot_stays_for_a_while) {
 }
 
 BOOST_AUTO_TEST_CASE(an_idle_slot_goes_at_once_when_somebody_else_comes) {
-  pool_story s(with(1, [](pool_options& o) { o.idle = 1h; }));
+  pool_story s(with(1, [](pool_options& o) { o.slot_idle_timeout = 1h; }));
   s.hold();
   s.release('A');
   EXPECT(s.after(10ms), "watch #3 from 1");
@@ -1071,7 +1071,7 @@ BOOST_AUTO_TEST_CASE(a_join_whose_reply_was_lost_fails_nobody_later) {
 
 BOOST_AUTO_TEST_CASE(no_time_to_wait_is_a_single_look) {
   auto options = pool_story::usual();
-  options.idle = 1s;
+  options.slot_idle_timeout = 1s;
   pool_story s(options);
   s.hold();
   s.release('A');

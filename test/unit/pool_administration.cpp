@@ -25,7 +25,7 @@ auto resize_to(std::uint32_t limit) {
 /// Each acquire of it waits at once at what others hold, and watches no more than it must.
 pool_options adopting(std::uint32_t limit, bool few = true) {
   pool_options o = pool_story::usual(limit);
-  o.adopt = true;
+  o.use_recorded_limit = true;
   if (!few) o.watch_all_max = 0;
   return o;
 }
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(whoever_comes_while_it_is_closed_queues) {
 
 BOOST_AUTO_TEST_CASE(what_is_kept_for_the_next_goes_back_when_it_is_closed) {
   pool_options o = pool_story::usual();
-  o.idle = 1h;
+  o.slot_idle_timeout = 1h;
   administered s(o);
   s.hold();
   s.release('A');

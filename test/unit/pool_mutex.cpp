@@ -258,7 +258,7 @@ BOOST_AUTO_TEST_CASE(so_it_is_from_hand_to_hand_in_one_process) {
 
 BOOST_AUTO_TEST_CASE(what_is_kept_while_nobody_wants_it_is_let_go_as_well) {
   pool_options o = pool_story::usual_mutex();
-  o.idle = 10s;
+  o.slot_idle_timeout = 10s;
   pool_story s(o);
   s.hold();
   s.after(500ms);

@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(whoever_wants_no_number_is_given_none) {
 
 BOOST_AUTO_TEST_CASE(a_number_beyond_the_limit_is_not_given_on) {
   pool_options o = numbered_story::options(2);
-  o.adopt = true;
+  o.use_recorded_limit = true;
   pool_story s(o);
   s.hold();
   s.after(20ms);
@@ -326,7 +326,7 @@ BOOST_AUTO_TEST_CASE(a_number_of_unknown_outcome_is_looked_up) {
 
 BOOST_AUTO_TEST_CASE(a_number_beyond_a_lower_limit_goes_to_nobody_here) {
   pool_options o = numbered_story::options(2);
-  o.adopt = true;
+  o.use_recorded_limit = true;
   pool_story s(o);
   s.acquire(1, 2);
   s.listed();

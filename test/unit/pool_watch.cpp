@@ -23,7 +23,7 @@ pool_options directed(std::uint32_t limit = 1) {
 
 pool_options with_tenure() {
   pool_options o = directed();
-  o.tenure = 20ms;
+  o.local_handoff_time = 20ms;
   return o;
 }
 
@@ -597,7 +597,7 @@ BOOST_AUTO_TEST_CASE(some_slots_of_one_process_are_watched_one_by_one) {
 
 BOOST_AUTO_TEST_CASE(an_idle_slot_among_many_holders_goes_when_somebody_comes) {
   pool_options o = directed(5);
-  o.idle = 1h;
+  o.slot_idle_timeout = 1h;
   full_house s(o);
   s.release('A');
   s.run();

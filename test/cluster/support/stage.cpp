@@ -99,7 +99,7 @@ void stage::start(const std::string& who, const worker_options& options) {
     child.command.push_back("--observer");
     observers_.insert(who);
   }
-  if (options.adopt) child.command.push_back("--adopt");
+  if (options.use_recorded_limit) child.command.push_back("--use-recorded-limit");
   if (options.numbered) child.command.push_back("--numbered");
   start(who, std::move(child));
 }

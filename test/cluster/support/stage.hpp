@@ -30,7 +30,7 @@ struct worker_options {
   bool set = false;                     ///< the same; each coroutine tries for a lock of its own
   bool election = false;                ///< the same; turns are terms
   bool observer = false;                ///< of that election; it takes no turns
-  bool adopt = false;                   ///< the limit of the record counts
+  bool use_recorded_limit = false;      ///< the limit of the record counts
   bool numbered = false;                ///< the slots are
   std::vector<std::string> stores{};    ///< written to at the end of each turn
 };

@@ -3,8 +3,8 @@
 //
 //   cluster_worker --agent=HOST:PORT --prefix=P --limit=N --log=FILE --name=NAME [OPTION]...
 //     --mutex: PREFIX is its key; --set: each coroutine has a lock of its own to try for; --election: as a mutex, and
-//     turns are terms; --observer: of that, and takes no turns; --adopt: the limit is the record's; --numbered: the
-//     slots are; --coroutines=N, each of which takes turns; --ttl=MS, of sessions;
+//     turns are terms; --observer: of that, and takes no turns; --use-recorded-limit: the limit is the record's;
+//     --numbered: the slots are; --coroutines=N, each of which takes turns; --ttl=MS, of sessions;
 //     --agents-node: which belong to their agent's; --token=T, for Consul;
 //     --hold=MS, a slot, unless an operator wants it; --outage-grace=MS;
 //     --store=HOST:PORT (any number), written to with each turn
@@ -66,7 +66,8 @@ struct arguments {
   std::uint32_t limit = 1;
   int coroutines = 1;
   milliseconds ttl = 2s, hold = 100ms, outage_grace = 0ms;
-  bool inside = false, mutex = false, set = false, election = false, observer = false, adopt = false, numbered = false;
+  bool inside = false, mutex = false, set = false, election = false, observer = false, use_recorded_limit = false,
+       numbered = false;
   bool agents_node = false;
 };
 
@@ -107,8 +108,8 @@ arguments parse(int count, char** words) {
       result.election = true;
     else if (name == "--observer")
       result.observer = true;
-    else if (name == "--adopt")
-      result.adopt = true;
+    else if (name == "--use-recorded-limit")
+      result.use_recorded_limit = true;
     else if (name == "--numbered")
       result.numbered = true;
     else if (name == "--agents-node")
@@ -205,13 +206,13 @@ private:
     result.limit = given_.limit;
     result.description = given_.name;
     result.session_ttl = given_.ttl;
-    result.outage_grace = given_.outage_grace;
-    result.adopt = given_.adopt;
+    result.tuning.outage_grace = given_.outage_grace;
+    result.use_recorded_limit = given_.use_recorded_limit;
     result.numbered = given_.numbered;
     if (given_.agents_node)
       result.session_node.clear();
     else
-      result.lock_delay = 1s;
+      result.tuning.lock_delay = 1s;
     return result;
   }
 
@@ -219,7 +220,7 @@ private:
     holdfast::election_options result;
     result.key = given_.prefix;
     result.session_ttl = given_.ttl;
-    result.outage_grace = given_.outage_grace;
+    result.tuning.outage_grace = given_.outage_grace;
     return result;
   }
 
@@ -228,7 +229,7 @@ private:
     result.key = given_.prefix;
     result.description = given_.name;
     result.session_ttl = given_.ttl;
-    result.outage_grace = given_.outage_grace;
+    result.tuning.outage_grace = given_.outage_grace;
     return result;
   }
 
@@ -237,7 +238,7 @@ private:
     result.prefix = given_.prefix;
     result.description = given_.name;
     result.session_ttl = given_.ttl;
-    result.outage_grace = given_.outage_grace;
+    result.tuning.outage_grace = given_.outage_grace;
     return result;
   }
 

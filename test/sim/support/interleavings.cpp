@@ -91,11 +91,13 @@ public:
       o.lock_key = lock_key;
       o.description = "process " + std::to_string(i);
       o.limit = options.limit;
-      o.adopt = !options.orders.empty();
+      o.use_recorded_limit = !options.orders.empty();
       o.numbered = options.numbered;
       o.ttl = ttl;
       o.lease_margin = ttl / 10;
       o.give_up_after = 1s;
+      o.outage_grace = 0s;
+      o.session_idle_timeout = 60s;
       o.watch_wait = 600s;
       o.watch_all_max = options.watch_all_max;
       sabotage_.bend(o, 400ms);

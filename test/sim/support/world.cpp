@@ -32,7 +32,7 @@ world::world(world_options options, seeded_bug bug, const chronicle& told)
       calm_(faults_end_ + 2 * options_.ttl + 1s),
       settled_(keeps_slots_of_the_lost() ? calm_ : faults_end_ + 1s),
       last_call_(calm_ + options_.calm_lasts),
-      drained_(last_call_ + 9s + options_.hold_max + options_.idle) {
+      drained_(last_call_ + 9s + options_.hold_max + options_.slot_idle_timeout) {
   sabotage_.bend(consul_.store);
   say([&] {
     std::string line = "limit " + std::to_string(options_.limit) + ", processes " + std::to_string(options_.processes) +
@@ -95,7 +95,7 @@ world_result world::run() {
     before = result_.grants;
     run_until(end += options_.hold_max + 1s);
   }
-  if (end != drained_) end += options_.idle;
+  if (end != drained_) end += options_.slot_idle_timeout;
   run_until(end += 1s);  // the last one may have let go a moment ago
   if (referee_.violation().empty()) check_drained();
   if (referee_.violation().empty()) {
@@ -147,15 +147,15 @@ void world::start_process() {
     if (!options_.mutex) o.lock_delay = options_.lock_delay;  // of a mutex Consul itself minds it
   }
   o.limit = options_.limit;
-  o.adopt = options_.administrators != 0;
+  o.use_recorded_limit = options_.administrators != 0;
   o.ttl = options_.ttl;
   o.lease_margin = options_.ttl / 10;
-  o.tenure = options_.tenure;
-  o.idle = options_.idle;
+  o.local_handoff_time = options_.local_handoff_time;
+  o.slot_idle_timeout = options_.slot_idle_timeout;
   o.outage_grace = options_.request_faults != 0 && random_.chance(50) ? options_.ttl : 0s;
   o.give_up_after = 1s + 20 * options_.latency_max;
-  o.patience = 100ms;
-  o.session_idle = options_.session_idle;
+  o.claim_timeout = 100ms;
+  o.session_idle_timeout = options_.session_idle_timeout;
   o.watch_wait = options_.watch_wait;
   o.numbered = options_.numbered;
   if (options_.request_bytes != 0) o.request_bytes = options_.request_bytes;

@@ -30,9 +30,9 @@ world_options usual(std::uint64_t seed) {
   o.hold_max = 1s;
   o.faults_last = 4s;
   o.calm_lasts = 2s;
-  o.tenure = random.chance(50) ? 100ms : 0ms;
-  o.idle = random.chance(70) ? 0ms : random.chance(90) ? 200ms : 10s;
-  o.session_idle = 4s;
+  o.local_handoff_time = random.chance(50) ? 100ms : 0ms;
+  o.slot_idle_timeout = random.chance(70) ? 0ms : random.chance(90) ? 200ms : 10s;
+  o.session_idle_timeout = 4s;
   // A watch that lasts hides no lost wake-up; a short one is the usual safety net.
   o.watch_wait = random.chance(60) ? 600s : 1s;
   // After a snapshot was restored a watch may sleep from an index that was before: it ends before what is calm begins.
@@ -89,7 +89,7 @@ world_options world_options::of_an_election(std::uint64_t seed) {
   o.processes = static_cast<int>(2 + random.below(4));
   o.users = 1;
   o.load_changes = false;
-  o.idle = 0ms;
+  o.slot_idle_timeout = 0ms;
   o.hold_max = 3s;                   // so that a state lasts for longer than it may take to be told
   o.long_terms = random.chance(20);  // so that a proclaim may come late, after others in the same term
   return o;
@@ -112,7 +112,7 @@ world_options world_options::of_a_set(std::uint64_t seed) {
   }
   if (!o.operators && random.chance(25)) {
     o.long_break = true;
-    o.session_idle = 4 * o.ttl;
+    o.session_idle_timeout = 4 * o.ttl;
   }
   if (o.health_checks) o.lock_delay = o.ttl;
   return o;
@@ -130,7 +130,7 @@ world_options world_options::a_long_day(std::uint64_t seed) {
   o.administrators = 0;
   o.clock_ppm = 20'000;
   o.ttl = 15s;
-  o.session_idle = 60s;
+  o.session_idle_timeout = 60s;
   o.watch_wait = 10s;
   o.hold_max = 24h;
   o.faults_last = 24h;

@@ -44,9 +44,9 @@ struct world_options {
 
   // The pools' options.
   protocol::duration ttl{};
-  protocol::duration tenure{};
-  protocol::duration idle{};
-  protocol::duration session_idle{};
+  protocol::duration local_handoff_time{};
+  protocol::duration slot_idle_timeout{};
+  protocol::duration session_idle_timeout{};
   protocol::duration lock_delay{};  ///< of what sessions have locked
   protocol::duration watch_wait{};
   std::size_t watch_all_max = 0;

@@ -15,7 +15,7 @@ std::unique_ptr<protocol::core> world::make_set(const pool_options& like) {
   o.lease_margin = like.lease_margin;
   o.outage_grace = like.outage_grace;
   o.give_up_after = like.give_up_after;
-  o.session_idle = like.session_idle;
+  o.session_idle_timeout = like.session_idle_timeout;
   o.watch_wait = like.watch_wait;
   o.wall_offset = like.wall_offset;
   o.node = like.node;
