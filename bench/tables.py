@@ -55,7 +55,7 @@ def cost(results):
         ["one agent, in memory", "holdfast", "HashiCorp's Go client", "floor: the same requests, bare"],
         [
             ["acquire and release, alone", rate(find("cycle")), rate(find("cycle", GO)), floor("cycle")],
-            ["the same, with `idle`", rate(find("cycle-idle")), rate(find("cycle", GO)), ""],
+            ["the same, with `slot_idle_timeout`", rate(find("cycle-idle")), rate(find("cycle", GO)), ""],
             ["128 coroutines of one process, limit 4", rate(pool),
              f"each goroutine a contender: {rate(find('pool', GO, 128, 4))}", bare],
             ["", "", f"four semaphores behind a channel: {rate(find('pool', GO_CHANNEL, 128, 4))}", ""],

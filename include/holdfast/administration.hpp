@@ -96,8 +96,8 @@ public:
     return initiate<Token>({.what = order::create, .limit = limit, .request = request}, token);
   }
   /// Another limit, from now on. Whoever waits and fits into a higher one is granted. A lower one takes no slot away:
-  /// nobody is granted until fewer hold. For processes with `semaphore_options::use_recorded_limit`; those without it fail with
-  /// error::limit_conflict at their next acquire, and keep what they hold.
+  /// nobody is granted until fewer hold. For processes with `semaphore_options::use_recorded_limit`; those without it
+  /// fail with error::limit_conflict at their next acquire, and keep what they hold.
   template <class Token = asio::deferred_t>
   auto resize(std::uint32_t limit, consul::request_options request = {}, Token&& token = {}) {
     return initiate<Token>({.what = order::resize, .limit = limit, .request = request}, token);

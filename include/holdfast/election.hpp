@@ -34,20 +34,19 @@ class observation;
 
 asio::any_io_executor executor_of(const election_impl&) noexcept;
 asio::any_io_executor executor_of(const observation&) noexcept;
-void start_campaign(const election_impl&, std::string value, diagnostics*, pending<error_code, leadership>&&);
+void start_campaign(const election_impl&, std::string value, diagnostics*, pending<error_code, slot>&&);
 void start_proclaim(const std::shared_ptr<slot_impl>&, std::string value, diagnostics*, pending<error_code>&&);
 void start_next(const std::shared_ptr<observation>&, diagnostics*, pending<error_code, std::optional<leader>>&&);
 
 }  // namespace detail
 
-/// A term, from `election::campaign`: a `slot`, with all that one can do, of which the cluster has one.
-/// `sequencer_of` and `verify` work as for a mutex. The destructor resigns in the background. Like any slot it can be
-/// lost at any time; a process that was paused may still believe to lead, so give what it commands the `fencing_token`
-/// or a `guard`.
-class leadership : public slot {
+/// A term, from `election::campaign`: a `held_mutex`, with all that one can do. The destructor resigns in the
+/// background. Like any slot it can be lost at any time; a process that was paused may still believe to lead, so give
+/// what it commands the `fencing_token` or a `guard`.
+class leadership : public held_mutex {
 public:
+  /// Empty.
   leadership() noexcept = default;
-  explicit leadership(slot&& won) noexcept : slot(std::move(won)) {}
 
   /// Puts another value in the key, for observers to see; by the rules of `election::campaign`. Consul itself refuses
   /// it if we do not lead any more, so a deposed leader never overwrites its successor's value; and one of which it is
@@ -71,6 +70,10 @@ public:
   }
 
 private:
+  template <class To, class From, class Handler>
+  friend struct detail::converting;
+  explicit leadership(slot&& won) noexcept : held_mutex(std::move(won)) {}
+
   template <class Token>
   auto initiate_proclaim(std::string value, diagnostics* diag, Token&& token) {
     auto start = [value = std::move(value), diag](const std::shared_ptr<detail::slot_impl>& held,
@@ -176,10 +179,10 @@ private:
   template <class Token>
   auto initiate(std::string value, diagnostics* diag, Token&& token) {
     auto start = [value = std::move(value), diag](const std::shared_ptr<const detail::election_impl>& impl,
-                                                  detail::pending<error_code, leadership>&& handler) {
+                                                  detail::pending<error_code, slot>&& handler) {
       detail::start_campaign(*impl, value, diag, std::move(handler));
     };
-    return detail::begin_operation<leadership>(impl_, std::move(start), std::forward<Token>(token));
+    return detail::begin_operation_as<leadership, slot>(impl_, std::move(start), std::forward<Token>(token));
   }
 
   std::shared_ptr<const detail::election_impl> impl_;

@@ -4,11 +4,13 @@
 #include <chrono>
 #include <cstdint>
 #include <holdfast/consul/client.hpp>
+#include <holdfast/detail/initiation.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/options.hpp>
 #include <holdfast/semaphore.hpp>
 #include <holdfast/slot.hpp>
 #include <holdfast/with_slot.hpp>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -30,13 +32,33 @@ struct sequencer {
 
 namespace detail {
 
+/// A claim under examination.
+struct verification {
+  consul::client client;
+  sequencer claimed;
+};
+
+asio::any_io_executor executor_of(const verification&) noexcept;
+void start_verify(const std::shared_ptr<verification>&, pending<error_code, bool>&&);
 void start_sequencer(const std::shared_ptr<slot_impl>&, pending<error_code, sequencer>&&);
 
 }  // namespace detail
 
+/// A mutex in your hands, from `mutex::lock` or `mutex_set::try_lock`: a `slot`, with all that one can do, of which the
+/// cluster has one. `sequencer_of` names it to others. Threads, lifetimes: as for `slot`.
+class held_mutex : public slot {
+public:
+  /// Empty.
+  held_mutex() noexcept = default;
+
+protected:
+  template <class To, class From, class Handler>
+  friend struct detail::converting;
+  explicit held_mutex(slot&& locked) noexcept : slot(std::move(locked)) {}
+};
+
 /// A distributed mutex over Consul: at most one of all who agree on the key holds it. It is a semaphore of one slot
-/// whose key is HashiCorp's: a Go program with `api.Lock`, or `consul lock -n 1`, may take part. What holds the mutex
-/// is a `slot`, with all that it can do.
+/// whose key is HashiCorp's: a Go program with `api.Lock`, or `consul lock -n 1`, may take part.
 ///
 /// Its waiters queue as those of a `semaphore` do: here first, and then by entries below the key; whoever lets go of
 /// the mutex hands it, in one write, to the session that comes next, which is the only one that hears of it. Clients of
@@ -55,31 +77,31 @@ public:
 
   /// Waits for the mutex, however long that takes. `diag`, if any, is filled in on failure; it must outlive the
   /// operation.
-  template <detail::slot_token Token = asio::deferred_t>
+  template <detail::slot_token<held_mutex> Token = asio::deferred_t>
   auto lock(Token&& token = {}) {
-    return initiate({}, std::forward<Token>(token));
+    return initiate<held_mutex>({}, std::forward<Token>(token));
   }
-  template <detail::slot_token Token = asio::deferred_t>
+  template <detail::slot_token<held_mutex> Token = asio::deferred_t>
   auto lock(diagnostics& diag, Token&& token = {}) {
-    return initiate({1, false, {}, &diag}, std::forward<Token>(token));
+    return initiate<held_mutex>({1, false, {}, &diag}, std::forward<Token>(token));
   }
-  /// One look, no waiting: completes with an empty slot if the mutex is held, or others wait for it here already.
-  template <detail::slot_token Token = asio::deferred_t>
+  /// One look, no waiting: completes with an empty handle if the mutex is held, or others wait for it here already.
+  template <detail::slot_token<held_mutex> Token = asio::deferred_t>
   auto try_lock(Token&& token = {}) {
-    return initiate({1, true, {}, nullptr}, std::forward<Token>(token));
+    return initiate<held_mutex>({1, true, {}, nullptr}, std::forward<Token>(token));
   }
-  template <detail::slot_token Token = asio::deferred_t>
+  template <detail::slot_token<held_mutex> Token = asio::deferred_t>
   auto try_lock(diagnostics& diag, Token&& token = {}) {
-    return initiate({1, true, {}, &diag}, std::forward<Token>(token));
+    return initiate<held_mutex>({1, true, {}, &diag}, std::forward<Token>(token));
   }
   /// Waits for at most `duration`; completes with an empty slot if it was not had in that time.
-  template <detail::slot_token Token = asio::deferred_t>
+  template <detail::slot_token<held_mutex> Token = asio::deferred_t>
   auto try_lock_for(std::chrono::nanoseconds duration, Token&& token = {}) {
-    return initiate({1, false, duration, nullptr}, std::forward<Token>(token));
+    return initiate<held_mutex>({1, false, duration, nullptr}, std::forward<Token>(token));
   }
-  template <detail::slot_token Token = asio::deferred_t>
+  template <detail::slot_token<held_mutex> Token = asio::deferred_t>
   auto try_lock_for(std::chrono::nanoseconds duration, diagnostics& diag, Token&& token = {}) {
-    return initiate({1, false, duration, &diag}, std::forward<Token>(token));
+    return initiate<held_mutex>({1, false, duration, &diag}, std::forward<Token>(token));
   }
 };
 
@@ -87,21 +109,28 @@ public:
 /// slot_lost if Consul says that the key is not locked by it; and those of `consul::client::get`. Not cancellable: it
 /// ends by its own deadline.
 template <class Token = asio::deferred_t>
-auto sequencer_of(const slot& held, Token&& token = {}) {
+auto sequencer_of(const held_mutex& held, Token&& token = {}) {
   return detail::begin_operation_if_held<sequencer>(detail::impl_of(held), detail::start_sequencer,
                                                     std::forward<Token>(token));
 }
 
 /// Whether the hold that `claimed` names lasts: for the receiving side, which needs nothing but a client. Consul is
 /// asked for a consistent answer. It was true when Consul answered; by the time that the answer is here it may not be.
-/// Errors: those of `consul::client::get`.
-asio::awaitable<bool> verify(consul::client client, sequencer claimed);
+/// Completes with (error_code, bool). Errors: those of `consul::client::get`. Cancellation (terminal, partial, total):
+/// operation_aborted, and nothing stays in Consul.
+template <class Token = asio::deferred_t>
+auto verify(consul::client client, sequencer claimed, Token&& token = {}) {
+  auto claim = std::make_shared<detail::verification>();
+  claim->client = std::move(client);
+  claim->claimed = std::move(claimed);
+  return detail::begin_operation<bool>(std::move(claim), detail::start_verify, std::forward<Token>(token));
+}
 
-/// Locks the mutex and runs `body(slot&)`: see `with_slot`.
+/// Locks the mutex and runs `body(held_mutex&)`: see `with_slot`.
 template <class Body>
 asio::awaitable<void> with_lock(mutex& m, Body body) {
-  slot held = co_await m.lock(asio::use_awaitable);
-  co_await with_slot(std::move(held), std::move(body));
+  held_mutex held = co_await m.lock(asio::use_awaitable);
+  co_await detail::with_held(std::move(held), std::move(body));
 }
 
 }  // namespace holdfast

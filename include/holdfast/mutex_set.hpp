@@ -3,6 +3,7 @@
 #include <boost/asio/deferred.hpp>
 #include <holdfast/consul/client.hpp>
 #include <holdfast/diagnostics.hpp>
+#include <holdfast/mutex.hpp>
 #include <holdfast/options.hpp>
 #include <holdfast/semaphore.hpp>
 #include <holdfast/slot.hpp>
@@ -25,7 +26,7 @@ void start_try_lock(const std::shared_ptr<driver>&, const std::string& name, dia
 /// The lock NAME is the key PREFIX/NAME, as of `holdfast::mutex`, Go's `api.Lock` or `consul lock -n 1`, which may take
 /// part. Its key goes when it is released. See doc/mutex_set.md.
 ///
-/// A lock in use is a `slot`, with all that it can do. If the session is lost, all of them are.
+/// A lock in use is a `held_mutex`. If the session is lost, all of them are.
 ///
 /// Errors of `try_lock`: closed, too_many_waiters; invalid_prefix (of the name); permission_denied, invalid_ttl,
 /// plain_http_refused, malformed_reply, reply_too_large, bad_request at once; transaction_conflict; and what
@@ -45,11 +46,11 @@ public:
   /// here already. While it is being given back here it waits for the end of that. The rules of names are those of
   /// `prefix`, and they do not begin with a dot. `diag`, if any, is filled in on failure; it must outlive the
   /// operation.
-  template <detail::slot_token Token = asio::deferred_t>
+  template <detail::slot_token<held_mutex> Token = asio::deferred_t>
   auto try_lock(std::string name, Token&& token = {}) {
     return initiate(std::move(name), nullptr, std::forward<Token>(token));
   }
-  template <detail::slot_token Token = asio::deferred_t>
+  template <detail::slot_token<held_mutex> Token = asio::deferred_t>
   auto try_lock(std::string name, diagnostics& diag, Token&& token = {}) {
     return initiate(std::move(name), &diag, std::forward<Token>(token));
   }
@@ -61,7 +62,7 @@ private:
                                                 detail::pending<error_code, slot>&& handler) {
       detail::start_try_lock(impl, name, diag, std::move(handler));
     };
-    return detail::begin_operation<slot>(impl_, std::move(start), std::forward<Token>(token));
+    return detail::begin_operation_as<held_mutex, slot>(impl_, std::move(start), std::forward<Token>(token));
   }
 };
 

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace holdfast {
@@ -42,8 +43,8 @@ const asio::any_io_executor& executor_of(const driver&) noexcept;
 void start_acquire(const std::shared_ptr<driver>&, const acquire_request&, pending<error_code, slot>&&);
 void start_close(const std::shared_ptr<driver>&, pending<error_code>&&);
 
-template <class Token>
-concept slot_token = asio::completion_token_for<Token, void(error_code, slot)>;
+template <class Token, class Held = slot>
+concept slot_token = asio::completion_token_for<Token, void(error_code, Held)>;
 
 /// What semaphore and mutex have in common.
 class pool_handle {
@@ -71,12 +72,16 @@ public:
 
 protected:
   explicit pool_handle(std::shared_ptr<driver> impl) noexcept : impl_(std::move(impl)) {}
-  template <class Token>
+  /// `Held` is a slot, or what is made of one.
+  template <class Held, class Token>
   auto initiate(acquire_request request, Token&& token) {
     auto start = [request](const std::shared_ptr<driver>& impl, pending<error_code, slot>&& handler) {
       start_acquire(impl, request, std::move(handler));
     };
-    return begin_operation<slot>(impl_, std::move(start), std::forward<Token>(token));
+    if constexpr (std::is_same_v<Held, slot>)
+      return begin_operation<slot>(impl_, std::move(start), std::forward<Token>(token));
+    else
+      return begin_operation_as<Held, slot>(impl_, std::move(start), std::forward<Token>(token));
   }
 
   std::shared_ptr<driver> impl_;
@@ -89,18 +94,18 @@ protected:
 ///
 /// Any number of coroutines of one process may wait: they queue here, first come first served, and share at most
 /// `limit` Consul sessions. A released slot goes to the next local waiter without a request while nobody waits
-/// elsewhere or `tuning::local_handoff_time` lasts; otherwise one write moves it to whoever waits longest in the cluster.
+/// elsewhere or `tuning::local_handoff_time` lasts; otherwise one write moves it to whoever waits longest in the
+/// cluster.
 ///
-/// Errors of the acquires: closed, too_many_slots (with `use_recorded_limit` when its turn comes, after a look at the record),
-/// too_many_waiters; not_a_semaphore, limit_conflict, corrupt_record;
-/// permission_denied, invalid_ttl, plain_http_refused, malformed_reply, reply_too_large, bad_request at once; and what
-/// `condition::unavailable` stands for, after `give_up_after`. `acquire_options::diag` gets the words.
-/// Cancellation (terminal, partial, total): operation_aborted, and no slot is taken; one that is granted at that moment
-/// goes to the next waiter or back. Nothing stays in Consul but, for a while, an idle session.
-/// Threads: safe from any thread; an internal lock; handlers run on their associated executor, never under the lock.
-/// Lifetimes: the handle may be destroyed at any time: waiting acquires fail with error::closed, held slots
-/// stay held until released, then the sessions are destroyed in the background. `close` does it all and waits. A
-/// semaphore with sessions keeps the client's execution context running.
+/// Errors of the acquires: closed, too_many_slots (with `use_recorded_limit` when its turn comes, after a look at the
+/// record), too_many_waiters; not_a_semaphore, limit_conflict, corrupt_record; permission_denied, invalid_ttl,
+/// plain_http_refused, malformed_reply, reply_too_large, bad_request at once; and what `condition::unavailable` stands
+/// for, after `give_up_after`. `acquire_options::diag` gets the words. Cancellation (terminal, partial, total):
+/// operation_aborted, and no slot is taken; one that is granted at that moment goes to the next waiter or back. Nothing
+/// stays in Consul but, for a while, an idle session. Threads: safe from any thread; an internal lock; handlers run on
+/// their associated executor, never under the lock. Lifetimes: the handle may be destroyed at any time: waiting
+/// acquires fail with error::closed, held slots stay held until released, then the sessions are destroyed in the
+/// background. `close` does it all and waits. A semaphore with sessions keeps the client's execution context running.
 /// Where the application's threads are busy for long, give the client a context and a thread of its own, so that
 /// renewals are on time.
 /// Connections: a semaphore that is held or waited for has one blocking query under way. A client has
@@ -121,38 +126,38 @@ public:
   /// Waits for a slot, however long that takes.
   template <detail::slot_token Token = asio::deferred_t>
   auto acquire(Token&& token = {}) {
-    return initiate({}, std::forward<Token>(token));
+    return initiate<slot>({}, std::forward<Token>(token));
   }
   /// Waits for `options.count` slots: all of them, or none. Later acquires of this process do not overtake.
   template <detail::slot_token Token = asio::deferred_t>
   auto acquire(acquire_options options, Token&& token = {}) {
-    return initiate({options.count, false, {}, options.diag}, std::forward<Token>(token));
+    return initiate<slot>({options.count, false, {}, options.diag}, std::forward<Token>(token));
   }
   /// The same for `count` slots.
   template <detail::slot_token Token = asio::deferred_t>
   auto acquire(std::uint32_t count, Token&& token = {}) {
-    return initiate({count, false, {}, nullptr}, std::forward<Token>(token));
+    return initiate<slot>({count, false, {}, nullptr}, std::forward<Token>(token));
   }
 
   /// One look, no waiting: completes with an empty slot if not enough are free, or others wait here already.
   template <detail::slot_token Token = asio::deferred_t>
   auto try_acquire(Token&& token = {}) {
-    return initiate({1, true, {}, nullptr}, std::forward<Token>(token));
+    return initiate<slot>({1, true, {}, nullptr}, std::forward<Token>(token));
   }
   template <detail::slot_token Token = asio::deferred_t>
   auto try_acquire(acquire_options options, Token&& token = {}) {
-    return initiate({options.count, true, {}, options.diag}, std::forward<Token>(token));
+    return initiate<slot>({options.count, true, {}, options.diag}, std::forward<Token>(token));
   }
 
   /// Waits for at most `duration`; completes with an empty slot if none was granted in that time. With no time at all
   /// it is `try_acquire`.
   template <detail::slot_token Token = asio::deferred_t>
   auto try_acquire_for(std::chrono::nanoseconds duration, Token&& token = {}) {
-    return initiate({1, false, duration, nullptr}, std::forward<Token>(token));
+    return initiate<slot>({1, false, duration, nullptr}, std::forward<Token>(token));
   }
   template <detail::slot_token Token = asio::deferred_t>
   auto try_acquire_for(std::chrono::nanoseconds duration, acquire_options options, Token&& token = {}) {
-    return initiate({options.count, false, duration, options.diag}, std::forward<Token>(token));
+    return initiate<slot>({options.count, false, duration, options.diag}, std::forward<Token>(token));
   }
 };
 

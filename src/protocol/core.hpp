@@ -17,7 +17,7 @@ namespace holdfast::protocol {
 struct core_status {
   std::size_t waiting = 0;  ///< acquires
   std::size_t sessions = 0;
-  std::uint32_t limit = 0;  ///< as configured, or as the record says, where that is adopted and one was seen
+  std::uint32_t limit = 0;  ///< as configured, or as the record says, where that counts and one was seen
 };
 
 /// A machine that the shell hosts: events in, actions out; the same events give the same actions.

@@ -178,7 +178,7 @@ plan_rules rules_for(context& ctx, const facts& f, const moves& what, const othe
   const snapshot& now = f.now();
   const pool_options& o = f.options;
   plan_rules rules;
-  // What is adopted is never changed by us, whatever we made of it.
+  // A limit that counts as it is recorded is never changed by us, whatever we made of it.
   const bool theirs = f.situation.limit_disagrees || (o.use_recorded_limit && now.lock_index != 0);
   rules.limit = theirs ? now.record.limit : f.situation.limit;
   for (const moves::list* list : {&what.give_back, &what.requeue, &what.leave})

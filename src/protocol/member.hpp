@@ -22,7 +22,7 @@ struct member : own_session {
   protocol::standing standing = standing::absent;
   slot_id slot = slot_id::none;       ///< in a user's hands
   slot_id releasing = slot_id::none;  ///< the slot that a user gave back, until this session is free of it
-  time_point granted_at{};            ///< by the cluster: the tenure runs from here
+  time_point granted_at{};            ///< by the cluster: the time for local handoffs runs from here
   time_point waiting_since{};         ///< in the cluster's queue
   time_point idle_since{};            ///< in nobody's hands since
   std::string text{};                 ///< what its entry says, for people

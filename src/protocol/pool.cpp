@@ -30,7 +30,7 @@ void pool::step(core_event&& e, time_point now, core_actions& out) {
 void pool::on(event::acquire& e) {
   was_asked_ = true;
   if (closing_.has_begun()) return act(action::fail{e.ticket, failed(error::closed, "the semaphore is closed")});
-  // A limit that is adopted may have changed: whether there are enough, a look at the record says.
+  // A recorded limit may have changed: whether there are enough slots, a look at the record says.
   if (e.count == 0 || (e.count > limit() && !options_.use_recorded_limit) || e.count > acquire_max)
     return act(action::fail{e.ticket, too_many(e.count)});
   if (waiters_.size() >= options_.waiters_max)

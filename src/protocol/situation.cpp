@@ -20,8 +20,8 @@ void situation::assess_contenders(const view& v, const members& ours, const slow
   }
 }
 
-/// A record that nobody lives by is ours to write anew; otherwise all must agree on the limit. Who adopts it takes any
-/// that it could have been configured with.
+/// A record that nobody lives by is ours to write anew; otherwise all must agree on the limit. Whoever uses the
+/// recorded one takes any that it could have been configured with.
 void situation::assess_limit(const view& v, const members& ours, const pool_options& o) {
   const snapshot& now = v.now();
   if (v.knows_record()) over_limit = now.lock_index != 0 && now.record.holders.size() > now.record.limit;

@@ -15,7 +15,7 @@ struct situation {
   bool contested = false;  ///< somebody else's contender waits
   bool foreign = false;    ///< there are contenders that nobody may grant, or a holder that grants nobody
   bool foreign_holder = false;
-  std::uint32_t limit = 0;  ///< in force; what is configured, or what the record says where that is adopted
+  std::uint32_t limit = 0;  ///< in force; what is configured, or what the record says where that counts
   bool limit_disagrees = false;
   bool over_limit = false;  ///< more hold than the record allows: its limit was lowered
 

@@ -1,7 +1,5 @@
-#include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/append.hpp>
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/associator.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <holdfast/election.hpp>
@@ -16,27 +14,6 @@
 #include "runtime/observation.hpp"
 #include "runtime/slot_impl.hpp"
 #include "runtime/spawn.hpp"
-
-namespace holdfast::detail {
-
-/// The handler of a campaign, for a slot.
-struct elected {
-  asio::any_completion_handler<void(error_code, leadership)> handler;
-  void operator()(error_code ec, slot won) { std::move(handler)(ec, leadership(std::move(won))); }
-};
-
-}  // namespace holdfast::detail
-
-/// Executor, cancellation slot and allocator are those of the handler within.
-template <template <class, class> class Associator, class Default>
-struct boost::asio::associator<Associator, holdfast::detail::elected, Default>
-    : Associator<boost::asio::any_completion_handler<void(boost::system::error_code, holdfast::leadership)>, Default> {
-  using within = boost::asio::any_completion_handler<void(boost::system::error_code, holdfast::leadership)>;
-  static auto get(const holdfast::detail::elected& h) noexcept { return Associator<within, Default>::get(h.handler); }
-  static auto get(const holdfast::detail::elected& h, const Default& otherwise) noexcept {
-    return Associator<within, Default>::get(h.handler, otherwise);
-  }
-};
 
 namespace holdfast {
 
@@ -99,8 +76,7 @@ asio::awaitable<std::tuple<error_code>> proclaim(std::shared_ptr<slot_impl> held
 
 }  // namespace
 
-void start_campaign(const election_impl& impl, std::string value, diagnostics* diag,
-                    pending<error_code, leadership>&& won) {
+void start_campaign(const election_impl& impl, std::string value, diagnostics* diag, pending<error_code, slot>&& won) {
   if (!executor_of(impl)) return;  // the context is gone: no handler can run
   runtime::pool_setup its = impl.of_each;
   try {
@@ -110,10 +86,7 @@ void start_campaign(const election_impl& impl, std::string value, diagnostics* d
   }
   acquire_request request;
   request.diag = diag;
-  pending<error_code, slot> as_slot;
-  as_slot.elsewhere = std::move(won.elsewhere);
-  asio::any_completion_handler<void(error_code, slot)>(elected{std::move(won.handler)}).swap(as_slot.handler);
-  make_driver(impl.client, std::move(its))->acquire(request, std::move(as_slot));
+  make_driver(impl.client, std::move(its))->acquire(request, std::move(won));
 }
 
 void start_proclaim(const std::shared_ptr<slot_impl>& impl, std::string value, diagnostics* diag,

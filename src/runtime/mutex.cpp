@@ -1,8 +1,13 @@
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/awaitable.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <holdfast/mutex.hpp>
+#include <tuple>
 #include <utility>
 
 #include "runtime/driver.hpp"
+#include "runtime/spawn.hpp"
 
 namespace holdfast {
 
@@ -11,13 +16,30 @@ mutex::mutex(consul::client client, mutex_options options)
 
 const std::string& mutex::key() const noexcept { return impl_->name(); }
 
-asio::awaitable<bool> verify(consul::client client, sequencer claimed) {
+namespace detail {
+
+asio::any_io_executor executor_of(const verification& claim) noexcept { return claim.client.get_executor(); }
+
+namespace {
+
+asio::awaitable<std::tuple<error_code, bool>> verify(std::shared_ptr<verification> claim) {
   consul::read_options read;
   read.mode = consul::consistency::consistent;
-  const auto seen = co_await client.get(claimed.key, read, asio::use_awaitable);
-  co_return !claimed.session.empty() && seen.value && seen.value->session == claimed.session &&
-      seen.value->lock_index == claimed.lock_index &&
-      (claimed.create_index == 0 || seen.value->create_index == claimed.create_index);
+  const sequencer& claimed = claim->claimed;
+  auto [ec, seen] = co_await claim->client.get(claimed.key, read, asio::as_tuple(asio::use_awaitable));
+  const bool lasts = !claimed.session.empty() && seen.value && seen.value->session == claimed.session &&
+                     seen.value->lock_index == claimed.lock_index &&
+                     (claimed.create_index == 0 || seen.value->create_index == claimed.create_index);
+  co_return std::tuple(ec, !ec && lasts);
 }
+
+}  // namespace
+
+void start_verify(const std::shared_ptr<verification>& claim, pending<error_code, bool>&& waiting) {
+  const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(waiting.handler);
+  runtime::spawn_for(claim->client, stop, verify(claim), std::move(waiting), [](const error_code&, bool) {});
+}
+
+}  // namespace detail
 
 }  // namespace holdfast

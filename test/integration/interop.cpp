@@ -356,7 +356,7 @@ ASYNC_TEST_CASE(a_mutex_and_a_go_lock_hand_over_to_each_other, 60s) {
   journal log("go-hand-over");
   const gate end(log);
   locker l(ex, a, calm(key));
-  slot first = co_await l.mutex.lock();
+  held_mutex first = co_await l.mutex.lock();
   const sequencer ours = co_await sequencer_of(first);
   go_lock it(a, key, log, end.path(), {"-once", "-value=go was here"});
   // Its session is there, so it looks at the key, and finds it taken.
@@ -381,7 +381,7 @@ ASYNC_TEST_CASE(a_mutex_and_a_go_lock_hand_over_to_each_other, 60s) {
   lasts = co_await verify(l.client, seen->term);
   BOOST_TEST(lasts);
 
-  pending<slot> waiting(ex, l.mutex.lock());
+  pending<held_mutex> waiting(ex, l.mutex.lock());
   co_await until("we wait", [&] { return !contenders(a, key).empty(); });
   BOOST_TEST(!waiting.ready());
   end.open();

@@ -33,7 +33,7 @@ ASYNC_TEST_CASE(it_is_locked_and_unlocked_as_gos_is, 30s) {
   mutex_options options = calm(unique_prefix("lock-unlock") + "/leader");
   options.description = "me";
   locker l(ex, a, options);
-  slot held = co_await l.mutex.lock();
+  held_mutex held = co_await l.mutex.lock();
   BOOST_TEST(held.held());
   BOOST_TEST(held.count() == 1u);
   const consul::kv_entry key = co_await read(l);
@@ -48,7 +48,7 @@ ASYNC_TEST_CASE(it_is_locked_and_unlocked_as_gos_is, 30s) {
   const consul::kv_entry after = co_await read(l);
   BOOST_TEST(after.session == "");
   BOOST_TEST(after.lock_index == 1u);
-  slot again = co_await l.mutex.try_lock();
+  held_mutex again = co_await l.mutex.try_lock();
   BOOST_TEST(again.held());
   BOOST_TEST((again.fencing_token() > held.fencing_token()));
   pending<> closing(ex, l.mutex.close());
@@ -70,7 +70,7 @@ ASYNC_TEST_CASE(many_clients_hold_it_one_at_a_time, 60s) {
   auto contend = [&](locker& me) -> asio::awaitable<void> {
     fencing_token last{};
     for (int i = 0; i < 20; ++i) {
-      slot held = co_await me.mutex.lock();
+      held_mutex held = co_await me.mutex.lock();
       inside.enter();
       BOOST_TEST((held.fencing_token() > last));
       last = held.fencing_token();
@@ -93,7 +93,7 @@ ASYNC_TEST_CASE(many_clients_hold_it_one_at_a_time, 60s) {
 ASYNC_TEST_CASE(a_sequencer_is_verified_as_long_as_the_hold_lasts, 30s) {
   agent& a = shared_agent();
   locker l(ex, a, calm(unique_prefix("sequencer"))), receiver(ex, a, calm(unique_prefix("other")));
-  slot held = co_await l.mutex.lock();
+  held_mutex held = co_await l.mutex.lock();
   const sequencer mine = co_await sequencer_of(held);
   BOOST_TEST(mine.key == l.mutex.key());
   BOOST_TEST(mine.lock_index == 1u);
@@ -108,12 +108,12 @@ ASYNC_TEST_CASE(a_sequencer_is_verified_as_long_as_the_hold_lasts, 30s) {
   BOOST_TEST(!valid);
   auto [released, none] = co_await sequencer_of(held, as_result);
   BOOST_TEST(released == error::not_held);
-  slot again = co_await l.mutex.lock();
+  held_mutex again = co_await l.mutex.lock();
   valid = co_await verify(receiver.client, mine);
   BOOST_TEST(!valid);
   const sequencer next = co_await sequencer_of(again);
   BOOST_TEST(next.lock_index == 2u);
-  auto [empty, nothing] = co_await sequencer_of(slot(), as_result);
+  auto [empty, nothing] = co_await sequencer_of(held_mutex(), as_result);
   BOOST_TEST(empty == error::not_held);
   let_go(again);
   co_await l.mutex.close();
@@ -122,11 +122,11 @@ ASYNC_TEST_CASE(a_sequencer_is_verified_as_long_as_the_hold_lasts, 30s) {
 /// The lock index starts anew, and the session is the same.
 ASYNC_TEST_CASE(a_sequencer_does_not_come_true_again_when_the_key_was_deleted, 30s) {
   locker l(ex, shared_agent(), calm(unique_prefix("deleted")));
-  slot held = co_await l.mutex.lock();
+  held_mutex held = co_await l.mutex.lock();
   const sequencer first = co_await sequencer_of(held);
   co_await held.release();
   co_await l.client.remove(l.mutex.key());
-  slot again = co_await l.mutex.lock();
+  held_mutex again = co_await l.mutex.lock();
   const sequencer second = co_await sequencer_of(again);
   BOOST_TEST(second.lock_index == first.lock_index);
   BOOST_TEST(second.session == first.session);
@@ -144,13 +144,13 @@ ASYNC_TEST_CASE(a_sequencer_does_not_come_true_again_when_the_key_was_deleted, 3
 ASYNC_TEST_CASE(the_fencing_token_grows_where_the_lock_index_starts_anew, 30s) {
   agent& a = shared_agent();
   locker l(ex, a, calm(unique_prefix("anew")));
-  slot held = co_await l.mutex.lock();
+  held_mutex held = co_await l.mutex.lock();
   const sequencer first = co_await sequencer_of(held);
   const fencing_token before = held.fencing_token();
   co_await l.client.destroy_session(first.session);  // the key goes with it
   const loss_reason reason = co_await held.wait_lost();
   BOOST_TEST((reason == loss_reason::session_invalidated));
-  slot again = co_await l.mutex.lock();
+  held_mutex again = co_await l.mutex.lock();
   const sequencer second = co_await sequencer_of(again);
   BOOST_TEST(second.lock_index == first.lock_index);
   BOOST_TEST((again.fencing_token() > before));
@@ -167,7 +167,7 @@ ASYNC_TEST_CASE(a_lock_delay_is_honoured, 30s) {
   mutex_options options = calm(key);
   options.tuning.lock_delay = 2s;
   locker holder(ex, a, options), other(ex, a, calm(key));
-  slot held = co_await holder.mutex.lock();
+  held_mutex held = co_await holder.mutex.lock();
   const sequencer mine = co_await sequencer_of(held);
   pending<slot> waiting(ex, other.mutex.lock());
   co_await until("it waits", [&] { return contenders(a, key).size() == 2; });
@@ -200,7 +200,7 @@ ASYNC_TEST_CASE(try_lock_for_ends_with_its_time, 30s) {
   agent& a = shared_agent();
   const std::string key = unique_prefix("try-for");
   locker holder(ex, a, calm(key)), other(ex, a, calm(key));
-  slot held = co_await holder.mutex.lock();
+  held_mutex held = co_await holder.mutex.lock();
   slot none = co_await other.mutex.try_lock_for(100ms);
   BOOST_TEST(!none.valid());
   co_await held.release();

@@ -124,7 +124,7 @@ ASYNC_TEST_CASE(it_is_the_same_lock_as_a_mutex, 30s) {
 ASYNC_TEST_CASE(a_sequencer_names_the_slots_own_key, 30s) {
   set_user us(ex, shared_agent(), calm_set(unique_prefix("set-sequencer")));
   slot first = co_await us.set.try_lock("a");
-  slot second = co_await us.set.try_lock("b");
+  held_mutex second = co_await us.set.try_lock("b");
   const sequencer its = co_await sequencer_of(second);
   BOOST_TEST(its.key == us.set.prefix() + "/b");
   bool valid = co_await verify(us.client, its);

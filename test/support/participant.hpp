@@ -32,7 +32,7 @@ semaphore_options hasty(std::string prefix, std::uint32_t limit, std::chrono::mi
 /// Destroys what they hold: `close` waits for handles of lost slots, and what was lost is not used anew before.
 template <class... Slots>
 void let_go(Slots&&... held) {
-  ((held = slot()), ...);
+  ((held = std::remove_reference_t<Slots>()), ...);
 }
 
 /// A participant as another process would be one: with a client of its own.

@@ -37,8 +37,15 @@ BOOST_AUTO_TEST_CASE(wait_lost) {
 BOOST_AUTO_TEST_CASE(wait_revoked) {
   check_answer([](auto handler) { holdfast::slot().wait_revoked(handler); });
 }
+/// A slot of a semaphore has no sequencer: nothing that others could verify is locked by it alone.
+template <class Held>
+concept has_sequencer = requires(const Held& held) { holdfast::sequencer_of(held); };
+static_assert(!has_sequencer<holdfast::slot> && has_sequencer<holdfast::held_mutex> &&
+              has_sequencer<holdfast::leadership>);
+static_assert(!std::is_constructible_v<holdfast::held_mutex, holdfast::slot>);
+
 BOOST_AUTO_TEST_CASE(sequencer) {
-  check_answer([](auto handler) { holdfast::sequencer_of(holdfast::slot(), handler); });
+  check_answer([](auto handler) { holdfast::sequencer_of(holdfast::held_mutex(), handler); });
 }
 BOOST_AUTO_TEST_CASE(proclaim) {
   check_answer([](auto handler) { holdfast::leadership().proclaim("x", handler); });

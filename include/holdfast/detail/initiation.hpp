@@ -5,6 +5,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/append.hpp>
 #include <boost/asio/associated_executor.hpp>
+#include <boost/asio/associator.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
@@ -87,6 +88,26 @@ public:
   }
 };
 
+/// The handler of an operation that completes with a `To`, for the `From` that it is made of.
+template <class To, class From, class Handler>
+struct converting {
+  Handler handler;
+  void operator()(error_code ec, From from) { std::move(handler)(ec, To(std::move(from))); }
+};
+
+/// The same for an operation that completes with a `To`, where `start` takes the handler of a `From`.
+template <class To, class From, class Impl, class Start>
+class initiation_as : public initiation<Impl, Start, From> {
+public:
+  using base = initiation<Impl, Start, From>;
+  using base::base;
+
+  template <class Handler>
+  void operator()(Handler&& handler) const {
+    base::operator()(converting<To, From, std::decay_t<Handler>>{std::forward<Handler>(handler)});
+  }
+};
+
 /// The body of every operation: `begin_operation<Results...>(impl, start, token)`, completed with (error_code,
 /// Results...).
 template <class... Results, class Impl, class Start, class Token>
@@ -99,7 +120,24 @@ auto begin_operation_if_held(std::shared_ptr<Impl> impl, Start start, Token&& to
   return asio::async_initiate<Token, void(error_code, Results...)>(
       initiation_if_held<Impl, Start, Results...>(std::move(impl), std::move(start)), token);
 }
+template <class To, class From, class Impl, class Start, class Token>
+auto begin_operation_as(std::shared_ptr<Impl> impl, Start start, Token&& token) {
+  return asio::async_initiate<Token, void(error_code, To)>(
+      initiation_as<To, From, Impl, Start>(std::move(impl), std::move(start)), token);
+}
 
 }  // namespace detail
 
 }  // namespace holdfast
+
+/// Executor, cancellation slot and allocator are those of the handler within.
+template <template <class, class> class Associator, class To, class From, class Handler, class Default>
+struct boost::asio::associator<Associator, holdfast::detail::converting<To, From, Handler>, Default>
+    : Associator<Handler, Default> {
+  static auto get(const holdfast::detail::converting<To, From, Handler>& h) noexcept {
+    return Associator<Handler, Default>::get(h.handler);
+  }
+  static auto get(const holdfast::detail::converting<To, From, Handler>& h, const Default& otherwise) noexcept {
+    return Associator<Handler, Default>::get(h.handler, otherwise);
+  }
+};

@@ -41,7 +41,7 @@ bool world::anyone_is_orphaned() const {
   });
 }
 
-/// How many slots there are: as the record says, where that is adopted.
+/// How many slots there are: as the record says, where that counts.
 std::uint32_t world::limit() {
   look();
   return options_.administrators != 0 && seen_.lock_index != 0 ? seen_.record.limit : options_.limit;
