@@ -38,7 +38,7 @@ struct operator_at {
   semaphore_administration admin;
 };
 
-semaphore_options adopting(std::string prefix, std::uint32_t limit) {
+semaphore_options with_recorded_limit(std::string prefix, std::uint32_t limit) {
   semaphore_options options = calm(std::move(prefix), limit);
   options.use_recorded_limit = true;
   return options;
@@ -98,7 +98,8 @@ ASYNC_TEST_CASE(waiters_run_as_soon_as_a_higher_limit_lets_them, 60s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("grow");
   operator_at op(ex, a, prefix);
-  participant p(ex, a, adopting(prefix, 1)), q(ex, a, adopting(prefix, 1)), r(ex, a, adopting(prefix, 1));
+  participant p(ex, a, with_recorded_limit(prefix, 1)), q(ex, a, with_recorded_limit(prefix, 1)),
+      r(ex, a, with_recorded_limit(prefix, 1));
   slot first = co_await p.sem.acquire();
   pending<slot> second(ex, q.sem.acquire()), third(ex, r.sem.acquire());
   co_await until("both stand in the queue", [&] { return contenders(a, prefix).size() == 3; });
@@ -118,7 +119,7 @@ ASYNC_TEST_CASE(a_lower_limit_takes_no_slot_away, 60s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("shrink");
   operator_at op(ex, a, prefix);
-  participant p(ex, a, adopting(prefix, 3)), q(ex, a, adopting(prefix, 3));
+  participant p(ex, a, with_recorded_limit(prefix, 3)), q(ex, a, with_recorded_limit(prefix, 3));
   slot one = co_await p.sem.acquire();
   slot two = co_await p.sem.acquire();
   slot three = co_await q.sem.acquire();
@@ -137,9 +138,9 @@ ASYNC_TEST_CASE(a_lower_limit_takes_no_slot_away, 60s) {
   BOOST_TEST(record(a, prefix).starts_with(R"({"Limit":1,)"));
 }
 
-ASYNC_TEST_CASE(whoever_does_not_adopt_the_limit_fails_and_keeps_what_it_holds, 30s) {
+ASYNC_TEST_CASE(whoever_has_another_limit_fails_and_keeps_what_it_holds, 30s) {
   agent& a = shared_agent();
-  const std::string prefix = unique_prefix("no-adoption");
+  const std::string prefix = unique_prefix("other-limit");
   operator_at op(ex, a, prefix);
   participant p(ex, a, calm(prefix, 2));
   slot held = co_await p.sem.acquire();
@@ -156,7 +157,7 @@ ASYNC_TEST_CASE(more_slots_than_a_lower_limit_has_fail, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("too-wide");
   operator_at op(ex, a, prefix);
-  participant p(ex, a, adopting(prefix, 3)), q(ex, a, adopting(prefix, 3));
+  participant p(ex, a, with_recorded_limit(prefix, 3)), q(ex, a, with_recorded_limit(prefix, 3));
   slot held = co_await p.sem.acquire();
   pending<slot> wide(ex, q.sem.acquire(3));
   co_await until("it stands in the queue", [&] { return contenders(a, prefix).size() == 4; });
@@ -415,7 +416,7 @@ ASYNC_TEST_CASE(two_operators_do_not_undo_each_other, 60s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("two-operators");
   operator_at one(ex, a, prefix), two(ex, a, prefix);
-  participant p(ex, a, adopting(prefix, 4));
+  participant p(ex, a, with_recorded_limit(prefix, 4));
   slot held = co_await p.sem.acquire();
   const std::string session = holders(a, prefix).at(0);
   constexpr int turns = 20;
@@ -464,7 +465,7 @@ ASYNC_TEST_CASE(an_order_comes_through_where_slots_move_all_the_time, 60s) {
   };
   companions running(ex);
   for (int i = 0; i < 4; ++i) {
-    four.push_back(std::make_unique<participant>(ex, a, adopting(prefix, 1)));
+    four.push_back(std::make_unique<participant>(ex, a, with_recorded_limit(prefix, 1)));
     running.start(works(*four.back()));
   }
   for (std::uint32_t i = 0; i < 10; ++i) {

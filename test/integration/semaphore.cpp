@@ -679,7 +679,7 @@ ASYNC_TEST_CASE(a_slot_goes_from_hand_to_hand_in_one_process, 30s) {
 }
 
 ASYNC_TEST_CASE(a_process_that_hands_on_locally_does_not_starve_another, 60s) {
-  const std::string prefix = unique_prefix("tenure");
+  const std::string prefix = unique_prefix("handoffs");
   crowd inside;
   int hogged = 0, served = 0;
   participant p(ex, shared_agent(), calm(prefix, 1));

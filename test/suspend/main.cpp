@@ -74,7 +74,7 @@ int main() try {
   options.prefix = "suspended";
   options.limit = 1;
   options.session_ttl = 1h;  // so nothing else wakes it for a long time
-  options.request_timeout = 5s;
+  options.tuning.request_timeout = 5s;
   holdfast::semaphore sem(client, options);
   bool told = false;
   asio::co_spawn(io, hold_while_suspended(sem, consul, told), [&](const std::exception_ptr& failure) {

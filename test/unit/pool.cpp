@@ -395,7 +395,7 @@ BOOST_AUTO_TEST_CASE(a_release_grants_to_the_first_who_waits_elsewhere_in_the_sa
   BOOST_TEST(s.entries() == "s2 s3");
 }
 
-BOOST_AUTO_TEST_CASE(a_contested_slot_is_handed_on_here_until_its_tenure_ends_then_goes_to_the_others) {
+BOOST_AUTO_TEST_CASE(a_contested_slot_is_handed_on_here_until_the_time_for_that_is_over_then_goes_to_the_others) {
   pool_story s;
   s.hold();
   s.after(10ms);
@@ -446,7 +446,7 @@ BOOST_AUTO_TEST_CASE(an_idle_slot_goes_at_once_when_somebody_else_comes) {
   EXPECT(s.watched(), "watch #5 from 14", "txn #6: cas @12 {s2} | grant s2 other @14 +1 | remove s1");
 }
 
-BOOST_AUTO_TEST_CASE(a_slot_that_others_granted_is_adopted) {
+BOOST_AUTO_TEST_CASE(a_slot_that_others_granted_is_used) {
   pool_story s;
   s.record_becomes(s.others_join());
   s.acquire(1);
@@ -1092,7 +1092,7 @@ BOOST_AUTO_TEST_CASE(looks_do_not_keep_a_slot_from_going_back) {
   s.after(20ms);
   s.others_join();
   s.watched();
-  s.after(200ms);  // the tenure is over
+  s.after(200ms);  // the time for local handoffs is over
   EXPECT(s.release('A'), "txn #5: cas @12 {s2} | grant s2 other @14 +1 | remove s1");
   s.not_sent();
   std::uint64_t next = 10;

@@ -23,7 +23,7 @@ auto resize_to(std::uint32_t limit) {
 }
 
 /// Each acquire of it waits at once at what others hold, and watches no more than it must.
-pool_options adopting(std::uint32_t limit, bool few = true) {
+pool_options with_recorded_limit(std::uint32_t limit, bool few = true) {
   pool_options o = pool_story::usual(limit);
   o.use_recorded_limit = true;
   if (!few) o.watch_all_max = 0;
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_SUITE(pool_administration)
 
 BOOST_AUTO_TEST_CASE(a_closed_semaphore_grants_nobody_and_whoever_waits_keeps_waiting) {
   for (const bool few : {true, false}) {
-    administered s(adopting(1, few));
+    administered s(with_recorded_limit(1, few));
     s.hold();
     s.acquire(2);
     s.order(close_it);
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(a_record_that_is_written_without_the_mark_is_open) {
 
 BOOST_AUTO_TEST_CASE(a_higher_limit_is_used_as_soon_as_it_is_seen) {
   for (const bool few : {true, false}) {
-    administered s(adopting(1, few));
+    administered s(with_recorded_limit(1, few));
     s.hold();
     s.acquire(2);
     s.acquire(3);
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(a_higher_limit_is_used_as_soon_as_it_is_seen) {
 
 BOOST_AUTO_TEST_CASE(a_lower_limit_takes_nothing_away_and_hands_nothing_on_until_there_is_room) {
   for (const bool few : {true, false}) {
-    administered s(adopting(3, few));
+    administered s(with_recorded_limit(3, few));
     for (std::uint64_t t = 1; t <= 5; ++t) s.acquire(t);
     s.run();
     BOOST_TEST(s.record() == "{s1 s2 s3}");
@@ -188,8 +188,8 @@ BOOST_AUTO_TEST_CASE(a_lower_limit_takes_nothing_away_and_hands_nothing_on_until
   }
 }
 
-BOOST_AUTO_TEST_CASE(those_who_adopt_it_take_the_limit_that_they_find) {
-  administered s(adopting(1));
+BOOST_AUTO_TEST_CASE(those_who_use_the_recorded_limit_take_what_they_find) {
+  administered s(with_recorded_limit(1));
   s.record_becomes(s.others_join(), 3);
   s.acquire(1, 2);
   const auto said = s.soon();
@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(those_who_adopt_it_take_the_limit_that_they_find) {
 }
 
 BOOST_AUTO_TEST_CASE(even_one_that_nobody_lives_by) {
-  administered s(adopting(2));
+  administered s(with_recorded_limit(2));
   s.record_becomes("s7", 1);
   s.acquire(1, 2);
   BOOST_TEST(has_line(s.soon(), "fail t1 the number of slots is 0 or over the limit"));
@@ -208,15 +208,15 @@ BOOST_AUTO_TEST_CASE(even_one_that_nobody_lives_by) {
   BOOST_TEST(s.value().starts_with(R"({"Limit":1,)"));
 }
 
-BOOST_AUTO_TEST_CASE(a_limit_that_nobody_could_be_configured_with_is_not_adopted) {
-  administered s(adopting(2));
+BOOST_AUTO_TEST_CASE(a_limit_that_nobody_could_be_configured_with_is_not_used) {
+  administered s(with_recorded_limit(2));
   s.record_becomes(s.others_join(), limit_max + 1);
   s.acquire(1);
   BOOST_TEST(has_line(s.soon(), "fail t1 the semaphore is in use with another limit"));
 }
 
 BOOST_AUTO_TEST_CASE(whether_there_are_enough_slots_is_looked_up) {
-  administered s(adopting(2));
+  administered s(with_recorded_limit(2));
   s.hold();
   s.acquire(2, 3);
   BOOST_TEST(has_line(s.soon(), "fail t2 the number of slots is 0 or over the limit"));
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(whether_there_are_enough_slots_is_looked_up) {
 }
 
 BOOST_AUTO_TEST_CASE(more_slots_than_a_lower_limit_has_block_nobody) {
-  administered s(adopting(3));
+  administered s(with_recorded_limit(3));
   s.record_becomes(s.others_join(), 3);
   s.acquire(1, 3);
   s.acquire(2);
@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(more_slots_than_a_lower_limit_has_block_nobody) {
   BOOST_TEST(has_line(said, "grant t2"), all_of(said));
 }
 
-BOOST_AUTO_TEST_CASE(those_who_do_not_adopt_it_keep_what_they_hold_and_get_no_more) {
+BOOST_AUTO_TEST_CASE(those_who_do_not_use_the_recorded_limit_keep_what_they_hold_and_get_no_more) {
   administered s(pool_story::usual(2));
   s.acquire(1);
   s.acquire(2);

@@ -21,7 +21,7 @@ pool_options directed(std::uint32_t limit = 1) {
   return o;
 }
 
-pool_options with_tenure() {
+pool_options with_handoff_time() {
   pool_options o = directed();
   o.local_handoff_time = 20ms;
   return o;
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_watches_its_own_entry_and_is_granted_by_it_without
 }
 
 BOOST_AUTO_TEST_CASE(an_entry_that_is_made_anew_is_no_grant) {
-  crowd s(with_tenure());
+  crowd s(with_handoff_time());
   s.wait();
   for (int i = 0; i < 4; ++i) s.others_join();
   s.others_grant("s7", "s7", "s8 s9 s10 s11");
@@ -608,7 +608,7 @@ BOOST_AUTO_TEST_CASE(an_idle_slot_among_many_holders_goes_when_somebody_comes) {
   BOOST_TEST((s.record().find(other) != std::string::npos), s.record());
 }
 
-BOOST_AUTO_TEST_CASE(the_tenure_ends_among_many_holders_too) {
+BOOST_AUTO_TEST_CASE(the_time_for_local_handoffs_ends_among_many_holders_too) {
   full_house s(directed(5));
   const std::string other = s.others_join();
   char slot = 'A';

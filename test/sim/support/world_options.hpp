@@ -24,20 +24,21 @@ struct world_options {
   int go_contenders = 0;
 
   // What goes wrong, until `faults_last` is over.
-  unsigned request_faults = 0;    ///< percent
-  bool crashes = false;           ///< of processes; some come back
-  bool pauses = false;            ///< of processes, longer than a lease
-  bool suspends = false;          ///< some of them are of the whole machine: timers stand still
-  bool errors = false;            ///< all that a process asks is answered with one error, for a while
-  bool partitions = false;        ///< between a process and Consul, for longer than a lease
-  bool agent_restarts = false;    ///< a process's requests and watches fail at once, for a moment
-  bool failovers = false;         ///< of Consul's leader: nothing is answered, then every TTL starts anew
-  bool operators = false;         ///< destroy sessions, edit and delete keys
-  bool deregistrations = false;   ///< operators take the node of all sessions out of the catalog
-  bool health_checks = false;     ///< sessions depend on the health of their process's own node, which fails at times
-  bool load_changes = false;      ///< users come and go
-  bool long_break = false;        ///< before what is calm begins, nobody asks for anything
-  int administrators = 0;         ///< close, open and resize it, revoke, evict, sweep and destroy; the limit is adopted
+  unsigned request_faults = 0;   ///< percent
+  bool crashes = false;          ///< of processes; some come back
+  bool pauses = false;           ///< of processes, longer than a lease
+  bool suspends = false;         ///< some of them are of the whole machine: timers stand still
+  bool errors = false;           ///< all that a process asks is answered with one error, for a while
+  bool partitions = false;       ///< between a process and Consul, for longer than a lease
+  bool agent_restarts = false;   ///< a process's requests and watches fail at once, for a moment
+  bool failovers = false;        ///< of Consul's leader: nothing is answered, then every TTL starts anew
+  bool operators = false;        ///< destroy sessions, edit and delete keys
+  bool deregistrations = false;  ///< operators take the node of all sessions out of the catalog
+  bool health_checks = false;    ///< sessions depend on the health of their process's own node, which fails at times
+  bool load_changes = false;     ///< users come and go
+  bool long_break = false;       ///< before what is calm begins, nobody asks for anything
+  int administrators = 0;         ///< close, open, resize, revoke, evict, sweep and destroy; its limit is the recorded one
+      0;  ///< close, open and resize it, revoke, evict, sweep and destroy; the limit is the recorded one
   std::size_t request_bytes = 0;  ///< the largest that Consul takes, where many hold and wait; 0: none is near it
   unsigned clock_ppm = 0;         ///< how far a process's clock may be off, in parts in a million
   protocol::duration latency_max{};

@@ -16,11 +16,11 @@ std::size_t live_holders(const snapshot& seen) {
 void check_write(referee& judge, const write_rules& rules, const snapshot& before, const snapshot& after) {
   const auto is_new = [&](const std::string& holder) { return !before.record.names(holder) && after.find(holder); };
   const bool grants = std::any_of(after.record.holders.begin(), after.record.holders.end(), is_new);
-  const std::uint32_t limit = rules.adopted && after.lock_index != 0 ? after.record.limit : rules.limit;
-  if (live_holders(after) > limit && (grants || !rules.adopted))
+  const std::uint32_t limit = rules.recorded_limit && after.lock_index != 0 ? after.record.limit : rules.limit;
+  if (live_holders(after) > limit && (grants || !rules.recorded_limit))
     judge.object(guarantee::record, "the record names more than the limit");
   if (grants && after.record.closed) judge.object(guarantee::orders, "somebody is granted though it is closed");
-  if (rules.writer.empty() || before.lock_index == 0 || !rules.adopted) return;
+  if (rules.writer.empty() || before.lock_index == 0 || !rules.recorded_limit) return;
   if (after.record.closed != before.record.closed)
     judge.object(guarantee::orders, rules.writer + " opens or closes it");
   if (after.record.limit != before.record.limit) judge.object(guarantee::orders, rules.writer + " changes the limit");
