@@ -84,6 +84,27 @@ def cost(results):
     return "\n\n".join(parts)
 
 
+def cost_in_short(results):
+    """Three rows, and every goal that was missed."""
+    about, found = results["about"], Results(results["rows"])
+    find = found.find
+    asio = f"{rate(find('pool', ASIO, 128, 4), requests=False)} (a semaphore without a cluster)"
+    rows = table(
+        ["one agent, in memory", "holdfast", "HashiCorp's Go client", "floor"],
+        [
+            ["acquire and release, alone", rate(find("cycle")), rate(find("cycle", GO)),
+             rate(find("cycle", BEAST), requests=False)],
+            ["128 coroutines of one process, limit 4", rate(find("pool", HOLDFAST, 128, 4)),
+             rate(find("pool", GO, 128, 4)), asio],
+            ["128 contenders in 8 processes", rate(find("handoff", HOLDFAST, 128), size=True),
+             rate(find("handoff", GO, 128), size=True), rate(find("handoff", BEAST, 128), requests=False)],
+        ],
+    )
+    missed = [f"- missed: {goal.text}: {number(goal.value)}{goal.unit}" for goal in goals.evaluate(found)
+              if goal.met is False]
+    return "\n\n".join([rows, "\n".join(missed), f"{about['date']}, commit {about['commit'][:12]}."])
+
+
 def measured(about, where):
     rounds = "one round" if about["rounds"] == 1 else f"medians of {about['rounds']} rounds"
     return (
@@ -108,4 +129,4 @@ def mutex(results):
     return f"With 128 contenders of a mutex, in 8 processes, a handoff takes {requests} requests in all."
 
 
-FIGURES = {"cost": cost, "goals": reached, "mutex": mutex}
+FIGURES = {"cost": cost, "cost-in-short": cost_in_short, "goals": reached, "mutex": mutex}

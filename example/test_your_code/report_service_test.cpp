@@ -123,6 +123,7 @@ BOOST_AUTO_TEST_CASE(stops_at_once_when_the_slot_is_lost) {
   store.in_chapter_2 = nullptr;  // the next report is a new start, with a new slot
   BOOST_TEST((run(service.make_report(patient)) == outcome::published));
 }
+// } readme
 
 BOOST_AUTO_TEST_CASE(starts_while_consul_is_down) {
   consul.stop();  // from now on, connections are refused
@@ -132,7 +133,6 @@ BOOST_AUTO_TEST_CASE(starts_while_consul_is_down) {
   consul.start();
   BOOST_TEST((run(early.make_report(patient)) == outcome::published));
 }
-// } readme
 
 BOOST_AUTO_TEST_CASE(waits_for_a_slow_consul) {
   consul.set_faults(fault_plan({fault_rule{.what = fault::delay(20ms), .times = 0}}));  // 0: every time

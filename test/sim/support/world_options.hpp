@@ -37,8 +37,7 @@ struct world_options {
   bool health_checks = false;    ///< sessions depend on the health of their process's own node, which fails at times
   bool load_changes = false;     ///< users come and go
   bool long_break = false;       ///< before what is calm begins, nobody asks for anything
-  int administrators = 0;         ///< close, open, resize, revoke, evict, sweep and destroy; its limit is the recorded one
-      0;  ///< close, open and resize it, revoke, evict, sweep and destroy; the limit is the recorded one
+  int administrators = 0;  ///< close, open, resize, revoke, evict, sweep and destroy; its limit is the recorded one
   std::size_t request_bytes = 0;  ///< the largest that Consul takes, where many hold and wait; 0: none is near it
   unsigned clock_ppm = 0;         ///< how far a process's clock may be off, in parts in a million
   protocol::duration latency_max{};
