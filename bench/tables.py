@@ -100,7 +100,7 @@ def cost_in_short(results):
              rate(find("handoff", GO, 128), size=True), rate(find("handoff", BEAST, 128), requests=False)],
         ],
     )
-    missed = [f"- missed: {goal.text}: {number(goal.value)}{goal.unit}" for goal in goals.evaluate(found)
+    missed = [f"- goal missed: {goal.text}; reached {number(goal.value)}{goal.unit}" for goal in goals.evaluate(found)
               if goal.met is False]
     return "\n\n".join([rows, "\n".join(missed), f"{about['date']}, commit {about['commit'][:12]}."])
 

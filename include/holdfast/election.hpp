@@ -42,7 +42,7 @@ void start_next(const std::shared_ptr<observation>&, diagnostics*, pending<error
 
 /// A term, from `election::campaign`: a `held_mutex`, with all that one can do. The destructor resigns in the
 /// background. Like any slot it can be lost at any time; a process that was paused may still believe to lead, so give
-/// what it commands the `fencing_token` or a `guard`.
+/// what it commands the `fencing_token` or `fence_checks`.
 class leadership : public held_mutex {
 public:
   /// Empty.

@@ -9,7 +9,7 @@
 #include "protocol/actions.hpp"
 #include "protocol/context.hpp"
 #include "protocol/events.hpp"
-#include "protocol/give_up.hpp"
+#include "protocol/overdue_answer.hpp"
 
 namespace holdfast::protocol {
 

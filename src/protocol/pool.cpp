@@ -124,7 +124,7 @@ void pool::on(event::session_destroyed& e) {
   const auto at = members_.ending().find(e.session);
   if (at == members_.ending().end()) return;
   if (!e.gone) return not_destroyed(ctx_, at->second);
-  slots_.is_free(ctx_, at->second.releasing);
+  slots_.free_member(ctx_, at->second.releasing);
   members_.ending().erase(at);
 }
 

@@ -81,13 +81,13 @@ void pool::refresh(member& m) {
   if (has_number && !m.holds()) return drop(m, loss_reason::removed);
   // A write of ours may have hidden the moment, or may not have been applied: only a new index is a new grant.
   if (m.holds() && m.grant != entry->modify_index) {
-    slots_.is_free(ctx_, m.releasing);
+    slots_.free_member(ctx_, m.releasing);
     m.granted_at = m.idle_since = now();
     m.grant = entry->modify_index;
     m.handoffs = 0;
     mutex_.granted_anew();
   }
-  if (!m.holds()) slots_.is_free(ctx_, m.releasing);
+  if (!m.holds()) slots_.free_member(ctx_, m.releasing);
   if (m.waits() && before != standing::waiting) m.waiting_since = now();
 }
 

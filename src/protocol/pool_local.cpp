@@ -216,7 +216,7 @@ void pool::drop(member& m, loss_reason reason, failure why) {
   fresh.answer_by = m.lease.deadline();
   fresh.why = std::move(why);
   ending_member& e = members_.retire(m.id) = std::move(fresh);
-  if (!e.why.code) slots_.is_free(ctx_, e.releasing);
+  if (!e.why.code) slots_.free_member(ctx_, e.releasing);
 }
 
 void pool::retire_sessions() {
@@ -229,7 +229,7 @@ void pool::retire_sessions() {
   auto& ending = members_.ending();
   for (auto at = ending.begin(); at != ending.end();) {
     ending_member& e = at->second;
-    if (e.releasing != slot_id::none && due(e.answer_by)) slots_.is_free(ctx_, e.releasing, &e.why);
+    if (e.releasing != slot_id::none && due(e.answer_by)) slots_.free_member(ctx_, e.releasing, &e.why);
     at = pursue(ctx_, e, at->first) ? std::next(at) : ending.erase(at);
   }
 }
@@ -247,8 +247,8 @@ void pool::finish_close() {
     return retire_sessions();
   }
   const failure why = clean ? failure{} : failed(error::timed_out, "sessions are left to expire");
-  for (auto& [id, m] : members_) slots_.is_free(ctx_, m.releasing, &why);
-  for (auto& [session, e] : members_.ending()) slots_.is_free(ctx_, e.releasing, &why);
+  for (auto& [id, m] : members_) slots_.free_member(ctx_, m.releasing, &why);
+  for (auto& [session, e] : members_.ending()) slots_.free_member(ctx_, e.releasing, &why);
   closing_.end(ctx_, why);
 }
 

@@ -179,7 +179,7 @@ demand pool::wanted(const std::function<std::uint32_t()>& count_takeable) {
 /// All of a decision that is not the write itself.
 moves pool::carry_out(decision d) {
   for (const member_id id : slots_.spares()) members_[id].rejoined_early = false;
-  for (const member_id id : d.kept) slots_.is_free(ctx_, members_[id].releasing);
+  for (const member_id id : d.kept) slots_.free_member(ctx_, members_[id].releasing);
   if (d.what.rejoins_early) members_[d.what.requeue.front()->id].rejoined_early = true;
   returns_soon_ = d.returns_soon;
   if (d.has_sessions) members_.failures.over();

@@ -24,7 +24,7 @@ slot_id slot_ledger::open() {
 
 void slot_ledger::take(context& ctx, slot_id id, member& m) {
   erase_spare(m.id);
-  is_free(ctx, m.releasing);
+  free_member(ctx, m.releasing);
   m.slot = id;
   find(id)->members.push_back(m.id);
   ++in_use_;
@@ -69,7 +69,7 @@ void slot_ledger::let_go_of_all(context& ctx, members& all) {
   });
 }
 
-void slot_ledger::is_free(context& ctx, slot_id& releasing, const failure* why) {
+void slot_ledger::free_member(context& ctx, slot_id& releasing, const failure* why) {
   if (releasing == slot_id::none) return;
   const slot_id id = std::exchange(releasing, slot_id::none);
   if (--find(id)->releasing != 0) return;

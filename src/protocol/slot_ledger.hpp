@@ -41,7 +41,7 @@ public:
   void let_go(context& ctx, slot& s, slot_id id, members& all);
   void let_go_of_all(context& ctx, members& all);
   /// A session of that slot, which its user gave back, is free of it. If it was the last one, the release is answered.
-  void is_free(context& ctx, slot_id& releasing, const failure* why = nullptr);
+  void free_member(context& ctx, slot_id& releasing, const failure* why = nullptr);
   /// The session ends: it stands for no slot any more.
   void drop(const member& m);
 

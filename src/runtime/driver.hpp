@@ -30,8 +30,8 @@ namespace holdfast::detail {
 
 namespace asio = boost::asio;
 
-/// The I/O shell around one core: brings it events, does what it says. It decides nothing, and knows neither what the
-/// core is nor what Consul is: `consul_requests` makes the requests. A mutex guards its state: to hand a slot on takes
+/// The I/O shell around one core: brings it events, does what it says. It decides nothing, and does not know which core
+/// it is; `consul_requests` makes the requests. A mutex guards its state: to hand a slot on takes
 /// less time than the way to a strand. Under it no handler is called, nor destroyed, and no request is made.
 ///
 /// Alive while a handle or an operation needs it; a held slot and its driver keep each other alive, until the slot is

@@ -96,10 +96,10 @@ MUTANTS = [
         "fencing_token{m.grant, 0 * m.handoffs++}"),
     Mutant("a_slot_for_two", "G1", MUTEX, "slot_ledger.cpp",
         "  erase_spare(m.id);\n"
-        "  is_free(ctx, m.releasing);",
-        "  is_free(ctx, m.releasing);"),
+        "  free_member(ctx, m.releasing);",
+        "  free_member(ctx, m.releasing);"),
     Mutant("a_release_is_not_answered", "G8", SEMAPHORE, "slot_ledger.cpp",
-        "  is_free(ctx, m.releasing);\n"
+        "  free_member(ctx, m.releasing);\n"
         "  m.slot = id;",
         "  m.releasing = slot_id::none;\n"
         "  m.slot = id;"),

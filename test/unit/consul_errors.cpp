@@ -110,4 +110,12 @@ BOOST_AUTO_TEST_CASE(diagnostics_are_one_line) {
   BOOST_TEST(d.to_string() == "get: refused (key \"a b\") (limit recorded 3, ours 4); Consul said: no");
 }
 
+BOOST_AUTO_TEST_CASE(each_reason_for_a_loss_has_a_word_of_its_own) {
+  std::set<std::string_view> words;
+  int reasons = 0;
+  for (; to_string(static_cast<holdfast::loss_reason>(reasons)) != "unknown"; ++reasons)
+    words.insert(to_string(static_cast<holdfast::loss_reason>(reasons)));
+  BOOST_TEST(words.size() == static_cast<std::size_t>(reasons));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

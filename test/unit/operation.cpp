@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <holdfast/testing/store.hpp>
+#include <iterator>
 #include <string>
 
 using namespace holdfast;
@@ -20,6 +21,13 @@ kv_operation example_of(kv_verb verb, std::uint64_t index) {
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(operation)
+
+BOOST_AUTO_TEST_CASE(the_list_of_verbs_has_all_that_have_a_word) {
+  std::size_t words = 0;
+  while (!to_string(static_cast<kv_verb>(words)).empty()) ++words;
+  BOOST_TEST(std::size(kv_verbs) == words);
+  for (std::size_t i = 0; i != words; ++i) BOOST_TEST(static_cast<std::size_t>(kv_verbs[i]) == i);
+}
 
 BOOST_AUTO_TEST_CASE(what_consul_returns_for_each_verb_is_known) {
   for (const kv_verb verb : kv_verbs) {
