@@ -52,6 +52,11 @@ def read_readme(text):
     return *(lines for _, lines in blocks), program[1]
 
 
+def without_consul(environment):
+    """README's program is to bring its own."""
+    return {name: value for name, value in environment.items() if not name.startswith("CONSUL_")}
+
+
 def run(command, folder, environment=None, fails=False):
     """Runs it as a shell does, and returns what it printed."""
     print(f"$ {command}", flush=True)
@@ -59,7 +64,7 @@ def run(command, folder, environment=None, fails=False):
     done = subprocess.run(
         ["sh", "-c", command],
         cwd=folder,
-        env={"CMAKE_BUILD_PARALLEL_LEVEL": "2", **os.environ, **(environment or {})},
+        env={"CMAKE_BUILD_PARALLEL_LEVEL": "2", **without_consul(os.environ), **(environment or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -29,7 +29,10 @@ order_run::order_run(order what, std::uint64_t seed, time_point now)
   if (longest < never - now) wait_ends_ = now + longest;
 }
 
-next_step order_run::begin(time_point now) { return again({}, now); }
+next_step order_run::begin(time_point now) {
+  if (what_.wrong.code) return order_step::done{what_.wrong};
+  return again({}, now);
+}
 
 /// The next look, at once or after a pause if something has failed.
 next_step order_run::again(failure why, time_point now) {

@@ -35,6 +35,8 @@ struct order {
   std::optional<duration> waits{};
   /// What a conflict says about limits, if it is one: the limit that is wanted.
   std::uint32_t limit = 0;
+  /// Why it cannot be carried out, whatever stands in Consul: then nothing is asked.
+  failure wrong{};
 };
 
 // What the shell has to do next, and to tell the run what became of it. `within`: how long that request may take.
@@ -74,6 +76,8 @@ public:
   next_step session_ended(failure why, time_point now);
   next_step written(event::txn_done&& e, time_point now);
   next_step rested(time_point now);
+  /// The pause was cut short for good.
+  next_step cancelled(error_code why) const { return order_step::done{{why, why_.details}}; }
 
   /// What the last look that succeeded has shown.
   const inspection& seen() const { return seen_; }

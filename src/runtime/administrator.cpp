@@ -104,6 +104,10 @@ protocol::order administrator::order_of(const administration_order& given) const
   result.attempts_max = given.what == kind::inspect ? std::numeric_limits<unsigned>::max() : options_.attempts_max;
   if (given.what == kind::drain) result.waits = given.within;
   result.limit = given.limit;
+  const bool sets_limit = given.what == kind::create || given.what == kind::resize;
+  if (sets_limit && (given.limit == 0 || given.limit > protocol::limit_max))
+    result.wrong = {make_error_code(error::invalid_limit),
+                    {"the limit is not between 1 and " + std::to_string(protocol::limit_max), lock_key_, {}, {}}};
   return result;
 }
 
@@ -159,7 +163,8 @@ asio::awaitable<protocol::next_step> administrator::take(protocol::order_run& ru
     co_return run.written(runtime::txn_done(0, ec, std::move(reply), std::move(words)), runtime::now());
   }
   asio::steady_timer timer(client_.strand(), std::get<protocol::order_step::pause>(step).time);
-  co_await timer.async_wait(asio::use_awaitable);  // throws if it is cancelled
+  auto [cancelled] = co_await timer.async_wait(as_result);
+  if (cancelled) co_return run.cancelled(cancelled);
   co_return run.rested(runtime::now());
 }
 

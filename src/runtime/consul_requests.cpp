@@ -13,7 +13,7 @@ void consul_requests::make(store_request&& request, const sink& to) {
   std::visit([&](auto& each) { make(std::move(each), to); }, request);
 }
 
-void consul_requests::stop_all() {
+void consul_requests::make(stop_reads&&, const sink&) {
   const std::lock_guard lock(mutex_);
   stopped_ = true;
   for (auto& [id, signal] : reads_) signal.emit(asio::cancellation_type::all);  // each answer takes its own out

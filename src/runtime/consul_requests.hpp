@@ -34,11 +34,14 @@ struct key_question {
   asio::any_completion_handler<void(error_code, answer)> answered;
 };
 
+/// All reads end. What they are answered is told nobody.
+struct stop_reads {};
+
 /// What a core asks of its store. The other actions concern users.
 using store_request =
     std::variant<protocol::action::create_session, protocol::action::register_node, protocol::action::renew_session,
                  protocol::action::destroy_session, protocol::action::send_txn, protocol::action::list_prefix,
-                 protocol::action::watch_key, protocol::action::stop_watch, key_question>;
+                 protocol::action::watch_key, protocol::action::stop_watch, key_question, stop_reads>;
 
 /// Consul's part of a driver: makes its requests, and makes events of the answers. It is used by one thread at a time;
 /// answers come on the client's strand.
@@ -49,8 +52,6 @@ public:
 
   const consul::client& client() const noexcept { return client_; }
   void make(store_request&& request, const std::shared_ptr<event_sink>& to);
-  /// Stops all reads. What they are answered is told nobody.
-  void stop_all();
 
 private:
   using sink = std::shared_ptr<event_sink>;
@@ -63,6 +64,7 @@ private:
   void make(protocol::action::watch_key&& a, const sink& to);
   void make(protocol::action::stop_watch&& a, const sink& to);
   void make(key_question&& a, const sink& to);
+  void make(stop_reads&& a, const sink& to);
 
   template <class Convert>
   auto told(const sink& to, std::unique_ptr<diagnostics> words, Convert convert);

@@ -49,12 +49,12 @@ public:
   locked& operator=(const locked&) = delete;
   ~locked() {
     if (of_.to_make_.empty() || of_.makes_requests_) return;
-    const auto self = of_.shared_from_this();
+    self_ = of_.shared_from_this();
     of_.makes_requests_ = true;
     while (!of_.to_make_.empty() && !of_.gone_) {
       auto requests = std::exchange(of_.to_make_, {});
       lock_.unlock();
-      for (runtime::store_request& each : requests) of_.requests_.make(std::move(each), self);
+      for (runtime::store_request& each : requests) of_.requests_.make(std::move(each), self_);
       lock_.lock();
     }
     of_.makes_requests_ = false;
@@ -63,6 +63,7 @@ public:
 
 private:
   driver& of_;
+  std::shared_ptr<driver> self_{};  ///< maybe the last one, by the end: so it goes after the lock
   std::unique_lock<std::mutex> lock_;
 };
 
@@ -148,16 +149,17 @@ void driver::release(const slot_impl& slot, protocol::time_point now, pending<er
   const locked lock(*this);
   if (gone_) return;
   if (waiting.handler) keep_running();
-  if (in_use(slot.id) != &slot) {  // lost on its way here
+  const protocol::slot_id id = slot.id;  // the slot may go as soon as its handler is posted
+  if (in_use(id) != &slot) {             // lost on its way here
     if (waiting.handler) complete(std::move(waiting), make_error_code(error::slot_lost));
-    return feed(protocol::event::release{slot.id}, now);
+    return feed(protocol::event::release{id}, now);
   }
-  place& at = places_[index_of(slot.id)];
+  place& at = places_[index_of(id)];
   ended = std::move(at.slot);
   at.releasing = std::move(waiting);
   counters::add(counters_.held, -1);
-  end_waits(slot.id, error::not_held, loss_reason::none);
-  feed(protocol::event::release{slot.id}, now);
+  end_waits(id, error::not_held, loss_reason::none);
+  feed(protocol::event::release{id}, now);
 }
 
 void driver::let_go(const slot_impl& slot) {
@@ -424,7 +426,7 @@ void driver::perform(protocol::action::update& a) {
 void driver::perform(protocol::action::closed& a) {
   closed_ = true;
   timer_->cancel();
-  requests_.stop_all();
+  to_make_.emplace_back(runtime::stop_reads());
   for (pending<error_code>& waiting : std::exchange(closes_, {})) complete(std::move(waiting), a.error.code);
 }
 

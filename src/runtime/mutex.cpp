@@ -36,6 +36,7 @@ asio::awaitable<std::tuple<error_code, bool>> verify(std::shared_ptr<verificatio
 }  // namespace
 
 void start_verify(const std::shared_ptr<verification>& claim, pending<error_code, bool>&& waiting) {
+  if (!executor_of(*claim)) return;  // the context is gone: no handler can run
   const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(waiting.handler);
   runtime::spawn_for(claim->client, stop, verify(claim), std::move(waiting), [](const error_code&, bool) {});
 }

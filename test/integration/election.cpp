@@ -445,9 +445,10 @@ ASYNC_TEST_CASE(what_is_cancelled_on_its_way_to_the_handler_is_told_by_the_next_
 BOOST_AUTO_TEST_CASE(handles_may_outlive_their_context) {
   holdfast::election candidate;
   election_observer observer;
+  consul::client client;
   {
     asio::io_context io;
-    const consul::client client(asio::any_io_executor(asio::make_strand(io)), at("127.0.1.1:1"));
+    client = consul::client(asio::any_io_executor(asio::make_strand(io)), at("127.0.1.1:1"));
     candidate = holdfast::election(client, for_key("leader"));
     observer = candidate.observe();
     BOOST_TEST(bool(candidate.get_executor()));
@@ -458,6 +459,7 @@ BOOST_AUTO_TEST_CASE(handles_may_outlive_their_context) {
   bool called = false;
   candidate.campaign("me", [&](error_code, const leadership&) { called = true; });
   observer.next([&](error_code, const std::optional<leader>&) { called = true; });
+  verify(client, {"leader", 1, "session"}, [&](error_code, bool) { called = true; });
   BOOST_TEST(!called);
 }
 

@@ -97,6 +97,20 @@ BOOST_AUTO_TEST_CASE(it_looks_writes_and_is_done) {
   BOOST_TEST(!s.writes(applied()).ends_with());
 }
 
+BOOST_AUTO_TEST_CASE(what_cannot_be_done_anyhow_asks_nothing) {
+  order what = resize_to(0);
+  what.wrong = failed_with(error::invalid_limit);
+  BOOST_TEST((story(what).ends_with() == error::invalid_limit));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_cancelled_in_a_pause_says_what_was_wrong_before) {
+  story s(resize_to(3));
+  s.sees(no_answer(error::unreachable)).is<order_step::pause>();
+  s.next = s.run.cancelled(make_error_code(error::timed_out));
+  BOOST_TEST((s.ends_with() == error::timed_out));
+  BOOST_TEST(s.is<order_step::done>().why.details.message == "why");
+}
+
 BOOST_AUTO_TEST_CASE(what_is_as_ordered_needs_no_write) {
   BOOST_TEST(!story(resize_to(3)).sees(record_of(three, 7)).ends_with());
 }
