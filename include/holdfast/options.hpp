@@ -22,14 +22,14 @@ struct tuning {
   /// How much earlier than Consul we give a slot up, for clock drift and for the holder to stop: half the TTL at most.
   /// A tenth of the TTL.
   std::optional<std::chrono::milliseconds> lease_margin{};
-  /// How long Consul, or whoever grants, keeps what a session held from everybody after it has ended: 0 to 60 s.
-  ///
-  /// A semaphore: how long a dead holder's slot stays taken, with node health checks, and how long Consul keeps its
-  /// number, if slots are numbered: the TTL, without health checks 15 s at least; a number for 60 s at most. With
-  /// health checks it is the TTL, or 60 s, at least. Otherwise it has no effect.
-  ///
-  /// A mutex, a set, an election: nothing, as the lease is over by then; on the agent's own node the TTL, 60 s at most:
-  /// TTL minus margin may not be longer. With health checks less than that is an error.
+  /// For how long what a session held stays taken after that session has ended: 0 to 60 s. Who sees to that, and how
+  /// long it is if it is not given:
+  /// - a semaphore with node health checks: whoever grants; the TTL. Less than the TTL, and than 60 s, is an error;
+  /// - numbered slots: Consul keeps the number; the TTL, without health checks 15 s at least, 60 s at most;
+  /// - a mutex, a set, an election: Consul keeps the key; 0, because the lease is over before Consul ends a session. On
+  ///   the agent's own node, whose sessions may end sooner, the TTL, 60 s at most: then a lease (TTL minus margin) of
+  ///   over 60 s is an error, and with health checks a delay under the TTL, and under 60 s;
+  /// - otherwise it has no effect.
   std::optional<std::chrono::milliseconds> lock_delay{};
   /// How long the watch of what is held may fail before it is lost, never past the lease. 24 h, so that the lease alone
   /// counts, and an election of Consul's leader costs nobody a slot. 0: at the first failure, as the semaphore guide

@@ -34,7 +34,8 @@ public:
     for (const member* m : what_.requeue) move(*m, true, true);
     for (const member* m : what_.join) move(*m, false, true);
     for (std::size_t i = 0; i != what_.number.size(); ++i) take_number(*what_.number[i], what_.numbers[i]);
-    // Below a mutex's key stand the entries. Without one there is nothing to be read: such a write is refused.
+    // A mutex's record is read by `get`: `get_tree` would read the entries below its key, too. Where there is no such
+    // key `get` refuses the transaction.
     const kv_verb one = f_.options.form == record_form::session ? kv_verb::get : kv_verb::get_tree;
     if (txn_.reads == transaction::look::record) add({one, f_.keys.lock});
     if (txn_.reads == transaction::look::everything) add({kv_verb::get_tree, f_.keys.prefix});
@@ -85,7 +86,8 @@ private:
     }
   }
 
-  /// Sometimes everybody must look whether the others still live, however short they want to wait.
+  /// A join that reads the record only does not see who has died. So now and then it reads everything, also where
+  /// acquires never wait for long.
   void choose_look() {
     const view& v = f_.view;
     const bool known = v.state() != view::state::none && v.state() != view::state::stale;

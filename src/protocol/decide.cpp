@@ -27,7 +27,8 @@ bool keeps(context& ctx, const facts& f, const member& m, const demand& need) {
   if (!f.situation.contested && f.waiting != 0) return true;
   if (need.slots == 0)
     return !f.situation.contested && !ctx.due(std::min(m.idle_since + f.options.slot_idle_timeout, f.yields_at()));
-  // Part of a wide request, with others waiting elsewhere: it stays while all who stand before us come into free slots.
+  // It is part of a wide request, and others wait elsewhere. It stays as long as there are enough free slots for all
+  // who stand in the queue before our first entry.
   const snapshot& now = f.now();
   std::size_t free = f.situation.limit - std::min<std::size_t>(f.situation.limit, now.record.holders.size());
   for (const contender& entry : now.contenders) {
@@ -70,7 +71,7 @@ decision decide(context& ctx, const facts& f, const demand& need, bool returns_s
   decision result;
   moves& what = result.what;
   moves::list ending;  // which nobody may use again
-  // Whoever is first has all its slots, but for their numbers?
+  // If there are enough spares for the first request, they stay here until their numbers are locked.
   const std::vector<member_id>& spares = f.slots.spares();
   const auto usable = static_cast<std::size_t>(
       std::count_if(spares.begin(), spares.end(), [&](member_id id) { return !f.must_go_back(f.members[id]); }));
@@ -178,7 +179,7 @@ plan_rules rules_for(context& ctx, const facts& f, const moves& what, const othe
   const snapshot& now = f.now();
   const pool_options& o = f.options;
   plan_rules rules;
-  // A limit that counts as it is recorded is never changed by us, whatever we made of it.
+  // Where the recorded limit counts, it is written back unchanged, also if we have rejected it.
   const bool theirs = f.situation.limit_disagrees || (o.use_recorded_limit && now.lock_index != 0);
   rules.limit = theirs ? now.record.limit : f.situation.limit;
   for (const moves::list* list : {&what.give_back, &what.requeue, &what.leave})

@@ -154,7 +154,7 @@ private:
   /// When it last settled: what tells whether all of that must be done again after a local event.
   struct {
     bool calm = false;     ///< there was nothing that a local event could have changed
-    bool blind = false;    ///< nobody watched who comes, though nobody waited elsewhere
+    bool blind = false;    ///< no contender was known to wait elsewhere, and no watch would have told of one
     bool suspect = false;  ///< a member was
     bool lost = false;     ///< a member was
   } last_;

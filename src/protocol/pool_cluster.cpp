@@ -79,7 +79,8 @@ void pool::refresh(member& m) {
   if (m.slot != slot_id::none && (!m.holds() || has_number != options_.numbered)) lose(m.slot, loss_reason::removed);
   // Somebody has taken its slot away, and not the number, which nobody else can have until this session has ended.
   if (has_number && !m.holds()) return drop(m, loss_reason::removed);
-  // A write of ours may have hidden the moment, or may not have been applied: only a new index is a new grant.
+  // The session may have lost and got its slot again unseen, or a write of ours may not have been applied: only a new
+  // index of the entry is a new grant.
   if (m.holds() && m.grant != entry->modify_index) {
     slots_.free_member(ctx_, m.releasing);
     m.granted_at = m.idle_since = now();
@@ -91,7 +92,8 @@ void pool::refresh(member& m) {
   if (m.waits() && before != standing::waiting) m.waiting_since = now();
 }
 
-/// A session of ours has ended, and maybe not by our doing. If it held a mutex, nobody else did.
+/// A session of ours has ended, maybe with its node, and then holders that were never seen here may still believe. If
+/// it held a mutex there is no such holder.
 void pool::node_may_be_gone(const member& ours) {
   if (options_.form == record_form::session && ours.holds()) return;
   others_.unseen_may_believe(ctx_, options_.ttl);
@@ -145,9 +147,9 @@ void pool::saw_own_join(const transaction& txn, snapshot seen) {
 void pool::refused(transaction txn, const std::vector<event::refused_operation>& refusals) {
   write_.refused();
   const bool seen_why = view_.current() && txn.guarded && view_.now().lock_index != txn.base;
-  // Other slots have moved, and no more is known to be wrong: then what we give back can still be handed on.
   const bool gave =
       std::any_of(txn.movers.begin(), txn.movers.end(), [this](member_id id) { return members_[id].holds(); });
+  // Only the record's index was wrong, because other slots have moved: what we give back can still be handed on.
   const bool by_record = gave && !refusals.empty() &&
                          std::all_of(refusals.begin(), refusals.end(), [&](const event::refused_operation& each) {
                            return each.operation < txn.record_operations && each.reason == event::refusal::conflict;

@@ -141,7 +141,7 @@ void pool::serve() {
     const auto usable =
         std::count_if(spares.begin(), spares.end(), [&](member_id id) { return f.is_usable(members_[id]); });
     if (static_cast<std::size_t>(usable) < waiters_.front().count) {
-      // What is kept for it goes back when the time for local handoffs is over.
+      // Spares that are kept for it have to go back when the time for local handoffs is over: wake up then.
       for (const member_id id : spares)
         if (const member& m = members_[id]; situation_.contested && m.handoffs > 0)
           due(m.granted_at + options_.local_handoff_time);

@@ -31,19 +31,21 @@ struct pool_options : core_options {
   /// How long a slot may be held before an entry of ours is watched beside all the others, for the sake of deletions
   /// that a watch of everything is not told of.
   duration own_entry_delay = std::chrono::seconds(1);
-  /// Where a slot was wanted again within this time lately, its giver queues again in the write that gives it away, and
-  /// stands there for as long, whether or not it is wanted: a loop of acquire and release costs one write a turn.
+  /// If the last acquire came within this time after the last release, the next release queues again in the same write,
+  /// and keeps that place in the queue for this time, although nobody here wants it yet. So a loop of acquire and
+  /// release costs one write a turn.
   duration rejoin_window = std::chrono::milliseconds(5);
   /// With no more contenders than this, whoever watches anything watches all of it.
   std::size_t watch_all_max = 4;
-  /// How long a waiter watches its own entry only, which is touched when it is granted: at least, and for each that may
-  /// stand before it. Where slots move fast it needs nothing else; where they do not, it then looks after the others.
+  /// A waiter watches its own entry only, which a grant touches, for `own_watch`, and `own_watch_each` more for each
+  /// contender there is. After that it also watches those before it: slots do not move fast there.
   duration own_watch = std::chrono::milliseconds(100);
   duration own_watch_each = std::chrono::milliseconds(5);
   /// Of a mutex: how long it goes from hand to hand before it is let go for once, with the head of the queue only
   /// woken. Clients of other kinds have no entry, and would get it never. 0: there are none.
   duration yield_interval = std::chrono::seconds(1);
-  /// How long the waiting behind the head of the queue leave it to the head's own process to take a free slot.
+  /// How long other processes leave it to the process of the first waiter to write the grant of a free slot. After that
+  /// they write it.
   duration grant_backup = std::chrono::milliseconds(100);
 };
 

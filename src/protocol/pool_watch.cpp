@@ -25,7 +25,7 @@ void pool::on_watch_failed(const watch& asked, failure why) {
   // Only some deletions are told by it.
   const bool is_of_key = !asked.is_of_everything();
   if (watches_.has_everything() && is_of_key) watches_.own_entry_from = now() + options_.watch_wait;
-  // Nobody needs it any more, or what covers it runs.
+  // It is not wanted any more, or a watch of everything is running, which tells the same.
   if (!watch_set::is_among(wanted_watches(ctx_, facts_now(), watches_), asked.key) || watches_.has_everything()) return;
   if (is_of_key) {
     watches_.everything_until = now() + options_.watch_wait;
@@ -47,7 +47,8 @@ void pool::saw_record(std::optional<kv_entry> pair) {
   std::vector<kv_entry> listing;
   if (pair) listing.push_back(*pair);
   const auto seen = snapshot_of(std::move(listing), 0);
-  // Whatever is not just a newer record of others' doings, the whole tells better: a grant's token is in the entry.
+  // A newer record that concerns others only is taken as it is. Otherwise everything is listed: the token of a grant,
+  // say, is in the entry.
   const bool is_grant = seen && grants_us(seen->record, members_);
   const bool is_free = seen && !seen->record.closed && seen->record.holders.size() < limit_of(seen->record, options_) &&
                        any_waits(members_);
@@ -65,7 +66,7 @@ void pool::saw_entry(const watch& asked, std::optional<kv_entry> pair) {
   const member* m = members_.find(session);
   if (pair && pair->modify_index == asked.index) {
     if (now() < asked.due) return view_.mark_stale();  // so Consul answers when all of its state was replaced
-    // Should anybody have granted us out of turn, our own entry tells.
+    // The entry before ours has not moved. Our own is watched again for a while, in case we were granted out of turn.
     if (!m)
       for (auto& [id, each] : members_) each.waiting_since = now();
     return;

@@ -39,8 +39,8 @@ void pool::write() {
         write_from_view();
       break;
     case view::state::partial:
-      // To wait, nothing more need be known; nor to join, or leave, the queue; unless a slot stays free for a Go
-      // contender, whose time must end. What is given back can be handed on to whoever is known to come next.
+      // A view of a part is enough to wait, to join or leave the queue, and to hand a slot on to whoever is known to
+      // come next. It is not enough where a slot stays free for a Go contender: its time must end.
       if (must_look_before_writing())
         read_prefix();
       else if (view_.outrun() &&
@@ -53,7 +53,7 @@ void pool::write() {
       write_from_view();
       break;
   }
-  // What is not tried again though its time has come, nobody needs any more.
+  // Nothing was sent, though it might have been: so nobody needs what has failed, and its failures are over.
   const bool creates = members_.failures.on() || std::any_of(members_.begin(), members_.end(), [](const auto& each) {
                          return each.second.phase == phase::creating;
                        });

@@ -33,8 +33,8 @@ public:
   std::uint64_t listed_index() const { return state_ == state::none ? 0 : listed_index_; }
 
   /// A listing that was asked for by `id`; `last_sent` is the last request so far. False if it is older than what is
-  /// known. Replies overtake each other, so a lower index means an older listing, unless it was asked for when all that
-  /// is known had arrived: only then is it an index that went backwards.
+  /// known. Replies overtake each other, so a lower index means an older listing. But if its request was sent after the
+  /// last news had arrived, Consul's index has really gone backwards, and the listing is taken.
   bool accept(snapshot listing, request_id id, request_id last_sent) {
     const bool late = state_ != state::none && id <= settled_;
     if (late && listing.index < now_.index) {
@@ -79,8 +79,8 @@ public:
     learned_index_ = std::max(learned_index_, index);
     mark_partial();
   }
-  /// The grant that was learned said who stands behind us, as `patch(snapshot&)` notes: nothing older is left to be
-  /// looked up.
+  /// The grant that was learned also said who comes next in the queue, which `patch(snapshot&)` notes. That replaces
+  /// what was known of the queue.
   template <class Patch>
   void succeeded(Patch patch) {
     if (state_ == state::none) return;

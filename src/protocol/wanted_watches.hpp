@@ -22,7 +22,7 @@ std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set&
 /// Whether this is the entry of ours that is watched whatever else is.
 bool is_own_entry(context& ctx, const facts& f, const watch_set& running, const std::string& key);
 
-/// What is kept here, or handed on here, is only while nobody waits elsewhere.
+/// Slots may be kept here, or handed on here, only while nobody waits elsewhere: then it must be seen who comes.
 bool must_know_who_comes(const facts& f);
 
 }  // namespace holdfast::protocol
