@@ -100,9 +100,10 @@ def cost_in_short(results):
              rate(find("handoff", GO, 128), size=True), rate(find("handoff", BEAST, 128), requests=False)],
         ],
     )
-    missed = [f"- goal missed: {goal.text}; reached {number(goal.value)}{goal.unit}" for goal in goals.evaluate(found)
-              if goal.met is False]
-    return "\n\n".join([rows, "\n".join(missed), f"{about['date']}, commit {about['commit'][:12]}."])
+    every = goals.evaluate(found)
+    missed = [f"- missed: {goal.text}; reached: {number(goal.value)}{goal.unit}" for goal in every if goal.met is False]
+    met = f"{sum(goal.met is True for goal in every)} of {len(every)} goals that were set beforehand are met"
+    return "\n\n".join([rows, f"{met} ({about['date']}, commit {about['commit'][:12]}).", "\n".join(missed)]).strip()
 
 
 def measured(about, where):
