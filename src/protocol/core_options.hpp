@@ -10,6 +10,8 @@
 
 namespace holdfast::protocol {
 
+inline constexpr duration usual_ttl = std::chrono::seconds(15);
+
 /// What all cores need to be told. Here are the defaults of the public options, too (`holdfast/options.hpp`).
 struct core_options {
   std::string prefix;  ///< of the keys: with its trailing slash, or a mutex's whole key
@@ -19,7 +21,7 @@ struct core_options {
   std::optional<duration> wall_offset{};
   /// Which node of Consul's catalog our sessions end with; empty: the agent's own.
   std::string node{usual_node};
-  duration ttl = std::chrono::seconds(15);
+  duration ttl = usual_ttl;
   duration lease_margin = std::chrono::milliseconds(1500);
   duration outage_grace = std::chrono::hours(24);
   duration give_up_after = std::chrono::seconds(5);

@@ -65,7 +65,7 @@ void check_words(const std::string& words, const std::string& name) {
           name + ": looks like what holdfast itself adds to it");
 }
 
-static_assert(default_session_node == protocol::usual_node && default_session_ttl == protocol::core_options().ttl);
+static_assert(default_session_node == protocol::usual_node && default_session_ttl == protocol::usual_ttl);
 
 void check(bool holds, const std::string& rule) { require(holds, error::invalid_option, rule); }
 
