@@ -51,9 +51,13 @@ public:
   /// Puts another value in the key, for observers to see; by the rules of `election::campaign`. Consul itself refuses
   /// it if we do not lead any more, so a deposed leader never overwrites its successor's value; and one of which it is
   /// not known whether it was done is never done after a later one. Two requests. One at a time: of two that overlap
-  /// either may last. Errors: invalid_option; not_held (empty, or resigned), slot_lost; transaction_conflict (somebody
-  /// else writes the key all the time, and ours does not stand there); and those of `consul::client`. `diag`, if any,
-  /// must outlive the operation. Not cancellable: it ends by its own deadline.
+  /// either may last.
+  ///
+  /// Signature: void(error_code).
+  /// Errors: invalid_option; not_held (empty, or resigned), slot_lost; transaction_conflict (somebody else writes the
+  /// key all the time, and ours does not stand there); and those of `consul::client`.
+  /// Cancellation: none; it ends by its own deadline.
+  /// Lifetimes: `diag`, if any, must outlive it; the handle may be destroyed before, which resigns.
   template <class Token = asio::deferred_t>
   auto proclaim(std::string value, Token&& token = {}) {
     return initiate_proclaim(std::move(value), nullptr, std::forward<Token>(token));
@@ -108,10 +112,12 @@ public:
   /// none. It was true when Consul, with a consistent read, answered.
   ///
   /// While Consul cannot answer it asks again, with pauses that grow to a second, for as long as it takes.
+  ///
+  /// Signature: void(error_code, std::optional<leader>).
   /// Errors: permission_denied, not_a_mutex (the key belongs to something else), and whatever is not
-  /// `condition::unavailable`; the next call asks anew. too_many_waiters: another `next` of this observer is under way.
-  /// `diag`, if any, must outlive the operation. Cancellation (terminal, partial, total) ends it and loses nothing, as
-  /// late as it comes before the handler runs: the next call tells.
+  /// `condition::unavailable`: the next call asks anew. too_many_waiters: another `next` of this observer is under way.
+  /// Cancellation: terminal, partial, total; it loses nothing, however late it comes: the next call tells.
+  /// Lifetimes: `diag`, if any, must outlive it; the handle need not.
   template <class Token = asio::deferred_t>
   auto next(Token&& token = {}) {
     return initiate(nullptr, std::forward<Token>(token));
@@ -161,8 +167,11 @@ public:
   /// Stands for election, and completes when it is won, however long that takes. From then on the key has this value,
   /// in one write with the lock; before, an operator reads it in our entry below the key. Empty: "host:pid". By the
   /// rules of `semaphore_options::description`, else invalid_option.
-  /// Errors, cancellation: as of `mutex::lock`. A cancelled campaign withdraws: its entry and its session are removed
-  /// in the background. `diag`, if any, must outlive the operation.
+  ///
+  /// Signature: void(error_code, leadership).
+  /// Errors: as of `mutex::lock`.
+  /// Cancellation: terminal, partial, total; operation_aborted, and its entry and session go in the background.
+  /// Lifetimes: `diag`, if any, must outlive it; the handle need not.
   template <class Token = asio::deferred_t>
   auto campaign(std::string value = {}, Token&& token = {}) {
     return initiate(std::move(value), nullptr, std::forward<Token>(token));

@@ -64,8 +64,17 @@ protected:
 /// the mutex hands it, in one write, to the session that comes next, which is the only one that hears of it. Clients of
 /// other kinds have no entry: they get the mutex when it is let go and no entry waits.
 ///
-/// Errors, cancellation, threads and lifetimes: as for `semaphore`; not_a_mutex takes the place of not_a_semaphore, and
-/// limit_conflict and corrupt_record do not occur.
+/// Operations: as for `semaphore`. Of every lock:
+///
+/// - Signature: void(error_code, held_mutex).
+/// - Errors: as of a semaphore's acquires, but that not_a_mutex takes the place of not_a_semaphore, and limit_conflict,
+///   corrupt_record and too_many_slots do not occur.
+/// - Cancellation: terminal, partial, total; operation_aborted, and it is not locked: if it is granted at that moment
+/// it
+///   goes to the next waiter or back.
+/// - Lifetimes: `diag`, if any, gets the words of a failure and must outlive it; the handle need not.
+///
+/// Threads, lifetimes, connections: as for `semaphore`.
 class mutex : public detail::pool_handle {
 public:
   /// Empty.
@@ -75,8 +84,7 @@ public:
 
   const std::string& key() const noexcept;
 
-  /// Waits for the mutex, however long that takes. `diag`, if any, is filled in on failure; it must outlive the
-  /// operation.
+  /// Waits for the mutex, however long that takes.
   template <detail::slot_token<held_mutex> Token = asio::deferred_t>
   auto lock(Token&& token = {}) {
     return initiate<held_mutex>({}, std::forward<Token>(token));
@@ -105,9 +113,13 @@ public:
   }
 };
 
-/// The sequencer of a hold, read from Consul. Errors: not_held (the slot is empty, was released, or lost before),
-/// slot_lost if Consul says that the key is not locked by it; and those of `consul::client::get`. Not cancellable: it
-/// ends by its own deadline.
+/// Reads the sequencer of a hold from Consul.
+///
+/// Signature: void(error_code, sequencer).
+/// Errors: not_held (the slot is empty, was released, or lost before), slot_lost (Consul says that the key is not
+/// locked by it), and those of `consul::client::get`.
+/// Cancellation: none; it ends by its own deadline.
+/// Lifetimes: the handle may be destroyed before.
 template <class Token = asio::deferred_t>
 auto sequencer_of(const held_mutex& held, Token&& token = {}) {
   return detail::begin_operation_if_held<sequencer>(detail::impl_of(held), detail::start_sequencer,
@@ -116,8 +128,11 @@ auto sequencer_of(const held_mutex& held, Token&& token = {}) {
 
 /// Whether the hold that `claimed` names lasts: for the receiving side, which needs nothing but a client. Consul is
 /// asked for a consistent answer. It was true when Consul answered; by the time that the answer is here it may not be.
-/// Completes with (error_code, bool). Errors: those of `consul::client::get`. Cancellation (terminal, partial, total):
-/// operation_aborted, and nothing stays in Consul.
+///
+/// Signature: void(error_code, bool).
+/// Errors: those of `consul::client::get`.
+/// Cancellation: terminal, partial, total; operation_aborted, and nothing stays in Consul.
+/// Threads: from any thread.
 template <class Token = asio::deferred_t>
 auto verify(consul::client client, sequencer claimed, Token&& token = {}) {
   auto claim = std::make_shared<detail::verification>();

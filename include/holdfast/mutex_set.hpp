@@ -28,11 +28,18 @@ void start_try_lock(const std::shared_ptr<driver>&, const std::string& name, dia
 ///
 /// A lock in use is a `held_mutex`. If the session is lost, all of them are.
 ///
-/// Errors of `try_lock`: closed, too_many_waiters; invalid_prefix (of the name); permission_denied, invalid_ttl,
-/// plain_http_refused, malformed_reply, reply_too_large, bad_request at once; transaction_conflict; and what
-/// `condition::unavailable` stands for, after `give_up_after`.
-/// Cancellation (terminal, partial, total): operation_aborted, and a lock that is granted at that moment is given back.
-/// Threads, lifetimes and connections: as for `semaphore`; there is one blocking query, however many locks are in use.
+/// Operations: as for `semaphore`. Of `try_lock`:
+///
+/// - Signature: void(error_code, held_mutex).
+/// - Errors, at once: closed, too_many_waiters; invalid_prefix (of the name); permission_denied, invalid_ttl,
+///   plain_http_refused, malformed_reply, reply_too_large, bad_request; transaction_conflict.
+/// - Errors, after `tuning::give_up_after`: what `condition::unavailable` stands for.
+/// - Cancellation: terminal, partial, total; operation_aborted: a lock that is granted at that moment is given back.
+/// - Lifetimes: `diag`, if any, gets the words of a failure and must outlive it; the handle need not.
+///
+/// Threads, lifetimes: as for `semaphore`.
+///
+/// Connections: there is one blocking query, however many locks are in use.
 class mutex_set : public detail::pool_handle {
 public:
   /// Empty.
@@ -44,8 +51,7 @@ public:
 
   /// One look, no waiting: completes with an empty slot if somebody has the lock, here or elsewhere, or asks for it
   /// here already. While it is being given back here it waits for the end of that. The rules of names are those of
-  /// `prefix`, and they do not begin with a dot. `diag`, if any, is filled in on failure; it must outlive the
-  /// operation.
+  /// `prefix`, and they do not begin with a dot.
   template <detail::slot_token<held_mutex> Token = asio::deferred_t>
   auto try_lock(std::string name, Token&& token = {}) {
     return initiate(std::move(name), nullptr, std::forward<Token>(token));

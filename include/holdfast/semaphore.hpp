@@ -63,8 +63,13 @@ public:
 
   /// Ends it: those who wait fail with error::closed, what is held is lost (loss_reason::closed), everything in Consul
   /// is given back and the sessions are destroyed. It waits until the handles of lost slots are released or destroyed,
-  /// `give_up_after` at most: so long nobody else gets those slots. Completes when all is given back, or after
-  /// `give_up_after` more with error::timed_out: the rest expires with its sessions. Not cancellable.
+  /// `tuning::give_up_after` at most: so long nobody else gets those slots. Completes when all is given back, or after
+  /// `tuning::give_up_after` more.
+  ///
+  /// Signature: void(error_code).
+  /// Errors: timed_out (what is left expires with its sessions).
+  /// Cancellation: none.
+  /// Lifetimes: the handle may be destroyed before.
   template <class Token = asio::deferred_t>
   auto close(Token&& token = {}) {
     return begin_operation<>(impl_, start_close, std::forward<Token>(token));
@@ -97,20 +102,29 @@ protected:
 /// elsewhere or `tuning::local_handoff_time` lasts; otherwise one write moves it to whoever waits longest in the
 /// cluster.
 ///
-/// Errors of the acquires: closed, too_many_slots (with `use_recorded_limit` when its turn comes, after a look at the
-/// record), too_many_waiters; not_a_semaphore, limit_conflict, corrupt_record; permission_denied, invalid_ttl,
-/// plain_http_refused, malformed_reply, reply_too_large, bad_request at once; and what `condition::unavailable` stands
-/// for, after `give_up_after`. `acquire_options::diag` gets the words. Cancellation (terminal, partial, total):
-/// operation_aborted, and no slot is taken; one that is granted at that moment goes to the next waiter or back. Nothing
-/// stays in Consul but, for a while, an idle session. Threads: safe from any thread; an internal lock; handlers run on
-/// their associated executor, never under the lock. Lifetimes: the handle may be destroyed at any time: waiting
-/// acquires fail with error::closed, held slots stay held until released, then the sessions are destroyed in the
-/// background. `close` does it all and waits. A semaphore with sessions keeps the client's execution context running.
-/// Where the application's threads are busy for long, give the client a context and a thread of its own, so that
-/// renewals are on time.
-/// Connections: a semaphore that is held or waited for has one blocking query under way. A client has
+/// Operations take a completion token, by default `asio::deferred`. Handlers run on their associated executor, by
+/// default the client's, never inside the initiating function. Of every acquire:
+///
+/// - Signature: void(error_code, slot).
+/// - Errors, at once: closed, too_many_waiters, too_many_slots (with `use_recorded_limit` when its turn comes, after a
+///   look at the record); not_a_semaphore, limit_conflict, corrupt_record; permission_denied, invalid_ttl,
+///   plain_http_refused, malformed_reply, reply_too_large, bad_request.
+/// - Errors, after `tuning::give_up_after`: what `condition::unavailable` stands for.
+/// - Cancellation: terminal, partial, total; operation_aborted, and no slot is taken: one that is granted at that
+///   moment goes to the next waiter or back. Nothing stays in Consul but, for a while, an idle session.
+/// - Lifetimes: `acquire_options::diag`, which gets the words of a failure, must outlive it; the handle need not.
+///
+/// Threads: operations and const members are safe from any thread; assignment, move and destruction are not beside
+/// them.
+///
+/// Lifetimes: the handle may be destroyed at any time: waiting acquires fail with error::closed, held slots stay held
+/// until released, then the sessions are destroyed in the background. `close` does it all and waits. A semaphore with
+/// sessions keeps the client's execution context running. Where the application's threads are busy for long, give the
+/// client a context and a thread of its own, so that renewals are on time.
+///
+/// Connections: a semaphore that is held or waited for has one blocking query under way, or two. A client has
 /// `consul::config::blocking_max` (32) of them at once; semaphores beyond that take turns, and may see grants and
-/// losses 10 s later. One whose turn does not come in time loses its slots, after `outage_grace`
+/// losses 10 s later. One whose turn does not come in time loses its slots, after `tuning::outage_grace`
 /// (loss_reason::watch_failed), and the log names the option.
 class semaphore : public detail::pool_handle {
 public:

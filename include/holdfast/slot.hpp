@@ -70,9 +70,14 @@ const std::shared_ptr<slot_impl>& impl_of(const slot&) noexcept;
 /// with it, and let go. Advisory: nothing stops a paused process from acting after its lease ran out. Ask `held` or
 /// `valid_for` before work that cannot be undone, and give the resource the `fencing_token`.
 ///
-/// Threads: the const members are safe from any thread; an internal lock; handlers run on their associated executor,
-/// never under the lock. Lifetimes: a slot keeps its semaphore's machinery alive. It may outlive the execution
-/// context: then it is not held. Its destructor may run while another thread destroys the context.
+/// Operations take a completion token, by default `asio::deferred`. Handlers run on their associated executor, by
+/// default the client's, never inside the initiating function.
+///
+/// Threads: operations and const members are safe from any thread; assignment, move and destruction are not beside
+/// them.
+///
+/// Lifetimes: a slot keeps its semaphore's machinery alive. It may outlive the execution context: then it is not held.
+/// Its destructor may run while another thread destroys the context.
 class slot {
 public:
   slot() noexcept = default;
@@ -114,8 +119,12 @@ public:
   /// Fires when the slot is lost (not when it is released). Callbacks run on the client's executor.
   std::stop_token stop_token() const;
 
-  /// Completes when the slot is lost, with the reason. error::not_held if it is or gets released, or is empty.
-  /// Cancellation (terminal, partial, total) ends the wait and nothing else.
+  /// Waits until the slot is lost, and completes with the reason.
+  ///
+  /// Signature: void(error_code, loss_reason).
+  /// Errors: not_held (it is or gets released, or is empty).
+  /// Cancellation: terminal, partial, total; it ends the wait and nothing else.
+  /// Lifetimes: the slot may be destroyed before: that releases it.
   template <class Token = asio::deferred_t>
   auto wait_lost(Token&& token = {}) const {
     return detail::begin_operation_if_held<loss_reason>(impl_, detail::start_wait_lost, std::forward<Token>(token));
@@ -124,9 +133,12 @@ public:
   /// Whether an operator has asked for the slot (`semaphore_administration::revoke`). It only asks: the slot is held as
   /// before, until it is released; then it goes to the cluster, not to the next waiter here. Stays true.
   bool revoked() const noexcept;
-  /// Completes when an operator asks for the slot, at once if one has. error::slot_lost if it is or gets lost,
-  /// error::not_held if it is or gets released, or is empty.
-  /// Cancellation (terminal, partial, total) ends the wait and nothing else.
+  /// Waits until an operator asks for the slot; not at all if one has.
+  ///
+  /// Signature: void(error_code).
+  /// Errors: slot_lost (it is or gets lost), not_held (it is or gets released, or is empty).
+  /// Cancellation: terminal, partial, total; it ends the wait and nothing else.
+  /// Lifetimes: the slot may be destroyed before: that releases it.
   template <class Token = asio::deferred_t>
   auto wait_revoked(Token&& token = {}) const {
     return detail::begin_operation_if_held<>(impl_, detail::start_wait_revoked, std::forward<Token>(token));
@@ -134,9 +146,12 @@ public:
 
   /// Gives the slot back: to the next local waiter, or to the cluster. Completes when that is done: at once, after one
   /// write, or, if that write's outcome stays unknown, when its session has been destroyed. When Consul does not answer
-  /// it ends with the lease, with an error: the slot is free when its session ends, within two TTLs. Errors: not_held
-  /// (empty, or released before), slot_lost, or what the write failed with.
-  /// Not cancellable: the slot is given back in any case.
+  /// it ends with the lease, with an error: the slot is free when its session ends, within two TTLs.
+  ///
+  /// Signature: void(error_code).
+  /// Errors: not_held (empty, or released before), slot_lost, or what the write failed with.
+  /// Cancellation: none; the slot is given back in any case.
+  /// Lifetimes: the slot may be destroyed before.
   template <class Token = asio::deferred_t>
   auto release(Token&& token = {}) {
     return detail::begin_operation_if_held<>(impl_, detail::start_release, std::forward<Token>(token));
