@@ -19,8 +19,8 @@ inline constexpr std::string_view default_session_node = "holdfast-sessions";
 /// What few have to change. What is not given has its default, or is derived; what a kind of lock has no use for is
 /// error::invalid_option there. Times are 0 to 24 h unless it says otherwise; what is wrong is named by the error.
 struct tuning {
-  /// How much earlier than Consul we give a slot up, for clock drift and for the holder to stop: half the TTL at most.
-  /// A tenth of the TTL.
+  /// How much earlier than Consul we give a slot up, for clock drift and for the holder to stop: above 0, half the TTL
+  /// at most. A tenth of the TTL.
   std::optional<std::chrono::milliseconds> lease_margin{};
   /// For how long what a session held stays taken after that session has ended: 0 to 60 s. Who sees to that, and how
   /// long it is if it is not given:

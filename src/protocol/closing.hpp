@@ -20,8 +20,7 @@ public:
   }
   void within(context& ctx, duration time) { deadline_ = std::min(deadline_, ctx.now() + time); }
   void begin_at_once(context& ctx) {
-    at_once_ = true;
-    nothing_in_use();
+    at_once_ = nothing_in_use_ = true;
     deadline_ = ctx.now();
   }
   /// All users have let go. What goes back has its time from then on, however long they have taken.
@@ -30,7 +29,7 @@ public:
   }
   /// The users' time is over, and what goes back gets some, too.
   void once_more(context& ctx, duration time) {
-    nothing_in_use();
+    nothing_in_use_ = true;
     deadline_ = ctx.now() + time;
     ctx.wake_at(deadline_);
   }
@@ -42,8 +41,6 @@ public:
 
 private:
   enum class state { open, closing, over };
-
-  void nothing_in_use() { nothing_in_use_ = true; }
 
   state state_ = state::open;
   bool at_once_ = false;

@@ -30,7 +30,8 @@ order_run::order_run(order what, std::uint64_t seed, time_point now)
 }
 
 next_step order_run::begin(time_point now) {
-  if (what_.wrong.code) return order_step::done{what_.wrong};
+  if (what_.limit && (*what_.limit == 0 || *what_.limit > limit_max))
+    return end(failed(error::invalid_limit, "the limit is not between 1 and " + std::to_string(limit_max)));
   return again({}, now);
 }
 
@@ -101,7 +102,8 @@ next_step order_run::saw(time_point now) {
   if (std::exchange(history_.is_first_look, false)) history_.first_look = seen_.now.index;
   if (asked_.refused) {
     failure why = failed(asked_.refused, asked_.refused.message());
-    if (asked_.refused == error::limit_conflict) why.details.limit_conflict = {seen_.now.record.limit, what_.limit};
+    if (asked_.refused == error::limit_conflict)
+      why.details.limit_conflict = {seen_.now.record.limit, what_.limit.value_or(0)};
     return end(std::move(why));
   }
   if (is_waiting()) return wait(asked_, now);

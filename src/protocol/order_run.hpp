@@ -33,10 +33,8 @@ struct order {
   /// It writes nothing, but waits for so long until there is no more to be done. Then `time` is how long an outage may
   /// last.
   std::optional<duration> waits{};
-  /// What a conflict says about limits, if it is one: the limit that is wanted.
-  std::uint32_t limit = 0;
-  /// Why it cannot be carried out, whatever stands in Consul: then nothing is asked.
-  failure wrong{};
+  /// The limit that it sets, if it sets one. One that no semaphore can have is refused before anything is asked.
+  std::optional<std::uint32_t> limit{};
 };
 
 // What the shell has to do next, and to tell the run what became of it. `within`: how long that request may take.

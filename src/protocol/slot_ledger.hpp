@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "protocol/member.hpp"
@@ -29,9 +28,9 @@ public:
   /// When a user last gave a slot back.
   time_point given_back_at() const { return given_back_at_; }
 
-  /// A user gets a slot. `take` puts the spares into it that it stands for.
+  /// A user gets a slot, without sessions at first: `take` adds one.
   slot_id open();
-  /// The spare at this place gets into a slot that was just opened.
+  /// This spare stands for the slot from now on.
   void take(context& ctx, slot_id id, member& m);
   /// Its user gives it back.
   void give_up(context& ctx, slot& s, slot_id id, members& all);

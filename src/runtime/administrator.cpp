@@ -103,11 +103,7 @@ protocol::order administrator::order_of(const administration_order& given) const
   // A look is not beaten by anybody: it has all of its time.
   result.attempts_max = given.what == kind::inspect ? std::numeric_limits<unsigned>::max() : options_.attempts_max;
   if (given.what == kind::drain) result.waits = given.within;
-  result.limit = given.limit;
-  const bool sets_limit = given.what == kind::create || given.what == kind::resize;
-  if (sets_limit && (given.limit == 0 || given.limit > protocol::limit_max))
-    result.wrong = {make_error_code(error::invalid_limit),
-                    {"the limit is not between 1 and " + std::to_string(protocol::limit_max), lock_key_, {}, {}}};
+  if (given.what == kind::create || given.what == kind::resize) result.limit = given.limit;
   return result;
 }
 

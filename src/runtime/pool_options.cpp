@@ -90,7 +90,8 @@ driver_options checked_common(Options& options, const std::string& name, kind of
         "node_health_checks: only the agent's own node has one (session_node)");
   core.ttl = options.session_ttl;
   const milliseconds margin = tuned.lease_margin.value_or(options.session_ttl / 10);
-  check(between(margin, 0ms, options.session_ttl / 2), "tuning.lease_margin: negative or over half the TTL");
+  check((!tuned.lease_margin || margin > 0ms) && margin <= options.session_ttl / 2,
+        "tuning.lease_margin: not above 0, or over half the TTL");
   core.lease_margin = margin;
   check(!tuned.lock_delay || between(*tuned.lock_delay, 0ms, 60s), "tuning.lock_delay: not between 0 and 60 s");
   const milliseconds least = std::min<milliseconds>(options.session_ttl, 60s);

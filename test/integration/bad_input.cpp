@@ -159,6 +159,7 @@ BOOST_AUTO_TEST_CASE(other_options_out_of_range_are_refused_by_name) {
   refused([](auto& o) { o.description = "a\n{\"Limit\":1}"; }, "description");
   refused([](auto& o) { o.description = "a\n@12"; }, "description");
   refused([](auto& o) { o.tuning.lease_margin = o.session_ttl; }, "tuning.lease_margin");
+  refused([](auto& o) { o.tuning.lease_margin = 0ms; }, "tuning.lease_margin");  // no slow clock would be safe
   refused([](auto& o) { o.tuning.lock_delay = 61s; }, "tuning.lock_delay");
   refused([](auto& o) { o.tuning.waiters_max = 0; }, "tuning.waiters_max");
   refused([](auto& o) { o.tuning.local_handoff_time = -1ms; }, "tuning.local_handoff_time");
