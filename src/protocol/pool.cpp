@@ -181,7 +181,7 @@ void pool::on(event::txn_done& e) {
       write_.failures.over();
       watches_.failures.retry_now();
       write_.applied();
-      return applied(*txn, std::move(e.results));
+      return applied(*std::move(txn), std::move(e.results));
     case event::outcome::refused:
       read_.failures.over();
       return refused(*std::move(txn), e.refusals);

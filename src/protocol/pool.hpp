@@ -100,7 +100,7 @@ private:
   void refresh(member& m);
   void check_revoked();
   void node_may_be_gone(const member& ours);
-  void applied(const transaction& txn, std::vector<kv_entry> results);
+  void applied(transaction txn, std::vector<kv_entry> results);
   void refused(transaction txn, const std::vector<event::refused_operation>& refusals);
   void resolve();
   void resolve_by_record(std::uint64_t index);

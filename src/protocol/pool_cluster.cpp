@@ -99,15 +99,19 @@ void pool::node_may_be_gone(const member& ours) {
   others_.unseen_may_believe(ctx_, options_.ttl);
 }
 
-void pool::applied(const transaction& txn, std::vector<kv_entry> results) {
+void pool::applied(transaction txn, std::vector<kv_entry> results) {
   transaction::reply its = txn.applied(std::move(results));
-  settle_moves(txn, true);
   for (const slot_number& each : txn.numbers)
     if (!each.session.empty()) numbers_.locked(each.number);
   if (txn.record_operations != 0) {
     duty_.settled(txn.frees);
     duty_.applied();
   }
+  if (txn.is_outrun_by_grant(view_.now(), its.index)) {  // only the entry has the index of that grant
+    view_.mark_stale();
+    return write_.doubt(ctx_, std::move(txn));
+  }
+  settle_moves(txn, true);
   if (its.has_read) {
     auto seen = snapshot_of(std::move(its.read), its.index);
     if (!seen)

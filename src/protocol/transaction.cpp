@@ -49,6 +49,14 @@ transaction::reply transaction::applied(std::vector<kv_entry> results) const {
   return its;
 }
 
+bool transaction::is_outrun_by_grant(const snapshot& now, std::uint64_t index) const {
+  return now.lock_index > index && std::any_of(inserted.begin(), inserted.end(), [&](const auto& each) {
+           const std::string& session = each.first;
+           const contender* const entry = now.find(session);
+           return now.record.names(session) && !record.names(session) && !(entry && entry->modify_index > index);
+         });
+}
+
 /// An index that has moved tells, for good. No record is no guard for good: one may come and go again.
 bool transaction::is_settled_by(const snapshot& now) const {
   const auto present = [&](const std::string& session) { return now.find(session) != nullptr; };

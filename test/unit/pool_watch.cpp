@@ -547,6 +547,23 @@ BOOST_AUTO_TEST_CASE(a_release_whose_watch_is_answered_first_costs_nothing_more)
   BOOST_TEST(s.requests == before);
 }
 
+BOOST_AUTO_TEST_CASE(a_grant_that_is_seen_before_the_reply_of_the_requeue_has_a_token_of_its_own) {
+  pool_options o = directed();
+  o.watch_all_max = 0;
+  crowd s(o);
+  s.hold();
+  s.acquire(2);
+  s.after(200ms);
+  s.run();
+  EXPECT(s.release('A'), "txn #7: cas @26 {s1} | grant s1 other @12 +1 next s2 s3 s4 s5 s6 | remove s7 | lock s7");
+  s.apply_now();
+  s.others_grant("s7", "s7");
+  EXPECT(s.key_watched());  // its entry
+  EXPECT(s.key_watched());  // the record: both before the write's reply
+  EXPECT(s.done(), "read #8");
+  EXPECT(s.listed(), "released A", "grant t2 B 28.0");
+}
+
 BOOST_AUTO_TEST_CASE(a_holder_seen_in_the_record_only_is_not_taken_for_dead) {
   pool_options o = directed(3);
   o.watch_all_max = 0;
