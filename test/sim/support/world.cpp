@@ -32,7 +32,7 @@ world::world(world_options options, seeded_bug bug, const chronicle& told)
       calm_(faults_end_ + 2 * options_.ttl + 1s),
       settled_(keeps_slots_of_the_lost() ? calm_ : faults_end_ + 1s),
       last_call_(calm_ + options_.calm_lasts),
-      drained_(last_call_ + 9s + options_.hold_max + options_.slot_idle_timeout) {
+      drained_(last_call_ + 9s + options_.hold_max) {
   sabotage_.bend(consul_.store);
   say([&] {
     std::string line = "limit " + std::to_string(options_.limit) + ", processes " + std::to_string(options_.processes) +
@@ -95,8 +95,7 @@ world_result world::run() {
     before = result_.grants;
     run_until(end += options_.hold_max + 1s);
   }
-  if (end != drained_) end += options_.slot_idle_timeout;
-  run_until(end += 1s);  // the last one may have let go a moment ago
+  run_until(end += options_.slot_idle_timeout + 1s);  // the last one may have let go a moment ago
   if (referee_.violation().empty()) check_drained();
   if (referee_.violation().empty()) {
     for (auto& p : processes_)

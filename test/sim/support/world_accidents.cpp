@@ -165,6 +165,8 @@ void world::deregister() {
     if (std::any_of(p->sessions.begin(), p->sessions.end(),
                     [&](const auto& s) { return consul_.has_session(s) && !unwanted_.contains(s); }))
       bereaved.insert(p->number);
+  // Who has seen them hold, and cannot look until the faults end, leaves their slots alone for a TTL from then on.
+  bereft_until_ = faults_end_ + options_.ttl + options_.ttl / 4;
   const lock_record& record = look().record;
   for (const auto& p : processes_)
     for (const std::string& session : p->sessions)

@@ -279,7 +279,7 @@ void world::check_use() {
     free_since_ = never;
   else if (free_since_ == never)
     free_since_ = now();
-  else if (now() - free_since_ > 700ms + 30 * options_.latency_max)
+  else if (now() - free_since_ > 700ms + options_.lock_delay + 30 * options_.latency_max)
     object(guarantee::progress, "a slot stays free while somebody waits");
 }
 

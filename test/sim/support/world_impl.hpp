@@ -335,6 +335,7 @@ private:
   }
   static std::string text(const fate& f);
   static std::string describe(const std::vector<kv_operation>& operations);
+  static std::string describe(const std::vector<protocol::event::refused_operation>& refusals);
 
   /// Limits are set up to so much more than the usual one.
   static constexpr std::uint32_t more_limit_ = 2;
@@ -345,7 +346,12 @@ private:
 
   world_options options_;
   std::vector<std::string> lock_names_;
-  std::vector<time_point> forsaken_since_;  ///< of each lock: nobody has it, and a session that lives on has its key
+  /// A lock that nobody has, though a session that lives on has its key.
+  struct forsaken_lock {
+    time_point since = never;
+    std::uint64_t made_at = 0;  ///< its key's CreateIndex
+  };
+  std::vector<forsaken_lock> forsaken_;  ///< by the locks
   sabotage sabotage_;
   const chronicle told_;
   dice random_;

@@ -164,7 +164,7 @@ void world::perform(process& p, action::renew_session& a) {
 void world::perform(process& p, action::destroy_session& a) {
   note_request(p);
   unwanted_.insert(a.session);
-  bereft_until_ = now() + options_.ttl + options_.ttl / 10;
+  bereft_until_ = std::max(bereft_until_, now() + options_.ttl + options_.ttl / 10);
   if (consul_.has_session(a.session)) given_up_.insert(a.session);
   const fate f = draw_fate(p);
   say([&] { return name(p) + ": destroy " + a.session + text(f); });
@@ -200,7 +200,8 @@ void world::send(process& p, request_id id, std::vector<kv_operation> operations
       event::txn_done done = runtime::txn_done(id, why.code, answered ? reply : consul::txn_reply(), why.details);
       say([&] {
         static const char* const words[] = {"applied", "refused", "not sent", "unknown"};
-        return name(p) + ": txn " + std::to_string(id) + ": " + words[static_cast<int>(done.outcome)];
+        return name(p) + ": txn " + std::to_string(id) + ": " + words[static_cast<int>(done.outcome)] +
+               describe(done.refusals);
       });
       when_running(p, [done = std::move(done), then] { then(done); });
     });
@@ -234,6 +235,15 @@ consul::txn_reply world::transact(const process* sender, const std::vector<kv_op
     check_order(sender, before);
   }
   return reply;
+}
+
+std::string world::describe(const std::vector<event::refused_operation>& refusals) {
+  std::string text;
+  for (const event::refused_operation& each : refusals) {
+    static const char* const words[] = {"conflict", "lock delay", "invalid session", "permission denied", "other"};
+    text += ", operation " + std::to_string(each.operation) + ": " + words[static_cast<int>(each.reason)];
+  }
+  return text;
 }
 
 std::string world::describe(const std::vector<kv_operation>& operations) {

@@ -116,7 +116,7 @@ void world::check_answered() {
 
 /// G5: a set finds what it has locked for nobody with one of the next renewals.
 void world::check_forsaken() {
-  forsaken_since_.resize(options_.locks, never);
+  forsaken_.resize(options_.locks);
   for (std::size_t lock = 0; lock != options_.locks; ++lock) {
     const auto key = consul_.get(std::string(world_prefix) + lock_names_[lock]);
     const bool lives_on = key && !unwanted_.contains(key->session);
@@ -125,14 +125,15 @@ void world::check_forsaken() {
     });
     const auto has_it = [&](const auto& each) { return each.second == lock; };
     const auto asks_for_it = [&](const auto& each) { return each.second.lock == lock; };
+    forsaken_lock& its = forsaken_[lock];
     if (owner == processes_.end() || std::any_of((*owner)->locks.begin(), (*owner)->locks.end(), has_it))
-      forsaken_since_[lock] = never;
+      its = {};
+    else if (its.made_at != key->create_index)  // another lock
+      its = {now(), key->create_index};
     else if (std::any_of((*owner)->requests.begin(), (*owner)->requests.end(), asks_for_it))
       continue;  // it may be about to have it
-    else if (forsaken_since_[lock] == never)
-      forsaken_since_[lock] = now();
-    else if (now() - forsaken_since_[lock] > 2 * options_.ttl)
-      object(guarantee::progress, lock_names_[lock] + " is locked, and nobody has it");
+    else if (now() - its.since > 2 * options_.ttl)
+      object(guarantee::progress, lock_names_[lock] + " is locked, and nobody of " + name(**owner) + " has it");
   }
   in(options_.ttl / 4, [this] { check_forsaken(); });
 }
