@@ -76,8 +76,9 @@ class Project:
         """The commit to compare with; None without a history."""
         results = self.root / "doc/results/long.json"
         if results.exists():
-            commit = json.loads(text_of(results))["commit"]
-            if self.git("merge-base", "--is-ancestor", commit, "HEAD") is not None:
+            tidy = json.loads(text_of(results))["steps"].get("tidy")
+            commit = tidy and tidy["commit"]
+            if commit and self.git("merge-base", "--is-ancestor", commit, "HEAD") is not None:
                 return commit
         parent = self.git("rev-parse", "--verify", "--quiet", "HEAD^")
         return parent and parent.strip()
@@ -299,9 +300,9 @@ def self_test_of_changes(project):
     write("src/new.cpp", "")
     assert looked_at() == ["src/c.cpp", "src/new.cpp"]
     commit()
-    write("doc/results/long.json", json.dumps({"commit": first}))
+    write("doc/results/long.json", json.dumps({"steps": {"tidy": {"commit": first}}}))
     assert looked_at() == ["src/a.cpp", "src/c.cpp", "src/new.cpp"]
-    write("doc/results/long.json", json.dumps({"commit": "0" * 40}))  # of another history
+    write("doc/results/long.json", json.dumps({"steps": {"tidy": {"commit": "0" * 40}}}))  # of another history
     assert looked_at() == ["src/new.cpp"]
 
 

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Keeps what came of the steps of `scripts/test --long`, in doc/results/long.json once all have passed, and makes
-doc/guarantees.md's figures of it (test/figures.py writes them there).
+"""Keeps what came of the steps of `scripts/test --long` in doc/results/long.json, and makes doc/guarantees.md's figures
+of it (test/figures.py writes them there).
 
-The results are those of one state of the code: of all files but documents (doc/ and *.md). So documents may change
-after a run, and a run that was stopped is continued while nothing else does. Until its end they are in
-doc/results/long.part.json.
+All steps together take longer than a machine may be at hand. So each has the commit that it last passed at, and is not
+run again while nothing but documents (doc/ and *.md) has changed since. A step that fails leaves what was there.
 
-usage: long_results.py begin                       forgets results of other code; refuses changes that are not committed
-       long_results.py end                         that was the last step: fails if one of them has
-       long_results.py passed STEP                 prints how many tests of the step have passed; exit status 1 if not all
+usage: long_results.py begin                       refuses changes that are not committed
+       long_results.py passed STEP                 prints how many tests of the step have passed at this code; exit
+                                                     status 1 if it was not run at this code
        long_results.py add STEP RESULTS SECONDS BUILT    takes what CTest has written as JUnit's
                                                      XML, and for how long the tests and the build ran
        long_results.py --self-test
@@ -28,7 +27,6 @@ import xml.etree.ElementTree
 
 RESULTS = "doc/results/long.json"
 COMMAND = "scripts/test --long"
-UNDER_WAY = "doc/results/long.part.json"
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FIGURES_LINE = re.compile(r"^(?:\d+: )?figures: (\{.*\})$", re.MULTILINE)
 
@@ -56,14 +54,14 @@ def first_line(*command):
 
 def load():
     try:
-        return json.loads((ROOT / UNDER_WAY).read_text(encoding="utf-8"))
+        return json.loads((ROOT / RESULTS).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return {}
+        return {"steps": {}}
 
 
 def save(results):
     """In one move: a run that is stopped leaves the old results or the new ones."""
-    path = ROOT / UNDER_WAY
+    path = ROOT / RESULTS
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
         file.write(json.dumps(results, indent=1) + "\n")
@@ -76,20 +74,17 @@ def begin():
     changed = [path for path in changed if not is_document(path)]
     if changed:
         sys.exit("The results would name a commit that has not these changes: " + ", ".join(changed))
-    results, code = load(), code_hash()
-    if results.get("code") == code:
-        return
-    consul = first_line(ROOT / "scripts/consul")
-    save({
+
+
+def about_this_run():
+    return {
         "commit": output_of("git", "rev-parse", "--short", "HEAD").strip(),
-        "code": code,
-        "begun": datetime.date.today().isoformat(),
+        "code": code_hash(),
+        "date": datetime.date.today().isoformat(),
         "cores": len(os.sched_getaffinity(0)),
-        "machine": platform.machine(),
         "compilers": [first_line("g++", "--version"), first_line("clang++", "--version")],
-        "consul": first_line(consul, "version"),
-        "steps": {},
-    })
+        "consul": first_line(first_line(ROOT / "scripts/consul"), "version"),
+    }
 
 
 def read_junit(text):
@@ -102,22 +97,17 @@ def read_junit(text):
 
 def add(step, path, seconds, built):
     tests, failed, figures = read_junit(pathlib.Path(path).read_text(encoding="utf-8", errors="replace"))
+    if failed or not tests:
+        sys.exit(f"The results of {step} were not written, for there were failures: {', '.join(failed)}")
     results = load()
-    results["steps"][step] = {"tests": tests, "failed": failed, "seconds": int(seconds), "build_seconds": int(built),
-                              "figures": figures}
+    results["steps"][step] = about_this_run() | {
+        "tests": tests, "seconds": int(seconds), "build_seconds": int(built), "figures": figures}
     save(results)
 
 
-def end():
-    failed = [name for step in load()["steps"].values() for name in step["failed"]]
-    if failed:
-        sys.exit("No results were written, for there were failures: " + ", ".join(failed))
-    os.replace(ROOT / UNDER_WAY, ROOT / RESULTS)
-
-
 def passed(step):
-    of_step = load().get("steps", {}).get(step)
-    if not of_step or of_step["failed"] or not of_step["tests"]:
+    of_step = load()["steps"].get(step)
+    if not of_step or of_step["code"] != code_hash():
         return 1
     print(of_step["tests"])
     return 0
@@ -161,19 +151,25 @@ def words_of(test):
     return f"{suite.replace('_', ' ')}: {case.replace('_', ' ')}"
 
 
-def provenance(results):
-    return (f"Commit {results['commit']}, {results['begun']}; {results['cores']} cores; {results['consul']}; "
-            f"{'; '.join(results['compilers'])}.")
+def provenance(results, *names):
+    """Where and when these steps were run: a sentence for all that were run alike."""
+    runs = {}
+    for name in names:
+        of = results["steps"][name]
+        words = (f"commit {of['commit']}, {of['date']}; {of['cores']} cores; {of['consul']}; "
+                 f"{'; '.join(of['compilers'])}")
+        runs.setdefault(words, []).append(f"`{name}`")
+    if len(runs) == 1:
+        return f"C{next(iter(runs))[1:]}."
+    return " ".join(f"Step {', '.join(which)}: {words}." for words, which in runs.items())
 
 
 def steps(results):
-    rows = []
-    for name, of in results["steps"].items():
-        rows.append([f"`{name}`", of["tests"], 0, f"{of['build_seconds']} s", f"{of['seconds']} s"])
-    tests = sum(row[1] for row in rows)
-    header = ["step", "tests passed", "failed", "built in", "tested in"]
-    whole = table(header, [*rows, ["all", tests, 0, "", ""]])
-    return f"`scripts/test --long`. {provenance(results)}\n\n{whole}"
+    rows = [[f"`{name}`", of["commit"], of["tests"], 0, f"{of['build_seconds']} s", f"{of['seconds']} s"]
+            for name, of in results["steps"].items()]
+    header = ["step", "last passed at commit", "tests passed", "failed", "built in", "tested in"]
+    whole = table(header, [*rows, ["all", "", sum(row[2] for row in rows), 0, "", ""]])
+    return f"`scripts/test --long`.\n\n{whole}"
 
 
 def worlds(results):
@@ -190,7 +186,7 @@ def worlds(results):
             rows.append([what, command, *(thousands(total[name]) for name in ("worlds", "steps")),
                          thousands(total["grants"]) + more, thousands(total["faults"]), thousands(total["losses"])])
     header = ["worlds of", "run by", "worlds", "steps", "grants", "faults", "slots lost"]
-    return f"Nothing was broken. {provenance(results)}\n\n{table(header, rows)}"
+    return f"Nothing was broken. {provenance(results, 'release', 'worlds')}\n\n{table(header, rows)}"
 
 
 def exhaustive(results):
@@ -228,7 +224,7 @@ def clusters(results):
             rows.append([words_of(line["test"]), line["limit"], line["believers"],
                          waits or seconds(line["waits"][0]["seconds"])])
     header = ["test", "limit", "believers, at most", "longest wait while a slot was free"]
-    return f"{provenance(results)}\n\n{table(header, rows)}"
+    return f"{provenance(results, 'release', 'clusters')}\n\n{table(header, rows)}"
 
 
 def survival(results):
@@ -306,8 +302,6 @@ def main():
         return self_test()
     if words == ["begin"]:
         return begin()
-    if words == ["end"]:
-        return end()
     if len(words) == 2 and words[0] == "passed":
         return passed(words[1])
     if len(words) == 5 and words[0] == "add":
