@@ -122,7 +122,7 @@ public:
 /// Lifetimes: the handle may be destroyed before.
 template <class Token = asio::deferred_t>
 auto sequencer_of(const held_mutex& held, Token&& token = {}) {
-  return detail::begin_operation_if_held<sequencer>(detail::impl_of(held), detail::start_sequencer,
+  return detail::begin_operation_if_held<sequencer>(detail::impl_of(held), detail::calling<detail::start_sequencer>(),
                                                     std::forward<Token>(token));
 }
 
@@ -138,7 +138,8 @@ auto verify(consul::client client, sequencer claimed, Token&& token = {}) {
   auto claim = std::make_shared<detail::verification>();
   claim->client = std::move(client);
   claim->claimed = std::move(claimed);
-  return detail::begin_operation<bool>(std::move(claim), detail::start_verify, std::forward<Token>(token));
+  return detail::begin_operation<bool>(std::move(claim), detail::calling<detail::start_verify>(),
+                                       std::forward<Token>(token));
 }
 
 /// Locks the mutex and runs `body(held_mutex&)`: see `with_slot`.

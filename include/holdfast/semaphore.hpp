@@ -72,7 +72,7 @@ public:
   /// Lifetimes: the handle may be destroyed before.
   template <class Token = asio::deferred_t>
   auto close(Token&& token = {}) {
-    return begin_operation<>(impl_, start_close, std::forward<Token>(token));
+    return begin_operation<>(impl_, calling<start_close>(), std::forward<Token>(token));
   }
 
 protected:

@@ -127,7 +127,8 @@ public:
   /// Lifetimes: the slot may be destroyed before: that releases it.
   template <class Token = asio::deferred_t>
   auto wait_lost(Token&& token = {}) const {
-    return detail::begin_operation_if_held<loss_reason>(impl_, detail::start_wait_lost, std::forward<Token>(token));
+    return detail::begin_operation_if_held<loss_reason>(impl_, detail::calling<detail::start_wait_lost>(),
+                                                        std::forward<Token>(token));
   }
 
   /// Whether an operator has asked for the slot (`semaphore_administration::revoke`). It only asks: the slot is held as
@@ -141,7 +142,8 @@ public:
   /// Lifetimes: the slot may be destroyed before: that releases it.
   template <class Token = asio::deferred_t>
   auto wait_revoked(Token&& token = {}) const {
-    return detail::begin_operation_if_held<>(impl_, detail::start_wait_revoked, std::forward<Token>(token));
+    return detail::begin_operation_if_held<>(impl_, detail::calling<detail::start_wait_revoked>(),
+                                             std::forward<Token>(token));
   }
 
   /// Gives the slot back: to the next local waiter, or to the cluster. Completes when that is done: at once, after one
@@ -154,7 +156,8 @@ public:
   /// Lifetimes: the slot may be destroyed before.
   template <class Token = asio::deferred_t>
   auto release(Token&& token = {}) {
-    return detail::begin_operation_if_held<>(impl_, detail::start_release, std::forward<Token>(token));
+    return detail::begin_operation_if_held<>(impl_, detail::calling<detail::start_release>(),
+                                             std::forward<Token>(token));
   }
 
 private:

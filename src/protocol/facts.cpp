@@ -10,12 +10,6 @@ bool facts::is_withdrawn(const member& m) const {
   return record.closed || situation.over_limit || (!record.revoked.empty() && record.revokes(m.session));
 }
 
-bool facts::must_go_back(const member& m) const {
-  if (m.lost || is_withdrawn(m)) return true;
-  const bool used_for_long = situation.contested && time >= m.granted_at + options.local_handoff_time;
-  return m.handoffs > 0 && (used_for_long || must_yield());
-}
-
 std::string facts::entry_text() const {
   if (!options.wall_offset) return options.description;
   const entry_lease lease{options.ttl, options.lease_margin, options.node};

@@ -36,7 +36,11 @@ struct facts {
   bool is_withdrawn(const member& m) const;
   /// Whether nobody here may get its slot: it is withdrawn, or has been used here for so long that somebody elsewhere
   /// should have it.
-  bool must_go_back(const member& m) const;
+  bool must_go_back(const member& m) const {
+    if (m.lost || is_withdrawn(m)) return true;
+    const bool used_for_long = situation.contested && time >= m.granted_at + options.local_handoff_time;
+    return m.handoffs > 0 && (used_for_long || must_yield());
+  }
   bool is_usable(const member& m) const { return !must_go_back(m) && !lacks_number(m); }
 
   /// When it is time to give those a chance of whom nothing is seen.

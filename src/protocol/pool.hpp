@@ -73,7 +73,6 @@ private:
   bool is_stuck(const member& m);
   bool serving() { return !watches_.failures.on() || !due(watches_.failures.since() + options_.outage_grace); }
   void serve();
-  void hand_over(const waiter& w);
   bool all_in_use();
   void lose(slot_id id, loss_reason reason, failure why = {});
   void lose_all(loss_reason reason, const failure& why = {});

@@ -136,41 +136,35 @@ time_point pool::first_unanswered() const {
 
 void pool::serve() {
   while (!waiters_.empty() && !slots_.spares().empty() && serving()) {
+    const waiter& first = waiters_.front();
     const facts f = facts_now();
     const std::vector<member_id>& spares = slots_.spares();
     const auto usable =
         std::count_if(spares.begin(), spares.end(), [&](member_id id) { return f.is_usable(members_[id]); });
-    if (static_cast<std::size_t>(usable) < waiters_.front().count) {
+    if (static_cast<std::size_t>(usable) < first.count) {
       // Spares that are kept for it have to go back when the time for local handoffs is over: wake up then.
       for (const member_id id : spares)
         if (const member& m = members_[id]; situation_.contested && m.handoffs > 0)
           due(m.granted_at + options_.local_handoff_time);
       return;
     }
-    hand_over(waiters_.front());
+    action::grant its{first.ticket, slots_.open(), {}, never, {}};
+    for (std::size_t left = first.count, i = 0; left != 0;) {
+      member& m = members_[spares[i]];
+      if (!f.is_usable(m)) {
+        ++i;
+        continue;
+      }
+      slots_.take(ctx_, its.slot, m);
+      --left;
+      m.suspect = m.rejoined_early = false;
+      its.token = std::max(its.token, fencing_token{m.grant, m.handoffs++});
+      its.deadline = std::min(its.deadline, m.lease.deadline());
+      if (const slot_number* const number = f.number_of(m)) its.numbers.push_back(number->number);
+    }
+    act(std::move(its));
     waiters_.pop();
   }
-}
-
-void pool::hand_over(const waiter& w) {
-  const facts f = facts_now();
-  const slot_id id = slots_.open();
-  fencing_token token;
-  time_point deadline = never;
-  std::vector<std::uint32_t> numbers;
-  for (std::size_t i = 0; slots_.find(id)->members.size() < w.count;) {
-    member& m = members_[slots_.spares()[i]];
-    if (!f.is_usable(m)) {
-      ++i;
-      continue;
-    }
-    slots_.take(ctx_, id, m);
-    m.suspect = m.rejoined_early = false;
-    token = std::max(token, fencing_token{m.grant, m.handoffs++});
-    deadline = std::min(deadline, m.lease.deadline());
-    if (const slot_number* const its = f.number_of(m)) numbers.push_back(its->number);
-  }
-  act(action::grant{w.ticket, id, token, deadline, std::move(numbers)});
 }
 
 std::vector<core::entry> pool::entries_of(slot_id id) {

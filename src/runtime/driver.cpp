@@ -40,32 +40,35 @@ std::shared_ptr<driver> make_driver(consul::client client, runtime::mutex_set_se
                                   std::make_unique<protocol::mutex_set>(std::move(its.core), random_seed()));
 }
 
-/// The mutex, and what is done as soon as it is free again: the requests that came up under it. Another thread that
-/// makes requests already makes these, too, so that they keep their order.
+/// The mutex, and what is done as soon as it is free again: the requests that came up under it.
 class driver::locked {
 public:
   explicit locked(driver& of) : of_(of), lock_(of.mutex_) {}
   locked(const locked&) = delete;
   locked& operator=(const locked&) = delete;
   ~locked() {
-    if (of_.to_make_.empty() || of_.makes_requests_) return;
-    self_ = of_.shared_from_this();
-    of_.makes_requests_ = true;
-    while (!of_.to_make_.empty() && !of_.gone_) {
-      auto requests = std::exchange(of_.to_make_, {});
-      lock_.unlock();
-      for (runtime::store_request& each : requests) of_.requests_.make(std::move(each), self_);
-      lock_.lock();
-    }
-    of_.makes_requests_ = false;
-    of_.made_.notify_all();
+    if (!of_.to_make_.empty() && !of_.makes_requests_) of_.make_requests(std::move(lock_));
   }
 
 private:
   driver& of_;
-  std::shared_ptr<driver> self_{};  ///< maybe the last one, by the end: so it goes after the lock
   std::unique_lock<std::mutex> lock_;
 };
+
+/// One thread at a time, so that they keep their order: another that makes requests already makes these, too.
+void driver::make_requests(std::unique_lock<std::mutex> lock) {
+  const auto self = shared_from_this();  // maybe the last one, by the end
+  makes_requests_ = true;
+  while (!to_make_.empty() && !gone_) {
+    auto requests = std::exchange(to_make_, {});
+    lock.unlock();
+    for (runtime::store_request& each : requests) requests_.make(std::move(each), self);
+    lock.lock();
+  }
+  makes_requests_ = false;
+  made_.notify_all();
+  lock.unlock();  // before `self` goes
+}
 
 /// A cancellation signal comes on any thread, and as late as it likes: it names what it means, and may find nothing.
 template <class Key>

@@ -104,6 +104,7 @@ private:
   void post(Function&& f);
   slot_impl* in_use(protocol::slot_id id) const;
   std::string session_of(const slot_impl& slot);
+  void make_requests(std::unique_lock<std::mutex> lock);
 
   void feed(protocol::core_event&& e) { feed(std::move(e), runtime::now()); }
   void feed(protocol::core_event&& e, protocol::time_point now);

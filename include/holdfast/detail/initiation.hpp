@@ -49,6 +49,15 @@ struct pending {
   std::unique_ptr<asio::any_completion_executor> elsewhere{};  ///< its executor, at work, if it is not the client's
 };
 
+/// A function as an object that takes no room: initiations stand in the frames of the coroutines that wait.
+template <auto Function>
+struct calling {
+  template <class... Arguments>
+  void operator()(Arguments&&... arguments) const {
+    Function(std::forward<Arguments>(arguments)...);
+  }
+};
+
 /// What an operation of the library begins with, when its completion token says so: `start` gets what performs it and
 /// the handler. Not an aggregate: g++ 12 destroys aggregate temporaries in a co_await expression twice.
 template <class Impl, class Start, class... Results>
@@ -65,7 +74,7 @@ public:
 
 protected:
   std::shared_ptr<Impl> impl_;
-  Start start_;
+  [[no_unique_address]] Start start_;
 };
 
 /// The same for what an empty handle may be asked, and then answers error::not_held: on the handler's executor, for it
