@@ -7,6 +7,7 @@
 #include <boost/asio/post.hpp>
 #include <new>
 
+#include "backoff.hpp"
 #include "config_check.hpp"
 #include "reply.hpp"
 
@@ -128,7 +129,8 @@ awaitable<exchange> client_impl::attempt(operation& op, time_point deadline) {
     if (!outcome.error) outcome.error = decode(op, outcome.reply);
 
     const bool again = outcome.error && may_repeat(what, outcome.error);
-    const clock::duration pause = again ? pause_before_retry(retries) : clock::duration(0);
+    const clock::duration pause =
+        again ? pause_after(retries, settings_.backoff_min, settings_.backoff_max, random_) : clock::duration(0);
     if (!again || clock::now() + pause >= deadline) {
       // That the last attempt had no effect says nothing about the ones before it.
       if (unknown && outcome.error == condition::not_applied && outcome.error == condition::unavailable) {
@@ -148,14 +150,6 @@ error_code client_impl::decode(operation& op, const http_reply& reply) try {
   return op.decode(reply);
 } catch (const std::bad_alloc&) {
   return error::reply_too_large;
-}
-
-// Full jitter: random between nothing and a bound that doubles (https://aws.amazon.com/blogs/architecture/
-// exponential-backoff-and-jitter). Clients that failed together do not come back together.
-clock::duration client_impl::pause_before_retry(unsigned retries) {
-  const auto doubled = settings_.backoff_min * (std::int64_t{1} << std::min(retries, 20u));
-  const clock::duration bound = std::min(doubled, settings_.backoff_max);
-  return clock::duration(std::uniform_int_distribution<clock::rep>(0, bound.count())(random_));
 }
 
 void client_impl::report(const call& what, const exchange& outcome) const {

@@ -78,7 +78,6 @@ private:
   awaitable<void> perform(operation& op);
   awaitable<exchange> attempt(operation& op, time_point deadline);
   static error_code decode(operation& op, const http_reply& reply);
-  clock::duration pause_before_retry(unsigned retries);
   void report(const call& what, const exchange& outcome) const;
 
   asio::any_io_executor executor_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "backoff.hpp"
 #include "resolve.hpp"
 
 namespace holdfast::consul::detail {
@@ -81,9 +82,9 @@ transport::transport(const strand_type& strand, const config& settings, const ag
 awaitable<exchange> transport::send(const http_request& request, lane which, time_point deadline) {
   const activity counted(*this);
   close_idle_in_time();
-  for (milliseconds bound = turned_away_pause_min;; bound = std::min(2 * bound, turned_away_pause_max)) {
+  for (unsigned refusals = 0;; ++refusals) {
     exchange result = co_await attempt(request, which, deadline);
-    const milliseconds pause(std::uniform_int_distribution<milliseconds::rep>(0, bound.count())(random_));
+    const clock::duration pause = pause_after(refusals, turned_away_pause_min, turned_away_pause_max, random_);
     if (!result.turned_away || clock::now() + pause >= deadline + request.wait) co_return result;
     timer_type timer(strand_, pause);
     co_await timer.async_wait(as_result);

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+// Not Boost.URL: that is one more compiled library to install and to link, and takes for an authority what no tool of
+// Consul's takes: user names, and percent signs in hosts.
 namespace holdfast::consul::detail {
 
 /// Where the agent listens.

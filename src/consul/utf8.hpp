@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/locale/utf.hpp>
 #include <cstddef>
 #include <string_view>
 #include <utility>
@@ -7,8 +8,20 @@
 namespace holdfast::consul::detail {
 
 /// The character at the front of `text`, which is not empty, and how many bytes it takes: 0 if they are not UTF-8.
-std::pair<char32_t, std::size_t> front_character(std::string_view text) noexcept;
+inline std::pair<char32_t, std::size_t> front_character(std::string_view text) {
+  auto at = text.begin();
+  const auto character = boost::locale::utf::utf_traits<char>::decode(at, text.end());
+  if (!boost::locale::utf::is_valid_codepoint(character)) return {};
+  return {character, static_cast<std::size_t>(at - text.begin())};
+}
 
-bool is_utf8(std::string_view text) noexcept;
+inline bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t size = front_character(text).second;
+    if (size == 0) return false;
+    text.remove_prefix(size);
+  }
+  return true;
+}
 
 }  // namespace holdfast::consul::detail

@@ -33,7 +33,7 @@ public:
     deadline_ = ctx.now() + time;
     ctx.wake_at(deadline_);
   }
-  bool is_due(context& ctx) const { return ctx.due(deadline_); }
+  bool is_due(context& ctx) const { return ctx.due_or_wake(deadline_); }
   void end(context& ctx, failure why) {
     state_ = state::over;
     ctx.act(action::closed{std::move(why)});

@@ -32,7 +32,7 @@ public:
   /// Forgets all times so far, because everything is looked at again. Returns what `wake` was.
   time_point forget_times(time_point instead = never) { return std::exchange(wake_, instead); }
   /// Whether this time has come. If not, a tick is due then.
-  bool due(time_point when) {
+  bool due_or_wake(time_point when) {
     if (when <= now_) return true;
     wake_at(when);
     return false;

@@ -55,7 +55,7 @@ protected:
   void act(Action a) {
     ctx_.act(std::move(a));
   }
-  bool due(time_point when) { return ctx_.due(when); }
+  bool due_or_wake(time_point when) { return ctx_.due_or_wake(when); }
 
   context ctx_;
   overdue_answer overdue_;

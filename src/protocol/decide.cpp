@@ -26,7 +26,8 @@ bool keeps(context& ctx, const facts& f, const member& m, const demand& need) {
   if (f.closing || f.must_go_back(m)) return false;
   if (!f.situation.contested && f.waiting != 0) return true;
   if (need.slots == 0)
-    return !f.situation.contested && !ctx.due(std::min(m.idle_since + f.options.slot_idle_timeout, f.yields_at()));
+    return !f.situation.contested &&
+           !ctx.due_or_wake(std::min(m.idle_since + f.options.slot_idle_timeout, f.yields_at()));
   // It is part of a wide request, and others wait elsewhere. It stays as long as there are enough free slots for all
   // who stand in the queue before our first entry.
   const snapshot& now = f.now();
@@ -129,7 +130,8 @@ decision decide(context& ctx, const facts& f, const demand& need, bool returns_s
   std::sort(waiting.begin(), waiting.end(),
             [&](const member* a, const member* b) { return f.now().find(a->session) < f.now().find(b->session); });
   const auto stays = [&](const member& m) {
-    return m.rejoined_early && need.slots == 0 && !f.closing && !ctx.due(m.waiting_since + f.options.rejoin_window);
+    return m.rejoined_early && need.slots == 0 && !f.closing &&
+           !ctx.due_or_wake(m.waiting_since + f.options.rejoin_window);
   };
   while (waiting.size() > missing && !stays(*waiting.back())) {
     if (waiting.back()->rejoined_early) returns_soon = false;

@@ -66,8 +66,8 @@ struct release {
 };
 /// No more acquires; everything goes back to the cluster.
 struct close {
-  bool revoke = true;    ///< slots in use are lost; otherwise they stay until released
-  bool at_once = false;  ///< no request can be made any more: what stands in Consul is left to expire
+  bool lose_slots = true;  ///< slots in use are lost; otherwise they stay until released
+  bool at_once = false;    ///< no request can be made any more: what stands in Consul is left to expire
   bool operator==(const close&) const = default;
 };
 struct session_created {

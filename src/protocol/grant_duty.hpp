@@ -13,7 +13,7 @@ public:
   /// A write of ours that freed a slot did not know of all who wait: they have to be looked for.
   bool owes() const { return owes_; }
   void may_have_freed() { owes_ = true; }
-  void settled(bool owes = false) { owes_ = owes; }
+  void now_owes(bool something) { owes_ = something; }
 
   /// A release was refused by those to whom it grants the slot; or by others; or it was applied.
   void refused(bool by_grantee) { refused_ = by_grantee ? refused_ + 1 : 0; }
@@ -43,7 +43,7 @@ inline bool grant_duty::may_grant(context& ctx, const grant_plan& next, const me
   }
   if (ours.find(next.granted.front()->session)) return true;
   if (stalled_until_ == never) stalled_until_ = ctx.now() + ctx.random().between(backup, 2 * backup);
-  return ctx.due(stalled_until_);
+  return ctx.due_or_wake(stalled_until_);
 }
 
 }  // namespace holdfast::protocol

@@ -20,13 +20,13 @@ enum class phase {
 struct member : own_session {
   protocol::phase phase = phase::creating;
   protocol::standing standing = standing::absent;
-  slot_id slot = slot_id::none;       ///< in a user's hands
-  slot_id releasing = slot_id::none;  ///< the slot that a user gave back, until this session is free of it
-  time_point granted_at{};            ///< by the cluster: the time for local handoffs runs from here
-  time_point waiting_since{};         ///< in the cluster's queue
-  time_point idle_since{};            ///< in nobody's hands since
-  std::string text{};                 ///< what its entry says, for people
-  std::uint64_t grant = 0;            ///< the index of the granting write
+  slot_id slot = slot_id::none;        ///< in a user's hands
+  slot_id gives_back = slot_id::none;  ///< the slot that a user gave back, until this session is free of it
+  time_point granted_at{};             ///< by the cluster: the time for local handoffs runs from here
+  time_point waiting_since{};          ///< in the cluster's queue
+  time_point idle_since{};             ///< in nobody's hands since
+  std::string text{};                  ///< what its entry says, for people
+  std::uint64_t grant = 0;             ///< the index of the granting write
   std::uint64_t handoffs = 0;
   bool suspect = false;
   bool rejoined_early = false;  ///< it has queued before it was wanted
@@ -40,8 +40,8 @@ struct member : own_session {
 
 /// One that must end.
 struct ending_member : ending_session {
-  slot_id releasing = slot_id::none;  ///< the slot that is given back by the session's end
-  time_point answer_by = never;       ///< at the latest, with the reason below
+  slot_id gives_back = slot_id::none;  ///< the slot that is given back by the session's end
+  time_point answer_by = never;        ///< at the latest, with the reason below
   failure why{};
 };
 

@@ -18,7 +18,7 @@ void mutex_set::step(core_event&& e, time_point now, core_actions& out) {
         if constexpr (!is_of_a_pool<Event>) on(concrete);
       },
       e);
-  settle();
+  advance();
   ctx_.end();
 }
 
@@ -67,7 +67,7 @@ void mutex_set::on(event::close& e) {
   closing_.begin();
   if (e.at_once) closing_.begin_at_once(ctx_);
   fail_waiters(failed(error::closed, "the mutex set was closed"));
-  if (!e.revoke) return;
+  if (!e.lose_slots) return;
   for (auto& [name, l] : locks_) {
     if (l.standing != standing::held) continue;
     l.standing = standing::lost;
@@ -140,7 +140,7 @@ void mutex_set::on(event::key_watched& e) {
   watch_index_ = e.pair->modify_index;
 }
 
-void mutex_set::settle() {
+void mutex_set::advance() {
   ctx_.forget_times();
   if (closing_.is_over()) return;
   check_lease();
@@ -155,9 +155,10 @@ void mutex_set::settle() {
 
 void mutex_set::check_lease() {
   if (!session() || !session()->ready) return;
-  if (due(session()->lease.deadline())) return drop_session(loss_reason::lease_expired, why_expired(*session()));
+  if (due_or_wake(session()->lease.deadline()))
+    return drop_session(loss_reason::lease_expired, why_expired(*session()));
   renew_when_due(ctx_, *session());
-  const bool suspect = due(session()->lease.suspect_at()) || watch_outage_.on();
+  const bool suspect = due_or_wake(session()->lease.suspect_at()) || watch_outage_.on();
   if (std::exchange(suspect_, suspect) != suspect) report();
 }
 
@@ -168,7 +169,7 @@ void mutex_set::check_watch() {
     sessions_.failures.failed(watch_outage_.last(), ctx_.now(), ctx_.random());
     return drop_session(loss_reason::watch_failed, watch_outage_.last());
   }
-  if (watch_ != 0 || !due(watch_outage_.retry_at())) return;
+  if (watch_ != 0 || !due_or_wake(watch_outage_.retry_at())) return;
   watch_ = ctx_.new_request();
   const duration wait =
       watch_index_ == 0 ? duration() : ctx_.random().between(options_.watch_wait * 3 / 4, options_.watch_wait);
@@ -176,11 +177,12 @@ void mutex_set::check_watch() {
 }
 
 /// While nobody watches, nobody gets a lock: it would be lost at once.
-bool mutex_set::serving() { return !watch_outage_.on() || !due(watch_outage_.since() + options_.outage_grace); }
+bool mutex_set::serving() { return !watch_outage_.on() || !due_or_wake(watch_outage_.since() + options_.outage_grace); }
 
 void mutex_set::check_outage() {
   const auto fail_those_who_came_before = [this](time_point since, const failure& why) {
-    while (!asking_.empty() && due(std::max(since, asking_.begin()->second->second.came) + options_.give_up_after))
+    while (!asking_.empty() &&
+           due_or_wake(std::max(since, asking_.begin()->second->second.came) + options_.give_up_after))
       fail_first(why);
   };
   for (const outage* o : {&write_outage_, &sessions_.failures, &watch_outage_})
@@ -198,7 +200,7 @@ void mutex_set::fail_blocked() {
   for (auto& [session, d] : sessions_.ending())
     while (!d.blocked.empty()) {
       const auto [asked, first] = *d.blocked.begin();
-      if (!due(std::max(d.since, first->second.came) + options_.give_up_after)) break;
+      if (!due_or_wake(std::max(d.since, first->second.came) + options_.give_up_after)) break;
       act(action::fail{asked, failed(error::timed_out, "a lost session has not ended yet")});
       stop_asking(*first);
     }
@@ -216,7 +218,7 @@ void mutex_set::check_releases() {
     const auto [since, id] = releases_.front();
     const slot* s = slots_.find(id);
     if (s && s->releasing) {
-      if (!due(since + options_.give_up_after)) return;
+      if (!due_or_wake(since + options_.give_up_after)) return;
       answer_release(id, failed(error::timed_out, "the lock could not be given back: it goes with its session"));
     }
     releases_.pop_front();
@@ -226,7 +228,7 @@ void mutex_set::check_releases() {
 /// Consul has ended them by now.
 void mutex_set::forget_expired() {
   for (auto at = sessions_.ending().begin(); at != sessions_.ending().end();)
-    at = due(at->second.until) ? has_ended(at) : std::next(at);
+    at = due_or_wake(at->second.until) ? has_ended(at) : std::next(at);
 }
 
 void mutex_set::retire_sessions() {
@@ -235,11 +237,12 @@ void mutex_set::retire_sessions() {
     // The end of the session lets go of what Consul refuses to unlock.
     const bool only_denied = locks_.size() == denied_.size() && txn_ == 0 && doubt_ == doubt::none;
     const bool unused = closing_.has_begun() ? held_ + lost_ == 0 : only_denied;
-    if (unused && (closing_.has_begun() || !denied_.empty() || due(idle_since_ + options_.session_idle_timeout)))
+    if (unused &&
+        (closing_.has_begun() || !denied_.empty() || due_or_wake(idle_since_ + options_.session_idle_timeout)))
       drop_session(loss_reason::none);
   }
   for (auto& [session, d] : sessions_.ending()) {
-    if (!d.lost.empty() && !due(d.over_at)) continue;
+    if (!d.lost.empty() && !due_or_wake(d.over_at)) continue;
     while (!d.lost.empty()) let_go(d, d.lost.back());
     pursue(ctx_, d, session);
   }

@@ -137,7 +137,7 @@ private:
   void on(event::txn_done& e);
   void on(event::key_watched& e);
   void on(event::tick&) {}
-  void settle();
+  void advance();
   void check_lease();
   void check_watch();
   void check_outage();

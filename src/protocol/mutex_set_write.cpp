@@ -10,10 +10,10 @@
 namespace holdfast::protocol {
 
 void mutex_set::write() {
-  if (txn_ != 0 || !due(write_outage_.retry_at())) return;
+  if (txn_ != 0 || !due_or_wake(write_outage_.retry_at())) return;
   if (doubt_ == doubt::unknown) return send_barrier();
   if (doubt_ == doubt::moved) return send_look();
-  if (!denied_.empty() && due(denied_outage_.retry_at())) {
+  if (!denied_.empty() && due_or_wake(denied_outage_.retry_at())) {
     leaving_.insert(leaving_.end(), denied_.begin(), denied_.end());
     denied_.clear();
   }
@@ -28,7 +28,7 @@ void mutex_set::write() {
     if (!leaving_.empty() || (!wanted_.empty() && serving())) send_batch();
     return;
   }
-  if (wanted_.empty() || !due(sessions_.failures.retry_at())) return;
+  if (wanted_.empty() || !due_or_wake(sessions_.failures.retry_at())) return;
   sessions_.create(ctx_);
 }
 

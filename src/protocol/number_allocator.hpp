@@ -18,7 +18,7 @@ public:
   /// choose the same.
   std::vector<std::uint32_t> choose(context& ctx, std::vector<bool> taken, std::size_t count);
   /// Whether it makes sense to choose now: none was free lately.
-  bool may_choose(context& ctx) const { return ctx.due(none_free_.retry_at()); }
+  bool may_choose(context& ctx) const { return ctx.due_or_wake(none_free_.retry_at()); }
   void nobody_needs_one() { none_free_.over(); }
   /// None is free. Only a view that rests on a later request than this is another look.
   request_id sought() const { return sought_; }

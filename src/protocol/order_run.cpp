@@ -54,8 +54,8 @@ next_step order_run::again(failure why, time_point now) {
 next_step order_run::rest(time_point now) {
   const bool beaten = why_.code == error::transaction_conflict;
   if (!beaten) outage_.failed(why_, now, random_);
-  const duration most = std::min<duration>(1ms * (1 << std::min(conflicts_, 5u)), 20ms);
-  const time_point until = beaten ? now + random_.between({}, most) : outage_.retry_at();
+  const duration bound = backoff_bound(conflicts_, 1ms, 20ms);
+  const time_point until = beaten ? now + random_.between({}, bound) : outage_.retry_at();
   if (until >= deadline_) return end(why_);
   return order_step::pause{std::max(until - now, duration::zero())};
 }

@@ -61,7 +61,7 @@ void other_holders::note(const contender& entry, std::string_view beside, std::o
 bool other_holders::is_spared(context& ctx, const holder& each, const pool_options& o) {
   if (each.gone_since == never) return false;
   const duration lease = each.ended_alone ? duration::zero() : each.lease;
-  return !ctx.due(each.gone_since + std::max(lease, o.lock_delay));
+  return !ctx.due_or_wake(each.gone_since + std::max(lease, o.lock_delay));
 }
 
 void other_holders::spare(context& ctx, plan_rules& rules, const snapshot& now, const members& ours,
@@ -79,7 +79,7 @@ void other_holders::spare(context& ctx, plan_rules& rules, const snapshot& now, 
 /// After a session of ours has ended by itself: whoever held by another one of its node, and was never seen here.
 void other_holders::spare_the_unseen(context& ctx, plan_rules& rules, const snapshot& now, const members& ours,
                                      const pool_options& o) const {
-  if (ctx.due(unseen_believe_until_)) return;
+  if (ctx.due_or_wake(unseen_believe_until_)) return;
   if (o.form == record_form::session) {
     rules.withheld += now.lock_index == 0;
     return;

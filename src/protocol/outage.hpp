@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/backoff.hpp"
 #include "protocol/events.hpp"
 #include "protocol/random.hpp"
 
@@ -19,8 +20,7 @@ public:
   /// `asked_at`: when the request that failed was sent. The outage has lasted since then.
   void failed(failure why, time_point now, random_source& random, time_point asked_at = never) {
     if (failures_++ == 0) since_ = std::min(asked_at, now);
-    const duration bound = std::min(first_pause * (std::int64_t{1} << std::min(failures_, 16u)), longest_pause);
-    retry_at_ = now + random.between(first_pause, bound);
+    retry_at_ = now + random.between(first_pause, backoff_bound(failures_, first_pause, longest_pause));
     last_ = std::move(why);
   }
   void over() { *this = outage(); }

@@ -11,12 +11,12 @@ namespace holdfast::protocol {
 class overdue_answer {
 public:
   bool check(context& ctx, time_point when, duration moment) {
-    if (!ctx.due(when)) {
+    if (!ctx.due_or_wake(when)) {
       over();
       return false;
     }
     since_ = std::min(since_, ctx.now());
-    return ctx.due(since_ + moment);
+    return ctx.due_or_wake(since_ + moment);
   }
   void over() { since_ = never; }
 

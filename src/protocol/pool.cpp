@@ -18,10 +18,10 @@ void pool::step(core_event&& e, time_point now, core_actions& out) {
                std::is_same_v<Event, event::release>;
       },
       e);
-  if (!local || !serve_only()) settle();
+  if (!local || !serve_only()) advance();
   if (options_.single && was_asked_ && waiters_.empty() && !closing_.has_begun()) {
     closing_.begin();
-    settle();
+    advance();
   }
   only_queues_ = last_.calm && slots_.in_use() == limit();
   ctx_.end();
@@ -65,7 +65,7 @@ void pool::on(event::release& e) {
 void pool::on(event::close& e) {
   closing_.begin();
   fail_waiters(failed(error::closed, "the semaphore was closed"));
-  if (e.revoke) {
+  if (e.lose_slots) {
     lose_all(loss_reason::closed);
     closing_.within(ctx_, options_.give_up_after);
   }
@@ -117,14 +117,14 @@ void pool::on(event::session_renewed& e) {
   // On its way here a request may have been repeated, and its copy may come late: a join after the release. One look
   // shows that of all sessions.
   const bool is_renewed = e.outcome == event::renewal::renewed;
-  if (is_idle && is_renewed && due(read_.everything_at() + options_.ttl / 4)) read_prefix();
+  if (is_idle && is_renewed && due_or_wake(read_.everything_at() + options_.ttl / 4)) read_prefix();
 }
 
 void pool::on(event::session_destroyed& e) {
   const auto at = members_.ending().find(e.session);
   if (at == members_.ending().end()) return;
   if (!e.gone) return not_destroyed(ctx_, at->second);
-  slots_.free_member(ctx_, at->second.releasing);
+  slots_.free_member(ctx_, at->second.gives_back);
   members_.ending().erase(at);
 }
 
@@ -186,7 +186,7 @@ void pool::on(event::txn_done& e) {
       read_.failures.over();
       return refused(*std::move(txn), e.refusals);
     case event::outcome::not_sent:
-      settle_moves(*txn, false);
+      end_moves(*txn, false);
       refresh();
       if (is_final(e.error.code)) fail_waiters(e.error);
       break;

@@ -31,7 +31,7 @@ namespace holdfast::protocol {
 /// a free slot in one write -> the record names them -> the slot is handed to the front of the local queue -> a release
 /// hands it on locally, or `plan`s a write that gives it to whoever waits in the cluster.
 ///
-/// It routes events to its parts, and in `settle` asks each in turn what is to be done. A pool is a value: its copy
+/// It routes events to its parts, and in `advance` asks each in turn what is to be done. A pool is a value: its copy
 /// goes on from the same state.
 class pool final : public core {
 public:
@@ -63,15 +63,15 @@ private:
   void on(event::tick&) {}
 
   // pool_local.cpp: time, leases, slots and the local queue
-  void settle();
+  void advance();
   bool serve_only();
-  bool settled();
+  bool would_do_nothing();
   void expire_waiters();
   void check_leases();
   void check_outage();
   time_point first_unanswered() const;
   bool is_stuck(const member& m);
-  bool serving() { return !watches_.failures.on() || !due(watches_.failures.since() + options_.outage_grace); }
+  bool serving() { return !watches_.failures.on() || !due_or_wake(watches_.failures.since() + options_.outage_grace); }
   void serve();
   bool all_in_use();
   void lose(slot_id id, loss_reason reason, failure why = {});
@@ -103,7 +103,7 @@ private:
   void refused(transaction txn, const std::vector<event::refused_operation>& refusals);
   void resolve();
   void resolve_by_record(std::uint64_t index);
-  void settle_moves(const transaction& txn, bool maybe_applied);
+  void end_moves(const transaction& txn, bool maybe_applied);
 
   // pool_write.cpp: what we write
   void write();
@@ -150,7 +150,7 @@ private:
   closing closing_;
   bool was_asked_ = false;     ///< for a slot, ever
   bool returns_soon_ = false;  ///< the last slot that a user gave back was wanted again at once
-  /// When it last settled: what tells whether all of that must be done again after a local event.
+  /// When it last advanced: what tells whether all of that must be done again after a local event.
   struct {
     bool calm = false;     ///< there was nothing that a local event could have changed
     bool blind = false;    ///< no contender was known to wait elsewhere, and no watch would have told of one

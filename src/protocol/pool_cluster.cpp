@@ -37,7 +37,7 @@ void pool::refuse_listing(const error_code& why) {
     }
   }
   if (write_.is_in_doubt()) write_.take();
-  duty_.settled();
+  duty_.now_owes(false);
 }
 
 void pool::refresh() {
@@ -82,13 +82,13 @@ void pool::refresh(member& m) {
   // The session may have lost and got its slot again unseen, or a write of ours may not have been applied: only a new
   // index of the entry is a new grant.
   if (m.holds() && m.grant != entry->modify_index) {
-    slots_.free_member(ctx_, m.releasing);
+    slots_.free_member(ctx_, m.gives_back);
     m.granted_at = m.idle_since = now();
     m.grant = entry->modify_index;
     m.handoffs = 0;
     mutex_.granted_anew();
   }
-  if (!m.holds()) slots_.free_member(ctx_, m.releasing);
+  if (!m.holds()) slots_.free_member(ctx_, m.gives_back);
   if (m.waits() && before != standing::waiting) m.waiting_since = now();
 }
 
@@ -104,14 +104,14 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
   for (const slot_number& each : txn.numbers)
     if (!each.session.empty()) numbers_.locked(each.number);
   if (txn.record_operations != 0) {
-    duty_.settled(txn.frees);
+    duty_.now_owes(txn.frees);
     duty_.applied();
   }
   if (txn.is_outrun_by_grant(view_.now(), its.index)) {  // only the entry has the index of that grant
     view_.mark_stale();
     return write_.doubt(ctx_, std::move(txn));
   }
-  settle_moves(txn, true);
+  end_moves(txn, true);
   if (its.has_read) {
     auto seen = snapshot_of(std::move(its.read), its.index);
     if (!seen)
@@ -173,7 +173,7 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
     txn.by_record = by_record && view_.outrun() && situation_.contested;
     write_.doubt(ctx_, std::move(txn));
   } else {
-    settle_moves(txn, false);
+    end_moves(txn, false);
   }
   refresh();
   if (!waiters_.empty() && waiters_.front().once) ++waiters_.front().conflicts;
@@ -210,13 +210,13 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
 
 /// The transaction is over. Where its members stand now, the next refresh tells: after a write that was applied, or may
 /// have been, a member that holds does so by a new grant.
-void pool::settle_moves(const transaction& txn, bool maybe_applied) {
+void pool::end_moves(const transaction& txn, bool maybe_applied) {
   for (const member_id id : txn.movers) {
     member& m = members_[id];
     m.phase = phase::ready;
     if (!maybe_applied) continue;
     m.standing = standing::absent;
-    if (m.releasing == slot_id::none) m.idle_since = now();
+    if (m.gives_back == slot_id::none) m.idle_since = now();
   }
 }
 
@@ -224,8 +224,8 @@ void pool::settle_moves(const transaction& txn, bool maybe_applied) {
 /// may still be applied later, and the sessions that it moves must end first.
 void pool::resolve() {
   const transaction txn = write_.take();
-  if (txn.refused) return settle_moves(txn, false);  // what was seen is newer, and tells where they stand
-  if (txn.is_settled_by(view_.now())) return settle_moves(txn, true);
+  if (txn.refused) return end_moves(txn, false);  // what was seen is newer, and tells where they stand
+  if (txn.is_decided_by(view_.now())) return end_moves(txn, true);
   act(action::note{"a write below " + options_.prefix + " has an unknown outcome: its sessions end"});
   for (const member_id id : txn.movers) {
     member& m = members_[id];
@@ -249,7 +249,7 @@ void pool::resolve_by_record(std::uint64_t index) {
     write_.needs_everything();
     return view_.mark_stale();
   }
-  settle_moves(write_.take(), false);
+  end_moves(write_.take(), false);
   refresh();
 }
 

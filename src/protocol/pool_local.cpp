@@ -9,7 +9,7 @@
 
 namespace holdfast::protocol {
 
-void pool::settle() {
+void pool::advance() {
   ctx_.forget_times();
   if (closing_.is_over()) return;
   expire_waiters();
@@ -30,14 +30,14 @@ void pool::settle() {
 }
 
 /// After a local event: serves the queue, and says whether that was all. So it is while every slot is in a user's hands
-/// here, as nothing else of what `settle` looks at has changed since it last ran, and none of its times has come.
+/// here, as nothing else of what `advance` looks at has changed since it last ran, and none of its times has come.
 bool pool::serve_only() {
   if (!last_.calm || now() >= wake()) return false;
   serve();
   if (slots_.in_use() != limit() || !all_in_use()) return false;
   if (last_.blind && must_know_who_comes(facts_now())) return false;
   ctx_.wake_at(waiters_.first_deadline());
-  check_invariant("nothing but the queue was to be served", [this] { return settled(); });
+  check_invariant("nothing but the queue was to be served", [this] { return would_do_nothing(); });
   return true;
 }
 
@@ -51,16 +51,16 @@ bool pool::all_in_use() {
   return waiters_.empty() || (!waiters_.front().once && waiters_.front().count <= limit());
 }
 
-/// Whether `settle` would do nothing; for the invariant above.
-bool pool::settled() {
+/// Whether `advance` would do nothing; for the invariant above.
+bool pool::would_do_nothing() {
   const time_point before = wake();
   const std::size_t actions = ctx_.actions();
-  settle();
+  advance();
   return ctx_.forget_times(before) >= before && ctx_.actions() == actions;
 }
 
 void pool::expire_waiters() {
-  while (waiters_.first_deadline() != never && due(waiters_.first_deadline())) {
+  while (waiters_.first_deadline() != never && due_or_wake(waiters_.first_deadline())) {
     const ticket expired = waiters_.first_to_expire();
     waiters_.remove(expired);
     act(action::deny{expired});
@@ -72,7 +72,7 @@ void pool::check_leases() {
   for (auto at = members_.begin(); at != members_.end();) {
     member& m = (at++)->second;
     if (m.phase == phase::creating) continue;
-    if (!m.lost && due(m.lease.deadline())) {
+    if (!m.lost && due_or_wake(m.lease.deadline())) {
       node_may_be_gone(m);
       if (m.slot == slot_id::none) {
         drop(m, loss_reason::none, failed(error::timed_out, "the session could not be renewed in time"));
@@ -82,8 +82,8 @@ void pool::check_leases() {
     }
     if (m.lost) {
       last_.lost = true;
-      const bool is_left_over = m.slot == slot_id::none && due(m.idle_since + options_.give_up_after);
-      if (is_left_over || due(m.lease.over_at())) drop(m, loss_reason::none);
+      const bool is_left_over = m.slot == slot_id::none && due_or_wake(m.idle_since + options_.give_up_after);
+      if (is_left_over || due_or_wake(m.lease.over_at())) drop(m, loss_reason::none);
       continue;
     }
     if (is_stuck(m)) {
@@ -91,7 +91,7 @@ void pool::check_leases() {
       continue;
     }
     renew_when_due(ctx_, m);
-    const bool suspect = due(m.lease.suspect_at()) || watches_.failures.on();
+    const bool suspect = due_or_wake(m.lease.suspect_at()) || watches_.failures.on();
     last_.suspect = last_.suspect || suspect;
     if (suspect != m.suspect) {
       m.suspect = suspect;
@@ -102,16 +102,16 @@ void pool::check_leases() {
 
 /// Whether what it holds should have gone back to the cluster long ago.
 bool pool::is_stuck(const member& m) {
-  if (m.releasing != slot_id::none) return due(m.idle_since + options_.give_up_after);
+  if (m.gives_back != slot_id::none) return due_or_wake(m.idle_since + options_.give_up_after);
   const bool unwanted = m.slot == slot_id::none && m.standing != standing::absent && waiters_.empty();
   const outage& o = write_.failures;
-  return unwanted && o.on() && due(std::max(m.idle_since, o.since()) + options_.give_up_after);
+  return unwanted && o.on() && due_or_wake(std::max(m.idle_since, o.since()) + options_.give_up_after);
 }
 
 void pool::check_outage() {
   if (waiters_.empty() || all_in_use()) return;
   const auto fail_waiters_since = [this](time_point since, const failure& why) {
-    while (!waiters_.empty() && due(std::max(since, waiters_.front().came) + options_.give_up_after)) {
+    while (!waiters_.empty() && due_or_wake(std::max(since, waiters_.front().came) + options_.give_up_after)) {
       act(action::fail{waiters_.front().ticket, why});
       waiters_.pop();
     }
@@ -145,7 +145,7 @@ void pool::serve() {
       // Spares that are kept for it have to go back when the time for local handoffs is over: wake up then.
       for (const member_id id : spares)
         if (const member& m = members_[id]; situation_.contested && m.handoffs > 0)
-          due(m.granted_at + options_.local_handoff_time);
+          due_or_wake(m.granted_at + options_.local_handoff_time);
       return;
     }
     action::grant its{first.ticket, slots_.open(), {}, never, {}};
@@ -206,11 +206,11 @@ void pool::drop(member& m, loss_reason reason, failure why) {
   if (m.standing != standing::absent || m.phase == phase::moving) others_.left(m.session);
   ending_member fresh;
   fresh.until = now() + 2 * options_.ttl;
-  fresh.releasing = m.releasing;
+  fresh.gives_back = m.gives_back;
   fresh.answer_by = m.lease.deadline();
   fresh.why = std::move(why);
   ending_member& e = members_.retire(m.id) = std::move(fresh);
-  if (!e.why.code) slots_.free_member(ctx_, e.releasing);
+  if (!e.why.code) slots_.free_member(ctx_, e.gives_back);
 }
 
 void pool::retire_sessions() {
@@ -218,12 +218,13 @@ void pool::retire_sessions() {
     member& m = (at++)->second;
     if (m.phase != phase::ready || m.standing != standing::absent) continue;
     if (m.lost && m.slot != slot_id::none) continue;
-    if (closing_.has_begun() || m.lost || due(m.idle_since + options_.session_idle_timeout)) drop(m, loss_reason::none);
+    if (closing_.has_begun() || m.lost || due_or_wake(m.idle_since + options_.session_idle_timeout))
+      drop(m, loss_reason::none);
   }
   auto& ending = members_.ending();
   for (auto at = ending.begin(); at != ending.end();) {
     ending_member& e = at->second;
-    if (e.releasing != slot_id::none && due(e.answer_by)) slots_.free_member(ctx_, e.releasing, &e.why);
+    if (e.gives_back != slot_id::none && due_or_wake(e.answer_by)) slots_.free_member(ctx_, e.gives_back, &e.why);
     at = pursue(ctx_, e, at->first) ? std::next(at) : ending.erase(at);
   }
 }
@@ -241,8 +242,8 @@ void pool::finish_close() {
     return retire_sessions();
   }
   const failure why = clean ? failure{} : failed(error::timed_out, "sessions are left to expire");
-  for (auto& [id, m] : members_) slots_.free_member(ctx_, m.releasing, &why);
-  for (auto& [session, e] : members_.ending()) slots_.free_member(ctx_, e.releasing, &why);
+  for (auto& [id, m] : members_) slots_.free_member(ctx_, m.gives_back, &why);
+  for (auto& [session, e] : members_.ending()) slots_.free_member(ctx_, e.gives_back, &why);
   closing_.end(ctx_, why);
 }
 

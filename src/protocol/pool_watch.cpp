@@ -8,7 +8,7 @@
 namespace holdfast::protocol {
 
 void pool::check_watches() {
-  if (watches_.failures.on() && due(watches_.failures.since() + options_.outage_grace))
+  if (watches_.failures.on() && due_or_wake(watches_.failures.since() + options_.outage_grace))
     lose_all(loss_reason::watch_failed, watches_.failures.last());
   const facts f = facts_now();
   const std::vector<watch> wanted = wanted_watches(ctx_, f, watches_);
@@ -16,7 +16,7 @@ void pool::check_watches() {
     if (!any_holds(members_)) watches_.failures.over();
     return;
   }
-  if (!due(watches_.failures.retry_at())) return;
+  if (!due_or_wake(watches_.failures.retry_at())) return;
   watches_.want(ctx_, wanted, keys_.prefix, options_.watch_wait,
                 [&](const std::string& key) { return !is_own_entry(ctx_, f, watches_, key); });
 }

@@ -24,7 +24,7 @@ void pool::write() {
     for (outage* o : {&read_.failures, &write_.failures, &members_.failures}) o->over();
     return;
   }
-  if (!due(read_.failures.retry_at()) || !write_.is_due(ctx_)) return;
+  if (!due_or_wake(read_.failures.retry_at()) || !write_.is_due(ctx_)) return;
   const facts f = facts_now();
   const std::vector<member_id>& spares = slots_.spares();
   switch (view_.state()) {
@@ -102,7 +102,7 @@ void pool::write_from_view() {
   if (need.slots != 0 || any_waits(members_))
     while (slow_.wait(ctx_, next, options_.claim_timeout)) next = plan(view_.now(), rules(what));
   const bool grants = !what.gives() || duty_.grants_with_release();
-  if (next.granted.empty() && grants) duty_.settled();  // there is nobody to grant
+  if (next.granted.empty() && grants) duty_.now_owes(false);  // there is nobody to grant
   // Who rejoins early would come into a slot at once.
   if (next.free != 0 && what.rejoins_early) {
     what.rejoins_early = members_[what.requeue.front()->id].rejoined_early = false;
@@ -179,7 +179,7 @@ demand pool::wanted(const std::function<std::uint32_t()>& count_takeable) {
 /// All of a decision that is not the write itself.
 moves pool::carry_out(decision d) {
   for (const member_id id : slots_.spares()) members_[id].rejoined_early = false;
-  for (const member_id id : d.kept) slots_.free_member(ctx_, members_[id].releasing);
+  for (const member_id id : d.kept) slots_.free_member(ctx_, members_[id].gives_back);
   if (d.what.rejoins_early) members_[d.what.requeue.front()->id].rejoined_early = true;
   returns_soon_ = d.returns_soon;
   if (d.has_sessions) members_.failures.over();
@@ -209,7 +209,7 @@ void pool::choose_numbers(moves& what) {
 }
 
 void pool::create_sessions(std::size_t count) {
-  if (!due(members_.failures.retry_at())) return;
+  if (!due_or_wake(members_.failures.retry_at())) return;
   while (count-- != 0 && members_.size() < limit()) members_.create(ctx_).idle_since = now();
 }
 

@@ -31,7 +31,7 @@ public:
 
 private:
   bool begin(context& ctx) {
-    if (under_way() || !ctx.due(failures.retry_at())) return false;
+    if (under_way() || !ctx.due_or_wake(failures.retry_at())) return false;
     id_ = ctx.new_request();
     sent_at_ = ctx.now();
     return true;

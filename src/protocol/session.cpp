@@ -11,7 +11,7 @@ void created(context& ctx, own_session& s, std::string session, lease fresh) {
 }
 
 void renew_when_due(context& ctx, own_session& s) {
-  if (!ctx.due(s.lease.renew_at())) return;
+  if (!ctx.due_or_wake(s.lease.renew_at())) return;
   s.asked_at = ctx.now();
   s.lease.asked();
   ctx.act(action::renew_session{s.id, s.session});
@@ -39,8 +39,8 @@ failure with_rules(failure why, std::string_view node) {
 }
 
 bool pursue(context& ctx, ending_session& s, const std::string& session) {
-  if (ctx.due(s.until)) return false;
-  if (!s.asking && ctx.due(s.attempts.retry_at())) {
+  if (ctx.due_or_wake(s.until)) return false;
+  if (!s.asking && ctx.due_or_wake(s.attempts.retry_at())) {
     s.asking = true;
     ctx.act(action::destroy_session{session});
   }

@@ -24,7 +24,7 @@ slot_id slot_ledger::open() {
 
 void slot_ledger::take(context& ctx, slot_id id, member& m) {
   erase_spare(m.id);
-  free_member(ctx, m.releasing);
+  free_member(ctx, m.gives_back);
   m.slot = id;
   find(id)->members.push_back(m.id);
   ++in_use_;
@@ -33,11 +33,11 @@ void slot_ledger::take(context& ctx, slot_id id, member& m) {
 void slot_ledger::give_up(context& ctx, slot& s, slot_id id, members& all) {
   s.held = false;
   in_use_ -= static_cast<std::uint32_t>(s.members.size());
-  s.releasing = static_cast<std::uint32_t>(s.members.size());
+  s.not_free = static_cast<std::uint32_t>(s.members.size());
   for (const member_id each : s.members) {
     member& m = all[each];
     m.slot = slot_id::none;
-    m.releasing = id;
+    m.gives_back = id;
     m.idle_since = ctx.now();
     spares_.push_back(each);
   }
@@ -69,10 +69,10 @@ void slot_ledger::let_go_of_all(context& ctx, members& all) {
   });
 }
 
-void slot_ledger::free_member(context& ctx, slot_id& releasing, const failure* why) {
-  if (releasing == slot_id::none) return;
-  const slot_id id = std::exchange(releasing, slot_id::none);
-  if (--find(id)->releasing != 0) return;
+void slot_ledger::free_member(context& ctx, slot_id& gives_back, const failure* why) {
+  if (gives_back == slot_id::none) return;
+  const slot_id id = std::exchange(gives_back, slot_id::none);
+  if (--find(id)->not_free != 0) return;
   slots_.close(id);
   given_back_at_ = ctx.now();
   // In place: it comes with each handoff, and is large.

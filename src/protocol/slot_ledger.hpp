@@ -17,7 +17,7 @@ public:
     bool lost = false;     ///< its user was told, and has not let go yet
     bool revoked = false;  ///< its user was told
     std::vector<member_id> members{};
-    std::uint32_t releasing = 0;  ///< members not free of it yet
+    std::uint32_t not_free = 0;  ///< after it was given back: so many members are not free of it yet
   };
 
   slot* find(slot_id id) { return slots_.find(id); }
@@ -40,7 +40,7 @@ public:
   void let_go(context& ctx, slot& s, slot_id id, members& all);
   void let_go_of_all(context& ctx, members& all);
   /// A session of that slot, which its user gave back, is free of it. If it was the last one, the release is answered.
-  void free_member(context& ctx, slot_id& releasing, const failure* why = nullptr);
+  void free_member(context& ctx, slot_id& gives_back, const failure* why = nullptr);
   /// The session ends: it stands for no slot any more.
   void drop(const member& m);
 

@@ -26,7 +26,7 @@ bool slow_takers::wait(context& ctx, const grant_plan& next, duration claim_time
   for (const contender* entry : next.left_free) {
     const time_point until = ctx.now() + ctx.random().between(claim_timeout, claim_timeout * 3 / 2);
     taker& its = takers_.try_emplace(entry->session, taker{entry->modify_index, until}).first->second;
-    if (!ctx.due(its.until)) continue;
+    if (!ctx.due_or_wake(its.until)) continue;
     its.passed_over = changed = true;
     ctx.act(action::note{"contender " + entry->session + " of another kind does not take its slot: passed over"});
   }

@@ -58,7 +58,7 @@ bool transaction::is_outrun_by_grant(const snapshot& now, std::uint64_t index) c
 }
 
 /// An index that has moved tells, for good. No record is no guard for good: one may come and go again.
-bool transaction::is_settled_by(const snapshot& now) const {
+bool transaction::is_decided_by(const snapshot& now) const {
   const auto present = [&](const std::string& session) { return now.find(session) != nullptr; };
   const auto joined = [&](const auto& each) { return present(each.first); };
   const auto numbered = [&](const slot_number& each) {

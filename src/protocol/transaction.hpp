@@ -55,7 +55,7 @@ struct transaction {
   /// that this write put into the queue.
   bool is_outrun_by_grant(const snapshot& now, std::uint64_t index) const;
   /// Whether a view that is later than the write shows that it was applied, or never will be.
-  bool is_settled_by(const snapshot& now) const;
+  bool is_decided_by(const snapshot& now) const;
 };
 
 }  // namespace holdfast::protocol

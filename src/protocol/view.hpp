@@ -36,13 +36,13 @@ public:
   /// known. Replies overtake each other, so a lower index means an older listing. But if its request was sent after the
   /// last news had arrived, Consul's index has really gone backwards, and the listing is taken.
   bool accept(snapshot listing, request_id id, request_id last_sent) {
-    const bool late = state_ != state::none && id <= settled_;
+    const bool late = state_ != state::none && id <= sent_before_news_;
     if (late && listing.index < now_.index) {
       listed_index_ = 0;  // ask anew, and get an answer at once: a watch above the server's index would sleep
       return false;
     }
     const bool in_part = late && listing.index < learned_index_;
-    settle(last_sent);
+    news_arrived(last_sent);
     listed_index_ = listing.index;
     listing.complete_to = listing.index;
     if (in_part) {
@@ -64,7 +64,7 @@ public:
   /// meanwhile may be newer than the write.
   template <class Patch>
   void wrote(std::uint64_t index, request_id id, request_id last_sent, bool guarded, Patch patch) {
-    settle(last_sent);
+    news_arrived(last_sent);
     if (state_ == state::none) return;
     if (now_.index < index || index == 0) patch(now_);
     now_.index = std::max(now_.index, index);
@@ -73,7 +73,7 @@ public:
   /// A look at some keys only: `patch(snapshot&)` says what it showed. The others may have changed with them.
   template <class Patch>
   void learned(std::uint64_t index, request_id last_sent, Patch patch) {
-    settle(last_sent);
+    news_arrived(last_sent);
     if (state_ == state::none) return;
     patch(now_);
     learned_index_ = std::max(learned_index_, index);
@@ -88,7 +88,7 @@ public:
     state_ = state::partial;
   }
   /// News has arrived: what was asked for until now may not show it.
-  void settle(request_id last_sent) { settled_ = last_sent; }
+  void news_arrived(request_id last_sent) { sent_before_news_ = last_sent; }
   void mark_stale() {
     if (state_ != state::none) state_ = state::stale;
   }
@@ -110,7 +110,7 @@ private:
   snapshot now_;
   enum state state_ = state::none;
   request_id as_of_ = 0;
-  request_id settled_ = 0;  ///< requests after this one were sent after the last news had arrived
+  request_id sent_before_news_ = 0;  ///< requests after this one were sent after the last news had arrived
   std::uint64_t listed_index_ = 0;
   std::uint64_t learned_index_ = 0;
   std::uint64_t outdated_ = 0;  ///< records up to this index are

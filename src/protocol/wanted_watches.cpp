@@ -14,7 +14,7 @@ constexpr std::size_t own_keys_max = 8;
 const member* long_holder(context& ctx, const facts& f, const watch_set& running) {
   for (const auto& [id, m] : f.members) {
     if (!m.holds()) continue;
-    const bool is_long = ctx.due(std::max(m.granted_at + f.options.own_entry_delay, running.own_entry_from));
+    const bool is_long = ctx.due_or_wake(std::max(m.granted_at + f.options.own_entry_delay, running.own_entry_from));
     return is_long && m.phase != phase::moving ? &m : nullptr;
   }
   return nullptr;
@@ -30,7 +30,7 @@ std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set&
   std::vector<const member*> holders;
   for (const auto& [id, m] : f.members) {
     if (m.phase == phase::moving) continue;  // the write's reply will tell
-    if (m.holds() && ctx.due(m.granted_at + o.watch_delay)) holders.push_back(&m);
+    if (m.holds() && ctx.due_or_wake(m.granted_at + o.watch_delay)) holders.push_back(&m);
     if (!m.waits() || m.lost) continue;
     const contender* entry = now.find(m.session);
     if (first && first_entry < entry) continue;
@@ -60,7 +60,7 @@ std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set&
       wanted.push_back({f.keys.number(its->number), its->modify_index, o.watch_wait});
   if (!first) return wanted;
   const time_point long_since = first->waiting_since + f.own_watch();
-  if (!foreign && !f.wide && first_entry && !ctx.due(long_since)) {
+  if (!foreign && !f.wide && first_entry && !ctx.due_or_wake(long_since)) {
     wanted.push_back({f.keys.entry(first->session), first_entry->modify_index, long_since - f.time});
     return wanted;
   }

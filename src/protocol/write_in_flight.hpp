@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "protocol/backoff.hpp"
 #include "protocol/context.hpp"
 #include "protocol/outage.hpp"
 #include "protocol/transaction.hpp"
@@ -24,7 +25,7 @@ public:
   const transaction& current() const { return txn_; }
 
   /// Whether another one may be sent now.
-  bool is_due(context& ctx) const { return ctx.due(failures.retry_at()) && ctx.due(not_before_); }
+  bool is_due(context& ctx) const { return ctx.due_or_wake(failures.retry_at()) && ctx.due_or_wake(not_before_); }
   void wait_until(time_point when) { not_before_ = when; }
   void send(context& ctx, transaction txn) {
     ctx.act(action::send_txn{txn.id, txn.operations});
@@ -55,9 +56,8 @@ public:
   /// when that ends.
   void conflicted(context& ctx, bool delayed) {
     using std::chrono::milliseconds;
-    const duration first = delayed ? milliseconds(20) : milliseconds(1);
-    const duration longest = delayed ? milliseconds(1000) : milliseconds(50);
-    const duration pause = std::min(first * (1 << std::min(conflicts_, 6u)), longest);
+    const duration pause = delayed ? backoff_bound(conflicts_, milliseconds(20), milliseconds(1000))
+                                   : backoff_bound(conflicts_, milliseconds(1), milliseconds(50));
     not_before_ = delayed          ? ctx.now() + ctx.random().between(pause / 2, pause)
                   : conflicts_ > 1 ? ctx.now() + ctx.random().between({}, pause)
                                    : ctx.now();

@@ -23,7 +23,7 @@
 #include "protocol/ticket_queue.hpp"
 #include "runtime/boot_clock.hpp"
 #include "runtime/consul_requests.hpp"
-#include "runtime/pool_options.hpp"
+#include "runtime/setup.hpp"
 #include "runtime/slot_impl.hpp"
 
 namespace holdfast::detail {

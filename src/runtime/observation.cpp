@@ -12,7 +12,7 @@
 
 #include "runtime/boot_clock.hpp"
 #include "runtime/convert.hpp"
-#include "runtime/pool_options.hpp"
+#include "runtime/setup.hpp"
 #include "runtime/spawn.hpp"
 
 namespace holdfast {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "consul/duration.hpp"
+#include "consul/utf8.hpp"
 
 namespace holdfast::testing::detail {
 namespace {
@@ -41,22 +42,6 @@ std::string duration_complaint(std::string_view text) {
     text = std::string_view(next, text.end());
   }
   return "invalid duration ";
-}
-
-// How many bytes the character at the beginning has; 0 if there is none.
-std::size_t utf8_size(std::string_view text) noexcept {
-  const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t size = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
-  if (size == 0 || text.size() < size) return 0;
-  for (std::size_t i = 1; i < size; ++i)
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  // Not what fits into fewer bytes, no surrogates, and nothing beyond U+10FFFF.
-  const unsigned char second = byte(1);
-  const bool wrong = (first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0) ||
-                     (first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90);
-  return wrong ? 0 : size;
 }
 
 }  // namespace
@@ -101,7 +86,7 @@ std::string valid_utf8(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
-    const std::size_t size = utf8_size(text);
+    const std::size_t size = consul::detail::front_character(text).second;
     out += size != 0 ? text.substr(0, size) : "\xef\xbf\xbd";
     text.remove_prefix(std::max<std::size_t>(size, 1));
   }

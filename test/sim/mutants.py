@@ -50,7 +50,7 @@ MUTANTS = [
         "lose(m.slot, loss_reason::lease_expired, why_expired(m));",
         "{ drop(m, loss_reason::lease_expired, why_expired(m)); continue; }"),
     Mutant("a_set_ends_a_lost_session_at_once", "G1", SET, "mutex_set.cpp",
-        "if (!d.lost.empty() && !due(d.over_at)) continue;",
+        "if (!d.lost.empty() && !due_or_wake(d.over_at)) continue;",
         "if (d.over_at == never) continue;"),
     Mutant("a_refusal_is_believed", "G3", SEMAPHORE, "pool_cluster.cpp",
         "  if (gave) {\n    txn.refused = true;",
@@ -96,19 +96,19 @@ MUTANTS = [
         "fencing_token{m.grant, 0 * m.handoffs++}"),
     Mutant("a_slot_for_two", "G1", MUTEX, "slot_ledger.cpp",
         "  erase_spare(m.id);\n"
-        "  free_member(ctx, m.releasing);",
-        "  free_member(ctx, m.releasing);"),
+        "  free_member(ctx, m.gives_back);",
+        "  free_member(ctx, m.gives_back);"),
     Mutant("a_release_is_not_answered", "G8", SEMAPHORE, "slot_ledger.cpp",
-        "  free_member(ctx, m.releasing);\n"
+        "  free_member(ctx, m.gives_back);\n"
         "  m.slot = id;",
-        "  m.releasing = slot_id::none;\n"
+        "  m.gives_back = slot_id::none;\n"
         "  m.slot = id;"),
     Mutant("handed_on_though_closed", "G11", SEMAPHORE, "facts.cpp",
         "  return record.closed || situation.over_limit ||",
         "  return situation.over_limit ||"),
     Mutant("closing_keeps_sessions", "G10", SEMAPHORE, "pool_local.cpp",
-        "    if (closing_.has_begun() || m.lost || due(m.idle_since + options_.session_idle_timeout)) drop",
-        "    if (m.lost || due(m.idle_since + options_.session_idle_timeout)) drop"),
+        "    if (closing_.has_begun() || m.lost || due_or_wake(m.idle_since + options_.session_idle_timeout))",
+        "    if (m.lost || due_or_wake(m.idle_since + options_.session_idle_timeout))"),
     Mutant("the_dead_keep_their_entries", "G14", SEMAPHORE, "compose.cpp",
         "      add({kv_verb::remove, f_.keys.entry(session)});\n",
         ""),
@@ -131,7 +131,7 @@ MUTANTS = [
         "  if (!even_in_use && !is_gone && (!s.now.contenders.empty() || is_numbered)) return",
         "  if (!even_in_use && !is_gone && is_numbered) return"),
     Mutant("a_contender_is_never_passed_over", "G5", SEMAPHORE, "slow_takers.cpp",
-        "    if (!ctx.due(its.until)) continue;\n"
+        "    if (!ctx.due_or_wake(its.until)) continue;\n"
         "    its",
         "    continue;\n"
         "    its"),

@@ -1,4 +1,4 @@
-#include "runtime/pool_options.hpp"
+#include "runtime/setup.hpp"
 
 #include <unistd.h>
 
