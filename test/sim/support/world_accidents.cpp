@@ -59,6 +59,7 @@ void world::pause() {
 
 void world::pause(process& p, duration length) {
   length = std::min(length, faults_end_ - now());
+  p.ran_for = now() - p.runs_since;
   const bool is_suspended = options_.suspends && !p.watching && random_.chance(40);
   shade(p, length, is_suspended ? "is suspended, with its machine" : "is paused");
   p.paused = true;

@@ -70,6 +70,7 @@ private:
     bool paused = false;
     bool deaf = false;  ///< it runs, and nothing has come yet: its machine was suspended
     time_point runs_since{};
+    duration ran_for = std::chrono::hours(1);  ///< before the last pause
     bool closing = false;
     int users = 0;
     std::optional<action::closed> closed{};
@@ -162,6 +163,7 @@ private:
   void step(process& p, core_event e);
   void tick_when_due(process& p);
   bool faults() const { return now() < faults_end_; }
+  duration give_up_after() const { return std::chrono::seconds(1) + 20 * options_.latency_max; }
   bool calm() const { return now() >= calm_; }
   bool settled() const { return now() >= settled_; }
   /// What nobody has may be kept from others, as long as somebody may believe in it.

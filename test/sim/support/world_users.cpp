@@ -179,9 +179,15 @@ void world::perform(process& p, action::fail& a) {
   const bool nothing_wrong = options_.request_faults == 0 && !options_.partitions && !options_.agent_restarts &&
                              !options_.failovers && !options_.suspends && !options_.errors && !options_.health_checks;
   const bool too_many = options_.administrators != 0 && a.error.code == error::too_many_slots;
+  // A process that has been away waits a moment for answers that it has not read; one that was away in that moment too
+  // has waited long enough.
+  const duration moment = give_up_after() / 10;
+  const bool away_twice =
+      a.error.code == error::timed_out && p.ran_for < moment && now() - p.runs_since < moment && !calm();
   // What a lost session of its own may have locked is not asked for before that ends, and so long its users go on.
   const bool keeps_itself = options_.locks != 0 && !p.lost.empty() && a.error.code == error::timed_out;
-  if (!cancelled && !too_many && !keeps_itself && !p.closing && (calm() || (nothing_wrong && !options_.operators)))
+  if (!cancelled && !too_many && !keeps_itself && !away_twice && !p.closing &&
+      (calm() || (nothing_wrong && !options_.operators)))
     object(guarantee::answers, "an acquire failed though nothing was wrong: " + a.error.details.to_string());
   answer(p, a.ticket);
 }
