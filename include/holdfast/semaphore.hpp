@@ -103,7 +103,8 @@ protected:
 /// cluster.
 ///
 /// Operations take a completion token, by default `asio::deferred`. Handlers run on their associated executor, by
-/// default the client's, never inside the initiating function. Of every acquire:
+/// default the client's, never inside the initiating function. Their associated allocator gives the memory in which
+/// they wait, and, where the client's executor is an `io_context`'s, that in which they are posted. Of every acquire:
 ///
 /// - Signature: void(error_code, slot).
 /// - Errors, at once: closed, too_many_waiters, too_many_slots (with `use_recorded_limit` when its turn comes, after a

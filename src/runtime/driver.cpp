@@ -8,6 +8,7 @@
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
+#include <boost/asio/execution/allocator.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
 #include <boost/asio/query.hpp>
@@ -307,24 +308,22 @@ void driver::keep_running() {
   if (pending_count_++ == 0) work_ = asio::prefer(post_, asio::execution::outstanding_work.tracked);
 }
 
-template <class Function>
-void driver::post(Function&& f) {
-  if (post_to_io_)
-    post_to_io_->execute(std::forward<Function>(f));
-  else
-    post_.execute(std::forward<Function>(f));
-}
-
-/// Posted to the client's executor, from where the handler goes on to its own if that is another.
+/// Posted to the client's executor, from where the handler goes on to its own if that is another. The memory for the
+/// way is what the handler's allocator gives; only an executor whose type is erased has no use for that.
 template <class... Results>
 void driver::complete(pending<Results...>&& waiting, Results... results) {
   if (waiting.elsewhere) {
     asio::post(post_, asio::append(std::move(waiting.handler), std::move(results)...));
     waiting.elsewhere.reset();
   } else {
-    post([handler = std::move(waiting.handler), ... results = std::move(results)]() mutable {
+    const auto memory = waiting.handler.get_allocator();
+    auto arrive = [handler = std::move(waiting.handler), ... results = std::move(results)]() mutable {
       std::move(handler)(std::move(results)...);
-    });
+    };
+    if (post_to_io_)
+      asio::require(*post_to_io_, asio::execution::allocator(memory)).execute(std::move(arrive));
+    else
+      post_.execute(std::move(arrive));
   }
   if (--pending_count_ == 0) work_ = {};
 }

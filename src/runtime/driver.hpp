@@ -100,8 +100,6 @@ private:
   void keep_running();
   template <class... Results>
   void complete(pending<Results...>&& waiting, Results... results);
-  template <class Function>
-  void post(Function&& f);
   slot_impl* in_use(protocol::slot_id id) const;
   std::string session_of(const slot_impl& slot);
   void make_requests(std::unique_lock<std::mutex> lock);
