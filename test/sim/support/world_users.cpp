@@ -184,9 +184,11 @@ void world::perform(process& p, action::fail& a) {
   const duration moment = give_up_after() / 10;
   const bool away_twice =
       a.error.code == error::timed_out && p.ran_for < moment && now() - p.runs_since < moment && !calm();
+  // It registers the node once; an operator may have taken that away again.
+  const bool deregistered = options_.deregistrations && a.error.code == error::missing_node && !calm();
   // What a lost session of its own may have locked is not asked for before that ends, and so long its users go on.
   const bool keeps_itself = options_.locks != 0 && !p.lost.empty() && a.error.code == error::timed_out;
-  if (!cancelled && !too_many && !keeps_itself && !away_twice && !p.closing &&
+  if (!cancelled && !too_many && !keeps_itself && !away_twice && !deregistered && !p.closing &&
       (calm() || (nothing_wrong && !options_.operators)))
     object(guarantee::answers, "an acquire failed though nothing was wrong: " + a.error.details.to_string());
   answer(p, a.ticket);
