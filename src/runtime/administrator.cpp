@@ -13,8 +13,8 @@
 
 #include "runtime/boot_clock.hpp"
 #include "runtime/convert.hpp"
-#include "runtime/setup.hpp"
 #include "runtime/semaphore_status.hpp"
+#include "runtime/setup.hpp"
 #include "runtime/spawn.hpp"
 
 namespace holdfast::detail {
@@ -182,8 +182,8 @@ void start(const std::shared_ptr<administrator>& impl, administration_order orde
            result_of<Results...> (administrator::*member)(administration_order)) {
   if (!impl->get_executor()) return;  // the context is gone: no handler can run
   const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(waiting.handler);
-  runtime::spawn_for(impl->client(), stop, run(impl, std::move(order), member), std::move(waiting),
-                     [](const error_code&, const Results&...) {});
+  runtime::spawn_for(impl->client().get_executor(), impl->client().strand(), stop, run(impl, std::move(order), member),
+                     std::move(waiting), [](const error_code&, const Results&...) {});
 }
 
 }  // namespace

@@ -13,33 +13,11 @@
 #include <boost/asio/prefer.hpp>
 #include <boost/asio/query.hpp>
 #include <boost/asio/require.hpp>
-#include <random>
 #include <utility>
 
-#include "protocol/mutex_set.hpp"
-#include "protocol/pool.hpp"
 #include "runtime/convert.hpp"
 
 namespace holdfast::detail {
-
-namespace {
-
-std::uint64_t random_seed() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32) ^ device();
-}
-
-}  // namespace
-
-std::shared_ptr<driver> make_driver(consul::client client, runtime::pool_setup its) {
-  return std::make_shared<driver>(std::move(client), std::move(its.driver),
-                                  std::make_unique<protocol::pool>(std::move(its.core), random_seed()));
-}
-
-std::shared_ptr<driver> make_driver(consul::client client, runtime::mutex_set_setup its) {
-  return std::make_shared<driver>(std::move(client), std::move(its.driver),
-                                  std::make_unique<protocol::mutex_set>(std::move(its.core), random_seed()));
-}
 
 /// The mutex, and what is done as soon as it is free again: the requests that came up under it.
 class driver::locked {
@@ -63,7 +41,7 @@ void driver::make_requests(std::unique_lock<std::mutex> lock) {
   while (!to_make_.empty() && !gone_) {
     auto requests = std::exchange(to_make_, {});
     lock.unlock();
-    for (runtime::store_request& each : requests) requests_.make(std::move(each), self);
+    for (runtime::store_request& each : requests) store_->make(std::move(each), self);
     lock.lock();
   }
   makes_requests_ = false;
@@ -85,11 +63,12 @@ struct driver::canceller {
   }
 };
 
-driver::driver(consul::client client, runtime::driver_options options, std::unique_ptr<protocol::core> core)
-    : context_hook(client.get_executor()),
+driver::driver(std::unique_ptr<runtime::store> store, runtime::driver_options options,
+               std::unique_ptr<protocol::core> core)
+    : context_hook(store->executor()),
       options_(std::move(options)),
-      requests_(std::move(client), options_.session, options_.request_timeout),
-      executor_(requests_.client().get_executor()),
+      store_(std::move(store)),
+      executor_(store_->executor()),
       post_(asio::require(executor_, asio::execution::blocking.never)),
       post_to_io_(post_.target<io_executor>()),
       timer_(executor_),
@@ -245,6 +224,11 @@ void driver::value_written(const slot_impl& slot, std::string value, bool withdr
   if (!gone_ && in_use(slot.id) == &slot) feed(protocol::event::value_written{std::move(value), withdrawn});
 }
 
+void driver::ask(runtime::store_request question) {
+  const locked lock(*this);
+  if (!gone_) to_make_.push_back(std::move(question));
+}
+
 void driver::close(pending<error_code>&& waiting) {
   const locked lock(*this);
   if (gone_) return;
@@ -338,7 +322,7 @@ slot_impl* driver::in_use(protocol::slot_id id) const {
 /// On the client's strand, so that lines neither mix nor change places.
 void driver::log(std::string line) {
   if (!options_.log) return;
-  asio::post(client().strand(), [self = shared_from_this(), line = std::move(line)] { self->options_.log(line); });
+  asio::post(store_->strand(), [self = shared_from_this(), line = std::move(line)] { self->options_.log(line); });
 }
 
 /// The lock index is in the key. That the key is still locked by the slot's session is part of the answer.
@@ -348,18 +332,18 @@ void driver::sequencer(const slot_impl& slot, pending<error_code, holdfast::sequ
   keep_running();
   const std::string session = session_of(slot);
   if (session.empty()) return complete(std::move(waiting), make_error_code(error::not_held), holdfast::sequencer());
-  auto answered = [self = shared_from_this(), session, waiting = std::move(waiting)](
-                      error_code ec, runtime::key_question::answer answer) mutable {
+  auto answered = [self = shared_from_this(), session,
+                   waiting = std::move(waiting)](protocol::event::key_watched seen) mutable {
     const locked again(*self);
     if (self->gone_) return;
     holdfast::sequencer result;
-    const bool held = answer.value && answer.value->session == session;
-    if (held) result = {answer.value->key, answer.value->lock_index, session, answer.value->create_index};
+    const bool held = seen.pair && seen.pair->session == session;
+    if (held) result = {seen.pair->key, seen.pair->lock_index, session, seen.pair->create_index};
+    error_code ec = seen.error.code;
     if (!ec && !held) ec = error::slot_lost;
     self->complete(std::move(waiting), ec, std::move(result));
   };
-  to_make_.push_back(
-      runtime::key_question{core_->lock_key(slot.id), asio::bind_executor(client().strand(), std::move(answered))});
+  to_make_.emplace_back(runtime::key_question{core_->lock_key(slot.id), std::move(answered)});
 }
 
 void driver::perform(protocol::action::grant& a) {

@@ -6,7 +6,6 @@
 #include <boost/asio/require.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <condition_variable>
-#include <holdfast/consul/client.hpp>
 #include <holdfast/mutex.hpp>
 #include <holdfast/semaphore.hpp>
 #include <map>
@@ -22,16 +21,16 @@
 #include "protocol/core.hpp"
 #include "protocol/ticket_queue.hpp"
 #include "runtime/boot_clock.hpp"
-#include "runtime/consul_requests.hpp"
 #include "runtime/setup.hpp"
 #include "runtime/slot_impl.hpp"
+#include "runtime/store.hpp"
 
 namespace holdfast::detail {
 
 namespace asio = boost::asio;
 
 /// The I/O shell around one core: brings it events, does what it says. It decides nothing, and does not know which core
-/// it is; `consul_requests` makes the requests. A mutex guards its state: to hand a slot on takes
+/// it is, nor which store: that makes the requests. A mutex guards its state: to hand a slot on takes
 /// less time than the way to a strand. Under it no handler is called, nor destroyed, and no request is made.
 ///
 /// Alive while a handle or an operation needs it; a held slot and its driver keep each other alive, until the slot is
@@ -40,7 +39,7 @@ class driver final : public std::enable_shared_from_this<driver>,
                      public runtime::event_sink,
                      consul::detail::context_hook {
 public:
-  driver(consul::client client, runtime::driver_options options, std::unique_ptr<protocol::core> core);
+  driver(std::unique_ptr<runtime::store> store, runtime::driver_options options, std::unique_ptr<protocol::core> core);
   ~driver();
 
   // From any thread.
@@ -60,10 +59,11 @@ public:
   /// See `event::value_written`.
   void value_written(const slot_impl& slot, std::string value, bool withdrawn = false);
   void close(pending<error_code>&& waiting);
+  /// For a user. Not answered once the context is gone.
+  void ask(runtime::store_request question);
   void abandon() noexcept;
   const asio::any_io_executor& get_executor() const noexcept { return executor_; }
-  const consul::client& client() const noexcept { return requests_.client(); }
-  const runtime::driver_options& options() const noexcept { return options_; }
+  const runtime::store& store() const noexcept { return *store_; }
   const std::string& name() const noexcept { return options_.name; }
   std::uint32_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
   semaphore_statistics statistics() const noexcept;
@@ -139,7 +139,7 @@ private:
   std::shared_ptr<void> on_context_shutdown() noexcept override;
 
   const runtime::driver_options options_;
-  runtime::consul_requests requests_;
+  const std::unique_ptr<runtime::store> store_;
 
   std::mutex mutex_;
   std::vector<runtime::store_request> to_make_;  ///< when the mutex is free, by one thread at a time
@@ -179,8 +179,5 @@ private:
     }
   } counters_;
 };
-
-std::shared_ptr<driver> make_driver(consul::client client, runtime::pool_setup its);
-std::shared_ptr<driver> make_driver(consul::client client, runtime::mutex_set_setup its);
 
 }  // namespace holdfast::detail

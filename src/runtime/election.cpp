@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "protocol/election.hpp"
-#include "runtime/convert.hpp"
+#include "runtime/consul_store.hpp"
 #include "runtime/driver.hpp"
 #include "runtime/observation.hpp"
 #include "runtime/slot_impl.hpp"
@@ -43,32 +43,45 @@ void fail(const asio::any_io_executor& executor, error_code ec, std::string text
   asio::post(executor, asio::append(std::move(waiting.handler), ec, Results()...));
 }
 
+/// Asks the store, and completes with its answer. Not a lambda in the expression that awaits it: see doc/gcc12.md.
+template <class Answer, class Question>
+asio::awaitable<Answer> asked(std::shared_ptr<driver> owner, Question question) {
+  auto ask = [owner, &question](auto&& handler) {
+    asio::any_completion_handler<void(Answer)>(std::forward<decltype(handler)>(handler)).swap(question.answered);
+    owner->ask(std::move(question));
+  };
+  auto answer = asio::async_initiate<const asio::use_awaitable_t<>, void(Answer)>(std::move(ask), asio::use_awaitable);
+  co_return co_await std::move(answer);
+}
+
 asio::awaitable<std::tuple<error_code>> proclaim(std::shared_ptr<slot_impl> held, std::string value,
                                                  diagnostics* diag) {
   const std::shared_ptr<driver> owner = held->owner;
-  const std::string& key = owner->name();
-  consul::client client = owner->client();
-  consul::read_options read;
-  read.mode = consul::consistency::consistent;
-  read.request.timeout = owner->options().request_timeout;
-  read.request.diag = diag;
+  const auto failed = [diag](protocol::failure why) {
+    if (diag && why.code) *diag = std::move(why.details);
+  };
   protocol::proclamation wish(std::move(value));
   for (;;) {
     const std::string session = owner->holding_session(*held);
     const bool lost = held->state() == slot_state::lost;
     if (session.empty()) co_return std::tuple(wish.reported(lost ? error::slot_lost : error::not_held));
-    auto [unseen, answer] = co_await client.get(key, read, asio::as_tuple(asio::use_awaitable));
-    if (unseen) co_return std::tuple(wish.reported(unseen));
-    const protocol::event::key_watched seen = runtime::key_watched({}, {}, std::move(answer), {});
+    runtime::key_question look;
+    look.key = owner->name();
+    auto seen = co_await asked<protocol::event::key_watched>(owner, std::move(look));
+    if (const error_code unseen = seen.error.code) {
+      failed(std::move(seen.error));
+      co_return std::tuple(wish.reported(unseen));
+    }
     auto write = wish.write(seen.pair, session);
     if (wish.is_withdrawn()) owner->value_written(*held, wish.value(), true);
     if (!write) co_return std::tuple(error_code(write.error()));
     if (write->empty()) co_return std::tuple(error_code());
-    std::vector<kv_operation> operations = *std::move(write);
     if (wish.announce()) owner->value_written(*held, wish.value());
-    auto [ec, reply] =
-        co_await client.transact(std::move(operations), read.request, asio::as_tuple(asio::use_awaitable));
-    const auto end = wish.replied(runtime::txn_done({}, ec, std::move(reply), {}));
+    runtime::write_question question;
+    question.operations = *std::move(write);
+    auto done = co_await asked<protocol::event::txn_done>(owner, std::move(question));
+    const auto end = wish.replied(done);
+    failed(std::move(done.error));
     if (wish.is_withdrawn()) owner->value_written(*held, wish.value(), true);
     if (end) co_return std::tuple(*end);
   }
@@ -100,8 +113,9 @@ void start_proclaim(const std::shared_ptr<slot_impl>& impl, std::string value, d
   } catch (const system_error& wrong) {
     return fail(executor, wrong.code(), wrong.what(), diag, std::move(waiting));
   }
-  runtime::spawn_for(impl->owner->client(), asio::cancellation_slot(), proclaim(impl, std::move(value), diag),
-                     std::move(waiting), [](const error_code&) {});
+  const runtime::store& store = impl->owner->store();
+  runtime::spawn_for(store.executor(), store.strand(), asio::cancellation_slot(),
+                     proclaim(impl, std::move(value), diag), std::move(waiting), [](const error_code&) {});
 }
 
 }  // namespace detail
@@ -112,8 +126,9 @@ election::election(consul::client client, election_options options)
 const std::string& election::key() const noexcept { return impl_->of_each.driver.name; }
 
 election_observer election::observe() const {
-  const runtime::driver_options& options = impl_->of_each.driver;
-  return election_observer(std::make_shared<detail::observation>(impl_->client, options.name, options.request_timeout));
+  const runtime::pool_setup& of_each = impl_->of_each;
+  return election_observer(
+      std::make_shared<detail::observation>(impl_->client, of_each.driver.name, of_each.store.timeout));
 }
 
 }  // namespace holdfast

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "runtime/consul_store.hpp"
 #include "runtime/driver.hpp"
 #include "runtime/spawn.hpp"
 
@@ -38,7 +39,8 @@ asio::awaitable<std::tuple<error_code, bool>> verify(std::shared_ptr<verificatio
 void start_verify(const std::shared_ptr<verification>& claim, pending<error_code, bool>&& waiting) {
   if (!executor_of(*claim)) return;  // the context is gone: no handler can run
   const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(waiting.handler);
-  runtime::spawn_for(claim->client, stop, verify(claim), std::move(waiting), [](const error_code&, bool) {});
+  runtime::spawn_for(claim->client.get_executor(), claim->client.strand(), stop, verify(claim), std::move(waiting),
+                     [](const error_code&, bool) {});
 }
 
 }  // namespace detail

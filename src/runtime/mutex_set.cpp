@@ -1,6 +1,7 @@
 #include <holdfast/mutex_set.hpp>
 #include <utility>
 
+#include "runtime/consul_store.hpp"
 #include "runtime/driver.hpp"
 
 namespace holdfast {

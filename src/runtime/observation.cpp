@@ -78,7 +78,8 @@ void observation::start_next(diagnostics* diag, pending<error_code, std::optiona
     self->watch_.told(std::move(told));
   };
   const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(waiting.handler);
-  runtime::spawn_for(client_, stop, next(self, diag), std::move(waiting), std::move(tell));
+  runtime::spawn_for(client_.get_executor(), client_.strand(), stop, next(self, diag), std::move(waiting),
+                     std::move(tell));
 }
 
 consul::read_options observation::read(diagnostics& words) {

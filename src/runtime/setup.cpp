@@ -80,8 +80,9 @@ void take(const std::optional<milliseconds>& given, const std::string& name, boo
 }
 
 /// What all kinds have in common. `name`: of the lock, for people.
-template <class Options>
-driver_options checked_common(Options& options, const std::string& name, kind of, protocol::core_options& core) {
+template <class Options, class CoreOptions>
+void take_common(Options& options, const std::string& name, kind of, setup<CoreOptions>& result) {
+  protocol::core_options& core = result.core;
   const tuning& tuned = options.tuning;
   require(between(options.session_ttl, 1ms, 24h), error::invalid_ttl, "session_ttl: not between 1 ms and 24 h");
   check(options.session_node.size() <= 128 && is_plain_text(options.session_node),
@@ -110,22 +111,21 @@ driver_options checked_common(Options& options, const std::string& name, kind of
   core.wall_offset = std::chrono::system_clock::now().time_since_epoch() - now().time_since_epoch();
   core.watch_wait = std::clamp<milliseconds>(options.session_ttl, 100ms, 10s);
 
-  driver_options driver;
-  driver.name = name;
-  driver.session.name = "holdfast " + name;
-  driver.session.ttl = options.session_ttl;
-  driver.session.lock_delay = 0ms;
-  driver.session.behavior = consul::session_behavior::remove;
-  driver.session.node_checks = options.node_health_checks;
-  driver.session.node = options.session_node;
-  driver.request_timeout = timeout;
-  driver.log = std::move(options.log);
+  result.driver.name = name;
+  consul::session_options& session = result.store.session;
+  session.name = "holdfast " + name;
+  session.ttl = options.session_ttl;
+  session.lock_delay = 0ms;
+  session.behavior = consul::session_behavior::remove;
+  session.node_checks = options.node_health_checks;
+  session.node = options.session_node;
+  result.store.timeout = timeout;
+  result.driver.log = std::move(options.log);
   core.node = std::move(options.session_node);
   if constexpr (requires { options.description; }) {
     check_words(options.description, "description");
     core.description = options.description.empty() ? host_and_pid() : std::move(options.description);
   }
-  return driver;
 }
 
 /// What semaphores and mutexes have in common.
@@ -153,11 +153,11 @@ template <class Options>
 pool_setup checked_mutex(Options& options, kind of) {
   const std::string key = checked_key(std::move(options.key));
   pool_setup result;
-  result.driver = checked_common(options, key, of, result.core);
+  take_common(options, key, of, result);
   take_queues(options.tuning, of, result.core);
   result.core.prefix = result.core.lock_key = key;
   result.core.form = protocol::record_form::session;
-  result.driver.session.lock_delay = lock_delay_of_a_mutex(options.tuning.lock_delay, result.core);
+  result.store.session.lock_delay = lock_delay_of_a_mutex(options.tuning.lock_delay, result.core);
   return result;
 }
 
@@ -174,7 +174,7 @@ pool_setup checked(semaphore_options options) {
   check(is_plain_text(options.lock_key), "lock_key: not UTF-8, or with a control character");
   check(!has_dot_segment(options.lock_key), "lock_key: \".\" or \"..\"");
   pool_setup result;
-  result.driver = checked_common(options, options.prefix, kind::semaphore, result.core);
+  take_common(options, options.prefix, kind::semaphore, result);
   take_queues(options.tuning, kind::semaphore, result.core);
   protocol::pool_options& core = result.core;
   core.prefix = options.prefix + "/";
@@ -182,7 +182,7 @@ pool_setup checked(semaphore_options options) {
   core.limit = options.limit;
   core.use_recorded_limit = options.use_recorded_limit;
   core.numbered = options.numbered;
-  consul::session_options& session = result.driver.session;
+  consul::session_options& session = result.store.session;
   const auto ttl = std::chrono::ceil<milliseconds>(core.ttl);
   const milliseconds lock_delay =
       options.tuning.lock_delay.value_or(session.node_checks ? ttl : std::max<milliseconds>(ttl, 15s));
@@ -195,11 +195,11 @@ mutex_set_setup checked(mutex_set_options options) {
   if (options.prefix.ends_with('/')) options.prefix.pop_back();
   check_path(options.prefix, "prefix");
   mutex_set_setup result;
-  result.driver = checked_common(options, options.prefix, kind::mutex_set, result.core);
+  take_common(options, options.prefix, kind::mutex_set, result);
   protocol::pool_options none;
   take_queues(options.tuning, kind::mutex_set, none);
   result.core.prefix = options.prefix + "/";
-  result.driver.session.lock_delay = lock_delay_of_a_mutex(options.tuning.lock_delay, result.core);
+  result.store.session.lock_delay = lock_delay_of_a_mutex(options.tuning.lock_delay, result.core);
   return result;
 }
 

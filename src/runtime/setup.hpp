@@ -11,18 +11,21 @@
 
 namespace holdfast::runtime {
 
-/// All that a driver has to know besides its core.
+/// All that a driver has to know besides its core and its store.
 struct driver_options {
   std::string name{};  ///< the prefix without its trailing slash, or the key
-  consul::session_options session{};
-  std::chrono::milliseconds request_timeout{};
   std::function<void(const std::string&)> log{};
 };
+struct consul_store_options {
+  consul::session_options session{};
+  std::chrono::milliseconds timeout{};  ///< of each request
+};
 
-/// Options that were checked, and have their defaults: the driver's, and its core's.
+/// Options that were checked, and have their defaults: the driver's, its store's and its core's.
 template <class CoreOptions>
 struct setup {
   driver_options driver{};
+  consul_store_options store{};
   CoreOptions core{};
 };
 using pool_setup = setup<protocol::pool_options>;

@@ -11,7 +11,6 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <exception>
-#include <holdfast/consul/client.hpp>
 #include <holdfast/slot.hpp>
 #include <memory>
 #include <optional>
@@ -28,8 +27,8 @@ error_code code_of(const std::exception_ptr& thrown);
 /// An operation of `spawn_for` under way, and who waits for it.
 template <class Tell, class... Results>
 struct running {
-  running(const consul::client& client, detail::pending<error_code, Results...>&& w, Tell t)
-      : home(client.get_executor()), strand(client.strand()), waiting(std::move(w)), tell(std::move(t)) {}
+  running(asio::any_io_executor h, asio::any_io_executor s, detail::pending<error_code, Results...>&& w, Tell t)
+      : home(std::move(h)), strand(std::move(s)), waiting(std::move(w)), tell(std::move(t)) {}
 
   asio::any_io_executor home, strand;
   detail::pending<error_code, Results...> waiting;
@@ -57,14 +56,15 @@ struct arrival {
   }
 };
 
-/// Runs `body`, an `asio::awaitable<std::tuple<error_code, Results...>>`, on the client's strand, and completes what
-/// waits for it with its result, outside of the initiating function. What it throws is the error code. Whoever has
-/// `stop` may cancel it, on any thread: the signal goes on to the strand. `tell` is called with what the handler gets,
-/// where it runs, just before it, and is destroyed in any case.
+/// Runs `body`, an `asio::awaitable<std::tuple<error_code, Results...>>`, on the strand, which is `home`'s, and
+/// completes what waits for it with its result by way of `home`, outside of the initiating function. What it throws is
+/// the error code. Whoever has `stop` may cancel it, on any thread: the signal goes on to the strand. `tell` is called
+/// with what the handler gets, where it runs, just before it, and is destroyed in any case.
 template <class Awaitable, class Tell, class... Results>
-void spawn_for(const consul::client& client, asio::cancellation_slot stop, Awaitable body,
+void spawn_for(asio::any_io_executor home, asio::any_io_executor strand, asio::cancellation_slot stop, Awaitable body,
                detail::pending<error_code, Results...>&& waiting, Tell tell) {
-  const auto op = std::make_shared<running<Tell, Results...>>(client, std::move(waiting), std::move(tell));
+  const auto op = std::make_shared<running<Tell, Results...>>(std::move(home), std::move(strand), std::move(waiting),
+                                                              std::move(tell));
   if (stop.is_connected())
     stop.assign([weak = std::weak_ptr(op)](asio::cancellation_type) {
       const auto found = weak.lock();

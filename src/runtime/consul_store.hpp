@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <chrono>
 #include <holdfast/consul/client.hpp>
@@ -9,49 +8,21 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <variant>
 
-#include "protocol/actions.hpp"
-#include "protocol/events.hpp"
+#include "runtime/setup.hpp"
+#include "runtime/store.hpp"
 
 namespace holdfast::runtime {
 
-namespace asio = boost::asio;
-
-/// Whom the answers are told, on the client's strand. It keeps itself alive until the last one.
-class event_sink {
+/// Consul as a store: makes its requests, and makes events of the answers. Answers come on the client's strand.
+class consul_store final : public store {
 public:
-  virtual void deliver(protocol::core_event&& e) = 0;
+  consul_store(consul::client client, consul_store_options options)
+      : client_(std::move(client)), session_(std::move(options.session)), request_{options.timeout, false, nullptr} {}
 
-protected:
-  ~event_sink() = default;
-};
-
-/// A consistent look at one key, for a user.
-struct key_question {
-  using answer = consul::answer<std::optional<kv_entry>>;
-  std::string key;
-  asio::any_completion_handler<void(error_code, answer)> answered;
-};
-
-/// All reads end. What they are answered is told nobody.
-struct stop_reads {};
-
-/// What a core asks of its store. The other actions concern users.
-using store_request =
-    std::variant<protocol::action::create_session, protocol::action::register_node, protocol::action::renew_session,
-                 protocol::action::destroy_session, protocol::action::send_txn, protocol::action::list_prefix,
-                 protocol::action::watch_key, protocol::action::stop_watch, key_question, stop_reads>;
-
-/// Consul's part of a driver: makes its requests, and makes events of the answers. It is used by one thread at a time;
-/// answers come on the client's strand.
-class consul_requests {
-public:
-  consul_requests(consul::client client, consul::session_options session, std::chrono::milliseconds timeout)
-      : client_(std::move(client)), session_(std::move(session)), request_{timeout, false, nullptr} {}
-
-  const consul::client& client() const noexcept { return client_; }
-  void make(store_request&& request, const std::shared_ptr<event_sink>& to);
+  asio::any_io_executor executor() const noexcept override { return client_.get_executor(); }
+  asio::any_io_executor strand() const override { return client_.strand(); }
+  void make(store_request&& request, const std::shared_ptr<event_sink>& to) override;
 
 private:
   using sink = std::shared_ptr<event_sink>;
@@ -64,6 +35,7 @@ private:
   void make(protocol::action::watch_key&& a, const sink& to);
   void make(protocol::action::stop_watch&& a, const sink& to);
   void make(key_question&& a, const sink& to);
+  void make(write_question&& a, const sink& to);
   void make(stop_reads&& a, const sink& to);
 
   template <class Convert>
@@ -85,3 +57,12 @@ private:
 };
 
 }  // namespace holdfast::runtime
+
+namespace holdfast::detail {
+
+class driver;
+
+std::shared_ptr<driver> make_driver(consul::client client, runtime::pool_setup its);
+std::shared_ptr<driver> make_driver(consul::client client, runtime::mutex_set_setup its);
+
+}  // namespace holdfast::detail

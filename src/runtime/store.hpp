@@ -1,0 +1,59 @@
+#pragma once
+
+#include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/any_io_executor.hpp>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "protocol/actions.hpp"
+#include "protocol/events.hpp"
+
+namespace holdfast::runtime {
+
+namespace asio = boost::asio;
+
+/// Whom a store tells its answers. It keeps itself alive until the last one.
+class event_sink {
+public:
+  virtual void deliver(protocol::core_event&& e) = 0;
+
+protected:
+  ~event_sink() = default;
+};
+
+/// A consistent look at one key, and a write, for a user: neither is the core's.
+struct key_question {
+  std::string key;
+  asio::any_completion_handler<void(protocol::event::key_watched)> answered;
+};
+struct write_question {
+  std::vector<kv_operation> operations;
+  asio::any_completion_handler<void(protocol::event::txn_done)> answered;
+};
+
+/// All reads end. What they are answered is told nobody.
+struct stop_reads {};
+
+/// What is asked of a store. The core's other actions concern users.
+using store_request =
+    std::variant<protocol::action::create_session, protocol::action::register_node, protocol::action::renew_session,
+                 protocol::action::destroy_session, protocol::action::send_txn, protocol::action::list_prefix,
+                 protocol::action::watch_key, protocol::action::stop_watch, key_question, write_question, stop_reads>;
+
+/// Where sessions, the record and the entries are kept: what a driver asks, and knows no more of. A store that is
+/// closed answers with error::closed, and then with `event::close`.
+class store {
+public:
+  virtual ~store() = default;
+
+  /// Where handlers run that have no executor of their own.
+  virtual asio::any_io_executor executor() const noexcept = 0;
+  /// Where answers are told, one at a time.
+  virtual asio::any_io_executor strand() const = 0;
+  /// Answers outside of this call. By one thread at a time.
+  virtual void make(store_request&& request, const std::shared_ptr<event_sink>& to) = 0;
+};
+
+}  // namespace holdfast::runtime
