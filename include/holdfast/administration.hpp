@@ -69,14 +69,27 @@ void start_order(const std::shared_ptr<administrator>&, administration_order, pe
 /// What does not fit into one transaction takes several: an order that fails may have been carried out in part, and
 /// goes on from there when it is given again.
 ///
-/// Errors: invalid_limit, invalid_option (`request_options::timeout` is neither 0 nor from 1 ms to 10 min; nothing was
-/// sent), not_a_semaphore, corrupt_record, no_semaphore (an ACL token that may not read the prefix
-/// looks the same), and what each order says; permission_denied and the other definite refusals of `consul::client`;
-/// what `condition::unavailable` stands for, after the timeout; error::transaction_conflict when others wrote first
-/// each time. With a `condition::outcome_unknown` the order may have been carried out, or may be later.
-/// `request_options::diag` gets the words; `request_options::retry` is not used. Cancellation (terminal, partial,
-/// total): operation_aborted; the order may have been carried out. Threads: safe from any thread; handlers run on their
-/// associated executor. Lifetimes: the handle may go before its operations end.
+/// Operations take a completion token, by default `asio::deferred`. Handlers run on their associated executor, by
+/// default the client's, never inside the initiating function. `request_options::retry` is not used. Of every
+/// order:
+///
+/// - Signature: void(error_code).
+/// - Errors, at once: invalid_option (`request_options::timeout` is neither 0 nor from 1 ms to 10 min; nothing was
+///   sent); not_a_semaphore, corrupt_record; permission_denied, plain_http_refused, bad_request, too_large; closed (of
+///   the client); and what an order says besides.
+/// - Errors, after the timeout or `attempts_max`: what `condition::unavailable` stands for, malformed_reply,
+///   reply_too_large; transaction_conflict, if others wrote first each time. With a `condition::outcome_unknown` the
+///   order may have been carried out, or may be later.
+/// - Cancellation: terminal, partial, total; operation_aborted. What was written stays: the order may have been carried
+///   out, or a part of it, or may be later.
+/// - Lifetimes: `request_options::diag`, which gets the words of a failure, must outlive it; the handle need not.
+///
+/// no_semaphore, where an order says it, is also what an ACL token sees that may not read the prefix.
+///
+/// Threads: operations and const members are safe from any thread; assignment, move and destruction are not beside
+/// them.
+///
+/// Lifetimes: as for `consul::client`.
 class semaphore_administration {
 public:
   using executor_type = asio::any_io_executor;
@@ -89,8 +102,10 @@ public:
   bool valid() const noexcept { return impl_ != nullptr; }
   executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
 
-  /// Writes the record, with nobody in it. If there is one with this limit, that is all; with another one,
-  /// error::limit_conflict. A semaphore needs no such order: the first acquire writes the record, too.
+  /// Writes the record, with nobody in it. If there is one with this limit, that is all. A semaphore needs no such
+  /// order: the first acquire writes the record, too.
+  ///
+  /// Errors: invalid_limit (nothing was sent); limit_conflict (there is one with another limit).
   template <class Token = asio::deferred_t>
   auto create(std::uint32_t limit, consul::request_options request = {}, Token&& token = {}) {
     return initiate<Token>({.what = order::create, .limit = limit, .request = request}, token);
@@ -98,41 +113,53 @@ public:
   /// Another limit, from now on. Whoever waits and fits into a higher one is granted. A lower one takes no slot away:
   /// nobody is granted until fewer hold. For processes with `semaphore_options::use_recorded_limit`; those without it
   /// fail with error::limit_conflict at their next acquire, and keep what they hold.
+  ///
+  /// Errors: invalid_limit (nothing was sent); no_semaphore.
   template <class Token = asio::deferred_t>
   auto resize(std::uint32_t limit, consul::request_options request = {}, Token&& token = {}) {
     return initiate<Token>({.what = order::resize, .limit = limit, .request = request}, token);
   }
   /// Nobody is granted from now on, until `open`. Holders go on; those who wait keep waiting, in their places.
+  ///
+  /// Errors: no_semaphore.
   template <class Token = asio::deferred_t>
   auto close(consul::request_options request = {}, Token&& token = {}) {
     return initiate<Token>({.what = order::close, .request = request}, token);
   }
   /// Ends what `close` began: those who come next are granted.
+  ///
+  /// Errors: no_semaphore.
   template <class Token = asio::deferred_t>
   auto open(consul::request_options request = {}, Token&& token = {}) {
     return initiate<Token>({.what = order::open, .request = request}, token);
   }
   /// Asks the holder with that session to give its slot up: it sees that as `slot::revoked` and `slot::wait_revoked`.
-  /// Completes when the wish is written, not when it is fulfilled. error::not_held if the session holds no slot,
-  /// error::too_large after a thousand wishes that nobody has fulfilled.
+  /// Completes when the wish is written, not when it is fulfilled.
+  ///
+  /// Errors: no_semaphore; not_held (the session holds no slot); too_large (a thousand wishes are there that nobody has
+  /// fulfilled).
   template <class Token = asio::deferred_t>
   auto revoke(std::string session, consul::request_options request = {}, Token&& token = {}) {
     return initiate<Token>({.what = order::revoke, .session = std::move(session), .request = request}, token);
   }
   /// Takes a slot, or a place in the queue, away: destroys the session and grants the slot to whoever comes next. The
-  /// holder hears of it as of any loss, and may act on its slot until then. error::not_held if the session neither
-  /// holds nor waits.
+  /// holder hears of it as of any loss, and may act on its slot until then.
+  ///
+  /// Errors: not_held (the session neither holds nor waits).
+  /// Cancellation: the session may have been destroyed, and its slot not granted yet: whoever waits sees to that.
   template <class Token = asio::deferred_t>
   auto evict(std::string session, consul::request_options request = {}, Token&& token = {}) {
     return initiate<Token>({.what = order::evict, .session = std::move(session), .request = request}, token);
   }
-  /// Removes the record and all entries, if nobody holds or waits; else error::in_use. Whoever acquires later creates
-  /// it anew; that is left alone.
+  /// Removes the record and all entries, if nobody holds or waits. Whoever acquires later creates it anew; that is left
+  /// alone.
+  ///
+  /// Errors: in_use.
   template <class Token = asio::deferred_t>
   auto destroy(consul::request_options request = {}, Token&& token = {}) {
     return initiate<Token>({.what = order::destroy, .request = request}, token);
   }
-  /// The same, whoever uses it: all slots are lost, and who waits joins a new queue.
+  /// The same, whoever uses it: all slots are lost, and who waits joins a new queue. Never error::in_use.
   template <class Token = asio::deferred_t>
   auto destroy_in_use(consul::request_options request = {}, Token&& token = {}) {
     return initiate<Token>({.what = order::destroy, .even_in_use = true, .request = request}, token);
@@ -140,19 +167,26 @@ public:
   /// Removes what dead processes have left: holders whose sessions have ended, from the record, and entries that no
   /// session holds. Nobody needs it to be safe, or to get those slots: whoever waits takes them. With
   /// `semaphore_options::node_health_checks` it does not wait for the lock delay. Completes with what was removed.
+  ///
+  /// Signature: void(error_code, swept).
   template <class Token = asio::deferred_t>
   auto sweep(consul::request_options request = {}, Token&& token = {}) {
     return initiate<Token, swept>({.what = order::sweep, .request = request}, token);
   }
-  /// What stands in Consul.
+  /// What stands in Consul. That there is no semaphore is an answer, too.
+  ///
+  /// Signature: void(error_code, semaphore_status).
+  /// Cancellation: nothing is ever written.
   template <class Token = asio::deferred_t>
   auto inspect(consul::request_options request = {}, Token&& token = {}) {
     return initiate<Token, semaphore_status>({.what = order::inspect, .request = request}, token);
   }
   /// Completes when nobody alive holds a slot: of use after `close`, for otherwise somebody may have one in the next
-  /// moment. error::in_use if that takes longer than `within`; one look in any case. error::no_semaphore if there is no
-  /// record at the first one. Looks again when something changes, with pauses of up to 100 ms. Rides out an agent that
-  /// cannot answer for the timeout.
+  /// moment. One look in any case, and no end if no time is given. Looks again when something changes, with pauses of
+  /// up to 100 ms. Rides out an agent that cannot answer for the timeout.
+  ///
+  /// Errors: in_use (it takes longer than `within`); no_semaphore (there is no record at the first look).
+  /// Cancellation: nothing is ever written.
   template <class Token = asio::deferred_t>
   auto wait_until_drained(std::chrono::nanoseconds within = std::chrono::nanoseconds::max(),
                           consul::request_options request = {}, Token&& token = {}) {

@@ -92,8 +92,13 @@ private:
 /// ACL token needs to read the key only. One blocking query is under way while `next` is, one of the
 /// `consul::config::blocking_max` of its client.
 ///
-/// Threads: safe from any thread; an internal strand; handlers run on their associated executor, never on the strand
-/// unless it is theirs. Lifetimes: the handle may go before its `next` ends.
+/// Operations take a completion token, by default `asio::deferred`. Handlers run on their associated executor, by
+/// default the client's, never inside the initiating function.
+///
+/// Threads: operations and const members are safe from any thread; assignment, move and destruction are not beside
+/// them.
+///
+/// Lifetimes: the handle may be destroyed before its `next` ends. It is cheap to copy, and its copies are the same.
 class election_observer {
 public:
   using executor_type = asio::any_io_executor;
@@ -149,8 +154,13 @@ private:
 /// Each campaign is a candidate of its own, a contender for a `mutex` with a session that ends with it: one process may
 /// have several, and each term has its own session. Candidates are elected in the order in which they came.
 ///
-/// Threads: safe from any thread. Lifetimes: the handle may be destroyed at any time; campaigns under way, and those
-/// that were won, go on. It is cheap to copy, and its copies are the same.
+/// Operations: as for `semaphore`.
+///
+/// Threads: operations and const members are safe from any thread; assignment, move and destruction are not beside
+/// them.
+///
+/// Lifetimes: the handle may be destroyed at any time; campaigns under way, and those that were won, go on. It is cheap
+/// to copy, and its copies are the same.
 class election {
 public:
   using executor_type = asio::any_io_executor;

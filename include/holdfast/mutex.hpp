@@ -70,8 +70,7 @@ protected:
 /// - Errors: as of a semaphore's acquires, but that not_a_mutex takes the place of not_a_semaphore, and limit_conflict,
 ///   corrupt_record and too_many_slots do not occur.
 /// - Cancellation: terminal, partial, total; operation_aborted, and it is not locked: if it is granted at that moment
-/// it
-///   goes to the next waiter or back.
+///   it goes to the next waiter or back.
 /// - Lifetimes: `diag`, if any, gets the words of a failure and must outlive it; the handle need not.
 ///
 /// Threads, lifetimes, connections: as for `semaphore`.

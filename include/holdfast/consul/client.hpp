@@ -128,20 +128,33 @@ auto initiate(std::shared_ptr<client_impl> impl, Request request, Token& token) 
 
 /// A Consul HTTP client on Asio: keep-alive connections, deadlines on everything, blocking queries, transactions.
 ///
-/// Every operation takes a completion token (default: `deferred`, so that plain `co_await` works) and completes with an
-/// `error_code`: see `error`. `condition::not_applied` says that a failed write certainly had no effect,
-/// `condition::outcome_unknown` that it may have been applied or may be applied later (Consul was seen to apply a write
-/// 86 s after it had answered 500). Reading a key that does not exist is not an error.
+/// `condition::not_applied` says that a failed write certainly had no effect, `condition::outcome_unknown` that it may
+/// have been applied or may be applied later (Consul was seen to apply a write 86 s after it had answered 500). Reading
+/// what does not exist is not an error.
 ///
 /// Keys must be UTF-8, and what may create one refuses spaces at either end of it: error::bad_request, and nothing is
 /// sent. A key with such spaces that exists can still be read and deleted, on Consul 1.22 in a transaction only.
 ///
 /// Deadline: each operation ends by `request_options::timeout`, a blocking query by `wait` + `wait`/16 + that.
-/// Cancellation: terminal, partial and total; the request's connection is closed, and a write that had been sent has an
-/// unknown outcome. Completes with `asio::error::operation_aborted`.
-/// Threads: safe from any thread; an internal strand; handlers run on their associated executor, never inside the
-/// strand unless it is theirs. Lifetimes: the handle may go before its operations end: they keep the connection pool
-/// alive. When the execution context is destroyed, handlers that have not run are destroyed without being called.
+///
+/// Operations take a completion token, by default `asio::deferred`. Handlers run on their associated executor, by
+/// default the client's, never inside the initiating function. Of every operation:
+///
+/// - Errors, nothing was sent: invalid_option (of the options), bad_request (of the key); unreachable, too_busy.
+/// - Errors, it was refused, and had no effect: permission_denied, plain_http_refused, bad_request, too_large,
+///   too_many_requests, and what an operation says besides.
+/// - Errors, a write may have been applied, or may be later: timed_out, connection_lost, server_error, malformed_reply,
+///   reply_too_large; closed.
+/// - Cancellation: terminal, partial, total; operation_aborted. A read leaves nothing in Consul; a write may have been
+///   applied, or may be later. The connection of a request that was sent is closed.
+/// - Lifetimes: `request_options::diag`, which gets the words of a failure, must outlive it; the handle need not.
+///
+/// Threads: operations and const members are safe from any thread; assignment, move and destruction are not beside
+/// them.
+///
+/// Lifetimes: the handle is cheap to copy, and its copies are the same. Operations keep the connections alive, which
+/// live on an internal strand. The handle may outlive the execution context: handlers that have not run by then, and
+/// those of later operations, are destroyed without being called.
 class client {
 public:
   using executor_type = asio::any_io_executor;
@@ -167,6 +180,8 @@ public:
   client_statistics statistics() const noexcept;
 
   /// One key; nullopt if it does not exist.
+  ///
+  /// Signature: void(error_code, answer<std::optional<kv_entry>>).
   template <class Token = asio::deferred_t>
   auto get(std::string key, read_options options = {}, Token&& token = {}) {
     return detail::initiate<Token, answer<std::optional<kv_entry>>>(impl_, detail::get_request{std::move(key), options},
@@ -174,12 +189,16 @@ public:
   }
   /// All keys that start with `prefix` (a string prefix: end it with a slash), in key order. Keys that the token may
   /// not read are left out, or all: see `query_meta::filtered_by_acls`. The same holds for `keys`.
+  ///
+  /// Signature: void(error_code, answer<std::vector<kv_entry>>).
   template <class Token = asio::deferred_t>
   auto list(std::string prefix, read_options options = {}, Token&& token = {}) {
     return detail::initiate<Token, answer<std::vector<kv_entry>>>(
         impl_, detail::list_request{std::move(prefix), options}, token);
   }
   /// The names of the keys that start with `prefix`, cut after the next `separator` unless that is empty.
+  ///
+  /// Signature: void(error_code, answer<std::vector<std::string>>).
   template <class Token = asio::deferred_t>
   auto keys(std::string prefix, std::string separator = {}, read_options options = {}, Token&& token = {}) {
     return detail::initiate<Token, answer<std::vector<std::string>>>(
@@ -188,6 +207,8 @@ public:
 
   using write = detail::write_request;
   /// Sets the key. Completes with true.
+  ///
+  /// Signature: void(error_code, bool).
   template <class Token = asio::deferred_t>
   auto put(std::string key, std::string value, std::uint64_t flags = 0, request_options options = {},
            Token&& token = {}) {
@@ -195,6 +216,8 @@ public:
         impl_, write{write::kind::put, std::move(key), std::move(value), flags, 0, {}, options}, token);
   }
   /// Sets the key if its ModifyIndex is `index` (0: if it does not exist). Completes with whether it was.
+  ///
+  /// Signature: void(error_code, bool).
   template <class Token = asio::deferred_t>
   auto cas(std::string key, std::string value, std::uint64_t index, std::uint64_t flags = 0,
            request_options options = {}, Token&& token = {}) {
@@ -202,6 +225,9 @@ public:
         impl_, write{write::kind::cas, std::move(key), std::move(value), flags, index, {}, options}, token);
   }
   /// Locks the key with the session and sets it. Completes with false if another session has it, or lock delay runs.
+  ///
+  /// Signature: void(error_code, bool).
+  /// Errors: invalid_session (there is no such session).
   template <class Token = asio::deferred_t>
   auto acquire(std::string key, std::string value, std::string session, std::uint64_t flags = 0,
                request_options options = {}, Token&& token = {}) {
@@ -210,6 +236,8 @@ public:
         token);
   }
   /// Unlocks the key and sets it. Completes with false if that session does not have it.
+  ///
+  /// Signature: void(error_code, bool).
   template <class Token = asio::deferred_t>
   auto release(std::string key, std::string value, std::string session, std::uint64_t flags = 0,
                request_options options = {}, Token&& token = {}) {
@@ -218,42 +246,59 @@ public:
         token);
   }
   /// Deletes the key, whether it exists or not. Completes with true.
+  ///
+  /// Signature: void(error_code, bool).
   template <class Token = asio::deferred_t>
   auto remove(std::string key, request_options options = {}, Token&& token = {}) {
     return detail::initiate<Token, bool>(impl_, write{write::kind::remove, std::move(key), {}, 0, 0, {}, options},
                                          token);
   }
   /// Deletes every key that starts with `prefix` (a string prefix). Completes with true.
+  ///
+  /// Signature: void(error_code, bool).
   template <class Token = asio::deferred_t>
   auto remove_tree(std::string prefix, request_options options = {}, Token&& token = {}) {
     return detail::initiate<Token, bool>(
         impl_, write{write::kind::remove_tree, std::move(prefix), {}, 0, 0, {}, options}, token);
   }
   /// Deletes the key if its ModifyIndex is `index`. Completes with whether it was.
+  ///
+  /// Signature: void(error_code, bool).
   template <class Token = asio::deferred_t>
   auto remove_cas(std::string key, std::uint64_t index, request_options options = {}, Token&& token = {}) {
     return detail::initiate<Token, bool>(
         impl_, write{write::kind::remove_cas, std::move(key), {}, 0, index, {}, options}, token);
   }
 
-  /// Creates a session; completes with its id. After an unknown outcome a session may be left to its TTL.
-  /// error::missing_node if its node is not in the catalog.
+  /// Creates a session; completes with its id. After an unknown outcome a session may be left to its TTL, if it has
+  /// one.
+  ///
+  /// Signature: void(error_code, std::string).
+  /// Errors: invalid_ttl; invalid_option (also of `lock_delay`); missing_node (its node is not in the catalog).
+  /// Cancellation: the same may be left.
   template <class Token = asio::deferred_t>
   auto create_session(session_options session, request_options options = {}, Token&& token = {}) {
     return detail::initiate<Token, std::string>(impl_, detail::session_create_request{std::move(session), options},
                                                 token);
   }
-  /// Renews the session's TTL, on a connection that is reserved for that. error::invalid_session if it is gone.
+  /// Renews the session's TTL, on a connection that is reserved for that.
+  ///
+  /// Signature: void(error_code).
+  /// Errors: invalid_session (it is gone).
   template <class Token = asio::deferred_t>
   auto renew_session(std::string id, request_options options = {}, Token&& token = {}) {
     return detail::initiate<Token>(impl_, detail::session_renew_request{std::move(id), options}, token);
   }
   /// Destroys the session; destroying one that is gone succeeds.
+  ///
+  /// Signature: void(error_code).
   template <class Token = asio::deferred_t>
   auto destroy_session(std::string id, request_options options = {}, Token&& token = {}) {
     return detail::initiate<Token>(impl_, detail::session_destroy_request{std::move(id), options}, token);
   }
   /// The session, nullopt if it does not exist, or the token may not read it (`query_meta::filtered_by_acls`).
+  ///
+  /// Signature: void(error_code, answer<std::optional<session_info>>).
   template <class Token = asio::deferred_t>
   auto session(std::string id, read_options options = {}, Token&& token = {}) {
     return detail::initiate<Token, answer<std::optional<session_info>>>(
@@ -261,21 +306,27 @@ public:
   }
 
   /// Registers a node in the catalog of `config::datacenter`, without an id and without checks: sessions can belong to
-  /// it, and no agent's end ends them. If it is there already, its address is set to this one. An empty name or address
-  /// is error::invalid_option. ACL: `node` write; `node` read is enough where nothing would change.
+  /// it, and no agent's end ends them. If it is there already, its address is set to this one. ACL: `node` write;
+  /// `node` read is enough where nothing would change.
+  ///
+  /// Signature: void(error_code).
+  /// Errors: invalid_option (an empty name or address).
   template <class Token = asio::deferred_t>
   auto register_node(node_registration node, request_options options = {}, Token&& token = {}) {
     return detail::initiate<Token>(impl_, detail::node_register_request{std::move(node), options}, token);
   }
 
   /// All of the operations, or none: `txn_reply::applied` tells. A refusal is an answer, not an error.
+  ///
+  /// Signature: void(error_code, txn_reply).
+  /// Errors: too_large (also for more than `txn_operations_max` operations; nothing was sent).
   template <class Token = asio::deferred_t>
   auto transact(std::vector<txn_operation> operations, request_options options = {}, Token&& token = {}) {
     return detail::initiate<Token, txn_reply>(impl_, detail::txn_request{std::move(operations), options}, token);
   }
 
   /// Ends every running and queued operation with error::closed and closes all connections. Later ones fail the same
-  /// way. It satisfies no condition: a write may have been sent before.
+  /// way. It satisfies no condition: a write may have been sent before. From any thread, as the operations.
   void close() noexcept;
 
 private:
