@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 #include <chrono>
 #include <cstddef>
@@ -55,6 +56,9 @@ void start_order(const std::shared_ptr<administrator>&, administration_order, pe
 void start_order(const std::shared_ptr<administrator>&, administration_order, pending<error_code, swept>&&);
 void start_order(const std::shared_ptr<administrator>&, administration_order, pending<error_code, semaphore_status>&&);
 
+template <class Token, class... Results>
+concept order_token = asio::completion_token_for<Token, void(error_code, Results...)>;
+
 }  // namespace detail
 
 /// An operator's hand on a semaphore that is in use, by any number of processes. All that it orders stands in Consul:
@@ -70,8 +74,8 @@ void start_order(const std::shared_ptr<administrator>&, administration_order, pe
 /// goes on from there when it is given again.
 ///
 /// Operations take a completion token, by default `asio::deferred`. Handlers run on their associated executor, by
-/// default the client's, never inside the initiating function. `request_options::retry` is not used. Of every
-/// order:
+/// default the client's, never inside the initiating function. The token may take the place of a request's options that
+/// are not given; of those `request_options::retry` is not used. Of every order:
 ///
 /// - Signature: void(error_code).
 /// - Errors, at once: invalid_option (`request_options::timeout` is neither 0 nor from 1 ms to 10 min; nothing was
@@ -106,8 +110,12 @@ public:
   /// order: the first acquire writes the record, too.
   ///
   /// Errors: invalid_limit (nothing was sent); limit_conflict (there is one with another limit).
-  template <class Token = asio::deferred_t>
-  auto create(std::uint32_t limit, consul::request_options request = {}, Token&& token = {}) {
+  template <detail::order_token Token = asio::deferred_t>
+  auto create(std::uint32_t limit, Token&& token = {}) {
+    return create(limit, consul::request_options(), std::forward<Token>(token));
+  }
+  template <detail::order_token Token = asio::deferred_t>
+  auto create(std::uint32_t limit, consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = order::create, .limit = limit, .request = request}, token);
   }
   /// Another limit, from now on. Whoever waits and fits into a higher one is granted. A lower one takes no slot away:
@@ -115,22 +123,34 @@ public:
   /// fail with error::limit_conflict at their next acquire, and keep what they hold.
   ///
   /// Errors: invalid_limit (nothing was sent); no_semaphore.
-  template <class Token = asio::deferred_t>
-  auto resize(std::uint32_t limit, consul::request_options request = {}, Token&& token = {}) {
+  template <detail::order_token Token = asio::deferred_t>
+  auto resize(std::uint32_t limit, Token&& token = {}) {
+    return resize(limit, consul::request_options(), std::forward<Token>(token));
+  }
+  template <detail::order_token Token = asio::deferred_t>
+  auto resize(std::uint32_t limit, consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = order::resize, .limit = limit, .request = request}, token);
   }
   /// Nobody is granted from now on, until `open`. Holders go on; those who wait keep waiting, in their places.
   ///
   /// Errors: no_semaphore.
-  template <class Token = asio::deferred_t>
-  auto close(consul::request_options request = {}, Token&& token = {}) {
+  template <detail::order_token Token = asio::deferred_t>
+  auto close(Token&& token = {}) {
+    return close(consul::request_options(), std::forward<Token>(token));
+  }
+  template <detail::order_token Token = asio::deferred_t>
+  auto close(consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = order::close, .request = request}, token);
   }
   /// Ends what `close` began: those who come next are granted.
   ///
   /// Errors: no_semaphore.
-  template <class Token = asio::deferred_t>
-  auto open(consul::request_options request = {}, Token&& token = {}) {
+  template <detail::order_token Token = asio::deferred_t>
+  auto open(Token&& token = {}) {
+    return open(consul::request_options(), std::forward<Token>(token));
+  }
+  template <detail::order_token Token = asio::deferred_t>
+  auto open(consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = order::open, .request = request}, token);
   }
   /// Asks the holder with that session to give its slot up: it sees that as `slot::revoked` and `slot::wait_revoked`.
@@ -138,8 +158,12 @@ public:
   ///
   /// Errors: no_semaphore; not_held (the session holds no slot); too_large (a thousand wishes are there that nobody has
   /// fulfilled).
-  template <class Token = asio::deferred_t>
-  auto revoke(std::string session, consul::request_options request = {}, Token&& token = {}) {
+  template <detail::order_token Token = asio::deferred_t>
+  auto revoke(std::string session, Token&& token = {}) {
+    return revoke(std::move(session), consul::request_options(), std::forward<Token>(token));
+  }
+  template <detail::order_token Token = asio::deferred_t>
+  auto revoke(std::string session, consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = order::revoke, .session = std::move(session), .request = request}, token);
   }
   /// Takes a slot, or a place in the queue, away: destroys the session and grants the slot to whoever comes next. The
@@ -147,21 +171,33 @@ public:
   ///
   /// Errors: not_held (the session neither holds nor waits).
   /// Cancellation: the session may have been destroyed, and its slot not granted yet: whoever waits sees to that.
-  template <class Token = asio::deferred_t>
-  auto evict(std::string session, consul::request_options request = {}, Token&& token = {}) {
+  template <detail::order_token Token = asio::deferred_t>
+  auto evict(std::string session, Token&& token = {}) {
+    return evict(std::move(session), consul::request_options(), std::forward<Token>(token));
+  }
+  template <detail::order_token Token = asio::deferred_t>
+  auto evict(std::string session, consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = order::evict, .session = std::move(session), .request = request}, token);
   }
   /// Removes the record and all entries, if nobody holds or waits. Whoever acquires later creates it anew; that is left
   /// alone.
   ///
   /// Errors: in_use.
-  template <class Token = asio::deferred_t>
-  auto destroy(consul::request_options request = {}, Token&& token = {}) {
+  template <detail::order_token Token = asio::deferred_t>
+  auto destroy(Token&& token = {}) {
+    return destroy(consul::request_options(), std::forward<Token>(token));
+  }
+  template <detail::order_token Token = asio::deferred_t>
+  auto destroy(consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = order::destroy, .request = request}, token);
   }
   /// The same, whoever uses it: all slots are lost, and who waits joins a new queue. Never error::in_use.
-  template <class Token = asio::deferred_t>
-  auto destroy_in_use(consul::request_options request = {}, Token&& token = {}) {
+  template <detail::order_token Token = asio::deferred_t>
+  auto destroy_in_use(Token&& token = {}) {
+    return destroy_in_use(consul::request_options(), std::forward<Token>(token));
+  }
+  template <detail::order_token Token = asio::deferred_t>
+  auto destroy_in_use(consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = order::destroy, .even_in_use = true, .request = request}, token);
   }
   /// Removes what dead processes have left: holders whose sessions have ended, from the record, and entries that no
@@ -169,16 +205,24 @@ public:
   /// `semaphore_options::node_health_checks` it does not wait for the lock delay. Completes with what was removed.
   ///
   /// Signature: void(error_code, swept).
-  template <class Token = asio::deferred_t>
-  auto sweep(consul::request_options request = {}, Token&& token = {}) {
+  template <detail::order_token<swept> Token = asio::deferred_t>
+  auto sweep(Token&& token = {}) {
+    return sweep(consul::request_options(), std::forward<Token>(token));
+  }
+  template <detail::order_token<swept> Token = asio::deferred_t>
+  auto sweep(consul::request_options request, Token&& token = {}) {
     return initiate<Token, swept>({.what = order::sweep, .request = request}, token);
   }
   /// What stands in Consul. That there is no semaphore is an answer, too.
   ///
   /// Signature: void(error_code, semaphore_status).
   /// Cancellation: nothing is ever written.
-  template <class Token = asio::deferred_t>
-  auto inspect(consul::request_options request = {}, Token&& token = {}) {
+  template <detail::order_token<semaphore_status> Token = asio::deferred_t>
+  auto inspect(Token&& token = {}) {
+    return inspect(consul::request_options(), std::forward<Token>(token));
+  }
+  template <detail::order_token<semaphore_status> Token = asio::deferred_t>
+  auto inspect(consul::request_options request, Token&& token = {}) {
     return initiate<Token, semaphore_status>({.what = order::inspect, .request = request}, token);
   }
   /// Completes when nobody alive holds a slot: of use after `close`, for otherwise somebody may have one in the next
@@ -187,9 +231,16 @@ public:
   ///
   /// Errors: in_use (it takes longer than `within`); no_semaphore (there is no record at the first look).
   /// Cancellation: nothing is ever written.
-  template <class Token = asio::deferred_t>
-  auto wait_until_drained(std::chrono::nanoseconds within = std::chrono::nanoseconds::max(),
-                          consul::request_options request = {}, Token&& token = {}) {
+  template <detail::order_token Token = asio::deferred_t>
+  auto wait_until_drained(Token&& token = {}) {
+    return wait_until_drained(std::chrono::nanoseconds::max(), consul::request_options(), std::forward<Token>(token));
+  }
+  template <detail::order_token Token = asio::deferred_t>
+  auto wait_until_drained(std::chrono::nanoseconds within, Token&& token = {}) {
+    return wait_until_drained(within, consul::request_options(), std::forward<Token>(token));
+  }
+  template <detail::order_token Token = asio::deferred_t>
+  auto wait_until_drained(std::chrono::nanoseconds within, consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = order::drain, .within = within, .request = request}, token);
   }
 

@@ -175,18 +175,22 @@ public:
   const std::string& key() const noexcept;
 
   /// Stands for election, and completes when it is won, however long that takes. From then on the key has this value,
-  /// in one write with the lock; before, an operator reads it in our entry below the key. Empty: "host:pid". By the
-  /// rules of `semaphore_options::description`, else invalid_option.
+  /// in one write with the lock; before, an operator reads it in our entry below the key. Empty, or none: "host:pid".
+  /// By the rules of `semaphore_options::description`, else invalid_option.
   ///
   /// Signature: void(error_code, leadership).
   /// Errors: as of `mutex::lock`.
   /// Cancellation: terminal, partial, total; operation_aborted, and its entry and session go in the background.
   /// Lifetimes: `diag`, if any, must outlive it; the handle need not.
-  template <class Token = asio::deferred_t>
-  auto campaign(std::string value = {}, Token&& token = {}) {
+  template <detail::slot_token<leadership> Token = asio::deferred_t>
+  auto campaign(Token&& token = {}) {
+    return campaign(std::string(), std::forward<Token>(token));
+  }
+  template <detail::slot_token<leadership> Token = asio::deferred_t>
+  auto campaign(std::string value, Token&& token = {}) {
     return initiate(std::move(value), nullptr, std::forward<Token>(token));
   }
-  template <class Token = asio::deferred_t>
+  template <detail::slot_token<leadership> Token = asio::deferred_t>
   auto campaign(std::string value, diagnostics& diag, Token&& token = {}) {
     return initiate(std::move(value), &diag, std::forward<Token>(token));
   }

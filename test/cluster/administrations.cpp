@@ -64,7 +64,7 @@ public:
   std::string session_of(const agent& at, const std::string& who) const {
     std::string found;
     const error_code ec = give(at, 5s, [&](semaphore_administration& admin, auto done) {
-      admin.inspect({}, [&found, &who, done](error_code failure, const semaphore_status& now) {
+      admin.inspect([&found, &who, done](error_code failure, const semaphore_status& now) {
         for (const contender_status& each : now.holders)
           if (each.description == who) found = each.session;
         done(failure);
@@ -80,13 +80,13 @@ private:
 };
 
 auto resize_to(std::uint32_t limit) {
-  return [limit](semaphore_administration& admin, auto done) { admin.resize(limit, {}, done); };
+  return [limit](semaphore_administration& admin, auto done) { admin.resize(limit, done); };
 }
 auto revoke_of(std::string session) {
-  return [session](semaphore_administration& admin, auto done) { admin.revoke(session, {}, done); };
+  return [session](semaphore_administration& admin, auto done) { admin.revoke(session, done); };
 }
 auto evict_of(std::string session) {
-  return [session](semaphore_administration& admin, auto done) { admin.evict(session, {}, done); };
+  return [session](semaphore_administration& admin, auto done) { admin.evict(session, done); };
 }
 
 }  // namespace
@@ -121,9 +121,9 @@ BOOST_AUTO_TEST_CASE(orders_while_consul_has_no_leader) {
   at = &consul.server((its + 1) % cluster::server_count);
   play.fault("leader killed, and close ordered", play.names());
   consul.server(its).kill();
-  boss.insist(play, *at, "it is closed", [](semaphore_administration& admin, auto done) { admin.close({}, done); });
+  boss.insist(play, *at, "it is closed", [](semaphore_administration& admin, auto done) { admin.close(done); });
   boss.insist(play, *at, "it is drained",
-              [](semaphore_administration& admin, auto done) { admin.wait_until_drained(grant_bound, {}, done); });
+              [](semaphore_administration& admin, auto done) { admin.wait_until_drained(grant_bound, done); });
   const auto drained = journal_now();
   consul.server(its).restart();
   consul.wait_until_healthy();
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(orders_while_consul_has_no_leader) {
   }));
   play.limit_is(4);
   boss.insist(play, *at, "it is resized", resize_to(4));
-  boss.insist(play, *at, "it is opened", [](semaphore_administration& admin, auto done) { admin.open({}, done); });
+  boss.insist(play, *at, "it is opened", [](semaphore_administration& admin, auto done) { admin.open(done); });
   play.until_entered(play.names(), play.mended("opened", play.names()), grant_bound);
   const verdict shown = play.end();
   BOOST_TEST(shown.believers_max == 4u);

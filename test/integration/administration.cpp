@@ -57,8 +57,6 @@ void let_somebody_hold(testing::server& fake) {
   });
 }
 
-constexpr auto no_request = consul::request_options();
-
 }  // namespace
 }  // namespace holdfast::test
 
@@ -71,7 +69,7 @@ ASYNC_TEST_CASE(it_is_created_resized_and_destroyed, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("administration");
   operator_at op(ex, a, prefix);
-  auto [early] = co_await op.admin.resize(2, no_request, as_result);
+  auto [early] = co_await op.admin.resize(2, as_result);
   BOOST_TEST(early == error::no_semaphore);
   co_await op.admin.create(2);
   BOOST_TEST(record(a, prefix) == R"({"Limit":2,"Holders":{}})");
@@ -87,7 +85,7 @@ ASYNC_TEST_CASE(it_is_created_resized_and_destroyed, 30s) {
   BOOST_TEST(words.key == prefix + "/.lock");
   co_await op.admin.resize(3);
   BOOST_TEST(record(a, prefix) == R"({"Limit":3,"Holders":{}})");
-  auto [none] = co_await op.admin.resize(0, no_request, as_result);
+  auto [none] = co_await op.admin.resize(0, as_result);
   BOOST_TEST(none == error::invalid_limit);
   co_await op.admin.destroy();
   BOOST_TEST(listing(a, prefix) == "");
@@ -181,7 +179,7 @@ ASYNC_TEST_CASE(closed_grants_nobody_and_drains, 60s) {
   BOOST_TEST(record(a, prefix).ends_with(R"("Closed":true})"));
   pending<slot> waiting(ex, p.sem.acquire());
   pending<> drained(ex, op.admin.wait_until_drained());
-  auto [late] = co_await op.admin.wait_until_drained(50ms, no_request, as_result);
+  auto [late] = co_await op.admin.wait_until_drained(50ms, as_result);
   BOOST_TEST(late == error::in_use);
   co_await one.release();
   BOOST_TEST(!drained.ready());
@@ -192,7 +190,7 @@ ASYNC_TEST_CASE(closed_grants_nobody_and_drains, 60s) {
   BOOST_TEST(!none.valid());
   BOOST_TEST(!waiting.ready());
   BOOST_TEST(holders(a, prefix).empty());
-  auto [in_use] = co_await op.admin.destroy(no_request, as_result);
+  auto [in_use] = co_await op.admin.destroy(as_result);
   BOOST_TEST(in_use == error::in_use);
   co_await op.admin.open();
   const error_code granted = co_await waiting.wait();
@@ -224,7 +222,7 @@ ASYNC_TEST_CASE(a_holder_hears_that_its_slot_is_wanted, 60s) {
   auto [over] = co_await held.wait_revoked(as_result);
   BOOST_TEST(over == error::not_held);
   BOOST_TEST(record(a, prefix) == R"({"Limit":1,"Holders":{}})");
-  auto [gone] = co_await op.admin.revoke(session, no_request, as_result);
+  auto [gone] = co_await op.admin.revoke(session, as_result);
   BOOST_TEST(gone == error::not_held);
 }
 
@@ -297,9 +295,9 @@ ASYNC_TEST_CASE(an_evicted_holder_loses_its_slot_to_the_next, 60s) {
   BOOST_TEST((lost.value() == loss_reason::session_invalidated));
   const error_code granted = co_await waiting.wait();
   BOOST_TEST(!granted);
-  auto [again] = co_await op.admin.evict(session, no_request, as_result);
+  auto [again] = co_await op.admin.evict(session, as_result);
   BOOST_TEST(again == error::not_held);
-  auto [nobody] = co_await op.admin.evict("no such session", no_request, as_result);
+  auto [nobody] = co_await op.admin.evict("no such session", as_result);
   BOOST_TEST(nobody == error::not_held);
 }
 
@@ -363,7 +361,7 @@ ASYNC_TEST_CASE(what_is_in_use_is_destroyed_only_if_one_insists, 60s) {
   participant p(ex, a, calm(prefix, 1));
   slot held = co_await p.sem.acquire();
   const std::string before = listing(a, prefix);
-  auto [ec] = co_await op.admin.destroy(no_request, as_result);
+  auto [ec] = co_await op.admin.destroy(as_result);
   BOOST_TEST(ec == error::in_use);
   BOOST_TEST(listing(a, prefix) == before);
   pending<loss_reason> lost(ex, held.wait_lost());
@@ -390,9 +388,9 @@ ASYNC_TEST_CASE(the_key_of_something_else_is_left_alone, 30s) {
     auto [resized] = co_await op.admin.resize(2, request, as_result);
     BOOST_TEST(resized == expected);
     BOOST_TEST(words.key == prefix + "/.lock");
-    auto [destroyed] = co_await op.admin.destroy_in_use(no_request, as_result);
+    auto [destroyed] = co_await op.admin.destroy_in_use(as_result);
     BOOST_TEST(destroyed == expected);
-    auto [inspected, nothing] = co_await op.admin.inspect(no_request, as_result);
+    auto [inspected, nothing] = co_await op.admin.inspect(as_result);
     BOOST_TEST(inspected == expected);
     BOOST_TEST(listing(a, prefix) == before);
   }
@@ -512,7 +510,7 @@ ASYNC_TEST_CASE(an_order_that_may_have_been_carried_out_says_so, 30s) {
   refused.skip = 1;
   refused.times = 0;
   fake.set_faults(testing::fault_plan({lost, refused}));
-  auto [ec] = co_await admin.resize(5, no_request, as_result);
+  auto [ec] = co_await admin.resize(5, as_result);
   BOOST_TEST((ec == condition::outcome_unknown), ec.message());
   BOOST_TEST((ec != condition::not_applied));
   fake.set_faults({});
@@ -590,7 +588,7 @@ ASYNC_TEST_CASE(where_there_is_no_semaphore_nothing_is_waited_for, 30s) {
   BOOST_TEST(words.key == prefix + "/.lock");
   participant p(ex, a, calm(prefix, 1));
   slot held = co_await p.sem.acquire();
-  auto [negative] = co_await op.admin.wait_until_drained(std::chrono::nanoseconds::min(), no_request, as_result);
+  auto [negative] = co_await op.admin.wait_until_drained(std::chrono::nanoseconds::min(), as_result);
   BOOST_TEST(negative == error::in_use);
   // The record goes while it is being waited for: nobody holds then.
   pending<> drained(ex, op.admin.wait_until_drained());
@@ -653,7 +651,7 @@ ASYNC_TEST_CASE(an_order_can_be_cancelled, 30s) {
     asio::cancellation_signal stop;
     error_code result;
     bool done = false;
-    op.admin.wait_until_drained(1h, no_request, asio::bind_cancellation_slot(stop.slot(), [&](error_code ec) {
+    op.admin.wait_until_drained(1h, asio::bind_cancellation_slot(stop.slot(), [&](error_code ec) {
                                   result = ec;
                                   done = true;
                                 }));
@@ -693,8 +691,8 @@ BOOST_AUTO_TEST_CASE(a_context_that_goes_takes_its_orders_along) {
     asio::io_context io;
     client = consul::client(io, {.address = "127.0.1.1:" + std::to_string(silent.local_endpoint().port())});
     semaphore_administration admin(client, of("p"));
-    admin.wait_until_drained(1h, no_request, [&](error_code) { called = true; });
-    admin.close(no_request, [&](error_code) { called = true; });
+    admin.wait_until_drained(1h, [&](error_code) { called = true; });
+    admin.close([&](error_code) { called = true; });
     io.run_for(10ms);
   }
   BOOST_TEST(!called);

@@ -92,9 +92,9 @@ ASYNC_TEST_CASE(orders_and_waits_are_cancelled_from_another_thread_than_theirs, 
     };
     const auto look_end = [&](error_code ec, const semaphore_status&) { end(ec); };
     const int before = done;
-    admin.wait_until_drained(1h, {}, asio::bind_cancellation_slot(drain.slot(), asio::bind_executor(ex, end)));
+    admin.wait_until_drained(1h, asio::bind_cancellation_slot(drain.slot(), asio::bind_executor(ex, end)));
     held.wait_revoked(asio::bind_cancellation_slot(wish.slot(), asio::bind_executor(ex, end)));
-    admin.inspect({}, asio::bind_cancellation_slot(look.slot(), asio::bind_executor(ex, look_end)));
+    admin.inspect(asio::bind_cancellation_slot(look.slot(), asio::bind_executor(ex, look_end)));
     co_await pause(std::chrono::microseconds(20 * i));
     for (asio::cancellation_signal* each : {&drain, &wish, &look}) each->emit(asio::cancellation_type::total);
     co_await until("all three are over", [&] { return done == before + 3; });

@@ -80,9 +80,9 @@ BOOST_AUTO_TEST_CASE(requests_cancellations_and_statistics_from_everywhere) {
     for (int i = 0; i < rounds; ++i) {
       const std::string key = prefix + std::to_string(user) + "/" + std::to_string(i % 7);
       asio::cancellation_signal& signal = signals.emplace_back();
-      consul.put(key, "v", 0, {},
+      consul.put(key, "v",
                  asio::bind_cancellation_slot(signal.slot(), [&](error_code ec, bool) { results.count(ec); }));
-      consul.get(key, {}, [&](error_code ec, const auto&) { results.count(ec); });
+      consul.get(key, [&](error_code ec, const auto&) { results.count(ec); });
       if (i % 3 == 0) signal.emit(asio::cancellation_type::total);
       if (consul.statistics().connections_open > 5) ++results.other;
     }
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(handles_go_and_clients_close_while_requests_run) {
   run_from_many_threads(context, [&](int) {
     for (int i = 0; i < rounds / 10; ++i) {
       client consul(context, settings());
-      for (int n = 0; n < 8; ++n) consul.get("k", {}, [&](error_code ec, const auto&) { results.count(ec); });
+      for (int n = 0; n < 8; ++n) consul.get("k", [&](error_code ec, const auto&) { results.count(ec); });
       if (i % 2 == 0) consul.close();
     }
   });

@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(operations_after_the_context_is_gone_drop_their_handlers) {
   held.wait_lost([alive, &called](error_code, loss_reason) { called = true; });
   held.release([alive, &called](error_code) { called = true; });
   p.sem.acquire([alive, &called](error_code, slot) { called = true; });
-  p.client.get("key", {}, [alive, &called](error_code, auto) { called = true; });
+  p.client.get("key", [alive, &called](error_code, auto) { called = true; });
   p.client.close();
   p.sem.close([alive, &called](error_code) { called = true; });
   BOOST_TEST(!called);

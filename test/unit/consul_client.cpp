@@ -653,7 +653,7 @@ ASYNC_TEST_CASE(many_sessions_live_on_over_a_slow_network, 30s) {
   const auto keep_alive = [&](std::string id) -> asio::awaitable<void> {
     while (asio::steady_timer::clock_type::now() < end) {
       error_code ec;
-      co_await consul.renew_session(id, request_options(), asio::redirect_error(asio::use_awaitable, ec));
+      co_await consul.renew_session(id, asio::redirect_error(asio::use_awaitable, ec));
       BOOST_TEST(!ec);
       if (ec) break;
       asio::steady_timer until_due(ex, session.ttl / 3);
@@ -820,7 +820,7 @@ ASYNC_TEST_CASE(a_cancelled_request_closes_its_connection) {
     asio::cancellation_signal signal;
     error_code result;
     asio::steady_timer done(ex, asio::steady_timer::time_point::max());
-    consul.put("k", "1", 0, {}, asio::bind_cancellation_slot(signal.slot(), [&](error_code ec, bool) {
+    consul.put("k", "1", asio::bind_cancellation_slot(signal.slot(), [&](error_code ec, bool) {
                  result = ec;
                  done.cancel();
                }));
@@ -870,8 +870,7 @@ ASYNC_TEST_CASE(a_cancelled_queued_request_leaves_the_others_alone) {
   auto [peer, request] = co_await server.accept_request();
   asio::cancellation_signal signal;
   std::optional<error_code> result;
-  consul.put("cancelled", "", 0, {},
-             asio::bind_cancellation_slot(signal.slot(), [&](error_code ec, bool) { result = ec; }));
+  consul.put("cancelled", "", asio::bind_cancellation_slot(signal.slot(), [&](error_code ec, bool) { result = ec; }));
   pending<bool> next(ex, consul.put("next", ""));
   signal.emit(asio::cancellation_type::total);
   co_await peer.reply("true");
@@ -953,7 +952,7 @@ ASYNC_TEST_CASE(handlers_run_on_their_executor_and_never_in_the_strand) {
   asio::steady_timer done(ex, asio::steady_timer::time_point::max());
   bool in_own = false;
   bool in_clients = true;
-  consul.put("k", "1", 0, {}, asio::bind_executor(own, [&](error_code, bool) {
+  consul.put("k", "1", asio::bind_executor(own, [&](error_code, bool) {
                in_own = own.running_in_this_thread();
                in_clients = inside.running_in_this_thread();
                done.cancel();
@@ -984,9 +983,9 @@ ASYNC_TEST_CASE(the_strands_own_handlers_run_in_it_and_not_before_the_call_has_r
     if (results.size() == 4) done.cancel();
   };
   asio::post(inside, [&] {
-    consul.put("answered", "1", 0, {}, asio::bind_executor(consul.strand(), handler));
-    consul.put("queued", "1", 0, {}, asio::bind_executor(consul.strand(), handler));
-    consul.put("too busy", "1", 0, {}, asio::bind_executor(consul.strand(), handler));
+    consul.put("answered", "1", asio::bind_executor(consul.strand(), handler));
+    consul.put("queued", "1", asio::bind_executor(consul.strand(), handler));
+    consul.put("too busy", "1", asio::bind_executor(consul.strand(), handler));
     consul.put("invalid", "1", 0, once(-1ms), asio::bind_executor(consul.strand(), handler));
     returned = true;
   });
@@ -1008,7 +1007,7 @@ ASYNC_TEST_CASE(the_strands_own_handlers_are_not_called_by_who_starts_outside_of
   co_await closed.wait();
   bool returned = false;
   asio::steady_timer done(ex, asio::steady_timer::time_point::max());
-  consul.put("k", "", 0, {}, asio::bind_executor(consul.strand(), [&](error_code ec, bool) {
+  consul.put("k", "", asio::bind_executor(consul.strand(), [&](error_code ec, bool) {
                BOOST_TEST(returned);
                BOOST_TEST(ec == error::closed);
                done.cancel();
@@ -1032,7 +1031,7 @@ BOOST_AUTO_TEST_CASE(run_returns_when_the_work_is_done) {
   client consul(context, settings_for(server));
   std::optional<scripted_peer> kept;
   bool put = false;
-  consul.put("k", "1", 0, {}, [&](error_code, bool ok) { put = ok; });
+  consul.put("k", "1", [&](error_code, bool ok) { put = ok; });
   asio::co_spawn(
       context,
       [&]() -> asio::awaitable<void> {
@@ -1052,8 +1051,7 @@ BOOST_AUTO_TEST_CASE(run_does_not_return_before_a_handler_of_another_context_was
   client consul(clients_context, settings_for(server));
   asio::io_context users_context;
   bool called = false;
-  consul.put("k", "1", 0, {},
-             asio::bind_executor(users_context.get_executor(), [&](error_code, bool) { called = true; }));
+  consul.put("k", "1", asio::bind_executor(users_context.get_executor(), [&](error_code, bool) { called = true; }));
   BOOST_TEST(users_context.poll() == 0u);
   BOOST_TEST(!users_context.stopped(), "the operation is work of the handler's context");
   server.stop();
@@ -1083,7 +1081,7 @@ BOOST_AUTO_TEST_CASE(the_context_may_go_with_requests_in_every_state) {
       return asio::bind_cancellation_slot(signals[n].slot(),
                                           [&called, shared = std::move(shared)](error_code, auto&&...) { ++called; });
     };
-    survivor.renew_session("i", {}, handler(0, survivor));  // answered: leaves an idle connection
+    survivor.renew_session("i", handler(0, survivor));  // answered: leaves an idle connection
     bool sent = false;
     std::vector<scripted_peer> peers;
     asio::co_spawn(
@@ -1097,13 +1095,13 @@ BOOST_AUTO_TEST_CASE(the_context_may_go_with_requests_in_every_state) {
           sent = true;
         },
         asio::detached);
-    survivor.put("running", "1", 0, {}, handler(1, survivor));
-    survivor.put("queued", "1", 0, {}, handler(2, survivor));
+    survivor.put("running", "1", handler(1, survivor));
+    survivor.put("queued", "1", handler(2, survivor));
     survivor.get("watched", watching(7), handler(3, survivor));
     while (!sent || called == 0) context.run_one();
-    resolving.put("k", "1", 0, {}, [&called](error_code, bool) { ++called; });
+    resolving.put("k", "1", [&called](error_code, bool) { ++called; });
     context.poll();
-    survivor.put("posted", "1", 0, {}, [&called](error_code, bool) { ++called; });
+    survivor.put("posted", "1", [&called](error_code, bool) { ++called; });
     BOOST_TEST(called == 1);
   }
   BOOST_TEST(called == 1, "destroyed handlers are not called");

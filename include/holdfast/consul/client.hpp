@@ -87,6 +87,8 @@ struct txn_request {
 
 template <class... Results>
 using handler_of = asio::any_completion_handler<void(error_code, Results...)>;
+template <class Token, class... Results>
+concept token_for = asio::completion_token_for<Token, void(error_code, Results...)>;
 
 void start(const std::shared_ptr<client_impl>&, get_request, handler_of<answer<std::optional<kv_entry>>>);
 void start(const std::shared_ptr<client_impl>&, list_request, handler_of<answer<std::vector<kv_entry>>>);
@@ -138,7 +140,8 @@ auto initiate(std::shared_ptr<client_impl> impl, Request request, Token& token) 
 /// Deadline: each operation ends by `request_options::timeout`, a blocking query by `wait` + `wait`/16 + that.
 ///
 /// Operations take a completion token, by default `asio::deferred`. Handlers run on their associated executor, by
-/// default the client's, never inside the initiating function. Of every operation:
+/// default the client's, never inside the initiating function. The token may take the place of options that are not
+/// given. Of every operation:
 ///
 /// - Errors, nothing was sent: invalid_option (of the options), bad_request (of the key); unreachable, too_busy.
 /// - Errors, it was refused, and had no effect: permission_denied, plain_http_refused, bad_request, too_large,
@@ -182,8 +185,12 @@ public:
   /// One key; nullopt if it does not exist.
   ///
   /// Signature: void(error_code, answer<std::optional<kv_entry>>).
-  template <class Token = asio::deferred_t>
-  auto get(std::string key, read_options options = {}, Token&& token = {}) {
+  template <detail::token_for<answer<std::optional<kv_entry>>> Token = asio::deferred_t>
+  auto get(std::string key, Token&& token = {}) {
+    return get(std::move(key), read_options(), std::forward<Token>(token));
+  }
+  template <detail::token_for<answer<std::optional<kv_entry>>> Token = asio::deferred_t>
+  auto get(std::string key, read_options options, Token&& token = {}) {
     return detail::initiate<Token, answer<std::optional<kv_entry>>>(impl_, detail::get_request{std::move(key), options},
                                                                     token);
   }
@@ -191,16 +198,28 @@ public:
   /// not read are left out, or all: see `query_meta::filtered_by_acls`. The same holds for `keys`.
   ///
   /// Signature: void(error_code, answer<std::vector<kv_entry>>).
-  template <class Token = asio::deferred_t>
-  auto list(std::string prefix, read_options options = {}, Token&& token = {}) {
+  template <detail::token_for<answer<std::vector<kv_entry>>> Token = asio::deferred_t>
+  auto list(std::string prefix, Token&& token = {}) {
+    return list(std::move(prefix), read_options(), std::forward<Token>(token));
+  }
+  template <detail::token_for<answer<std::vector<kv_entry>>> Token = asio::deferred_t>
+  auto list(std::string prefix, read_options options, Token&& token = {}) {
     return detail::initiate<Token, answer<std::vector<kv_entry>>>(
         impl_, detail::list_request{std::move(prefix), options}, token);
   }
   /// The names of the keys that start with `prefix`, cut after the next `separator` unless that is empty.
   ///
   /// Signature: void(error_code, answer<std::vector<std::string>>).
-  template <class Token = asio::deferred_t>
-  auto keys(std::string prefix, std::string separator = {}, read_options options = {}, Token&& token = {}) {
+  template <detail::token_for<answer<std::vector<std::string>>> Token = asio::deferred_t>
+  auto keys(std::string prefix, Token&& token = {}) {
+    return keys(std::move(prefix), std::string(), read_options(), std::forward<Token>(token));
+  }
+  template <detail::token_for<answer<std::vector<std::string>>> Token = asio::deferred_t>
+  auto keys(std::string prefix, std::string separator, Token&& token = {}) {
+    return keys(std::move(prefix), std::move(separator), read_options(), std::forward<Token>(token));
+  }
+  template <detail::token_for<answer<std::vector<std::string>>> Token = asio::deferred_t>
+  auto keys(std::string prefix, std::string separator, read_options options, Token&& token = {}) {
     return detail::initiate<Token, answer<std::vector<std::string>>>(
         impl_, detail::keys_request{std::move(prefix), std::move(separator), options}, token);
   }
@@ -209,18 +228,33 @@ public:
   /// Sets the key. Completes with true.
   ///
   /// Signature: void(error_code, bool).
-  template <class Token = asio::deferred_t>
-  auto put(std::string key, std::string value, std::uint64_t flags = 0, request_options options = {},
-           Token&& token = {}) {
+  template <detail::token_for<bool> Token = asio::deferred_t>
+  auto put(std::string key, std::string value, Token&& token = {}) {
+    return put(std::move(key), std::move(value), 0, request_options(), std::forward<Token>(token));
+  }
+  template <detail::token_for<bool> Token = asio::deferred_t>
+  auto put(std::string key, std::string value, std::uint64_t flags, Token&& token = {}) {
+    return put(std::move(key), std::move(value), flags, request_options(), std::forward<Token>(token));
+  }
+  template <detail::token_for<bool> Token = asio::deferred_t>
+  auto put(std::string key, std::string value, std::uint64_t flags, request_options options, Token&& token = {}) {
     return detail::initiate<Token, bool>(
         impl_, write{write::kind::put, std::move(key), std::move(value), flags, 0, {}, options}, token);
   }
   /// Sets the key if its ModifyIndex is `index` (0: if it does not exist). Completes with whether it was.
   ///
   /// Signature: void(error_code, bool).
-  template <class Token = asio::deferred_t>
-  auto cas(std::string key, std::string value, std::uint64_t index, std::uint64_t flags = 0,
-           request_options options = {}, Token&& token = {}) {
+  template <detail::token_for<bool> Token = asio::deferred_t>
+  auto cas(std::string key, std::string value, std::uint64_t index, Token&& token = {}) {
+    return cas(std::move(key), std::move(value), index, 0, request_options(), std::forward<Token>(token));
+  }
+  template <detail::token_for<bool> Token = asio::deferred_t>
+  auto cas(std::string key, std::string value, std::uint64_t index, std::uint64_t flags, Token&& token = {}) {
+    return cas(std::move(key), std::move(value), index, flags, request_options(), std::forward<Token>(token));
+  }
+  template <detail::token_for<bool> Token = asio::deferred_t>
+  auto cas(std::string key, std::string value, std::uint64_t index, std::uint64_t flags, request_options options,
+           Token&& token = {}) {
     return detail::initiate<Token, bool>(
         impl_, write{write::kind::cas, std::move(key), std::move(value), flags, index, {}, options}, token);
   }
@@ -228,9 +262,19 @@ public:
   ///
   /// Signature: void(error_code, bool).
   /// Errors: invalid_session (there is no such session).
-  template <class Token = asio::deferred_t>
-  auto acquire(std::string key, std::string value, std::string session, std::uint64_t flags = 0,
-               request_options options = {}, Token&& token = {}) {
+  template <detail::token_for<bool> Token = asio::deferred_t>
+  auto acquire(std::string key, std::string value, std::string session, Token&& token = {}) {
+    return acquire(std::move(key), std::move(value), std::move(session), 0, request_options(),
+                   std::forward<Token>(token));
+  }
+  template <detail::token_for<bool> Token = asio::deferred_t>
+  auto acquire(std::string key, std::string value, std::string session, std::uint64_t flags, Token&& token = {}) {
+    return acquire(std::move(key), std::move(value), std::move(session), flags, request_options(),
+                   std::forward<Token>(token));
+  }
+  template <detail::token_for<bool> Token = asio::deferred_t>
+  auto acquire(std::string key, std::string value, std::string session, std::uint64_t flags, request_options options,
+               Token&& token = {}) {
     return detail::initiate<Token, bool>(
         impl_, write{write::kind::acquire, std::move(key), std::move(value), flags, 0, std::move(session), options},
         token);
@@ -238,9 +282,19 @@ public:
   /// Unlocks the key and sets it. Completes with false if that session does not have it.
   ///
   /// Signature: void(error_code, bool).
-  template <class Token = asio::deferred_t>
-  auto release(std::string key, std::string value, std::string session, std::uint64_t flags = 0,
-               request_options options = {}, Token&& token = {}) {
+  template <detail::token_for<bool> Token = asio::deferred_t>
+  auto release(std::string key, std::string value, std::string session, Token&& token = {}) {
+    return release(std::move(key), std::move(value), std::move(session), 0, request_options(),
+                   std::forward<Token>(token));
+  }
+  template <detail::token_for<bool> Token = asio::deferred_t>
+  auto release(std::string key, std::string value, std::string session, std::uint64_t flags, Token&& token = {}) {
+    return release(std::move(key), std::move(value), std::move(session), flags, request_options(),
+                   std::forward<Token>(token));
+  }
+  template <detail::token_for<bool> Token = asio::deferred_t>
+  auto release(std::string key, std::string value, std::string session, std::uint64_t flags, request_options options,
+               Token&& token = {}) {
     return detail::initiate<Token, bool>(
         impl_, write{write::kind::release, std::move(key), std::move(value), flags, 0, std::move(session), options},
         token);
@@ -248,24 +302,36 @@ public:
   /// Deletes the key, whether it exists or not. Completes with true.
   ///
   /// Signature: void(error_code, bool).
-  template <class Token = asio::deferred_t>
-  auto remove(std::string key, request_options options = {}, Token&& token = {}) {
+  template <detail::token_for<bool> Token = asio::deferred_t>
+  auto remove(std::string key, Token&& token = {}) {
+    return remove(std::move(key), request_options(), std::forward<Token>(token));
+  }
+  template <detail::token_for<bool> Token = asio::deferred_t>
+  auto remove(std::string key, request_options options, Token&& token = {}) {
     return detail::initiate<Token, bool>(impl_, write{write::kind::remove, std::move(key), {}, 0, 0, {}, options},
                                          token);
   }
   /// Deletes every key that starts with `prefix` (a string prefix). Completes with true.
   ///
   /// Signature: void(error_code, bool).
-  template <class Token = asio::deferred_t>
-  auto remove_tree(std::string prefix, request_options options = {}, Token&& token = {}) {
+  template <detail::token_for<bool> Token = asio::deferred_t>
+  auto remove_tree(std::string prefix, Token&& token = {}) {
+    return remove_tree(std::move(prefix), request_options(), std::forward<Token>(token));
+  }
+  template <detail::token_for<bool> Token = asio::deferred_t>
+  auto remove_tree(std::string prefix, request_options options, Token&& token = {}) {
     return detail::initiate<Token, bool>(
         impl_, write{write::kind::remove_tree, std::move(prefix), {}, 0, 0, {}, options}, token);
   }
   /// Deletes the key if its ModifyIndex is `index`. Completes with whether it was.
   ///
   /// Signature: void(error_code, bool).
-  template <class Token = asio::deferred_t>
-  auto remove_cas(std::string key, std::uint64_t index, request_options options = {}, Token&& token = {}) {
+  template <detail::token_for<bool> Token = asio::deferred_t>
+  auto remove_cas(std::string key, std::uint64_t index, Token&& token = {}) {
+    return remove_cas(std::move(key), index, request_options(), std::forward<Token>(token));
+  }
+  template <detail::token_for<bool> Token = asio::deferred_t>
+  auto remove_cas(std::string key, std::uint64_t index, request_options options, Token&& token = {}) {
     return detail::initiate<Token, bool>(
         impl_, write{write::kind::remove_cas, std::move(key), {}, 0, index, {}, options}, token);
   }
@@ -276,8 +342,12 @@ public:
   /// Signature: void(error_code, std::string).
   /// Errors: invalid_ttl; invalid_option (also of `lock_delay`); missing_node (its node is not in the catalog).
   /// Cancellation: the same may be left.
-  template <class Token = asio::deferred_t>
-  auto create_session(session_options session, request_options options = {}, Token&& token = {}) {
+  template <detail::token_for<std::string> Token = asio::deferred_t>
+  auto create_session(session_options session, Token&& token = {}) {
+    return create_session(std::move(session), request_options(), std::forward<Token>(token));
+  }
+  template <detail::token_for<std::string> Token = asio::deferred_t>
+  auto create_session(session_options session, request_options options, Token&& token = {}) {
     return detail::initiate<Token, std::string>(impl_, detail::session_create_request{std::move(session), options},
                                                 token);
   }
@@ -285,22 +355,34 @@ public:
   ///
   /// Signature: void(error_code).
   /// Errors: invalid_session (it is gone).
-  template <class Token = asio::deferred_t>
-  auto renew_session(std::string id, request_options options = {}, Token&& token = {}) {
+  template <detail::token_for<> Token = asio::deferred_t>
+  auto renew_session(std::string id, Token&& token = {}) {
+    return renew_session(std::move(id), request_options(), std::forward<Token>(token));
+  }
+  template <detail::token_for<> Token = asio::deferred_t>
+  auto renew_session(std::string id, request_options options, Token&& token = {}) {
     return detail::initiate<Token>(impl_, detail::session_renew_request{std::move(id), options}, token);
   }
   /// Destroys the session; destroying one that is gone succeeds.
   ///
   /// Signature: void(error_code).
-  template <class Token = asio::deferred_t>
-  auto destroy_session(std::string id, request_options options = {}, Token&& token = {}) {
+  template <detail::token_for<> Token = asio::deferred_t>
+  auto destroy_session(std::string id, Token&& token = {}) {
+    return destroy_session(std::move(id), request_options(), std::forward<Token>(token));
+  }
+  template <detail::token_for<> Token = asio::deferred_t>
+  auto destroy_session(std::string id, request_options options, Token&& token = {}) {
     return detail::initiate<Token>(impl_, detail::session_destroy_request{std::move(id), options}, token);
   }
   /// The session, nullopt if it does not exist, or the token may not read it (`query_meta::filtered_by_acls`).
   ///
   /// Signature: void(error_code, answer<std::optional<session_info>>).
-  template <class Token = asio::deferred_t>
-  auto session(std::string id, read_options options = {}, Token&& token = {}) {
+  template <detail::token_for<answer<std::optional<session_info>>> Token = asio::deferred_t>
+  auto session(std::string id, Token&& token = {}) {
+    return session(std::move(id), read_options(), std::forward<Token>(token));
+  }
+  template <detail::token_for<answer<std::optional<session_info>>> Token = asio::deferred_t>
+  auto session(std::string id, read_options options, Token&& token = {}) {
     return detail::initiate<Token, answer<std::optional<session_info>>>(
         impl_, detail::session_info_request{std::move(id), options}, token);
   }
@@ -311,8 +393,12 @@ public:
   ///
   /// Signature: void(error_code).
   /// Errors: invalid_option (an empty name or address).
-  template <class Token = asio::deferred_t>
-  auto register_node(node_registration node, request_options options = {}, Token&& token = {}) {
+  template <detail::token_for<> Token = asio::deferred_t>
+  auto register_node(node_registration node, Token&& token = {}) {
+    return register_node(std::move(node), request_options(), std::forward<Token>(token));
+  }
+  template <detail::token_for<> Token = asio::deferred_t>
+  auto register_node(node_registration node, request_options options, Token&& token = {}) {
     return detail::initiate<Token>(impl_, detail::node_register_request{std::move(node), options}, token);
   }
 
@@ -320,8 +406,12 @@ public:
   ///
   /// Signature: void(error_code, txn_reply).
   /// Errors: too_large (also for more than `txn_operations_max` operations; nothing was sent).
-  template <class Token = asio::deferred_t>
-  auto transact(std::vector<txn_operation> operations, request_options options = {}, Token&& token = {}) {
+  template <detail::token_for<txn_reply> Token = asio::deferred_t>
+  auto transact(std::vector<txn_operation> operations, Token&& token = {}) {
+    return transact(std::move(operations), request_options(), std::forward<Token>(token));
+  }
+  template <detail::token_for<txn_reply> Token = asio::deferred_t>
+  auto transact(std::vector<txn_operation> operations, request_options options, Token&& token = {}) {
     return detail::initiate<Token, txn_reply>(impl_, detail::txn_request{std::move(operations), options}, token);
   }
 
