@@ -74,7 +74,7 @@ protected:
 /// - Lifetimes: `diag`, if any, gets the words of a failure and must outlive it; the handle need not.
 ///
 /// Threads, lifetimes, connections: as for `semaphore`.
-class mutex : public detail::pool_handle {
+class mutex : public slot_source {
 public:
   /// Empty.
   mutex() noexcept = default;

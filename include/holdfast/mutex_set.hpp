@@ -40,7 +40,7 @@ void start_try_lock(const std::shared_ptr<driver>&, const std::string& name, dia
 /// Threads, lifetimes: as for `semaphore`.
 ///
 /// Connections: there is one blocking query, however many locks are in use.
-class mutex_set : public detail::pool_handle {
+class mutex_set : public slot_source {
 public:
   /// Empty.
   mutex_set() noexcept = default;

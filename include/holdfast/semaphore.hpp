@@ -46,19 +46,23 @@ void start_close(const std::shared_ptr<driver>&, pending<error_code>&&);
 template <class Token, class Held = slot>
 concept slot_token = asio::completion_token_for<Token, void(error_code, Held)>;
 
-/// What semaphore and mutex have in common.
-class pool_handle {
+}  // namespace detail
+
+/// What `semaphore`, `mutex` and `mutex_set` have in common: where slots come from. Each of them is one; there is
+/// nothing else to make of it. Of an empty one only assignment, destruction and `valid()` are allowed.
+///
+/// Operations: as for `semaphore`.
+///
+/// Threads: operations and const members are safe from any thread; assignment, move and destruction are not beside
+/// them.
+class slot_source {
 public:
   using executor_type = asio::any_io_executor;
 
-  /// An empty handle: only assignment, destruction and `valid()` are allowed.
-  pool_handle() noexcept = default;
-  pool_handle(pool_handle&&) noexcept = default;
-  pool_handle& operator=(pool_handle&& other) noexcept;
-  ~pool_handle();
-
+  /// Whether it is not empty.
   bool valid() const noexcept { return impl_ != nullptr; }
-  executor_type get_executor() const noexcept { return executor_of(*impl_); }
+  /// The client's.
+  executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
   semaphore_statistics statistics() const noexcept;
 
   /// Ends it: those who wait fail with error::closed, what is held is lost (loss_reason::closed), everything in Consul
@@ -72,27 +76,30 @@ public:
   /// Lifetimes: the handle may be destroyed before.
   template <class Token = asio::deferred_t>
   auto close(Token&& token = {}) {
-    return begin_operation<>(impl_, calling<start_close>(), std::forward<Token>(token));
+    return detail::begin_operation<>(impl_, detail::calling<detail::start_close>(), std::forward<Token>(token));
   }
 
 protected:
-  explicit pool_handle(std::shared_ptr<driver> impl) noexcept : impl_(std::move(impl)) {}
-  /// `Held` is a slot, or what is made of one.
+  slot_source() noexcept = default;
+  slot_source(slot_source&&) noexcept = default;
+  slot_source& operator=(slot_source&& other) noexcept;
+  ~slot_source();
+
+  explicit slot_source(std::shared_ptr<detail::driver> impl) noexcept : impl_(std::move(impl)) {}
+  // `Held` is a slot, or what is made of one.
   template <class Held, class Token>
-  auto initiate(acquire_request request, Token&& token) {
-    auto start = [request](const std::shared_ptr<driver>& impl, pending<error_code, slot>&& handler) {
-      start_acquire(impl, request, std::move(handler));
+  auto initiate(detail::acquire_request request, Token&& token) {
+    auto start = [request](const std::shared_ptr<detail::driver>& impl, detail::pending<error_code, slot>&& handler) {
+      detail::start_acquire(impl, request, std::move(handler));
     };
     if constexpr (std::is_same_v<Held, slot>)
-      return begin_operation<slot>(impl_, std::move(start), std::forward<Token>(token));
+      return detail::begin_operation<slot>(impl_, std::move(start), std::forward<Token>(token));
     else
-      return begin_operation_as<Held, slot>(impl_, std::move(start), std::forward<Token>(token));
+      return detail::begin_operation_as<Held, slot>(impl_, std::move(start), std::forward<Token>(token));
   }
 
-  std::shared_ptr<driver> impl_;
+  std::shared_ptr<detail::driver> impl_;
 };
-
-}  // namespace detail
 
 /// A distributed counting semaphore over Consul: at most `limit` slots are held at any time by all processes that agree
 /// on prefix, lock key and limit.
@@ -127,7 +134,7 @@ protected:
 /// `consul::config::blocking_max` (32) of them at once; semaphores beyond that take turns, and may see grants and
 /// losses 10 s later. One whose turn does not come in time loses its slots, after `tuning::outage_grace`
 /// (loss_reason::watch_failed), and the log names the option.
-class semaphore : public detail::pool_handle {
+class semaphore : public slot_source {
 public:
   /// Empty.
   semaphore() noexcept = default;

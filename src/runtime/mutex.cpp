@@ -13,7 +13,7 @@
 namespace holdfast {
 
 mutex::mutex(consul::client client, mutex_options options)
-    : pool_handle(detail::make_driver(std::move(client), runtime::checked(std::move(options)))) {}
+    : slot_source(detail::make_driver(std::move(client), runtime::checked(std::move(options)))) {}
 
 const std::string& mutex::key() const noexcept { return impl_->name(); }
 

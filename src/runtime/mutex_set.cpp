@@ -18,7 +18,7 @@ void start_try_lock(const std::shared_ptr<driver>& impl, const std::string& name
 }  // namespace detail
 
 mutex_set::mutex_set(consul::client client, mutex_set_options options)
-    : pool_handle(detail::make_driver(std::move(client), runtime::checked(std::move(options)))) {}
+    : slot_source(detail::make_driver(std::move(client), runtime::checked(std::move(options)))) {}
 
 const std::string& mutex_set::prefix() const noexcept { return impl_->name(); }
 

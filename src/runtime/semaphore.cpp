@@ -19,22 +19,22 @@ void start_close(const std::shared_ptr<driver>& impl, pending<error_code>&& hand
   impl->close(std::move(handler));
 }
 
-pool_handle& pool_handle::operator=(pool_handle&& other) noexcept {
-  pool_handle old(std::move(*this));
+}  // namespace detail
+
+slot_source& slot_source::operator=(slot_source&& other) noexcept {
+  slot_source old(std::move(*this));
   impl_ = std::move(other.impl_);
   return *this;
 }
 
-pool_handle::~pool_handle() {
+slot_source::~slot_source() {
   if (impl_) impl_->abandon();
 }
 
-semaphore_statistics pool_handle::statistics() const noexcept { return impl_->statistics(); }
-
-}  // namespace detail
+semaphore_statistics slot_source::statistics() const noexcept { return impl_->statistics(); }
 
 semaphore::semaphore(consul::client client, semaphore_options options)
-    : pool_handle(detail::make_driver(std::move(client), runtime::checked(std::move(options)))) {}
+    : slot_source(detail::make_driver(std::move(client), runtime::checked(std::move(options)))) {}
 
 const std::string& semaphore::prefix() const noexcept { return impl_->name(); }
 std::uint32_t semaphore::limit() const noexcept { return impl_->limit(); }

@@ -29,7 +29,7 @@ struct one_of_each {
   holdfast::semaphore& semaphore;
   holdfast::semaphore_administration& semaphore_administration;
   holdfast::slot& slot;
-  holdfast::detail::pool_handle& pool_handle;
+  holdfast::slot_source& slot_source;
 };
 
 #pragma GCC diagnostic push
@@ -55,7 +55,7 @@ void begin_each(one_of_each of, Token... token) {
   of.client.register_node({.name = "name", .address = "127.0.0.1"}, token...);
   of.client.transact({holdfast::consul::txn_operation::get("key")}, token...);
 
-  of.pool_handle.close(token...);
+  of.slot_source.close(token...);
   of.semaphore.acquire(token...);
   of.semaphore.try_acquire(token...);
   of.semaphore.try_acquire_for(std::chrono::seconds(1), token...);
