@@ -111,7 +111,10 @@ protected:
 ///
 /// Operations take a completion token, by default `asio::deferred`. Handlers run on their associated executor, by
 /// default the client's, never inside the initiating function. Their associated allocator gives the memory in which
-/// they wait, and, where the client's executor is an `io_context`'s, that in which they are posted. Of every acquire:
+/// they wait, and, where the client's executor is an `io_context`'s, that in which they are posted. There is no
+/// `rebind_executor`, nor a default token by the executor (`asio::default_completion_token_t`): every handle has an
+/// `asio::any_io_executor`, and `co_await sem.acquire()` names no token in a coroutine on any executor. Of every
+/// acquire:
 ///
 /// - Signature: void(error_code, slot).
 /// - Errors, at once: closed, too_many_waiters, too_many_slots (with `use_recorded_limit` when its turn comes, after a
