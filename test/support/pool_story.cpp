@@ -510,11 +510,28 @@ std::string pool_story::line(const core_action& a) {
   return std::visit(describe, a);
 }
 
-void pool_story::hold(std::uint64_t ticket) {
-  acquire(ticket);
+void pool_story::ask(std::uint64_t ticket, std::uint32_t count) {
+  acquire(ticket, count);
   listed();
-  created();
+  while (!creates_.empty()) created();
+}
+void pool_story::hold(std::uint64_t ticket, std::uint32_t count) {
+  ask(ticket, count);
   done();
+}
+pool_story::lines pool_story::go_on(duration d) {
+  lines all = after(d);
+  append(all, run());
+  return all;
+}
+
+std::size_t times(const pool_story::lines& list, std::string_view begin) {
+  const auto is_one = [&](const std::string& each) { return each.starts_with(begin); };
+  return static_cast<std::size_t>(std::count_if(list.begin(), list.end(), is_one));
+}
+
+void append(pool_story::lines& list, const pool_story::lines& more) {
+  list.insert(list.end(), more.begin(), more.end());
 }
 
 void check_step(const pool_story::lines& found, const pool_story::lines& expected, int line) {

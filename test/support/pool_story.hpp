@@ -111,12 +111,16 @@ public:
   /// Answers all that is open but the transaction and the watch, or all of it; false: there was nothing.
   void answer_reads_and_sessions();
   bool answer_all();
-  /// The first acquire, as far as the grant: s1, #1 to #2.
-  void hold(std::uint64_t ticket = 1);
+  /// The first acquire, as far as its write: s1, #1 and #2.
+  void ask(std::uint64_t ticket = 1, std::uint32_t count = 1);
+  /// As far as the grant, if there is a slot; else it waits then.
+  void hold(std::uint64_t ticket = 1, std::uint32_t count = 1);
 
   /// Answers what Consul would answer now: sessions, watches that are due, reads and, unless told otherwise, writes; as
   /// long as there is anything, but not without end.
   lines run(bool writes = true);
+  /// Time passes, and then all is answered.
+  lines go_on(protocol::duration d = std::chrono::milliseconds(10));
 
   std::size_t requests = 0;  ///< so far
 
@@ -141,6 +145,18 @@ private:
   std::optional<protocol::action::send_txn> txn_, late_;
   std::optional<consul::txn_reply> reply_;
 };
+
+/// These options with a change.
+template <class Change>
+protocol::pool_options with(protocol::pool_options options, Change change) {
+  change(options);
+  return options;
+}
+
+/// How many of the lines begin like this.
+std::size_t times(const pool_story::lines& list, std::string_view begin);
+inline bool says(const pool_story::lines& list, std::string_view begin) { return times(list, begin) != 0; }
+void append(pool_story::lines& list, const pool_story::lines& more);
 
 void check_step(const pool_story::lines& found, const pool_story::lines& expected, int line);
 

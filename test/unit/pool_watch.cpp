@@ -15,16 +15,12 @@ namespace {
 using lines = pool_story::lines;
 
 pool_options directed(std::uint32_t limit = 1) {
-  pool_options o = pool_story::usual(limit);
-  o.own_watch = 100ms;
-  o.own_watch_each = 5ms;
-  return o;
+  return with(pool_story::usual(limit), [](pool_options& o) { o.own_watch = 100ms, o.own_watch_each = 5ms; });
 }
 
-pool_options with_handoff_time() {
-  pool_options o = directed();
-  o.local_handoff_time = 20ms;
-  return o;
+/// However few they are, nobody watches all of them.
+pool_options one_by_one(std::uint32_t limit = 1) {
+  return with(directed(limit), [](pool_options& o) { o.watch_all_max = 0; });
 }
 
 /// Entries s1 to s6 of others, s1 holding; ours is s7.
@@ -32,29 +28,47 @@ struct crowd : pool_story {
   explicit crowd(pool_options o = directed()) : pool_story(std::move(o)) {
     others_join();
     record_becomes("s1");
-    for (int i = 0; i < 5; ++i) others_join();
+    others_come(5);
   }
-  void wait(std::uint64_t ticket = 1) {
-    acquire(ticket);
-    listed();
-    created();
-    done();
+  void others_come(int count) {
+    while (count-- > 0) others_join();
   }
-  void hold() {
-    wait();
+  /// All the others go, and those who came since.
+  void others_leave(int last = 6) {
+    for (int i = 1; i <= last; ++i)
+      if (i != 7) leaves("s" + std::to_string(i));
+  }
+  /// Another process grants ours, and says this behind its description.
+  void is_granted(const std::string& words, std::string_view holders = "s7", std::uint32_t limit = 1) {
+    const auto entry = *consul.get("p/" + real("s7"));
+    record_becomes(holders, limit);
+    consul.put(entry.key, "us\n" + words, next_grant_flags(entry.flags), now);
+  }
+  /// The words that name who comes next.
+  std::string next_is(const std::string& who, std::uint32_t limit, const std::string& behind) const {
+    return "{\"Limit\":" + std::to_string(limit) + ",\"Next\":[[\"" + real(who) + "\"," +
+           std::to_string(consul.get("p/" + real(who))->modify_index) + ",\"other\"]],\"Behind\":" + behind + "}";
+  }
+};
+
+/// Waits: watch #3 is of its own entry.
+struct crowd_with_us : crowd {
+  explicit crowd_with_us(pool_options o = directed()) : crowd(std::move(o)) { hold(); }
+};
+
+/// Has been granted slot A, and has looked.
+struct holder_in_a_crowd : crowd_with_us {
+  explicit holder_in_a_crowd(pool_options o = directed()) : crowd_with_us(std::move(o)) {
     others_grant("s7", "s7");
     key_watched();
     listed();
-    after(5ms);
   }
 };
 
 /// Holds slot B, having come back for it at once; s9 and s10 come next.
-struct looper : crowd {
+struct looper : crowd_with_us {
   looper() {
-    wait();
-    others_join();
-    others_join();
+    others_come(2);
     others_grant("s7", "s7", "s8 s9");
     key_watched();
     release('A');
@@ -74,56 +88,35 @@ struct full_house : pool_story {
     record_becomes("s1 s2 s3 s4");
     acquire(1);
     run();
-    after(10ms);
-    run();
+    go_on();
   }
 };
 
-bool says(const lines& all, std::string_view what) {
-  for (const std::string& each : all)
-    if (each.starts_with(what)) return true;
-  return false;
-}
-
-/// Another process grants ours, and says this behind its description.
-void grant_saying(pool_story& s, const lock_record& record, const std::string& words) {
-  const auto entry = *s.consul.get("p/" + s.real("s7"));
-  const bool granted =
-      s.consul
-          .transact({{kv_verb::cas, "p/.lock", format(record), semaphore_flags, s.index()},
-                     {kv_verb::cas, entry.key, "us\n" + words, next_grant_flags(entry.flags), entry.modify_index}},
-                    s.now)
-          .applied;
-  BOOST_TEST(granted);
-}
-/// The same in order: one slot, ours.
-void grant_saying(pool_story& s, const std::string& words) {
-  grant_saying(s, {record_form::map, 1, {s.real("s7")}}, words);
-}
-
-void append(lines& all, const lines& more) { all.insert(all.end(), more.begin(), more.end()); }
-
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(pool_watch)
+BOOST_FIXTURE_TEST_SUITE(pool_watch, crowd_with_us)
 
 BOOST_AUTO_TEST_CASE(a_waiter_watches_its_own_entry_and_is_granted_by_it_without_a_look_at_the_others) {
-  crowd s;
-  s.acquire(1);
-  s.listed();
-  EXPECT(s.created(), "txn #2: lock s7 | look");
-  EXPECT(s.done(), "watch #3 s7 from 25");
-  s.others_grant("s7", "s7");
-  EXPECT(s.key_watched(), "read #4", "grant t1 A 26.0");
-  // What it must know to give the slot back, it has by then.
-  s.listed();
-  EXPECT(s.release('A'), "txn #5: cas @26 {s1} | grant s1 other @12 +1 next s2 s3 s4 s5 s6 | remove s7");
+  const std::string back = "txn #5: cas @26 {s1} | grant s1 other @12 +1 next s2 s3 s4 s5 s6 | remove s7";
+  for (const bool has_looked : {true, false}) {
+    crowd s;
+    s.acquire(1);
+    s.listed();
+    EXPECT(s.created(), "txn #2: lock s7 | look");
+    EXPECT(s.done(), "watch #3 s7 from 25");
+    s.others_grant("s7", "s7");
+    EXPECT(s.key_watched(), "read #4", "grant t1 A 26.0");
+    // What it must know to give the slot back, it has by then, or waits for it.
+    if (has_looked) EXPECT(s.listed());
+    if (has_looked) EXPECT(s.release('A'), back);
+    if (!has_looked) EXPECT(s.release('A'));
+    if (!has_looked) EXPECT(s.listed(), back);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(an_entry_that_is_made_anew_is_no_grant) {
-  crowd s(with_handoff_time());
-  s.wait();
-  for (int i = 0; i < 4; ++i) s.others_join();
+  crowd_with_us s(with(directed(), [](pool_options& o) { o.local_handoff_time = 20ms; }));
+  s.others_come(4);
   s.others_grant("s7", "s7", "s8 s9 s10 s11");
   s.key_watched();
   s.acquire(2);
@@ -140,57 +133,30 @@ BOOST_AUTO_TEST_CASE(an_entry_that_is_made_anew_is_no_grant) {
   EXPECT(s.listed());
 }
 
-BOOST_AUTO_TEST_CASE(a_release_before_the_look_waits_for_it) {
-  crowd s;
-  s.wait();
-  s.others_grant("s7", "s7");
-  s.key_watched();
-  EXPECT(s.release('A'));
-  EXPECT(s.listed(), "txn #5: cas @26 {s1} | grant s1 other @12 +1 next s2 s3 s4 s5 s6 | remove s7");
-}
-
 BOOST_AUTO_TEST_CASE(a_grant_that_says_who_comes_next_is_handed_on_without_a_look) {
-  crowd s;
-  s.wait();
-  s.others_join();
-  s.others_join();
-  s.others_grant("s7", "s7", "s8 s9");
-  EXPECT(s.key_watched(), "grant t1 A 30.0");
-  EXPECT(s.release('A'), "txn #4: cas @30 {s8} | grant s8 other @27 +1 next s9 | remove s7");
-  EXPECT(s.done(), "released A");
-  BOOST_TEST(s.record() == "{s8}");
-}
-
-BOOST_AUTO_TEST_CASE(the_last_of_a_succession_looks_who_has_come_since) {
-  crowd s;
-  s.wait();
-  s.others_join();
-  s.others_grant("s7", "s7", "s8");
-  s.key_watched();
-  s.others_join();
-  EXPECT(s.release('A'), "txn #4: cas @28 {s8} | grant s8 other @27 +1 | remove s7");
+  others_come(2);
+  others_grant("s7", "s7", "s8 s9");
+  EXPECT(key_watched(), "grant t1 A 30.0");
+  EXPECT(release('A'), "txn #4: cas @30 {s8} | grant s8 other @27 +1 next s9 | remove s7");
+  EXPECT(done(), "released A");
+  BOOST_TEST(record() == "{s8}");
 }
 
 BOOST_AUTO_TEST_CASE(a_successor_that_is_gone_makes_the_next_write_look) {
-  crowd s;
-  s.wait();
-  s.others_join();
-  s.others_join();
-  s.others_grant("s7", "s7", "s8 s9");
-  s.key_watched();
-  s.leaves("s8");
-  s.release('A');
-  EXPECT(s.done(), "read #5");
-  EXPECT(s.listed(), "txn #6: cas @30 {s1} | grant s1 other @12 +1 next s2 s3 s4 s5 s6 s9 | remove s7");
+  others_come(2);
+  others_grant("s7", "s7", "s8 s9");
+  key_watched();
+  leaves("s8");
+  release('A');
+  EXPECT(done(), "read #5");
+  EXPECT(listed(), "txn #6: cas @30 {s1} | grant s1 other @12 +1 next s2 s3 s4 s5 s6 s9 | remove s7");
 }
 
 BOOST_AUTO_TEST_CASE(with_more_slots_the_record_is_read_before_a_slot_is_handed_on) {
   crowd s(directed(2));
   s.record_becomes("s1 s2");
-  s.wait();
-  s.others_join();
-  s.others_join();
-  s.others_join();
+  s.hold();
+  s.others_come(3);
   s.others_grant("s1 s7", "s7", "s8 s9 s10");
   EXPECT(s.key_watched(), "grant t1 A 33.0");
   s.others_grant("s7 s8", "s8");
@@ -201,89 +167,70 @@ BOOST_AUTO_TEST_CASE(with_more_slots_the_record_is_read_before_a_slot_is_handed_
   EXPECT(s.done(), "read #6 record");
 }
 
-BOOST_AUTO_TEST_CASE(who_came_back_at_once_queues_again_in_the_write_that_gives_its_slot_away) {
-  looper s;
-  EXPECT(s.release('B'), "txn #7: cas @35 {s9} | grant s9 other @29 +1 next s10 | remove s7 | lock s7");
-  EXPECT(s.done(), "released B", "watch #8 s7 from 36");
-  EXPECT(s.acquire(3));
-  s.others_grant("s7", "s7");
-  EXPECT(s.key_watched(), "read #9", "grant t3 C 37.0");
+BOOST_FIXTURE_TEST_CASE(who_came_back_at_once_queues_again_in_the_write_that_gives_its_slot_away, looper) {
+  EXPECT(release('B'), "txn #7: cas @35 {s9} | grant s9 other @29 +1 next s10 | remove s7 | lock s7");
+  EXPECT(done(), "released B", "watch #8 s7 from 36");
+  EXPECT(acquire(3));
+  others_grant("s7", "s7");
+  EXPECT(key_watched(), "read #9", "grant t3 C 37.0");
 }
 
-BOOST_AUTO_TEST_CASE(who_does_not_come_back_leaves_the_queue_soon) {
-  looper s;
-  s.release('B');
-  s.done();
-  EXPECT(s.after(4ms));
-  EXPECT(s.after(1ms), "txn #9: remove s7 @36");
-  s.done();
+BOOST_FIXTURE_TEST_CASE(who_does_not_come_back_leaves_the_queue_soon, looper) {
+  release('B');
+  done();
+  EXPECT(after(4ms));
+  EXPECT(after(1ms), "txn #9: remove s7 @36");
+  done();
   // It has learned.
-  s.acquire(3);
-  s.run();
-  s.others_grant("s7", "s7", "s9");
-  s.run();
-  s.after(20ms);
-  s.release('C');
-  BOOST_TEST(says(s.run(), "released C"));
-  BOOST_TEST(s.entries().find("s7") == std::string::npos);
+  acquire(3);
+  run();
+  others_grant("s7", "s7", "s9");
+  run();
+  after(20ms);
+  release('C');
+  BOOST_TEST(says(run(), "released C"));
+  BOOST_TEST(entries().find("s7") == std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_granted_to_who_did_not_come_back_goes_on_at_once) {
-  looper s;
-  s.release('B');
-  s.done();
-  s.others_grant("s7", "s7", "s9");
-  EXPECT(s.key_watched(), "txn #9: cas @37 {s9} | grant s9 other @29 +1 | remove s7");
+BOOST_FIXTURE_TEST_CASE(what_is_granted_to_who_did_not_come_back_goes_on_at_once, looper) {
+  release('B');
+  done();
+  others_grant("s7", "s7", "s9");
+  EXPECT(key_watched(), "txn #9: cas @37 {s9} | grant s9 other @29 +1 | remove s7");
 }
 
 BOOST_AUTO_TEST_CASE(a_forged_count_of_those_behind_blinds_nobody) {
-  crowd s;
-  s.wait();
-  const std::string next = s.others_join();
-  const auto at = s.consul.get("p/" + s.real(next))->modify_index;
-  grant_saying(s, "{\"Limit\":1,\"Next\":[[\"" + s.real(next) + "\"," + std::to_string(at) +
-                      ",\"other\"]],\"Behind\":1000000000000}");
-  s.key_watched();
-  s.release('A');
-  s.run();
-  s.acquire(2);
-  s.run();
-  for (int i = 1; i <= 8; ++i)
-    if (i != 7) s.leaves("s" + std::to_string(i));
+  is_granted(next_is(others_join(), 1, "1000000000000"));
+  key_watched();
+  release('A');
+  run();
+  acquire(2);
+  run();
+  others_leave(8);
   lines all;
   for (int i = 0; i < 60 && !says(all, "grant"); ++i) {
-    append(all, s.after(1s));
-    if (i % 10 == 9 && s.key_watch_open()) append(all, s.key_watched());  // its wait is over
-    append(all, s.run());
+    append(all, after(1s));
+    if (i % 10 == 9 && key_watch_open()) append(all, key_watched());  // its wait is over
+    append(all, run());
   }
   BOOST_TEST(says(all, "grant"));
 }
 
 BOOST_AUTO_TEST_CASE(a_forged_name_writes_nothing_into_the_record) {
-  crowd s;
-  s.wait();
-  s.others_join();
-  grant_saying(s, R"({"Limit":1,"Next":[[".lock",29,"x"]],"Behind":3})");
-  s.key_watched();
-  s.release('A');
-  BOOST_TEST(says(s.run(), "released A"));
-  BOOST_TEST(s.record() == "{s1}");
+  others_join();
+  is_granted(R"({"Limit":1,"Next":[[".lock",29,"x"]],"Behind":3})");
+  key_watched();
+  release('A');
+  BOOST_TEST(says(run(), "released A"));
+  BOOST_TEST(record() == "{s1}");
 }
 
 BOOST_AUTO_TEST_CASE(a_grant_under_another_limit_drops_no_holder) {
-  crowd s;
-  s.wait();
-  const std::string next = s.others_join();
-  const auto at = s.consul.get("p/" + s.real(next))->modify_index;
-  lock_record two{record_form::map, 2, {}};
-  two.add(s.real("s1"));
-  two.add(s.real("s7"));
-  grant_saying(s, two,
-               "{\"Limit\":2,\"Next\":[[\"" + s.real(next) + "\"," + std::to_string(at) + ",\"other\"]],\"Behind\":0}");
-  s.key_watched();
-  s.release('A');
-  s.run();
-  BOOST_TEST(s.record().find("s1") != std::string::npos, s.record());
+  is_granted(next_is(others_join(), 2, "0"), "s1 s7", 2);
+  key_watched();
+  release('A');
+  run();
+  BOOST_TEST(record().find("s1") != std::string::npos, record());
 }
 
 BOOST_AUTO_TEST_CASE(who_was_granted_before_it_saw_a_record_notices_that_it_is_deleted) {
@@ -313,27 +260,23 @@ BOOST_AUTO_TEST_CASE(who_was_granted_before_it_saw_a_record_notices_that_it_is_d
 BOOST_AUTO_TEST_CASE(a_watch_of_the_record_that_hangs_keeps_no_slot_from_going_back) {
   crowd s(directed(2));
   s.record_becomes("s1 s2");
-  s.wait();
-  for (int i = 0; i < 5; ++i) s.others_join();
+  s.hold();
+  s.others_come(5);
   s.others_grant("s1 s7", "s7", "s8 s9 s10 s11 s12");
   s.key_watched();
-  s.after(20ms);
-  s.run();
+  s.go_on(20ms);
   // From here on no watch is answered: their connections hang.
   s.record_becomes("s2 s7");
   s.release('A');
-  const lines refused = s.done();
-  BOOST_TEST(says(refused, "read #"));
+  BOOST_TEST(says(s.done(), "read #"));
 }
 
-BOOST_AUTO_TEST_CASE(a_single_look_finds_the_free_slot_before_a_lingering_entry) {
-  looper s;
-  s.release('B');
-  s.done();
-  for (int i = 1; i <= 11; ++i)
-    if (i != 7) s.leaves("s" + std::to_string(i));
-  lines all = s.try_acquire(3);
-  append(all, s.run());
+BOOST_FIXTURE_TEST_CASE(a_single_look_finds_the_free_slot_before_a_lingering_entry, looper) {
+  release('B');
+  done();
+  others_leave(11);
+  lines all = try_acquire(3);
+  append(all, run());
   BOOST_TEST(says(all, "grant t3"));
 }
 
@@ -344,60 +287,54 @@ BOOST_AUTO_TEST_CASE(who_would_linger_takes_no_slot_that_nobody_wants) {
   s.run();
   s.acquire(2);
   s.run();
-  s.after(10ms);
-  s.run();
+  s.go_on();
   s.others_join();
   s.run(false);
   lines all = s.release('B');
   append(all, s.run());
-  std::size_t writes = 0;
-  for (const std::string& each : all) writes += each.starts_with("txn");
-  BOOST_TEST(writes == 1u);
+  BOOST_TEST(times(all, "txn") == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(who_has_waited_for_long_watches_the_entry_before_its_own) {
-  crowd s;
-  s.wait();
-  EXPECT(s.after(150ms), "watch #4 from 23");  // 100 ms, and 5 ms for each that may stand before it
-  EXPECT(s.watched(), "watch #5 s6 from 23");
-  s.leaves("s6");
-  s.key_watched();  // its own, unchanged
-  EXPECT(s.key_watched(), "watch #6 from 25");
-  EXPECT(s.watched(), "watch #7 s5 from 21");
+  for (const bool own_watch_fails : {false, true}) {
+    crowd_with_us s;
+    EXPECT(s.after(150ms), "watch #4 from 23");        // 100 ms, and 5 ms for each that may stand before it
+    if (own_watch_fails) EXPECT(s.key_watch_fails());  // nobody needs it
+    EXPECT(s.watched(), "watch #5 s6 from 23");
+    if (own_watch_fails) continue;
+    s.leaves("s6");
+    s.key_watched();  // its own, unchanged
+    EXPECT(s.key_watched(), "watch #6 from 25");
+    EXPECT(s.watched(), "watch #7 s5 from 21");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(the_head_of_the_queue_watches_everything) {
-  crowd s;
-  s.wait();
-  for (const char* each : {"s2", "s3", "s4", "s5", "s6"}) s.leaves(each);
-  for (int i = 0; i < 5; ++i) s.others_join();
-  EXPECT(s.after(150ms), "watch #4 from 23");
-  EXPECT(s.watched(), "watch #5 from 40");
+  for (const char* each : {"s2", "s3", "s4", "s5", "s6"}) leaves(each);
+  others_come(5);
+  EXPECT(after(150ms), "watch #4 from 23");
+  EXPECT(watched(), "watch #5 from 40");
   // It is who notices a holder's death.
-  s.leaves("s1");
-  EXPECT(s.watched(), "watch #6 from 41", "txn #7: cas @13 {s7} | grant s7 us @25 +1 next s8 s9 s10 s11 s12");
+  leaves("s1");
+  EXPECT(watched(), "watch #6 from 41", "txn #7: cas @13 {s7} | grant s7 us @25 +1 next s8 s9 s10 s11 s12");
 }
 
-BOOST_AUTO_TEST_CASE(an_unchanged_predecessor_is_no_proof_that_nobody_granted_us) {
-  crowd s;
-  s.wait();
-  s.after(150ms);
-  s.key_watched();  // its own, unchanged
-  s.watched();      // watch #5 s6
-  s.others_grant("s7", "s7");
-  s.now += 10s;
-  EXPECT(s.key_watched(), "renew s7", "watch #6 s7 from 25");
-  EXPECT(s.key_watched(), "read #7", "grant t1 A 26.0");
-}
-
-/// As after the restoration of a snapshot: who stands where has changed, and that entry has not.
-BOOST_AUTO_TEST_CASE(an_unchanged_predecessor_before_its_time_tells_that_all_is_new) {
-  crowd s;
-  s.wait();
-  s.after(150ms);
-  s.key_watched();
-  s.watched();
-  EXPECT(s.key_watched(), "watch #6 from 25", "read #7");
+/// Before its time, as after the restoration of a snapshot, who stands where has changed, and that entry has not.
+BOOST_AUTO_TEST_CASE(an_unchanged_predecessor_is_no_proof_that_nobody_granted_us_and_before_its_time_all_is_new) {
+  for (const bool before_its_time : {false, true}) {
+    crowd_with_us s;
+    s.after(150ms);
+    s.key_watched();  // its own, unchanged
+    s.watched();      // watch #5 s6
+    if (before_its_time) {
+      EXPECT(s.key_watched(), "watch #6 from 25", "read #7");
+      continue;
+    }
+    s.others_grant("s7", "s7");
+    s.now += 10s;
+    EXPECT(s.key_watched(), "renew s7", "watch #6 s7 from 25");
+    EXPECT(s.key_watched(), "read #7", "grant t1 A 26.0");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_stopped_watch_of_everything_fails_nobody) {
@@ -409,30 +346,33 @@ BOOST_AUTO_TEST_CASE(a_stopped_watch_of_everything_fails_nobody) {
   EXPECT(s.tell(event::prefix_listed{1'000, {}, 0, cancelled}));
 }
 
-BOOST_AUTO_TEST_CASE(a_holder_among_many_watches_its_entry_and_the_record) {
-  crowd s;
-  s.wait();
-  s.others_grant("s7", "s7");
-  s.key_watched();
-  s.listed();
-  EXPECT(s.after(5ms), "watch #5 s7 from 26", "watch #6 record from 26");
+BOOST_FIXTURE_TEST_CASE(a_holder_among_many_watches_its_entry_and_the_record, holder_in_a_crowd) {
+  EXPECT(after(5ms), "watch #5 s7 from 26", "watch #6 record from 26");
+  leaves("s7");
+  EXPECT(key_watched(), "lose A session_invalidated", "destroy s7");
 }
 
-BOOST_AUTO_TEST_CASE(a_holder_among_many_notices_that_its_entry_is_gone) {
-  crowd s;
-  s.hold();
-  s.leaves("s7");
-  EXPECT(s.key_watched(), "lose A session_invalidated", "destroy s7");
+BOOST_AUTO_TEST_CASE(a_holder_among_many_notices_once_what_becomes_of_the_record) {
+  enum change { edited, gone, corrupt };
+  for (const change each : {edited, gone, corrupt}) {
+    holder_in_a_crowd s;
+    s.after(5ms);
+    if (each == edited) s.record_becomes("s1");
+    if (each == gone) s.consul.remove("p/.lock", s.now);
+    if (each == corrupt) s.consul.put("p/.lock", "nonsense", semaphore_flags, s.now);
+    const std::size_t before = s.requests;
+    BOOST_TEST(times(s.run(), "lose A removed") == 1u);
+    BOOST_TEST(s.requests - before < 10u);
+  }
 }
 
-BOOST_AUTO_TEST_CASE(a_holder_among_many_notices_an_edited_record) {
-  crowd s;
-  s.hold();
-  s.record_becomes("s1");
-  s.key_watched();  // its entry, unchanged
-  const lines news = s.key_watched();
-  BOOST_REQUIRE(!news.empty());
-  BOOST_TEST(news.front() == "lose A removed");
+BOOST_FIXTURE_TEST_CASE(an_entry_that_is_edited_by_hand_is_looked_at_once, holder_in_a_crowd) {
+  after(5ms);
+  const auto entry = *consul.get("p/" + real("s7"));
+  consul.put(entry.key, "edited", entry.flags, now);
+  const std::size_t before = requests;
+  run();
+  BOOST_TEST(requests - before < 10u);
 }
 
 BOOST_AUTO_TEST_CASE(who_came_unseen_is_granted_by_whoever_frees_a_slot) {
@@ -444,117 +384,67 @@ BOOST_AUTO_TEST_CASE(who_came_unseen_is_granted_by_whoever_frees_a_slot) {
   EXPECT(s.done());
 }
 
-BOOST_AUTO_TEST_CASE(who_joins_and_sees_a_free_slot_looks_again) {
-  crowd s;
-  s.acquire(1);
-  s.listed();
-  s.created();
-  s.record_becomes("");
-  EXPECT(s.done(), "watch #3 s7 from 26", "read #4");
+BOOST_FIXTURE_TEST_CASE(who_joins_and_sees_a_free_slot_looks_again, crowd) {
+  ask();
+  record_becomes("");
+  EXPECT(done(), "watch #3 s7 from 26", "read #4");
 }
 
-BOOST_AUTO_TEST_CASE(with_contenders_of_another_kind_everything_is_watched) {
-  crowd s;
-  s.go_joins();
-  s.acquire(1);
-  s.listed();
-  EXPECT(s.created(), "txn #2: lock s8 | tree");
-  EXPECT(s.done(), "watch #3 from 27");
-}
-
-BOOST_AUTO_TEST_CASE(a_watch_that_nobody_needs_may_fail) {
-  crowd s;
-  s.wait();
-  EXPECT(s.after(150ms), "watch #4 from 23");
-  EXPECT(s.key_watch_fails());
-  EXPECT(s.watched(), "watch #5 s6 from 23");
+BOOST_FIXTURE_TEST_CASE(with_contenders_of_another_kind_everything_is_watched, crowd) {
+  go_joins();
+  acquire(1);
+  listed();
+  EXPECT(created(), "txn #2: lock s8 | tree");
+  EXPECT(done(), "watch #3 from 27");
 }
 
 BOOST_AUTO_TEST_CASE(old_watches_do_not_pile_up) {
-  crowd s;
-  s.wait();
-  s.after(150ms);
-  s.key_watched();
-  s.watched();  // watch #5 s6
+  after(150ms);
+  key_watched();
+  watched();  // watch #5 s6
   std::size_t stopped = 0;
   for (std::uint64_t i = 2; i < 12; ++i) {
-    for (const std::string& each : s.cancel(i - 1)) stopped += each.starts_with("stop");
-    s.done();
-    s.others_join();  // a new one to look after
-    s.acquire(i);
-    s.done();
-    for (const std::string& each : s.after(200ms)) stopped += each.starts_with("stop");
-    s.watched();
+    stopped += times(cancel(i - 1), "stop");
+    done();
+    others_join();  // a new one to look after
+    acquire(i);
+    done();
+    stopped += times(after(200ms), "stop");
+    watched();
   }
   BOOST_TEST(stopped > 0u);
 }
 
 // --- What an independent review found
 
-BOOST_AUTO_TEST_CASE(a_holder_among_many_notices_once_that_the_record_is_gone) {
-  crowd s;
-  s.hold();
-  s.consul.remove("p/.lock", s.now);
-  const std::size_t before = s.requests;
-  BOOST_TEST(says(s.run(), "lose A removed"));
-  BOOST_TEST(s.requests - before < 10u);
-}
-
-BOOST_AUTO_TEST_CASE(a_holder_among_many_notices_once_that_the_record_is_corrupt) {
-  crowd s;
-  s.hold();
-  s.consul.put("p/.lock", "nonsense", semaphore_flags, s.now);
-  const std::size_t before = s.requests;
-  BOOST_TEST(says(s.run(), "lose A removed"));
-  BOOST_TEST(s.requests - before < 10u);
-}
-
-BOOST_AUTO_TEST_CASE(an_entry_that_is_edited_by_hand_is_looked_at_once) {
-  crowd s;
-  s.hold();
-  const auto entry = *s.consul.get("p/" + s.real("s7"));
-  s.consul.put(entry.key, "edited", entry.flags, s.now);
-  const std::size_t before = s.requests;
-  s.run();
-  BOOST_TEST(s.requests - before < 10u);
-}
-
 BOOST_AUTO_TEST_CASE(a_write_of_ours_that_is_not_answered_yet_is_not_asked_about) {
-  crowd waits;
-  waits.wait();
-  waits.cancel(1);
-  waits.apply_now();
-  crowd holds;
-  holds.hold();
+  cancel(1);
+  apply_now();
+  holder_in_a_crowd holds;
+  holds.after(5ms);
   holds.release('A');
   holds.apply_now();
-  for (crowd* s : {&waits, &holds}) {
+  for (crowd* s : {static_cast<crowd*>(this), static_cast<crowd*>(&holds)}) {
     const std::size_t before = s->requests;
     s->run(false);
     BOOST_TEST(s->requests - before < 5u);
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_release_whose_watch_is_answered_first_costs_nothing_more) {
-  crowd s;
-  s.hold();
-  s.after(200ms);
-  s.run();
-  s.release('A');
-  s.apply_now();
-  const std::size_t before = s.requests;
-  s.run();
-  BOOST_TEST(s.requests == before);
+BOOST_FIXTURE_TEST_CASE(a_release_whose_watch_is_answered_first_costs_nothing_more, holder_in_a_crowd) {
+  go_on(205ms);
+  release('A');
+  apply_now();
+  const std::size_t before = requests;
+  run();
+  BOOST_TEST(requests == before);
 }
 
 BOOST_AUTO_TEST_CASE(a_grant_that_is_seen_before_the_reply_of_the_requeue_has_a_token_of_its_own) {
-  pool_options o = directed();
-  o.watch_all_max = 0;
-  crowd s(o);
-  s.hold();
+  holder_in_a_crowd s(one_by_one());
+  s.after(5ms);
   s.acquire(2);
-  s.after(200ms);
-  s.run();
+  s.go_on(200ms);
   EXPECT(s.release('A'), "txn #7: cas @26 {s1} | grant s1 other @12 +1 next s2 s3 s4 s5 s6 | remove s7 | lock s7");
   s.apply_now();
   s.others_grant("s7", "s7");
@@ -565,9 +455,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_is_seen_before_the_reply_of_the_requeue_has_a_
 }
 
 BOOST_AUTO_TEST_CASE(a_holder_seen_in_the_record_only_is_not_taken_for_dead) {
-  pool_options o = directed(3);
-  o.watch_all_max = 0;
-  pool_story s(o);
+  pool_story s(one_by_one(3));
   s.hold();
   s.after(5ms);
   s.acquire(2);
@@ -588,9 +476,7 @@ BOOST_AUTO_TEST_CASE(a_holder_seen_in_the_record_only_is_not_taken_for_dead) {
 
 /// Of the folder, without its slash, or of one above it: Consul tells nobody who watches the folder.
 BOOST_AUTO_TEST_CASE(a_long_hold_hears_of_a_deletion_that_a_watch_of_everything_is_not_told_of) {
-  pool_options o = pool_story::usual();
-  o.own_entry_delay = 1s;
-  pool_story s(o);
+  pool_story s(with(usual(), [](pool_options& o) { o.own_entry_delay = 1s; }));
   s.hold();
   EXPECT(s.after(999ms), "watch #3 from 1");
   EXPECT(s.after(1ms), "watch #4 s1 from 12");
@@ -600,9 +486,7 @@ BOOST_AUTO_TEST_CASE(a_long_hold_hears_of_a_deletion_that_a_watch_of_everything_
 
 /// A watch of everything would send all entries to each process at each handoff.
 BOOST_AUTO_TEST_CASE(some_slots_of_one_process_are_watched_one_by_one) {
-  pool_options o = directed(10);
-  o.watch_all_max = 0;
-  pool_story s(o);
+  pool_story s(one_by_one(10));
   s.hold();
   EXPECT(s.after(5ms), "watch #3 s1 from 12", "watch #4 record from 12");
   s.acquire(2);
@@ -613,15 +497,12 @@ BOOST_AUTO_TEST_CASE(some_slots_of_one_process_are_watched_one_by_one) {
 }
 
 BOOST_AUTO_TEST_CASE(an_idle_slot_among_many_holders_goes_when_somebody_comes) {
-  pool_options o = directed(5);
-  o.slot_idle_timeout = 1h;
-  full_house s(o);
+  full_house s(with(directed(5), [](pool_options& o) { o.slot_idle_timeout = 1h; }));
   s.release('A');
   s.run();
   const std::string other = s.others_join();
   s.run();
-  s.after(1s);
-  s.run();
+  s.go_on(1s);
   BOOST_TEST((s.record().find(other) != std::string::npos), s.record());
 }
 
@@ -631,12 +512,10 @@ BOOST_AUTO_TEST_CASE(the_time_for_local_handoffs_ends_among_many_holders_too) {
   char slot = 'A';
   bool given = false;
   for (std::uint64_t t = 2; t < 6 && !given; ++t) {  // one waits here, one holds, 90 ms each
-    s.after(45ms);
-    s.run();
+    s.go_on(45ms);
     s.acquire(t);
     s.run();
-    s.after(45ms);
-    s.run();
+    s.go_on(45ms);
     s.release(slot++);
     s.run();
     given = s.record().find(other) != std::string::npos;
@@ -644,76 +523,56 @@ BOOST_AUTO_TEST_CASE(the_time_for_local_handoffs_ends_among_many_holders_too) {
   BOOST_TEST(given);
 }
 
-BOOST_AUTO_TEST_CASE(who_owes_a_grant_gives_it_to_the_next_if_the_first_leaves) {
-  pool_story s(directed());
-  s.hold();
-  const std::string first = s.others_join(), second = s.others_join();
-  s.release('A');
-  s.done();  // grants the first
-  s.leaves(first);
-  s.run();
-  BOOST_TEST(s.record() == "{" + second + "}");
-}
-
-BOOST_AUTO_TEST_CASE(who_owes_a_grant_gives_it_though_the_reply_of_the_release_is_lost) {
-  pool_story s(directed());
-  s.hold();
-  const std::string other = s.others_join();
-  s.release('A');
-  s.applied_but_unknown();
-  s.after(1s);
-  s.run();
-  BOOST_TEST(s.record() == "{" + other + "}");
+BOOST_AUTO_TEST_CASE(who_owes_a_grant_gives_it_though_a_reply_is_lost_and_to_the_next_if_the_first_leaves) {
+  for (const bool is_lost : {true, false}) {
+    pool_story s(directed());
+    s.hold();
+    const std::string first = s.others_join(), second = s.others_join();
+    s.release('A');
+    is_lost ? s.applied_but_unknown() : s.done();  // which then grants the first
+    if (!is_lost) s.leaves(first);
+    is_lost ? s.go_on(1s) : s.run();
+    BOOST_TEST(s.record() == "{" + (is_lost ? first : second) + "}");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_failed_watch_of_a_waiter_costs_no_slot) {
-  pool_options o = directed(2);
-  o.watch_all_max = 0;
-  pool_story s(o);
+  pool_story s(one_by_one(2));
   s.others_join();
   s.others_join();
   s.record_becomes("s1");
   s.leaves("s2");
   s.acquire(1);
   s.run();
-  s.after(5ms);
-  s.run();
+  s.go_on(5ms);
   s.others_join();
   s.run();
   s.acquire(2);
   s.run();
-  s.after(5ms);
-  s.run();
+  s.go_on(5ms);
   s.key_watched();
   s.key_watched();
   BOOST_REQUIRE(s.key_watch_open());  // that of the one who waits is the youngest
   BOOST_TEST(!says(s.key_watch_fails(), "lose"));
 }
 
-BOOST_AUTO_TEST_CASE(who_waits_for_short_times_only_notices_a_dead_holder_too) {
-  crowd s;
-  s.acquire_until(1, s.now + 100ms);
-  s.run();
-  s.after(150ms);
-  s.run();
-  for (int i = 1; i <= 6; ++i) s.leaves("s" + std::to_string(i));
+BOOST_FIXTURE_TEST_CASE(who_waits_for_short_times_only_notices_a_dead_holder_too, crowd) {
+  acquire_until(1, now + 100ms);
+  run();
+  go_on(150ms);
+  others_leave();
   lines all;
   for (std::uint64_t t = 2; t < 12 && !says(all, "grant"); ++t) {
-    append(all, s.acquire_until(t, s.now + 100ms));
-    append(all, s.run());
-    for (int i = 0; i < 12; ++i) {
-      append(all, s.after(10ms));
-      append(all, s.run());
-    }
+    append(all, acquire_until(t, now + 100ms));
+    append(all, run());
+    for (int i = 0; i < 12; ++i) append(all, go_on());
   }
   BOOST_TEST(says(all, "grant"));
 }
 
 BOOST_AUTO_TEST_CASE(where_single_keys_cannot_be_watched_everything_is) {
-  pool_options o = directed();
-  o.outage_grace = 10s;
-  crowd s(o);
-  s.hold();
+  holder_in_a_crowd s(with(directed(), [](pool_options& o) { o.outage_grace = 10s; }));
+  s.after(5ms);
   const std::size_t before = s.requests;
   for (const time_point end = s.now + 1s; s.now < end; s.after(1ms)) {
     if (s.key_watch_open()) s.key_watch_fails();
@@ -723,9 +582,7 @@ BOOST_AUTO_TEST_CASE(where_single_keys_cannot_be_watched_everything_is) {
 }
 
 BOOST_AUTO_TEST_CASE(a_debt_while_nobody_waits_here_is_looked_into) {
-  pool_options o = directed(2);
-  o.watch_all_max = 0;
-  pool_story s(o);
+  pool_story s(one_by_one(2));
   s.hold();
   s.after(5ms);
   s.acquire(2, 2);
@@ -759,9 +616,7 @@ BOOST_AUTO_TEST_CASE(an_index_that_went_back_is_believed) {
 }
 
 BOOST_AUTO_TEST_CASE(a_watch_does_not_sleep_when_consul_has_lost_its_state) {
-  pool_options o = pool_story::usual();
-  o.own_watch = 0s;
-  pool_story s(o);
+  pool_story s(with(usual(), [](pool_options& o) { o.own_watch = 0s; }));
   s.record_becomes(s.others_join());
   for (int i = 0; i != 5; ++i) s.leaves(s.others_join());
   s.acquire(1);
