@@ -156,6 +156,9 @@ protocol::pool_options with(protocol::pool_options options, Change change) {
 /// How many of the lines begin like this.
 std::size_t times(const pool_story::lines& list, std::string_view begin);
 inline bool says(const pool_story::lines& list, std::string_view begin) { return times(list, begin) != 0; }
+/// Empty if there is none.
+inline std::string first_of(const pool_story::lines& list) { return list.empty() ? "" : list.front(); }
+inline std::string last_of(const pool_story::lines& list) { return list.empty() ? "" : list.back(); }
 void append(pool_story::lines& list, const pool_story::lines& more);
 
 void check_step(const pool_story::lines& found, const pool_story::lines& expected, int line);

@@ -163,30 +163,24 @@ BOOST_AUTO_TEST_CASE(a_lower_limit_takes_nothing_away_and_hands_nothing_on_until
   }
 }
 
-BOOST_AUTO_TEST_CASE(those_who_use_the_recorded_limit_take_what_they_find) {
-  administered s(with_recorded_limit(1));
-  s.record_becomes(s.others_join(), 3);
-  s.acquire(1, 2);
-  check(s.go_on(), "grant t1");
-  BOOST_TEST(s.pool().limit() == 3u);
-  BOOST_TEST(s.value().starts_with(R"({"Limit":3,)"));
-}
-
-BOOST_AUTO_TEST_CASE(even_one_that_nobody_lives_by) {
-  administered s(with_recorded_limit(2));
-  s.record_becomes("s7", 1);
-  s.acquire(1, 2);
-  check(s.go_on(), "fail t1 " + no_such_slots);
-  s.acquire(2);
-  s.go_on();
-  BOOST_TEST(s.value().starts_with(R"({"Limit":1,)"));
-}
-
-BOOST_AUTO_TEST_CASE(a_limit_that_nobody_could_be_configured_with_is_not_used) {
-  administered s(with_recorded_limit(2));
-  s.record_becomes(s.others_join(), limit_max + 1);
-  s.acquire(1);
-  check(s.go_on(), "fail t1 the semaphore is in use with another limit");
+BOOST_AUTO_TEST_CASE(those_who_use_the_recorded_limit_take_what_they_find_if_anybody_could_be_configured_with_it) {
+  struct row {
+    std::uint32_t recorded;
+    bool is_in_use;
+    std::uint32_t wanted;
+    std::string answer;
+  };
+  for (const row& each : {row{3, true, 2, "grant t1"}, row{1, false, 2, "fail t1 " + no_such_slots},
+                          row{limit_max + 1, true, 1, "fail t1 the semaphore is in use with another limit"}}) {
+    administered s(with_recorded_limit(2));
+    s.record_becomes(each.is_in_use ? s.others_join() : "s7", each.recorded);
+    s.acquire(1, each.wanted);
+    check(s.go_on(), each.answer);
+    if (each.recorded <= limit_max) BOOST_TEST(s.pool().limit() == each.recorded);
+    s.acquire(2);
+    s.go_on();
+    BOOST_TEST(s.value().starts_with("{\"Limit\":" + std::to_string(each.recorded) + ","));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(whether_there_are_enough_slots_is_looked_up) {

@@ -51,16 +51,13 @@ struct mutex_crowd : mutex_story {
 
 BOOST_FIXTURE_TEST_SUITE(pool_mutex, mutex_story)
 
-BOOST_AUTO_TEST_CASE(the_first_acquire_takes_the_key_and_queues_its_entry_in_one_write) {
+BOOST_AUTO_TEST_CASE(an_acquire_takes_the_key_and_queues_its_entry_in_one_write_and_its_release_is_another) {
   EXPECT(acquire(1), "read #1");
   EXPECT(listed(), "create m1");
   EXPECT(created(), "txn #2: if none | take s1 us | lock s1");
   EXPECT(done(), "grant t1 A 12.0");
   BOOST_TEST(record() == "{s1}");
   BOOST_TEST(consul.get("p/.lock")->flags == mutex_flags);
-}
-
-BOOST_FIXTURE_TEST_CASE(an_acquire_and_its_release_are_one_write_each, mutex_holder) {
   EXPECT(release('A'), "txn #3: if @12 | let go s1 us | remove s1 | tree");
   EXPECT(done(), "released A");
   BOOST_TEST(record() == "{}");

@@ -76,21 +76,16 @@ BOOST_AUTO_TEST_CASE(who_is_granted_by_another_takes_its_number_first) {
   EXPECT(done(), "grant t1 A 18.0 number 0");
 }
 
-BOOST_FIXTURE_TEST_CASE(slot_and_number_go_to_whoever_is_next_in_one_write, numbered_holder) {
-  others_want_one();
-  watched();
-  EXPECT(release('A'),
-         "txn #5: cas @12 {s2} | grant s2 other @14 +1 number 0 | unnumber 0 s1 | number 0 s2 other | remove s1");
-  EXPECT(done(), "released A");
-  BOOST_TEST(holder_of(0) == real("s2"));
-}
-
-BOOST_FIXTURE_TEST_CASE(whoever_wants_no_number_is_given_none, numbered_holder) {
-  others_join();
-  watched();
-  EXPECT(release('A'), "txn #5: cas @12 {s2} | grant s2 other @14 +1 | unnumber 0 s1 | remove s1");
-  EXPECT(done(), "released A");
-  BOOST_TEST(holder_of(0) == "");
+BOOST_AUTO_TEST_CASE(slot_and_number_go_to_whoever_is_next_in_one_write_if_it_wants_a_number) {
+  for (const bool wants_one : {true, false}) {
+    numbered_holder s;
+    s.others_join(wants_one ? contender_magic | numbered_flag : contender_magic);
+    s.watched();
+    const std::string given = wants_one ? " number 0 | unnumber 0 s1 | number 0 s2 other" : " | unnumber 0 s1";
+    EXPECT(s.release('A'), "txn #5: cas @12 {s2} | grant s2 other @14 +1" + given + " | remove s1");
+    EXPECT(s.done(), "released A");
+    BOOST_TEST(s.holder_of(0) == (wants_one ? s.real("s2") : ""));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_number_beyond_the_limit_is_not_given_on) {
@@ -206,7 +201,7 @@ BOOST_AUTO_TEST_CASE(a_single_look_is_told_no_when_nobody_gives_a_number) {
   try_acquire(1);
   listed();
   created();
-  BOOST_TEST(done().front() == "deny t1");
+  BOOST_TEST(first_of(done()) == "deny t1");
 }
 
 BOOST_AUTO_TEST_CASE(a_single_look_does_not_wait_for_a_number_for_long) {
