@@ -510,9 +510,20 @@ std::string pool_story::line(const core_action& a) {
   return std::visit(describe, a);
 }
 
-void pool_story::ask(std::uint64_t ticket, std::uint32_t count) {
+void pool_story::look(std::uint64_t ticket, std::uint32_t count) {
   acquire(ticket, count);
   listed();
+}
+void pool_story::come(std::uint64_t ticket, std::uint32_t count) {
+  acquire(ticket, count);
+  run();
+}
+void pool_story::go(char slot) {
+  release(slot);
+  run();
+}
+void pool_story::ask(std::uint64_t ticket, std::uint32_t count) {
+  look(ticket, count);
   while (!creates_.empty()) created();
 }
 void pool_story::hold(std::uint64_t ticket, std::uint32_t count) {

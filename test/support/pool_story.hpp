@@ -111,6 +111,9 @@ public:
   /// Answers all that is open but the transaction and the watch, or all of it; false: there was nothing.
   void answer_reads_and_sessions();
   bool answer_all();
+  void look(std::uint64_t ticket, std::uint32_t count = 1);  ///< acquires, and the look is answered
+  void come(std::uint64_t ticket, std::uint32_t count = 1);  ///< acquires, and all is answered
+  void go(char slot);                                        ///< releases, and all is answered
   /// The first acquire, as far as its write: s1, #1 and #2.
   void ask(std::uint64_t ticket = 1, std::uint32_t count = 1);
   /// As far as the grant, if there is a slot; else it waits then.

@@ -179,8 +179,7 @@ BOOST_AUTO_TEST_CASE(of_two_wide_requests_who_does_not_stand_first_gives_its_par
   s.others_join();
   s.others_join();  // theirs stand first
   s.record_becomes("");
-  s.acquire(1, 2);
-  s.listed();
+  s.look(1, 2);
   s.created();
   EXPECT(s.created(), "txn #2: lock s3 | lock s4 | tree");
   EXPECT(s.done(), "watch #3 from 18");
@@ -324,8 +323,7 @@ BOOST_AUTO_TEST_CASE(cancelled_in_the_queue_or_on_the_way_there_leaves_it) {
   for (const bool has_joined : {true, false}) {
     pool_story s;
     s.record_becomes(s.others_join());
-    s.acquire(1);
-    s.listed();
+    s.look(1);
     EXPECT(s.created(), "txn #2: lock s2 | tree");
     if (has_joined) {
       EXPECT(s.done(), "watch #3 from 15");
@@ -457,8 +455,7 @@ BOOST_FIXTURE_TEST_CASE(a_grantee_that_left_and_joined_again_meanwhile_stands_at
 
 BOOST_AUTO_TEST_CASE(a_go_contender_at_the_head_gets_its_chance_and_is_then_passed_over_for_good) {
   go_joins();
-  acquire(1);
-  listed();
+  look(1);
   EXPECT(created(), "txn #2: lock s2 | tree");
   EXPECT(done(), "watch #3 from 14");
   EXPECT(after(499ms));
@@ -490,8 +487,7 @@ BOOST_AUTO_TEST_CASE(a_lock_delay_keeps_the_dead_in_the_record) {
   const std::string other = s.others_join();
   s.record_becomes(other);
   s.leaves(other);
-  s.acquire(1);
-  s.listed();
+  s.look(1);
   EXPECT(s.created(), "txn #2: lock s2 | tree");
   s.done();
   EXPECT(s.after(2900ms));
@@ -515,15 +511,13 @@ BOOST_AUTO_TEST_CASE(another_limit_fails_with_both_numbers) {
 BOOST_AUTO_TEST_CASE(a_record_that_nobody_lives_by_is_taken_over_with_our_limit) {
   pool_story s(usual(2));
   s.record_becomes("s7 s8 s9", 3);
-  s.acquire(1);
-  s.listed();
+  s.look(1);
   EXPECT(s.created(), "txn #2: cas @11 {s1} | lock s1 | tree");
 }
 
 BOOST_AUTO_TEST_CASE(the_guides_record_is_written_back_as_it_was_found) {
   consul.put("p/.lock", R"({"Limit":1,"Holders":[]})", 0, now);
-  acquire(1);
-  listed();
+  look(1);
   EXPECT(created(), "txn #2: cas @11 {s1} as a list flags 0 | lock s1");
 }
 
@@ -541,13 +535,6 @@ BOOST_AUTO_TEST_CASE(what_is_no_record_of_ours_is_not_touched) {
   }
 }
 
-BOOST_FIXTURE_TEST_CASE(a_record_that_becomes_corrupt_loses_the_slots, watcher) {
-  consul.put("p/.lock", "{", semaphore_flags, now);
-  EXPECT(watched(), "lose A removed");
-  EXPECT(after(1s));
-  EXPECT(release('A'), "destroy s1");
-}
-
 BOOST_FIXTURE_TEST_CASE(joining_a_record_that_has_become_foreign_leaves_nothing, idle_session) {
   acquire(2);
   record_becomes(others_join());
@@ -561,11 +548,20 @@ BOOST_FIXTURE_TEST_CASE(joining_a_record_that_has_become_foreign_leaves_nothing,
 
 // --- Losses
 
-BOOST_FIXTURE_TEST_CASE(removed_from_the_record, watcher) {
-  record_becomes("");
-  EXPECT(watched(), "lose A removed", "txn #4: remove s1 @12");  // it does not queue again
-  EXPECT(done());
-  EXPECT(release('A'), "destroy s1");
+BOOST_AUTO_TEST_CASE(removed_from_the_record_or_with_a_record_that_becomes_corrupt) {
+  for (const bool is_corrupt : {false, true}) {
+    watcher s;
+    if (is_corrupt) {
+      s.consul.put("p/.lock", "{", semaphore_flags, s.now);
+      EXPECT(s.watched(), "lose A removed");
+      EXPECT(s.after(1s));
+    } else {
+      s.record_becomes("");
+      EXPECT(s.watched(), "lose A removed", "txn #4: remove s1 @12");  // it does not queue again
+      EXPECT(s.done());
+    }
+    EXPECT(s.release('A'), "destroy s1");
+  }
 }
 
 BOOST_FIXTURE_TEST_CASE(the_entry_is_gone_and_what_it_held_keeps_nobody_from_anything, watcher) {
@@ -590,8 +586,7 @@ BOOST_FIXTURE_TEST_CASE(a_renewal_finds_no_session, watcher) {
 }
 
 BOOST_AUTO_TEST_CASE(the_lease_runs_from_the_sending_of_the_request) {
-  acquire(1);
-  listed();
+  look(1);
   const time_point asked = now;
   after(2s);
   created();
@@ -838,8 +833,7 @@ BOOST_AUTO_TEST_CASE(an_acquire_answers_only_for_the_outage_in_its_own_time) {
 BOOST_AUTO_TEST_CASE(a_session_that_could_not_be_had_and_is_not_needed_any_more_fails_nobody) {
   pool_story s(usual(2));
   const std::string other = s.others_join(), another = s.others_join();
-  s.acquire(1, 2);
-  s.listed();
+  s.look(1, 2);
   s.created();
   s.create_fails();
   s.cancel(1);
@@ -896,8 +890,7 @@ BOOST_AUTO_TEST_CASE(an_unknown_join_or_leave_is_looked_up_and_costs_the_session
     for (const bool was_applied : {true, false}) {
       pool_story s;
       s.record_becomes(s.others_join());
-      s.acquire(1);
-      s.listed();
+      s.look(1);
       EXPECT(s.created(), "txn #2: lock s2 | tree");
       if (!joins) s.done();
       if (!joins) s.cancel(1);
@@ -1056,8 +1049,7 @@ BOOST_FIXTURE_TEST_CASE(a_look_that_fails_for_good_is_not_repeated_in_a_circle, 
 }
 
 BOOST_AUTO_TEST_CASE(a_session_that_cannot_be_created_is_tried_again) {
-  acquire(1);
-  listed();
+  look(1);
   EXPECT(create_fails());
   EXPECT(after(20ms), "create m2");
   created();
@@ -1148,8 +1140,7 @@ BOOST_AUTO_TEST_CASE(close_is_done_at_once_but_for_a_session_that_is_created) {
   pool_story unused;
   EXPECT(unused.close(true), "closed");
   EXPECT(unused.close(true));
-  acquire(1);
-  listed();
+  look(1);
   EXPECT(close(true), "fail t1 the semaphore or client was closed");
   EXPECT(created(), "destroy s1");
   EXPECT(destroyed(), "closed");

@@ -209,8 +209,7 @@ BOOST_AUTO_TEST_CASE(more_slots_than_a_lower_limit_has_block_nobody) {
 BOOST_AUTO_TEST_CASE(those_who_do_not_use_the_recorded_limit_keep_what_they_hold_and_get_no_more) {
   administered s(usual(2));
   s.acquire(1);
-  s.acquire(2);
-  s.run();
+  s.come(2);
   s.acquire(3);
   s.resize_to(1);
   check(s.go_on(), "lose", false);
@@ -268,8 +267,7 @@ BOOST_AUTO_TEST_CASE(every_write_keeps_the_marks_of_the_other_holders) {
 
 BOOST_AUTO_TEST_CASE(one_session_of_several_is_enough) {
   administered s(usual(2));
-  s.acquire(1, 2);
-  s.run();
+  s.come(1, 2);
   s.go_on();
   s.revoke_it("s2");
   s.revoke_it("s1");
@@ -313,14 +311,12 @@ BOOST_AUTO_TEST_CASE(who_comes_next_is_understood_behind_a_stamp) {
     o.own_watch = 1h;
   }));
   s.record_becomes(s.others_join());
-  s.acquire(1);
-  s.run();
+  s.come(1);
   const std::string next = s.others_join();
   s.others_grant("s2", "s2", next);
   const std::size_t before = s.requests;
   check(s.run(), "grant t1");
-  s.release('A');
-  s.run();
+  s.go('A');
   BOOST_TEST(s.record() == "{" + next + "}");
   BOOST_TEST(s.requests - before <= 2u);  // no look at the queue
 }

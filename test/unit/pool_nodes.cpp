@@ -41,8 +41,7 @@ struct node_story : pool_story {
 BOOST_FIXTURE_TEST_SUITE(pool_nodes, node_story)
 
 BOOST_FIXTURE_TEST_CASE(a_missing_node_is_registered_once_and_the_session_created_again, pool_story) {
-  acquire(1);
-  listed();
+  look(1);
   EXPECT(create_fails(error::missing_node), "register node");
   EXPECT(tell(event::node_registered{}), "create m1");
   EXPECT(create_fails(error::missing_node));  // somebody deregisters it: again, after a pause
@@ -53,8 +52,7 @@ BOOST_FIXTURE_TEST_CASE(a_missing_node_is_registered_once_and_the_session_create
 }
 
 BOOST_AUTO_TEST_CASE(who_may_not_register_the_node_is_told_the_two_rules) {
-  acquire(1);
-  listed();
+  look(1);
   create_fails(error::missing_node);
   EXPECT(tell(event::node_registered{{make_error_code(error::permission_denied), {"no", {}, {}, {}}}}),
          "fail t1 the ACL token is missing, unknown or lacks the right");
@@ -65,8 +63,7 @@ BOOST_AUTO_TEST_CASE(who_may_not_register_the_node_is_told_the_two_rules) {
 
 BOOST_AUTO_TEST_CASE(the_agents_own_node_is_not_registered_by_us) {
   pool_story s(with(usual(), [](pool_options& o) { o.node.clear(); }));
-  s.acquire(1);
-  s.listed();
+  s.look(1);
   EXPECT(s.create_fails(error::missing_node));
   EXPECT(s.after(20ms), "create m2");
 }

@@ -120,8 +120,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_hears_of_slot_and_number_by_its_own_entry) {
 
 BOOST_AUTO_TEST_CASE(a_number_that_somebody_was_faster_to_take_is_not_asked_for_again) {
   numbered_story s(2);
-  s.acquire(1);
-  s.listed();
+  s.look(1);
   EXPECT(s.created(), "txn #2: cas @0 {s1} | lock s1 | number 0 s1");
   s.lock_number(0, s.others_join());
   EXPECT(s.done(), "txn #3: lock s1 | tree");
@@ -133,8 +132,7 @@ BOOST_AUTO_TEST_CASE(a_number_that_somebody_was_faster_to_take_is_not_asked_for_
 
 BOOST_AUTO_TEST_CASE(all_slots_of_one_request_are_numbered) {
   numbered_story s(3);
-  s.acquire(1, 3);
-  s.listed();
+  s.look(1, 3);
   s.created();
   s.created();
   EXPECT(s.created(),
@@ -220,8 +218,7 @@ BOOST_AUTO_TEST_CASE(a_single_look_does_not_wait_for_a_number_for_long) {
 BOOST_AUTO_TEST_CASE(while_there_is_no_number_it_looks_again_after_pauses) {
   others_take_it();
   leaves("s1");  // and does not hold
-  acquire(1);
-  listed();
+  look(1);
   EXPECT(created(), "txn #2: cas @0 {s2} | lock s2");
   done();
   const std::size_t before = requests;
@@ -282,8 +279,7 @@ BOOST_AUTO_TEST_CASE(a_number_beyond_a_lower_limit_goes_to_nobody_here) {
 BOOST_AUTO_TEST_CASE(who_waits_without_numbers_is_granted_as_ever) {
   pool_story s(usual(2));
   s.consul.transact({{kv_verb::lock, "p/.slot/1", "x", mutex_flags, 0, s.real(s.others_join())}}, s.now);
-  s.acquire(1);
-  s.listed();
+  s.look(1);
   EXPECT(s.created(), "txn #2: cas @0 {s1 s2} | grant s1 other @12 +1 | lock s2");
   EXPECT(s.done(), "grant t1 A 15.0");
 }

@@ -73,8 +73,7 @@ struct looper : crowd_with_us {
     key_watched();
     release('A');
     done();
-    acquire(2);
-    run();
+    come(2);
     others_join();
     others_grant("s7", "s7", "s9 s10");
     run();
@@ -86,8 +85,7 @@ struct full_house : pool_story {
   explicit full_house(pool_options o) : pool_story(std::move(o)) {
     for (int i = 0; i < 4; ++i) others_join();
     record_becomes("s1 s2 s3 s4");
-    acquire(1);
-    run();
+    come(1);
     go_on();
   }
 };
@@ -100,8 +98,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_watches_its_own_entry_and_is_granted_by_it_without
   const std::string back = "txn #5: cas @26 {s1} | grant s1 other @12 +1 next s2 s3 s4 s5 s6 | remove s7";
   for (const bool has_looked : {true, false}) {
     crowd s;
-    s.acquire(1);
-    s.listed();
+    s.look(1);
     EXPECT(s.created(), "txn #2: lock s7 | look");
     EXPECT(s.done(), "watch #3 s7 from 25");
     s.others_grant("s7", "s7");
@@ -178,8 +175,7 @@ BOOST_FIXTURE_TEST_CASE(who_does_not_come_back_leaves_the_queue_soon, looper) {
   EXPECT(after(1ms), "txn #9: remove s7 @36");
   done();
   // It has learned.
-  acquire(3);
-  run();
+  come(3);
   others_grant("s7", "s7", "s9");
   run();
   after(20ms);
@@ -198,10 +194,8 @@ BOOST_FIXTURE_TEST_CASE(what_is_granted_to_who_did_not_come_back_goes_on_at_once
 BOOST_AUTO_TEST_CASE(a_forged_count_of_those_behind_blinds_nobody) {
   is_granted(next_is(others_join(), 1, "1000000000000"));
   key_watched();
-  release('A');
-  run();
-  acquire(2);
-  run();
+  go('A');
+  come(2);
   others_leave(8);
   lines all;
   for (int i = 0; i < 60 && !says(all, "grant"); ++i) {
@@ -224,8 +218,7 @@ BOOST_AUTO_TEST_CASE(a_forged_name_writes_nothing_into_the_record) {
 BOOST_AUTO_TEST_CASE(a_grant_under_another_limit_drops_no_holder) {
   is_granted(next_is(others_join(), 2, "0"), "s1 s7", 2);
   key_watched();
-  release('A');
-  run();
+  go('A');
   BOOST_TEST(record().find("s1") != std::string::npos, record());
 }
 
@@ -233,8 +226,7 @@ BOOST_AUTO_TEST_CASE(who_was_granted_before_it_saw_a_record_notices_that_it_is_d
   for (const bool release : {false, true}) {
     pool_story s(directed(2));
     for (int i = 0; i < 6; ++i) s.others_join();
-    s.acquire(1);
-    s.run();
+    s.come(1);
     s.record_becomes("s1 s2");
     s.leaves("s3");
     for (int i = 0; i < 5; ++i) s.others_join();
@@ -279,10 +271,8 @@ BOOST_FIXTURE_TEST_CASE(a_single_look_finds_the_free_slot_before_a_lingering_ent
 BOOST_AUTO_TEST_CASE(who_would_linger_takes_no_slot_that_nobody_wants) {
   pool_story s(directed(2));
   s.hold();
-  s.release('A');
-  s.run();
-  s.acquire(2);
-  s.run();
+  s.go('A');
+  s.come(2);
   s.go_on();
   s.others_join();
   s.run(false);
@@ -336,8 +326,7 @@ BOOST_AUTO_TEST_CASE(an_unchanged_predecessor_is_no_proof_that_nobody_granted_us
 BOOST_AUTO_TEST_CASE(a_stopped_watch_of_everything_fails_nobody) {
   pool_story s;
   s.record_becomes(s.others_join());
-  s.acquire(1);
-  s.run();
+  s.come(1);
   const failure cancelled{error_code(boost::system::errc::operation_canceled, boost::system::system_category()), {}};
   EXPECT(s.tell(event::prefix_listed{1'000, {}, 0, cancelled}));
 }
@@ -388,8 +377,7 @@ BOOST_FIXTURE_TEST_CASE(who_joins_and_sees_a_free_slot_looks_again, crowd) {
 
 BOOST_FIXTURE_TEST_CASE(with_contenders_of_another_kind_everything_is_watched, crowd) {
   go_joins();
-  acquire(1);
-  listed();
+  look(1);
   EXPECT(created(), "txn #2: lock s8 | tree");
   EXPECT(done(), "watch #3 from 27");
 }
@@ -465,8 +453,7 @@ BOOST_AUTO_TEST_CASE(a_holder_seen_in_the_record_only_is_not_taken_for_dead) {
   s.others_grant("s1 " + other, other);
   s.run(false);  // the watch of the record overtakes the write's reply
   s.done();
-  s.release('A');
-  s.run();
+  s.go('A');
   BOOST_TEST(s.record() == "{" + other + "}");
 }
 
@@ -494,8 +481,7 @@ BOOST_AUTO_TEST_CASE(some_slots_of_one_process_are_watched_one_by_one) {
 
 BOOST_AUTO_TEST_CASE(an_idle_slot_among_many_holders_goes_when_somebody_comes) {
   full_house s(with(directed(5), [](pool_options& o) { o.slot_idle_timeout = 1h; }));
-  s.release('A');
-  s.run();
+  s.go('A');
   const std::string other = s.others_join();
   s.run();
   s.go_on(1s);
@@ -509,11 +495,9 @@ BOOST_AUTO_TEST_CASE(the_time_for_local_handoffs_ends_among_many_holders_too) {
   bool given = false;
   for (std::uint64_t t = 2; t < 6 && !given; ++t) {  // one waits here, one holds, 90 ms each
     s.go_on(45ms);
-    s.acquire(t);
-    s.run();
+    s.come(t);
     s.go_on(45ms);
-    s.release(slot++);
-    s.run();
+    s.go(slot++);
     given = s.record().find(other) != std::string::npos;
   }
   BOOST_TEST(given);
@@ -538,13 +522,11 @@ BOOST_AUTO_TEST_CASE(a_failed_watch_of_a_waiter_costs_no_slot) {
   s.others_join();
   s.record_becomes("s1");
   s.leaves("s2");
-  s.acquire(1);
-  s.run();
+  s.come(1);
   s.go_on(5ms);
   s.others_join();
   s.run();
-  s.acquire(2);
-  s.run();
+  s.come(2);
   s.go_on(5ms);
   s.key_watched();
   s.key_watched();
@@ -601,8 +583,7 @@ BOOST_AUTO_TEST_CASE(an_index_that_went_back_is_believed) {
   s.hold();
   const testing::store image = s.consul.store;
   s.others_join();
-  s.release('A');
-  s.run();
+  s.go('A');
   s.consul.store.restore(image);  // as an operator does it: our entry is there again
   s.acquire(2);
   const std::size_t before = s.requests;
@@ -615,8 +596,7 @@ BOOST_AUTO_TEST_CASE(a_watch_does_not_sleep_when_consul_has_lost_its_state) {
   pool_story s(with(usual(), [](pool_options& o) { o.own_watch = 0s; }));
   s.record_becomes(s.others_join());
   for (int i = 0; i != 5; ++i) s.leaves(s.others_join());
-  s.acquire(1);
-  s.run();
+  s.come(1);
   BOOST_REQUIRE(s.watch_open());
   s.consul.lose_state();
   const std::string holder = s.others_join();
