@@ -137,9 +137,9 @@ void driver::release(const slot_impl& slot, protocol::time_point now, pending<er
     if (waiting.handler) complete(std::move(waiting), make_error_code(error::slot_lost));
     return feed(protocol::event::release{id}, now);
   }
-  place& at = places_[index_of(id)];
+  slot_in_use& at = slots_[index_of(id)];
   ended = std::move(at.slot);
-  at.releasing = std::move(waiting);
+  at.on_released = std::move(waiting);
   counters::add(counters_.held, -1);
   end_waits(id, error::not_held, loss_reason::none);
   feed(protocol::event::release{id}, now);
@@ -203,7 +203,7 @@ void driver::cancel(wait_id wait) {
   if (take_wait(revocations_, wait, revocation)) complete(std::move(revocation), aborted);
 }
 
-std::vector<consul::txn_operation> driver::guard(const slot_impl& slot) {
+std::vector<consul::txn_operation> driver::fence_checks(const slot_impl& slot) {
   std::vector<consul::txn_operation> checks;
   const locked lock(*this);
   if (gone_ || in_use(slot.id) != &slot) return checks;
@@ -314,8 +314,8 @@ void driver::complete(pending<Results...>&& waiting, Results... results) {
 
 slot_impl* driver::in_use(protocol::slot_id id) const {
   const std::size_t index = index_of(id);
-  if (index >= places_.size()) return nullptr;
-  slot_impl* const there = places_[index].slot.get();
+  if (index >= slots_.size()) return nullptr;
+  slot_impl* const there = slots_[index].slot.get();
   return there && there->id == id ? there : nullptr;
 }
 
@@ -351,8 +351,8 @@ void driver::perform(protocol::action::grant& a) {
   auto impl =
       std::make_shared<slot_impl>(shared_from_this(), a.slot, a.token, waiting.count, std::move(a.numbers), a.deadline);
   const std::size_t index = index_of(a.slot);
-  if (index >= places_.size()) places_.resize(index + 1);
-  places_[index].slot = impl;
+  if (index >= slots_.size()) slots_.resize(index + 1);
+  slots_[index].slot = impl;
   counters::add(counters_.held);
   counters::add(counters_.granted);
   if (a.token.handoff != 0) counters::add(counters_.handoffs);
@@ -374,7 +374,7 @@ void driver::perform(protocol::action::fail& a) {
 }
 
 void driver::perform(protocol::action::released& a) {
-  pending<error_code>& waiting = places_[index_of(a.slot)].releasing;
+  pending<error_code>& waiting = slots_[index_of(a.slot)].on_released;
   if (waiting.handler) complete(std::move(waiting), a.error.code);
 }
 
@@ -389,7 +389,7 @@ void driver::tell_lost(protocol::slot_id id, loss_reason reason, diagnostics why
   std::stop_source stop = slot->lose(reason, std::move(why));
   if (stop.stop_possible()) asio::post(post_, [stop]() mutable { stop.request_stop(); });
   if (slot->reason() != loss_reason::none) reason = slot->reason();  // else it was released at this very moment
-  places_[index_of(id)].slot.reset();
+  slots_[index_of(id)].slot.reset();
   counters::add(counters_.held, -1);
   counters::add(counters_.lost);
   end_waits(id, {}, reason);
@@ -443,9 +443,9 @@ std::shared_ptr<void> driver::on_context_shutdown() noexcept {
   std::swap(left->revocations, revocations_);
   std::swap(left->closes, closes_);
   std::swap(left->requests, to_make_);
-  const auto places = std::exchange(places_, {});
+  const auto slots = std::exchange(slots_, {});
   lock.unlock();
-  for (const place& each : places)
+  for (const slot_in_use& each : slots)
     if (each.slot) each.slot->lose(loss_reason::closed);
   timer_.reset();
   executor_ = {};

@@ -52,7 +52,7 @@ public:
   void let_go(const slot_impl& slot);
   void wait_lost(const slot_impl& slot, pending<error_code, loss_reason>&& waiting);
   void wait_revoked(const slot_impl& slot, pending<error_code>&& waiting);
-  std::vector<consul::txn_operation> guard(const slot_impl& slot);
+  std::vector<consul::txn_operation> fence_checks(const slot_impl& slot);
   void sequencer(const slot_impl& slot, pending<error_code, holdfast::sequencer>&& waiting);
   /// The session by which a mutex's slot is held; empty if it is not in use (any more).
   std::string holding_session(const slot_impl& slot);
@@ -83,9 +83,9 @@ private:
     void leave_hole() {}  // its handler is gone
   };
   /// What belongs to a slot in use, or one whose release is under way.
-  struct place {
+  struct slot_in_use {
     std::shared_ptr<slot_impl> slot{};
-    pending<error_code> releasing{};
+    pending<error_code> on_released{};
   };
   template <class Key>
   struct canceller;
@@ -165,7 +165,7 @@ private:
   std::uint64_t last_wait_ = 0;
 
   protocol::ticket_queue<acquiring> acquires_;
-  std::vector<place> places_;  ///< by the slots' indices
+  std::vector<slot_in_use> slots_;  ///< by the slots' indices
   std::map<wait_id, pending<error_code, loss_reason>> losses_;
   std::map<wait_id, pending<error_code>> revocations_;
   std::vector<pending<error_code>> closes_;

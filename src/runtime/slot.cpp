@@ -140,7 +140,7 @@ fencing_token slot::fencing_token() const noexcept { return impl_ ? impl_->token
 std::uint32_t slot::count() const noexcept { return impl_ ? impl_->count : 0; }
 std::vector<std::uint32_t> slot::numbers() const { return impl_ ? impl_->numbers : std::vector<std::uint32_t>(); }
 std::vector<consul::txn_operation> slot::fence_checks() const {
-  auto checks = held() ? impl_->owner->guard(*impl_) : std::vector<consul::txn_operation>();
+  auto checks = held() ? impl_->owner->fence_checks(*impl_) : std::vector<consul::txn_operation>();
   if (checks.empty()) throw system_error(state() == slot_state::lost ? error::slot_lost : error::not_held);
   return checks;
 }
