@@ -6,7 +6,7 @@
 #include <utility>
 
 // What stands in a key-value store with sessions and transactions, and what is done to it: the same values for the
-// protocol, which knows no store, and for the client of Consul.
+// protocol, which knows Consul's rules and not its client, and for that client.
 namespace holdfast {
 
 /// One key, as Consul returns it, `value` decoded from base64. All numbers are exact 64-bit.

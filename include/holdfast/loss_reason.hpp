@@ -15,6 +15,11 @@ enum class loss_reason {
   closed,               ///< the semaphore was closed
 };
 
+/// All of them.
+inline constexpr loss_reason loss_reasons[] = {
+    loss_reason::none,          loss_reason::removed,      loss_reason::session_invalidated,
+    loss_reason::lease_expired, loss_reason::watch_failed, loss_reason::closed};
+
 constexpr std::string_view to_string(loss_reason reason) noexcept {
   switch (reason) {
     case loss_reason::none:

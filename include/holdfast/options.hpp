@@ -29,7 +29,7 @@ struct tuning {
   /// - a mutex, a set, an election: Consul keeps the key; 0, because the lease is over before Consul ends a session. On
   ///   the agent's own node, whose sessions may end sooner, the TTL, 60 s at most: then a lease (TTL minus margin) of
   ///   over 60 s is an error, and with health checks a delay under the TTL, and under 60 s;
-  /// - otherwise it has no effect.
+  /// - a semaphore without either may be given one, and it has no effect.
   std::optional<std::chrono::milliseconds> lock_delay{};
   /// How long the watch of what is held may fail before it is lost, never past the lease. 24 h, so that the lease alone
   /// counts, and an election of Consul's leader costs nobody a slot. 0: at the first failure, as the semaphore guide

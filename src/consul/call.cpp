@@ -85,8 +85,24 @@ bool may_create(const write_request& request) noexcept {
 }
 
 bool may_create(const txn_operation& operation) noexcept {
-  return operation.verb == txn_verb::set || operation.verb == txn_verb::lock ||
-         (operation.verb == txn_verb::cas && operation.index == 0);
+  switch (operation.verb) {
+    case txn_verb::set:
+    case txn_verb::lock:
+      return true;
+    case txn_verb::cas:
+      return operation.index == 0;
+    case txn_verb::unlock:
+    case txn_verb::check_session:
+    case txn_verb::check_index:
+    case txn_verb::check_not_exists:
+    case txn_verb::remove:
+    case txn_verb::remove_cas:
+    case txn_verb::get:
+    case txn_verb::get_tree:
+    case txn_verb::remove_tree:
+      return false;
+  }
+  return true;
 }
 
 void finish_call(call& c, const call_settings& settings, std::string_view method, target& where,

@@ -352,7 +352,7 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
   for (const auto& [name, l] : locks_) {
     const bool in_hands = l.standing == standing::held || l.standing == standing::lost;
     const bool is_ours = !in_hands || !is_of_lost_session(l.slot);
-    if (is_ours && (in_hands ? reason == loss_reason::session_invalidated : l.standing == standing::leaving || l.sent))
+    if (is_ours && (in_hands ? is_end_of_session(reason) : l.standing == standing::leaving || l.sent))
       d.names.insert(name);
   }
   // Each new leader of Consul's lets all TTLs start anew; and what is still locked would be refused to us.
@@ -374,7 +374,7 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
     if (l.standing == standing::lost && is_of_lost_session(l.slot)) continue;  // with an earlier session
     const bool in_hands = l.standing == standing::held || l.standing == standing::lost;
     if (l.standing == standing::held) act(action::lose{l.slot, reason, why});
-    if (in_hands && reason != loss_reason::session_invalidated) {
+    if (in_hands && !is_end_of_session(reason)) {
       l.standing = standing::lost;
       d.lost.push_back(l.slot);
       continue;
@@ -388,7 +388,7 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
     }
     if (!l.asked) forget(each);
   }
-  if (reason == loss_reason::session_invalidated)
+  if (is_end_of_session(reason))
     for (const slot_id each : std::exchange(d.releasing, {})) answer_release(each);
   sessions_.retire(session()->id) = std::move(d);
   for (const auto& [asked, at] : asking_) want(*at);  // in their order

@@ -74,9 +74,11 @@ private:
   bool serving() { return !watches_.failures.on() || !due_or_wake(watches_.failures.since() + options_.outage_grace); }
   void serve();
   bool all_in_use();
+  /// Its user is told. The sessions stay until the user lets go.
   void lose(slot_id id, loss_reason reason, failure why = {});
   void lose_all(loss_reason reason, const failure& why = {});
   void report(const member& m);
+  /// The session ends now; if it stands for a slot, that is lost for this reason.
   void drop(member& m, loss_reason reason, failure why = {});
   void retire_sessions();
   void finish_close();

@@ -44,8 +44,8 @@ struct pool_options : core_options {
   /// Of a mutex: how long it goes from hand to hand before it is let go for once, with the head of the queue only
   /// woken. Clients of other kinds have no entry, and would get it never. 0: there are none.
   duration yield_interval = std::chrono::seconds(1);
-  /// How long other processes leave it to the process of the first waiter to write the grant of a free slot. After that
-  /// they write it.
+  /// How long other processes leave it to the process of the first waiter to write the grant of a free slot. After once
+  /// to twice that, by chance, one of them writes it.
   duration grant_backup = std::chrono::milliseconds(100);
 };
 

@@ -27,6 +27,21 @@ void renew_when_due(context& ctx, own_session& s);
 bool renewed(context& ctx, own_session& s, event::session_renewed& e);
 /// Why its lease has run out.
 failure why_expired(const own_session& s);
+/// Whether that loss means that Consul has ended the session. If not, it keeps what the session has locked from
+/// everybody else until the user lets go.
+constexpr bool is_end_of_session(loss_reason reason) {
+  switch (reason) {
+    case loss_reason::session_invalidated:
+      return true;
+    case loss_reason::none:
+    case loss_reason::removed:
+    case loss_reason::lease_expired:
+    case loss_reason::watch_failed:
+    case loss_reason::closed:
+      return false;
+  }
+  return false;
+}
 /// Adds to a refusal what the token has to allow.
 failure with_rules(failure why, std::string_view node);
 

@@ -3,6 +3,8 @@
 #include <utility>
 
 namespace holdfast::runtime {
+
+static_assert(consul::txn_operations_max == protocol::operations_max);
 namespace {
 
 using protocol::event::outcome;

@@ -12,8 +12,8 @@
 #include "protocol/operation.hpp"
 #include "protocol/snapshot.hpp"
 
-// From the client's answers to the core's events. The driver goes through these, and so do the simulations, which put
-// the core on the model of Consul: what they show holds for these too.
+// From the client's answers to the core's events. `consul_store` and the administrator use these, and so do the
+// simulations, which put the core on the model of Consul: what they show holds for these too.
 namespace holdfast::runtime {
 
 /// What the client's answer to a request tells the core. `words` are for people, if it is a failure.

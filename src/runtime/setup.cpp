@@ -71,6 +71,13 @@ void check(bool holds, const std::string& rule) { require(holds, error::invalid_
 
 enum class kind { semaphore, mutex, mutex_set, election };
 
+/// Does not compile when `tuning` gets another member: that is to be taken below, by the kinds that have a use for it.
+void know_all_of(const tuning& tuned) {
+  [[maybe_unused]] const auto& [lease_margin, lock_delay, outage_grace, give_up_after, request_timeout,
+                                session_idle_timeout, waiters_max, local_handoff_time, slot_idle_timeout, claim_timeout,
+                                yield_interval] = tuned;
+}
+
 /// What was given, if this kind has a use for it.
 void take(const std::optional<milliseconds>& given, const std::string& name, bool is_of_use, protocol::duration& into) {
   if (!given) return;
@@ -84,6 +91,7 @@ template <class Options, class CoreOptions>
 void take_common(Options& options, const std::string& name, kind of, setup<CoreOptions>& result) {
   protocol::core_options& core = result.core;
   const tuning& tuned = options.tuning;
+  know_all_of(tuned);
   require(between(options.session_ttl, 1ms, 24h), error::invalid_ttl, "session_ttl: not between 1 ms and 24 h");
   check(options.session_node.size() <= 128 && is_plain_text(options.session_node),
         "session_node: over 128 bytes, not UTF-8, or with a control character");
@@ -128,7 +136,7 @@ void take_common(Options& options, const std::string& name, kind of, setup<CoreO
   }
 }
 
-/// What semaphores and mutexes have in common.
+/// What semaphores and mutexes have in common; refused to the others.
 void take_queues(const tuning& tuned, kind of, protocol::pool_options& pool) {
   const bool is_queue = of == kind::semaphore || of == kind::mutex;
   take(tuned.local_handoff_time, "local_handoff_time", is_queue, pool.local_handoff_time);

@@ -14,7 +14,7 @@ namespace holdfast::runtime {
 
 namespace asio = boost::asio;
 
-/// Whom a store tells its answers. It keeps itself alive until the last one.
+/// Whom a store tells its answers. The store keeps it alive until the last one.
 class event_sink {
 public:
   virtual void deliver(protocol::core_event&& e) = 0;
@@ -42,17 +42,27 @@ using store_request =
                  protocol::action::destroy_session, protocol::action::send_txn, protocol::action::list_prefix,
                  protocol::action::watch_key, protocol::action::stop_watch, key_question, write_question, stop_reads>;
 
-/// Where sessions, the record and the entries are kept: what a driver asks, and knows no more of. A store that is
-/// closed answers with error::closed, and then with `event::close`.
+/// Where sessions, the record and the entries are kept: what a driver asks, and knows no more of. The core relies on
+/// these rules, which are Consul's:
+///
+/// - One index counts the writes. Every key has CreateIndex, ModifyIndex, LockIndex and 64 bits of flags. A listing or
+///   a key that is asked for from an index is answered when there is a newer one, or when its wait is over.
+/// - A transaction of up to `operations_max` operations is applied as a whole, or refused with the reason of each
+///   operation that refuses it. What is told `unknown` may have been applied, or may be later; `not_sent` never.
+/// - A key is locked by one session. A session that is not renewed ends after one to two TTLs, and the keys that it
+///   has locked are deleted with it, at the same index.
+/// - Reads are consistent.
+///
+/// A store that is closed answers with error::closed, and then with `event::close`.
 class store {
 public:
   virtual ~store() = default;
 
   /// Where handlers run that have no executor of their own.
   virtual asio::any_io_executor executor() const noexcept = 0;
-  /// Where answers are told, one at a time.
+  /// Where it calls `deliver`, and the handlers of questions: one at a time.
   virtual asio::any_io_executor strand() const = 0;
-  /// Answers outside of this call. By one thread at a time.
+  /// Never calls `deliver` inside. Called by one thread at a time.
   virtual void make(store_request&& request, const std::shared_ptr<event_sink>& to) = 0;
 };
 

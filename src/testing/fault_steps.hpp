@@ -10,7 +10,7 @@
 
 namespace holdfast::testing::detail {
 
-/// What a fault means for one request, step by step in the order of the members: all that `front` has to know of it.
+/// What a fault means for one request, nearly in the order in which it happens: all that `front` has to know of it.
 struct fault_steps {
   std::chrono::milliseconds delay{0};
   bool held = false;                   ///< until thaw()

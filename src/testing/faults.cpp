@@ -50,7 +50,8 @@ fault_plan fault_plan::random(std::uint64_t seed, double probability, std::chron
                            fault::repeat_later(some()),
                            fault::interim()};
   std::vector<fault_rule> rules;
-  // Each rule is asked only when those before it did not fit: so that all kinds are as likely as each other.
+  // Each rule is asked only when those before it did not fit: so that all entries are as likely as each other. What
+  // Consul answers for itself stands in several.
   for (std::size_t left = kinds.size(); fault & kind : kinds) {
     const double each = probability / static_cast<double>(kinds.size());
     const double earlier = each * static_cast<double>(kinds.size() - left--);

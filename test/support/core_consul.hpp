@@ -16,7 +16,7 @@
 namespace holdfast::test {
 
 /// The model of Consul as the core sees it: asked on the core's clock and in its terms, and answered in them, by the
-/// driver's own conversions. It has no rules of its own; they are the store's.
+/// conversions of `consul_store`. It has no rules of its own; they are the store's.
 class core_consul {
 public:
   core_consul();

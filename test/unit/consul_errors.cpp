@@ -111,11 +111,9 @@ BOOST_AUTO_TEST_CASE(diagnostics_are_one_line) {
 }
 
 BOOST_AUTO_TEST_CASE(each_reason_for_a_loss_has_a_word_of_its_own) {
-  std::set<std::string_view> words;
-  int reasons = 0;
-  for (; to_string(static_cast<holdfast::loss_reason>(reasons)) != "unknown"; ++reasons)
-    words.insert(to_string(static_cast<holdfast::loss_reason>(reasons)));
-  BOOST_TEST(words.size() == static_cast<std::size_t>(reasons));
+  std::set<std::string_view> words{"unknown"};
+  for (const holdfast::loss_reason each : holdfast::loss_reasons) BOOST_TEST(words.insert(to_string(each)).second);
+  BOOST_TEST(to_string(static_cast<holdfast::loss_reason>(std::size(holdfast::loss_reasons))) == "unknown");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
