@@ -223,11 +223,9 @@ void world::excuse_newcomer(const process* sender, const snapshot& before) {
   std::erase_if(forgotten_, [this](const auto& each) { return each.second.until <= now(); });
   if (forgotten_.empty()) return;
   const snapshot& after = look();
-  if (options_.health_checks) {  // whoever grants waits for the lock delay; but for an operator that sweeps
-    for (auto& [session, its] : forgotten_)
-      if (!sender && before.record.names(session) && !after.record.names(session)) its.excused = true;
-    return;
-  }
+  for (auto& [session, its] : forgotten_)  // an operator that sweeps waits for nothing
+    if (!sender && before.record.names(session) && !after.record.names(session)) its.excused = true;
+  if (options_.health_checks) return;  // whoever grants waits for the lock delay
   const bool grants = std::any_of(after.record.holders.begin(), after.record.holders.end(),
                                   [&](const std::string& holder) { return !before.record.names(holder); });
   if (!grants) return;
