@@ -40,6 +40,24 @@ bool keeps(context& ctx, const facts& f, const member& m, const demand& need) {
   return true;
 }
 
+/// Whether the first `count` of those that wait here have nobody else's between them.
+bool stand_together(const facts& f, const moves::list& waiting, std::size_t count) {
+  const snapshot& now = f.now();
+  if (waiting.size() < count) return false;
+  const contender* const last = now.find(waiting[count - 1]->session);
+  return std::none_of(now.find(waiting.front()->session), last, [&](const contender& entry) {
+    return is_waiting(now, entry) && !f.members.is_ours(entry.session) && !f.slow.passed_over(entry.session);
+  });
+}
+
+/// Whoever waits leaves the queue, and who should join it at its back does not.
+void leave_all(moves& what, moves::list& waiting) {
+  for (const member* m : what.requeue) (m->holds() ? what.give_back : what.leave).push_back(m);
+  what.leave.insert(what.leave.end(), waiting.begin(), waiting.end());
+  what.requeue.clear();
+  waiting.clear();
+}
+
 /// The rest goes with the next write.
 void cut(const facts& f, moves& what) {
   const std::size_t most = operations_that_fit(f, what);
@@ -105,9 +123,11 @@ decision decide(context& ctx, const facts& f, const demand& need, bool returns_s
   const std::size_t kept = result.kept.size();
   std::size_t missing = need.slots > kept ? need.slots - kept : 0;
 
-  // What goes back but is still wanted here joins again at the back. A wide request's entries move there together:
-  // standing together they are filled together, and no two wide requests can each hold half.
-  const bool wide = !need.requests.empty() && need.requests.front() > 1;
+  std::sort(waiting.begin(), waiting.end(),
+            [&](const member* a, const member* b) { return f.now().find(a->session) < f.now().find(b->session); });
+
+  // What goes back but is still wanted here joins again at the back.
+  const std::size_t wide = !need.requests.empty() && need.requests.front() > 1 ? need.requests.front() : 0;
   while (what.requeue.size() < missing && !what.give_back.empty()) {
     what.requeue.push_back(what.give_back.back());
     what.give_back.pop_back();
@@ -117,18 +137,20 @@ decision decide(context& ctx, const facts& f, const demand& need, bool returns_s
     what.requeue.swap(what.give_back);
     what.rejoins_early = true;
   }
-  if (wide && !what.requeue.empty()) {
+  // The entries of a wide request move there together: standing together they are filled together, and no two wide
+  // requests can each hold half. What does not fit one write leaves the queue, and joins when all of it has left.
+  bool leaves = false;
+  if (wide != 0 && !what.requeue.empty() && !stand_together(f, waiting, wide)) {
     while (what.requeue.size() < missing && !waiting.empty()) {
       what.requeue.push_back(waiting.back());
       waiting.pop_back();
     }
+    leaves = operations(f, what) > operations_that_fit(f, what);
   }
   missing -= std::min(missing, what.requeue.size());
   what.give_back.insert(what.give_back.end(), ending.begin(), ending.end());
 
   // The newest leave when there are too many.
-  std::sort(waiting.begin(), waiting.end(),
-            [&](const member* a, const member* b) { return f.now().find(a->session) < f.now().find(b->session); });
   const auto stays = [&](const member& m) {
     return m.rejoined_early && need.slots == 0 && !f.closing &&
            !ctx.due_or_wake(m.waiting_since + f.options.rejoin_window);
@@ -142,8 +164,14 @@ decision decide(context& ctx, const facts& f, const demand& need, bool returns_s
   result.has_sessions = missing <= absent.size();
   if (missing > absent.size() + creating) result.sessions = missing - absent.size() - creating;
 
-  cut(f, what);
   if (absent.size() > missing) absent.resize(missing);
+  const std::size_t supply = kept + waiting.size();
+  const bool some_have_left = !waiting.empty() && supply < wide;
+  if (leaves || (what.requeue.empty() && some_have_left && supply + absent.size() >= wide)) {
+    leave_all(what, waiting);
+    absent.clear();
+  }
+  cut(f, what);
   what.join = std::move(absent);
   join_whole_requests(f, what, need, kept + what.requeue.size() + waiting.size());
   result.returns_soon = returns_soon;

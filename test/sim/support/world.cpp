@@ -53,7 +53,8 @@ world::world(world_options options, seeded_bug bug, const chronicle& told)
         {options_.operators, "operators"},
         {options_.load_changes, "load changes"},
         {options_.long_break, "a long break"},
-        {options_.request_bytes != 0, "small requests"},
+        {options_.request_bytes == request_bytes_max, "dozens who wait"},
+        {options_.request_bytes != 0 && options_.request_bytes != request_bytes_max, "small requests"},
         {options_.clock_ppm != 0, "bad clocks"},
         {options_.administrators != 0, "administrators"}};
     for (const auto& [on, words] : with)

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "protocol/operation.hpp"
+
 namespace holdfast::test {
 
 using namespace std::chrono_literals;
@@ -63,11 +65,11 @@ world_options world_options::of(std::uint64_t seed) {
   if (o.numbered && o.deregistrations) o.lock_delay = o.ttl;  // as the options derive it
   dice random(~seed);
   if (random.chance(98)) return o;
-  // More than one transaction takes, in operations and in bytes.
+  // More than one transaction takes, in operations; often in bytes, too.
   o.limit = static_cast<std::uint32_t>(30 + random.below(25));
   o.processes = static_cast<int>(2 + random.below(3));
   o.users = static_cast<int>(20 + random.below(30));
-  o.request_bytes = 40 * 1024;
+  o.request_bytes = random.chance(70) ? 40 * 1024 : protocol::request_bytes_max;
   return o;
 }
 
