@@ -297,16 +297,22 @@ awaitable<bool> front_impl::deliver(connection& client, std::string bytes, const
     const bool sent = co_await client.send(interim);
     if (!sent) co_return false;
   }
-  if (how.reply == delivery::byte_by_byte) {
-    for (const char& byte : bytes) {
-      const bool sent = co_await client.send(std::string_view(&byte, 1));
-      if (!sent) co_return false;
-      const time_point next = clock::now() + how.between;
-      while (!client.dropped && clock::now() < next) co_await client.changed(next);
-    }
-    co_return true;
+  switch (how.reply) {
+    case delivery::byte_by_byte:
+      for (const char& byte : bytes) {
+        const bool sent = co_await client.send(std::string_view(&byte, 1));
+        if (!sent) co_return false;
+        const time_point next = clock::now() + how.between;
+        while (!client.dropped && clock::now() < next) co_await client.changed(next);
+      }
+      co_return true;
+    case delivery::half:
+      bytes.resize(bytes.size() / 2);
+      break;
+    case delivery::none:
+    case delivery::whole:
+      break;
   }
-  if (how.reply == delivery::half) bytes.resize(bytes.size() / 2);
   const bool sent = co_await client.send(bytes);
   const bool all = sent && how.reply == delivery::whole;
   co_return all;

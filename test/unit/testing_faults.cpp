@@ -22,6 +22,30 @@ std::vector<kind> faults_of(fault_plan plan, std::size_t requests) {
   return out;
 }
 
+/// A new kind has to be put here, to compile, and then into random plans, if it is to happen in them.
+bool is_random(kind each) {
+  switch (each) {
+    case kind::freeze:
+      return false;
+    case kind::none:
+    case kind::delay:
+    case kind::drop_request:
+    case kind::drop_reply:
+    case kind::cut_reply:
+    case kind::duplicate:
+    case kind::answer:
+    case kind::answer_applied:
+    case kind::refuse_connections:
+    case kind::index_reset:
+    case kind::expire_session:
+    case kind::trickle:
+    case kind::repeat_later:
+    case kind::interim:
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(testing_faults)
@@ -92,8 +116,10 @@ BOOST_AUTO_TEST_CASE(a_random_plan_has_all_kinds_but_freeze) {
   BOOST_TEST(plan.met() == met);
   BOOST_TEST(met > requests * 28 / 100);
   BOOST_TEST(met < requests * 32 / 100);
-  BOOST_TEST(seen.size() == 14u);  // none, and all others but one
-  BOOST_TEST(!seen.contains(kind::freeze));
+  for (int i = 0; i < 100; ++i) {
+    const auto each = static_cast<kind>(i);
+    BOOST_TEST(seen.contains(each) == is_random(each), "kind " << i);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(probability_at_its_ends) {

@@ -41,17 +41,6 @@ world::world(world_options options, seeded_bug bug, const chronicle& told)
     const std::pair<bool, const char*> with[] = {
         {options_.mutex && options_.locks == 0, options_.election ? "an election" : "a mutex"},
         {options_.locks != 0, "a mutex set"},
-        {options_.crashes, "crashes"},
-        {options_.pauses, "pauses"},
-        {options_.suspends, "suspends"},
-        {options_.errors, "errors"},
-        {options_.deregistrations, "deregistrations"},
-        {options_.health_checks, "health checks"},
-        {options_.partitions, "partitions"},
-        {options_.agent_restarts, "agent restarts"},
-        {options_.failovers, "failovers"},
-        {options_.operators, "operators"},
-        {options_.load_changes, "load changes"},
         {options_.long_break, "a long break"},
         {options_.request_bytes == request_bytes_max, "dozens who wait"},
         {options_.request_bytes != 0 && options_.request_bytes != request_bytes_max, "small requests"},
@@ -59,6 +48,8 @@ world::world(world_options options, seeded_bug bug, const chronicle& told)
         {options_.administrators != 0, "administrators"}};
     for (const auto& [on, words] : with)
       if (on) line += std::string(", ") + words;
+    for (const accident& each : accidents)
+      if (options_.*each.in) line += std::string(", ") + each.words;
     return line;
   });
 }
@@ -68,16 +59,8 @@ world_result world::run() {
   if (options_.locks != 0 && !options_.operators) check_forsaken();
   for (int i = 0; i < options_.observers; ++i) start_observer();
   for (int i = 0; i < options_.go_contenders; ++i) start_stranger(i);
-  if (options_.crashes) again_later(&world::crash);
-  if (options_.pauses) again_later(&world::pause);
-  if (options_.errors) again_later(&world::answer_with_errors);
-  if (options_.partitions) again_later(&world::partition);
-  if (options_.agent_restarts) again_later(&world::restart_agent);
-  if (options_.failovers) again_later(&world::fail_over);
-  if (options_.load_changes) again_later(&world::change_load);
-  if (options_.operators) again_later(&world::meddle);
-  if (options_.deregistrations) again_later(&world::deregister);
-  if (options_.health_checks) again_later(&world::fail_health_check);
+  for (const accident& each : accidents)
+    if (options_.*each.in && each.happens) again_later(each.happens);
   for (int i = 0; i < options_.administrators; ++i) in(random_.between(0s, 1s), [this, i] { administrate(i); });
 
   run_until(faults_end_);

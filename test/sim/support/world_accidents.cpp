@@ -4,6 +4,20 @@
 
 namespace holdfast::test {
 
+const std::vector<world::accident> world::accidents{
+    {&world_options::crashes, "crashes", &world::crash, false, false},
+    {&world_options::pauses, "pauses", &world::pause, false, true},
+    {&world_options::suspends, "suspends", nullptr, true, true},
+    {&world_options::errors, "errors", &world::answer_with_errors, true, true},
+    {&world_options::partitions, "partitions", &world::partition, true, true},
+    {&world_options::agent_restarts, "agent restarts", &world::restart_agent, true, true},
+    {&world_options::failovers, "failovers", &world::fail_over, true, true},
+    {&world_options::load_changes, "load changes", &world::change_load, false, false},
+    {&world_options::operators, "operators", &world::meddle, true, true},
+    {&world_options::deregistrations, "deregistrations", &world::deregister, false, true},
+    {&world_options::health_checks, "health checks", &world::fail_health_check, true, true},
+};
+
 void world::again_later(void (world::*accident)()) {
   in(random_.between(100ms, 2s), [this, accident] {
     if (faults()) (this->*accident)();

@@ -152,6 +152,20 @@ private:
     std::uint64_t seen_at = 0;
   };
 
+  /// One kind of what goes wrong, as long as faults last.
+  struct accident {
+    bool world_options::*in;           ///< which worlds it happens in
+    const char* words;                 ///< of which their stories say that
+    void (world::*happens)();          ///< once, and sets the next; null: it is a part of another one
+    bool fails_acquires, loses_slots;  ///< those that do need no other cause
+  };
+  /// All of them, in the order in which their first times are drawn: a new one's place is the end.
+  static const std::vector<accident> accidents;
+  bool any(bool accident::*causes) const {
+    return std::any_of(accidents.begin(), accidents.end(),
+                       [&](const accident& each) { return options_.*each.in && each.*causes; });
+  }
+
   // world.cpp
   time_point now() const { return time_.now(); }
   void in(duration delay, job what) { time_.in(delay, std::move(what)); }

@@ -176,8 +176,7 @@ void world::perform(process& p, action::deny& a) {
 void world::perform(process& p, action::fail& a) {
   say([&] { return name(p) + ": fail " + number(a.ticket) + " " + a.error.code.message(); });
   const bool cancelled = a.error.code == boost::system::errc::operation_canceled;
-  const bool nothing_wrong = options_.request_faults == 0 && !options_.partitions && !options_.agent_restarts &&
-                             !options_.failovers && !options_.suspends && !options_.errors && !options_.health_checks;
+  const bool nothing_wrong = options_.request_faults == 0 && !any(&accident::fails_acquires);
   const bool too_many = options_.administrators != 0 && a.error.code == error::too_many_slots;
   // A process that has been away waits a moment for answers that it has not read; one that was away in that moment too
   // has waited long enough.
@@ -189,7 +188,7 @@ void world::perform(process& p, action::fail& a) {
   // What a lost session of its own may have locked is not asked for before that ends, and so long its users go on.
   const bool keeps_itself = options_.locks != 0 && !p.lost.empty() && a.error.code == error::timed_out;
   if (!cancelled && !too_many && !keeps_itself && !away_twice && !deregistered && !p.closing &&
-      (calm() || (nothing_wrong && !options_.operators)))
+      (calm() || nothing_wrong))
     object(guarantee::answers, "an acquire failed though nothing was wrong: " + a.error.details.to_string());
   answer(p, a.ticket);
 }
@@ -206,10 +205,10 @@ void world::perform(process& p, action::released& a) {
 void world::perform(process& p, action::lose& a) {
   result_.losses += a.reason != loss_reason::closed;
   say([&] { return name(p) + ": lose " + number(a.slot) + " " + std::string(to_string(a.reason)); });
-  const bool cause = !calm() && (options_.administrators != 0 || options_.deregistrations || options_.health_checks ||
-                                 options_.request_faults != 0 || options_.pauses || options_.errors ||
-                                 options_.partitions || options_.agent_restarts || options_.failovers);
-  if (a.reason != loss_reason::closed && !options_.operators && !cause)
+  const bool cause =
+      options_.operators ||
+      (!calm() && (options_.administrators != 0 || options_.request_faults != 0 || any(&accident::loses_slots)));
+  if (a.reason != loss_reason::closed && !cause)
     object(guarantee::losses, "a slot was lost without a cause: " + std::string(to_string(a.reason)));
   const auto lives = [this](const std::string& session) {
     return consul_.has_session(session) && look().find(session);
