@@ -70,17 +70,23 @@ void cut(const facts& f, moves& what) {
   }
 }
 
+/// How many slots the first requests want that `most` suffice for.
+std::size_t whole_requests(const demand& need, std::size_t most) {
+  std::size_t whole = 0;
+  for (const std::uint32_t count : need.requests) {
+    if (whole + count > most) break;
+    whole += count;
+  }
+  return whole;
+}
+
 /// Cuts the newcomers down to as many as fill whole requests, on top of the `supply` there is, and fit the transaction.
 void join_whole_requests(const facts& f, moves& what, const demand& need, std::size_t supply) {
   const std::size_t all = operations_that_fit(f, what);
   const std::size_t others = operations(f, what) - what.join.size();
   const std::size_t room = all - std::min(all, others);
   const std::size_t most = supply + std::min(what.join.size(), room);
-  std::size_t whole = 0;
-  for (const std::uint32_t count : need.requests) {
-    if (whole + count > most) break;
-    whole += count;
-  }
+  const std::size_t whole = whole_requests(need, most);
   what.join.resize(whole > supply ? whole - supply : 0);
 }
 
@@ -90,12 +96,12 @@ decision decide(context& ctx, const facts& f, const demand& need, bool returns_s
   decision result;
   moves& what = result.what;
   moves::list ending;  // which nobody may use again
-  // If there are enough spares for the first request, they stay here until their numbers are locked.
+  // The spares that there are for whole requests stay here until their numbers are locked.
   const std::vector<member_id>& spares = f.slots.spares();
   const auto usable = static_cast<std::size_t>(
       std::count_if(spares.begin(), spares.end(), [&](member_id id) { return !f.must_go_back(f.members[id]); }));
-  const std::size_t first = f.options.numbered && !need.requests.empty() ? need.requests.front() : 0;
-  std::size_t awaited = first <= usable ? first : 0;
+  std::size_t awaited = 0;
+  if (f.options.numbered) awaited = whole_requests(need, usable);
   for (const member_id id : spares) {
     const member* const m = &f.members[id];
     if (m->rejoined_early && need.slots == 0) returns_soon = false;

@@ -107,7 +107,7 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
     duty_.now_owes(txn.frees);
     duty_.applied();
   }
-  if (txn.is_outrun_by_grant(view_.now(), its.index)) {  // only the entry has the index of that grant
+  if (txn.is_granted_since(view_.now(), its.index)) {  // only the entry has the index of that grant
     view_.mark_stale();
     return write_.doubt(ctx_, std::move(txn));
   }

@@ -49,7 +49,7 @@ transaction::reply transaction::applied(std::vector<kv_entry> results) const {
   return its;
 }
 
-bool transaction::is_outrun_by_grant(const snapshot& now, std::uint64_t index) const {
+bool transaction::is_granted_since(const snapshot& now, std::uint64_t index) const {
   return now.lock_index > index && std::any_of(inserted.begin(), inserted.end(), [&](const auto& each) {
            const std::string& session = each.first;
            const contender* const entry = now.find(session);

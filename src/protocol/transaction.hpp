@@ -53,7 +53,7 @@ struct transaction {
   reply applied(std::vector<kv_entry> results) const;
   /// It was applied at `index`. Whether the record in `now` is a newer one, by which somebody has granted a session
   /// that this write put into the queue.
-  bool is_outrun_by_grant(const snapshot& now, std::uint64_t index) const;
+  bool is_granted_since(const snapshot& now, std::uint64_t index) const;
   /// Whether a view that is later than the write shows that it was applied, or never will be.
   bool is_decided_by(const snapshot& now) const;
 };

@@ -231,6 +231,23 @@ BOOST_AUTO_TEST_CASE(while_there_is_no_number_it_looks_again_after_pauses) {
   BOOST_TEST(holder_of(0) == real("s2"));
 }
 
+BOOST_AUTO_TEST_CASE(slots_that_wait_for_their_numbers_do_not_go_back_to_those_who_would_wait_too) {
+  numbered_story s(2);
+  s.others_join();
+  s.lock_number(0, "s1");
+  s.lock_number(1, "s1");
+  s.leaves("s1");  // and does not hold
+  s.acquire(1);
+  s.acquire(2);
+  s.run();
+  BOOST_TEST(s.record() == "{s2 s3}");
+  s.others_want_one();
+  const std::size_t before = s.requests;
+  s.go_on(1s);
+  BOOST_TEST(s.record() == "{s2 s3}");
+  BOOST_TEST(s.requests - before < 20u);
+}
+
 BOOST_FIXTURE_TEST_CASE(a_holder_whose_number_is_taken_away_has_lost, numbered_holder) {
   consul.remove("p/.slot/0", now);
   EXPECT(watched(), "lose A removed", "watch #4 from 13");

@@ -258,6 +258,21 @@ void world::check_order(const process* sender, const snapshot& before) {
   }
 }
 
+/// Whether an entry of another process stands before this one's first: of a request for more slots than are free. It
+/// keeps those that it gets until it has all of them.
+bool world::waits_behind_a_wide_request(const process& of, std::size_t free) const {
+  for (const contender& entry : seen_.contenders) {
+    const auto its = std::find_if(processes_.begin(), processes_.end(),
+                                  [&](const auto& p) { return p->sessions.contains(entry.session); });
+    if (seen_.record.names(entry.session) || its == processes_.end()) continue;
+    if (its->get() == &of) return false;
+    if ((*its)->alive && !(*its)->requests.empty() &&
+        (*its)->requests.begin()->second.count > std::max(free, std::size_t{1}))
+      return true;
+  }
+  return false;
+}
+
 /// G5: no slot stays free for long while somebody waits who could have it.
 void world::check_use() {
   if (!settled() || now() >= last_call_) return;
@@ -273,7 +288,8 @@ void world::check_use() {
   const bool idle = !seen_.record.closed && std::any_of(processes_.begin(), processes_.end(), [&](const auto& p) {
     if (!p->alive || p->requests.empty()) return false;
     const process::request& first = p->requests.begin()->second;
-    return first.patient && kept + first.count <= slots && (calm() || !anyone_is_orphaned());
+    return first.patient && kept + first.count <= slots && (calm() || !anyone_is_orphaned()) &&
+           !waits_behind_a_wide_request(*p, slots - kept);
   });
   if (!idle)
     free_since_ = never;

@@ -336,8 +336,9 @@ void world::answer_watch(std::size_t i) {
   const watch& w = watches_[i];
   if (w.owner->watching) note_office();  // this moment's, which may be gone when the step is over
   say([&] { return name(*w.owner) + ": look " + std::to_string(w.id) + " is answered"; });
+  const bool answered = w.answered || !faults();  // it may have been asked long ago
   in(w.back,
-     [this, owner = w.owner, e = w.answered ? answer_to(w) : failure_of(w.id, w.what, w.why)] { deliver(*owner, e); });
+     [this, owner = w.owner, e = answered ? answer_to(w) : failure_of(w.id, w.what, w.why)] { deliver(*owner, e); });
   end_watch(i);
 }
 
