@@ -100,9 +100,11 @@ void pool::check_leases() {
   }
 }
 
-/// Whether what it holds should have gone back to the cluster long ago.
+/// Whether what it holds should have gone back to the cluster long ago. A pool that closes stops writing in time: its
+/// end waits no longer for the end of the session either.
 bool pool::is_stuck(const member& m) {
-  if (m.gives_back != slot_id::none) return due_or_wake(m.idle_since + options_.give_up_after);
+  const duration time = closing_.has_begun() ? options_.give_up_after / 2 : options_.give_up_after;
+  if (m.gives_back != slot_id::none) return due_or_wake(m.idle_since + time);
   const bool unwanted = m.slot == slot_id::none && m.standing != standing::absent && waiters_.empty();
   const outage& o = write_.failures;
   return unwanted && o.on() && due_or_wake(std::max(m.idle_since, o.since()) + options_.give_up_after);

@@ -53,7 +53,8 @@ using store_request =
 ///   has locked are deleted with it, at the same index.
 /// - Reads are consistent.
 ///
-/// A store that is closed answers with error::closed, and then with `event::close`.
+/// A store that is closed answers everything with error::closed. After such an answer to a request of the core, it
+/// delivers `event::close`.
 class store {
 public:
   virtual ~store() = default;

@@ -1151,6 +1151,22 @@ BOOST_FIXTURE_TEST_CASE(close_ends_in_an_outage_too, holder) {
   BOOST_TEST(times(all, "released A no complete reply came before the deadline") == 1u);
 }
 
+BOOST_FIXTURE_TEST_CASE(close_ends_the_session_if_others_are_faster_than_every_write_of_a_release,
+                        holder_of_one_of_two) {
+  const std::string other = others_join();
+  bool theirs = false;
+  close(false);
+  lines all = release('A');
+  for (const time_point end = now + 4s; now < end; append(all, after(10ms))) {
+    theirs = !theirs;
+    record_becomes(theirs ? "s1 " + other : "s1");
+    if (txn_open()) append(all, done());
+    append(all, run(false));
+  }
+  BOOST_TEST(last_of(all) == "closed");
+  BOOST_TEST(times(all, "released A") == 1u);
+}
+
 BOOST_FIXTURE_TEST_CASE(close_leaves_no_slot_free_that_somebody_waits_for, holder) {
   close(true);
   EXPECT(release('A'), "txn #3: cas @12 {} | remove s1 | tree");
