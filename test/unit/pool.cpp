@@ -1113,6 +1113,16 @@ BOOST_FIXTURE_TEST_CASE(a_session_that_must_end_leaves_the_record_with_its_entry
   BOOST_TEST(entries() == "s2");
 }
 
+BOOST_FIXTURE_TEST_CASE(a_session_whose_entry_was_deleted_beside_a_write_is_not_used_again, holder_of_one_of_two) {
+  const std::string other = others_join();
+  release('A');
+  acquire(2);
+  leaves("s1");
+  record_becomes("s1 " + other);
+  EXPECT(done(), "read #4");
+  EXPECT(listed(), "released A", "create m2", "destroy s1");
+}
+
 // --- Close
 
 BOOST_FIXTURE_TEST_CASE(close_takes_the_slots_back, holder) {
