@@ -1,6 +1,5 @@
 #include "protocol/decide.hpp"
 
-#include <limits>
 #include <utility>
 
 namespace holdfast::protocol {
@@ -185,7 +184,10 @@ decision decide(context& ctx, const facts& f, const demand& need, bool returns_s
 }
 
 std::size_t operations(const facts& f, const moves& what) {
-  const std::size_t numbers = numbers_left(f, what, std::numeric_limits<std::uint32_t>::max()).size();
+  std::size_t numbers = 0;
+  for (const moves::list* list : {&what.give_back, &what.requeue, &what.leave})
+    numbers += static_cast<std::size_t>(
+        std::count_if(list->begin(), list->end(), [&](const member* m) { return f.number_of(*m) != nullptr; }));
   return what.give_back.size() + 2 * what.requeue.size() + what.leave.size() + what.join.size() + what.number.size() +
          numbers;
 }
