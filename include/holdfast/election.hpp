@@ -2,8 +2,8 @@
 
 #include <boost/asio/deferred.hpp>
 #include <cstdint>
-#include <holdfast/consul/client.hpp>
 #include <holdfast/diagnostics.hpp>
+#include <holdfast/lock_store.hpp>
 #include <holdfast/mutex.hpp>
 #include <holdfast/options.hpp>
 #include <holdfast/slot.hpp>
@@ -106,7 +106,7 @@ public:
   /// Empty: only assignment, destruction and `valid()` are allowed.
   election_observer() noexcept = default;
   /// Sends nothing yet. Throws `system_error`: invalid_prefix (of the key). An `election` is not needed.
-  election_observer(consul::client client, std::string key);
+  election_observer(const lock_store& where, std::string key);
 
   bool valid() const noexcept { return impl_ != nullptr; }
   executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
@@ -168,7 +168,7 @@ public:
   /// Empty: only assignment, destruction and `valid()` are allowed.
   election() noexcept = default;
   /// Sends nothing yet. Throws `system_error`: invalid_prefix (of the key), invalid_ttl, invalid_option.
-  election(consul::client client, election_options options);
+  election(const lock_store& where, election_options options);
 
   bool valid() const noexcept { return impl_ != nullptr; }
   executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }

@@ -6,6 +6,7 @@
 #include <holdfast/consul/client.hpp>
 #include <holdfast/detail/initiation.hpp>
 #include <holdfast/diagnostics.hpp>
+#include <holdfast/lock_store.hpp>
 #include <holdfast/options.hpp>
 #include <holdfast/semaphore.hpp>
 #include <holdfast/slot.hpp>
@@ -79,7 +80,7 @@ public:
   /// Empty.
   mutex() noexcept = default;
   /// Sends nothing yet. Throws `system_error`: invalid_prefix (of the key), invalid_ttl, invalid_option.
-  mutex(consul::client client, mutex_options options);
+  mutex(const lock_store& where, mutex_options options);
 
   const std::string& key() const noexcept;
 

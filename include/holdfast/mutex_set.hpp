@@ -1,8 +1,8 @@
 #pragma once
 
 #include <boost/asio/deferred.hpp>
-#include <holdfast/consul/client.hpp>
 #include <holdfast/diagnostics.hpp>
+#include <holdfast/lock_store.hpp>
 #include <holdfast/mutex.hpp>
 #include <holdfast/options.hpp>
 #include <holdfast/semaphore.hpp>
@@ -45,7 +45,7 @@ public:
   /// Empty.
   mutex_set() noexcept = default;
   /// Sends nothing yet. Throws `system_error`: invalid_prefix, invalid_ttl, invalid_option.
-  mutex_set(consul::client client, mutex_set_options options);
+  mutex_set(const lock_store& where, mutex_set_options options);
 
   const std::string& prefix() const noexcept;
 

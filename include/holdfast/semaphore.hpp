@@ -5,9 +5,9 @@
 #include <boost/asio/deferred.hpp>
 #include <chrono>
 #include <cstdint>
-#include <holdfast/consul/client.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/error.hpp>
+#include <holdfast/lock_store.hpp>
 #include <holdfast/options.hpp>
 #include <holdfast/slot.hpp>
 #include <memory>
@@ -142,7 +142,7 @@ public:
   /// Empty.
   semaphore() noexcept = default;
   /// Sends nothing yet. Throws `system_error`: invalid_prefix, invalid_limit, invalid_ttl, invalid_option.
-  semaphore(consul::client client, semaphore_options options);
+  semaphore(const lock_store& where, semaphore_options options);
 
   const std::string& prefix() const noexcept;
   /// As configured, or, with `semaphore_options::use_recorded_limit`, as the record was last seen to say.

@@ -1,18 +1,48 @@
 #include "runtime/consul_store.hpp"
 
+#include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <cstdint>
-#include <random>
+#include <holdfast/lock_store.hpp>
 #include <utility>
 #include <vector>
 
-#include "protocol/mutex_set.hpp"
-#include "protocol/pool.hpp"
 #include "runtime/convert.hpp"
-#include "runtime/driver.hpp"
 
 namespace holdfast::runtime {
+
+namespace {
+
+consul::session_options session_of(store_terms terms) {
+  consul::session_options session;
+  session.name = std::move(terms.session_name);
+  session.ttl = terms.ttl;
+  session.lock_delay = terms.lock_delay;
+  session.behavior = consul::session_behavior::remove;
+  session.node_checks = terms.node_checks;
+  session.node = std::move(terms.node);
+  return session;
+}
+
+class consul_stores final : public store_factory {
+public:
+  explicit consul_stores(consul::client client) : client_(std::move(client)) {}
+
+  std::unique_ptr<store> open(store_terms terms) const override {
+    return std::make_unique<consul_store>(client_, std::move(terms));
+  }
+  // The client knows when its context has gone: an executor that is kept beyond that may not even be destroyed.
+  asio::any_io_executor executor() const noexcept override { return client_.get_executor(); }
+
+private:
+  const consul::client client_;
+};
+
+}  // namespace
+
+consul_store::consul_store(consul::client client, store_terms terms)
+    : client_(std::move(client)), request_{terms.timeout, false, nullptr}, session_(session_of(std::move(terms))) {}
 
 void consul_store::make(store_request&& request, const sink& to) {
   std::visit([&](auto& each) { make(std::move(each), to); }, request);
@@ -137,12 +167,13 @@ void consul_store::make(protocol::action::stop_watch&& a, const sink&) {
 
 void consul_store::make(key_question&& a, const sink&) {
   auto words = std::make_unique<diagnostics>();
-  const consul::read_options how = read(0, {}, *words);
+  const consul::read_options how = read(a.index, a.wait, *words);
+  const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(a.answered);
+  auto heard = [answered = std::move(a.answered), words = std::move(words)](error_code ec, auto answer) mutable {
+    std::move(answered)(key_watched({}, ec, std::move(answer), std::move(*words)));
+  };
   client_.get(std::move(a.key), how,
-              asio::bind_executor(client_.strand(), [answered = std::move(a.answered), words = std::move(words)](
-                                                        error_code ec, auto answer) mutable {
-                std::move(answered)(key_watched({}, ec, std::move(answer), std::move(*words)));
-              }));
+              asio::bind_cancellation_slot(stop, asio::bind_executor(client_.strand(), std::move(heard))));
 }
 
 void consul_store::make(write_question&& a, const sink&) {
@@ -157,29 +188,9 @@ void consul_store::make(write_question&& a, const sink&) {
 
 }  // namespace holdfast::runtime
 
-namespace holdfast::detail {
+namespace holdfast {
 
-namespace {
+lock_store::lock_store(consul::client client)
+    : factory_(std::make_shared<const runtime::consul_stores>(std::move(client))) {}
 
-std::uint64_t random_seed() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32) ^ device();
-}
-
-template <class Core, class Setup>
-std::shared_ptr<driver> make_driver_of(consul::client client, Setup its) {
-  return std::make_shared<driver>(std::make_unique<runtime::consul_store>(std::move(client), std::move(its.store)),
-                                  std::move(its.driver), std::make_unique<Core>(std::move(its.core), random_seed()));
-}
-
-}  // namespace
-
-std::shared_ptr<driver> make_driver(consul::client client, runtime::pool_setup its) {
-  return make_driver_of<protocol::pool>(std::move(client), std::move(its));
-}
-
-std::shared_ptr<driver> make_driver(consul::client client, runtime::mutex_set_setup its) {
-  return make_driver_of<protocol::mutex_set>(std::move(client), std::move(its));
-}
-
-}  // namespace holdfast::detail
+}  // namespace holdfast

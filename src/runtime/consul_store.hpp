@@ -1,7 +1,6 @@
 #pragma once
 
 #include <boost/asio/cancellation_signal.hpp>
-#include <chrono>
 #include <holdfast/consul/client.hpp>
 #include <map>
 #include <memory>
@@ -9,7 +8,6 @@
 #include <optional>
 #include <string>
 
-#include "runtime/setup.hpp"
 #include "runtime/store.hpp"
 
 namespace holdfast::runtime {
@@ -17,8 +15,7 @@ namespace holdfast::runtime {
 /// Consul as a store: makes its requests, and makes events of the answers. Answers come on the client's strand.
 class consul_store final : public store {
 public:
-  consul_store(consul::client client, consul_store_options options)
-      : client_(std::move(client)), session_(std::move(options.session)), request_{options.timeout, false, nullptr} {}
+  consul_store(consul::client client, store_terms terms);
 
   asio::any_io_executor executor() const noexcept override { return client_.get_executor(); }
   asio::any_io_executor strand() const override { return client_.strand(); }
@@ -48,8 +45,8 @@ private:
   bool has_ended(protocol::request_id id);
 
   consul::client client_;
-  const consul::session_options session_;
   const consul::request_options request_;
+  const consul::session_options session_;
 
   std::mutex mutex_;                                                 ///< of what follows
   std::map<protocol::request_id, asio::cancellation_signal> reads_;  ///< under way, to stop them by
@@ -57,12 +54,3 @@ private:
 };
 
 }  // namespace holdfast::runtime
-
-namespace holdfast::detail {
-
-class driver;
-
-std::shared_ptr<driver> make_driver(consul::client client, runtime::pool_setup its);
-std::shared_ptr<driver> make_driver(consul::client client, runtime::mutex_set_setup its);
-
-}  // namespace holdfast::detail

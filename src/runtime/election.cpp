@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "protocol/election.hpp"
-#include "runtime/consul_store.hpp"
 #include "runtime/driver.hpp"
+#include "runtime/make_driver.hpp"
 #include "runtime/observation.hpp"
+#include "runtime/question.hpp"
 #include "runtime/slot_impl.hpp"
 #include "runtime/spawn.hpp"
 
@@ -22,15 +23,14 @@ namespace detail {
 /// What campaigns begin with. Each has a pool of its own.
 class election_impl {
 public:
-  election_impl(consul::client through, election_options options)
-      : client(std::move(through)), of_each(runtime::checked(std::move(options))) {}
+  election_impl(lock_store in, election_options options)
+      : where(std::move(in)), of_each(runtime::checked(std::move(options))) {}
 
-  const consul::client client;
+  const lock_store where;
   const runtime::pool_setup of_each;
 };
 
-/// The client knows when its context has gone: an executor that is kept beyond that may not even be destroyed.
-asio::any_io_executor executor_of(const election_impl& impl) noexcept { return impl.client.get_executor(); }
+asio::any_io_executor executor_of(const election_impl& impl) noexcept { return impl.where.factory().executor(); }
 
 namespace {
 
@@ -41,17 +41,6 @@ void fail(const asio::any_io_executor& executor, error_code ec, std::string text
   if (!executor) return;  // the context is gone: no handler can run
   if (diag) *diag = {std::move(text), {}, {}, {}};
   asio::post(executor, asio::append(std::move(waiting.handler), ec, Results()...));
-}
-
-/// Asks the store, and completes with its answer. Not a lambda in the expression that awaits it: see doc/gcc12.md.
-template <class Answer, class Question>
-asio::awaitable<Answer> asked(std::shared_ptr<driver> owner, Question question) {
-  auto ask = [owner, &question](auto&& handler) {
-    asio::any_completion_handler<void(Answer)>(std::forward<decltype(handler)>(handler)).swap(question.answered);
-    owner->ask(std::move(question));
-  };
-  auto answer = asio::async_initiate<const asio::use_awaitable_t<>, void(Answer)>(std::move(ask), asio::use_awaitable);
-  co_return co_await std::move(answer);
 }
 
 asio::awaitable<std::tuple<error_code>> proclaim(std::shared_ptr<slot_impl> held, std::string value,
@@ -67,7 +56,7 @@ asio::awaitable<std::tuple<error_code>> proclaim(std::shared_ptr<slot_impl> held
     if (session.empty()) co_return std::tuple(wish.reported(lost ? error::slot_lost : error::not_held));
     runtime::key_question look;
     look.key = owner->name();
-    auto seen = co_await asked<protocol::event::key_watched>(owner, std::move(look));
+    auto seen = co_await runtime::answer_of<protocol::event::key_watched>(owner, std::move(look));
     if (const error_code unseen = seen.error.code) {
       failed(std::move(seen.error));
       co_return std::tuple(wish.reported(unseen));
@@ -79,7 +68,7 @@ asio::awaitable<std::tuple<error_code>> proclaim(std::shared_ptr<slot_impl> held
     if (wish.announce()) owner->value_written(*held, wish.value());
     runtime::write_question question;
     question.operations = *std::move(write);
-    auto done = co_await asked<protocol::event::txn_done>(owner, std::move(question));
+    auto done = co_await runtime::answer_of<protocol::event::txn_done>(owner, std::move(question));
     const auto end = wish.replied(done);
     failed(std::move(done.error));
     if (wish.is_withdrawn()) owner->value_written(*held, wish.value(), true);
@@ -99,7 +88,7 @@ void start_campaign(const election_impl& impl, std::string value, diagnostics* d
   }
   acquire_request request;
   request.diag = diag;
-  make_driver(impl.client, std::move(its))->acquire(request, std::move(won));
+  make_driver(impl.where, std::move(its))->acquire(request, std::move(won));
 }
 
 void start_proclaim(const std::shared_ptr<slot_impl>& impl, std::string value, diagnostics* diag,
@@ -120,15 +109,15 @@ void start_proclaim(const std::shared_ptr<slot_impl>& impl, std::string value, d
 
 }  // namespace detail
 
-election::election(consul::client client, election_options options)
-    : impl_(std::make_shared<detail::election_impl>(std::move(client), std::move(options))) {}
+election::election(const lock_store& where, election_options options)
+    : impl_(std::make_shared<detail::election_impl>(where, std::move(options))) {}
 
 const std::string& election::key() const noexcept { return impl_->of_each.driver.name; }
 
 election_observer election::observe() const {
   const runtime::pool_setup& of_each = impl_->of_each;
   return election_observer(
-      std::make_shared<detail::observation>(impl_->client, of_each.driver.name, of_each.store.timeout));
+      std::make_shared<detail::observation>(impl_->where, of_each.driver.name, of_each.store.timeout));
 }
 
 }  // namespace holdfast

@@ -6,14 +6,14 @@
 #include <tuple>
 #include <utility>
 
-#include "runtime/consul_store.hpp"
 #include "runtime/driver.hpp"
+#include "runtime/make_driver.hpp"
 #include "runtime/spawn.hpp"
 
 namespace holdfast {
 
-mutex::mutex(consul::client client, mutex_options options)
-    : slot_source(detail::make_driver(std::move(client), runtime::checked(std::move(options)))) {}
+mutex::mutex(const lock_store& where, mutex_options options)
+    : slot_source(detail::make_driver(where, runtime::checked(std::move(options)))) {}
 
 const std::string& mutex::key() const noexcept { return impl_->name(); }
 

@@ -1,8 +1,8 @@
 #include <holdfast/mutex_set.hpp>
 #include <utility>
 
-#include "runtime/consul_store.hpp"
 #include "runtime/driver.hpp"
+#include "runtime/make_driver.hpp"
 
 namespace holdfast {
 
@@ -17,8 +17,8 @@ void start_try_lock(const std::shared_ptr<driver>& impl, const std::string& name
 
 }  // namespace detail
 
-mutex_set::mutex_set(consul::client client, mutex_set_options options)
-    : slot_source(detail::make_driver(std::move(client), runtime::checked(std::move(options)))) {}
+mutex_set::mutex_set(const lock_store& where, mutex_set_options options)
+    : slot_source(detail::make_driver(where, runtime::checked(std::move(options)))) {}
 
 const std::string& mutex_set::prefix() const noexcept { return impl_->name(); }
 

@@ -1,7 +1,6 @@
 #include "runtime/observation.hpp"
 
 #include <boost/asio/append.hpp>
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -11,7 +10,7 @@
 #include <utility>
 
 #include "runtime/boot_clock.hpp"
-#include "runtime/convert.hpp"
+#include "runtime/question.hpp"
 #include "runtime/setup.hpp"
 #include "runtime/spawn.hpp"
 
@@ -46,10 +45,9 @@ asio::awaitable<void> pause(protocol::duration time) {
 
 }  // namespace
 
-observation::observation(consul::client client, std::string key, std::chrono::milliseconds timeout)
-    : client_(std::move(client)),
+observation::observation(const lock_store& where, std::string key, std::chrono::milliseconds timeout)
+    : store_(where.factory().open({.timeout = timeout})),
       key_(std::move(key)),
-      timeout_(timeout),
       watch_(longest_wait, std::random_device()()) {}
 
 asio::any_io_executor executor_of(const observation& impl) noexcept { return impl.get_executor(); }
@@ -78,29 +76,17 @@ void observation::start_next(diagnostics* diag, pending<error_code, std::optiona
     self->watch_.told(std::move(told));
   };
   const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(waiting.handler);
-  runtime::spawn_for(client_.get_executor(), client_.strand(), stop, next(self, diag), std::move(waiting),
-                     std::move(tell));
-}
-
-consul::read_options observation::read(diagnostics& words) {
-  const protocol::observer::question asked = watch_.ask();
-  consul::read_options read;
-  read.mode = consul::consistency::consistent;
-  read.index = asked.index;
-  read.wait = std::chrono::ceil<std::chrono::milliseconds>(asked.wait);
-  read.request.timeout = timeout_;
-  read.request.diag = &words;
-  return read;
+  runtime::spawn_for(store_->executor(), store_->strand(), stop, next(self, diag), std::move(waiting), std::move(tell));
 }
 
 asio::awaitable<std::tuple<error_code, std::optional<leader>>> observation::next(std::shared_ptr<observation> self,
                                                                                  diagnostics* diag) {
   co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
   for (;;) {
-    diagnostics words;
-    const consul::read_options read = self->read(words);
-    auto [ec, answer] = co_await self->client_.get(self->key_, read, asio::as_tuple(asio::use_awaitable));
-    auto heard = self->watch_.hear(runtime::key_watched({}, ec, std::move(answer), std::move(words)), runtime::now());
+    const protocol::observer::question asked = self->watch_.ask();
+    runtime::key_question question{self->key_, {}, asked.index, asked.wait};
+    auto seen = co_await runtime::answer_of<protocol::event::key_watched>(self, std::move(question));
+    auto heard = self->watch_.hear(std::move(seen), runtime::now());
     if (heard.error.code) {
       if (diag) *diag = std::move(heard.error.details);
       co_return std::tuple(heard.error.code, std::optional<leader>());
@@ -118,8 +104,8 @@ std::optional<leader> observation::named(std::optional<protocol::leading> seen) 
 
 }  // namespace detail
 
-election_observer::election_observer(consul::client client, std::string key)
-    : impl_(std::make_shared<detail::observation>(std::move(client), runtime::checked_key(std::move(key)),
+election_observer::election_observer(const lock_store& where, std::string key)
+    : impl_(std::make_shared<detail::observation>(where, runtime::checked_key(std::move(key)),
                                                   std::chrono::milliseconds(0))) {}
 
 }  // namespace holdfast

@@ -4,26 +4,29 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <chrono>
-#include <holdfast/consul/client.hpp>
 #include <holdfast/election.hpp>
+#include <holdfast/lock_store.hpp>
 #include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
 
 #include "protocol/election.hpp"
+#include "runtime/store.hpp"
 
 namespace holdfast::detail {
 
 /// A watch of an election's key. Its state belongs to the `next` under way, from its call until its handler runs.
 class observation : public std::enable_shared_from_this<observation> {
 public:
-  /// `timeout` is of each request; 0: the client's.
-  observation(consul::client client, std::string key, std::chrono::milliseconds timeout);
+  /// `timeout` is of each request; 0: the store's.
+  observation(const lock_store& where, std::string key, std::chrono::milliseconds timeout);
 
-  asio::any_io_executor get_executor() const noexcept { return client_.get_executor(); }
+  asio::any_io_executor get_executor() const noexcept { return store_->executor(); }
   /// Keeps itself alive.
   void start_next(diagnostics* diag, pending<error_code, std::optional<leader>>&& waiting);
+  /// By `next`.
+  void ask(runtime::store_request question) { store_->make(std::move(question), nullptr); }
 
 private:
   struct leave {
@@ -33,12 +36,10 @@ private:
 
   static asio::awaitable<std::tuple<error_code, std::optional<leader>>> next(std::shared_ptr<observation> self,
                                                                              diagnostics* diag);
-  consul::read_options read(diagnostics& words);
   std::optional<leader> named(std::optional<protocol::leading> seen) const;
 
-  consul::client client_;
+  const std::unique_ptr<runtime::store> store_;
   const std::string key_;
-  const std::chrono::milliseconds timeout_;
   std::atomic<bool> busy_{false};  ///< a `next` is under way
   protocol::observer watch_;
 };

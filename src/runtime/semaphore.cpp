@@ -1,8 +1,8 @@
 #include <holdfast/semaphore.hpp>
 #include <utility>
 
-#include "runtime/consul_store.hpp"
 #include "runtime/driver.hpp"
+#include "runtime/make_driver.hpp"
 
 namespace holdfast {
 
@@ -33,8 +33,8 @@ slot_source::~slot_source() {
 
 semaphore_statistics slot_source::statistics() const noexcept { return impl_->statistics(); }
 
-semaphore::semaphore(consul::client client, semaphore_options options)
-    : slot_source(detail::make_driver(std::move(client), runtime::checked(std::move(options)))) {}
+semaphore::semaphore(const lock_store& where, semaphore_options options)
+    : slot_source(detail::make_driver(where, runtime::checked(std::move(options)))) {}
 
 const std::string& semaphore::prefix() const noexcept { return impl_->name(); }
 std::uint32_t semaphore::limit() const noexcept { return impl_->limit(); }

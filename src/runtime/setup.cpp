@@ -120,14 +120,11 @@ void take_common(Options& options, const std::string& name, kind of, setup<CoreO
   core.watch_wait = std::clamp<milliseconds>(options.session_ttl, 100ms, 10s);
 
   result.driver.name = name;
-  consul::session_options& session = result.store.session;
-  session.name = "holdfast " + name;
-  session.ttl = options.session_ttl;
-  session.lock_delay = 0ms;
-  session.behavior = consul::session_behavior::remove;
-  session.node_checks = options.node_health_checks;
-  session.node = options.session_node;
-  result.store.timeout = timeout;
+  result.store = {.session_name = "holdfast " + name,
+                  .ttl = options.session_ttl,
+                  .node = options.session_node,
+                  .node_checks = options.node_health_checks,
+                  .timeout = timeout};
   result.driver.log = std::move(options.log);
   core.node = std::move(options.session_node);
   if constexpr (requires { options.description; }) {
@@ -165,7 +162,7 @@ pool_setup checked_mutex(Options& options, kind of) {
   take_queues(options.tuning, of, result.core);
   result.core.prefix = result.core.lock_key = key;
   result.core.form = protocol::record_form::session;
-  result.store.session.lock_delay = lock_delay_of_a_mutex(options.tuning.lock_delay, result.core);
+  result.store.lock_delay = lock_delay_of_a_mutex(options.tuning.lock_delay, result.core);
   return result;
 }
 
@@ -190,12 +187,12 @@ pool_setup checked(semaphore_options options) {
   core.limit = options.limit;
   core.use_recorded_limit = options.use_recorded_limit;
   core.numbered = options.numbered;
-  consul::session_options& session = result.store.session;
+  store_terms& terms = result.store;
   const auto ttl = std::chrono::ceil<milliseconds>(core.ttl);
   const milliseconds lock_delay =
-      options.tuning.lock_delay.value_or(session.node_checks ? ttl : std::max<milliseconds>(ttl, 15s));
-  if (session.node_checks) core.lock_delay = lock_delay;
-  if (session.node_checks || core.numbered) session.lock_delay = std::min<milliseconds>(lock_delay, 60s);
+      options.tuning.lock_delay.value_or(terms.node_checks ? ttl : std::max<milliseconds>(ttl, 15s));
+  if (terms.node_checks) core.lock_delay = lock_delay;
+  if (terms.node_checks || core.numbered) terms.lock_delay = std::min<milliseconds>(lock_delay, 60s);
   return result;
 }
 
@@ -207,7 +204,7 @@ mutex_set_setup checked(mutex_set_options options) {
   protocol::pool_options none;
   take_queues(options.tuning, kind::mutex_set, none);
   result.core.prefix = options.prefix + "/";
-  result.store.session.lock_delay = lock_delay_of_a_mutex(options.tuning.lock_delay, result.core);
+  result.store.lock_delay = lock_delay_of_a_mutex(options.tuning.lock_delay, result.core);
   return result;
 }
 

@@ -2,12 +2,12 @@
 
 #include <chrono>
 #include <functional>
-#include <holdfast/consul/session.hpp>
 #include <holdfast/options.hpp>
 #include <string>
 
 #include "protocol/mutex_set.hpp"
 #include "protocol/pool.hpp"
+#include "runtime/store.hpp"
 
 namespace holdfast::runtime {
 
@@ -16,16 +16,12 @@ struct driver_options {
   std::string name{};  ///< the prefix without its trailing slash, or the key
   std::function<void(const std::string&)> log{};
 };
-struct consul_store_options {
-  consul::session_options session{};
-  std::chrono::milliseconds timeout{};  ///< of each request
-};
 
 /// Options that were checked, and have their defaults: the driver's, its store's and its core's.
 template <class CoreOptions>
 struct setup {
   driver_options driver{};
-  consul_store_options store{};
+  store_terms store{};
   CoreOptions core{};
 };
 using pool_setup = setup<protocol::pool_options>;

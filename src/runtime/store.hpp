@@ -2,6 +2,8 @@
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <variant>
@@ -23,10 +25,13 @@ protected:
   ~event_sink() = default;
 };
 
-/// A consistent look at one key, and a write, for a user: neither is the core's.
+/// A consistent look at one key, now or as `action::watch_key`, and a write, for a user: neither is the core's. A look
+/// ends early when the slot of its handler says so.
 struct key_question {
   std::string key;
-  asio::any_completion_handler<void(protocol::event::key_watched)> answered;
+  asio::any_completion_handler<void(protocol::event::key_watched)> answered{};
+  std::uint64_t index = 0;
+  protocol::duration wait{};
 };
 struct write_question {
   std::vector<kv_operation> operations;
@@ -65,6 +70,25 @@ public:
   virtual asio::any_io_executor strand() const = 0;
   /// Never calls `deliver` inside. Called by one thread at a time.
   virtual void make(store_request&& request, const std::shared_ptr<event_sink>& to) = 0;
+};
+
+/// What one lock wants of its store, beside what its core asks for.
+struct store_terms {
+  std::string session_name{};  ///< for people
+  std::chrono::milliseconds ttl{};
+  std::chrono::milliseconds lock_delay{};  ///< for how long a key stays locked whose session has ended
+  std::string node{};                      ///< that sessions belong to; empty: the agent's own
+  bool node_checks = false;                ///< sessions end when the node's health check fails
+  std::chrono::milliseconds timeout{};     ///< of each request; 0: the store's own default
+};
+
+/// What a `lock_store` stands for: each lock has a store of its own, on its own terms.
+class store_factory {
+public:
+  virtual ~store_factory() = default;
+  virtual std::unique_ptr<store> open(store_terms terms) const = 0;
+  /// Of the stores. Empty once its context is gone.
+  virtual asio::any_io_executor executor() const noexcept = 0;
 };
 
 }  // namespace holdfast::runtime

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <holdfast/lock_store.hpp>
+#include <memory>
+
+#include "runtime/driver.hpp"
+#include "runtime/setup.hpp"
+
+namespace holdfast::detail {
+
+// A driver with its core, on a store of its own.
+std::shared_ptr<driver> make_driver(const lock_store& where, runtime::pool_setup its);
+std::shared_ptr<driver> make_driver(const lock_store& where, runtime::mutex_set_setup its);
+
+}  // namespace holdfast::detail
