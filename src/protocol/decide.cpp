@@ -89,98 +89,163 @@ void join_whole_requests(const facts& f, moves& what, const demand& need, std::s
   what.join.resize(whole > supply ? whole - supply : 0);
 }
 
+/// A decision in the making. `decide` calls its parts in their order.
+class draft {
+public:
+  draft(context& ctx, const facts& f, const demand& need, bool returns_soon)
+      : ctx_(ctx),
+        f_(f),
+        need_(need),
+        wide_(need.requests.empty() || need.requests.front() == 1 ? 0 : need.requests.front()) {
+    result_.returns_soon = returns_soon;
+  }
+
+  void sort_spares();
+  void find_members();
+  void requeue_what_is_wanted();
+  void keep_wide_request_together();
+  void dismiss_surplus();
+  void create_missing();
+  void leave_to_join_together();
+  void join();
+  decision take() { return std::move(result_); }
+
+private:
+  bool is_wanted_soon() const;
+  bool stays(const member& m);
+
+  context& ctx_;
+  const facts& f_;
+  const demand& need_;
+  const std::size_t wide_;  ///< how many slots the first request wants, if it is more than one
+  decision result_{};
+  moves& what_ = result_.what;
+  moves::list ending_{};   ///< spares that nobody may use again
+  moves::list waiting_{};  ///< in the order of the queue
+  moves::list absent_{};
+  std::size_t creating_ = 0;
+  std::size_t missing_ = 0;  ///< sessions that those who wait here need besides
+  bool all_leave_ = false;
+};
+
+/// Spares that there are for whole requests stay here until their numbers are locked.
+void draft::sort_spares() {
+  const std::vector<member_id>& spares = f_.slots.spares();
+  const auto usable = static_cast<std::size_t>(
+      std::count_if(spares.begin(), spares.end(), [&](member_id id) { return !f_.must_go_back(f_.members[id]); }));
+  std::size_t awaited = f_.options.numbered ? whole_requests(need_, usable) : 0;
+  for (const member_id id : spares) {
+    const member& m = f_.members[id];
+    if (m.rejoined_early && need_.slots == 0) result_.returns_soon = false;
+    const bool is_awaited = awaited != 0 && !f_.must_go_back(m);
+    awaited -= is_awaited;
+    if (is_awaited || keeps(ctx_, f_, m, need_)) {
+      result_.kept.push_back(id);
+      if (f_.lacks_number(m)) what_.number.push_back(&m);
+    } else {
+      (m.lost ? ending_ : what_.give_back).push_back(&m);
+    }
+  }
+  missing_ = need_.slots - std::min<std::size_t>(need_.slots, result_.kept.size());
+}
+
+void draft::find_members() {
+  for (const auto& [id, m] : f_.members) {
+    creating_ += m.phase == phase::creating;
+    if (m.phase != phase::ready) continue;
+    if (m.lost) {  // taken away, and not to be granted again
+      if (m.waits()) what_.leave.push_back(&m);
+      continue;
+    }
+    if (m.waits()) waiting_.push_back(&m);
+    if (m.standing == standing::absent) absent_.push_back(&m);
+  }
+  const snapshot& now = f_.now();
+  std::sort(waiting_.begin(), waiting_.end(),
+            [&](const member* a, const member* b) { return now.find(a->session) < now.find(b->session); });
+}
+
+/// The last slot goes back, and will be wanted again: others wait for it elsewhere.
+bool draft::is_wanted_soon() const {
+  return result_.returns_soon && f_.situation.contested && !f_.closing && need_.slots == 0 &&
+         what_.give_back.size() == 1 && waiting_.empty();
+}
+
+/// What goes back but is still wanted here joins again at the back.
+void draft::requeue_what_is_wanted() {
+  while (what_.requeue.size() < missing_ && !what_.give_back.empty()) {
+    what_.requeue.push_back(what_.give_back.back());
+    what_.give_back.pop_back();
+  }
+  if (!is_wanted_soon()) return;
+  what_.requeue.swap(what_.give_back);
+  what_.rejoins_early = true;
+}
+
+/// The entries of a wide request move to the back together: standing together they are filled together, and no two wide
+/// requests can each hold half. What does not fit one write leaves the queue, and joins when all of it has left.
+void draft::keep_wide_request_together() {
+  if (wide_ == 0 || what_.requeue.empty() || stand_together(f_, waiting_, wide_)) return;
+  while (what_.requeue.size() < missing_ && !waiting_.empty()) {
+    what_.requeue.push_back(waiting_.back());
+    waiting_.pop_back();
+  }
+  all_leave_ = operations(f_, what_) > operations_that_fit(f_, what_);
+}
+
+bool draft::stays(const member& m) {
+  return m.rejoined_early && need_.slots == 0 && !f_.closing &&
+         !ctx_.due_or_wake(m.waiting_since + f_.options.rejoin_window);
+}
+
+/// The newest leave when there are too many.
+void draft::dismiss_surplus() {
+  missing_ -= std::min(missing_, what_.requeue.size());
+  what_.give_back.insert(what_.give_back.end(), ending_.begin(), ending_.end());
+  while (waiting_.size() > missing_ && !stays(*waiting_.back())) {
+    if (waiting_.back()->rejoined_early) result_.returns_soon = false;
+    what_.leave.push_back(waiting_.back());
+    waiting_.pop_back();
+  }
+  missing_ -= std::min(missing_, waiting_.size());
+}
+
+void draft::create_missing() {
+  result_.has_sessions = missing_ <= absent_.size();
+  if (missing_ > absent_.size() + creating_) result_.sessions = missing_ - absent_.size() - creating_;
+  if (absent_.size() > missing_) absent_.resize(missing_);
+}
+
+/// Some entries of a wide request have left the queue. As soon as there are sessions for all of it the others leave,
+/// too, and the next write has them join together.
+void draft::leave_to_join_together() {
+  const std::size_t supply = result_.kept.size() + waiting_.size();
+  const bool some_have_left = !waiting_.empty() && supply < wide_;
+  all_leave_ = all_leave_ || (what_.requeue.empty() && some_have_left && supply + absent_.size() >= wide_);
+  if (!all_leave_) return;
+  leave_all(what_, waiting_);
+  absent_.clear();
+}
+
+void draft::join() {
+  cut(f_, what_);
+  what_.join = std::move(absent_);
+  join_whole_requests(f_, what_, need_, result_.kept.size() + what_.requeue.size() + waiting_.size());
+}
+
 }  // namespace
 
 decision decide(context& ctx, const facts& f, const demand& need, bool returns_soon) {
-  decision result;
-  moves& what = result.what;
-  moves::list ending;  // which nobody may use again
-  // The spares that there are for whole requests stay here until their numbers are locked.
-  const std::vector<member_id>& spares = f.slots.spares();
-  const auto usable = static_cast<std::size_t>(
-      std::count_if(spares.begin(), spares.end(), [&](member_id id) { return !f.must_go_back(f.members[id]); }));
-  std::size_t awaited = 0;
-  if (f.options.numbered) awaited = whole_requests(need, usable);
-  for (const member_id id : spares) {
-    const member* const m = &f.members[id];
-    if (m->rejoined_early && need.slots == 0) returns_soon = false;
-    const bool is_awaited = awaited != 0 && !f.must_go_back(*m);
-    awaited -= is_awaited;
-    if (is_awaited || keeps(ctx, f, *m, need)) {
-      result.kept.push_back(id);
-      if (f.lacks_number(*m)) what.number.push_back(m);
-    } else {
-      (m->lost ? ending : what.give_back).push_back(m);
-    }
-  }
-  moves::list waiting, absent;
-  std::size_t creating = 0;
-  for (const auto& [id, m] : f.members) {
-    creating += m.phase == phase::creating;
-    if (m.phase != phase::ready) continue;
-    if (m.lost) {  // taken away, and not to be granted again
-      if (m.waits()) what.leave.push_back(&m);
-      continue;
-    }
-    if (m.waits()) waiting.push_back(&m);
-    if (m.standing == standing::absent) absent.push_back(&m);
-  }
-  const std::size_t kept = result.kept.size();
-  std::size_t missing = need.slots > kept ? need.slots - kept : 0;
-
-  std::sort(waiting.begin(), waiting.end(),
-            [&](const member* a, const member* b) { return f.now().find(a->session) < f.now().find(b->session); });
-
-  // What goes back but is still wanted here joins again at the back.
-  const std::size_t wide = !need.requests.empty() && need.requests.front() > 1 ? need.requests.front() : 0;
-  while (what.requeue.size() < missing && !what.give_back.empty()) {
-    what.requeue.push_back(what.give_back.back());
-    what.give_back.pop_back();
-  }
-  if (returns_soon && f.situation.contested && !f.closing && need.slots == 0 && what.give_back.size() == 1 &&
-      waiting.empty()) {
-    what.requeue.swap(what.give_back);
-    what.rejoins_early = true;
-  }
-  // The entries of a wide request move there together: standing together they are filled together, and no two wide
-  // requests can each hold half. What does not fit one write leaves the queue, and joins when all of it has left.
-  bool leaves = false;
-  if (wide != 0 && !what.requeue.empty() && !stand_together(f, waiting, wide)) {
-    while (what.requeue.size() < missing && !waiting.empty()) {
-      what.requeue.push_back(waiting.back());
-      waiting.pop_back();
-    }
-    leaves = operations(f, what) > operations_that_fit(f, what);
-  }
-  missing -= std::min(missing, what.requeue.size());
-  what.give_back.insert(what.give_back.end(), ending.begin(), ending.end());
-
-  // The newest leave when there are too many.
-  const auto stays = [&](const member& m) {
-    return m.rejoined_early && need.slots == 0 && !f.closing &&
-           !ctx.due_or_wake(m.waiting_since + f.options.rejoin_window);
-  };
-  while (waiting.size() > missing && !stays(*waiting.back())) {
-    if (waiting.back()->rejoined_early) returns_soon = false;
-    what.leave.push_back(waiting.back());
-    waiting.pop_back();
-  }
-  missing -= std::min(missing, waiting.size());
-  result.has_sessions = missing <= absent.size();
-  if (missing > absent.size() + creating) result.sessions = missing - absent.size() - creating;
-
-  if (absent.size() > missing) absent.resize(missing);
-  const std::size_t supply = kept + waiting.size();
-  const bool some_have_left = !waiting.empty() && supply < wide;
-  if (leaves || (what.requeue.empty() && some_have_left && supply + absent.size() >= wide)) {
-    leave_all(what, waiting);
-    absent.clear();
-  }
-  cut(f, what);
-  what.join = std::move(absent);
-  join_whole_requests(f, what, need, kept + what.requeue.size() + waiting.size());
-  result.returns_soon = returns_soon;
-  return result;
+  draft d(ctx, f, need, returns_soon);
+  d.sort_spares();
+  d.find_members();
+  d.requeue_what_is_wanted();
+  d.keep_wide_request_together();
+  d.dismiss_surplus();
+  d.create_missing();
+  d.leave_to_join_together();
+  d.join();
+  return d.take();
 }
 
 std::size_t operations(const facts& f, const moves& what) {
