@@ -185,7 +185,7 @@ void add_write_parameters(target& where, const write_request& request) {
 }  // namespace
 
 call_settings::call_settings(const config& settings, const agent_address& address)
-    : headers("Host: " + address.to_string() + "\r\n"),
+    : headers("Host: " + address.authority() + "\r\n"),
       datacenter(settings.datacenter),
       timeout(settings.request_timeout) {
   if (!settings.token.empty()) headers += "X-Consul-Token: " + settings.token + "\r\n";

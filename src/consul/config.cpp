@@ -29,6 +29,7 @@ bool is_within(std::size_t value, std::size_t least, std::size_t most) noexcept 
 agent_address check(const config& c) {
   agent_address address;
   if (const error_code ec = parse_address(c.address, address)) throw system_error(ec, "address \"" + c.address + '"');
+  if (address.scheme == scheme::https) throw system_error(error::unsupported_scheme, "address \"" + c.address + '"');
 
   require(is_header_text(c.token), error::invalid_option, "token must be printable ASCII without spaces");
   require(is_time(c.request_timeout), error::invalid_option, "request_timeout must be 1 ms to 10 min");

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <boost/asio/error.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <cerrno>
 #include <tuple>
 #include <utility>
@@ -79,7 +80,7 @@ void connection::close() noexcept {
 }
 
 // Asio's own open() lets programs that this process starts inherit the socket: they would keep the connection.
-error_code connection::open(const asio::ip::tcp& protocol) {
+error_code connection::open(const asio::generic::stream_protocol& protocol) {
   const int fd = ::socket(protocol.family(), protocol.type() | SOCK_CLOEXEC, protocol.protocol());
   if (fd < 0) return {errno, asio::error::get_system_category()};
   error_code ec;
@@ -111,7 +112,7 @@ awaitable<error_code> connection::connect(endpoints candidates, time_point deadl
   co_return last;
 }
 
-// Best effort: none of these is needed to be right, only to be quick.
+// Best effort: none of these is needed to be right, only to be quick; a UNIX socket has no use for most.
 void connection::configure() {
   error_code ignored;
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <boost/asio/basic_stream_socket.hpp>
-#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,11 +20,11 @@ struct exchange {
   bool turned_away = false;  ///< the agent did not take the connection: the request may be tried again
 };
 
-/// One TCP connection to the agent, for one request at a time. Between requests it has no operation outstanding, so it
-/// keeps no io_context running. Lives on the strand.
+/// One connection to the agent, by TCP or a UNIX socket, for one request at a time. Between requests it has no
+/// operation outstanding, so it keeps no io_context running. Lives on the strand.
 class connection : public std::enable_shared_from_this<connection> {
 public:
-  using endpoints = std::vector<asio::ip::tcp::endpoint>;
+  using endpoints = std::vector<asio::generic::stream_protocol::endpoint>;
 
   connection(const strand_type& strand, std::shared_ptr<counters> statistics, std::size_t reply_bytes_max);
   ~connection();
@@ -47,11 +47,11 @@ public:
 private:
   class alarm;
 
-  error_code open(const asio::ip::tcp& protocol);
+  error_code open(const asio::generic::stream_protocol& protocol);
   void configure();
   void close() noexcept;
 
-  asio::basic_stream_socket<asio::ip::tcp, strand_type> socket_;
+  asio::basic_stream_socket<asio::generic::stream_protocol, strand_type> socket_;
   timer_type timer_;
   reply_parser parser_;
   std::shared_ptr<counters> statistics_;

@@ -1,5 +1,6 @@
 #include "context_hook.hpp"
 
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
@@ -15,6 +16,7 @@ boost::asio::execution_context& with_services(const boost::asio::any_io_executor
   const auto strand = boost::asio::make_strand(executor);
   const boost::asio::steady_timer timer(executor);
   const boost::asio::ip::tcp::socket socket(executor);
+  const boost::asio::generic::stream_protocol::socket generic_socket(executor);
   const boost::asio::ip::tcp::acceptor acceptor(executor);
   const boost::asio::ip::tcp::resolver resolver(executor);
   return boost::asio::query(executor, boost::asio::execution::context);

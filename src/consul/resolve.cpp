@@ -2,6 +2,8 @@
 
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/basic_resolver.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 
 namespace holdfast::consul::detail {
 namespace {
@@ -20,9 +22,13 @@ struct lookup {
 
 awaitable<resolution> resolve(const strand_type& strand, const agent_address& address, time_point deadline) {
   resolution literal;
+  if (address.scheme == scheme::unix_socket) {
+    literal.endpoints.emplace_back(asio::local::stream_protocol::endpoint(address.host));
+    co_return literal;
+  }
   const auto ip = asio::ip::make_address(address.host, literal.error);
   if (!literal.error) {
-    literal.endpoints.emplace_back(ip, address.port);
+    literal.endpoints.emplace_back(asio::ip::tcp::endpoint(ip, address.port));
     co_return literal;
   }
 

@@ -173,7 +173,7 @@ awaitable<exchange> transport::open_accepted(std::shared_ptr<connection>& link, 
   exchange opened = co_await open(link, deadline);
   if (opened.error) co_return opened;
   http_request harmless;
-  harmless.bytes = format_request("GET", "/v1/status/leader", "Host: " + address_.to_string() + "\r\n", {});
+  harmless.bytes = format_request("GET", "/v1/status/leader", "Host: " + address_.authority() + "\r\n", {});
   exchange asked = co_await link->converse(harmless, deadline);
   if (link->reusable()) co_return exchange();
   if (is_refusal(asked, *link)) {

@@ -1,5 +1,7 @@
 #include "url.hpp"
 
+#include <sys/un.h>
+
 #include <algorithm>
 #include <boost/asio/ip/address_v6.hpp>
 #include <charconv>
@@ -8,6 +10,7 @@ namespace holdfast::consul::detail {
 namespace {
 
 constexpr std::size_t host_size_max = 253;
+constexpr std::size_t path_size_max = sizeof(sockaddr_un::sun_path) - 1;
 
 bool is_alphanumeric(char c) noexcept {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -41,6 +44,15 @@ bool parse_port(std::string_view text, std::uint16_t& out) noexcept {
   return ec == std::errc() && stop == end && out != 0;
 }
 
+// As long as the system takes one, and without what would end it early, or a line of a message.
+error_code parse_path(std::string_view path, agent_address& out) {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  if (path.empty() || path.size() > path_size_max) return error::invalid_address;
+  if (std::any_of(path.begin(), path.end(), is_control)) return error::invalid_address;
+  out = {std::string(path), 0, scheme::unix_socket};
+  return {};
+}
+
 void append_percent(std::string& out, char c) {
   constexpr char digits[] = "0123456789ABCDEF";
   const auto byte = static_cast<unsigned char>(c);
@@ -49,15 +61,26 @@ void append_percent(std::string& out, char c) {
 
 }  // namespace
 
-std::string agent_address::to_string() const {
+std::string agent_address::authority() const {
+  if (scheme == scheme::unix_socket) return "localhost";
   const bool v6 = host.find(':') != std::string::npos;
   return (v6 ? '[' + host + ']' : host) + ':' + std::to_string(port);
 }
 
+std::string agent_address::to_string() const { return scheme == scheme::unix_socket ? "unix://" + host : authority(); }
+
 error_code parse_address(std::string_view text, agent_address& out) {
+  agent_address parsed;
   if (const auto scheme_end = text.find("://"); scheme_end != std::string_view::npos) {
-    if (!equals_ignoring_case(text.substr(0, scheme_end), "http")) return error::unsupported_scheme;
+    const std::string_view name = text.substr(0, scheme_end);
     text.remove_prefix(scheme_end + 3);
+    if (equals_ignoring_case(name, "unix")) return parse_path(text, out);
+    if (equals_ignoring_case(name, "https")) {
+      parsed.scheme = scheme::https;
+      parsed.port = 8501;
+    } else if (!equals_ignoring_case(name, "http")) {
+      return error::unsupported_scheme;
+    }
     if (text.ends_with('/')) text.remove_suffix(1);
   }
 
@@ -77,7 +100,7 @@ error_code parse_address(std::string_view text, agent_address& out) {
     if (!is_host_name(host)) return error::invalid_address;
   }
 
-  agent_address parsed{.host = std::string(host)};
+  parsed.host = host;
   if (!after_host.empty()) {
     if (!after_host.starts_with(':') || !parse_port(after_host.substr(1), parsed.port)) return error::invalid_address;
   }

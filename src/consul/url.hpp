@@ -9,18 +9,24 @@
 // Consul's takes: user names, and percent signs in hosts.
 namespace holdfast::consul::detail {
 
+enum class scheme { http, https, unix_socket };
+
 /// Where the agent listens.
 struct agent_address {
-  std::string host;  ///< a name or an IP literal, without brackets
+  std::string host{};  ///< a name or an IP literal, without brackets; or the path of a UNIX socket
   std::uint16_t port = 8500;
+  detail::scheme scheme = detail::scheme::http;
 
-  /// `host:port`, with brackets around an IPv6 literal: for messages and for the Host header.
+  /// `host:port`, with brackets around an IPv6 literal, or `unix://path`: for messages.
   std::string to_string() const;
+  /// For the Host header.
+  std::string authority() const;
   bool operator==(const agent_address&) const = default;
 };
 
-/// Accepts `host`, `host:port`, `[v6]`, `[v6]:port`, each also after `http://` and before one `/`. Any other scheme is
-/// error::unsupported_scheme, anything else error::invalid_address.
+/// Accepts `host`, `host:port`, `[v6]`, `[v6]:port`, each also after `http://` or `https://` (port 8501) and then
+/// before one `/`; and `unix://path`. Any other scheme is error::unsupported_scheme, anything else
+/// error::invalid_address.
 error_code parse_address(std::string_view text, agent_address& out);
 
 /// Percent-encodes one query value or path segment: all but the unreserved characters of RFC 3986.

@@ -26,14 +26,17 @@ void check_address(std::string_view text) {
     require(address == agent_address(), "a refused address leaves the target alone");
     return;
   }
-  require(address.port != 0, "a port is not 0");
   require(!address.host.empty() && address.host.size() <= 253, "a host has a name of reasonable size");
   // It goes into the Host header as it is.
-  require(std::all_of(address.host.begin(), address.host.end(), is_graphic), "a host has no spaces or line ends");
-  for (const std::string& again : {address.to_string(), "http://" + address.to_string() + '/'}) {
-    agent_address same;
-    require(!parse_address(again, same) && same == address, "an address survives being written");
+  const std::string authority = address.authority();
+  require(std::all_of(authority.begin(), authority.end(), is_graphic), "a host has no spaces or line ends");
+  std::string written = address.to_string();
+  if (address.scheme != scheme::unix_socket) {
+    require(address.port != 0, "a port is not 0");
+    written = (address.scheme == scheme::https ? "https://" : "http://") + written + '/';
   }
+  agent_address same;
+  require(!parse_address(written, same) && same == address, "an address survives being written");
 }
 
 void check_duration(std::string_view text) {

@@ -195,6 +195,7 @@ struct agent::state {
     } while (serf == http || serf == rpc);
   }
 
+  std::string unix_url() const { return "unix://" + (directory / "http.sock").string(); }
   bool on_disk() const { return options.durable || options.servers > 1; }
 
   json::object config() const {
@@ -230,6 +231,7 @@ struct agent::state {
     if (on_disk() && options.server) c["bootstrap_expect"] = options.servers;
     // Or a server that was away for ten seconds is a member no more, and the next fault has the rest lose its quorum.
     if (options.servers > 1 && !options.as_shipped) c["autopilot"] = {{"cleanup_dead_servers", false}};
+    if (options.unix_socket) c["addresses"] = {{"http", host + " " + unix_url()}};
     merge(c, json::parse(options.extra_config).as_object());
     return c;
   }
@@ -325,6 +327,7 @@ void agent::wait_until_ready(milliseconds limit) const {
 }
 
 std::string agent::address() const { return state_->host + ":" + std::to_string(state_->http); }
+std::string agent::unix_url() const { return state_->unix_url(); }
 std::string agent::url() const { return "http://" + address(); }
 const std::string& agent::host() const { return state_->host; }
 std::uint16_t agent::http_port() const { return state_->http; }

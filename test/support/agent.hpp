@@ -43,6 +43,8 @@ struct agent_options {
   /// sessions, how long elections take, whether an agent that is told to end leaves the cluster, whether servers remove
   /// those that have failed.
   bool as_shipped = false;
+  /// Its HTTP API is on a UNIX socket, too.
+  bool unix_socket = false;
   /// Members of the configuration to add or to replace (merged deeply): a JSON object.
   std::string extra_config = "{}";
   /// From start to the first accepted write.
@@ -67,6 +69,7 @@ public:
 
   std::string address() const;  ///< "127.0.1.N:port", of its HTTP API
   std::string url() const;      ///< "http://" and the address
+  std::string unix_url() const;  ///< "unix://" and the socket's path; with `agent_options::unix_socket`
   const std::string& host() const;
   std::uint16_t http_port() const;
   std::uint16_t rpc_port() const;   ///< of server to server requests; also of clients' to servers

@@ -7,6 +7,7 @@ using holdfast::consul::detail::agent_address;
 using holdfast::consul::detail::append_encoded;
 using holdfast::consul::detail::append_encoded_key;
 using holdfast::consul::detail::parse_address;
+using holdfast::consul::detail::scheme;
 
 BOOST_AUTO_TEST_SUITE(consul_url)
 
@@ -57,9 +58,28 @@ BOOST_AUTO_TEST_CASE(a_zone_is_no_place_for_anything) {
   check_error("[fe80::1%" + std::string(253, 'e') + ']', error::invalid_address);
 }
 
+BOOST_AUTO_TEST_CASE(a_scheme_has_its_default_port) {
+  BOOST_TEST(parsed("https://consul.example") == "consul.example:8501");
+  BOOST_TEST(parsed("HTTPS://[::1]:443/") == "[::1]:443");
+  agent_address a;
+  BOOST_TEST(!parse_address("https://h", a));
+  BOOST_TEST((a.scheme == scheme::https));
+}
+
+BOOST_AUTO_TEST_CASE(a_unix_socket_has_a_path) {
+  agent_address a;
+  BOOST_TEST(!parse_address("unix:///run/consul.sock", a));
+  BOOST_TEST(a.host == "/run/consul.sock");
+  BOOST_TEST(a.authority() == "localhost");
+  BOOST_TEST(parsed("unix:///run/consul.sock") == "unix:///run/consul.sock");
+  BOOST_TEST(parsed("unix://relative.sock") == "unix://relative.sock");
+  check_error("unix://", error::invalid_address);
+  check_error("unix:///" + std::string(107, 'x'), error::invalid_address);
+  check_error(std::string_view("unix:///a\0b", 11), error::invalid_address);
+  check_error("unix:///a\nb", error::invalid_address);
+}
+
 BOOST_AUTO_TEST_CASE(other_schemes_are_refused_by_name) {
-  check_error("https://localhost:8501", error::unsupported_scheme);
-  check_error("unix:///run/consul.sock", error::unsupported_scheme);
   check_error("://localhost", error::unsupported_scheme);
   check_error("httpx://localhost", error::unsupported_scheme);
 }

@@ -11,8 +11,8 @@ namespace holdfast::consul {
 
 /// How to reach the agent. Checked once, by the client's constructor.
 struct config {
-  /// `host:port`, `http://host:port` or `host` (port 8500). https:// and unix:// are refused:
-  /// error::unsupported_scheme.
+  /// `host:port`, `http://host:port` or `host` (port 8500); `unix://PATH` for the socket of an agent on this host.
+  /// https:// is refused: error::unsupported_scheme.
   std::string address = "127.0.0.1:8500";
   /// ACL token, sent with every request as X-Consul-Token; printable ASCII without spaces; empty: none. Never logged.
   std::string token{};
