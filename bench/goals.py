@@ -2,7 +2,7 @@
 
 import math
 
-from measurements import ASIO, BEAST, GO
+from measurements import ASIO, BEAST, GO, TLS
 
 
 def number(x, digits=3):
@@ -59,6 +59,8 @@ def evaluate(results):
         Goal("cycle: 2 requests", figure(cycle, "requests_per_op"), lambda n: abs(n - 2) < 0.05),
         Goal("cycle: p50 at most 1.3 x the bare loop's",
              ratio(cycle, find("cycle", BEAST), "p50_ms"), at_most(1.3), times),
+        Goal("cycle over TLS: p50 at most 1.1 x the plain one's", ratio(find("cycle", on=TLS), cycle, "p50_ms"),
+             at_most(1.1), times),
         Goal(f"cycle-idle: at least 1,000 x {x}",
              ratio(find("cycle-idle"), go_cycle, "ops_per_s"), at_least(1000), times),
         Goal(f"pool 128/4: at least 50,000 x {x}, each goroutine a contender",
@@ -83,6 +85,8 @@ def evaluate(results):
         Goal("mutex 128/1: at most 4 requests", figure(find("mutex", contenders=128), "requests_per_op"), at_most(4)),
         Goal("handoff 128/1: at most 64 KB", figure(many, "bytes_per_op"), at_most(64_000), " B"),
         Goal("handoff: p50 at 128 at most 2 x that at 8", ratio(many, few, "p50_ms"), at_most(2), times),
+        Goal("handoff 8/1 over TLS: p50 at most 1.1 x the plain one's",
+             ratio(find("handoff", contenders=8, on=TLS), few, "p50_ms"), at_most(1.1), times),
         Goal("mixed: Jain's index of the processes at least 0.95",
              figure(find("mixed", contenders=512), "jain"), at_least(0.95)),
         Goal("mixed: no process waits longer than 3 x the mean",

@@ -13,7 +13,7 @@ PEERS = (*GO_PEERS, LOCK)
 FLOORS = (BEAST, ASIO, WRK)
 
 ATTRIBUTES = ("workload", "system", "contenders", "limit", "rate", "on")
-CLUSTER = "cluster"
+CLUSTER, TLS = "cluster", "TLS"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Measurement:
     rate: float = None
     seconds: float = 3.0
     rounds: int = None  # None: in each round
-    on: str = None  # CLUSTER; None: one agent in memory
+    on: str = None  # CLUSTER; TLS: one agent in memory that speaks it; None: the same agent, plain
 
     def options(self):
         given = {"--workload": self.workload, "--system": self.system, "--contenders": self.contenders}
@@ -36,7 +36,7 @@ class Measurement:
 
     def __str__(self):
         rate = f" at {self.rate:g}/s" if self.rate else ""
-        place = f" on a {self.on}" if self.on else ""
+        place = {None: "", CLUSTER: " on a cluster", TLS: " over TLS"}[self.on]
         return f"{self.workload} {self.contenders:,}/{self.limit}{rate} {self.system}{place}"
 
 
@@ -75,6 +75,8 @@ def full():
     yield from each((HOLDFAST, BEAST, GO), "loss", seconds=5)
     yield from each((HOLDFAST, BEAST, GO), "open-loop", 8, 1, rate=100)
     yield from each((HOLDFAST, BEAST), "open-loop", 8, 1, rate=300)
+    yield from each((HOLDFAST,), "cycle", on=TLS)
+    yield from each((HOLDFAST,), "handoff", 8, 1, seconds=5, on=TLS)
     yield from each((HOLDFAST, BEAST, GO), "cycle", on=CLUSTER)
     for contenders in (8, 128):
         yield from each((HOLDFAST, BEAST), "handoff", contenders, 1, seconds=4, on=CLUSTER)
@@ -107,6 +109,8 @@ def quick():
     yield from each((GO,), "loss", seconds=0.6, rounds=1)
     yield from each((HOLDFAST, BEAST), "open-loop", 8, 1, rate=100, seconds=0.8)
     yield from each((GO,), "open-loop", 8, 1, rate=100, seconds=0.8, rounds=1)
+    yield from each((HOLDFAST,), "cycle", seconds=0.5, on=TLS)
+    yield from each((HOLDFAST,), "handoff", 8, 1, seconds=0.6, on=TLS)
     yield from each((HOLDFAST, BEAST), "handoff", 8, 1, seconds=0.6, on=CLUSTER, rounds=1)
 
 

@@ -31,7 +31,7 @@ import goals
 import measurements
 import recorder
 import report
-from measurements import ASIO, BEAST, CLUSTER, GO, GO_PEERS, HOLDFAST, PEERS, WRK
+from measurements import ASIO, BEAST, CLUSTER, GO, GO_PEERS, HOLDFAST, PEERS, TLS, WRK
 
 HERE = pathlib.Path(__file__).resolve().parent
 # An agent serves 200 connections from one address unless it is told otherwise; 128 processes want more. It refuses to
@@ -73,16 +73,28 @@ class Bench:
         return time.monotonic() - self.begun
 
     def available(self, m):
-        return self.programs.get(m.system, True) and not (m.on and self.no_cluster)
+        return self.programs.get(m.system, True) and not (m.on == CLUSTER and self.no_cluster)
 
     def start_agent(self, on=None):
         if on == CLUSTER:
             # Beside the results: what the system keeps temporary files on may be memory.
             folder = self.options.out
             return cluster.Cluster(self.consul, AGENT_SETTINGS, folder, self.with_agent.dies_with_us)
-        agent = self.with_agent.start_agent(self.consul, AGENT_SETTINGS, self.folder)
+        settings = {**AGENT_SETTINGS, **(self.certificates() if on == TLS else {})}
+        agent = self.with_agent.start_agent(self.consul, settings, self.folder)
         agent.launcher = []
         return agent
+
+    def certificates(self):
+        """Consul's own, as an operator makes them, and what the agent is told of them."""
+        folder = pathlib.Path(self.folder) / "certificates"
+        folder.mkdir()
+        for words in (["ca", "create"], ["cert", "create", "-server", "-dc", "dc1"]):
+            subprocess.run([self.consul, "tls", *words], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        own = folder / "dc1-server-consul-0"
+        self.authority = folder / "consul-agent-ca.pem"
+        files = {"ca_file": str(self.authority), "cert_file": f"{own}.pem", "key_file": f"{own}-key.pem"}
+        return files
 
     def shared_agent(self, on):
         if on not in self.agents:
@@ -100,8 +112,11 @@ class Bench:
 
     def row_of(self, m, agent, *more):
         environment = {**os.environ, "CONSUL_HTTP_ADDR": agent.address, "HOLDFAST_CONSUL": self.consul}
-        for name in ("CONSUL_HTTP_TOKEN", "CONSUL_HTTP_SSL"):
+        for name in ("CONSUL_HTTP_TOKEN", "CONSUL_HTTP_SSL", "CONSUL_CACERT"):
             environment.pop(name, None)
+        if m.on == TLS:
+            named = {"CONSUL_CACERT": str(self.authority), "CONSUL_TLS_SERVER_NAME": "server.dc1.consul"}
+            environment |= {"CONSUL_HTTP_ADDR": f"https://{agent.secure_address}", **named}
         command = [*self.command(m, agent, environment), *more]
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=120 + 3 * m.seconds,
                               preexec_fn=self.with_agent.dies_with_us)

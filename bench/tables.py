@@ -2,7 +2,7 @@
 
 import goals
 from goals import number
-from measurements import ASIO, BEAST, CLUSTER, GO, GO_CHANNEL, GO_KEPT, HOLDFAST, Results
+from measurements import ASIO, BEAST, CLUSTER, GO, GO_CHANNEL, GO_KEPT, HOLDFAST, TLS, Results
 
 RESULTS = "doc/results/bench.json"
 COMMAND = "scripts/bench --publish"
@@ -60,6 +60,7 @@ def cost(results):
              f"each goroutine a contender: {rate(find('pool', GO, 128, 4))}", bare],
             ["", "", f"four semaphores behind a channel: {rate(find('pool', GO_CHANNEL, 128, 4))}", ""],
             ["", "", "four slots behind a channel, never given back: " + rate(find("pool", GO_KEPT, 128, 4)), ""],
+            ["alone, over TLS", rate(find("cycle", on=TLS)), "", ""],
             handoff("from process to process: 8 contenders in 8 processes", 8),
             handoff("the same, 128 contenders in 8 processes", 128),
             ["memory of a registered callback that waits", memory(find("waiting", contenders=100_000)), "", ""],

@@ -30,6 +30,9 @@ class Layer:
 SYSTEM_ONLY = ("boost/system/",)
 # What reads and writes the values of keys.
 JSON_USERS = ("src/protocol/lock_record.cpp", "src/protocol/succession.cpp")
+# What speaks TLS, and may be left out of a build.
+TLS_USER = "src/consul/tls.cpp"
+OPENSSL = re.compile(r"(openssl|boost/asio/ssl)\b")
 NO_HEAVY = re.compile(r"boost/(beast|json)\b")
 
 LAYERS = {
@@ -82,6 +85,9 @@ def problems(files):
             where = f"{path}:{line}: {folder} must not include {name}"
             if path.startswith("include/") and NO_HEAVY.match(name):
                 found.append(f"{where}: public headers show no Beast and no JSON")
+            elif OPENSSL.match(name):
+                if path != TLS_USER:
+                    found.append(f"{where}: OpenSSL is {TLS_USER}'s, as it may be missing")
             elif path.startswith("src/") and "awaitable_operators" in name:
                 found.append(f"{where}: the library cancels by itself, without awaitable operators")
             elif path[len("include/") :] in VALUES and name.startswith(("holdfast/", "boost/asio")):
@@ -106,6 +112,7 @@ def self_test():
         "src/protocol/snapshot.hpp": "#include <boost/system/error_code.hpp>\n#include <holdfast/loss_reason.hpp>\n",
         "src/consul/client.cpp": '#include <holdfast/consul/client.hpp>\n#include "consul/url.hpp"\n'
         "#include <boost/beast/http/parser.hpp>\n#include <sys/socket.h>\n",
+        "src/consul/tls.cpp": "#include <boost/asio/ssl/stream.hpp>\n#include <openssl/x509v3.h>\n",
         "src/runtime/driver.cpp": '#include "protocol/plan.hpp"\n#include <holdfast/consul/client.hpp>\n',
         "src/error.cpp": "#include <holdfast/error.hpp>\n#include <string>\n",
         "include/holdfast/semaphore.hpp": "#include <boost/asio/deferred.hpp>\n#include <holdfast/consul/config.hpp>\n",
@@ -125,6 +132,8 @@ def self_test():
         "semaphore in the client's headers": ("include/holdfast/consul/a.hpp", "#include <holdfast/slot.hpp>"),
         "Beast in a public header": ("include/holdfast/consul/a.hpp", "#include <boost/beast/http.hpp>"),
         "JSON in a public header": ("include/holdfast/a.hpp", "#include <boost/json.hpp>"),
+        "OpenSSL in a public header": ("include/holdfast/consul/a.hpp", "#include <boost/asio/ssl/context.hpp>"),
+        "OpenSSL elsewhere in the client": ("src/consul/a.cpp", "#include <openssl/ssl.h>"),
         "private code in a public header": ("include/holdfast/a.hpp", '#include "runtime/driver.hpp"'),
         "operators in the library": (
             "src/runtime/a.cpp",

@@ -70,7 +70,7 @@ def failures(folder):
     output = run([folder / "demo", *nowhere], 1)
     expect_lines(output, "no connection to the agent", "running at http://127.0.1.1:1. Without --consul")
     expect(BANNER not in output, "a fake, though --consul was given")
-    expect_lines(run([folder / "lost_slot", "--consul", "https://127.0.1.1:1"], 1), "only plain http is supported")
+    expect_lines(run([folder / "lost_slot", "--consul", "ftp://127.0.1.1:1"], 1), "something other than http, https or unix")
 
 
 def usage(folder):

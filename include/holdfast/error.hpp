@@ -20,7 +20,7 @@ enum class error {
   invalid_ttl,         ///< a session TTL that this library or the Consul server does not accept
   invalid_option,      ///< any other option out of its documented range
   invalid_address,     ///< the agent's address cannot be parsed
-  unsupported_scheme,  ///< the address asks for something other than plain http
+  unsupported_scheme,  ///< the address asks for something other than http, https or unix; https needs HOLDFAST_TLS
   too_many_slots,      ///< acquire(n) with n of 0 or over the limit
   too_many_waiters,    ///< the local queue is full
   not_held,            ///< the slot is empty, or was released before
@@ -38,12 +38,14 @@ enum class error {
   slot_lost,  ///< the slot was lost while it was held
 
   // Definite refusals: the request had no effect.
-  unreachable,           ///< no connection to the agent could be made
-  too_busy,              ///< no connection was free before the deadline; nothing was sent
-  permission_denied,     ///< 403: the ACL token is missing, unknown or lacks the right
-  plain_http_refused,    ///< the agent speaks TLS on this port
-  invalid_session,       ///< the session does not exist (any more)
-  missing_node,          ///< the node that a session is to belong to is not in Consul's catalog
+  unreachable,                 ///< no connection to the agent could be made
+  certificate_refused,         ///< the agent's TLS certificate is not valid, not trusted, or for another host
+  client_certificate_refused,  ///< the agent does not accept our TLS certificate, or that we have none
+  too_busy,                    ///< no connection was free before the deadline; nothing was sent
+  permission_denied,           ///< 403: the ACL token is missing, unknown or lacks the right
+  plain_http_refused,          ///< the agent speaks TLS on this port
+  invalid_session,             ///< the session does not exist (any more)
+  missing_node,                ///< the node that a session is to belong to is not in Consul's catalog
   bad_request,           ///< another 4xx: Consul does not accept the request; or nothing was sent, for the key's sake
   too_large,             ///< the request is over one of Consul's size limits
   too_many_requests,     ///< 429, or such a 503: a server's rate limit, or the agent's limit of connections

@@ -325,6 +325,15 @@ std::string describe(const call& c, std::string_view address, const exchange& ou
     add(": not sent: ");
     add(address);
     add(" closes new connections at once; it allows so many from one address (limits.http_max_conns_per_client)");
+  } else if (outcome.error == error::certificate_refused) {
+    add(": not sent: the certificate of ");
+    add(address);
+    add(" is not accepted: " + outcome.words);
+  } else if (outcome.error == error::client_certificate_refused) {
+    add(": not sent: ");
+    add(address);
+    add(" does not accept our certificate, or wants one (tls.certificate_file)");
+    add_cause();
   } else if (outcome.error && outcome.reply.status != 0) {
     add(": ");
     add(address);

@@ -29,9 +29,15 @@ bool is_within(std::size_t value, std::size_t least, std::size_t most) noexcept 
 agent_address check(const config& c) {
   agent_address address;
   if (const error_code ec = parse_address(c.address, address)) throw system_error(ec, "address \"" + c.address + '"');
-  if (address.scheme == scheme::https) throw system_error(error::unsupported_scheme, "address \"" + c.address + '"');
 
   require(is_header_text(c.token), error::invalid_option, "token must be printable ASCII without spaces");
+  const tls_options& tls = c.tls;
+  require(tls.certificate_file.empty() == tls.key_file.empty(), error::invalid_option,
+          "tls.certificate_file and tls.key_file go together");
+  require(!tls.context || (tls.ca_file.empty() && tls.ca_path.empty() && tls.certificate_file.empty()),
+          error::invalid_option, "tls.context has what the files would say");
+  require(tls.server_name.size() <= 253 && is_header_text(tls.server_name), error::invalid_option,
+          "tls.server_name must be a host's name");
   require(is_time(c.request_timeout), error::invalid_option, "request_timeout must be 1 ms to 10 min");
   require(is_time(c.connect_timeout), error::invalid_option, "connect_timeout must be 1 ms to 10 min");
   require(is_time(c.backoff_min), error::invalid_option, "backoff_min must be 1 ms to 10 min");
@@ -50,26 +56,56 @@ agent_address check(const config& c) {
 
 namespace {
 
-void override_from(const char* variable, std::string& field) {
-  if (const char* const value = std::getenv(variable); value != nullptr && *value != '\0') field = value;
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : value;
+}
+
+void override_from(const char* name, std::string& field) {
+  if (std::string value = variable(name); !value.empty()) field = std::move(value);
+}
+
+// The words that Go's strconv.ParseBool takes. Where `consul` warns of any other and goes on, here it is refused: a
+// typing error must not turn verification off, nor TLS.
+bool flag(const char* name, bool otherwise) {
+  constexpr std::string_view yes[] = {"1", "t", "T", "true", "TRUE", "True"};
+  constexpr std::string_view no[] = {"0", "f", "F", "false", "FALSE", "False"};
+  const std::string value = variable(name);
+  if (value.empty()) return otherwise;
+  if (std::find(std::begin(yes), std::end(yes), value) != std::end(yes)) return true;
+  if (std::find(std::begin(no), std::end(no), value) != std::end(no)) return false;
+  throw system_error(error::invalid_option, std::string(name) + " is neither true nor false: \"" + value + '"');
+}
+
+// What `consul` makes of CONSUL_HTTP_ADDR: https if that is said anywhere, and without a port HTTP's own.
+std::string with_scheme_and_port(std::string address, bool is_secure) {
+  const auto scheme_end = address.find("://");
+  std::string scheme = scheme_end == std::string::npos ? "" : address.substr(0, scheme_end + 3);
+  if (!scheme.empty() && scheme != "http://" && scheme != "https://") return address;
+  address.erase(0, scheme.size());
+  if (address.ends_with('/')) address.pop_back();
+  if (is_secure) scheme = "https://";
+  const auto bracket = address.rfind(']');
+  const bool has_port = address.find(':', bracket == std::string::npos ? 0 : bracket) != std::string::npos;
+  if (!has_port) address += scheme == "https://" ? ":443" : ":80";
+  return scheme + address;
 }
 
 }  // namespace
 
 config config::from_environment() {
   config c;
-  override_from("CONSUL_HTTP_ADDR", c.address);
+  const bool is_secure = flag("CONSUL_HTTP_SSL", false);
+  const std::string address = variable("CONSUL_HTTP_ADDR");
+  c.address = with_scheme_and_port(address.empty() ? c.address : address, is_secure);
   override_from("CONSUL_HTTP_TOKEN", c.token);
   override_from("CONSUL_DATACENTER", c.datacenter);
-
-  // Who asks for TLS must not get plain text: as an https address it is refused by the client's constructor.
-  std::string ssl;
-  override_from("CONSUL_HTTP_SSL", ssl);
-  const bool wants_tls = ssl == "1" || ssl == "t" || ssl == "T" || ssl == "true" || ssl == "TRUE" || ssl == "True";
-  if (wants_tls) {
-    const auto scheme_end = c.address.find("://");
-    c.address = "https://" + (scheme_end == std::string::npos ? c.address : c.address.substr(scheme_end + 3));
-  }
+  override_from("CONSUL_CACERT", c.tls.ca_file);
+  override_from("CONSUL_CAPATH", c.tls.ca_path);
+  override_from("CONSUL_CLIENT_CERT", c.tls.certificate_file);
+  override_from("CONSUL_CLIENT_KEY", c.tls.key_file);
+  override_from("CONSUL_TLS_SERVER_NAME", c.tls.server_name);
+  c.tls.insecure_skip_verify = !flag("CONSUL_HTTP_SSL_VERIFY", true);
   return c;
 }
 

@@ -68,8 +68,9 @@ private:
   connection& owner_;
 };
 
-connection::connection(const strand_type& strand, std::shared_ptr<counters> statistics, std::size_t reply_bytes_max)
-    : socket_(strand), timer_(strand), parser_(reply_bytes_max), statistics_(std::move(statistics)) {}
+connection::connection(const strand_type& strand, std::shared_ptr<counters> statistics, std::size_t reply_bytes_max,
+                       tls_client* tls)
+    : socket_(strand), tls_(tls), timer_(strand), parser_(reply_bytes_max), statistics_(std::move(statistics)) {}
 
 connection::~connection() { close(); }
 
@@ -89,8 +90,10 @@ error_code connection::open(const asio::generic::stream_protocol& protocol) {
   return ec;
 }
 
-awaitable<error_code> connection::connect(endpoints candidates, time_point deadline) {
-  error_code last = asio::error::host_not_found;
+awaitable<exchange> connection::connect(endpoints candidates, time_point deadline, const agent_address& to) {
+  exchange last;
+  last.error = error::unreachable;
+  last.cause = asio::error::host_not_found;
   auto left = static_cast<clock::rep>(candidates.size());
   for (const auto& candidate : candidates) {
     // Its share of the time: an address that drops everything must not use up what those behind it need.
@@ -98,16 +101,25 @@ awaitable<error_code> connection::connect(endpoints candidates, time_point deadl
     const alarm bell(*this, now + (deadline - now) / left--);
     error_code ec = open(candidate.protocol());
     if (!ec) std::tie(ec) = co_await socket_.async_connect(candidate, as_result);
+    last = exchange();
     if (!ec && !expired_) {
       configure();
       connected_ = true;
       opened_at_ = clock::now();
       counters::add(statistics_->connections_opened);
       counters::add(statistics_->connections_open);
-      co_return error_code();
+      if (tls_ == nullptr) co_return last;
+      secure_ = tls_->open(socket_, to);
+      tls_failure refused = co_await secure_->handshake();
+      if (!refused.error && !expired_) co_return last;
+      last.error = refused.error;
+      last.words = std::move(refused.words);
+      ec = refused.cause;
     }
-    last = expired_ ? error_code(asio::error::timed_out) : ec;
+    if (!last.error || expired_) last.error = error::unreachable;
+    last.cause = expired_ ? error_code(asio::error::timed_out) : ec;
     close();
+    secure_.reset();
   }
   co_return last;
 }
@@ -134,22 +146,24 @@ awaitable<exchange> connection::converse(const http_request& request, time_point
   std::size_t sent = 0;
   while (sent < request.bytes.size() && !failure) {
     const asio::const_buffer rest = asio::buffer(request.bytes) + sent;
-    error_code ec;
-    std::size_t n = socket_.write_some(rest, ec);
-    if (ec == asio::error::would_block) {
-      auto [ended, written] = co_await socket_.async_write_some(rest, as_result);
-      ec = ended;
-      n = written;
+    transferred part;
+    if (secure_) {
+      part = co_await secure_->write(rest);
+    } else {
+      part.bytes = socket_.write_some(rest, part.error);
+      if (part.error == asio::error::would_block) {
+        std::tie(part.error, part.bytes) = co_await socket_.async_write_some(rest, as_result);
+      }
     }
-    if (sent == 0 && n > 0) {
+    if (sent == 0 && part.bytes > 0) {
       counters::add(statistics_->requests);
       if (request.is_write) counters::add(statistics_->writes);
     }
-    counters::add(statistics_->bytes_sent, n);
-    sent += n;
-    failure = ec;
+    counters::add(statistics_->bytes_sent, part.bytes);
+    sent += part.bytes;
+    failure = part.error;
   }
-  if (sent == 0) {
+  if (sent == 0 && !secure_) {
     exchange nothing_sent;
     nothing_sent.error = error::unreachable;
     nothing_sent.cause = expired_ ? error_code(asio::error::timed_out) : failure;
@@ -159,19 +173,27 @@ awaitable<exchange> connection::converse(const http_request& request, time_point
 
   exchange result;
   while (!parser_.done() && !result.error) {
-    auto [ec, n] = co_await socket_.async_read_some(parser_.space(), as_result);
-    counters::add(statistics_->bytes_received, n);
-    has_answered_ = has_answered_ || n > 0;
-    result.cause = ec;
-    if (!ec) {
-      result.error = parser_.commit(n);
+    transferred part;
+    if (secure_) {
+      part = co_await secure_->read_some(parser_.space());
     } else {
-      result.error = ec == asio::error::eof ? parser_.finish() : error_code(error::connection_lost);
+      std::tie(part.error, part.bytes) = co_await socket_.async_read_some(parser_.space(), as_result);
+    }
+    counters::add(statistics_->bytes_received, part.bytes);
+    has_answered_ = has_answered_ || part.bytes > 0;
+    result.cause = part.error;
+    if (!part.error) {
+      result.error = parser_.commit(part.bytes);
+    } else if (part.error == error::client_certificate_refused) {
+      result.error = std::exchange(result.cause, {});
+    } else {
+      result.error = part.error == asio::error::eof ? parser_.finish() : error_code(error::connection_lost);
     }
   }
   if (!result.error) {
     result.cause = {};
     result.reply = parser_.take();
+    if (secure_) secure_->keep_session();
     co_return result;
   }
   // After a failed write the reply may still have been there: Consul answers 413 and closes before it has read a large

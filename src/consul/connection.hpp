@@ -1,7 +1,5 @@
 #pragma once
 
-#include <boost/asio/basic_stream_socket.hpp>
-#include <boost/asio/generic/stream_protocol.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +7,7 @@
 #include "counters.hpp"
 #include "http.hpp"
 #include "net.hpp"
+#include "tls.hpp"
 
 namespace holdfast::consul::detail {
 
@@ -16,6 +15,7 @@ namespace holdfast::consul::detail {
 struct exchange {
   error_code error;
   error_code cause;
+  std::string words{};  ///< more about the error
   http_reply reply;
   bool turned_away = false;  ///< the agent did not take the connection: the request may be tried again
 };
@@ -26,11 +26,14 @@ class connection : public std::enable_shared_from_this<connection> {
 public:
   using endpoints = std::vector<asio::generic::stream_protocol::endpoint>;
 
-  connection(const strand_type& strand, std::shared_ptr<counters> statistics, std::size_t reply_bytes_max);
+  /// `tls`: none, to speak plain.
+  connection(const strand_type& strand, std::shared_ptr<counters> statistics, std::size_t reply_bytes_max,
+             tls_client* tls = nullptr);
   ~connection();
 
-  /// Tries one after the other. Returns the last one's error; asio::error::timed_out after the deadline.
-  awaitable<error_code> connect(endpoints candidates, time_point deadline);
+  /// Tries one after the other, `to`'s. Ends with the last one's error: unreachable, with asio::error::timed_out for
+  /// its cause after the deadline; certificate_refused, client_certificate_refused.
+  awaitable<exchange> connect(endpoints candidates, time_point deadline, const agent_address& to);
 
   /// Writes the request and reads the reply. error::unreachable: nothing was written. timed_out, connection_lost,
   /// malformed_reply, reply_too_large: the request may have arrived.
@@ -51,7 +54,9 @@ private:
   void configure();
   void close() noexcept;
 
-  asio::basic_stream_socket<asio::generic::stream_protocol, strand_type> socket_;
+  socket_type socket_;
+  tls_client* const tls_;
+  std::unique_ptr<tls_stream> secure_;  // with TLS, once it is connected
   timer_type timer_;
   reply_parser parser_;
   std::shared_ptr<counters> statistics_;

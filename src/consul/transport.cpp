@@ -69,6 +69,7 @@ transport::transport(const strand_type& strand, const config& settings, const ag
     : strand_(strand),
       settings_(settings),
       address_(address),
+      tls_(address.scheme == scheme::https ? make_tls_client(settings) : nullptr),
       statistics_(std::move(statistics)),
       gates_{gate(strand, settings.connections_max),
              gate(strand, settings.renewals_max, renewal_moment, gate::order::deadline),
@@ -130,7 +131,14 @@ awaitable<exchange> transport::attempt(const http_request& request, lane which, 
     } else {
       opened = co_await open_accepted(link, deadline);
     }
-    if (opened.error) co_return opened;
+    if (opened.error) {
+      const bool in_handshake = opened.cause == asio::error::eof || opened.cause == asio::error::connection_reset;
+      if (link && in_handshake && is_refusal(opened, *link)) {
+        opened.turned_away = note_refusal(opened, std::move(link));
+        if (opened.turned_away) opened.error = error::too_many_requests;
+      }
+      co_return opened;
+    }
   }
   exchange result = co_await link->converse(*sent, deadline);
   if (is_new && is_refusal(result, *link)) {
@@ -154,17 +162,16 @@ awaitable<exchange> transport::attempt(const http_request& request, lane which, 
 }
 
 awaitable<exchange> transport::open(std::shared_ptr<connection>& link, time_point deadline) {
-  link = std::make_shared<connection>(strand_, statistics_, settings_.reply_bytes_max);
+  link = std::make_shared<connection>(strand_, statistics_, settings_.reply_bytes_max, tls_.get());
   deadline = std::min(deadline, clock::now() + settings_.connect_timeout);
   resolution found = co_await resolve(strand_, address_, deadline);
   if (found.error) co_return failure(error::unreachable, found.error);
-  const error_code ec = co_await link->connect(std::move(found.endpoints), deadline);
-  if (ec == asio::error::connection_refused) {  // the agent is gone, and with it what it had too many of
+  exchange connected = co_await link->connect(std::move(found.endpoints), deadline, address_);
+  if (connected.cause == asio::error::connection_refused) {  // the agent is gone, and with it what it had too many of
     share_ = share(settings_.blocking_max);
     refusals_ = 0;
   }
-  if (ec) co_return failure(error::unreachable, ec);
-  co_return exchange();
+  co_return connected;
 }
 
 // A write that an agent has closed the connection on may have been applied, for all that anybody can tell. So it goes

@@ -11,6 +11,7 @@
 #include "connection.hpp"
 #include "gate.hpp"
 #include "share.hpp"
+#include "tls.hpp"
 #include "url.hpp"
 
 namespace holdfast::consul::detail {
@@ -101,6 +102,7 @@ private:
   const strand_type& strand_;
   const config& settings_;
   const agent_address& address_;
+  std::unique_ptr<tls_client> tls_;  // none: plain
   std::shared_ptr<counters> statistics_;
   std::array<gate, 3> gates_;
   share share_;

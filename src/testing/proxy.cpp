@@ -138,6 +138,7 @@ private:
 tcp::endpoint endpoint_of(const std::string& agent) {
   consul::detail::agent_address address;
   error_code ec = consul::detail::parse_address(agent, address);
+  if (address.scheme != consul::detail::scheme::http) ec = error::unsupported_scheme;
   const auto host = ec ? asio::ip::address() : asio::ip::make_address(address.host, ec);
   if (ec) throw system_error(make_error_code(error::invalid_address), "not an IP literal and a port: '" + agent + "'");
   return {host, address.port};

@@ -3,6 +3,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <fstream>

@@ -160,7 +160,7 @@ struct agent::state {
   fs::path directory;
   std::string host;
   std::string node_name;
-  std::uint16_t http = 0, rpc = 0, serf = 0;
+  std::uint16_t http = 0, rpc = 0, serf = 0, https = 0;
   std::vector<const agent*> joins;
   std::unique_ptr<process> child;
   bool announced = false;
@@ -182,6 +182,7 @@ struct agent::state {
   void pick_ports() {
     if (!options.host.empty()) {
       http = 8500;
+      https = 8501;
       rpc = 8300;
       serf = 8301;
       return;
@@ -193,6 +194,9 @@ struct agent::state {
     do {
       serf = free_port(host);
     } while (serf == http || serf == rpc);
+    do {
+      https = free_port(host);
+    } while (https == http || https == rpc || https == serf);
   }
 
   std::string unix_url() const { return "unix://" + (directory / "http.sock").string(); }
@@ -231,6 +235,10 @@ struct agent::state {
     if (on_disk() && options.server) c["bootstrap_expect"] = options.servers;
     // Or a server that was away for ten seconds is a member no more, and the next fault has the rest lose its quorum.
     if (options.servers > 1 && !options.as_shipped) c["autopilot"] = {{"cleanup_dead_servers", false}};
+    if (!options.tls_config.empty()) {
+      c["ports"].as_object()["https"] = https;
+      merge(c, json::parse(options.tls_config).as_object());
+    }
     if (options.unix_socket) c["addresses"] = {{"http", host + " " + unix_url()}};
     merge(c, json::parse(options.extra_config).as_object());
     return c;
@@ -327,6 +335,7 @@ void agent::wait_until_ready(milliseconds limit) const {
 }
 
 std::string agent::address() const { return state_->host + ":" + std::to_string(state_->http); }
+std::string agent::tls_url() const { return "https://" + state_->host + ":" + std::to_string(state_->https); }
 std::string agent::unix_url() const { return state_->unix_url(); }
 std::string agent::url() const { return "http://" + address(); }
 const std::string& agent::host() const { return state_->host; }

@@ -45,6 +45,9 @@ struct agent_options {
   bool as_shipped = false;
   /// Its HTTP API is on a UNIX socket, too.
   bool unix_socket = false;
+  /// Its HTTP API speaks TLS, on a port of its own: the JSON members that say so (`cert_file`,
+  /// `verify_incoming_https`).
+  std::string tls_config = {};
   /// Members of the configuration to add or to replace (merged deeply): a JSON object.
   std::string extra_config = "{}";
   /// From start to the first accepted write.
@@ -67,8 +70,9 @@ public:
   agent& operator=(const agent&) = delete;
   ~agent();
 
-  std::string address() const;  ///< "127.0.1.N:port", of its HTTP API
-  std::string url() const;      ///< "http://" and the address
+  std::string address() const;   ///< "127.0.1.N:port", of its HTTP API
+  std::string url() const;       ///< "http://" and the address
+  std::string tls_url() const;   ///< "https://127.0.1.N:port"; with `agent_options::tls_config`
   std::string unix_url() const;  ///< "unix://" and the socket's path; with `agent_options::unix_socket`
   const std::string& host() const;
   std::uint16_t http_port() const;

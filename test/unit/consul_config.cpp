@@ -56,8 +56,9 @@ public:
   void set(const char* name, const char* value) { ::setenv(name, value, 1); }
 
 private:
-  static constexpr const char* names[] = {"CONSUL_HTTP_ADDR", "CONSUL_HTTP_TOKEN", "CONSUL_DATACENTER",
-                                          "CONSUL_HTTP_SSL"};
+  static constexpr const char* names[] = {
+      "CONSUL_HTTP_ADDR", "CONSUL_HTTP_TOKEN", "CONSUL_DATACENTER",  "CONSUL_HTTP_SSL",   "CONSUL_HTTP_SSL_VERIFY",
+      "CONSUL_CACERT",    "CONSUL_CAPATH",     "CONSUL_CLIENT_CERT", "CONSUL_CLIENT_KEY", "CONSUL_TLS_SERVER_NAME"};
   std::vector<std::string> saved_;
 };
 
@@ -108,7 +109,7 @@ BOOST_AUTO_TEST_CASE(a_token_cannot_smuggle_headers) {
 }
 
 BOOST_AUTO_TEST_CASE(addresses_keep_their_own_errors) {
-  BOOST_TEST(check_of([](config& c) { c.address = "https://h"; }) == error::unsupported_scheme);
+  BOOST_TEST(check_of([](config& c) { c.address = "ftp://h"; }) == error::unsupported_scheme);
   BOOST_TEST(check_of([](config& c) { c.address = ""; }) == error::invalid_address);
 }
 
@@ -126,14 +127,58 @@ BOOST_AUTO_TEST_CASE(the_environment_overrides_the_defaults) {
   BOOST_TEST(config::from_environment().address == config().address, "set but empty counts as not set");
 }
 
-BOOST_AUTO_TEST_CASE(who_asks_for_tls_does_not_get_plain_http) {
+BOOST_AUTO_TEST_CASE(an_address_has_the_scheme_and_the_port_that_consul_gives_it) {
+  struct {
+    const char* address;
+    const char* ssl;
+    const char* expected;
+  } const rows[] = {
+      {"", "", "127.0.0.1:8500"},
+      {"", "true", "https://127.0.0.1:8500"},
+      {"h", "", "h:80"},
+      {"h", "1", "https://h:443"},
+      {"h:1", "0", "h:1"},
+      {"http://h:1/", "T", "https://h:1"},
+      {"https://h", "", "https://h:443"},
+      {"https://h:1", "false", "https://h:1"},
+      {"[::1]", "", "[::1]:80"},
+      {"[::1]:1", "t", "https://[::1]:1"},
+      {"unix:///run/consul.sock", "", "unix:///run/consul.sock"},
+  };
+  for (const auto& row : rows) {
+    environment env;
+    env.set("CONSUL_HTTP_ADDR", row.address);
+    env.set("CONSUL_HTTP_SSL", row.ssl);
+    BOOST_TEST(config::from_environment().address == row.expected);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(tls_is_what_the_environment_says) {
   environment env;
-  env.set("CONSUL_HTTP_SSL", "true");
-  BOOST_TEST(config::from_environment().address == "https://127.0.0.1:8500");
-  env.set("CONSUL_HTTP_ADDR", "http://h:1");
-  BOOST_TEST(config::from_environment().address == "https://h:1");
-  env.set("CONSUL_HTTP_SSL", "false");
-  BOOST_TEST(config::from_environment().address == "http://h:1");
+  BOOST_TEST(!config::from_environment().tls.insecure_skip_verify);
+  env.set("CONSUL_CACERT", "ca");
+  env.set("CONSUL_CAPATH", "path");
+  env.set("CONSUL_CLIENT_CERT", "certificate");
+  env.set("CONSUL_CLIENT_KEY", "key");
+  env.set("CONSUL_TLS_SERVER_NAME", "name");
+  env.set("CONSUL_HTTP_SSL_VERIFY", "false");
+  const holdfast::consul::tls_options tls = config::from_environment().tls;
+  BOOST_TEST(tls.ca_file == "ca");
+  BOOST_TEST(tls.ca_path == "path");
+  BOOST_TEST(tls.certificate_file == "certificate");
+  BOOST_TEST(tls.key_file == "key");
+  BOOST_TEST(tls.server_name == "name");
+  BOOST_TEST(tls.insecure_skip_verify);
+}
+
+BOOST_AUTO_TEST_CASE(a_flag_that_is_no_flag_is_refused_by_name) {
+  for (const char* name : {"CONSUL_HTTP_SSL", "CONSUL_HTTP_SSL_VERIFY"}) {
+    environment env;
+    env.set(name, "yes");
+    BOOST_CHECK_EXCEPTION(config::from_environment(), holdfast::system_error, [&](const holdfast::system_error& e) {
+      return e.code() == error::invalid_option && std::string(e.what()).find(name) != std::string::npos;
+    });
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -43,10 +43,10 @@ asio::awaitable<error_code> connect(asio::any_io_executor ex, connection::endpoi
   const auto link = std::make_shared<connection>(strand, std::make_shared<counters>(), 1024);
   error_code result;
   asio::steady_timer done(ex, asio::steady_timer::time_point::max());
-  asio::co_spawn(strand, link->connect(std::move(candidates), clock::now() + limit),
-                 [&](const std::exception_ptr& failure, error_code ec) {
+  asio::co_spawn(strand, link->connect(std::move(candidates), clock::now() + limit, agent_address()),
+                 [&](const std::exception_ptr& failure, const exchange& outcome) {
                    BOOST_TEST(!failure);
-                   result = ec;
+                   result = outcome.cause;
                    done.cancel();
                  });
   error_code ignored;

@@ -4,25 +4,57 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
+namespace boost::asio::ssl {
+
+class context;
+
+}  // namespace boost::asio::ssl
+
 namespace holdfast::consul {
+
+/// How to speak TLS to an `https://` address: 1.2 at least, and by default the agent's certificate has to be signed by
+/// one of the system's authorities, and to be for the host in the address. Files are PEM. They are read by the client's
+/// constructor, and again by new connections when they have changed; what cannot be used then is logged, and the old
+/// ones stay in use.
+struct tls_options {
+  /// The authorities that are trusted in the place of the system's.
+  std::string ca_file{};
+  /// A folder with such files, whatever they are called, and whatever is in its folders. Not looked at beside
+  /// `ca_file`.
+  std::string ca_path{};
+  /// What the agent knows us by, where it wants that (`verify_incoming`): a certificate, with what is needed to verify
+  /// it, and its key. Both or none. The key must not be encrypted.
+  std::string certificate_file{};
+  std::string key_file{};
+  /// What the certificate has to be for, in the place of the address's host: `server.dc1.consul`, say. Also sent (SNI).
+  std::string server_name{};
+  /// Whoever answers is believed to be the agent, and is told the token. Only for tests. Logged once.
+  bool insecure_skip_verify = false;
+  /// A context of the application's own, in the place of all files: <boost/asio/ssl/context.hpp>. Certificates and
+  /// names are verified all the same, by a callback of ours in the place of the context's.
+  std::shared_ptr<boost::asio::ssl::context> context{};
+};
 
 /// How to reach the agent. Checked once, by the client's constructor.
 struct config {
-  /// `host:port`, `http://host:port` or `host` (port 8500); `unix://PATH` for the socket of an agent on this host.
-  /// https:// is refused: error::unsupported_scheme.
+  /// `host:port`, `http://host:port` or `host` (port 8500); `https://host:port` (8501); `unix://PATH` for the socket of
+  /// an agent on this host.
   std::string address = "127.0.0.1:8500";
   /// ACL token, sent with every request as X-Consul-Token; printable ASCII without spaces; empty: none. Never logged.
   std::string token{};
   /// Datacenter to ask, empty: the agent's own.
   std::string datacenter{};
 
+  tls_options tls{};
+
   /// Default time for one operation, connecting and retries included. 1 ms to 10 min. Too short gives unknown outcomes
   /// under load; far over 30 s, requests to a leader that froze are waited for though a new leader exists.
   std::chrono::milliseconds request_timeout{5'000};
-  /// Time for one TCP connect, name resolution included. 1 ms to 10 min.
+  /// Time to connect, name resolution and the TLS handshake included. 1 ms to 10 min.
   std::chrono::milliseconds connect_timeout{2'000};
   /// First and largest pause between retries, 1 ms to 10 min; each pause is random between 0 and its turn's bound (full
   /// jitter), which doubles from turn to turn.
@@ -52,8 +84,10 @@ struct config {
   /// from this address: first, and when it has refused none for a minute. Empty: nobody is told.
   std::function<void(std::string_view)> log{};
 
-  /// The defaults, overridden by CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN and CONSUL_DATACENTER where they are set and not
-  /// empty. CONSUL_HTTP_SSL=true makes the address an https one, which the client refuses, rather than ignore it.
+  /// The defaults, overridden by those of `consul`'s environment variables that are set and not empty: CONSUL_HTTP_ADDR
+  /// (without a port: 80, or 443 with TLS), CONSUL_HTTP_TOKEN, CONSUL_HTTP_SSL, CONSUL_HTTP_SSL_VERIFY, CONSUL_CACERT,
+  /// CONSUL_CAPATH, CONSUL_CLIENT_CERT, CONSUL_CLIENT_KEY, CONSUL_TLS_SERVER_NAME; and by CONSUL_DATACENTER. Throws
+  /// `system_error`: invalid_option (a flag that is neither true nor false).
   static config from_environment();
 };
 

@@ -1,0 +1,9 @@
+#include "tls.hpp"
+
+namespace holdfast::consul::detail {
+
+std::unique_ptr<tls_client> make_tls_client(const config&) {
+  throw system_error(error::unsupported_scheme, "https: this library was built without TLS (HOLDFAST_TLS=OFF)");
+}
+
+}  // namespace holdfast::consul::detail

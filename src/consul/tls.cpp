@@ -1,0 +1,345 @@
+#include "tls.hpp"
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <boost/asio/error.hpp>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/error.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/write.hpp>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace holdfast::consul::detail {
+namespace {
+
+namespace ssl = asio::ssl;
+namespace fs = std::filesystem;
+
+template <auto Free>
+struct freeing {
+  template <class T>
+  void operator()(T* what) const noexcept {
+    Free(what);
+  }
+};
+using session_ptr = std::unique_ptr<SSL_SESSION, freeing<SSL_SESSION_free>>;
+using names_ptr = std::unique_ptr<GENERAL_NAMES, freeing<GENERAL_NAMES_free>>;
+
+// Whether a file is the same as before, as far as that can be told without reading it.
+struct stamp {
+  explicit stamp(const fs::path& file) {
+    struct stat found {};
+    if (::stat(file.c_str(), &found) != 0) return;
+    inode = found.st_ino;
+    size = found.st_size;
+    changed = {found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
+  }
+  ino_t inode = 0;
+  off_t size = 0;
+  std::pair<std::time_t, long> changed{};
+  bool operator==(const stamp&) const = default;
+};
+using stamps = std::vector<std::pair<std::string, stamp>>;
+
+[[noreturn]] void refuse(const std::string& option, const std::string& file, const error_code& why) {
+  throw system_error(error::invalid_option, "tls." + option + " \"" + file + "\": " + why.message());
+}
+
+// All files below a folder, whatever they are called, in the order of their names.
+std::vector<std::string> files_in(const std::string& folder) {
+  std::vector<std::string> found;
+  std::error_code ec;
+  for (fs::recursive_directory_iterator at(folder, fs::directory_options::follow_directory_symlink, ec), end;
+       !ec && at != end; at.increment(ec)) {
+    if (at->is_regular_file(ec)) found.push_back(at->path().string());
+  }
+  if (ec) refuse("ca_path", folder, ec);
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+stamps stamps_of(const tls_options& options) {
+  stamps result;
+  const auto add = [&](const std::string& file) {
+    if (!file.empty()) result.emplace_back(file, stamp(file));
+  };
+  add(options.ca_file);
+  if (options.ca_file.empty() && !options.ca_path.empty()) {
+    for (const std::string& file : files_in(options.ca_path)) add(file);
+  }
+  add(options.certificate_file);
+  add(options.key_file);
+  return result;
+}
+
+void load_authorities(ssl::context& into, const tls_options& options) {
+  error_code ec;
+  if (!options.ca_file.empty()) {
+    into.load_verify_file(options.ca_file, ec);
+    if (ec) refuse("ca_file", options.ca_file, ec);
+  } else if (!options.ca_path.empty()) {
+    const std::vector<std::string> files = files_in(options.ca_path);
+    if (files.empty()) refuse("ca_path", options.ca_path, asio::error::not_found);
+    for (const std::string& file : files) {
+      into.load_verify_file(file, ec);
+      if (ec) refuse("ca_path", file, ec);
+    }
+  } else {
+    into.set_default_verify_paths(ec);
+    if (ec) throw system_error(error::invalid_option, "the system's certificate authorities: " + ec.message());
+  }
+}
+
+std::shared_ptr<ssl::context> load(const tls_options& options) {
+  auto made = std::make_shared<ssl::context>(ssl::context::tls_client);
+  SSL_CTX_set_min_proto_version(made->native_handle(), TLS1_2_VERSION);
+  if (!options.insecure_skip_verify) load_authorities(*made, options);
+  if (options.certificate_file.empty()) return made;
+  // OpenSSL would ask whoever sits at the terminal.
+  made->set_password_callback([](std::size_t, ssl::context::password_purpose) { return std::string(); });
+  error_code ec;
+  made->use_certificate_chain_file(options.certificate_file, ec);
+  if (ec) refuse("certificate_file", options.certificate_file, ec);
+  made->use_private_key_file(options.key_file, ssl::context::pem, ec);
+  if (ec) refuse("key_file", options.key_file, ec);
+  return made;
+}
+
+// What was read at a time, and the sessions that were made with it. A resumed handshake checks no certificate, so none
+// is resumed with others.
+struct generation {
+  std::shared_ptr<ssl::context> context;
+  std::map<std::string, session_ptr> sessions{};  // by the address
+};
+
+std::string text_of(const ASN1_STRING* text) {
+  return {reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
+          static_cast<std::size_t>(ASN1_STRING_length(text))};
+}
+
+// What the certificate is for, as an operator reads it. It comes from whoever answers: only what prints is kept.
+std::string names_in(X509* certificate) {
+  std::string list;
+  const names_ptr names(
+      static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
+  constexpr int listed_max = 10;
+  const int count = names ? sk_GENERAL_NAME_num(names.get()) : 0;
+  for (int i = 0; i < std::min(count, listed_max); ++i) {
+    const GENERAL_NAME* const name = sk_GENERAL_NAME_value(names.get(), i);
+    std::string words;
+    if (name->type == GEN_DNS) {
+      words = text_of(name->d.dNSName);
+    } else if (name->type == GEN_IPADD) {
+      const std::string bytes = text_of(name->d.iPAddress);
+      if (bytes.size() == 4) {
+        asio::ip::address_v4::bytes_type v4;
+        std::copy(bytes.begin(), bytes.end(), v4.begin());
+        words = asio::ip::address_v4(v4).to_string();
+      } else if (bytes.size() == 16) {
+        asio::ip::address_v6::bytes_type v6;
+        std::copy(bytes.begin(), bytes.end(), v6.begin());
+        words = asio::ip::address_v6(v6).to_string();
+      }
+    }
+    std::erase_if(words, [](char c) { return c <= 0x20 || c >= 0x7f; });
+    if (words.empty()) continue;
+    list += (list.empty() ? "" : ", ") + words.substr(0, 253);
+  }
+  if (count > listed_max) list += ", ...";
+  return list.empty() ? "no host" : list;
+}
+
+// Whether the agent says that it does not take us for who we are.
+bool is_about_our_certificate(const error_code& ec) {
+  if (ec.category() != asio::error::get_ssl_category()) return false;
+  switch (ERR_GET_REASON(static_cast<unsigned long>(ec.value()))) {
+    case SSL_R_SSLV3_ALERT_NO_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+    case SSL_R_TLSV1_ALERT_ACCESS_DENIED:
+    case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+      return true;
+    default:
+      return false;
+  }
+}
+
+class client_of_openssl;
+
+class stream_of_openssl final : public tls_stream {
+public:
+  stream_of_openssl(const tls_options& options, std::shared_ptr<generation> with, socket_type& below,
+                    const agent_address& to);
+  ~stream_of_openssl() override {
+    // A connection that ends without this has its session taken for one that must not be resumed.
+    SSL_set_shutdown(stream_.native_handle(), SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+  }
+
+  awaitable<tls_failure> handshake() override;
+  awaitable<transferred> write(asio::const_buffer bytes) override;
+  awaitable<transferred> read_some(asio::mutable_buffer space) override;
+  void keep_session() override;
+
+private:
+  bool judge(bool accepted, ssl::verify_context& about);
+
+  const tls_options& options_;
+  const std::shared_ptr<generation> with_;
+  const std::string key_;
+  const std::string name_;  // that the certificate has to be for
+  ssl::stream<socket_type&> stream_;
+  std::string refusal_;
+  bool is_kept_ = false;  // whatever there was to keep; so the agent has answered
+};
+
+std::string expected_name(const tls_options& options, const agent_address& to) {
+  std::string name = options.server_name.empty() ? to.host : options.server_name;
+  name.resize(std::min(name.find('%'), name.size()));  // a zone is this host's own business
+  if (name.ends_with('.')) name.pop_back();            // as certificates have it
+  return name;
+}
+
+stream_of_openssl::stream_of_openssl(const tls_options& options, std::shared_ptr<generation> with, socket_type& below,
+                                     const agent_address& to)
+    : options_(options),
+      with_(std::move(with)),
+      key_(to.to_string()),
+      name_(expected_name(options, to)),
+      stream_(below, *with_->context) {
+  SSL* const native = stream_.native_handle();
+  error_code not_ip;
+  asio::ip::make_address(name_, not_ip);
+  if (not_ip) {
+    SSL_set_tlsext_host_name(native, name_.c_str());
+    SSL_set1_host(native, name_.c_str());
+  } else {
+    X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(native), name_.c_str());
+  }
+  // As Go does: the names are those of the extension, never the subject's.
+  SSL_set_hostflags(native, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
+  stream_.set_verify_mode(options.insecure_skip_verify ? ssl::verify_none : ssl::verify_peer);
+  if (!options.insecure_skip_verify) {
+    stream_.set_verify_callback([this](bool accepted, ssl::verify_context& about) { return judge(accepted, about); });
+  }
+  if (const auto known = with_->sessions.find(key_); known != with_->sessions.end()) {
+    SSL_set_session(native, known->second.get());
+  }
+}
+
+// OpenSSL has decided; what it knows of the reason is only known now.
+bool stream_of_openssl::judge(bool accepted, ssl::verify_context& about) {
+  if (accepted || !refusal_.empty()) return accepted;
+  X509_STORE_CTX* const state = about.native_handle();
+  refusal_ = X509_verify_cert_error_string(X509_STORE_CTX_get_error(state));
+  refusal_ += "; expected: " + name_;
+  if (X509* const leaf = X509_STORE_CTX_get0_cert(state)) refusal_ += "; the certificate is for: " + names_in(leaf);
+  refusal_ += options_.context            ? "; by the application's own ssl::context"
+              : !options_.ca_file.empty() ? "; tls.ca_file: " + options_.ca_file
+              : !options_.ca_path.empty() ? "; tls.ca_path: " + options_.ca_path
+                                          : "; by the system's certificate authorities";
+  return false;
+}
+
+awaitable<tls_failure> stream_of_openssl::handshake() {
+  auto [ec] = co_await stream_.async_handshake(ssl::stream_base::client, as_result);
+  tls_failure result;
+  if (!ec) co_return result;
+  result.cause = ec == ssl::error::stream_truncated ? error_code(asio::error::eof) : ec;
+  result.error = error::unreachable;
+  if (!refusal_.empty()) {
+    result.error = error::certificate_refused;
+    result.words = refusal_;
+  } else if (is_about_our_certificate(ec)) {
+    result.error = error::client_certificate_refused;
+  }
+  co_return result;
+}
+
+awaitable<transferred> stream_of_openssl::write(asio::const_buffer bytes) {
+  auto [ec, n] = co_await asio::async_write(stream_, bytes, as_result);
+  co_return transferred{ec, n};
+}
+
+awaitable<transferred> stream_of_openssl::read_some(asio::mutable_buffer space) {
+  auto [ec, n] = co_await stream_.async_read_some(space, as_result);
+  transferred result{ec, n};
+  // With TLS 1.3 the handshake is over for us before the agent has looked at our certificate.
+  if (!is_kept_ && is_about_our_certificate(ec)) result.error = error::client_certificate_refused;
+  co_return result;
+}
+
+void stream_of_openssl::keep_session() {
+  if (std::exchange(is_kept_, true)) return;
+  session_ptr its(SSL_get1_session(stream_.native_handle()));
+  if (its && SSL_SESSION_is_resumable(its.get()) == 1) with_->sessions[key_] = std::move(its);
+}
+
+class client_of_openssl final : public tls_client {
+public:
+  explicit client_of_openssl(const config& settings)
+      : options_(settings.tls), log_(settings.log), current_(std::make_shared<generation>()) {
+    stamps_ = stamps_of(options_);
+    current_->context = options_.context ? options_.context : load(options_);
+  }
+
+  std::unique_ptr<tls_stream> open(socket_type& below, const agent_address& to) override {
+    if (!options_.context) renew_if_changed(below);
+    if (options_.insecure_skip_verify && !std::exchange(has_warned_, true)) {
+      tell(below, "tls.insecure_skip_verify: whoever answers at " + to.to_string() + " gets the token and the keys");
+    }
+    return std::make_unique<stream_of_openssl>(options_, current_, below, to);
+  }
+
+private:
+  // A half-written file, or a key that does not fit the certificate yet, is looked at again; until then it goes on with
+  // what there was.
+  void renew_if_changed(socket_type& below) {
+    try {
+      stamps seen = stamps_of(options_);
+      if (seen == stamps_) return;
+      auto next = std::make_shared<generation>();
+      next->context = load(options_);
+      current_ = std::move(next);
+      stamps_ = std::move(seen);
+      told_ = {};
+    } catch (const system_error& e) {
+      if (std::exchange(told_, e.what()) != e.what()) {
+        tell(below, std::string("the certificates have changed, and cannot be used: ") + e.what());
+      }
+    }
+  }
+
+  // Whatever it throws is no connection's failure.
+  void tell(socket_type& below, std::string line) const {
+    if (log_) asio::post(below.get_executor(), [log = log_, line = std::move(line)] { log(line); });
+  }
+
+  const tls_options options_;
+  const std::function<void(std::string_view)> log_;
+  stamps stamps_;
+  std::shared_ptr<generation> current_;
+  std::string told_;
+  bool has_warned_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<tls_client> make_tls_client(const config& settings) {
+  return std::make_unique<client_of_openssl>(settings);
+}
+
+}  // namespace holdfast::consul::detail

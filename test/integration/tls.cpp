@@ -1,0 +1,152 @@
+// TLS with a real agent, as operators set it up: what unit.consul_tls shows of hostile servers is not repeated here.
+
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <fstream>
+#include <holdfast/consul/client.hpp>
+#include <holdfast/election.hpp>
+#include <holdfast/mutex_set.hpp>
+#include <holdfast/semaphore.hpp>
+
+#include "support/agent.hpp"
+#include "support/async.hpp"
+#include "support/certificates.hpp"
+#include "support/participant.hpp"
+
+namespace holdfast::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// An authority, an agent that it knows, and the files of both.
+class secured {
+public:
+  explicit secured(bool wants_to_know_clients) {
+    const identity own = ca_.issue({{"server.dc1.consul", "localhost"}});
+    agent_options options;
+    options.tls_config = "{\"cert_file\":\"" + write("agent.pem", own.certificate) + "\",\"key_file\":\"" +
+                         write("agent.key", own.key) + "\",\"ca_file\":\"" + write("ca.pem", ca_.certificate()) + "\"" +
+                         (wants_to_know_clients ? ",\"verify_incoming_https\":true}" : "}");
+    agent_ = std::make_unique<agent>(options);
+  }
+  ~secured() {
+    agent_.reset();
+    fs::remove_all(path_);
+  }
+
+  consul::config settings() const {
+    consul::config its;
+    its.address = agent_->tls_url();
+    its.tls.ca_file = (path_ / "ca.pem").string();
+    its.tls.server_name = "server.dc1.consul";
+    return its;
+  }
+  void add_certificate(consul::config& to) {
+    const identity ours = ca_.issue({{"client.dc1.consul"}});
+    to.tls.certificate_file = write("client.pem", ours.certificate);
+    to.tls.key_file = write("client.key", ours.key);
+  }
+  agent& server() { return *agent_; }
+
+private:
+  std::string write(const std::string& name, const std::string& text) const {
+    fs::create_directories(path_);
+    std::ofstream(path_ / name) << text;
+    return (path_ / name).string();
+  }
+
+  const fs::path path_ = fs::temp_directory_path() / ("holdfast-secured-" + std::to_string(::getpid()));
+  const authority ca_;
+  std::unique_ptr<agent> agent_;
+};
+
+asio::awaitable<std::pair<error_code, std::string>> ask(asio::any_io_executor ex, consul::config settings) {
+  consul::client client(ex, std::move(settings));
+  diagnostics why;
+  consul::read_options once;
+  once.request.retry = false;
+  once.request.diag = &why;
+  auto [ec, answer] = co_await client.get("k", once, as_result);
+  co_return std::pair(ec, why.message);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(tls)
+
+ASYNC_TEST_CASE(locks_of_all_kinds_live_on_it, 60s) {
+  secured with(true);
+  consul::config settings = with.settings();
+  with.add_certificate(settings);
+  const consul::client client(ex, settings);
+  semaphore first(client, calm("tls", 1));
+  semaphore second(client, calm("tls", 1));
+  slot held = co_await first.acquire(asio::use_awaitable);
+  slot none = co_await second.try_acquire(asio::use_awaitable);
+  BOOST_TEST(!none.held());
+  co_await held.release(asio::use_awaitable);
+  slot next = co_await second.acquire(asio::use_awaitable);
+  BOOST_TEST(next.held());
+
+  election_options standing;
+  standing.key = "tls-leader";
+  election candidate(client, standing);
+  leadership won = co_await candidate.campaign("here", asio::use_awaitable);
+  election_observer observer = candidate.observe();
+  auto leads = co_await observer.next(asio::use_awaitable);
+  BOOST_TEST_REQUIRE(leads.has_value());
+  BOOST_TEST(leads->value == "here");
+
+  mutex_set_options folder;
+  folder.prefix = "tls-set";
+  mutex_set set(client, folder);
+  held_mutex name = co_await set.try_lock("a", asio::use_awaitable);
+  BOOST_TEST(name.held());
+}
+
+ASYNC_TEST_CASE(a_session_that_is_destroyed_is_noticed_at_once, 60s) {
+  secured with(false);
+  const consul::client client(ex, with.settings());
+  mutex m(client, calm("tls-loss"));
+  held_mutex held = co_await m.lock(asio::use_awaitable);
+  const sequencer its = co_await sequencer_of(held, asio::use_awaitable);
+  with.server().put("/v1/session/destroy/" + its.session);
+  const loss_reason why = co_await held.wait_lost(asio::use_awaitable);
+  BOOST_TEST(why == loss_reason::session_invalidated);
+}
+
+ASYNC_TEST_CASE(a_name_that_the_certificate_is_not_for_is_refused, 60s) {
+  secured with(false);
+  consul::config settings = with.settings();
+  settings.tls.server_name.clear();
+  auto [ec, words] = co_await ask(ex, settings);
+  BOOST_TEST(ec == error::certificate_refused);
+  const std::string expected =
+      "expected: " + with.server().host() + "; the certificate is for: server.dc1.consul, localhost";
+  BOOST_TEST((words.find(expected) != std::string::npos), words);
+}
+
+ASYNC_TEST_CASE(an_agent_that_wants_a_certificate_says_so, 60s) {
+  secured with(true);
+  auto [ec, words] = co_await ask(ex, with.settings());
+  BOOST_TEST(ec == error::client_certificate_refused, words);
+  consul::config plain = with.settings();
+  plain.address = "http" + with.server().tls_url().substr(5);
+  auto [refused, why] = co_await ask(ex, plain);
+  BOOST_TEST(refused == error::plain_http_refused, why);
+}
+
+ASYNC_TEST_CASE(a_port_without_tls_is_told_apart, 60s) {
+  secured with(false);
+  consul::config settings = with.settings();
+  settings.address = "https" + with.server().url().substr(4);
+  auto [ec, words] = co_await ask(ex, settings);
+  BOOST_TEST(ec == error::unreachable);
+  BOOST_TEST((words.find("wrong version number") != std::string::npos), words);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace holdfast::test

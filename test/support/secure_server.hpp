@@ -1,0 +1,60 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "support/certificates.hpp"
+
+namespace holdfast::test {
+
+namespace asio = boost::asio;
+
+/// How a secure server behaves.
+struct secure_server_options {
+  identity own{};
+  std::string clients{};   ///< PEM of the authority that has to know its clients; empty: nobody has to
+  int version_max = 0;     ///< OpenSSL's TLS1_2_VERSION, say; 0: the newest
+  bool keeps_open = true;  ///< after a reply
+  enum class manner {
+    answers,        ///< 404, to everything
+    truncates,      ///< a reply whose body ends with the connection, and which ends without a word of TLS
+    is_silent,      ///< accepts, and that is all
+    is_plain,       ///< speaks HTTP without TLS
+    never_replies,  ///< to what it reads
+  } does = manner::answers;
+};
+
+/// A server that speaks TLS, on a free port of 127.0.0.1, in the background of the test. It has to be made by
+/// `std::make_shared`, and to be stopped.
+class secure_server : public std::enable_shared_from_this<secure_server> {
+public:
+  secure_server(asio::any_io_executor ex, secure_server_options options);
+  void start();
+  void stop() { acceptor_.close(); }
+
+  std::string url(const std::string& host = "127.0.0.1") const;
+  /// Of the connections that come from now on.
+  void change(secure_server_options options);
+
+  int handshakes = 0;  ///< that were completed
+  int resumed = 0;     ///< of these
+  std::vector<std::string> requests{};
+  std::vector<std::string> names{};  ///< that clients have asked for (SNI)
+  std::size_t bytes = 0;             ///< that were received without TLS
+
+private:
+  asio::awaitable<void> listen();
+  asio::awaitable<void> serve(asio::ip::tcp::socket socket);
+
+  asio::ip::tcp::acceptor acceptor_;
+  secure_server_options options_;
+  std::shared_ptr<asio::ssl::context> context_;
+};
+
+}  // namespace holdfast::test

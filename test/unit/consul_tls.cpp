@@ -1,0 +1,368 @@
+// TLS, against servers that do as they should, and against hostile ones: each fault's error, and that nothing was sent
+// before the certificate was verified.
+
+#include <openssl/ssl.h>
+#include <unistd.h>
+
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <fstream>
+#include <holdfast/consul/client.hpp>
+
+#include "support/async.hpp"
+#include "support/secure_server.hpp"
+
+BOOST_AUTO_TEST_SUITE(consul_tls)
+
+namespace {
+
+using namespace std::chrono_literals;
+using holdfast::condition;
+using holdfast::diagnostics;
+using holdfast::error;
+using holdfast::error_code;
+using holdfast::system_error;
+using holdfast::consul::client;
+using holdfast::consul::config;
+using holdfast::test::as_result;
+using holdfast::test::authority;
+using holdfast::test::identity;
+using holdfast::test::secure_server;
+using holdfast::test::secure_server_options;
+using manner = secure_server_options::manner;
+namespace asio = boost::asio;
+using namespace asio::experimental::awaitable_operators;
+namespace fs = std::filesystem;
+
+// Files of a test's own.
+class folder {
+public:
+  folder() { fs::create_directory(path_); }
+  ~folder() { fs::remove_all(path_); }
+  std::string write(const std::string& name, const std::string& text) const {
+    const fs::path file = path_ / name;
+    fs::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+    return file.string();
+  }
+  std::string path() const { return path_.string(); }
+
+private:
+  static inline int count_ = 0;
+  const fs::path path_ =
+      fs::temp_directory_path() / ("holdfast-tls-" + std::to_string(::getpid()) + '-' + std::to_string(++count_));
+};
+
+// An authority that clients trust, and a server whose certificate it has signed.
+struct secured {
+  explicit secured(asio::any_io_executor ex, std::vector<std::string> names = {"127.0.0.1"})
+      : server(std::make_shared<secure_server>(ex, secure_server_options{ca.issue({std::move(names)})})) {
+    server->start();
+  }
+  ~secured() { server->stop(); }
+
+  config settings() const {
+    config its;
+    its.address = server->url();
+    its.tls.ca_file = ca_file;
+    its.token = "secret-token";
+    its.connect_timeout = 10s;
+    return its;
+  }
+
+  folder files;
+  authority ca;
+  std::string ca_file = files.write("ca.pem", ca.certificate());
+  std::shared_ptr<secure_server> server;
+};
+
+struct outcome {
+  error_code error;
+  std::string words;
+};
+
+asio::awaitable<outcome> ask(client& through) {
+  diagnostics why;
+  holdfast::consul::read_options once;
+  once.request.retry = false;
+  once.request.diag = &why;
+  auto [ec, answer] = co_await through.get("secret-key", once, as_result);
+  co_return outcome{ec, why.message};
+}
+
+asio::awaitable<outcome> ask(asio::any_io_executor ex, config settings) {
+  client through(ex, std::move(settings));
+  outcome result = co_await ask(through);
+  co_return result;
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::string refusal_of(const config& settings) {
+  asio::io_context io;
+  try {
+    const client made(io, settings);
+  } catch (const system_error& e) {
+    BOOST_TEST(e.code() == error::invalid_option);
+    return e.what();
+  }
+  return {};
+}
+
+ASYNC_TEST_CASE(an_agent_with_a_good_certificate_is_spoken_to, 30s) {
+  const secured with(ex);
+  outcome got = co_await ask(ex, with.settings());
+  BOOST_TEST(!got.error, got.words);
+  BOOST_TEST_REQUIRE(with.server->requests.size() == 1u);
+  BOOST_TEST(contains(with.server->requests.front(), "X-Consul-Token: secret-token"));
+}
+
+ASYNC_TEST_CASE(the_name_is_sent_and_has_to_be_the_certificates, 30s) {
+  const secured with(ex, {"localhost", "*.consul.example"});
+  config settings = with.settings();
+  settings.address = with.server->url("localhost");
+  outcome by_host = co_await ask(ex, settings);
+  BOOST_TEST(!by_host.error, by_host.words);
+  settings.tls.server_name = "server.consul.example";
+  outcome by_option = co_await ask(ex, settings);
+  BOOST_TEST(!by_option.error, by_option.words);
+  BOOST_TEST(with.server->names == (std::vector<std::string>{"localhost", "server.consul.example"}));
+}
+
+ASYNC_TEST_CASE(a_certificate_for_another_host_is_refused_with_both_names, 30s) {
+  const secured with(ex, {"other.example", "10.0.0.1"});
+  outcome got = co_await ask(ex, with.settings());
+  BOOST_TEST(got.error == error::certificate_refused);
+  BOOST_TEST((got.error == condition::not_applied));
+  BOOST_TEST((got.error != condition::unavailable));
+  const std::string expected = "get: not sent: the certificate of " + with.server->url().substr(8) +
+                               " is not accepted: IP address mismatch; expected: 127.0.0.1; the certificate is for: "
+                               "other.example, 10.0.0.1; tls.ca_file: " +
+                               with.ca_file;
+  BOOST_TEST(got.words == expected);
+  BOOST_TEST(with.server->requests.empty());
+}
+
+ASYNC_TEST_CASE(what_is_not_valid_or_not_trusted_is_refused, 60s) {
+  const secured with(ex);
+  const authority stranger;
+  const std::vector<std::string> names{"127.0.0.1"};
+  const std::pair<identity, std::string> bad[] = {
+      {with.ca.issue({names, -2h, -1h}), "certificate has expired"},
+      {with.ca.issue({names, 1h, 2h}), "certificate is not yet valid"},
+      {stranger.issue({names}), "unable to get local issuer certificate"},
+      {authority::self_signed({names}), "self-signed certificate"},
+      {with.ca.issue({}), "IP address mismatch"},
+  };
+  for (const auto& [own, words] : bad) {
+    with.server->change({own});
+    outcome got = co_await ask(ex, with.settings());
+    BOOST_TEST(got.error == error::certificate_refused, words << ": " << got.error.message());
+    BOOST_TEST(contains(got.words, words), got.words);
+  }
+  BOOST_TEST(with.server->requests.empty());
+}
+
+ASYNC_TEST_CASE(the_systems_authorities_do_not_know_a_tests, 30s) {
+  const secured with(ex);
+  config settings = with.settings();
+  settings.tls.ca_file.clear();
+  outcome got = co_await ask(ex, settings);
+  BOOST_TEST(got.error == error::certificate_refused);
+  BOOST_TEST(contains(got.words, "by the system's certificate authorities"), got.words);
+}
+
+ASYNC_TEST_CASE(an_old_version_of_tls_is_not_spoken, 30s) {
+  const secured with(ex);
+  with.server->change({.own = with.ca.issue({{"127.0.0.1"}}), .version_max = TLS1_1_VERSION});
+  outcome got = co_await ask(ex, with.settings());
+  BOOST_TEST(got.error == error::unreachable);
+  BOOST_TEST(contains(got.words, "protocol"), got.words);
+  BOOST_TEST(with.server->requests.empty());
+}
+
+ASYNC_TEST_CASE(version_1_2_is_spoken_and_resumed, 30s) {
+  const secured with(ex);
+  with.server->change({.own = with.ca.issue({{"127.0.0.1"}}), .version_max = TLS1_2_VERSION, .keeps_open = false});
+  client through(ex, with.settings());
+  for (int i = 0; i < 2; ++i) {
+    outcome got = co_await ask(through);
+    BOOST_TEST(!got.error, got.words);
+  }
+  BOOST_TEST(with.server->resumed == 1);
+}
+
+ASYNC_TEST_CASE(who_speaks_no_tls_is_sent_nothing, 30s) {
+  const secured with(ex);
+  with.server->change({.does = manner::is_plain});
+  outcome got = co_await ask(ex, with.settings());
+  BOOST_TEST(got.error == error::unreachable);
+  BOOST_TEST(contains(got.words, "wrong version number"), got.words);
+}
+
+ASYNC_TEST_CASE(a_handshake_that_gets_no_answer_ends_with_the_connect_timeout, 30s) {
+  const secured with(ex);
+  with.server->change({.does = manner::is_silent});
+  config settings = with.settings();
+  settings.connect_timeout = 50ms;
+  outcome got = co_await ask(ex, settings);
+  BOOST_TEST(got.error == error::unreachable);
+  BOOST_TEST(contains(got.words, "timed out"), got.words);
+}
+
+ASYNC_TEST_CASE(a_handshake_and_a_read_end_when_they_are_cancelled, 30s) {
+  const secured with(ex);
+  for (const manner does : {manner::is_silent, manner::never_replies}) {
+    with.server->change({.own = with.ca.issue({{"127.0.0.1"}}), .does = does});
+    client through(ex, with.settings());
+    asio::steady_timer soon(ex, 20ms);
+    auto ended = co_await (soon.async_wait(as_result) || through.get("k", as_result));
+    BOOST_TEST(ended.index() == 0u);
+  }
+}
+
+ASYNC_TEST_CASE(a_body_does_not_end_with_a_connection_that_breaks, 30s) {
+  const secured with(ex);
+  with.server->change({.own = with.ca.issue({{"127.0.0.1"}}), .does = manner::truncates});
+  outcome got = co_await ask(ex, with.settings());
+  BOOST_TEST(got.error == error::connection_lost);
+}
+
+ASYNC_TEST_CASE(an_agent_that_wants_our_certificate_says_so, 60s) {
+  const secured with(ex);
+  const identity ours = with.ca.issue({{"client.example"}});
+  const identity foreign = authority().issue({{"client.example"}});
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    with.server->change(
+        {.own = with.ca.issue({{"127.0.0.1"}}), .clients = with.ca.certificate(), .version_max = version});
+    const std::size_t before = with.server->requests.size();
+    outcome without = co_await ask(ex, with.settings());
+    // OpenSSL's own words in TLS 1.2 are "handshake failure"; Consul's are not.
+    BOOST_TEST(without.error == (version == TLS1_2_VERSION ? error::unreachable : error::client_certificate_refused),
+               without.words);
+    config settings = with.settings();
+    settings.tls.certificate_file = with.files.write("foreign.pem", foreign.certificate);
+    settings.tls.key_file = with.files.write("foreign.key", foreign.key);
+    outcome with_another = co_await ask(ex, settings);
+    BOOST_TEST(with_another.error == error::client_certificate_refused, with_another.words);
+    BOOST_TEST(with.server->requests.size() == before);
+    settings.tls.certificate_file = with.files.write("ours.pem", ours.certificate);
+    settings.tls.key_file = with.files.write("ours.key", ours.key);
+    outcome with_ours = co_await ask(ex, settings);
+    BOOST_TEST(!with_ours.error, with_ours.words);
+  }
+}
+
+ASYNC_TEST_CASE(the_next_connection_resumes, 30s) {
+  const secured with(ex);
+  with.server->change({.own = with.ca.issue({{"127.0.0.1"}}), .keeps_open = false});
+  client through(ex, with.settings());
+  for (int i = 0; i < 4; ++i) {
+    outcome got = co_await ask(through);
+    BOOST_TEST(!got.error, got.words);
+  }
+  BOOST_TEST(with.server->handshakes == 4);
+  BOOST_TEST(with.server->resumed == 3);
+}
+
+ASYNC_TEST_CASE(certificates_that_change_on_disk_are_taken_up, 30s) {
+  const secured with(ex);
+  const authority next;
+  with.server->change({.own = with.ca.issue({{"127.0.0.1"}}), .keeps_open = false});
+  std::vector<std::string> log;
+  config settings = with.settings();
+  settings.log = [&log](std::string_view line) { log.emplace_back(line); };
+  client through(ex, settings);
+  outcome before = co_await ask(through);
+  BOOST_TEST(!before.error, before.words);
+  with.files.write("ca.pem", "half a file");
+  outcome meanwhile = co_await ask(through);
+  BOOST_TEST(!meanwhile.error, meanwhile.words);
+  outcome again = co_await ask(through);
+  BOOST_TEST(!again.error, again.words);
+  BOOST_TEST(log.size() == 1u, "what cannot be used is told once");
+  with.server->change({.own = next.issue({{"127.0.0.1"}}), .keeps_open = false});
+  with.files.write("ca.pem", next.certificate());
+  const int resumed = with.server->resumed;
+  outcome after = co_await ask(through);
+  BOOST_TEST(!after.error, after.words);
+  BOOST_TEST(with.server->resumed == resumed, "no session outlives what it was verified by");
+}
+
+ASYNC_TEST_CASE(a_folder_of_authorities_is_read_whatever_the_files_are_called, 30s) {
+  const secured with(ex);
+  const folder authorities;
+  authorities.write("b/c/any name", with.ca.certificate());
+  authorities.write("a.txt", authority().certificate());
+  config settings = with.settings();
+  settings.tls.ca_file.clear();
+  settings.tls.ca_path = authorities.path();
+  outcome got = co_await ask(ex, settings);
+  BOOST_TEST(!got.error, got.words);
+}
+
+ASYNC_TEST_CASE(whoever_verifies_nothing_is_told_so_once, 30s) {
+  const secured with(ex, {"other.example"});
+  with.server->change({.own = with.ca.issue({{"other.example"}}), .keeps_open = false});
+  std::vector<std::string> log;
+  config settings = with.settings();
+  settings.tls.insecure_skip_verify = true;
+  settings.log = [&log](std::string_view line) { log.emplace_back(line); };
+  client through(ex, settings);
+  for (int i = 0; i < 2; ++i) {
+    outcome got = co_await ask(through);
+    BOOST_TEST(!got.error, got.words);
+  }
+  BOOST_TEST_REQUIRE(log.size() == 1u);
+  BOOST_TEST(log.front().starts_with("tls.insecure_skip_verify: "));
+}
+
+ASYNC_TEST_CASE(a_context_of_the_applications_own_is_used_and_names_are_verified, 30s) {
+  const secured with(ex, {"other.example"});
+  config settings = with.settings();
+  settings.tls = {};
+  settings.tls.context = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_client);
+  settings.tls.context->add_certificate_authority(asio::buffer(with.ca.certificate()));
+  outcome wrong = co_await ask(ex, settings);
+  BOOST_TEST(wrong.error == error::certificate_refused, wrong.words);
+  settings.tls.server_name = "other.example";
+  outcome right = co_await ask(ex, settings);
+  BOOST_TEST(!right.error, right.words);
+}
+
+BOOST_AUTO_TEST_CASE(files_that_cannot_be_read_are_named) {
+  const folder files;
+  const identity own = authority().issue({});
+  const std::string certificate = files.write("own.pem", own.certificate);
+  const std::string key = files.write("own.key", own.key);
+  const std::string other_key = files.write("other.key", authority().issue({}).key);
+  const std::string no_pem = files.write("no/pem", "text");
+  config settings;
+  settings.address = "https://127.0.0.1:1";
+  const auto refused = [&](auto&& change) {
+    config its = settings;
+    change(its.tls);
+    return refusal_of(its);
+  };
+  BOOST_TEST(contains(refused([](auto& t) { t.ca_file = "/no/such/file"; }), "tls.ca_file \"/no/such/file\": "));
+  BOOST_TEST(contains(refused([](auto& t) { t.ca_path = "/no/such/folder"; }), "tls.ca_path \"/no/such/folder\": "));
+  BOOST_TEST(contains(refused([&](auto& t) { t.ca_path = files.path() + "/no"; }), no_pem));
+  BOOST_TEST(contains(refused([&](auto& t) { t.ca_file = no_pem; }), "tls.ca_file"));
+  BOOST_TEST(contains(refused([&](auto& t) { t.certificate_file = certificate; }), "go together"));
+  BOOST_TEST(contains(refused([&](auto& t) {
+                        t.certificate_file = certificate;
+                        t.key_file = other_key;
+                      }),
+                      "tls.key_file"));
+  BOOST_TEST(refused([&](auto& t) {
+               t.certificate_file = certificate;
+               t.key_file = key;
+             }) == "");
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
