@@ -1,5 +1,8 @@
 // What happens to a whole cluster with Consul's own defaults: see shipped.hpp.
 
+#include <chrono>
+#include <thread>
+
 #include "cluster/support/shipped.hpp"
 
 using namespace holdfast::test;
@@ -72,10 +75,14 @@ BOOST_AUTO_TEST_CASE(the_holders_token_is_revoked) {
   scene s("token-revoked", 1, 15s, with_tokens);
   const agent& server = s.consul.server(0);
   const std::string as_master = std::string("?token=") + masters_token;
-  const auto made = server.put("/v1/acl/token" + as_master,
-                               R"({"AccessorID": "a0b1c2d3-0000-4000-8000-000000000003", "SecretID": ")" +
-                                   std::string(holders_token) + R"(", "Policies": [{"Name": "global-management"}]})");
-  BOOST_REQUIRE(made.status == 200);
+  const std::string token = R"({"AccessorID": "a0b1c2d3-0000-4000-8000-000000000003", "SecretID": ")" +
+                            std::string(holders_token) + R"(", "Policies": [{"Name": "global-management"}]})";
+  // It makes none before it has left its legacy mode, and tells nobody when that is.
+  const auto end = std::chrono::steady_clock::now() + 30s;
+  while (server.put("/v1/acl/token" + as_master, token).status != 200) {
+    BOOST_REQUIRE_MESSAGE(std::chrono::steady_clock::now() < end, "the server makes no token");
+    std::this_thread::sleep_for(50ms);
+  }
   s.begin(s.consul.client(0), server, holders_token);
   const auto since = s.fault("the holder's token is revoked", {"holder"});
   BOOST_TEST(server.del("/v1/acl/token/a0b1c2d3-0000-4000-8000-000000000003" + as_master).status == 200);
