@@ -70,6 +70,7 @@ private:
   void check_leases();
   void check_outage();
   time_point first_unanswered() const;
+  duration giving_back_max() const;
   bool is_stuck(const member& m);
   bool serving() { return !watches_.failures.on() || !due_or_wake(watches_.failures.since() + options_.outage_grace); }
   void serve();

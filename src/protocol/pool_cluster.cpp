@@ -76,10 +76,14 @@ void pool::refresh(member& m) {
     if (entry) m.grant = entry->modify_index;
     return;
   }
-  // Somebody has deleted its entry beside a write of ours. If it came back, the record could stay as it is, with its
-  // index: then whoever has seen that it is gone could still take it out.
-  const bool is_named = options_.form == record_form::map && view_.current() && view_.now().record.names(m.session);
-  if (!entry && m.slot == slot_id::none && is_named) return drop(m, loss_reason::none);
+  // Somebody has deleted its entry beside a write of ours, and for all that we know the record names it still. If the
+  // entry came back, that could stay as it is, with its index: whoever has seen that it is gone could still take it
+  // out.
+  const bool is_named = options_.form == record_form::map && view_.now().record.names(m.session);
+  if (!entry && m.slot == slot_id::none && is_named) {
+    others_.left(m.session);
+    return drop(m, loss_reason::none);
+  }
   if (m.slot != slot_id::none && (!m.holds() || has_number != options_.numbered)) lose(m.slot, loss_reason::removed);
   // Somebody has taken its slot away, and not the number, which nobody else can have until this session has ended.
   if (has_number && !m.holds()) return drop(m, loss_reason::removed);

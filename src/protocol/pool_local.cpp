@@ -82,7 +82,7 @@ void pool::check_leases() {
     }
     if (m.lost) {
       last_.lost = true;
-      const bool is_left_over = m.slot == slot_id::none && due_or_wake(m.idle_since + options_.give_up_after);
+      const bool is_left_over = m.slot == slot_id::none && due_or_wake(m.idle_since + giving_back_max());
       if (is_left_over || due_or_wake(m.lease.over_at())) drop(m, loss_reason::none);
       continue;
     }
@@ -100,12 +100,17 @@ void pool::check_leases() {
   }
 }
 
-/// Whether what it holds should have gone back to the cluster long ago. A pool that closes stops writing in time: its
-/// end waits no longer for the end of the session either.
+/// For how long a write is tried that gives a slot back, before the session is ended in its place. A pool that closes
+/// needs the other half of its time for that; but while no write is answered, that would not be either.
+duration pool::giving_back_max() const {
+  return closing_.has_begun() && !write_.failures.on() ? options_.give_up_after / 2 : options_.give_up_after;
+}
+
+/// Whether what it holds should have gone back to the cluster long ago.
 bool pool::is_stuck(const member& m) {
-  const duration time = closing_.has_begun() ? options_.give_up_after / 2 : options_.give_up_after;
-  if (m.gives_back != slot_id::none) return due_or_wake(m.idle_since + time);
+  if (m.gives_back != slot_id::none) return due_or_wake(m.idle_since + giving_back_max());
   const bool unwanted = m.slot == slot_id::none && m.standing != standing::absent && waiters_.empty();
+  if (unwanted && closing_.has_begun()) return due_or_wake(m.idle_since + giving_back_max());
   const outage& o = write_.failures;
   return unwanted && o.on() && due_or_wake(std::max(m.idle_since, o.since()) + options_.give_up_after);
 }
