@@ -57,14 +57,20 @@ void leave_all(moves& what, moves::list& waiting) {
   waiting.clear();
 }
 
+/// Of one that leaves its slot or the queue: its number goes, too.
+std::size_t operations_of(const facts& f, const member& m, bool joins_again) {
+  return 1 + (joins_again ? 1 : 0) + (f.number_of(m) != nullptr ? 1 : 0);
+}
+
 /// The rest goes with the next write.
 void cut(const facts& f, moves& what) {
   const std::size_t most = operations_that_fit(f, what);
-  while (operations(f, what) > most) {
+  for (std::size_t used = operations(f, what); used > most;) {
     moves::list& last = !what.number.empty()    ? what.number
                         : !what.leave.empty()   ? what.leave
                         : !what.requeue.empty() ? what.requeue
                                                 : what.give_back;
+    used -= &last == &what.number ? 1 : operations_of(f, *last.back(), &last == &what.requeue);
     last.pop_back();
   }
 }
@@ -177,9 +183,11 @@ void draft::requeue_what_is_wanted() {
     what_.requeue.push_back(what_.give_back.back());
     what_.give_back.pop_back();
   }
-  if (!is_wanted_soon()) return;
-  what_.requeue.swap(what_.give_back);
-  what_.rejoins_early = true;
+  if (is_wanted_soon()) {
+    what_.requeue.swap(what_.give_back);
+    what_.rejoins_early = true;
+  }
+  what_.give_back.insert(what_.give_back.end(), ending_.begin(), ending_.end());
 }
 
 /// The entries of a wide request move to the back together: standing together they are filled together, and no two wide
@@ -201,7 +209,6 @@ bool draft::stays(const member& m) {
 /// The newest leave when there are too many.
 void draft::dismiss_surplus() {
   missing_ -= std::min(missing_, what_.requeue.size());
-  what_.give_back.insert(what_.give_back.end(), ending_.begin(), ending_.end());
   while (waiting_.size() > missing_ && !stays(*waiting_.back())) {
     if (waiting_.back()->rejoined_early) result_.returns_soon = false;
     what_.leave.push_back(waiting_.back());
@@ -249,12 +256,10 @@ decision decide(context& ctx, const facts& f, const demand& need, bool returns_s
 }
 
 std::size_t operations(const facts& f, const moves& what) {
-  std::size_t numbers = 0;
+  std::size_t sum = what.join.size() + what.number.size();
   for (const moves::list* list : {&what.give_back, &what.requeue, &what.leave})
-    numbers += static_cast<std::size_t>(
-        std::count_if(list->begin(), list->end(), [&](const member* m) { return f.number_of(*m) != nullptr; }));
-  return what.give_back.size() + 2 * what.requeue.size() + what.leave.size() + what.join.size() + what.number.size() +
-         numbers;
+    for (const member* m : *list) sum += operations_of(f, *m, list == &what.requeue);
+  return sum;
 }
 
 std::vector<std::uint32_t> numbers_left(const facts& f, const moves& what, std::uint32_t limit) {

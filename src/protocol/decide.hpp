@@ -49,7 +49,7 @@ struct decision {
 /// Which sessions join, leave and stay. `returns_soon`: the last slot that was given back was wanted again at once.
 decision decide(context& ctx, const facts& f, const demand& need, bool returns_soon);
 
-/// How many operations the moves take: whoever leaves its slot gives its number back, too.
+/// How many operations the moves take: whoever leaves its slot, or the queue, gives its number back, too.
 std::size_t operations(const facts& f, const moves& what);
 /// The numbers of those who leave their slots, as far as they are below the limit.
 std::vector<std::uint32_t> numbers_left(const facts& f, const moves& what, std::uint32_t limit);
