@@ -15,7 +15,7 @@
 #include <boost/asio/write.hpp>
 #include <filesystem>
 #include <map>
-#include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
