@@ -52,38 +52,52 @@ public:
   std::uint64_t sessions_made = 0;
 
   void add(reader&& r) {
-    readers_.push_back(std::move(r));
+    const auto all = readers();
+    all->push_back(std::move(r));
     settle();
   }
   template <class Condition>
   void stop_if(Condition&& stopped) {
-    std::erase_if(readers_, stopped);
+    const auto all = readers();
+    std::list<reader> gone;  // ends last: with a reader may end its driver, and that stops its other readers here
+    for (auto at = all->begin(); at != all->end();) {
+      const auto here = at++;
+      if (stopped(*here)) gone.splice(gone.end(), *all, here);
+    }
   }
 
   /// Answers those that have waited long enough, and comes back when the next one has.
   void settle() {
     const auto now = clock::now();
     model.advance(now);
+    const auto all = readers();
     std::list<reader> due;
     clock::time_point next = model.next_deadline();
-    for (auto at = readers_.begin(); at != readers_.end();) {
+    for (auto at = all->begin(); at != all->end();) {
       const auto here = at++;
       if (here->index == 0 || model.index_of(here->what) > here->index || here->until <= now) {
-        due.splice(due.end(), readers_, here);
+        due.splice(due.end(), *all, here);
       } else {
         next = std::min(next, here->until);
       }
     }
-    for (reader& each : due) each.answer();
     timer_.expires_at(next);
-    timer_.async_wait([weak = weak_from_this()](const error_code& ec) {
+    timer_.async_wait([weak = weak_from_this(), all](const error_code& ec) {
       const auto self = weak.lock();
       if (self && !ec) self->settle();
     });
+    for (reader& each : due) each.answer();
   }
 
 private:
-  std::list<reader> readers_;
+  std::shared_ptr<std::list<reader>> readers() {
+    auto all = readers_.lock();
+    if (!all) readers_ = all = std::make_shared<std::list<reader>>();
+    return all;
+  }
+
+  // The wait of the timer owns them, so that they end with its context: each keeps a driver, and with it this.
+  std::weak_ptr<std::list<reader>> readers_;
   asio::steady_timer timer_;
 };
 
