@@ -39,12 +39,12 @@ client_impl::client_impl(asio::any_io_executor executor, config settings)
     : context_hook(executor),
       executor_(std::move(executor)),
       settings_(std::move(settings)),
-      address_(check(settings_)),
-      address_text_(address_.to_string()),
-      calls_(settings_, address_),
+      addresses_(check(settings_)),
+      address_text_(addresses_.front().to_string()),
+      calls_(settings_, addresses_.front()),
       strand_(asio::make_strand(executor_)),
       home_(strand()),
-      transport_(*strand_, settings_, address_, counters_),
+      transport_(*strand_, settings_, addresses_, counters_),
       random_(std::random_device{}()) {}
 
 std::shared_ptr<client_impl> client_impl::make(asio::any_io_executor executor, config settings) {
@@ -156,7 +156,7 @@ void client_impl::report(const call& what, const exchange& outcome) const {
   if (what.diag == nullptr) return;
   diagnostics& diag = *what.diag;
   diag = diagnostics();
-  diag.message = describe(what, address_text_, outcome);
+  diag.message = describe(what, addresses_[outcome.agent].to_string(), outcome);
   diag.key = what.key;
   if (outcome.error) diag.server_message = readable(outcome.reply.body);
 }

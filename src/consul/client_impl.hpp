@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <vector>
 
 #include "call.hpp"
 #include "context_hook.hpp"
@@ -82,7 +83,7 @@ private:
 
   asio::any_io_executor executor_;
   const config settings_;
-  const agent_address address_;
+  const std::vector<agent_address> addresses_;
   const std::string address_text_;
   const call_settings calls_;
   const std::shared_ptr<counters> counters_ = std::make_shared<counters>();

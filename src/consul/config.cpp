@@ -26,9 +26,14 @@ bool is_within(std::size_t value, std::size_t least, std::size_t most) noexcept 
 
 }  // namespace
 
-agent_address check(const config& c) {
-  agent_address address;
-  if (const error_code ec = parse_address(c.address, address)) throw system_error(ec, "address \"" + c.address + '"');
+std::vector<agent_address> check(const config& c) {
+  std::vector<agent_address> addresses;
+  for (const std::string& each : c.addresses.empty() ? std::vector{c.address} : c.addresses) {
+    if (const error_code ec = parse_address(each, addresses.emplace_back())) {
+      throw system_error(ec, "address \"" + each + '"');
+    }
+  }
+  require(addresses.size() <= 16, error::invalid_option, "addresses must be 16 at most");
 
   require(is_header_text(c.token), error::invalid_option, "token must be printable ASCII without spaces");
   const tls_options& tls = c.tls;
@@ -49,7 +54,7 @@ agent_address check(const config& c) {
   require(is_within(c.queue_max, 1, 1'000'000), error::invalid_option, "queue_max must be 1 to 1000000");
   require(is_within(c.reply_bytes_max, 1024, std::size_t{1} << 30), error::invalid_option,
           "reply_bytes_max must be 1 KiB to 1 GiB");
-  return address;
+  return addresses;
 }
 
 }  // namespace detail

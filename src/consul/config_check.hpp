@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <holdfast/consul/config.hpp>
+#include <vector>
 
 #include "url.hpp"
 
@@ -10,7 +11,8 @@ namespace holdfast::consul::detail {
 /// The longest time that an option may have.
 inline constexpr std::chrono::milliseconds time_max = std::chrono::minutes(10);
 
-/// The agent's address, if every field is in its documented range; else throws `system_error` and names the rule.
-agent_address check(const config& c);
+/// The agents' addresses, at least one, if every field is in its documented range; else throws `system_error` and names
+/// the rule.
+std::vector<agent_address> check(const config& c);
 
 }  // namespace holdfast::consul::detail

@@ -96,6 +96,7 @@ awaitable<exchange> connection::connect(endpoints candidates, time_point deadlin
   last.cause = asio::error::host_not_found;
   auto left = static_cast<clock::rep>(candidates.size());
   for (const auto& candidate : candidates) {
+    if (is_given_up_) break;
     // Its share of the time: an address that drops everything must not use up what those behind it need.
     const time_point now = clock::now();
     const alarm bell(*this, now + (deadline - now) / left--);

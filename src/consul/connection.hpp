@@ -17,7 +17,9 @@ struct exchange {
   error_code cause;
   std::string words{};  ///< more about the error
   http_reply reply;
+  std::size_t agent = 0;     ///< which was asked
   bool turned_away = false;  ///< the agent did not take the connection: the request may be tried again
+  bool goes_on = false;      ///< another agent is asked from now on: the request may be sent there at once
 };
 
 /// One connection to the agent, by TCP or a UNIX socket, for one request at a time. Between requests it has no
@@ -39,6 +41,12 @@ public:
   /// malformed_reply, reply_too_large: the request may have arrived.
   awaitable<exchange> converse(const http_request& request, time_point deadline);
 
+  /// What is under way ends at once: connection_lost, or unreachable if nothing was sent.
+  void give_up() noexcept {
+    is_given_up_ = true;
+    close();
+  }
+  bool is_given_up() const noexcept { return is_given_up_; }
   /// Whether the last reply left the connection fit for another request.
   bool reusable() const noexcept;
   /// Whether the agent has ever sent anything.
@@ -64,6 +72,7 @@ private:
   bool expired_ = false;    // the alarm has closed the socket
   bool connected_ = false;  // counted in connections_open
   bool has_answered_ = false;
+  bool is_given_up_ = false;
   time_point opened_at_;
 };
 

@@ -107,6 +107,13 @@ http_request with_wait(http_request request, std::chrono::milliseconds wait) {
   return request;
 }
 
+http_request with_host(http_request request, std::string_view authority) {
+  constexpr std::string_view name = "\r\nHost: ";
+  const auto begin = request.bytes.find(name) + name.size();
+  request.bytes.replace(begin, request.bytes.find('\r', begin) - begin, authority);
+  return request;
+}
+
 std::string format_request(std::string_view method, std::string_view target, std::string_view headers,
                            std::string_view body) {
   std::string out;

@@ -25,6 +25,9 @@ struct http_request {
 /// The blocking query with another wait.
 http_request with_wait(http_request request, std::chrono::milliseconds wait);
 
+/// The request with another host.
+http_request with_host(http_request request, std::string_view authority);
+
 /// `headers` are whole lines, each with its CRLF.
 std::string format_request(std::string_view method, std::string_view target, std::string_view headers,
                            std::string_view body);

@@ -1,6 +1,8 @@
 #include "transport.hpp"
 
 #include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <cstdint>
 
 #include "backoff.hpp"
@@ -41,6 +43,8 @@ bool is_refusal(const exchange& result, const connection& link) {
   return is_cut && by_agent && !link.has_answered() && clock::now() - link.opened_at() < refused_within;
 }
 
+bool is_secure(const agent_address& address) { return address.scheme == scheme::https; }
+
 exchange failure(error e, error_code cause = {}) {
   exchange result;
   result.error = e;
@@ -64,16 +68,25 @@ private:
   transport& owner_;
 };
 
-transport::transport(const strand_type& strand, const config& settings, const agent_address& address,
+transport::journey::journey(transport& owner, std::size_t agent, bool is_quick)
+    : owner(owner), agent(agent), is_quick(is_quick) {
+  owner.under_way_.push_back(*this);
+}
+
+transport::journey::~journey() { owner.under_way_.erase(owner.under_way_.iterator_to(*this)); }
+
+transport::transport(const strand_type& strand, const config& settings, const std::vector<agent_address>& addresses,
                      std::shared_ptr<counters> statistics, clock::duration idle_max)
     : strand_(strand),
       settings_(settings),
-      address_(address),
-      tls_(address.scheme == scheme::https ? make_tls_client(settings) : nullptr),
+      addresses_(addresses),
+      tls_(std::any_of(addresses.begin(), addresses.end(), is_secure) ? make_tls_client(settings) : nullptr),
       statistics_(std::move(statistics)),
       gates_{gate(strand, settings.connections_max),
              gate(strand, settings.renewals_max, renewal_moment, gate::order::deadline),
              gate(strand, settings.blocking_max)},
+      choice_(addresses.size()),
+      choice_reminder_(strand),
       share_(settings.blocking_max),
       random_(std::random_device{}()),
       idle_max_(idle_max),
@@ -83,8 +96,16 @@ transport::transport(const strand_type& strand, const config& settings, const ag
 awaitable<exchange> transport::send(const http_request& request, lane which, time_point deadline) {
   const activity counted(*this);
   close_idle_in_time();
+  std::size_t moves = 0;
+  error_code first;
   for (unsigned refusals = 0;; ++refusals) {
     exchange result = co_await attempt(request, which, deadline);
+    if (result.goes_on && ++moves < addresses_.size()) {
+      if (!first) first = result.error;
+      continue;
+    }
+    // One agent's certificate is no reason to give up where another one may be back soon.
+    if (result.error == error::certificate_refused && first == error::unreachable) result.error = first;
     const clock::duration pause = pause_after(refusals, turned_away_pause_min, turned_away_pause_max, random_);
     if (!result.turned_away || clock::now() + pause >= deadline + request.wait) co_return result;
     timer_type timer(strand_, pause);
@@ -107,6 +128,14 @@ awaitable<exchange> transport::attempt(const http_request& request, lane which, 
     if (!pass) co_return failure(refusals_ == 0 ? error::too_busy : error::too_many_requests);
   }
 
+  journey way(*this, choice_.current(), which != lane::blocking);
+  choose_agent();
+  exchange result = co_await travel(way, request, which, deadline);
+  note(way, request, result);
+  co_return result;
+}
+
+awaitable<exchange> transport::travel(journey& way, const http_request& request, lane which, time_point deadline) {
   http_request shorter;
   const http_request* sent = &request;
   if (request.wait.count() != 0) {
@@ -121,15 +150,21 @@ awaitable<exchange> transport::attempt(const http_request& request, lane which, 
     }
   }
 
-  std::shared_ptr<connection> link = take_idle(which);
+  if (const agent_address& to = addresses_[way.agent]; to.authority() != addresses_.front().authority()) {
+    shorter = with_host(*sent, to.authority());
+    sent = &shorter;
+  }
+
+  std::shared_ptr<connection>& link = way.link;
+  link = take_idle(way.agent, which);
   const bool is_new = !link;
   if (is_new) {
     const bool shows_itself = request.repeatable || !share_.is_pressed(clock::now());
     exchange opened;
     if (shows_itself) {
-      opened = co_await open(link, deadline);
+      opened = co_await open(way.agent, link, deadline);
     } else {
-      opened = co_await open_accepted(link, deadline);
+      opened = co_await open_accepted(way.agent, link, deadline);
     }
     if (opened.error) {
       const bool in_handshake = opened.cause == asio::error::eof || opened.cause == asio::error::connection_reset;
@@ -154,20 +189,90 @@ awaitable<exchange> transport::attempt(const http_request& request, lane which, 
     if (which == lane::blocking && is_to_cede(*link, now)) {
       share_.ceded(now);
     } else {
-      keep(std::move(link), which);
+      keep(std::move(link), way.agent, which);
     }
   }
   admit_in_time();
   co_return result;
 }
 
-awaitable<exchange> transport::open(std::shared_ptr<connection>& link, time_point deadline) {
-  link = std::make_shared<connection>(strand_, statistics_, settings_.reply_bytes_max, tls_.get());
+// What came of a request is what is known of its agent.
+void transport::note(const journey& way, const http_request& request, exchange& result) {
+  result.agent = way.agent;
+  const time_point now = clock::now();
+  const bool is_unreached = result.error == error::unreachable || result.error == error::certificate_refused;
+  if (way.link && way.link->is_given_up()) {
+    result.goes_on = request.repeatable || is_unreached;
+    return;
+  }
+  if (is_unreached || result.error == error::client_certificate_refused) {
+    choice_.not_reached(way.agent, now);
+    result.goes_on = choice_.current() != way.agent;
+    return;
+  }
+  if (result.reply.status >= 500) {
+    choice_.erred(way.agent, now);
+  } else if (result.reply.status != 0) {
+    choice_.answered(way.agent, now);
+  }
+  choose_agent();
+}
+
+// Has those tried who are to be, leaves the current agent for a better one, and comes back when that is due.
+void transport::choose_agent() {
+  if (addresses_.size() == 1 || closed_) return;
+  std::optional<time_point> waits_since;
+  for (const journey& each : under_way_) {
+    if (!each.is_quick || each.agent != choice_.current()) continue;
+    waits_since = waits_since ? std::min(*waits_since, each.since) : each.since;
+  }
+  const agent_choice::advice advice = choice_.look(clock::now(), waits_since);
+  if (advice.has_left) leave_others();
+  const std::shared_ptr<void> owner = owner_.lock();
+  for (const std::size_t each : advice.to_try) asio::co_spawn(strand_, try_out(owner, *this, each), asio::detached);
+  if (advice.look_again != time_point::max()) {
+    choice_reminder_.set_by(advice.look_again, owner_, [this] { choose_agent(); });
+  }
+}
+
+// The connections are closed; whoever uses one goes to the current agent.
+void transport::leave_others() {
+  share_ = share(settings_.blocking_max);
+  refusals_ = 0;
+  for (journey& each : under_way_)
+    if (each.agent != choice_.current() && each.link) each.link->give_up();
+}
+
+// Any agent answers this by itself.
+awaitable<void> transport::try_out([[maybe_unused]] std::shared_ptr<void> owner, transport& self, std::size_t agent) {
+  const activity counted(self);
+  const time_point deadline = clock::now() + agent_choice::doubted_after;
+  std::shared_ptr<connection> link;
+  exchange result = co_await self.open(agent, link, deadline);
+  if (!result.error) {
+    http_request question;
+    question.bytes =
+        format_request("GET", "/v1/status/leader", "Host: " + self.addresses_[agent].authority() + "\r\n", {});
+    result = co_await link->converse(question, deadline);
+  }
+  const bool is_answer = !result.error && result.reply.status == 200;
+  const bool knows_leader = is_answer && result.reply.body.size() > std::string_view("\"\"\n").size();
+  self.choice_.tried(agent, knows_leader ? agent_choice::trial::knows_leader
+                            : is_answer  ? agent_choice::trial::knows_none
+                                         : agent_choice::trial::failed);
+  self.choose_agent();
+}
+
+awaitable<exchange> transport::open(std::size_t agent, std::shared_ptr<connection>& link, time_point deadline) {
+  const agent_address& address = addresses_[agent];
+  link = std::make_shared<connection>(strand_, statistics_, settings_.reply_bytes_max,
+                                      is_secure(address) ? tls_.get() : nullptr);
   deadline = std::min(deadline, clock::now() + settings_.connect_timeout);
-  resolution found = co_await resolve(strand_, address_, deadline);
+  resolution found = co_await resolve(strand_, address, deadline);
   if (found.error) co_return failure(error::unreachable, found.error);
-  exchange connected = co_await link->connect(std::move(found.endpoints), deadline, address_);
-  if (connected.cause == asio::error::connection_refused) {  // the agent is gone, and with it what it had too many of
+  exchange connected = co_await link->connect(std::move(found.endpoints), deadline, address);
+  if (agent == choice_.current() &&
+      connected.cause == asio::error::connection_refused) {  // the agent is gone, and with it what it had too many of
     share_ = share(settings_.blocking_max);
     refusals_ = 0;
   }
@@ -176,11 +281,12 @@ awaitable<exchange> transport::open(std::shared_ptr<connection>& link, time_poin
 
 // A write that an agent has closed the connection on may have been applied, for all that anybody can tell. So it goes
 // to a connection on which the agent has answered what does nothing.
-awaitable<exchange> transport::open_accepted(std::shared_ptr<connection>& link, time_point deadline) {
-  exchange opened = co_await open(link, deadline);
+awaitable<exchange> transport::open_accepted(std::size_t agent, std::shared_ptr<connection>& link,
+                                             time_point deadline) {
+  exchange opened = co_await open(agent, link, deadline);
   if (opened.error) co_return opened;
   http_request harmless;
-  harmless.bytes = format_request("GET", "/v1/status/leader", "Host: " + address_.authority() + "\r\n", {});
+  harmless.bytes = format_request("GET", "/v1/status/leader", "Host: " + addresses_[agent].authority() + "\r\n", {});
   exchange asked = co_await link->converse(harmless, deadline);
   if (link->reusable()) co_return exchange();
   if (is_refusal(asked, *link)) {
@@ -190,7 +296,7 @@ awaitable<exchange> transport::open_accepted(std::shared_ptr<connection>& link, 
     co_return refused;
   }
   if (asked.error) co_return failure(error::unreachable, asked.cause);
-  opened = co_await open(link, deadline);  // it answers, and closes: then each has another
+  opened = co_await open(agent, link, deadline);  // it answers, and closes: then each has another
   co_return opened;
 }
 
@@ -215,7 +321,7 @@ bool transport::note_refusal(const exchange& result, std::shared_ptr<connection>
 
 void transport::tell(std::size_t allowed) const {
   if (!settings_.log) return;
-  std::string line = address_.to_string() +
+  std::string line = addresses_[choice_.current()].to_string() +
                      " refuses connections: this host has as many as it allows from one address. " +
                      std::to_string(allowed) + " of " + std::to_string(settings_.blocking_max) +
                      " blocking queries run at once now; raise limits.http_max_conns_per_client (200 by default) there";
@@ -231,12 +337,12 @@ bool transport::is_to_cede(const connection& link, time_point now) {
   return now - link.opened_at() >= age;
 }
 
-std::shared_ptr<connection> transport::take_idle(lane which) {
+std::shared_ptr<connection> transport::take_idle(std::size_t agent, lane which) {
   for (idle_list* const idle : {&idle_of(which), &idle_}) {
     while (!idle->empty()) {
-      std::shared_ptr<connection> link = std::move(idle->back().link);
+      const idle_connection found = std::move(idle->back());
       idle->pop_back();
-      if (link->is_alive()) return link;
+      if (found.agent == agent && found.link->is_alive()) return found.link;
     }
     // Renewals have theirs, and take what others have left only if they may not get another.
     if (!share_.is_pressed(clock::now())) break;
@@ -244,8 +350,8 @@ std::shared_ptr<connection> transport::take_idle(lane which) {
   return nullptr;
 }
 
-void transport::keep(std::shared_ptr<connection> link, lane which) {
-  idle_of(which).push_back({std::move(link), clock::now()});
+void transport::keep(std::shared_ptr<connection> link, std::size_t agent, lane which) {
+  if (agent == choice_.current()) idle_of(which).push_back({std::move(link), agent, clock::now()});
   close_idle_in_time();
 }
 
@@ -277,6 +383,7 @@ void transport::admit_in_time(bool one_waits) {
 void transport::rest() {
   idle_reminder_.cancel();
   place_reminder_.cancel();
+  choice_reminder_.cancel();
   if (idle_.size() > settings_.connections_max) {
     idle_.erase(idle_.begin(), idle_.end() - static_cast<std::ptrdiff_t>(settings_.connections_max));
   }
@@ -287,6 +394,7 @@ void transport::close() noexcept {
   closed_ = true;
   idle_reminder_.close();
   place_reminder_.close();
+  choice_reminder_.close();
   idle_.clear();
   idle_renewal_.clear();
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <boost/intrusive/list.hpp>
 #include <holdfast/consul/config.hpp>
 #include <memory>
 #include <optional>
@@ -8,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent_choice.hpp"
 #include "connection.hpp"
 #include "gate.hpp"
 #include "share.hpp"
@@ -20,12 +22,12 @@ namespace holdfast::consul::detail {
 /// connection for minutes, hold up nobody.
 enum class lane { ordinary, renewal, blocking };
 
-/// The connections to the agent. Lives on the strand.
+/// The connections to the agents, of which one is asked at a time. Lives on the strand.
 class transport {
 public:
   /// A connection that was not needed for `idle_max` is closed, and frees one of the 200 that an agent has for each
   /// client address. A burst of blocking queries that ends and starts again is not in that case.
-  transport(const strand_type& strand, const config& settings, const agent_address& address,
+  transport(const strand_type& strand, const config& settings, const std::vector<agent_address>& addresses,
             std::shared_ptr<counters> statistics, clock::duration idle_max = std::chrono::minutes(1));
 
   /// What holds this, and lives no longer: its last owner may go on another thread.
@@ -43,6 +45,7 @@ public:
   /// A blocking query spends its wait in the queue: what is left of it when it gets its place is what it asks Consul
   /// for. So those that are too many take turns. It queues for up to one wait past its deadline, because those before
   /// it may wait longer than it; and then has its slack from there on.
+  /// What is under way at an agent that is left for another one goes to that, if it may be repeated.
   awaitable<exchange> send(const http_request& request, lane which, time_point deadline);
 
   /// Drops the idle connections; those in use are not kept when their request ends.
@@ -66,6 +69,13 @@ private:
         then();
       });
     }
+    // At this time, if that is earlier than the time that it is set to.
+    template <class Function>
+    void set_by(time_point when, std::weak_ptr<void> owner, Function then) {
+      if (!timer_ || (is_set_ && timer_->expiry() <= when)) return;
+      cancel();
+      set(when, std::move(owner), std::move(then));
+    }
     void cancel() {
       if (timer_) timer_->cancel();
       is_set_ = false;
@@ -78,33 +88,55 @@ private:
   };
   struct idle_connection {
     std::shared_ptr<connection> link;
+    std::size_t agent;
     time_point since;
   };
   // The hottest is at the back.
   using idle_list = std::vector<idle_connection>;
   class activity;
+  // A request that has its turn, from then until it has its reply.
+  struct journey : boost::intrusive::list_base_hook<> {
+    journey(transport& owner, std::size_t agent, bool is_quick);
+    ~journey();
+    journey(const journey&) = delete;
+    journey& operator=(const journey&) = delete;
+
+    transport& owner;
+    const std::size_t agent;
+    const time_point since = clock::now();
+    const bool is_quick;  // no blocking query: to be answered at once
+    std::shared_ptr<connection> link{};
+  };
 
   gate& gate_of(lane which) noexcept { return gates_[static_cast<std::size_t>(which)]; }
   idle_list& idle_of(lane which) noexcept { return which == lane::renewal ? idle_renewal_ : idle_; }
 
   awaitable<exchange> attempt(const http_request& request, lane which, time_point deadline);
-  awaitable<exchange> open(std::shared_ptr<connection>& link, time_point deadline);
-  awaitable<exchange> open_accepted(std::shared_ptr<connection>& link, time_point deadline);
+  awaitable<exchange> travel(journey& way, const http_request& request, lane which, time_point deadline);
+  awaitable<exchange> open(std::size_t agent, std::shared_ptr<connection>& link, time_point deadline);
+  awaitable<exchange> open_accepted(std::size_t agent, std::shared_ptr<connection>& link, time_point deadline);
+  void note(const journey& way, const http_request& request, exchange& result);
+  void choose_agent();
+  void leave_others();
+  static awaitable<void> try_out(std::shared_ptr<void> owner, transport& self, std::size_t agent);
   bool note_refusal(const exchange& result, std::shared_ptr<connection> link);
   bool is_to_cede(const connection& link, time_point now);
   void tell(std::size_t allowed) const;
-  std::shared_ptr<connection> take_idle(lane which);
-  void keep(std::shared_ptr<connection> link, lane which);
+  std::shared_ptr<connection> take_idle(std::size_t agent, lane which);
+  void keep(std::shared_ptr<connection> link, std::size_t agent, lane which);
   void close_idle_in_time();
   void admit_in_time(bool one_waits = false);
   void rest();
 
   const strand_type& strand_;
   const config& settings_;
-  const agent_address& address_;
+  const std::vector<agent_address>& addresses_;
   std::unique_ptr<tls_client> tls_;  // none: plain
   std::shared_ptr<counters> statistics_;
   std::array<gate, 3> gates_;
+  agent_choice choice_;
+  boost::intrusive::list<journey> under_way_;
+  reminder choice_reminder_;  // that the choice has to be looked at again
   share share_;
   unsigned refusals_ = 0;  // since the last reply
   std::minstd_rand random_;

@@ -67,7 +67,7 @@ private:
 BOOST_AUTO_TEST_SUITE(consul_config)
 
 BOOST_AUTO_TEST_CASE(the_defaults_are_valid) {
-  BOOST_TEST(holdfast::consul::detail::check(config()).to_string() == "127.0.0.1:8500");
+  BOOST_TEST(holdfast::consul::detail::check(config()).front().to_string() == "127.0.0.1:8500");
 }
 
 // An agent accepts 200 connections from one address; those over it are reset. Of renewals' there is usually one.

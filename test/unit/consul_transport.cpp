@@ -28,10 +28,10 @@ http_request request_for(std::string_view target, std::chrono::milliseconds wait
 // A transport, and what came of the requests that it was given. They own it, as operations own their client.
 struct tested : std::enable_shared_from_this<tested> {
   tested(const asio::any_io_executor& ex, const scripted_server& server, clock::duration idle_max)
-      : strand(ex), address{"127.0.0.1", server.endpoint().port()} {
+      : strand(ex), addresses{{"127.0.0.1", server.endpoint().port()}} {
     settings.connections_max = 2;
     settings.log = [this](std::string_view line) { log.emplace_back(line); };
-    link.emplace(strand, settings, address, statistics, idle_max);
+    link.emplace(strand, settings, addresses, statistics, idle_max);
   }
 
   void send(std::string_view target, lane which, std::chrono::milliseconds wait = 0ms, bool repeatable = true) {
@@ -53,7 +53,7 @@ struct tested : std::enable_shared_from_this<tested> {
 
   strand_type strand;
   config settings;
-  agent_address address;
+  std::vector<agent_address> addresses;
   std::shared_ptr<counters> statistics = std::make_shared<counters>();
   std::optional<transport> link;
   int answered = 0;
@@ -144,7 +144,7 @@ ASYNC_TEST_CASE(what_is_refused_is_tried_again_while_others_work) {
   }
   BOOST_TEST(t->statistics->connections_refused == 6u);
   BOOST_TEST_REQUIRE(t->log.size() == 1u);
-  BOOST_TEST(t->log[0] == t->address.to_string() +
+  BOOST_TEST(t->log[0] == t->addresses.front().to_string() +
                               " refuses connections: this host has as many as it allows from one address. 2 of 32 "
                               "blocking queries run at once now; raise limits.http_max_conns_per_client (200 by "
                               "default) there");

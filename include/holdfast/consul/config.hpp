@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace boost::asio::ssl {
 
@@ -44,6 +45,10 @@ struct config {
   /// `host:port`, `http://host:port` or `host` (port 8500); `https://host:port` (8501); `unix://PATH` for the socket of
   /// an agent on this host.
   std::string address = "127.0.0.1:8500";
+  /// Several, in the place of `address`: all of one cluster, or indexes and sessions mean nothing. The first that works
+  /// is asked, and goes on being asked; when it cannot be reached, or says nothing for a second while another one does,
+  /// requests go to the next. A minute later the first is tried again. At most 16.
+  std::vector<std::string> addresses{};
   /// ACL token, sent with every request as X-Consul-Token; printable ASCII without spaces; empty: none. Never logged.
   std::string token{};
   /// Datacenter to ask, empty: the agent's own.

@@ -18,7 +18,7 @@
 namespace holdfast::test {
 
 struct worker_options {
-  std::string agent{};  ///< "host:port"
+  std::string agent{};  ///< "host:port", or several with commas between
   int coroutines = 2;
   std::chrono::milliseconds hold{100};
   std::chrono::milliseconds outage_grace{0};

@@ -1,7 +1,7 @@
 // What the cluster tests run many of: a process that takes slots, holds them for a while, gives them back, and writes
 // down what it believes. It uses nothing of the library but its public interface.
 //
-//   cluster_worker --agent=HOST:PORT --prefix=P --limit=N --log=FILE --name=NAME [OPTION]...
+//   cluster_worker --agent=HOST:PORT[,...] --prefix=P --limit=N --log=FILE --name=NAME [OPTION]...
 //     --mutex: PREFIX is its key; --set: each coroutine has a lock of its own to try for; --election: as a mutex, and
 //     turns are terms; --observer: of that, and takes no turns; --use-recorded-limit: the limit is the record's;
 //     --numbered: the slots are; --coroutines=N, each of which takes turns; --ttl=MS, of sessions;
@@ -195,7 +195,10 @@ public:
 private:
   holdfast::consul::config config() const {
     holdfast::consul::config result;
-    result.address = given_.agent;
+    for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+      end = given_.agent.find(',', begin);
+      result.addresses.push_back(given_.agent.substr(begin, end - begin));
+    }
     result.token = given_.token;
     return result;
   }

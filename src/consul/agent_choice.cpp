@@ -1,0 +1,118 @@
+#include "agent_choice.hpp"
+
+#include <algorithm>
+
+namespace holdfast::consul::detail {
+
+void agent_choice::answered(std::size_t agent, time_point now) noexcept {
+  state& its = agents_[agent];
+  its.answered = now;
+  its.errs_since.reset();
+  its.avoided_for = {};
+}
+
+void agent_choice::erred(std::size_t agent, time_point now) noexcept {
+  state& its = agents_[agent];
+  its.answered = now;
+  if (!its.errs_since) its.errs_since = now;
+}
+
+void agent_choice::not_reached(std::size_t agent, time_point now) noexcept {
+  state& its = agents_[agent];
+  its.avoided_for = std::clamp<clock::duration>(2 * its.avoided_for, avoided_min, avoided_max);
+  its.avoided_until = now + its.avoided_for;
+  if (agent != current_) return;
+  // Those behind it first, then those before it; if all are avoided, the one that has been for longest.
+  std::size_t next = current_;
+  for (std::size_t step = 1; step < agents_.size(); ++step) {
+    const std::size_t each = (current_ + step) % agents_.size();
+    const time_point best = std::max(agents_[next].avoided_until, now);
+    if (std::max(agents_[each].avoided_until, now) < best) next = each;
+  }
+  if (next != current_) go_to(next, now);
+}
+
+void agent_choice::go_to(std::size_t agent, time_point now) noexcept {
+  current_ = agent;
+  doubts_ = false;
+  for (state& each : agents_) each.result.reset();
+  agents_[agent].errs_since.reset();
+  return_at_ = agent == 0 ? time_point::max() : now + returned_to_after;
+}
+
+std::optional<time_point> agent_choice::doubted_at(std::optional<time_point> waits_since) const noexcept {
+  const state& its = agents_[current_];
+  std::optional<time_point> from = its.errs_since;
+  if (waits_since) {
+    const time_point silent_since = std::max(*waits_since, its.answered);
+    from = from ? std::min(*from, silent_since) : silent_since;
+  }
+  if (from) *from += doubted_after;
+  return from;
+}
+
+void agent_choice::try_in(advice& into, std::size_t agent, time_point now, clock::duration every) {
+  state& its = agents_[agent];
+  if (its.is_tried) return;
+  if (its.tried != time_point::min() && now < its.tried + every) {
+    into.look_again = std::min(into.look_again, its.tried + every);
+    return;
+  }
+  its.is_tried = true;
+  its.tried = now;
+  into.to_try.push_back(agent);
+}
+
+std::optional<std::size_t> agent_choice::better_one(std::size_t end) const noexcept {
+  for (std::size_t i = 0; i != end; ++i)
+    if (i != current_ && agents_[i].result == trial::knows_leader) return i;
+  return std::nullopt;
+}
+
+// Another agent knows a leader. The current one is left unless it does too, after a moment in which to say so.
+void agent_choice::weigh(advice& into, time_point now) {
+  const auto other = better_one(agents_.size());
+  const state& its = agents_[current_];
+  if (!other || its.result == trial::knows_leader) return;
+  const time_point overdue = its.tried + head_start;
+  if (!its.result && now < overdue) {
+    into.look_again = std::min(into.look_again, overdue);
+    return;
+  }
+  into.has_left = true;
+  go_to(*other, now);
+}
+
+agent_choice::advice agent_choice::look(time_point now, std::optional<time_point> waits_since) {
+  advice result;
+  if (agents_.size() == 1) return result;
+  const auto doubted = doubted_at(waits_since);
+  if (doubted && *doubted <= now) {
+    if (!std::exchange(doubts_, true)) {
+      for (state& each : agents_) each.result.reset();
+    }
+    for (std::size_t i = 0; i != agents_.size(); ++i) try_in(result, i, now, doubted_after);
+    weigh(result, now);
+    return result;
+  }
+  doubts_ = false;
+  if (doubted) result.look_again = *doubted;
+  if (return_at_ <= now) {
+    if (const auto earlier = better_one(current_)) {
+      go_to(*earlier, now);
+    } else {
+      for (std::size_t i = 0; i != current_; ++i) try_in(result, i, now, returned_to_after);
+    }
+  } else {
+    result.look_again = std::min(result.look_again, return_at_);
+  }
+  return result;
+}
+
+void agent_choice::tried(std::size_t agent, trial result) noexcept {
+  state& its = agents_[agent];
+  its.is_tried = false;
+  its.result = result;
+}
+
+}  // namespace holdfast::consul::detail
