@@ -37,7 +37,7 @@ NO_HEAVY = re.compile(r"boost/(beast|json)\b")
 
 LAYERS = {
     "src/protocol": Layer(("protocol/", *COMMON), SYSTEM_ONLY),
-    "src/consul": Layer(("consul/", "holdfast/consul/", *COMMON), ("boost/",)),
+    "src/consul": Layer(("consul/", "holdfast/consul/", "holdfast/version.hpp", *COMMON), ("boost/",)),
     "include/holdfast/consul": Layer(("holdfast/consul/", BUILD, *COMMON), ("boost/",)),
     "include/holdfast/testing": Layer(("holdfast/testing/", "holdfast/consul/", BUILD, *COMMON), ("boost/",)),
     "src/testing": Layer(("testing/", "holdfast/testing/", "holdfast/consul/", "consul/", *COMMON), ("boost/",)),

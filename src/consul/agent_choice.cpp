@@ -17,9 +17,10 @@ void agent_choice::erred(std::size_t agent, time_point now) noexcept {
   if (!its.errs_since) its.errs_since = now;
 }
 
-void agent_choice::not_reached(std::size_t agent, time_point now) noexcept {
+void agent_choice::not_reached(std::size_t agent, time_point now, bool is_nobody) noexcept {
   state& its = agents_[agent];
   its.avoided_for = std::clamp<clock::duration>(2 * its.avoided_for, avoided_min, avoided_max);
+  if (is_nobody) its.avoided_for = 2 * avoided_max;  // longer than any other
   its.avoided_until = now + its.avoided_for;
   if (agent != current_) return;
   // Those behind it first, then those before it; if all are avoided, the one that has been for longest.

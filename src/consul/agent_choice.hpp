@@ -27,8 +27,8 @@ public:
   void answered(std::size_t agent, time_point now) noexcept;
   /// A server's error: an agent without a leader gives no other replies.
   void erred(std::size_t agent, time_point now) noexcept;
-  /// No connection could be made. The next agent is asked from now on.
-  void not_reached(std::size_t agent, time_point now) noexcept;
+  /// No connection could be made. The next agent is asked from now on. `is_nobody`: there is no such agent, for now.
+  void not_reached(std::size_t agent, time_point now, bool is_nobody = false) noexcept;
 
   // --- Trials.
   struct advice {

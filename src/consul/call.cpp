@@ -106,9 +106,14 @@ bool may_create(const txn_operation& operation) noexcept {
 }
 
 void finish_call(call& c, const call_settings& settings, std::string_view method, target& where,
-                 std::string_view body = {}) {
+                 content type = content::none, std::string body = {}) {
   if (!settings.datacenter.empty()) where.parameter("dc", settings.datacenter);
-  c.request.bytes = format_request(method, where.text(), settings.headers, body);
+  if (!settings.consul_namespace.empty()) where.parameter("ns", settings.consul_namespace);
+  if (!settings.partition.empty()) where.parameter("partition", settings.partition);
+  c.request.method = method;
+  c.request.target = where.text();
+  c.request.type = type;
+  c.request.body = std::move(body);
   c.request.is_write = c.does != effect::none;
   c.request.repeatable = c.does != effect::write;
 }
@@ -184,12 +189,11 @@ void add_write_parameters(target& where, const write_request& request) {
 
 }  // namespace
 
-call_settings::call_settings(const config& settings, const agent_address& address)
-    : headers("Host: " + address.authority() + "\r\n"),
-      datacenter(settings.datacenter),
-      timeout(settings.request_timeout) {
-  if (!settings.token.empty()) headers += "X-Consul-Token: " + settings.token + "\r\n";
-}
+call_settings::call_settings(const config& settings)
+    : datacenter(settings.datacenter),
+      consul_namespace(settings.consul_namespace),
+      partition(settings.partition),
+      timeout(settings.request_timeout) {}
 
 call make_call(const call_settings& settings, const get_request& request) {
   target where("/v1/kv/");
@@ -217,7 +221,11 @@ call make_call(const call_settings& settings, const write_request& request) {
   target where("/v1/kv/");
   where.key(request.key);
   add_write_parameters(where, request);
-  finish_call(c, settings, is_delete(request.verb) ? "DELETE" : "PUT", where, request.value);
+  if (is_delete(request.verb)) {
+    finish_call(c, settings, "DELETE", where);
+  } else {
+    finish_call(c, settings, "PUT", where, content::bytes, request.value);
+  }
   return c;
 }
 
@@ -229,7 +237,7 @@ call make_call(const call_settings& settings, const session_create_request& requ
     c.refused = error::invalid_option;
   }
   target where("/v1/session/create");
-  finish_call(c, settings, "PUT", where, write_session(request.session));
+  finish_call(c, settings, "PUT", where, content::json, write_session(request.session));
   return c;
 }
 
@@ -260,11 +268,12 @@ call make_call(const call_settings& settings, const node_register_request& reque
   call c = start_call(settings, "register_node", request.node.name, request.options);
   c.does = effect::idempotent;
   if (request.node.name.empty() || request.node.address.empty()) c.refused = error::invalid_option;
-  // Consul takes the datacenter from the body here, and from nowhere else.
-  c.request.bytes =
-      format_request("PUT", "/v1/catalog/register", settings.headers, write_node(request.node, settings.datacenter));
-  c.request.is_write = true;
-  c.request.repeatable = true;
+  // Consul takes the datacenter from the body here, and from nowhere else. A node is in no namespace.
+  call_settings elsewhere = settings;
+  elsewhere.datacenter.clear();
+  elsewhere.consul_namespace.clear();
+  target where("/v1/catalog/register");
+  finish_call(c, elsewhere, "PUT", where, content::json, write_node(request.node, settings.datacenter));
   return c;
 }
 
@@ -278,7 +287,8 @@ call make_call(const call_settings& settings, const txn_request& request) {
   }
   for (const txn_operation& operation : request.operations) check_key(c, operation.key, may_create(operation));
   target where("/v1/txn");
-  finish_call(c, settings, "PUT", where, write_txn(request.operations));
+  finish_call(c, settings, "PUT", where, content::json,
+              write_txn(request.operations, settings.consul_namespace, settings.partition));
   return c;
 }
 
@@ -303,7 +313,11 @@ std::string describe(const call& c, std::string_view address, const exchange& ou
   } else if (outcome.error == error::unreachable) {
     add(": cannot connect to ");
     add(address);
-    add_cause();
+    if (outcome.words.empty()) {
+      add_cause();
+    } else {
+      add(": " + outcome.words);
+    }
   } else if (outcome.error == error::too_busy && c.where == lane::blocking) {
     add(": not sent: all places for blocking queries to ");
     add(address);

@@ -31,10 +31,12 @@ struct call {
 
 /// What all calls of a client have in common.
 struct call_settings {
-  call_settings(const config& settings, const agent_address& address);
+  explicit call_settings(const config& settings);
 
-  std::string headers;     // Host and the token
-  std::string datacenter;  // empty: the agent's own
+  // Empty: the agent's own, or the token's.
+  std::string datacenter;
+  std::string consul_namespace;
+  std::string partition;
   std::chrono::milliseconds timeout;
 };
 

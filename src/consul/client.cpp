@@ -128,6 +128,8 @@ const std::string& client::address() const noexcept { return impl_->address(); }
 
 client_statistics client::statistics() const noexcept { return impl_->statistics(); }
 
+client_health client::health() const { return impl_->health(); }
+
 void client::close() noexcept { impl_->close(); }
 
 }  // namespace holdfast::consul

@@ -14,6 +14,9 @@
 namespace holdfast::consul::detail {
 namespace {
 
+// A blocking query that was ended without a word after this time was waiting, and its agent there.
+constexpr std::chrono::seconds cut_after{1};
+
 // In the list of what close() ends, for as long as the coroutine's frame lives.
 class registration {
 public:
@@ -41,10 +44,11 @@ client_impl::client_impl(asio::any_io_executor executor, config settings)
       settings_(std::move(settings)),
       addresses_(check(settings_)),
       address_text_(addresses_.front().to_string()),
-      calls_(settings_, addresses_.front()),
+      calls_(settings_),
+      health_(address_text_),
       strand_(asio::make_strand(executor_)),
       home_(strand()),
-      transport_(*strand_, settings_, addresses_, counters_),
+      transport_(*strand_, settings_, addresses_, counters_, health_),
       random_(std::random_device{}()) {}
 
 std::shared_ptr<client_impl> client_impl::make(asio::any_io_executor executor, config settings) {
@@ -124,9 +128,21 @@ awaitable<void> client_impl::perform(operation& op) {
 awaitable<exchange> client_impl::attempt(operation& op, time_point deadline) {
   const call& what = op.what();
   error_code unknown;  // what an earlier attempt at a write ended with, if that may have been applied
+  constexpr int new_tokens_max = 3;
+  int new_tokens = 0;
   for (unsigned retries = 0;; ++retries) {
+    const time_point asked = clock::now();
     exchange outcome = co_await transport_.send(what.request, what.where, deadline);
+    // What ends a server's every exchange after 30 s has said nothing about Consul: the rest of the wait is asked for.
+    if (what.where == lane::blocking && outcome.is_cut && clock::now() - asked >= cut_after &&
+        clock::now() + what.request.slack < deadline) {
+      continue;
+    }
     if (!outcome.error) outcome.error = decode(op, outcome.reply);
+    if (outcome.error == error::permission_denied && clock::now() < deadline && new_tokens++ < new_tokens_max &&
+        transport_.has_another_token(outcome.token)) {
+      continue;
+    }
 
     const bool again = outcome.error && may_repeat(what, outcome.error);
     const clock::duration pause =
@@ -156,9 +172,9 @@ void client_impl::report(const call& what, const exchange& outcome) const {
   if (what.diag == nullptr) return;
   diagnostics& diag = *what.diag;
   diag = diagnostics();
-  diag.message = describe(what, addresses_[outcome.agent].to_string(), outcome);
+  diag.message = describe(what, transport_.address_of(outcome.agent).to_string(), outcome);
   diag.key = what.key;
-  if (outcome.error) diag.server_message = readable(outcome.reply.body);
+  if (outcome.error) diag.server_message = readable(transport_.without_secrets(outcome.reply.body));
 }
 
 }  // namespace holdfast::consul::detail

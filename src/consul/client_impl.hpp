@@ -13,6 +13,7 @@
 #include "call.hpp"
 #include "context_hook.hpp"
 #include "counters.hpp"
+#include "health.hpp"
 #include "transport.hpp"
 
 namespace holdfast::consul::detail {
@@ -72,6 +73,7 @@ public:
   const std::string& address() const noexcept { return address_text_; }
   const call_settings& calls() const noexcept { return calls_; }
   client_statistics statistics() const noexcept;
+  client_health health() const { return health_.read(); }
 
 private:
   std::shared_ptr<void> on_context_shutdown() noexcept override;
@@ -87,6 +89,7 @@ private:
   const std::string address_text_;
   const call_settings calls_;
   const std::shared_ptr<counters> counters_ = std::make_shared<counters>();
+  health_record health_;
   // What outlives an operation and refers to the execution context, and so must go before that does. The transport
   // refers to the strand.
   std::optional<strand_type> strand_;

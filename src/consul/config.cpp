@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <cstdlib>
 #include <holdfast/consul/config.hpp>
 
 #include "config_check.hpp"
+#include "proxy.hpp"
 
 namespace holdfast::consul {
 namespace detail {
@@ -14,10 +14,6 @@ void require(bool ok, error e, const char* rule) {
   if (!ok) throw system_error(e, rule);
 }
 
-bool is_header_text(const std::string& text) noexcept {
-  return std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
-}
-
 bool is_time(milliseconds t) noexcept { return t >= milliseconds(1) && t <= time_max; }
 
 bool is_within(std::size_t value, std::size_t least, std::size_t most) noexcept {
@@ -25,6 +21,10 @@ bool is_within(std::size_t value, std::size_t least, std::size_t most) noexcept 
 }
 
 }  // namespace
+
+bool is_header_text(std::string_view text) noexcept {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
+}
 
 std::vector<agent_address> check(const config& c) {
   std::vector<agent_address> addresses;
@@ -34,7 +34,15 @@ std::vector<agent_address> check(const config& c) {
     }
   }
   require(addresses.size() <= 16, error::invalid_option, "addresses must be 16 at most");
+  // What it says may be a password.
+  proxy_address ignored;
+  if (!c.proxy.empty()) {
+    const error_code ec = parse_proxy(c.proxy, ignored);
+    if (ec) throw system_error(ec, "proxy must be http://host:port");
+  }
 
+  require(c.token_file.empty() || !c.token_function, error::invalid_option,
+          "token_file and token_function are two ways to say the same");
   require(is_header_text(c.token), error::invalid_option, "token must be printable ASCII without spaces");
   const tls_options& tls = c.tls;
   require(tls.certificate_file.empty() == tls.key_file.empty(), error::invalid_option,
@@ -58,60 +66,5 @@ std::vector<agent_address> check(const config& c) {
 }
 
 }  // namespace detail
-
-namespace {
-
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? std::string() : value;
-}
-
-void override_from(const char* name, std::string& field) {
-  if (std::string value = variable(name); !value.empty()) field = std::move(value);
-}
-
-// The words that Go's strconv.ParseBool takes. Where `consul` warns of any other and goes on, here it is refused: a
-// typing error must not turn verification off, nor TLS.
-bool flag(const char* name, bool otherwise) {
-  constexpr std::string_view yes[] = {"1", "t", "T", "true", "TRUE", "True"};
-  constexpr std::string_view no[] = {"0", "f", "F", "false", "FALSE", "False"};
-  const std::string value = variable(name);
-  if (value.empty()) return otherwise;
-  if (std::find(std::begin(yes), std::end(yes), value) != std::end(yes)) return true;
-  if (std::find(std::begin(no), std::end(no), value) != std::end(no)) return false;
-  throw system_error(error::invalid_option, std::string(name) + " is neither true nor false: \"" + value + '"');
-}
-
-// What `consul` makes of CONSUL_HTTP_ADDR: https if that is said anywhere, and without a port HTTP's own.
-std::string with_scheme_and_port(std::string address, bool is_secure) {
-  const auto scheme_end = address.find("://");
-  std::string scheme = scheme_end == std::string::npos ? "" : address.substr(0, scheme_end + 3);
-  if (!scheme.empty() && scheme != "http://" && scheme != "https://") return address;
-  address.erase(0, scheme.size());
-  if (address.ends_with('/')) address.pop_back();
-  if (is_secure) scheme = "https://";
-  const auto bracket = address.rfind(']');
-  const bool has_port = address.find(':', bracket == std::string::npos ? 0 : bracket) != std::string::npos;
-  if (!has_port) address += scheme == "https://" ? ":443" : ":80";
-  return scheme + address;
-}
-
-}  // namespace
-
-config config::from_environment() {
-  config c;
-  const bool is_secure = flag("CONSUL_HTTP_SSL", false);
-  const std::string address = variable("CONSUL_HTTP_ADDR");
-  c.address = with_scheme_and_port(address.empty() ? c.address : address, is_secure);
-  override_from("CONSUL_HTTP_TOKEN", c.token);
-  override_from("CONSUL_DATACENTER", c.datacenter);
-  override_from("CONSUL_CACERT", c.tls.ca_file);
-  override_from("CONSUL_CAPATH", c.tls.ca_path);
-  override_from("CONSUL_CLIENT_CERT", c.tls.certificate_file);
-  override_from("CONSUL_CLIENT_KEY", c.tls.key_file);
-  override_from("CONSUL_TLS_SERVER_NAME", c.tls.server_name);
-  c.tls.insecure_skip_verify = !flag("CONSUL_HTTP_SSL_VERIFY", true);
-  return c;
-}
 
 }  // namespace holdfast::consul

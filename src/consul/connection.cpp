@@ -5,11 +5,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/error.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/write.hpp>
 #include <cerrno>
 #include <tuple>
 #include <utility>
+
+#include "reply.hpp"
 
 namespace holdfast::consul::detail {
 namespace {
@@ -90,7 +94,8 @@ error_code connection::open(const asio::generic::stream_protocol& protocol) {
   return ec;
 }
 
-awaitable<exchange> connection::connect(endpoints candidates, time_point deadline, const agent_address& to) {
+awaitable<exchange> connection::connect(endpoints candidates, time_point deadline, const agent_address& to,
+                                        std::string tunnel) {
   exchange last;
   last.error = error::unreachable;
   last.cause = asio::error::host_not_found;
@@ -107,9 +112,15 @@ awaitable<exchange> connection::connect(endpoints candidates, time_point deadlin
       configure();
       connected_ = true;
       opened_at_ = clock::now();
+      peer_ = candidate;
       counters::add(statistics_->connections_opened);
       counters::add(statistics_->connections_open);
-      if (tls_ == nullptr) co_return last;
+      if (!tunnel.empty()) last = co_await ask_for_tunnel(tunnel);
+      if (tls_ == nullptr || last.error) {
+        if (expired_) last.cause = asio::error::timed_out;
+        if (last.error) close();
+        co_return last;
+      }
       secure_ = tls_->open(socket_, to);
       tls_failure refused = co_await secure_->handshake();
       if (!refused.error && !expired_) co_return last;
@@ -139,14 +150,41 @@ void connection::configure() {
 #endif
 }
 
-awaitable<exchange> connection::converse(const http_request& request, time_point deadline) {
+// Of the reply only the header is read: what follows is the agent's.
+awaitable<exchange> connection::ask_for_tunnel(const std::string& tunnel) {
+  constexpr std::size_t header_bytes_max = 16 * 1024;
+  exchange result;
+  auto [write_error, written] = co_await asio::async_write(socket_, asio::buffer(tunnel), as_result);
+  counters::add(statistics_->bytes_sent, written);
+  result.cause = write_error;
+  std::string header;
+  while (!result.cause && !header.ends_with("\r\n\r\n")) {
+    // A byte at a time, that nothing behind it is taken; there are few of them, once for each connection.
+    char byte = 0;
+    auto [read_error, size] = co_await socket_.async_read_some(asio::buffer(&byte, 1), as_result);
+    counters::add(statistics_->bytes_received, size);
+    result.cause = read_error;
+    header.append(&byte, size);
+    if (header.size() > header_bytes_max) result.cause = asio::error::message_size;
+  }
+  const std::string_view line = std::string_view(header).substr(0, header.find('\r'));
+  const bool is_open = !result.cause && line.starts_with("HTTP/1.") &&
+                       line.substr(std::min<std::size_t>(8, line.size())).starts_with(" 2");
+  if (is_open) co_return exchange();
+  result.error = error::unreachable;
+  result.words =
+      result.cause ? "the proxy: " + result.cause.message() : "the proxy answered: " + readable(line.substr(0, 100));
+  co_return result;
+}
+
+awaitable<exchange> connection::converse(const std::string& request, bool is_write, time_point deadline) {
   const alarm bell(*this, deadline);
   parser_.restart();
 
   error_code failure;
   std::size_t sent = 0;
-  while (sent < request.bytes.size() && !failure) {
-    const asio::const_buffer rest = asio::buffer(request.bytes) + sent;
+  while (sent < request.size() && !failure) {
+    const asio::const_buffer rest = asio::buffer(request) + sent;
     transferred part;
     if (secure_) {
       part = co_await secure_->write(rest);
@@ -158,7 +196,7 @@ awaitable<exchange> connection::converse(const http_request& request, time_point
     }
     if (sent == 0 && part.bytes > 0) {
       counters::add(statistics_->requests);
-      if (request.is_write) counters::add(statistics_->writes);
+      if (is_write) counters::add(statistics_->writes);
     }
     counters::add(statistics_->bytes_sent, part.bytes);
     sent += part.bytes;
@@ -173,6 +211,7 @@ awaitable<exchange> connection::converse(const http_request& request, time_point
   }
 
   exchange result;
+  bool has_begun = false;
   while (!parser_.done() && !result.error) {
     transferred part;
     if (secure_) {
@@ -181,7 +220,8 @@ awaitable<exchange> connection::converse(const http_request& request, time_point
       std::tie(part.error, part.bytes) = co_await socket_.async_read_some(parser_.space(), as_result);
     }
     counters::add(statistics_->bytes_received, part.bytes);
-    has_answered_ = has_answered_ || part.bytes > 0;
+    has_begun = has_begun || part.bytes > 0;
+    has_answered_ = has_answered_ || has_begun;
     result.cause = part.error;
     if (!part.error) {
       result.error = parser_.commit(part.bytes);
@@ -200,6 +240,7 @@ awaitable<exchange> connection::converse(const http_request& request, time_point
   // After a failed write the reply may still have been there: Consul answers 413 and closes before it has read a large
   // body.
   if (result.error == error::connection_lost && failure) result.cause = failure;
+  result.is_cut = !has_begun && result.cause == asio::error::eof;
   if (expired_) {
     result.error = error::timed_out;
     result.cause = {};

@@ -18,7 +18,10 @@ struct exchange {
   std::string words{};  ///< more about the error
   http_reply reply;
   std::size_t agent = 0;     ///< which was asked
+  unsigned token = 0;        ///< the version of the token that was sent
   bool turned_away = false;  ///< the agent did not take the connection: the request may be tried again
+  bool is_cut = false;       ///< the agent closed the connection before it said anything
+  bool is_nobody = false;    ///< the agent has no IP address of its own
   bool goes_on = false;      ///< another agent is asked from now on: the request may be sent there at once
 };
 
@@ -26,20 +29,23 @@ struct exchange {
 /// operation outstanding, so it keeps no io_context running. Lives on the strand.
 class connection : public std::enable_shared_from_this<connection> {
 public:
-  using endpoints = std::vector<asio::generic::stream_protocol::endpoint>;
+  using endpoint = asio::generic::stream_protocol::endpoint;
+  using endpoints = std::vector<endpoint>;
 
   /// `tls`: none, to speak plain.
   connection(const strand_type& strand, std::shared_ptr<counters> statistics, std::size_t reply_bytes_max,
              tls_client* tls = nullptr);
   ~connection();
 
-  /// Tries one after the other, `to`'s. Ends with the last one's error: unreachable, with asio::error::timed_out for
-  /// its cause after the deadline; certificate_refused, client_certificate_refused.
-  awaitable<exchange> connect(endpoints candidates, time_point deadline, const agent_address& to);
+  /// Tries one after the other, `to`'s, or those of a proxy, to which `tunnel` is said first if it is not empty (RFC
+  /// 9110, CONNECT). Ends with the last one's error: unreachable, with asio::error::timed_out for its cause after the
+  /// deadline; certificate_refused, client_certificate_refused.
+  awaitable<exchange> connect(endpoints candidates, time_point deadline, const agent_address& to,
+                              std::string tunnel = {});
 
   /// Writes the request and reads the reply. error::unreachable: nothing was written. timed_out, connection_lost,
   /// malformed_reply, reply_too_large: the request may have arrived.
-  awaitable<exchange> converse(const http_request& request, time_point deadline);
+  awaitable<exchange> converse(const std::string& request, bool is_write, time_point deadline);
 
   /// What is under way ends at once: connection_lost, or unreachable if nothing was sent.
   void give_up() noexcept {
@@ -52,6 +58,8 @@ public:
   /// Whether the agent has ever sent anything.
   bool has_answered() const noexcept { return has_answered_; }
   time_point opened_at() const noexcept { return opened_at_; }
+  /// To whom it was connected.
+  const endpoint& peer() const noexcept { return peer_; }
   /// Whether the agent has neither closed an idle connection nor sent something that nobody asked for.
   bool is_alive() noexcept;
 
@@ -60,6 +68,7 @@ private:
 
   error_code open(const asio::generic::stream_protocol& protocol);
   void configure();
+  awaitable<exchange> ask_for_tunnel(const std::string& tunnel);
   void close() noexcept;
 
   socket_type socket_;
@@ -74,6 +83,7 @@ private:
   bool has_answered_ = false;
   bool is_given_up_ = false;
   time_point opened_at_;
+  endpoint peer_;
 };
 
 }  // namespace holdfast::consul::detail

@@ -102,16 +102,22 @@ error_code translate(const error_code& ec) {
 http_request with_wait(http_request request, std::chrono::milliseconds wait) {
   // In what comes before, keys are encoded: there is no other "&wait=".
   constexpr std::string_view name = "&wait=";
-  const auto begin = request.bytes.find(name) + name.size();
-  request.bytes.replace(begin, request.bytes.find_first_of("& ", begin) - begin, to_go_duration(wait));
+  const auto begin = request.target.find(name) + name.size();
+  request.target.replace(begin, request.target.find('&', begin) - begin, to_go_duration(wait));
   return request;
 }
 
-http_request with_host(http_request request, std::string_view authority) {
-  constexpr std::string_view name = "\r\nHost: ";
-  const auto begin = request.bytes.find(name) + name.size();
-  request.bytes.replace(begin, request.bytes.find('\r', begin) - begin, authority);
-  return request;
+std::string to_bytes(const http_request& request, const agent_lines& to, std::string_view token) {
+  std::string target;
+  target.reserve(to.before_target.size() + request.target.size());
+  target.append(to.before_target).append(request.target);
+  std::string headers;
+  headers.reserve(to.headers.size() + token.size() + 64);
+  headers.append(to.headers);
+  if (!token.empty()) headers.append("X-Consul-Token: ").append(token).append("\r\n");
+  if (request.type == content::json) headers.append("Content-Type: application/json\r\n");
+  if (request.type == content::bytes) headers.append("Content-Type: application/octet-stream\r\n");
+  return format_request(request.method, target, headers, request.body);
 }
 
 std::string format_request(std::string_view method, std::string_view target, std::string_view headers,

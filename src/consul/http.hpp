@@ -12,9 +12,15 @@
 
 namespace holdfast::consul::detail {
 
-/// A complete request in one buffer, so that it leaves in one segment.
+/// What the body of a request is.
+enum class content { none, json, bytes };
+
+/// A request, but for what it owes to the agent that gets it, and to the moment at which it is sent.
 struct http_request {
-  std::string bytes;
+  std::string_view method = "GET";
+  std::string target{};  ///< path and query
+  std::string body{};
+  content type = content::none;
   bool is_write = false;    ///< it changes something in Consul: for the statistics
   bool repeatable = false;  ///< whatever came of it, it may be sent once more
   /// What a blocking query asks Consul to wait, and how much longer its reply may take. 0: it is none.
@@ -25,8 +31,14 @@ struct http_request {
 /// The blocking query with another wait.
 http_request with_wait(http_request request, std::chrono::milliseconds wait);
 
-/// The request with another host.
-http_request with_host(http_request request, std::string_view authority);
+/// What all requests to one agent have in common.
+struct agent_lines {
+  std::string before_target{};  ///< what the path stands below, and for a forwarding proxy also the agent's address
+  std::string headers{};        ///< whole lines, each with its CRLF
+};
+
+/// In one buffer, so that it leaves in one segment. `token`: none if it is empty.
+std::string to_bytes(const http_request& request, const agent_lines& to, std::string_view token);
 
 /// `headers` are whole lines, each with its CRLF.
 std::string format_request(std::string_view method, std::string_view target, std::string_view headers,

@@ -195,9 +195,13 @@ txn_refusal refusal_of(std::string_view text) noexcept {
   return txn_refusal::other;
 }
 
-std::string write_txn(const std::vector<txn_operation>& operations) {
+std::string write_txn(const std::vector<txn_operation>& operations, std::string_view consul_namespace,
+                      std::string_view partition) {
+  std::string where;
+  if (!consul_namespace.empty()) append_quoted(where += R"(,"Namespace":)", consul_namespace);
+  if (!partition.empty()) append_quoted(where += R"(,"Partition":)", partition);
   std::size_t size = 2;
-  for (const txn_operation& operation : operations) size += size_of(operation);
+  for (const txn_operation& operation : operations) size += size_of(operation) + where.size();
   std::string body;
   body.reserve(size);
   body += '[';
@@ -218,6 +222,7 @@ std::string write_txn(const std::vector<txn_operation>& operations) {
       body += R"(,"Session":)";
       append_quoted(body, operation.session);
     }
+    body += where;
     body += "}}";
   }
   body += ']';

@@ -30,7 +30,9 @@ error_code parse_txn(std::string_view body, std::size_t operations, txn_reply& o
 /// What Consul's text about a refused operation means.
 txn_refusal refusal_of(std::string_view text) noexcept;
 
-std::string write_txn(const std::vector<txn_operation>& operations);
+/// Consul looks for the namespace and the partition in each operation; empty: the token's.
+std::string write_txn(const std::vector<txn_operation>& operations, std::string_view consul_namespace = {},
+                      std::string_view partition = {});
 std::string write_session(const session_options& options);
 std::string write_node(const node_registration& node, std::string_view datacenter);
 

@@ -2,7 +2,8 @@
 
 namespace holdfast::consul::detail {
 
-std::unique_ptr<tls_client> make_tls_client(const config&) {
+std::unique_ptr<tls_client> make_tls_client(const config&, bool is_needed) {
+  if (!is_needed) return nullptr;
   throw system_error(error::unsupported_scheme, "https: this library was built without TLS (HOLDFAST_TLS=OFF)");
 }
 

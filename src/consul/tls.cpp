@@ -3,7 +3,6 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <boost/asio/error.hpp>
@@ -18,6 +17,8 @@
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "file_stamp.hpp"
 
 namespace holdfast::consul::detail {
 namespace {
@@ -35,21 +36,7 @@ struct freeing {
 using session_ptr = std::unique_ptr<SSL_SESSION, freeing<SSL_SESSION_free>>;
 using names_ptr = std::unique_ptr<GENERAL_NAMES, freeing<GENERAL_NAMES_free>>;
 
-// Whether a file is the same as before, as far as that can be told without reading it.
-struct stamp {
-  explicit stamp(const fs::path& file) {
-    struct stat found {};
-    if (::stat(file.c_str(), &found) != 0) return;
-    inode = found.st_ino;
-    size = found.st_size;
-    changed = {found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
-  }
-  ino_t inode = 0;
-  off_t size = 0;
-  std::pair<std::time_t, long> changed{};
-  bool operator==(const stamp&) const = default;
-};
-using stamps = std::vector<std::pair<std::string, stamp>>;
+using stamps = std::vector<std::pair<std::string, file_stamp>>;
 
 [[noreturn]] void refuse(const std::string& option, const std::string& file, const error_code& why) {
   throw system_error(error::invalid_option, "tls." + option + " \"" + file + "\": " + why.message());
@@ -71,7 +58,7 @@ std::vector<std::string> files_in(const std::string& folder) {
 stamps stamps_of(const tls_options& options) {
   stamps result;
   const auto add = [&](const std::string& file) {
-    if (!file.empty()) result.emplace_back(file, stamp(file));
+    if (!file.empty()) result.emplace_back(file, file_stamp(file));
   };
   add(options.ca_file);
   if (options.ca_file.empty() && !options.ca_path.empty()) {
@@ -338,7 +325,10 @@ private:
 
 }  // namespace
 
-std::unique_ptr<tls_client> make_tls_client(const config& settings) {
+std::unique_ptr<tls_client> make_tls_client(const config& settings, bool is_needed) {
+  const tls_options& tls = settings.tls;
+  const bool has_files = !tls.ca_file.empty() || !tls.ca_path.empty() || !tls.certificate_file.empty();
+  if (!is_needed && !has_files) return nullptr;
   return std::make_unique<client_of_openssl>(settings);
 }
 

@@ -53,8 +53,9 @@ public:
   virtual std::unique_ptr<tls_stream> open(socket_type& below, const agent_address& to) = 0;
 };
 
-/// Reads the files that the options name. Throws `system_error`: invalid_option, with the option and the file;
-/// unsupported_scheme where the library was built without TLS.
-std::unique_ptr<tls_client> make_tls_client(const config& settings);
+/// Reads the files that the options name, also where no address is `https` (`is_needed`): a wrong one is found sooner.
+/// Throws `system_error`: invalid_option, with the option and the file; unsupported_scheme if TLS is needed, and the
+/// library was built without it.
+std::unique_ptr<tls_client> make_tls_client(const config& settings, bool is_needed);
 
 }  // namespace holdfast::consul::detail

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <cstdint>
+#include <cstring>
+#include <holdfast/version.hpp>
 
 #include "backoff.hpp"
-#include "resolve.hpp"
+#include "reply.hpp"
 
 namespace holdfast::consul::detail {
 namespace {
@@ -45,6 +49,53 @@ bool is_refusal(const exchange& result, const connection& link) {
 
 bool is_secure(const agent_address& address) { return address.scheme == scheme::https; }
 
+std::optional<proxy_address> proxy_of(const config& settings) {
+  std::optional<proxy_address> proxy;
+  if (!settings.proxy.empty()) parse_proxy(settings.proxy, proxy.emplace());
+  return proxy;
+}
+
+// By a proxy, it is that which knows the host's addresses.
+bool has_a_name(const agent_address& address) {
+  error_code not_ip;
+  asio::ip::make_address(address.host, not_ip);
+  return address.scheme != scheme::unix_socket && not_ip;
+}
+
+std::string authorization_line(std::string_view header, const std::string& credentials) {
+  return credentials.empty() ? std::string() : std::string(header) + ": " + credentials + "\r\n";
+}
+
+agent_lines lines_for(const agent_address& to, const config& settings, const std::optional<proxy_address>& proxy) {
+  agent_lines lines;
+  lines.headers = "Host: " + to.authority() + "\r\nUser-Agent: holdfast/" HOLDFAST_VERSION_STRING "\r\n";
+  if (!settings.http_auth.empty()) {
+    lines.headers += authorization_line("Authorization", basic_credentials(settings.http_auth));
+  }
+  if (proxy && to.scheme == scheme::http) {
+    lines.before_target = "http://" + to.authority();
+    lines.headers += authorization_line("Proxy-Authorization", proxy->credentials);
+  }
+  lines.before_target += to.path;
+  return lines;
+}
+
+// What asks a proxy for a way to the agent.
+std::string tunnel_request(const agent_address& to, const proxy_address& proxy) {
+  return format_request("CONNECT", to.authority(),
+                        "Host: " + to.authority() + "\r\nUser-Agent: holdfast/" HOLDFAST_VERSION_STRING "\r\n" +
+                            authorization_line("Proxy-Authorization", proxy.credentials),
+                        {});
+}
+
+// One that every agent answers by itself, that needs no right, and changes nothing.
+http_request harmless_request() {
+  http_request request;
+  request.target = "/v1/status/leader";
+  request.repeatable = true;
+  return request;
+}
+
 exchange failure(error e, error_code cause = {}) {
   exchange result;
   result.error = e;
@@ -75,21 +126,38 @@ transport::journey::journey(transport& owner, std::size_t agent, bool is_quick)
 
 transport::journey::~journey() { owner.under_way_.erase(owner.under_way_.iterator_to(*this)); }
 
+std::vector<transport::agent> transport::make_agents(const std::vector<agent_address>& addresses) const {
+  std::vector<agent> all;
+  for (const agent_address& each : addresses) {
+    all.push_back({each, lines_for(each, settings_, proxy_)});
+    if (has_a_name(each) && !proxy_) {
+      all.push_back(all.back());
+      all.back().is_second = true;
+    }
+  }
+  return all;
+}
+
 transport::transport(const strand_type& strand, const config& settings, const std::vector<agent_address>& addresses,
-                     std::shared_ptr<counters> statistics, clock::duration idle_max)
+                     std::shared_ptr<counters> statistics, health_record& health, clock::duration idle_max,
+                     resolver look_up)
     : strand_(strand),
       settings_(settings),
-      addresses_(addresses),
-      tls_(std::any_of(addresses.begin(), addresses.end(), is_secure) ? make_tls_client(settings) : nullptr),
+      proxy_(proxy_of(settings)),
+      agents_(make_agents(addresses)),
+      tokens_(settings),
+      tls_(make_tls_client(settings, std::any_of(addresses.begin(), addresses.end(), is_secure))),
       statistics_(std::move(statistics)),
+      health_(health),
       gates_{gate(strand, settings.connections_max),
              gate(strand, settings.renewals_max, renewal_moment, gate::order::deadline),
              gate(strand, settings.blocking_max)},
-      choice_(addresses.size()),
+      choice_(agents_.size()),
       choice_reminder_(strand),
       share_(settings.blocking_max),
       random_(std::random_device{}()),
       idle_max_(idle_max),
+      look_up_(std::move(look_up)),
       idle_reminder_(strand),
       place_reminder_(strand) {}
 
@@ -97,15 +165,18 @@ awaitable<exchange> transport::send(const http_request& request, lane which, tim
   const activity counted(*this);
   close_idle_in_time();
   std::size_t moves = 0;
-  error_code first;
+  exchange first;
   for (unsigned refusals = 0;; ++refusals) {
     exchange result = co_await attempt(request, which, deadline);
-    if (result.goes_on && ++moves < addresses_.size()) {
-      if (!first) first = result.error;
+    if (result.goes_on && ++moves < agents_.size()) {
+      if (first.error != error::unreachable && !result.is_nobody) first = std::move(result);
       continue;
     }
     // One agent's certificate is no reason to give up where another one may be back soon.
-    if (result.error == error::certificate_refused && first == error::unreachable) result.error = first;
+    if ((result.is_nobody && first.error) ||
+        (result.error == error::certificate_refused && first.error == error::unreachable)) {
+      result = std::move(first);
+    }
     const clock::duration pause = pause_after(refusals, turned_away_pause_min, turned_away_pause_max, random_);
     if (!result.turned_away || clock::now() + pause >= deadline + request.wait) co_return result;
     timer_type timer(strand_, pause);
@@ -130,6 +201,7 @@ awaitable<exchange> transport::attempt(const http_request& request, lane which, 
 
   journey way(*this, choice_.current(), which != lane::blocking);
   choose_agent();
+  way.agent = choice_.current();
   exchange result = co_await travel(way, request, which, deadline);
   note(way, request, result);
   co_return result;
@@ -148,11 +220,6 @@ awaitable<exchange> transport::travel(journey& way, const http_request& request,
       shorter = with_wait(request, left);
       sent = &shorter;
     }
-  }
-
-  if (const agent_address& to = addresses_[way.agent]; to.authority() != addresses_.front().authority()) {
-    shorter = with_host(*sent, to.authority());
-    sent = &shorter;
   }
 
   std::shared_ptr<connection>& link = way.link;
@@ -175,7 +242,10 @@ awaitable<exchange> transport::travel(journey& way, const http_request& request,
       co_return opened;
     }
   }
-  exchange result = co_await link->converse(*sent, deadline);
+  const std::string bytes = to_bytes_for(way.agent, *sent);
+  const unsigned token = tokens_.version();
+  exchange result = co_await link->converse(bytes, request.is_write, deadline);
+  result.token = token;
   if (is_new && is_refusal(result, *link)) {
     const bool not_applied = result.reply.status == 429 || result.error == error::unreachable;
     const bool believed = note_refusal(result, std::move(link));
@@ -201,12 +271,16 @@ void transport::note(const journey& way, const http_request& request, exchange& 
   result.agent = way.agent;
   const time_point now = clock::now();
   const bool is_unreached = result.error == error::unreachable || result.error == error::certificate_refused;
+  // Who gives little time has not shown that there is nobody.
+  if (result.cause == asio::error::timed_out && now - way.since < settings_.connect_timeout) return;
   if (way.link && way.link->is_given_up()) {
     result.goes_on = request.repeatable || is_unreached;
     return;
   }
+  const std::string failed = words_of(result);
+  if (!failed.empty() && !result.is_nobody) health_.failed(name_of(way.agent) + ": " + failed);
   if (is_unreached || result.error == error::client_certificate_refused) {
-    choice_.not_reached(way.agent, now);
+    choice_.not_reached(way.agent, now, result.is_nobody);
     result.goes_on = choice_.current() != way.agent;
     return;
   }
@@ -214,25 +288,81 @@ void transport::note(const journey& way, const http_request& request, exchange& 
     choice_.erred(way.agent, now);
   } else if (result.reply.status != 0) {
     choice_.answered(way.agent, now);
+    answered_by(way.agent);
   }
   choose_agent();
 }
 
 // Has those tried who are to be, leaves the current agent for a better one, and comes back when that is due.
 void transport::choose_agent() {
-  if (addresses_.size() == 1 || closed_) return;
+  if (agents_.size() == 1 || closed_) return;
   std::optional<time_point> waits_since;
   for (const journey& each : under_way_) {
     if (!each.is_quick || each.agent != choice_.current()) continue;
     waits_since = waits_since ? std::min(*waits_since, each.since) : each.since;
   }
+  const std::size_t before = choice_.current();
   const agent_choice::advice advice = choice_.look(clock::now(), waits_since);
-  if (advice.has_left) leave_others();
+  if (advice.has_left) {
+    health_.failed(name_of(before) + " says nothing, or only errs");
+    note_silence(agents_[before].used);
+    leave_others();
+  }
   const std::shared_ptr<void> owner = owner_.lock();
   for (const std::size_t each : advice.to_try) asio::co_spawn(strand_, try_out(owner, *this, each), asio::detached);
   if (advice.look_again != time_point::max()) {
     choice_reminder_.set_by(advice.look_again, owner_, [this] { choose_agent(); });
   }
+}
+
+void transport::answered_by(std::size_t agent) {
+  if (agent == answered_last_ || agent != choice_.current()) return;  // or it is a late reply of one that was left
+  const client_health before = health_.read();
+  answered_last_ = agent;
+  health_.moved_to(name_of(agent));
+  tell("requests go to " + name_of(agent) + " now, no longer to " + before.address +
+       (before.last_failure.empty() ? "" : "; the last failure: " + before.last_failure));
+}
+
+std::string transport::name_of(std::size_t agent) const {
+  const auto& its = agents_[agent];
+  std::string name = its.address.to_string();
+  if (its.used.size() == 0 || !has_a_name(its.address) || proxy_) return name;
+  asio::ip::tcp::endpoint ip;
+  ip.resize(its.used.size());
+  std::memcpy(ip.data(), its.used.data(), its.used.size());
+  return name + " (" + ip.address().to_string() + ')';
+}
+
+void transport::note_silence(const connection::endpoint& at) {
+  const time_point now = clock::now();
+  std::erase_if(silent_, [&](const auto& each) { return each.second <= now || each.first == at; });
+  silent_.emplace_back(at, now + agent_choice::returned_to_after);
+}
+
+transport::agent* transport::twin_of(std::size_t which) {
+  if (agents_[which].is_second) return &agents_[which - 1];
+  return which + 1 != agents_.size() && agents_[which + 1].is_second ? &agents_[which + 1] : nullptr;
+}
+
+// The IP addresses of a name: the one that was used last, as long as nothing speaks against it; the others, in the
+// resolver's order; those that said nothing of late. Last what the other agent of this name uses, or not at all.
+connection::endpoints transport::in_order(std::size_t which, connection::endpoints found) {
+  const agent& its = agents_[which];
+  const agent* const twin = twin_of(which);
+  const time_point now = clock::now();
+  const auto rank = [&](const connection::endpoint& each) {
+    if (twin != nullptr && each == twin->used) return 3;
+    const bool is_silent = std::any_of(silent_.begin(), silent_.end(),
+                                       [&](const auto& silent) { return silent.first == each && silent.second > now; });
+    return is_silent ? 2 : each == its.used ? 0 : 1;
+  };
+  if (its.is_second) {
+    if (twin->used.size() == 0) found.clear();
+    std::erase_if(found, [&](const auto& each) { return each == twin->used; });
+  }
+  std::stable_sort(found.begin(), found.end(), [&](const auto& l, const auto& r) { return rank(l) < rank(r); });
+  return found;
 }
 
 // The connections are closed; whoever uses one goes to the current agent.
@@ -250,10 +380,9 @@ awaitable<void> transport::try_out([[maybe_unused]] std::shared_ptr<void> owner,
   std::shared_ptr<connection> link;
   exchange result = co_await self.open(agent, link, deadline);
   if (!result.error) {
-    http_request question;
-    question.bytes =
-        format_request("GET", "/v1/status/leader", "Host: " + self.addresses_[agent].authority() + "\r\n", {});
-    result = co_await link->converse(question, deadline);
+    const std::string question = to_bytes(harmless_request(), self.agents_[agent].lines, {});
+    result = co_await link->converse(question, false, deadline);
+    if (result.error == error::timed_out) self.note_silence(link->peer());
   }
   const bool is_answer = !result.error && result.reply.status == 200;
   const bool knows_leader = is_answer && result.reply.body.size() > std::string_view("\"\"\n").size();
@@ -264,13 +393,26 @@ awaitable<void> transport::try_out([[maybe_unused]] std::shared_ptr<void> owner,
 }
 
 awaitable<exchange> transport::open(std::size_t agent, std::shared_ptr<connection>& link, time_point deadline) {
-  const agent_address& address = addresses_[agent];
+  const agent_address& address = agents_[agent].address;
   link = std::make_shared<connection>(strand_, statistics_, settings_.reply_bytes_max,
                                       is_secure(address) ? tls_.get() : nullptr);
   deadline = std::min(deadline, clock::now() + settings_.connect_timeout);
-  resolution found = co_await resolve(strand_, address, deadline);
-  if (found.error) co_return failure(error::unreachable, found.error);
-  exchange connected = co_await link->connect(std::move(found.endpoints), deadline, address);
+  const bool is_through_proxy = proxy_ && address.scheme != scheme::unix_socket;
+  const agent_address& door = is_through_proxy ? proxy_->at : address;
+  const std::string tunnel = is_through_proxy && is_secure(address) ? tunnel_request(address, *proxy_) : std::string();
+  resolution found = co_await look_up_(strand_, door, deadline);
+  connection::endpoints candidates = in_order(agent, std::move(found.endpoints));
+  exchange connected;
+  if (found.error || candidates.empty()) {
+    connected = failure(error::unreachable, found.error);
+    connected.is_nobody = agents_[agent].is_second;
+  } else {
+    connected = co_await link->connect(std::move(candidates), deadline, address, tunnel);
+    if (!connected.error) agents_[agent].used = link->peer();
+  }
+  if (is_through_proxy && connected.error == error::unreachable && connected.words.empty()) {
+    connected.words = "the proxy " + door.to_string() + ": " + connected.cause.message();
+  }
   if (agent == choice_.current() &&
       connected.cause == asio::error::connection_refused) {  // the agent is gone, and with it what it had too many of
     share_ = share(settings_.blocking_max);
@@ -285,9 +427,8 @@ awaitable<exchange> transport::open_accepted(std::size_t agent, std::shared_ptr<
                                              time_point deadline) {
   exchange opened = co_await open(agent, link, deadline);
   if (opened.error) co_return opened;
-  http_request harmless;
-  harmless.bytes = format_request("GET", "/v1/status/leader", "Host: " + addresses_[agent].authority() + "\r\n", {});
-  exchange asked = co_await link->converse(harmless, deadline);
+  const std::string harmless = to_bytes(harmless_request(), agents_[agent].lines, {});
+  exchange asked = co_await link->converse(harmless, false, deadline);
   if (link->reusable()) co_return exchange();
   if (is_refusal(asked, *link)) {
     note_refusal(asked, std::move(link));
@@ -315,18 +456,58 @@ bool transport::note_refusal(const exchange& result, std::shared_ptr<connection>
   share_.refused(blocking.inside() - std::min<std::size_t>(blocking.inside(), 1), now);
   const std::size_t allowed = share_.allowed(now);
   blocking.set_limit(allowed);
-  if (is_news) tell(allowed);
+  if (is_news) tell_of_refusals(allowed);
   return true;
 }
 
-void transport::tell(std::size_t allowed) const {
-  if (!settings_.log) return;
-  std::string line = addresses_[choice_.current()].to_string() +
-                     " refuses connections: this host has as many as it allows from one address. " +
-                     std::to_string(allowed) + " of " + std::to_string(settings_.blocking_max) +
-                     " blocking queries run at once now; raise limits.http_max_conns_per_client (200 by default) there";
-  // Whatever it throws is no request's failure.
-  asio::post(strand_, [log = settings_.log, line = std::move(line)] { log(line); });
+void transport::tell_of_refusals(std::size_t allowed) const {
+  tell(name_of(choice_.current()) + " refuses connections: this host has as many as it allows from one address. " +
+       std::to_string(allowed) + " of " + std::to_string(settings_.blocking_max) +
+       " blocking queries run at once now; raise limits.http_max_conns_per_client (200 by default) there");
+}
+
+// Whatever it throws is no request's failure.
+void transport::tell(std::string line) const {
+  if (settings_.log) asio::post(strand_, [log = settings_.log, line = std::move(line)] { log(line); });
+}
+
+std::string transport::to_bytes_for(std::size_t agent, const http_request& request) {
+  const std::string& token = tokens_.get(clock::now(), [this](std::string line) { tell(std::move(line)); });
+  return to_bytes(request, agents_[agent].lines, token);
+}
+
+// What an agent, or the way to it, is to blame for; empty: nothing.
+std::string transport::words_of(const exchange& result) const {
+  const unsigned status = result.reply.status;
+  if (status >= 500 || status == 429 || status == 403) {
+    return std::to_string(status) + ' ' + readable(without_secrets(result.reply.body));
+  }
+  if (!result.error) return {};
+  std::string words = result.error.message();
+  if (!result.words.empty()) {
+    words += ": " + result.words;
+  } else if (result.cause) {
+    words += ": " + result.cause.message();
+  }
+  return words;
+}
+
+std::string transport::without_secrets(std::string_view body) const {
+  constexpr std::size_t looked_at = 4096;  // far beyond what anybody shows of it
+  std::string text(body.substr(0, looked_at));
+  const std::string ours = settings_.http_auth.empty() ? std::string() : basic_credentials(settings_.http_auth);
+  for (const std::string& secret : {tokens_.last(), ours, proxy_ ? proxy_->credentials : std::string()}) {
+    if (secret.empty()) continue;
+    constexpr std::string_view in_its_place = "(hidden)";
+    for (auto at = text.find(secret); at != std::string::npos; at = text.find(secret, at + in_its_place.size())) {
+      text.replace(at, secret.size(), in_its_place);
+    }
+  }
+  return text;
+}
+
+bool transport::has_another_token(unsigned refused) {
+  return tokens_.has_another(refused, [this](std::string line) { tell(std::move(line)); });
 }
 
 bool transport::is_to_cede(const connection& link, time_point now) {

@@ -2,18 +2,24 @@
 
 #include <array>
 #include <boost/intrusive/list.hpp>
+#include <functional>
 #include <holdfast/consul/config.hpp>
 #include <memory>
 #include <optional>
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "agent_choice.hpp"
 #include "connection.hpp"
 #include "gate.hpp"
+#include "health.hpp"
+#include "proxy.hpp"
+#include "resolve.hpp"
 #include "share.hpp"
 #include "tls.hpp"
+#include "token_source.hpp"
 #include "url.hpp"
 
 namespace holdfast::consul::detail {
@@ -22,13 +28,17 @@ namespace holdfast::consul::detail {
 /// connection for minutes, hold up nobody.
 enum class lane { ordinary, renewal, blocking };
 
-/// The connections to the agents, of which one is asked at a time. Lives on the strand.
+/// The connections to the agents, of which one is asked at a time. An address whose host is a name stands for two: all
+/// that is behind the name may be tried, but an agent that takes connections and says nothing is only left for another
+/// agent. Lives on the strand.
 class transport {
 public:
+  using resolver = std::function<awaitable<resolution>(const strand_type&, const agent_address&, time_point)>;
   /// A connection that was not needed for `idle_max` is closed, and frees one of the 200 that an agent has for each
   /// client address. A burst of blocking queries that ends and starts again is not in that case.
   transport(const strand_type& strand, const config& settings, const std::vector<agent_address>& addresses,
-            std::shared_ptr<counters> statistics, clock::duration idle_max = std::chrono::minutes(1));
+            std::shared_ptr<counters> statistics, health_record& health,
+            clock::duration idle_max = std::chrono::minutes(1), resolver look_up = resolve);
 
   /// What holds this, and lives no longer: its last owner may go on another thread.
   void owned_by(std::weak_ptr<void> owner) noexcept { owner_ = std::move(owner); }
@@ -47,6 +57,15 @@ public:
   /// it may wait longer than it; and then has its slack from there on.
   /// What is under way at an agent that is left for another one goes to that, if it may be repeated.
   awaitable<exchange> send(const http_request& request, lane which, time_point deadline);
+
+  /// The beginning of what a server has said, without the token and the passwords, should it repeat what it was sent.
+  std::string without_secrets(std::string_view body) const;
+
+  /// Consul has refused the token that `exchange::token` says. Whether the next request has another one.
+  bool has_another_token(unsigned refused);
+
+  /// Of `exchange::agent`.
+  const agent_address& address_of(std::size_t agent) const noexcept { return agents_[agent].address; }
 
   /// Drops the idle connections; those in use are not kept when their request ends.
   void close() noexcept;
@@ -86,6 +105,12 @@ private:
     std::optional<timer_type> timer_;  // none: closed
     bool is_set_ = false;
   };
+  struct agent {
+    agent_address address;
+    agent_lines lines;
+    bool is_second = false;  // of the two of a name: never asked at the other one's IP address
+    connection::endpoint used{};
+  };
   struct idle_connection {
     std::shared_ptr<connection> link;
     std::size_t agent;
@@ -102,7 +127,7 @@ private:
     journey& operator=(const journey&) = delete;
 
     transport& owner;
-    const std::size_t agent;
+    std::size_t agent;
     const time_point since = clock::now();
     const bool is_quick;  // no blocking query: to be answered at once
     std::shared_ptr<connection> link{};
@@ -118,10 +143,19 @@ private:
   void note(const journey& way, const http_request& request, exchange& result);
   void choose_agent();
   void leave_others();
+  void answered_by(std::size_t agent);
+  std::string name_of(std::size_t agent) const;
+  void note_silence(const connection::endpoint& at);
+  std::vector<agent> make_agents(const std::vector<agent_address>& addresses) const;
+  agent* twin_of(std::size_t agent);
+  connection::endpoints in_order(std::size_t agent, connection::endpoints found);
   static awaitable<void> try_out(std::shared_ptr<void> owner, transport& self, std::size_t agent);
   bool note_refusal(const exchange& result, std::shared_ptr<connection> link);
   bool is_to_cede(const connection& link, time_point now);
-  void tell(std::size_t allowed) const;
+  void tell_of_refusals(std::size_t allowed) const;
+  void tell(std::string line) const;
+  std::string words_of(const exchange& result) const;
+  std::string to_bytes_for(std::size_t agent, const http_request& request);
   std::shared_ptr<connection> take_idle(std::size_t agent, lane which);
   void keep(std::shared_ptr<connection> link, std::size_t agent, lane which);
   void close_idle_in_time();
@@ -130,9 +164,15 @@ private:
 
   const strand_type& strand_;
   const config& settings_;
-  const std::vector<agent_address>& addresses_;
+  const std::optional<proxy_address> proxy_;
+  std::vector<agent> agents_;
+  std::size_t answered_last_ = 0;
+  // IP addresses of names that said nothing, until when they are asked only if there is no other.
+  std::vector<std::pair<connection::endpoint, time_point>> silent_;
+  token_source tokens_;
   std::unique_ptr<tls_client> tls_;  // none: plain
   std::shared_ptr<counters> statistics_;
+  health_record& health_;
   std::array<gate, 3> gates_;
   agent_choice choice_;
   boost::intrusive::list<journey> under_way_;
@@ -141,6 +181,7 @@ private:
   unsigned refusals_ = 0;  // since the last reply
   std::minstd_rand random_;
   const clock::duration idle_max_;
+  const resolver look_up_;
   idle_list idle_;
   idle_list idle_renewal_;
   std::size_t active_ = 0;   // requests

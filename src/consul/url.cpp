@@ -53,6 +53,18 @@ error_code parse_path(std::string_view path, agent_address& out) {
   return {};
 }
 
+// A path as RFC 3986 has it, without the slashes at its end. It goes into the request's first line as it is.
+bool parse_prefix(std::string_view text, std::string& out) {
+  constexpr std::size_t size_max = 1024;
+  while (text.ends_with('/')) text.remove_suffix(1);
+  const auto may_be_there = [](char c) {
+    return is_unreserved(c) || std::string_view("/%!$&'()*+,;=:@").find(c) != std::string_view::npos;
+  };
+  if (text.size() > size_max || !std::all_of(text.begin(), text.end(), may_be_there)) return false;
+  out = text;
+  return true;
+}
+
 void append_percent(std::string& out, char c) {
   constexpr char digits[] = "0123456789ABCDEF";
   const auto byte = static_cast<unsigned char>(c);
@@ -67,7 +79,9 @@ std::string agent_address::authority() const {
   return (v6 ? '[' + host + ']' : host) + ':' + std::to_string(port);
 }
 
-std::string agent_address::to_string() const { return scheme == scheme::unix_socket ? "unix://" + host : authority(); }
+std::string agent_address::to_string() const {
+  return scheme == scheme::unix_socket ? "unix://" + host : authority() + path;
+}
 
 error_code parse_address(std::string_view text, agent_address& out) {
   agent_address parsed;
@@ -81,7 +95,10 @@ error_code parse_address(std::string_view text, agent_address& out) {
     } else if (!equals_ignoring_case(name, "http")) {
       return error::unsupported_scheme;
     }
-    if (text.ends_with('/')) text.remove_suffix(1);
+    if (const auto slash = text.find('/'); slash != std::string_view::npos) {
+      if (!parse_prefix(text.substr(slash), parsed.path)) return error::invalid_address;
+      text.remove_suffix(text.size() - slash);
+    }
   }
 
   std::string_view host = text;

@@ -16,8 +16,9 @@ struct agent_address {
   std::string host{};  ///< a name or an IP literal, without brackets; or the path of a UNIX socket
   std::uint16_t port = 8500;
   detail::scheme scheme = detail::scheme::http;
+  std::string path{};  ///< what the paths of all requests stand below, where a proxy shares its address: "/consul", say
 
-  /// `host:port`, with brackets around an IPv6 literal, or `unix://path`: for messages.
+  /// `host:port` and the path, with brackets around an IPv6 literal, or `unix://path`: for messages.
   std::string to_string() const;
   /// For the Host header.
   std::string authority() const;
@@ -25,7 +26,7 @@ struct agent_address {
 };
 
 /// Accepts `host`, `host:port`, `[v6]`, `[v6]:port`, each also after `http://` or `https://` (port 8501) and then
-/// before one `/`; and `unix://path`. Any other scheme is error::unsupported_scheme, anything else
+/// before a path; and `unix://path`. Any other scheme is error::unsupported_scheme, anything else
 /// error::invalid_address.
 error_code parse_address(std::string_view text, agent_address& out);
 

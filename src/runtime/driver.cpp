@@ -18,6 +18,12 @@
 #include "runtime/convert.hpp"
 
 namespace holdfast::detail {
+namespace {
+
+// Elections of 12 to 16 s leave it time for a renewal after them: measured by test/cluster/failover.cpp.
+constexpr std::chrono::seconds ttl_for_slow_elections{30};
+
+}  // namespace
 
 /// The mutex, and what is done as soon as it is free again: the requests that came up under it.
 class driver::locked {
@@ -393,7 +399,11 @@ void driver::tell_lost(protocol::slot_id id, loss_reason reason, diagnostics why
   counters::add(counters_.held, -1);
   counters::add(counters_.lost);
   end_waits(id, {}, reason);
-  log(line.append(to_string(reason)).append(words.empty() ? "" : ": ").append(words));
+  line.append(to_string(reason)).append(words.empty() ? "" : ": ").append(words);
+  if (reason == loss_reason::lease_expired && options_.ttl < ttl_for_slow_elections) {
+    line += "; a session_ttl of 30 s outlasts the elections of a Consul with its default raft_multiplier";
+  }
+  log(std::move(line));
 }
 
 void driver::perform(protocol::action::revoke& a) {

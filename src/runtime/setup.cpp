@@ -126,6 +126,7 @@ void take_common(Options& options, const std::string& name, kind of, setup<CoreO
                   .node_checks = options.node_health_checks,
                   .timeout = timeout};
   result.driver.log = std::move(options.log);
+  result.driver.ttl = options.session_ttl;
   core.node = std::move(options.session_node);
   if constexpr (requires { options.description; }) {
     check_words(options.description, "description");

@@ -15,6 +15,7 @@ namespace holdfast::runtime {
 struct driver_options {
   std::string name{};  ///< the prefix without its trailing slash, or the key
   std::function<void(const std::string&)> log{};
+  std::chrono::milliseconds ttl{};  ///< of its sessions
 };
 
 /// Options that were checked, and have their defaults: the driver's, its store's and its core's.

@@ -5,6 +5,7 @@
 
 #include "consul/base64.hpp"
 #include "consul/duration.hpp"
+#include "consul/proxy.hpp"
 #include "consul/url.hpp"
 #include "fuzz.hpp"
 #include "testing/go_text.hpp"
@@ -30,6 +31,8 @@ void check_address(std::string_view text) {
   // It goes into the Host header as it is.
   const std::string authority = address.authority();
   require(std::all_of(authority.begin(), authority.end(), is_graphic), "a host has no spaces or line ends");
+  require(std::all_of(address.path.begin(), address.path.end(), is_graphic) && !address.path.ends_with('/'),
+          "a path can stand before every request's");
   std::string written = address.to_string();
   if (address.scheme != scheme::unix_socket) {
     require(address.port != 0, "a port is not 0");
@@ -37,6 +40,23 @@ void check_address(std::string_view text) {
   }
   agent_address same;
   require(!parse_address(written, same) && same == address, "an address survives being written");
+}
+
+void check_proxy(std::string_view text) {
+  proxy_address proxy;
+  const error_code ec = parse_proxy(text, proxy);
+  if (ec) {
+    require(ec == error::invalid_address || ec == error::unsupported_scheme, "a proxy is refused for what it is");
+    return;
+  }
+  require(proxy.at.scheme == scheme::http && proxy.at.port != 0, "a proxy is spoken to");
+  require(
+      std::all_of(proxy.credentials.begin(), proxy.credentials.end(), [](char c) { return is_graphic(c) || c == ' '; }),
+      "credentials are one line");
+  require(is_excepted(proxy.at, proxy.at.host + ":" + std::to_string(proxy.at.port)) ||
+              proxy.at.host.find(':') != std::string::npos || proxy.at.host.ends_with('.'),
+          "a host is named by its own name");
+  is_excepted(proxy.at, text);
 }
 
 void check_duration(std::string_view text) {
@@ -99,6 +119,7 @@ void check_encoded(std::string_view text, std::string_view encoded, bool slashes
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text = fuzz::text_of(data, size);
   check_address(text);
+  check_proxy(text);
   check_duration(text);
   check_base64(text);
   std::string encoded;

@@ -381,6 +381,8 @@ ASYNC_TEST_CASE(the_lease_runs_out_when_the_agent_is_silent, 30s) {
   const std::string prefix = unique_prefix("frozen");
   semaphore_options options = hasty(prefix, 1, 600ms);
   options.tuning.outage_grace = 1h;  // only the lease counts
+  std::string log;
+  options.log = [&](const std::string& line) { log += line + '\n'; };
   participant p(ex, own, options);
   slot h_slot = co_await p.sem.acquire();
   holder h(ex, std::move(h_slot));
@@ -393,6 +395,9 @@ ASYNC_TEST_CASE(the_lease_runs_out_when_the_agent_is_silent, 30s) {
   BOOST_TEST((clock::now() - frozen < scaled(600ms + 1s)));
   BOOST_TEST(h.lost.value() == loss_reason::lease_expired);
   BOOST_TEST(!h.held.held());
+  co_await until("it is logged", [&] { return !log.empty(); });
+  BOOST_TEST(log.find("lost: lease_expired") != std::string::npos, log);
+  BOOST_TEST(log.find("a session_ttl of 30 s outlasts") != std::string::npos, log);
 
   // Everything that was kept back comes now, renewals included, and revives nothing.
   own.thaw();

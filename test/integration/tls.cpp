@@ -1,10 +1,6 @@
 // TLS with a real agent, as operators set it up: what unit.consul_tls shows of hostile servers is not repeated here.
 
-#include <unistd.h>
-
 #include <boost/test/unit_test.hpp>
-#include <filesystem>
-#include <fstream>
 #include <holdfast/consul/client.hpp>
 #include <holdfast/election.hpp>
 #include <holdfast/mutex_set.hpp>
@@ -14,11 +10,10 @@
 #include "support/async.hpp"
 #include "support/certificates.hpp"
 #include "support/participant.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace holdfast::test {
 namespace {
-
-namespace fs = std::filesystem;
 
 /// An authority, an agent that it knows, and the files of both.
 class secured {
@@ -26,38 +21,29 @@ public:
   explicit secured(bool wants_to_know_clients) {
     const identity own = ca_.issue({{"server.dc1.consul", "localhost"}});
     agent_options options;
-    options.tls_config = "{\"cert_file\":\"" + write("agent.pem", own.certificate) + "\",\"key_file\":\"" +
-                         write("agent.key", own.key) + "\",\"ca_file\":\"" + write("ca.pem", ca_.certificate()) + "\"" +
+    options.tls_config = "{\"cert_file\":\"" + files_.write("agent.pem", own.certificate) + "\",\"key_file\":\"" +
+                         files_.write("agent.key", own.key) + "\",\"ca_file\":\"" +
+                         files_.write("ca.pem", ca_.certificate()) + "\"" +
                          (wants_to_know_clients ? ",\"verify_incoming_https\":true}" : "}");
     agent_ = std::make_unique<agent>(options);
-  }
-  ~secured() {
-    agent_.reset();
-    fs::remove_all(path_);
   }
 
   consul::config settings() const {
     consul::config its;
     its.address = agent_->tls_url();
-    its.tls.ca_file = (path_ / "ca.pem").string();
+    its.tls.ca_file = files_.path() + "/ca.pem";
     its.tls.server_name = "server.dc1.consul";
     return its;
   }
   void add_certificate(consul::config& to) {
     const identity ours = ca_.issue({{"client.dc1.consul"}});
-    to.tls.certificate_file = write("client.pem", ours.certificate);
-    to.tls.key_file = write("client.key", ours.key);
+    to.tls.certificate_file = files_.write("client.pem", ours.certificate);
+    to.tls.key_file = files_.write("client.key", ours.key);
   }
   agent& server() { return *agent_; }
 
 private:
-  std::string write(const std::string& name, const std::string& text) const {
-    fs::create_directories(path_);
-    std::ofstream(path_ / name) << text;
-    return (path_ / name).string();
-  }
-
-  const fs::path path_ = fs::temp_directory_path() / ("holdfast-secured-" + std::to_string(::getpid()));
+  const temporary_folder files_;
   const authority ca_;
   std::unique_ptr<agent> agent_;
 };

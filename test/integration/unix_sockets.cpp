@@ -13,18 +13,12 @@
 #include "support/agent.hpp"
 #include "support/async.hpp"
 #include "support/participant.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace holdfast::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A directory of the test's own.
-struct folder {
-  folder() { fs::create_directory(path); }
-  ~folder() { fs::remove_all(path); }
-  const fs::path path = fs::temp_directory_path() / ("holdfast-sockets-" + std::to_string(::getpid()));
-};
 
 asio::awaitable<std::string> failure_at(const asio::any_io_executor ex, const fs::path& socket) {
   consul::config settings;
@@ -64,26 +58,26 @@ ASYNC_TEST_CASE(a_semaphore_lives_on_one, 60s) {
 }
 
 ASYNC_TEST_CASE(one_that_is_missing_is_named, 30s) {
-  const folder here;
-  const std::string words = co_await failure_at(ex, here.path / "none.sock");
-  BOOST_TEST(words ==
-             "get: cannot connect to unix://" + (here.path / "none.sock").string() + ": No such file or directory");
+  const temporary_folder here;
+  const std::string words = co_await failure_at(ex, fs::path(here.path()) / "none.sock");
+  BOOST_TEST(words == "get: cannot connect to unix://" + (fs::path(here.path()) / "none.sock").string() +
+                          ": No such file or directory");
 }
 
 ASYNC_TEST_CASE(one_that_nobody_listens_on_is_refused, 30s) {
-  const folder here;
-  const fs::path left = here.path / "left.sock";
+  const temporary_folder here;
+  const fs::path left = fs::path(here.path()) / "left.sock";
   { const asio::local::stream_protocol::acceptor gone(ex, asio::local::stream_protocol::endpoint(left.string())); }
   const std::string words = co_await failure_at(ex, left);
   BOOST_TEST(words.ends_with(": Connection refused"));
 }
 
 ASYNC_TEST_CASE(one_that_is_not_allowed_says_so, 30s) {
-  const folder here;
-  const fs::path closed = here.path / "closed.sock";
+  const temporary_folder here;
+  const fs::path closed = fs::path(here.path()) / "closed.sock";
   const asio::local::stream_protocol::acceptor listens(ex, asio::local::stream_protocol::endpoint(closed.string()));
   fs::permissions(closed, fs::perms::none);
-  fs::permissions(here.path, fs::perms::all);
+  fs::permissions(here.path(), fs::perms::all);
   // To root all is allowed: this thread is another user meanwhile.
   const uid_t before = ::geteuid();
   if (before == 0) BOOST_REQUIRE(::seteuid(65534) == 0);

@@ -9,13 +9,12 @@ using holdfast::error;
 
 namespace {
 
-const agent_address agent{.host = "::1", .port = 8500};
-
-call_settings settings_of(std::string token = {}, std::string datacenter = {}) {
+call_settings settings_of(std::string datacenter = {}, std::string consul_namespace = {}, std::string partition = {}) {
   config c;
-  c.token = std::move(token);
   c.datacenter = std::move(datacenter);
-  return call_settings(c, agent);
+  c.consul_namespace = std::move(consul_namespace);
+  c.partition = std::move(partition);
+  return call_settings(c);
 }
 
 template <class Request>
@@ -23,7 +22,7 @@ call made(const Request& request) {
   return make_call(settings_of(), request);
 }
 
-std::string first_line(const call& c) { return c.request.bytes.substr(0, c.request.bytes.find('\r')); }
+std::string first_line(const call& c) { return std::string(c.request.method) + ' ' + c.request.target; }
 
 call written(write_request::kind verb, std::uint64_t flags = 0) {
   return made(write_request{verb, "a/b c", "v", flags, 7, "s/1", {}});
@@ -42,13 +41,12 @@ read_options reading(consistency mode, std::uint64_t index = 0, std::chrono::mil
 BOOST_AUTO_TEST_SUITE(consul_call)
 
 BOOST_AUTO_TEST_CASE(reads) {
-  BOOST_TEST(first_line(made(get_request{"a/b c", {}})) == "GET /v1/kv/a/b%20c HTTP/1.1");
+  BOOST_TEST(first_line(made(get_request{"a/b c", {}})) == "GET /v1/kv/a/b%20c");
   BOOST_TEST(first_line(made(list_request{"a/", reading(consistency::consistent)})) ==
-             "GET /v1/kv/a/?recurse&consistent HTTP/1.1");
-  BOOST_TEST(first_line(made(keys_request{"a/", "", reading(consistency::stale)})) ==
-             "GET /v1/kv/a/?keys&stale HTTP/1.1");
-  BOOST_TEST(first_line(made(keys_request{"", "/", {}})) == "GET /v1/kv/?keys&separator=%2F HTTP/1.1");
-  BOOST_TEST(first_line(made(session_info_request{"a/b", {}})) == "GET /v1/session/info/a%2Fb HTTP/1.1");
+             "GET /v1/kv/a/?recurse&consistent");
+  BOOST_TEST(first_line(made(keys_request{"a/", "", reading(consistency::stale)})) == "GET /v1/kv/a/?keys&stale");
+  BOOST_TEST(first_line(made(keys_request{"", "/", {}})) == "GET /v1/kv/?keys&separator=%2F");
+  BOOST_TEST(first_line(made(session_info_request{"a/b", {}})) == "GET /v1/session/info/a%2Fb");
   const call c = made(get_request{"k", {}});
   BOOST_TEST((c.does == effect::none));
   BOOST_TEST(!c.request.is_write);
@@ -57,24 +55,25 @@ BOOST_AUTO_TEST_CASE(reads) {
 
 BOOST_AUTO_TEST_CASE(blocking_reads_wait_in_a_lane_of_their_own) {
   const call c = made(list_request{"a/", reading(consistency::leader, 18446744073709551615u, 16s)});
-  BOOST_TEST(first_line(c) == "GET /v1/kv/a/?recurse&index=18446744073709551615&wait=16000ms HTTP/1.1");
+  BOOST_TEST(first_line(c) == "GET /v1/kv/a/?recurse&index=18446744073709551615&wait=16000ms");
   BOOST_TEST((c.where == lane::blocking));
   BOOST_TEST((c.time == 16s + 1s + 5s));
 }
 
 BOOST_AUTO_TEST_CASE(writes) {
   using kind = write_request::kind;
-  BOOST_TEST(first_line(written(kind::put)) == "PUT /v1/kv/a/b%20c HTTP/1.1");
-  BOOST_TEST(first_line(written(kind::put, 16210313421097356768u)) ==
-             "PUT /v1/kv/a/b%20c?flags=16210313421097356768 HTTP/1.1");
-  BOOST_TEST(first_line(written(kind::cas)) == "PUT /v1/kv/a/b%20c?cas=7 HTTP/1.1");
-  BOOST_TEST(first_line(written(kind::acquire, 3)) == "PUT /v1/kv/a/b%20c?acquire=s%2F1&flags=3 HTTP/1.1");
-  BOOST_TEST(first_line(written(kind::release)) == "PUT /v1/kv/a/b%20c?release=s%2F1 HTTP/1.1");
-  BOOST_TEST(first_line(written(kind::remove)) == "DELETE /v1/kv/a/b%20c HTTP/1.1");
-  BOOST_TEST(first_line(written(kind::remove_tree)) == "DELETE /v1/kv/a/b%20c?recurse HTTP/1.1");
-  BOOST_TEST(first_line(written(kind::remove_cas)) == "DELETE /v1/kv/a/b%20c?cas=7 HTTP/1.1");
+  BOOST_TEST(first_line(written(kind::put)) == "PUT /v1/kv/a/b%20c");
+  BOOST_TEST(first_line(written(kind::put, 16210313421097356768u)) == "PUT /v1/kv/a/b%20c?flags=16210313421097356768");
+  BOOST_TEST(first_line(written(kind::cas)) == "PUT /v1/kv/a/b%20c?cas=7");
+  BOOST_TEST(first_line(written(kind::acquire, 3)) == "PUT /v1/kv/a/b%20c?acquire=s%2F1&flags=3");
+  BOOST_TEST(first_line(written(kind::release)) == "PUT /v1/kv/a/b%20c?release=s%2F1");
+  BOOST_TEST(first_line(written(kind::remove)) == "DELETE /v1/kv/a/b%20c");
+  BOOST_TEST(first_line(written(kind::remove_tree)) == "DELETE /v1/kv/a/b%20c?recurse");
+  BOOST_TEST(first_line(written(kind::remove_cas)) == "DELETE /v1/kv/a/b%20c?cas=7");
   const call c = written(kind::put);
-  BOOST_TEST(c.request.bytes.ends_with("Host: [::1]:8500\r\nContent-Length: 1\r\n\r\nv"));
+  BOOST_TEST(c.request.body == "v");
+  BOOST_TEST((c.request.type == content::bytes));
+  BOOST_TEST(written(kind::remove).request.body == "");
   BOOST_TEST((c.does == effect::write));
   BOOST_TEST(c.request.is_write);
   BOOST_TEST((c.where == lane::ordinary));
@@ -83,14 +82,14 @@ BOOST_AUTO_TEST_CASE(writes) {
 
 BOOST_AUTO_TEST_CASE(sessions) {
   const call create = made(session_create_request{});
-  BOOST_TEST(first_line(create) == "PUT /v1/session/create HTTP/1.1");
+  BOOST_TEST(first_line(create) == "PUT /v1/session/create");
   BOOST_TEST((create.does == effect::write));
   const call renew = made(session_renew_request{"id", {}});
-  BOOST_TEST(first_line(renew) == "PUT /v1/session/renew/id HTTP/1.1");
+  BOOST_TEST(first_line(renew) == "PUT /v1/session/renew/id");
   BOOST_TEST((renew.where == lane::renewal));
   BOOST_TEST((renew.does == effect::idempotent));
   const call destroy = made(session_destroy_request{"id", {}});
-  BOOST_TEST(first_line(destroy) == "PUT /v1/session/destroy/id HTTP/1.1");
+  BOOST_TEST(first_line(destroy) == "PUT /v1/session/destroy/id");
   BOOST_TEST((destroy.does == effect::idempotent));
 }
 
@@ -99,8 +98,9 @@ BOOST_AUTO_TEST_CASE(nodes) {
     return made(node_register_request{{std::move(name), std::move(address)}, {}});
   };
   const call c = registered("n", "127.0.0.1");
-  BOOST_TEST(first_line(c) == "PUT /v1/catalog/register HTTP/1.1");
-  BOOST_TEST(c.request.bytes.ends_with("\r\n\r\n{\"Node\":\"n\",\"Address\":\"127.0.0.1\"}"));
+  BOOST_TEST(first_line(c) == "PUT /v1/catalog/register");
+  BOOST_TEST(c.request.body == R"({"Node":"n","Address":"127.0.0.1"})");
+  BOOST_TEST((c.request.type == content::json));
   BOOST_TEST((c.does == effect::idempotent));
   BOOST_TEST(c.request.is_write);
   BOOST_TEST(c.key == "n");
@@ -109,16 +109,34 @@ BOOST_AUTO_TEST_CASE(nodes) {
   BOOST_TEST(registered("n", "").refused == error::invalid_option);
 }
 
-BOOST_AUTO_TEST_CASE(token_and_datacenter_go_with_every_request) {
-  const call c = make_call(settings_of("secret", "d c"), get_request{"k", {}});
-  BOOST_TEST(c.request.bytes == "GET /v1/kv/k?dc=d%20c HTTP/1.1\r\nHost: [::1]:8500\r\nX-Consul-Token: secret\r\n\r\n");
-  const call n = make_call(settings_of("secret", "d c"), node_register_request{{"n", "127.0.0.1"}, {}});
-  BOOST_TEST(n.request.bytes ==
-             "PUT /v1/catalog/register HTTP/1.1\r\nHost: [::1]:8500\r\nX-Consul-Token: secret\r\nContent-Length: 53\r\n"
-             "\r\n{\"Datacenter\":\"d c\",\"Node\":\"n\",\"Address\":\"127.0.0.1\"}");
-  const call t = make_call(settings_of("secret", "dc2"), txn_request{{txn_operation::get("k")}, {}});
-  BOOST_TEST(t.request.bytes.starts_with("PUT /v1/txn?dc=dc2 HTTP/1.1\r\n"));
-  BOOST_TEST(t.request.bytes.ends_with(R"([{"KV":{"Verb":"get","Key":"k"}}])"));
+BOOST_AUTO_TEST_CASE(datacenter_namespace_and_partition_go_with_every_request) {
+  const call_settings settings = settings_of("d c", "team", "east");
+  const call c = make_call(settings, get_request{"k", {}});
+  BOOST_TEST(first_line(c) == "GET /v1/kv/k?dc=d%20c&ns=team&partition=east");
+  // Of these Consul looks for the datacenter in the body, and a node has no namespace.
+  const call n = make_call(settings, node_register_request{{"n", "127.0.0.1"}, {}});
+  BOOST_TEST(first_line(n) == "PUT /v1/catalog/register?partition=east");
+  BOOST_TEST(n.request.body == R"({"Datacenter":"d c","Node":"n","Address":"127.0.0.1"})");
+  // Of these, for the others in each operation.
+  const call t = make_call(settings, txn_request{{txn_operation::get("k")}, {}});
+  BOOST_TEST(first_line(t) == "PUT /v1/txn?dc=d%20c&ns=team&partition=east");
+  BOOST_TEST(t.request.body == R"([{"KV":{"Verb":"get","Key":"k","Namespace":"team","Partition":"east"}}])");
+}
+
+BOOST_AUTO_TEST_CASE(a_request_is_one_piece_with_what_its_agent_and_its_moment_add) {
+  http_request request;
+  request.method = "PUT";
+  request.target = "/v1/txn";
+  request.body = "[]";
+  request.type = content::json;
+  const agent_lines to{"/consul", "Host: h:1\r\n"};
+  BOOST_TEST(to_bytes(request, to, "t") ==
+             "PUT /consul/v1/txn HTTP/1.1\r\nHost: h:1\r\nX-Consul-Token: t\r\nContent-Type: application/json\r\n"
+             "Content-Length: 2\r\n\r\n[]");
+  request.method = "GET";
+  request.body.clear();
+  request.type = content::none;
+  BOOST_TEST(to_bytes(request, to, "") == "GET /consul/v1/txn HTTP/1.1\r\nHost: h:1\r\n\r\n");
 }
 
 BOOST_AUTO_TEST_CASE(arguments_are_checked_at_their_edges) {

@@ -19,6 +19,7 @@
 #include <filesystem>
 #include <holdfast/consul/client.hpp>
 #include <holdfast/testing/server.hpp>
+#include <holdfast/version.hpp>
 #include <new>
 
 #include "consul/client_impl.hpp"
@@ -135,7 +136,9 @@ ASYNC_TEST_CASE(an_answer_comes_back) {
   BOOST_TEST(consul.address() == server.address());
   pending<bool> put(ex, consul.put("k", "value"));
   auto [peer, request] = co_await server.accept_request();
-  BOOST_TEST(request == "PUT /v1/kv/k HTTP/1.1\r\nHost: " + server.address() + "\r\nContent-Length: 5\r\n\r\nvalue");
+  BOOST_TEST(request == "PUT /v1/kv/k HTTP/1.1\r\nHost: " + server.address() +
+                            "\r\nUser-Agent: holdfast/" HOLDFAST_VERSION_STRING
+                            "\r\nContent-Type: application/octet-stream\r\nContent-Length: 5\r\n\r\nvalue");
   co_await peer.reply("true\n");
   const error_code ec = co_await put.wait();
   BOOST_TEST(!ec);
@@ -1109,6 +1112,26 @@ BOOST_AUTO_TEST_CASE(the_context_may_go_with_requests_in_every_state) {
   for (auto& signal : signals) signal.emit(asio::cancellation_type::all);
   survivor.close();
   BOOST_TEST(survivor.valid());
+}
+
+// As some servers do with every exchange that lasts for 30 s.
+ASYNC_TEST_CASE(a_blocking_query_that_is_cut_while_it_waits_is_asked_again, 30s) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  holdfast::consul::read_options options;
+  options.index = 7;
+  options.wait = 60s;
+  pending<entry_answer> get(ex, consul.get("k", options));
+  auto [peer, request] = co_await server.accept_request();
+  BOOST_TEST(request.find("wait=60000ms") != std::string::npos);
+  asio::steady_timer timer(ex, 1'100ms);
+  co_await timer.async_wait(asio::use_awaitable);
+  peer.close();
+  auto [next, again] = co_await server.accept_request();
+  BOOST_TEST(again.starts_with("GET /v1/kv/k?index=7&wait=5"));
+  next.close();  // at once: that is no such server
+  const error_code ended = co_await get.wait();
+  BOOST_TEST(ended == error::connection_lost);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

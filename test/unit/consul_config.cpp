@@ -56,9 +56,27 @@ public:
   void set(const char* name, const char* value) { ::setenv(name, value, 1); }
 
 private:
-  static constexpr const char* names[] = {
-      "CONSUL_HTTP_ADDR", "CONSUL_HTTP_TOKEN", "CONSUL_DATACENTER",  "CONSUL_HTTP_SSL",   "CONSUL_HTTP_SSL_VERIFY",
-      "CONSUL_CACERT",    "CONSUL_CAPATH",     "CONSUL_CLIENT_CERT", "CONSUL_CLIENT_KEY", "CONSUL_TLS_SERVER_NAME"};
+  static constexpr const char* names[] = {"CONSUL_HTTP_ADDR",
+                                          "CONSUL_HTTP_TOKEN",
+                                          "CONSUL_DATACENTER",
+                                          "CONSUL_HTTP_SSL",
+                                          "CONSUL_HTTP_SSL_VERIFY",
+                                          "CONSUL_CACERT",
+                                          "CONSUL_CAPATH",
+                                          "CONSUL_CLIENT_CERT",
+                                          "CONSUL_CLIENT_KEY",
+                                          "CONSUL_TLS_SERVER_NAME",
+                                          "CONSUL_HTTP_TOKEN_FILE",
+                                          "CONSUL_HTTP_AUTH",
+                                          "CONSUL_NAMESPACE",
+                                          "CONSUL_PARTITION",
+                                          "HTTP_PROXY",
+                                          "http_proxy",
+                                          "HTTPS_PROXY",
+                                          "https_proxy",
+                                          "NO_PROXY",
+                                          "no_proxy",
+                                          "REQUEST_METHOD"};
   std::vector<std::string> saved_;
 };
 
@@ -119,7 +137,16 @@ BOOST_AUTO_TEST_CASE(the_environment_overrides_the_defaults) {
   env.set("CONSUL_HTTP_ADDR", "h:1");
   env.set("CONSUL_HTTP_TOKEN", "t");
   env.set("CONSUL_DATACENTER", "d");
+  env.set("CONSUL_HTTP_TOKEN_FILE", "file");
+  env.set("CONSUL_HTTP_AUTH", "user:password");
+  env.set("CONSUL_NAMESPACE", "n");
+  env.set("CONSUL_PARTITION", "p");
   const config c = config::from_environment();
+  BOOST_TEST(c.token_file == "file");
+  BOOST_TEST(c.http_auth == "user:password");
+  BOOST_TEST(c.consul_namespace == "n");
+  BOOST_TEST(c.partition == "p");
+  BOOST_TEST(c.proxy == "");
   BOOST_TEST(c.address == "h:1");
   BOOST_TEST(c.token == "t");
   BOOST_TEST(c.datacenter == "d");
@@ -138,7 +165,9 @@ BOOST_AUTO_TEST_CASE(an_address_has_the_scheme_and_the_port_that_consul_gives_it
       {"h", "", "h:80"},
       {"h", "1", "https://h:443"},
       {"h:1", "0", "h:1"},
-      {"http://h:1/", "T", "https://h:1"},
+      {"http://h:1/", "T", "https://h:1/"},
+      {"http://h/below", "", "http://h:80/below"},
+      {"https://[::1]/below", "", "https://[::1]:443/below"},
       {"https://h", "", "https://h:443"},
       {"https://h:1", "false", "https://h:1"},
       {"[::1]", "", "[::1]:80"},
@@ -169,6 +198,49 @@ BOOST_AUTO_TEST_CASE(tls_is_what_the_environment_says) {
   BOOST_TEST(tls.key_file == "key");
   BOOST_TEST(tls.server_name == "name");
   BOOST_TEST(tls.insecure_skip_verify);
+}
+
+BOOST_AUTO_TEST_CASE(a_server_name_has_no_port) {
+  environment env;
+  env.set("CONSUL_TLS_SERVER_NAME", "server.dc1.consul:8501");
+  BOOST_TEST(config::from_environment().tls.server_name == "server.dc1.consul");
+}
+
+BOOST_AUTO_TEST_CASE(a_proxy_is_what_the_environment_says_for_the_address) {
+  struct {
+    const char* address;
+    const char* excepted;
+    const char* expected;
+  } const rows[] = {
+      {"h:8500", "", "plain:1"},           {"https://h:8501", "", "http://secure:2"}, {"h:8500", "g,h", ""},
+      {"127.0.0.1:8500", "", ""},          {"http://localhost:8500", "", ""},         {"[::1]:8500", "", ""},
+      {"unix:///run/consul.sock", "", ""},
+  };
+  for (const auto& row : rows) {
+    environment env;
+    env.set("http_proxy", "plain:1");
+    env.set("HTTPS_PROXY", "http://secure:2");
+    env.set("https_proxy", "http://other:3");
+    env.set("NO_PROXY", row.excepted);
+    env.set("CONSUL_HTTP_ADDR", row.address);
+    BOOST_TEST(config::from_environment().proxy == row.expected);
+  }
+  environment env;
+  env.set("CONSUL_HTTP_ADDR", "h:8500");
+  env.set("HTTP_PROXY", "plain:1");
+  env.set("REQUEST_METHOD", "GET");
+  BOOST_CHECK_EXCEPTION(config::from_environment(), holdfast::system_error,
+                        [](const auto& e) { return e.code() == error::invalid_option; });
+}
+
+BOOST_AUTO_TEST_CASE(a_proxy_is_checked_and_its_password_is_not_told) {
+  BOOST_TEST(!check_of([](config& c) { c.proxy = "http://user:password@h:1"; }));
+  BOOST_TEST(check_of([](config& c) { c.proxy = "socks5://h"; }) == error::unsupported_scheme);
+  config c;
+  c.proxy = "http://user:password@h:0";
+  BOOST_CHECK_EXCEPTION(holdfast::consul::detail::check(c), holdfast::system_error, [](const auto& e) {
+    return e.code() == error::invalid_address && std::string(e.what()).find("password") == std::string::npos;
+  });
 }
 
 BOOST_AUTO_TEST_CASE(a_flag_that_is_no_flag_is_refused_by_name) {

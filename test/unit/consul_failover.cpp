@@ -17,6 +17,7 @@ using namespace std::chrono_literals;
 using holdfast::diagnostics;
 using holdfast::error;
 using holdfast::consul::client;
+using holdfast::consul::client_health;
 using holdfast::consul::config;
 using holdfast::test::pending;
 using holdfast::testing::fault_plan;
@@ -61,12 +62,24 @@ ASYNC_TEST_CASE(the_first_is_asked_as_long_as_it_works, 30s) {
 
 ASYNC_TEST_CASE(one_that_is_gone_is_left_at_once_and_for_good, 30s) {
   agents with;
-  client through(ex, with.settings());
+  std::vector<std::string> log;
+  config settings = with.settings();
+  settings.log = [&](std::string_view line) { log.emplace_back(line); };
+  client through(ex, settings);
+  BOOST_TEST(through.health().address == with.first.address());
+  BOOST_TEST(through.health().last_failure == "");
   with.first.stop();
   for (int i = 0; i < 3; ++i) {
     const std::string who = co_await ask(through);
     BOOST_TEST(who == "2");
   }
+  const client_health now = through.health();
+  BOOST_TEST(now.address == with.second.address());
+  BOOST_TEST(now.last_failure.starts_with(with.first.address() + ": "), now.last_failure);
+  BOOST_TEST((now.last_failure_at <= now.since));
+  BOOST_TEST_REQUIRE(log.size() == 1u);
+  BOOST_TEST(log[0] == "requests go to " + with.second.address() + " now, no longer to " + with.first.address() +
+                           "; the last failure: " + now.last_failure);
   with.first.start();
   const std::string sticky = co_await ask(through);
   BOOST_TEST(sticky == "2");

@@ -2,7 +2,6 @@
 // before the certificate was verified.
 
 #include <openssl/ssl.h>
-#include <unistd.h>
 
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/ssl/context.hpp>
@@ -14,6 +13,7 @@
 
 #include "support/async.hpp"
 #include "support/secure_server.hpp"
+#include "support/temporary_folder.hpp"
 
 BOOST_AUTO_TEST_SUITE(consul_tls)
 
@@ -32,29 +32,11 @@ using holdfast::test::authority;
 using holdfast::test::identity;
 using holdfast::test::secure_server;
 using holdfast::test::secure_server_options;
+using holdfast::test::temporary_folder;
 using manner = secure_server_options::manner;
 namespace asio = boost::asio;
 using namespace asio::experimental::awaitable_operators;
 namespace fs = std::filesystem;
-
-// Files of a test's own.
-class folder {
-public:
-  folder() { fs::create_directory(path_); }
-  ~folder() { fs::remove_all(path_); }
-  std::string write(const std::string& name, const std::string& text) const {
-    const fs::path file = path_ / name;
-    fs::create_directories(file.parent_path());
-    std::ofstream(file) << text;
-    return file.string();
-  }
-  std::string path() const { return path_.string(); }
-
-private:
-  static inline int count_ = 0;
-  const fs::path path_ =
-      fs::temp_directory_path() / ("holdfast-tls-" + std::to_string(::getpid()) + '-' + std::to_string(++count_));
-};
 
 // An authority that clients trust, and a server whose certificate it has signed.
 struct secured {
@@ -73,7 +55,7 @@ struct secured {
     return its;
   }
 
-  folder files;
+  temporary_folder files;
   authority ca;
   std::string ca_file = files.write("ca.pem", ca.certificate());
   std::shared_ptr<secure_server> server;
@@ -294,7 +276,7 @@ ASYNC_TEST_CASE(certificates_that_change_on_disk_are_taken_up, 30s) {
 
 ASYNC_TEST_CASE(a_folder_of_authorities_is_read_whatever_the_files_are_called, 30s) {
   const secured with(ex);
-  const folder authorities;
+  const temporary_folder authorities;
   authorities.write("b/c/any name", with.ca.certificate());
   authorities.write("a.txt", authority().certificate());
   config settings = with.settings();
@@ -334,7 +316,7 @@ ASYNC_TEST_CASE(a_context_of_the_applications_own_is_used_and_names_are_verified
 }
 
 BOOST_AUTO_TEST_CASE(files_that_cannot_be_read_are_named) {
-  const folder files;
+  const temporary_folder files;
   const identity own = authority().issue({});
   const std::string certificate = files.write("own.pem", own.certificate);
   const std::string key = files.write("own.key", own.key);
@@ -361,6 +343,26 @@ BOOST_AUTO_TEST_CASE(files_that_cannot_be_read_are_named) {
                t.certificate_file = certificate;
                t.key_file = key;
              }) == "");
+}
+
+ASYNC_TEST_CASE(an_address_that_fails_verification_is_passed_over, 30s) {
+  const secured good(ex);
+  const secured bad(ex, {"other.example"});
+  std::vector<std::string> log;
+  config settings = good.settings();
+  const std::string both = good.files.write("both.pem", good.ca.certificate() + bad.ca.certificate());
+  settings.tls.ca_file = both;
+  settings.addresses = {bad.server->url(), good.server->url()};
+  settings.log = [&](std::string_view line) { log.emplace_back(line); };
+  client through(ex, settings);
+  outcome got = co_await ask(through);
+  BOOST_TEST(!got.error, got.words);
+  BOOST_TEST(bad.server->requests.empty());
+  while (log.empty()) co_await asio::post(ex, asio::use_awaitable);
+  BOOST_TEST(contains(log[0], "other.example"), log[0]);
+  settings.addresses = {bad.server->url(), bad.server->url("localhost")};
+  outcome none = co_await ask(ex, settings);
+  BOOST_TEST(none.error == error::certificate_refused);
 }
 
 }  // namespace

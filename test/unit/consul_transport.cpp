@@ -14,13 +14,14 @@ using namespace std::chrono_literals;
 using namespace holdfast::consul::detail;
 using holdfast::error;
 using holdfast::consul::config;
+using holdfast::test::scripted_peer;
 using holdfast::test::scripted_server;
 
 namespace {
 
 http_request request_for(std::string_view target, std::chrono::milliseconds wait = 0ms) {
   http_request request;
-  request.bytes = format_request("GET", target, "", "");
+  request.target = target;
   request.wait = wait;
   return request;
 }
@@ -31,7 +32,20 @@ struct tested : std::enable_shared_from_this<tested> {
       : strand(ex), addresses{{"127.0.0.1", server.endpoint().port()}} {
     settings.connections_max = 2;
     settings.log = [this](std::string_view line) { log.emplace_back(line); };
-    link.emplace(strand, settings, addresses, statistics, idle_max);
+    link.emplace(strand, settings, addresses, statistics, health, idle_max);
+  }
+
+  // A name, with these addresses.
+  tested(const asio::any_io_executor& ex, std::vector<const scripted_server*> servers)
+      : strand(ex), addresses{{"consul.example", 8500}} {
+    settings.log = [this](std::string_view line) { log.emplace_back(line); };
+    for (const scripted_server* each : servers) ips.emplace_back(each->endpoint());
+    link.emplace(strand, settings, addresses, statistics, health, 1min,
+                 [this](const strand_type&, const agent_address&, time_point) -> awaitable<resolution> {
+                   resolution found;
+                   found.endpoints = ips;
+                   co_return found;
+                 });
   }
 
   void send(std::string_view target, lane which, std::chrono::milliseconds wait = 0ms, bool repeatable = true) {
@@ -39,6 +53,7 @@ struct tested : std::enable_shared_from_this<tested> {
       exchange result = co_await link.send(request, lane, clock::now() + 1min);
       co_return result;
     };
+    link->owned_by(weak_from_this());
     http_request request = request_for(target, wait);
     request.repeatable = repeatable;
     asio::co_spawn(strand, body(*link, std::move(request), which),
@@ -54,12 +69,20 @@ struct tested : std::enable_shared_from_this<tested> {
   strand_type strand;
   config settings;
   std::vector<agent_address> addresses;
+  connection::endpoints ips;
   std::shared_ptr<counters> statistics = std::make_shared<counters>();
+  health_record health{"127.0.0.1"};
   std::optional<transport> link;
   int answered = 0;
   std::vector<holdfast::error_code> errors;
   std::vector<std::string> log;
 };
+
+asio::awaitable<void> answer_leader(scripted_peer& peer) {
+  const std::string question = co_await peer.read_request();
+  BOOST_TEST(question.starts_with("GET /v1/status/leader "));
+  co_await peer.reply("\"10.0.0.1:8300\"\n");
+}
 
 const std::string too_many =
     "HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 8\r\n\r\n"
@@ -273,6 +296,53 @@ BOOST_AUTO_TEST_CASE(no_timer_keeps_the_context_running) {
       asio::detached);
   context.run();
   BOOST_TEST(t->answered == 2);
+}
+
+// As with several addresses: what is asked goes on at the name's next one, if that knows a leader.
+ASYNC_TEST_CASE(a_name_is_more_than_its_first_address, 30s) {
+  scripted_server silent(ex);
+  scripted_server works(ex);
+  const auto t = std::make_shared<tested>(ex, std::vector<const scripted_server*>{&silent, &works});
+  t->send("/first", lane::ordinary);
+  auto [peer, request] = co_await silent.accept_request();
+  co_await peer.reply("");
+  t->send("/second", lane::ordinary);
+  std::string again = co_await peer.read_request();
+  BOOST_TEST(again.starts_with("GET /second "));
+  // A second later both are asked whether they know a leader.
+  scripted_peer ignored = co_await silent.accept();
+  scripted_peer trial = co_await works.accept();
+  co_await answer_leader(trial);
+  auto [next, moved] = co_await works.accept_request();
+  BOOST_TEST(moved.starts_with("GET /second "));
+  co_await next.reply("");
+  while (t->answered != 2) co_await asio::post(ex, asio::use_awaitable);
+  BOOST_TEST(!t->errors.back());
+  BOOST_TEST(t->health.read().address == "consul.example:8500 (127.0.0.1)");
+  BOOST_TEST(t->health.read().last_failure.find("says nothing, or only errs") != std::string::npos);
+  while (t->log.empty()) co_await asio::post(ex, asio::use_awaitable);
+  BOOST_TEST(t->log.front().starts_with("requests go to consul.example:8500 (127.0.0.1) now"));
+  // The next connection goes there at once.
+  t->send("/third", lane::renewal);
+  auto [third, last] = co_await works.accept_request();
+  BOOST_TEST(last.starts_with("GET /third "));
+}
+
+ASYNC_TEST_CASE(a_name_with_one_address_that_is_gone_says_so_once) {
+  scripted_server only(ex);
+  const auto t = std::make_shared<tested>(ex, std::vector<const scripted_server*>{&only});
+  t->send("/first", lane::ordinary);
+  auto [peer, request] = co_await only.accept_request();
+  co_await peer.reply("");
+  peer.close();
+  only.stop();
+  for (int i = 2; i != 5; ++i) {
+    t->send("/", lane::ordinary);
+    while (t->answered != i) co_await asio::post(ex, asio::use_awaitable);
+    BOOST_TEST(t->errors.back() == error::unreachable);
+  }
+  BOOST_TEST(t->health.read().last_failure.find("refused") != std::string::npos, t->health.read().last_failure);
+  BOOST_TEST(t->log.empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -36,6 +36,16 @@ BOOST_AUTO_TEST_CASE(an_address_may_leave_out_what_has_a_default) {
   BOOST_TEST(parsed("HTTP://consul_1.example-x/") == "consul_1.example-x:8500");
 }
 
+BOOST_AUTO_TEST_CASE(a_path_is_what_requests_stand_below) {
+  agent_address a;
+  BOOST_TEST(!parse_address("https://h:1/consul/dc%201//", a));
+  BOOST_TEST(a.path == "/consul/dc%201");
+  BOOST_TEST(a.authority() == "h:1");
+  BOOST_TEST(parsed("http://[::1]/x") == "[::1]:8500/x");
+  BOOST_TEST(parsed("http://host:1//") == "host:1");
+  check_error("http://h/" + std::string(1024, 'x'), error::invalid_address);
+}
+
 BOOST_AUTO_TEST_CASE(ipv6_needs_brackets) {
   BOOST_TEST(parsed("[::1]:8501") == "[::1]:8501");
   BOOST_TEST(parsed("http://[2001:db8::7]/") == "[2001:db8::7]:8500");
@@ -85,9 +95,26 @@ BOOST_AUTO_TEST_CASE(other_schemes_are_refused_by_name) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_an_address_is_refused) {
-  for (const std::string_view text :
-       {"", "http://", "/", ":8500", "host:", "host:0", "host:65536", "host:-1", "host:8500x", "host:80:80", "host/",
-        "http://host/v1", "http://host:1//", "user@host", "ho st", "host\r\nX: y", "host?x", "h\xc3\xb6st"}) {
+  for (const std::string_view text : {"",
+                                      "http://",
+                                      "/",
+                                      ":8500",
+                                      "host:",
+                                      "host:0",
+                                      "host:65536",
+                                      "host:-1",
+                                      "host:8500x",
+                                      "host:80:80",
+                                      "host/",
+                                      "http://host/v1?x",
+                                      "http://host/a b",
+                                      "http://host/a#b",
+                                      "http://host/a\r\nX: y",
+                                      "user@host",
+                                      "ho st",
+                                      "host\r\nX: y",
+                                      "host?x",
+                                      "h\xc3\xb6st"}) {
     check_error(text, error::invalid_address);
   }
   check_error(std::string(254, 'a'), error::invalid_address);

@@ -4,6 +4,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
+#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <holdfast/consul/config.hpp>
@@ -31,6 +32,14 @@ struct client_statistics {
   std::uint64_t connections_opened = 0;
   std::uint64_t connections_open = 0;     ///< now
   std::uint64_t connections_refused = 0;  ///< of those opened, that the agent closed because it had too many
+};
+
+/// What a client knows of its way to Consul, for people and for health checks.
+struct client_health {
+  std::string address{};  ///< of the agent that requests go to now
+  std::chrono::system_clock::time_point since = std::chrono::system_clock::now();  ///< when they began to
+  std::string last_failure{};  ///< what became of the last attempt that failed, at which address; empty: none has
+  std::chrono::system_clock::time_point last_failure_at{};
 };
 
 namespace detail {
@@ -181,6 +190,7 @@ public:
   /// `host:port` of the agent, for messages.
   const std::string& address() const noexcept;
   client_statistics statistics() const noexcept;
+  client_health health() const;
 
   /// One key; nullopt if it does not exist.
   ///

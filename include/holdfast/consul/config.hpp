@@ -43,16 +43,35 @@ struct tls_options {
 /// How to reach the agent. Checked once, by the client's constructor.
 struct config {
   /// `host:port`, `http://host:port` or `host` (port 8500); `https://host:port` (8501); `unix://PATH` for the socket of
-  /// an agent on this host.
+  /// an agent on this host. A path behind `http://` or `https://host:port` is what all requests' paths stand below,
+  /// where an HTTP server passes them on.
   std::string address = "127.0.0.1:8500";
   /// Several, in the place of `address`: all of one cluster, or indexes and sessions mean nothing. The first that works
   /// is asked, and goes on being asked; when it cannot be reached, or says nothing for a second while another one does,
   /// requests go to the next. A minute later the first is tried again. At most 16.
   std::vector<std::string> addresses{};
+  /// A proxy that passes requests on to any of them, `http://[user:password@]host[:port]` (port 80); it is asked for a
+  /// tunnel (CONNECT) to an `https://` address. Empty: none. A UNIX socket has none.
+  std::string proxy{};
+
   /// ACL token, sent with every request as X-Consul-Token; printable ASCII without spaces; empty: none. Never logged.
   std::string token{};
+  /// A file with the token, in the place of `token` unless it is empty. It is read by the client's constructor, again
+  /// within a second when it has changed, and when Consul refuses the token: then the request is sent once more with
+  /// the new one. What cannot be sent is logged (not the token), and the last one stays in use.
+  std::string token_file{};
+  /// Says which token is in force, in the place of both. Called by the client's constructor, then on the client's
+  /// strand before each request and when Consul has refused the token: it must not wait for anything, and may throw,
+  /// which is as with the file.
+  std::function<std::string()> token_function{};
+  /// `user:password`, for an HTTP server before the agent (Authorization: Basic); empty: none. Never logged.
+  std::string http_auth{};
   /// Datacenter to ask, empty: the agent's own.
   std::string datacenter{};
+  /// Of Consul Enterprise, for keys and sessions; empty: the token's own. Without Enterprise Consul refuses them from
+  /// 1.11 on; before that it ignores the partition, and keys are made in the one there is.
+  std::string consul_namespace{};
+  std::string partition{};
 
   tls_options tls{};
 
@@ -90,9 +109,11 @@ struct config {
   std::function<void(std::string_view)> log{};
 
   /// The defaults, overridden by those of `consul`'s environment variables that are set and not empty: CONSUL_HTTP_ADDR
-  /// (without a port: 80, or 443 with TLS), CONSUL_HTTP_TOKEN, CONSUL_HTTP_SSL, CONSUL_HTTP_SSL_VERIFY, CONSUL_CACERT,
-  /// CONSUL_CAPATH, CONSUL_CLIENT_CERT, CONSUL_CLIENT_KEY, CONSUL_TLS_SERVER_NAME; and by CONSUL_DATACENTER. Throws
-  /// `system_error`: invalid_option (a flag that is neither true nor false).
+  /// (without a port: 80, or 443 with TLS), CONSUL_HTTP_TOKEN, CONSUL_HTTP_TOKEN_FILE, CONSUL_HTTP_AUTH,
+  /// CONSUL_HTTP_SSL, CONSUL_HTTP_SSL_VERIFY, CONSUL_CACERT, CONSUL_CAPATH, CONSUL_CLIENT_CERT, CONSUL_CLIENT_KEY,
+  /// CONSUL_TLS_SERVER_NAME, CONSUL_NAMESPACE, CONSUL_PARTITION; by HTTP_PROXY, HTTPS_PROXY and NO_PROXY; and by
+  /// CONSUL_DATACENTER. Throws `system_error`: invalid_option (a flag that is neither true nor false; HTTP_PROXY in a
+  /// CGI program), invalid_address, unsupported_scheme.
   static config from_environment();
 };
 

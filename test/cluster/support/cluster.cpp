@@ -32,11 +32,13 @@ agent_options on_host(const network* net, int host, agent_options options) {
 
 }  // namespace
 
-cluster::cluster(int clients, const network* net, bool as_shipped, const std::string& extra_config) {
+cluster::cluster(int clients, const network* net, bool as_shipped, const std::string& extra_config,
+                 const std::string& tls_config) {
   for (int i = 0; i != server_count; ++i) {
     agent_options options;
     options.as_shipped = as_shipped;
     options.extra_config = extra_config;
+    options.tls_config = tls_config;
     options.servers = server_count;
     options.join = i == 0 ? nullptr : servers_.front().get();
     servers_.push_back(std::make_unique<agent>(on_host(net, i + 1, std::move(options))));
@@ -49,6 +51,7 @@ cluster::cluster(int clients, const network* net, bool as_shipped, const std::st
     agent_options options;
     options.as_shipped = as_shipped;
     options.extra_config = extra_config;
+    options.tls_config = tls_config;
     options.server = false;
     options.join = servers_.front().get();
     clients_.push_back(std::make_unique<agent>(on_host(net, server_count + i + 1, std::move(options))));

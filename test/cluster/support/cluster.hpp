@@ -19,7 +19,7 @@ public:
 
   /// Returns when it is healthy. The network must outlive it. The rest: see `agent_options`.
   explicit cluster(int clients, const network* net = nullptr, bool as_shipped = false,
-                   const std::string& extra_config = "{}");
+                   const std::string& extra_config = "{}", const std::string& tls_config = {});
 
   agent& server(int index) { return *servers_.at(static_cast<std::size_t>(index)); }
   agent& client(int index) { return *clients_.at(static_cast<std::size_t>(index)); }

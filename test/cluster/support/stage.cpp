@@ -91,6 +91,8 @@ void stage::start(const std::string& who, const worker_options& options) {
                         "--hold=" + in_ms(options.hold), "--outage-grace=" + in_ms(options.outage_grace)});
   for (const std::string& store : options.stores) child.command.push_back("--store=" + store);
   if (!options.token.empty()) child.command.push_back("--token=" + options.token);
+  if (!options.ca_file.empty()) child.command.push_back("--ca=" + options.ca_file);
+  if (!options.server_name.empty()) child.command.push_back("--server-name=" + options.server_name);
   if (options.on_agents_node) child.command.push_back("--agents-node");
   if (options.mutex) child.command.push_back("--mutex");
   if (options.set) child.command.push_back("--set");

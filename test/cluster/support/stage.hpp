@@ -25,6 +25,8 @@ struct worker_options {
   std::chrono::milliseconds ttl = session_ttl;
   bool on_agents_node = false;          ///< its sessions are
   std::string token{};                  ///< for Consul
+  std::string ca_file{};                ///< where the agent's address is `https`
+  std::string server_name{};            ///< the same
   std::vector<std::string> launcher{};  ///< as of `agent_options`
   bool mutex = false;                   ///< the stage's limit must be 1
   bool set = false;                     ///< the same; each coroutine tries for a lock of its own

@@ -5,7 +5,7 @@
 //     --mutex: PREFIX is its key; --set: each coroutine has a lock of its own to try for; --election: as a mutex, and
 //     turns are terms; --observer: of that, and takes no turns; --use-recorded-limit: the limit is the record's;
 //     --numbered: the slots are; --coroutines=N, each of which takes turns; --ttl=MS, of sessions;
-//     --agents-node: which belong to their agent's; --token=T, for Consul;
+//     --agents-node: which belong to their agent's; --token=T, for Consul; --ca=FILE and --server-name=N, for TLS;
 //     --hold=MS, a slot, unless an operator wants it; --outage-grace=MS;
 //     --store=HOST:PORT (any number), written to with each turn
 //   cluster_worker --inside --log=FILE --name=NAME
@@ -61,7 +61,7 @@ constexpr auto look_every = 50ms;
 constexpr auto same_lease = 2ms;
 
 struct arguments {
-  std::string agent{}, prefix{}, log{}, name{}, token{};
+  std::string agent{}, prefix{}, log{}, name{}, token{}, ca_file{}, server_name{};
   std::vector<std::string> stores{};
   std::uint32_t limit = 1;
   int coroutines = 1;
@@ -88,6 +88,10 @@ arguments parse(int count, char** words) {
       result.name = value;
     else if (name == "--token")
       result.token = value;
+    else if (name == "--ca")
+      result.ca_file = value;
+    else if (name == "--server-name")
+      result.server_name = value;
     else if (name == "--store")
       result.stores.push_back(value);
     else if (name == "--limit")
@@ -200,6 +204,8 @@ private:
       result.addresses.push_back(given_.agent.substr(begin, end - begin));
     }
     result.token = given_.token;
+    result.tls.ca_file = given_.ca_file;
+    result.tls.server_name = given_.server_name;
     return result;
   }
 

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <sys/stat.h>
+
+#include <ctime>
+#include <filesystem>
+#include <utility>
+
+namespace holdfast::consul::detail {
+
+/// Whether a file is the same as before, as far as that can be told without reading it.
+struct file_stamp {
+  file_stamp() = default;
+  explicit file_stamp(const std::filesystem::path& file) {
+    struct stat found {};
+    if (::stat(file.c_str(), &found) != 0) return;
+    inode = found.st_ino;
+    size = found.st_size;
+    changed = {found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
+  }
+  ino_t inode = 0;
+  off_t size = 0;
+  std::pair<std::time_t, long> changed{};
+  bool operator==(const file_stamp&) const = default;
+};
+
+}  // namespace holdfast::consul::detail

@@ -1,0 +1,81 @@
+#include "token_source.hpp"
+
+#include <fstream>
+#include <sstream>
+
+#include "config_check.hpp"
+
+namespace holdfast::consul::detail {
+namespace {
+
+// How often the file is looked at; it is read when it has changed.
+constexpr std::chrono::seconds looked_at_every{1};
+
+constexpr std::size_t token_size_max = 16 * 1024;
+
+std::string in_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(token_size_max + 1, '\0');
+  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!file.eof()) throw system_error(error::invalid_option, "token_file \"" + path + "\" cannot be read");
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  constexpr std::string_view space = " \t\r\n\v\f";
+  text.erase(text.find_last_not_of(space) + 1);
+  text.erase(0, std::min(text.find_first_not_of(space), text.size()));
+  return text;
+}
+
+}  // namespace
+
+token_source::token_source(const config& settings) : settings_(settings) {
+  if (!settings_.token_file.empty()) stamp_ = file_stamp(settings_.token_file);
+  token_ = read();
+}
+
+std::string token_source::read() const {
+  std::string found = settings_.token_function       ? settings_.token_function()
+                      : settings_.token_file.empty() ? std::string()
+                                                     : in_file(settings_.token_file);
+  if (found.empty() && !settings_.token_function) found = settings_.token;
+  // Never with the token's text: the message is logged.
+  if (!is_header_text(found))
+    throw system_error(error::invalid_option, "the token must be printable ASCII without spaces");
+  return found;
+}
+
+void token_source::look(const std::function<void(std::string)>& complain) {
+  std::string why;
+  try {
+    std::string found = read();
+    if (found != token_) {
+      token_ = std::move(found);
+      ++version_;
+    }
+  } catch (const std::exception& e) {
+    why = std::string("no new token: ") + e.what();
+  } catch (...) {
+    why = "no new token: the function has thrown";
+  }
+  if (complaint_ == why) return;
+  complaint_ = why;
+  if (!why.empty()) complain(std::move(why));
+}
+
+const std::string& token_source::get(time_point now, const std::function<void(std::string)>& complain) {
+  if (settings_.token_function) {
+    look(complain);
+  } else if (!settings_.token_file.empty() && now - looked_at_ >= looked_at_every) {
+    looked_at_ = now;
+    const file_stamp seen(settings_.token_file);
+    if (seen != stamp_) look(complain);
+    stamp_ = seen;
+  }
+  return token_;
+}
+
+bool token_source::has_another(unsigned version, const std::function<void(std::string)>& complain) {
+  if (version == version_) look(complain);
+  return version != version_;
+}
+
+}  // namespace holdfast::consul::detail

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+namespace holdfast::test {
+
+/// Files of a test's own, which go with it.
+class temporary_folder {
+public:
+  temporary_folder() { std::filesystem::create_directory(path_); }
+  ~temporary_folder() { std::filesystem::remove_all(path_); }
+  temporary_folder(const temporary_folder&) = delete;
+  temporary_folder& operator=(const temporary_folder&) = delete;
+
+  /// Whole, whenever it is read: what was there is replaced in one step. Returns the file's path.
+  std::string write(const std::string& name, std::string_view text) const {
+    const std::filesystem::path file = path_ / name;
+    const std::filesystem::path made = file.string() + ".new";
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(made, std::ios::binary) << text;
+    std::filesystem::rename(made, file);
+    return file.string();
+  }
+  std::string path() const { return path_.string(); }
+
+private:
+  static inline std::atomic<int> count_{0};
+  const std::filesystem::path path_ = std::filesystem::temp_directory_path() /
+                                      ("holdfast-" + std::to_string(::getpid()) + '-' + std::to_string(++count_));
+};
+
+}  // namespace holdfast::test

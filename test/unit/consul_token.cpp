@@ -1,0 +1,180 @@
+// Where the ACL token comes from, and what happens when Consul refuses it.
+
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <holdfast/consul/client.hpp>
+
+#include "support/async.hpp"
+#include "support/scripted_server.hpp"
+#include "support/temporary_folder.hpp"
+
+BOOST_AUTO_TEST_SUITE(consul_token)
+
+namespace {
+
+using namespace std::chrono_literals;
+using holdfast::error;
+using holdfast::error_code;
+using holdfast::consul::client;
+using holdfast::consul::config;
+using holdfast::test::pending;
+using holdfast::test::scripted_server;
+using holdfast::test::temporary_folder;
+using entry_answer = holdfast::consul::answer<std::optional<holdfast::consul::kv_entry>>;
+
+const std::string nothing_there = "HTTP/1.1 404 Not Found\r\nX-Consul-Index: 3\r\nContent-Length: 0\r\n\r\n";
+
+std::string token_in(const std::string& request) {
+  constexpr std::string_view name = "\r\nX-Consul-Token: ";
+  const auto at = request.find(name);
+  if (at == std::string::npos) return "(none)";
+  const auto begin = at + name.size();
+  return request.substr(begin, request.find('\r', begin) - begin);
+}
+
+error_code made(const config& settings) {
+  boost::asio::io_context context;
+  try {
+    const client ignored(context, settings);
+    return {};
+  } catch (const holdfast::system_error& e) {
+    BOOST_TEST(std::string(e.what()).find("s3cret") == std::string::npos);
+    return e.code();
+  }
+}
+
+// A server that the test speaks for, and a client of it.
+struct scene {
+  explicit scene(const boost::asio::any_io_executor& ex) : server(ex), file(folder.path() + "/token") {
+    settings.address = server.address();
+    settings.log = [this](std::string_view line) { log.emplace_back(line); };
+  }
+  temporary_folder folder;
+  scripted_server server;
+  std::string file;
+  std::vector<std::string> log;
+  config settings;
+};
+
+BOOST_AUTO_TEST_CASE(the_file_beats_the_token_unless_it_is_empty_and_has_to_be_there) {
+  const temporary_folder folder;
+  config settings;
+  settings.token = "given";
+  settings.token_file = folder.path() + "/token";
+  BOOST_TEST(made(settings) == error::invalid_option);
+  folder.write("token", " \n");
+  BOOST_TEST(!made(settings));
+  folder.write("token", "s3cret with spaces");
+  BOOST_TEST(made(settings) == error::invalid_option);
+  folder.write("token", std::string(20'000, 'x'));
+  BOOST_TEST(made(settings) == error::invalid_option);
+  folder.write("token", "s3cret\n");
+  BOOST_TEST(!made(settings));
+  settings.token_function = [] { return std::string("t"); };
+  BOOST_TEST(made(settings) == error::invalid_option);
+}
+
+ASYNC_TEST_CASE(a_new_token_in_the_file_is_taken_when_the_old_one_is_refused) {
+  scene s(ex);
+  s.folder.write("token", "\told\r\n");
+  s.settings.token_file = s.file;
+  client through(ex, s.settings);
+  pending<entry_answer> first(ex, through.get("k"));
+  auto [peer, request] = co_await s.server.accept_request();
+  BOOST_TEST(token_in(request) == "old");
+  s.folder.write("token", "new");
+  co_await peer.refuse(403, "ACL not found");
+  std::string again = co_await peer.read_request();
+  BOOST_TEST(token_in(again) == "new");
+  co_await peer.send(nothing_there);
+  const error_code ended = co_await first.wait();
+  BOOST_TEST(!ended);
+  BOOST_TEST(s.log.empty());
+}
+
+// The body of a write is sent with it again: a refusal had no effect.
+ASYNC_TEST_CASE(a_refused_write_goes_once_more_with_the_new_token_and_no_further) {
+  scene s(ex);
+  s.folder.write("token", "old");
+  s.settings.token_file = s.file;
+  client through(ex, s.settings);
+  pending<bool> put(ex, through.put("k", "value"));
+  auto [peer, request] = co_await s.server.accept_request();
+  s.folder.write("token", "new");
+  co_await peer.refuse(403, "ACL not found");
+  std::string again = co_await peer.read_request();
+  BOOST_TEST(token_in(again) == "new");
+  BOOST_TEST(again.ends_with("\r\n\r\nvalue"));
+  co_await peer.refuse(403, "Permission denied");
+  const error_code ended = co_await put.wait();
+  BOOST_TEST(ended == error::permission_denied);
+}
+
+ASYNC_TEST_CASE(what_cannot_be_a_token_is_logged_once_and_the_last_one_stays) {
+  scene s(ex);
+  s.folder.write("token", "old");
+  s.settings.token_file = s.file;
+  client through(ex, s.settings);
+  pending<entry_answer> first(ex, through.get("k"));
+  auto [peer, request] = co_await s.server.accept_request();
+  s.folder.write("token", "s3cret with spaces");
+  co_await peer.refuse(403, "ACL not found");
+  const error_code ended = co_await first.wait();
+  BOOST_TEST(ended == error::permission_denied);
+  pending<entry_answer> second(ex, through.get("k"));
+  std::string again = co_await peer.read_request();
+  BOOST_TEST(token_in(again) == "old");
+  std::filesystem::remove(s.file);
+  co_await peer.refuse(403, "ACL not found");
+  const error_code ended_too = co_await second.wait();
+  BOOST_TEST(ended_too == error::permission_denied);
+  BOOST_TEST_REQUIRE(s.log.size() == 2u);
+  BOOST_TEST(s.log[0].find("printable ASCII") != std::string::npos);
+  BOOST_TEST(s.log[0].find("s3cret") == std::string::npos);
+  BOOST_TEST(s.log[1].find(s.file) != std::string::npos);
+}
+
+ASYNC_TEST_CASE(a_function_says_which_token_is_in_force_for_each_request) {
+  scene s(ex);
+  std::string token = "a";
+  s.settings.token_function = [&] { return token; };
+  client through(ex, s.settings);
+  pending<entry_answer> first(ex, through.get("k"));
+  auto [peer, request] = co_await s.server.accept_request();
+  BOOST_TEST(token_in(request) == "a");
+  co_await peer.send(nothing_there);
+  co_await first.wait();
+  token = "b";
+  pending<entry_answer> second(ex, through.get("k"));
+  std::string again = co_await peer.read_request();
+  BOOST_TEST(token_in(again) == "b");
+  token.clear();
+  co_await peer.refuse(403, "Permission denied");
+  std::string anonymous = co_await peer.read_request();
+  BOOST_TEST(token_in(anonymous) == "(none)");
+  co_await peer.send(nothing_there);
+  const error_code ended = co_await second.wait();
+  BOOST_TEST(!ended);
+}
+
+ASYNC_TEST_CASE(a_function_that_throws_leaves_the_last_token_in_force) {
+  scene s(ex);
+  bool fails = false;
+  s.settings.token_function = [&]() -> std::string {
+    if (fails) throw std::runtime_error("the vault is sealed");
+    return "a";
+  };
+  client through(ex, s.settings);
+  fails = true;
+  pending<entry_answer> first(ex, through.get("k"));
+  auto [peer, request] = co_await s.server.accept_request();
+  BOOST_TEST(token_in(request) == "a");
+  co_await peer.send(nothing_there);
+  co_await first.wait();
+  BOOST_TEST_REQUIRE(s.log.size() == 1u);
+  BOOST_TEST(s.log[0].find("the vault is sealed") != std::string::npos);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()

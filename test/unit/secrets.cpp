@@ -1,0 +1,164 @@
+// Tokens and passwords are said to nobody but Consul: not in errors, diagnostics, logs, nor in what a status shows, and
+// not if a server repeats what it was sent.
+
+#include <boost/test/unit_test.hpp>
+#include <holdfast/mutex.hpp>
+#include <holdfast/semaphore.hpp>
+#include <sstream>
+
+#include "consul/proxy.hpp"
+#include "support/async.hpp"
+#include "support/scripted_server.hpp"
+#include "support/temporary_folder.hpp"
+
+BOOST_AUTO_TEST_SUITE(secrets)
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace holdfast;
+using holdfast::test::as_result;
+using holdfast::test::pending;
+using holdfast::test::scripted_server;
+using entry_answer = consul::answer<std::optional<consul::kv_entry>>;
+
+const std::string token = "s3cret-t0ken";
+const std::string password = "s3cret-passw0rd";
+
+// All that anybody was told.
+struct told {
+  void hear(std::string_view line) { lines << line << '\n'; }
+  void hear(const diagnostics& why) { lines << why.to_string() << '\n'; }
+  void check() const {
+    const std::string all = lines.str();
+    BOOST_TEST_REQUIRE(!all.empty());
+    for (const std::string& secret : {token, password, consul::detail::basic_credentials("user:" + password)}) {
+      BOOST_TEST(all.find(secret) == std::string::npos, all);
+    }
+  }
+  std::ostringstream lines;
+};
+
+consul::config settings_for(const std::string& address, told& ears) {
+  consul::config settings;
+  settings.address = address;
+  settings.token = token;
+  settings.http_auth = "user:" + password;
+  settings.log = [&ears](std::string_view line) { ears.hear(line); };
+  return settings;
+}
+
+consul::read_options once(diagnostics& why) {
+  consul::read_options options;
+  options.request.retry = false;
+  options.request.diag = &why;
+  return options;
+}
+
+// A page of a proxy's that shows what it got, say.
+ASYNC_TEST_CASE(a_server_that_repeats_the_request_is_not_repeated) {
+  told ears;
+  scripted_server server(ex);
+  consul::client client(ex, settings_for(server.address(), ears));
+  diagnostics why;
+  for (const int status : {400, 403, 429, 500, 503}) {
+    pending<entry_answer> get(ex, client.get("k", once(why)));
+    auto [peer, request] = co_await server.accept_request();
+    BOOST_TEST(request.find(token) != std::string::npos);
+    co_await peer.refuse(status, "you said: " + request);
+    const error_code ended = co_await get.wait();
+    BOOST_TEST(ended);
+    BOOST_TEST(why.server_message.find("you said: GET /v1/kv/k") != std::string::npos, why.server_message);
+    BOOST_TEST(why.server_message.find("(hidden)") != std::string::npos);
+    ears.hear(why);
+    ears.hear(ended.message());
+    ears.hear(client.health().last_failure);
+    peer.close();
+  }
+  ears.check();
+}
+
+ASYNC_TEST_CASE(what_goes_wrong_on_the_way_is_told_without_them) {
+  told ears;
+  scripted_server server(ex);
+  diagnostics why;
+  {
+    consul::client client(ex, settings_for(server.address(), ears));
+    pending<entry_answer> lost(ex, client.get("k", once(why)));
+    auto [peer, request] = co_await server.accept_request();
+    peer.reset();
+    co_await lost.wait();
+    ears.hear(why);
+    pending<entry_answer> garbled(ex, client.get("k", once(why)));
+    auto [second, again] = co_await server.accept_request();
+    co_await second.send("nonsense: " + again);
+    co_await garbled.wait();
+    ears.hear(why);
+    ears.hear(client.health().last_failure);
+  }
+  {
+    consul::config settings = settings_for("consul.example", ears);
+    settings.proxy = "http://user:" + password + "@" + server.address();
+    consul::client client(ex, std::move(settings));
+    pending<entry_answer> refused(ex, client.get("k", once(why)));
+    auto [peer, request] = co_await server.accept_request();
+    co_await peer.refuse(502, request);
+    co_await refused.wait();
+    ears.hear(why);
+    ears.hear(client.health().last_failure);
+    ears.hear(client.address());
+  }
+  const std::string gone = server.address();
+  server.stop();
+  consul::client client(ex, settings_for(gone, ears));
+  co_await client.get("k", once(why), as_result);
+  ears.hear(why);
+  ears.check();
+}
+
+BOOST_AUTO_TEST_CASE(what_is_wrong_with_them_is_told_without_them) {
+  told ears;
+  const test::temporary_folder folder;
+  const auto refused = [&](auto change) {
+    boost::asio::io_context context;
+    consul::config settings;
+    change(settings);
+    try {
+      const consul::client made(context, settings);
+      BOOST_ERROR("not refused");
+    } catch (const system_error& e) {
+      ears.hear(e.what());
+    }
+  };
+  refused([](consul::config& c) { c.token = token + " and a space"; });
+  refused([&](consul::config& c) { c.token_file = folder.write("token", token + " and a space"); });
+  refused([](consul::config& c) { c.token_function = [] { return token + " and a space"; }; });
+  refused([](consul::config& c) { c.proxy = "http://user:" + password + "@:0"; });
+  ears.check();
+}
+
+// The whole way up: a semaphore whose requests are refused with all that they said.
+ASYNC_TEST_CASE(a_lock_tells_its_failures_without_them, 30s) {
+  told ears;
+  scripted_server server(ex);
+  consul::client client(ex, settings_for(server.address(), ears));
+  semaphore_options options;
+  options.prefix = "s";
+  options.limit = 1;
+  options.log = [&ears](std::string_view line) { ears.hear(line); };
+  semaphore sem(client, options);
+  diagnostics why;
+  acquire_options wanted;
+  wanted.diag = &why;
+  pending<slot> acquire(ex, sem.acquire(wanted));
+  auto [peer, request] = co_await server.accept_request();
+  co_await peer.refuse(403, request);
+  const error_code ended = co_await acquire.wait();
+  BOOST_TEST(ended == error::permission_denied);
+  ears.hear(why);
+  ears.check();
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
