@@ -107,28 +107,43 @@ http_request with_wait(http_request request, std::chrono::milliseconds wait) {
   return request;
 }
 
+namespace {
+
+std::string& begin_request(std::string& out, std::string_view method, std::string_view before_target,
+                           std::string_view target, std::string_view headers) {
+  out.append(method).append(" ").append(before_target).append(target).append(" HTTP/1.1\r\n").append(headers);
+  return out;
+}
+
+void end_request(std::string& out, std::string_view method, std::string_view body) {
+  // A PUT without a body says so; a GET or DELETE has none to speak of.
+  if (!body.empty() || method == "PUT") {
+    out.append("Content-Length: ").append(std::to_string(body.size())).append("\r\n");
+  }
+  out.append("\r\n").append(body);
+}
+
+}  // namespace
+
 std::string to_bytes(const http_request& request, const agent_lines& to, std::string_view token) {
-  std::string target;
-  target.reserve(to.before_target.size() + request.target.size());
-  target.append(to.before_target).append(request.target);
-  std::string headers;
-  headers.reserve(to.headers.size() + token.size() + 64);
-  headers.append(to.headers);
-  if (!token.empty()) headers.append("X-Consul-Token: ").append(token).append("\r\n");
-  if (request.type == content::json) headers.append("Content-Type: application/json\r\n");
-  if (request.type == content::bytes) headers.append("Content-Type: application/octet-stream\r\n");
-  return format_request(request.method, target, headers, request.body);
+  constexpr std::size_t ours = 160;  // what stands between the parts
+  std::string out;
+  out.reserve(to.before_target.size() + request.target.size() + to.headers.size() + token.size() + request.body.size() +
+              ours);
+  begin_request(out, request.method, to.before_target, request.target, to.headers);
+  if (!token.empty()) out.append("X-Consul-Token: ").append(token).append("\r\n");
+  if (request.type == content::json) out.append("Content-Type: application/json\r\n");
+  if (request.type == content::bytes) out.append("Content-Type: application/octet-stream\r\n");
+  end_request(out, request.method, request.body);
+  return out;
 }
 
 std::string format_request(std::string_view method, std::string_view target, std::string_view headers,
                            std::string_view body) {
+  constexpr std::size_t ours = 64;
   std::string out;
-  out.reserve(method.size() + target.size() + headers.size() + body.size() + 64);
-  out.append(method).append(" ").append(target).append(" HTTP/1.1\r\n").append(headers);
-  // A PUT without a body says so; a GET or DELETE has none to speak of.
-  if (!body.empty() || method == "PUT")
-    out.append("Content-Length: ").append(std::to_string(body.size())).append("\r\n");
-  out.append("\r\n").append(body);
+  out.reserve(method.size() + target.size() + headers.size() + body.size() + ours);
+  end_request(begin_request(out, method, {}, target, headers), method, body);
   return out;
 }
 
