@@ -6,8 +6,9 @@ reason, and what is said has to differ.
 usage: environment.py PROBE [--consul PROGRAM] [--write]
        environment.py --self-test
 
-PROBE is the program that test/environment/probe.cpp makes. PROGRAM is consul 1.22.7; without it holdfast is compared
-with what that did when doc/environment.md was written, which --write does. All of it is in a network of its own.
+PROBE is the program that test/environment/probe.cpp makes. PROGRAM is a consul; without it $HOLDFAST_CONSUL is used if
+that is of the version that doc/environment.md is about, and else holdfast is compared with what that one did when the
+document was written, which --write does. All of it is in a network of its own.
 """
 
 import argparse
@@ -321,7 +322,14 @@ def recorded():
     return found
 
 
+def version_of(program):
+    return subprocess.run([program, "version"], capture_output=True, text=True).stdout.split("\n")[0]
+
+
 def run(arguments):
+    offered = os.environ.get("HOLDFAST_CONSUL")
+    if not arguments.consul and offered and f"`{version_of(offered)}`" in DOCUMENT.read_text():
+        arguments.consul = offered
     for command in ("ip link set lo up", f"ip address add {AWAY}/32 dev lo"):
         subprocess.run(command.split(), check=True)
     with tempfile.TemporaryDirectory() as name:
@@ -340,13 +348,13 @@ def run(arguments):
     problems = list(compare(rows))
     print(*problems, sep="\n")
     if arguments.consul:
-        version = subprocess.run([arguments.consul, "version"], capture_output=True, text=True).stdout.split("\n")[0]
-        text = document(rows, version)
+        text = document(rows, version_of(arguments.consul))
         if arguments.write and not problems:
             DOCUMENT.write_text(text)
         elif text != DOCUMENT.read_text():
             problems.append("doc/environment.md is not what this run would write")
             print(problems[-1])
+    print(f"compared with {version_of(arguments.consul) if arguments.consul else 'the document'}")
     print(f"{len(rows)} cases, {sum(r[2] != r[3] for r in rows)} of them different, {len(problems)} problems")
     return 1 if problems else 0
 
