@@ -13,6 +13,7 @@
 #include <ctime>
 #include <future>
 #include <holdfast/consul/config.hpp>
+#include <holdfast/version.hpp>
 #include <random>
 #include <stdexcept>
 #include <thread>
@@ -47,7 +48,10 @@ public:
 
   /// The reply's body; its X-Consul-Index is in `index` then.
   std::string send(const std::string& verb, const std::string& target, const std::string& body = {}) {
-    auto text = verb + ' ' + target + " HTTP/1.1\r\nHost: " + host_ + "\r\n";
+    auto text = verb + ' ' + target + " HTTP/1.1\r\nHost: " + host_ +
+                "\r\nUser-Agent: holdfast/" HOLDFAST_VERSION_STRING "\r\n";
+    const std::string type = target.starts_with("/v1/kv/") ? "octet-stream" : "json";
+    if (!body.empty()) text += "Content-Type: application/" + type + "\r\n";
     if (verb == "PUT") text += "Content-Length: " + std::to_string(body.size()) + "\r\n";
     text += "\r\n" + body;
     used.bytes += asio::write(socket_, asio::buffer(text));
