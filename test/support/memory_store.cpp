@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <functional>
 #include <list>
+#include <optional>
 #include <utility>
 
+#include "consul/context_hook.hpp"
 #include "runtime/convert.hpp"
 #include "runtime/store.hpp"
 
@@ -29,6 +32,8 @@ testing::store_options quick() {
   return options;
 }
 
+constexpr protocol::request_id a_question = 0;  // the core's requests have higher numbers
+
 /// A read that waits for news.
 struct reader {
   const void* of = nullptr;  ///< the store that it belongs to
@@ -41,48 +46,49 @@ struct reader {
 
 }  // namespace
 
-class memory_store::shared : public std::enable_shared_from_this<shared> {
+/// What they share. It lets go of its context when that goes, as `runtime::store` has it.
+class memory_store::shared final : public std::enable_shared_from_this<shared>, consul::detail::context_hook {
 public:
-  explicit shared(asio::any_io_executor ex)
-      : executor(std::move(ex)), strand(asio::make_strand(executor)), timer_(strand) {}
+  explicit shared(const asio::any_io_executor& ex)
+      : context_hook(ex), executor(ex), strand(asio::make_strand(ex)), timer_(std::in_place, strand) {}
+  ~shared() { unhook(); }
 
-  const asio::any_io_executor executor;
-  const asio::any_io_executor strand;
+  asio::any_io_executor executor;  ///< empty once the context is gone, as is the strand
+  asio::any_io_executor strand;
   testing::store model{quick()};
   std::uint64_t sessions_made = 0;
+  bool closed = false;
 
   void add(reader&& r) {
-    const auto all = readers();
-    all->push_back(std::move(r));
+    readers_.push_back(std::move(r));
     settle();
   }
   template <class Condition>
   void stop_if(Condition&& stopped) {
-    const auto all = readers();
     std::list<reader> gone;  // ends last: with a reader may end its driver, and that stops its other readers here
-    for (auto at = all->begin(); at != all->end();) {
+    for (auto at = readers_.begin(); at != readers_.end();) {
       const auto here = at++;
-      if (stopped(*here)) gone.splice(gone.end(), *all, here);
+      if (stopped(*here)) gone.splice(gone.end(), readers_, here);
     }
   }
 
   /// Answers those that have waited long enough, and comes back when the next one has.
   void settle() {
+    if (!timer_) return;
     const auto now = clock::now();
     model.advance(now);
-    const auto all = readers();
     std::list<reader> due;
     clock::time_point next = model.next_deadline();
-    for (auto at = all->begin(); at != all->end();) {
+    for (auto at = readers_.begin(); at != readers_.end();) {
       const auto here = at++;
-      if (here->index == 0 || model.index_of(here->what) > here->index || here->until <= now) {
-        due.splice(due.end(), *all, here);
+      if (closed || here->index == 0 || model.index_of(here->what) > here->index || here->until <= now) {
+        due.splice(due.end(), readers_, here);
       } else {
         next = std::min(next, here->until);
       }
     }
-    timer_.expires_at(next);
-    timer_.async_wait([weak = weak_from_this(), all](const error_code& ec) {
+    timer_->expires_at(next);
+    timer_->async_wait([weak = weak_from_this()](const error_code& ec) {
       const auto self = weak.lock();
       if (self && !ec) self->settle();
     });
@@ -90,15 +96,16 @@ public:
   }
 
 private:
-  std::shared_ptr<std::list<reader>> readers() {
-    auto all = readers_.lock();
-    if (!all) readers_ = all = std::make_shared<std::list<reader>>();
-    return all;
+  /// Each reader keeps a driver, and with it this.
+  std::shared_ptr<void> on_context_shutdown() noexcept override {
+    timer_.reset();
+    strand = {};
+    executor = {};
+    return std::make_shared<std::list<reader>>(std::move(readers_));
   }
 
-  // The wait of the timer owns them, so that they end with its context: each keeps a driver, and with it this.
-  std::weak_ptr<std::list<reader>> readers_;
-  asio::steady_timer timer_;
+  std::list<reader> readers_;
+  std::optional<asio::steady_timer> timer_;
 };
 
 /// One lock's.
@@ -121,8 +128,17 @@ public:
 private:
   using sink = std::shared_ptr<runtime::event_sink>;
   testing::store& model() const { return with_->model; }
+  static protocol::failure why_closed() { return {error::closed, {}}; }
+  static protocol::failure why_not(bool closed) { return closed ? why_closed() : protocol::failure(); }
+
+  /// An answer to the core: behind one that says that the store is closed it has to close, too.
+  static void tell(const sink& to, protocol::core_event&& e, bool closed) {
+    to->deliver(std::move(e));
+    if (closed) to->deliver(event::close{true, true});
+  }
 
   void answer(action::create_session& a, const sink& to) {
+    if (with_->closed) return tell(to, event::session_created{a.member, {}, why_closed()}, true);
     consul::session_info session;
     session.id = std::to_string(++with_->sessions_made);
     session.id.insert(0, 36 - session.id.size(), '0');
@@ -136,37 +152,46 @@ private:
     to->deliver(event::session_created{a.member, std::move(id), {}});
   }
   void answer(action::register_node&, const sink& to) {
-    model().register_node(terms_.node, "127.0.0.1", clock::now());
-    to->deliver(event::node_registered{});
+    if (!with_->closed) model().register_node(terms_.node, "127.0.0.1", clock::now());
+    tell(to, event::node_registered{why_not(with_->closed)}, with_->closed);
   }
   void answer(action::renew_session& a, const sink& to) {
+    using event::renewal;
+    if (with_->closed) return tell(to, event::session_renewed{a.member, renewal::failed, why_closed()}, true);
     const bool lives = model().renew_session(a.session, clock::now());
-    to->deliver(event::session_renewed{a.member, lives ? event::renewal::renewed : event::renewal::gone, {}});
+    to->deliver(event::session_renewed{a.member, lives ? renewal::renewed : renewal::gone, {}});
   }
   void answer(action::destroy_session& a, const sink& to) {
-    model().destroy_session(a.session, clock::now());
-    to->deliver(event::session_destroyed{a.session, true});
+    if (!with_->closed) model().destroy_session(a.session, clock::now());
+    tell(to, event::session_destroyed{a.session, !with_->closed}, with_->closed);
   }
-  void answer(action::send_txn& a, const sink& to) {
-    to->deliver(runtime::txn_done(a.id, {}, model().transact(a.operations, clock::now()), {}));
+  event::txn_done done(protocol::request_id id, const std::vector<kv_operation>& operations) {
+    if (with_->closed) return runtime::txn_done(id, error::closed, {}, {});
+    return runtime::txn_done(id, {}, model().transact(operations, clock::now()), {});
   }
+  void answer(action::send_txn& a, const sink& to) { tell(to, done(a.id, a.operations), with_->closed); }
   void answer(action::list_prefix& a, const sink& to) {
     reader r{this, a.id, {testing::subject::kind::prefix, a.prefix}, a.index, clock::now() + a.wait, {}};
-    r.answer = [this, to, id = a.id, prefix = a.prefix] {
+    r.answer = [this, to, id = a.id, prefix = a.prefix, with = with_] {
+      if (with->closed) return tell(to, event::prefix_listed{.id = id, .error = why_closed()}, true);
       to->deliver(runtime::prefix_listed(id, {}, model().list(prefix), {}));
     };
     with_->add(std::move(r));
   }
+  static event::key_watched seen(const shared& with, protocol::request_id id, const std::string& key) {
+    if (with.closed) return event::key_watched{.id = id, .error = why_closed()};
+    return runtime::key_watched(id, {}, with.model.get(key), {});
+  }
   void answer(action::watch_key& a, const sink& to) {
     reader r{this, a.id, {testing::subject::kind::key, a.key}, a.index, clock::now() + a.wait, {}};
-    r.answer = [this, to, id = a.id, key = a.key] { to->deliver(runtime::key_watched(id, {}, model().get(key), {})); };
+    r.answer = [to, id = a.id, key = a.key, with = with_] { tell(to, seen(*with, id, key), with->closed); };
     with_->add(std::move(r));
   }
   void answer(action::stop_watch& a, const sink&) {
     with_->stop_if([this, id = a.id](const reader& r) { return r.of == this && r.id == id; });
   }
   void answer(runtime::key_question& a, const sink&) {
-    reader r{this, {}, {testing::subject::kind::key, a.key}, a.index, clock::now() + a.wait, {}};
+    reader r{this, a_question, {testing::subject::kind::key, a.key}, a.index, clock::now() + a.wait, {}};
     auto stop = asio::get_associated_cancellation_slot(a.answered);
     const auto waiting = std::make_shared<decltype(a.answered)>(std::move(a.answered));
     auto once = [waiting, stop](event::key_watched seen) mutable {
@@ -176,23 +201,22 @@ private:
       if (stop.is_connected()) stop.clear();
       std::move(handler)(std::move(seen));
     };
-    r.answer = [once, key = a.key, with = with_]() mutable {
-      once(runtime::key_watched({}, {}, with->model.get(key), {}));
-    };
+    r.answer = [once, key = a.key, with = with_]() mutable { once(seen(*with, {}, key)); };
     if (stop.is_connected()) {
-      stop.assign([once](asio::cancellation_type) mutable {
-        event::key_watched nothing{};
-        nothing.error.code = asio::error::operation_aborted;
-        once(std::move(nothing));
+      stop.assign([once, with = with_](asio::cancellation_type) {
+        if (!with->strand) return;
+        asio::post(with->strand, [once]() mutable {
+          event::key_watched nothing{};
+          nothing.error.code = asio::error::operation_aborted;
+          once(std::move(nothing));
+        });
       });
     }
     with_->add(std::move(r));
   }
-  void answer(runtime::write_question& a, const sink&) {
-    std::move(a.answered)(runtime::txn_done({}, {}, model().transact(a.operations, clock::now()), {}));
-  }
+  void answer(runtime::write_question& a, const sink&) { std::move(a.answered)(done({}, a.operations)); }
   void answer(runtime::stop_reads&, const sink&) {
-    with_->stop_if([this](const reader& r) { return r.of == this; });
+    with_->stop_if([this](const reader& r) { return r.of == this && r.id != a_question; });
   }
 
   const std::shared_ptr<shared> with_;
@@ -211,9 +235,15 @@ private:
   const std::shared_ptr<shared> with_;
 };
 
-memory_store::memory_store(asio::any_io_executor executor) : shared_(std::make_shared<shared>(std::move(executor))) {}
+memory_store::memory_store(const asio::any_io_executor& executor) : shared_(std::make_shared<shared>(executor)) {}
 memory_store::operator lock_store() const { return lock_store(std::make_shared<const factory>(shared_)); }
 testing::store& memory_store::model() const { return shared_->model; }
-void memory_store::settle() const { shared_->settle(); }
+void memory_store::settle() const {
+  asio::dispatch(shared_->strand, [with = shared_] { with->settle(); });
+}
+void memory_store::close() const {
+  shared_->closed = true;
+  settle();
+}
 
 }  // namespace holdfast::test

@@ -13,12 +13,14 @@ namespace holdfast::test {
 /// Threads: one, the executor's; so is `model`, whose changes by hand `settle` makes known.
 class memory_store {
 public:
-  explicit memory_store(boost::asio::any_io_executor executor);
+  explicit memory_store(const boost::asio::any_io_executor& executor);
 
   // NOLINTNEXTLINE(google-explicit-constructor): as a client is a `lock_store`, so is this.
   operator lock_store() const;
   testing::store& model() const;
   void settle() const;
+  /// From now on everything is answered with error::closed. By the executor's thread, outside of its stores' answers.
+  void close() const;
 
 private:
   class shared;
