@@ -54,6 +54,32 @@ const named_fault faults[] = {
     {"trickle", fault::trickle(1ms)},
 };
 
+/// Why a kind is not in that table; empty if it is. Without a default, so that a new kind is thought of.
+std::string_view why_left_out(fault::kind kind) {
+  switch (kind) {
+    case fault::kind::none:
+      return "nothing goes wrong";
+    case fault::kind::repeat_later:
+      return "its copies come when they like: test/unit and test/sim have them";
+    case fault::kind::interim:
+      return "the client reads on, which test/unit shows: no step could tell";
+    case fault::kind::delay:
+    case fault::kind::drop_request:
+    case fault::kind::drop_reply:
+    case fault::kind::cut_reply:
+    case fault::kind::duplicate:
+    case fault::kind::answer:
+    case fault::kind::answer_applied:
+    case fault::kind::refuse_connections:
+    case fault::kind::freeze:
+    case fault::kind::index_reset:
+    case fault::kind::expire_session:
+    case fault::kind::trickle:
+      return {};
+  }
+  return {};
+}
+
 // What the rival does meanwhile.
 enum class rival { none, holds_first, dies_holding, waits };
 
@@ -298,6 +324,14 @@ using namespace holdfast;
 using namespace holdfast::test;
 
 BOOST_AUTO_TEST_SUITE(fault_steps)
+
+BOOST_AUTO_TEST_CASE(every_kind_of_fault_is_tried_or_left_out_for_a_reason) {
+  for (const fault::kind each : fault::kinds) {
+    const bool is_tried =
+        std::any_of(std::begin(faults), std::end(faults), [&](const named_fault& f) { return f.what.what == each; });
+    BOOST_TEST(is_tried == why_left_out(each).empty(), "a fault that no step meets: " << to_string(each));
+  }
+}
 
 ASYNC_TEST_CASE(every_fault_at_every_step_has_its_right_end, 60s) {
   agent consul({.http_max_conns_per_client = 0});

@@ -10,7 +10,8 @@
 
 namespace holdfast::testing {
 
-/// What goes wrong with one request. Made by the named functions below.
+/// What goes wrong with one request. A new kind goes into `kinds` and `to_string` below: all tests of faults go by
+/// these, and fail with its name where they know nothing of it. Made by the named functions below.
 struct fault {
   enum class kind {
     none,
@@ -30,6 +31,12 @@ struct fault {
     repeat_later,        ///< it is applied and answered; a copy of it is applied `time` later, whose reply nobody gets
     interim,             ///< it is applied; `count` interim replies of `status`, a 1xx, come before its reply
   };
+
+  /// All of them.
+  static constexpr kind kinds[] = {
+      kind::none,        kind::delay,          kind::drop_request,   kind::drop_reply,         kind::cut_reply,
+      kind::duplicate,   kind::answer,         kind::answer_applied, kind::refuse_connections, kind::freeze,
+      kind::index_reset, kind::expire_session, kind::trickle,        kind::repeat_later,       kind::interim};
 
   kind what = kind::none;
   std::chrono::milliseconds time{0};
@@ -68,6 +75,42 @@ struct fault {
   static fault repeat_later(std::chrono::milliseconds time) { return {kind::repeat_later, time, 0, {}, 0}; }
   static fault interim(unsigned status = 100, std::size_t count = 1) { return {kind::interim, {}, status, {}, count}; }
 };
+
+constexpr std::string_view to_string(fault::kind kind) noexcept {
+  switch (kind) {
+    case fault::kind::none:
+      return "none";
+    case fault::kind::delay:
+      return "delay";
+    case fault::kind::drop_request:
+      return "drop_request";
+    case fault::kind::drop_reply:
+      return "drop_reply";
+    case fault::kind::cut_reply:
+      return "cut_reply";
+    case fault::kind::duplicate:
+      return "duplicate";
+    case fault::kind::answer:
+      return "answer";
+    case fault::kind::answer_applied:
+      return "answer_applied";
+    case fault::kind::refuse_connections:
+      return "refuse_connections";
+    case fault::kind::freeze:
+      return "freeze";
+    case fault::kind::index_reset:
+      return "index_reset";
+    case fault::kind::expire_session:
+      return "expire_session";
+    case fault::kind::trickle:
+      return "trickle";
+    case fault::kind::repeat_later:
+      return "repeat_later";
+    case fault::kind::interim:
+      return "interim";
+  }
+  return {};
+}
 
 /// Which requests a fault meets.
 struct fault_rule {
