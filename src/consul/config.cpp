@@ -20,6 +20,18 @@ bool is_within(std::size_t value, std::size_t least, std::size_t most) noexcept 
   return value >= least && value <= most;
 }
 
+// These do not compile when their structure gets another member. What it may be is to be checked below.
+void know_all_of(const config& c) {
+  [[maybe_unused]] const auto& [address, addresses, proxy, token, token_file, token_function, http_auth, datacenter,
+                                consul_namespace, partition, tls, request_timeout, connect_timeout, backoff_min,
+                                backoff_max, connections_max, renewals_max, blocking_max, queue_max, reply_bytes_max,
+                                log] = c;
+}
+void know_all_of(const tls_options& tls) {
+  [[maybe_unused]] const auto& [ca_file, ca_path, certificate_file, key_file, server_name, insecure_skip_verify,
+                                context] = tls;
+}
+
 }  // namespace
 
 bool is_header_text(std::string_view text) noexcept {
@@ -27,6 +39,8 @@ bool is_header_text(std::string_view text) noexcept {
 }
 
 std::vector<agent_address> check(const config& c) {
+  know_all_of(c);
+  know_all_of(c.tls);
   std::vector<agent_address> addresses;
   for (const std::string& each : c.addresses.empty() ? std::vector{c.address} : c.addresses) {
     if (const error_code ec = parse_address(each, addresses.emplace_back())) {

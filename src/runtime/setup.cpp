@@ -71,11 +71,26 @@ void check(bool holds, const std::string& rule) { require(holds, error::invalid_
 
 enum class kind { semaphore, mutex, mutex_set, election };
 
-/// Does not compile when `tuning` gets another member: that is to be taken below, by the kinds that have a use for it.
+// These do not compile when their structure gets another member. That is to be checked and taken below, by the kinds
+// that have a use for it, and its value is to arrive: `unit.runtime_options`.
 void know_all_of(const tuning& tuned) {
   [[maybe_unused]] const auto& [lease_margin, lock_delay, outage_grace, give_up_after, request_timeout,
                                 session_idle_timeout, waiters_max, local_handoff_time, slot_idle_timeout, claim_timeout,
                                 yield_interval] = tuned;
+}
+void know_all_of(const semaphore_options& options) {
+  [[maybe_unused]] const auto& [prefix, limit, use_recorded_limit, numbered, lock_key, description, session_ttl,
+                                session_node, node_health_checks, log, tuned] = options;
+}
+void know_all_of(const mutex_options& options) {
+  [[maybe_unused]] const auto& [key, description, session_ttl, session_node, node_health_checks, log, tuned] = options;
+}
+void know_all_of(const mutex_set_options& options) {
+  [[maybe_unused]] const auto& [prefix, description, session_ttl, session_node, node_health_checks, log, tuned] =
+      options;
+}
+void know_all_of(const election_options& options) {
+  [[maybe_unused]] const auto& [key, session_ttl, session_node, node_health_checks, log, tuned] = options;
 }
 
 /// What was given, if this kind has a use for it.
@@ -91,6 +106,7 @@ template <class Options, class CoreOptions>
 void take_common(Options& options, const std::string& name, kind of, setup<CoreOptions>& result) {
   protocol::core_options& core = result.core;
   const tuning& tuned = options.tuning;
+  know_all_of(options);
   know_all_of(tuned);
   require(between(options.session_ttl, 1ms, 24h), error::invalid_ttl, "session_ttl: not between 1 ms and 24 h");
   check(options.session_node.size() <= 128 && is_plain_text(options.session_node),

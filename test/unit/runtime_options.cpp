@@ -6,15 +6,123 @@
 using holdfast::runtime::checked;
 using namespace std::chrono_literals;
 
+namespace {
+
+/// Does not compile when `tuning` gets another member: say below where it arrives.
+holdfast::tuning unusual() {
+  holdfast::tuning tuned;
+  auto& [lease_margin, lock_delay, outage_grace, give_up_after, request_timeout, session_idle_timeout, waiters_max,
+         local_handoff_time, slot_idle_timeout, claim_timeout, yield_interval] = tuned;
+  lease_margin = 101ms, lock_delay = 33s, outage_grace = 102ms, give_up_after = 103ms, request_timeout = 104ms;
+  session_idle_timeout = 105ms, waiters_max = 106, local_handoff_time = 107ms, slot_idle_timeout = 108ms;
+  claim_timeout = 109ms, yield_interval = 110ms;
+  return tuned;
+}
+
+/// Where those arrive that all kinds have, and a kind that has more of them.
+template <class Setup>
+void check_common(const Setup& its) {
+  BOOST_TEST((its.core.ttl == 31s && its.store.ttl == 31s && its.driver.ttl == 31s));
+  BOOST_TEST((its.core.node == "n" && its.store.node == "n"));
+  BOOST_TEST(static_cast<bool>(its.driver.log));
+  BOOST_TEST((its.core.lease_margin == 101ms));
+  BOOST_TEST((its.store.lock_delay == 33s));
+  BOOST_TEST((its.core.outage_grace == 102ms));
+  BOOST_TEST((its.core.give_up_after == 103ms));
+  BOOST_TEST((its.store.timeout == 104ms));
+}
+template <class Setup>
+void check_pooled(const Setup& its) {
+  BOOST_TEST((its.core.session_idle_timeout == 105ms));
+  BOOST_TEST(its.core.waiters_max == 106u);
+}
+void check_queue(const holdfast::runtime::pool_setup& its) {
+  BOOST_TEST((its.core.local_handoff_time == 107ms));
+  BOOST_TEST((its.core.slot_idle_timeout == 108ms));
+}
+void log_nothing(const std::string&) {}
+
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE(runtime_options)
+
+// `know_all_of` in setup.cpp tells whoever adds an option to check it; these tell that its value is used.
+
+BOOST_AUTO_TEST_CASE(all_options_of_a_semaphore_arrive) {
+  holdfast::semaphore_options options;
+  auto& [prefix, limit, use_recorded_limit, numbered, lock_key, description, session_ttl, session_node,
+         node_health_checks, log, tuned] = options;
+  prefix = "p", limit = 7, use_recorded_limit = true, numbered = true, lock_key = "k", description = "d";
+  session_ttl = 31s, session_node = "n", log = log_nothing, tuned = unusual();
+  tuned.yield_interval.reset();  // of a mutex
+  const auto its = checked(options);
+  check_common(its);
+  check_pooled(its);
+  check_queue(its);
+  BOOST_TEST((its.core.claim_timeout == 109ms));
+  BOOST_TEST(its.core.prefix == "p/");
+  BOOST_TEST(its.core.limit == 7u);
+  BOOST_TEST(its.core.use_recorded_limit);
+  BOOST_TEST(its.core.numbered);
+  BOOST_TEST(its.core.lock_key == "p/k");
+  BOOST_TEST(its.core.description == "d");
+  session_node.clear(), node_health_checks = true;
+  BOOST_TEST(checked(options).store.node_checks);
+}
+
+BOOST_AUTO_TEST_CASE(all_options_of_a_mutex_arrive) {
+  holdfast::mutex_options options;
+  auto& [key, description, session_ttl, session_node, node_health_checks, log, tuned] = options;
+  key = "k", description = "d", session_ttl = 31s, session_node = "n", log = log_nothing, tuned = unusual();
+  tuned.claim_timeout.reset();  // of a semaphore
+  const auto its = checked(options);
+  check_common(its);
+  check_pooled(its);
+  check_queue(its);
+  BOOST_TEST((its.core.yield_interval == 110ms));
+  BOOST_TEST(its.core.lock_key == "k");
+  BOOST_TEST(its.core.description == "d");
+  session_node.clear(), node_health_checks = true;
+  BOOST_TEST(checked(options).store.node_checks);
+}
+
+BOOST_AUTO_TEST_CASE(all_options_of_a_set_arrive) {
+  holdfast::mutex_set_options options;
+  auto& [prefix, description, session_ttl, session_node, node_health_checks, log, tuned] = options;
+  prefix = "p", description = "d", session_ttl = 31s, session_node = "n", log = log_nothing, tuned = unusual();
+  for (auto* const of_others :
+       {&tuned.local_handoff_time, &tuned.slot_idle_timeout, &tuned.claim_timeout, &tuned.yield_interval})
+    of_others->reset();
+  const auto its = checked(options);
+  check_common(its);
+  check_pooled(its);
+  BOOST_TEST(its.core.prefix == "p/");
+  BOOST_TEST(its.core.description == "d");
+  session_node.clear(), node_health_checks = true;
+  BOOST_TEST(checked(options).store.node_checks);
+}
+
+BOOST_AUTO_TEST_CASE(all_options_of_an_election_arrive) {
+  holdfast::election_options options;
+  auto& [key, session_ttl, session_node, node_health_checks, log, tuned] = options;
+  key = "k", session_ttl = 31s, session_node = "n", log = log_nothing, tuned = unusual();
+  for (auto* const of_others : {&tuned.session_idle_timeout, &tuned.local_handoff_time, &tuned.slot_idle_timeout,
+                                &tuned.claim_timeout, &tuned.yield_interval})
+    of_others->reset();
+  tuned.waiters_max.reset();
+  const auto its = checked(options);
+  check_common(its);
+  BOOST_TEST(its.core.lock_key == "k");
+  session_node.clear(), node_health_checks = true;
+  BOOST_TEST(checked(options).store.node_checks);
+}
 
 /// A holder whose session has ended before its time believes for TTL minus margin by its own clock, which may be slow.
 BOOST_AUTO_TEST_CASE(a_lock_delay_covers_what_a_holder_with_a_slow_clock_believes) {
   BOOST_TEST((checked(holdfast::mutex_options{.key = "a", .session_node = ""}).store.lock_delay == 15s));
   BOOST_TEST((checked(holdfast::mutex_set_options{.prefix = "a", .session_node = ""}).store.lock_delay == 15s));
-  BOOST_TEST(
-      (checked(holdfast::mutex_options{.key = "a", .session_ttl = 66s, .session_node = ""}).store.lock_delay ==
-       60s));  // Consul takes no more
+  BOOST_TEST((checked(holdfast::mutex_options{.key = "a", .session_ttl = 66s, .session_node = ""}).store.lock_delay ==
+              60s));  // Consul takes no more
   const auto checks =
       checked(holdfast::semaphore_options{.prefix = "a", .limit = 1, .session_node = "", .node_health_checks = true});
   BOOST_TEST((checks.core.lock_delay == 15s));
