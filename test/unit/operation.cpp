@@ -24,9 +24,12 @@ BOOST_AUTO_TEST_SUITE(operation)
 
 BOOST_AUTO_TEST_CASE(the_list_of_verbs_has_all_that_have_a_word) {
   std::size_t words = 0;
-  while (!to_string(static_cast<kv_verb>(words)).empty()) ++words;
+  for (; !to_string(static_cast<kv_verb>(words)).empty(); ++words) {
+    const auto each = static_cast<kv_verb>(words);
+    BOOST_TEST((words < std::size(kv_verbs) && kv_verbs[words] == each),
+               "not in `kv_verbs`, or out of order there: " << to_string(each));
+  }
   BOOST_TEST(std::size(kv_verbs) == words);
-  for (std::size_t i = 0; i != words; ++i) BOOST_TEST(static_cast<std::size_t>(kv_verbs[i]) == i);
 }
 
 BOOST_AUTO_TEST_CASE(what_consul_returns_for_each_verb_is_known) {
@@ -39,7 +42,7 @@ BOOST_AUTO_TEST_CASE(what_consul_returns_for_each_verb_is_known) {
     store.write(kv_operation::lock("a", "v", session), now);
     const std::uint64_t before = store.get("a").value->modify_index;
     const consul::txn_reply reply = store.transact({example_of(verb, before)}, now);
-    BOOST_TEST_CONTEXT("verb " << static_cast<int>(verb)) {
+    BOOST_TEST_CONTEXT("verb " << to_string(verb)) {
       BOOST_TEST_REQUIRE(reply.applied);
       const result_kind kind = result_of(verb);
       BOOST_TEST(reply.results.size() == (kind == result_kind::none ? 0u : 1u));

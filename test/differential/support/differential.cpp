@@ -49,6 +49,39 @@ auto pick(const Array& from, std::uint8_t number) {
   return from[number % std::size(from)];
 }
 
+/// What an operation of this verb sends besides its name. Without a default, so that a new verb is thought of: one
+/// whose fields are forgotten would be compared where it does nothing.
+struct fields {
+  bool prefix = false;  ///< in the place of a key
+  bool value = false;   ///< and flags
+  bool session = false;
+  bool index = false;
+};
+constexpr fields fields_of(kv_verb verb) {
+  switch (verb) {
+    case kv_verb::lock:
+    case kv_verb::unlock:
+      return {.value = true, .session = true};
+    case kv_verb::cas:
+      return {.value = true, .index = true};
+    case kv_verb::set:
+      return {.value = true};
+    case kv_verb::check_session:
+      return {.session = true};
+    case kv_verb::check_index:
+    case kv_verb::remove_cas:
+      return {.index = true};
+    case kv_verb::get_tree:
+    case kv_verb::remove_tree:
+      return {.prefix = true};
+    case kv_verb::check_not_exists:
+    case kv_verb::remove:
+    case kv_verb::get:
+      return {};
+  }
+  return {};
+}
+
 bool is_delete_tree(const operation_step& part) { return pick(kv_verbs, part.option) == kv_verb::remove_tree; }
 
 // --- Making sequences
@@ -598,21 +631,24 @@ private:
   void transact(const operation_step& s) {
     json::array agents, models;
     for (const operation_step& part : s.parts) {
-      const std::string_view verb = to_string(pick(kv_verbs, part.option));
+      const kv_verb which = pick(kv_verbs, part.option);
+      const std::string_view verb = to_string(which);
+      const fields sent = fields_of(which);
       const auto [agents_index, models_index] = index_for(part);
       json::object op;
       op["Verb"] = json::string_view(verb.data(), verb.size());
-      op["Key"] = prefix_ + (verb.ends_with("tree") ? prefix_of(part) : key_of(part));
-      if (verb == "set" || verb == "cas" || verb == "lock" || verb == "unlock") {
+      op["Key"] = prefix_ + (sent.prefix ? prefix_of(part) : key_of(part));
+      if (sent.value) {
         static constexpr const char* encoded[] = {"", "eA==", "eXk=", "bnVsbA=="};
         op["Value"] = pick(encoded, part.value);
         op["Flags"] = pick(flag_values, part.flags);
       }
       json::object theirs = op, mine = op;
-      if (verb == "lock" || verb == "unlock" || verb == "check-session") {
+      if (sent.session) {
         theirs["Session"] = session(part.session).first;
         mine["Session"] = session(part.session).second;
-      } else if (verb.find("cas") != std::string_view::npos || verb == "check-index") {
+      }
+      if (sent.index) {
         theirs["Index"] = agents_index;
         mine["Index"] = models_index;
       }
