@@ -27,21 +27,27 @@ void renew_when_due(context& ctx, own_session& s);
 bool renewed(context& ctx, own_session& s, event::session_renewed& e);
 /// Why its lease has run out.
 failure why_expired(const own_session& s);
-/// Whether that loss means that Consul has ended the session. If not, it keeps what the session has locked from
-/// everybody else until the user lets go.
-constexpr bool is_end_of_session(loss_reason reason) {
+/// What becomes of a slot's session when the slot is lost for that reason.
+enum class session_after {
+  ended,    ///< Consul has ended it
+  stays,    ///< it lives until the user lets go, but somebody else may have the slot by then
+  protects  ///< it lives until the user lets go, and keeps the slot from everybody else for as long
+};
+constexpr session_after session_after_loss(loss_reason reason) {
   switch (reason) {
     case loss_reason::session_invalidated:
-      return true;
+      return session_after::ended;
     case loss_reason::none:
-    case loss_reason::removed:
+    case loss_reason::removed:  // by whoever wanted it to be somebody else's
+    case loss_reason::closed:   // closing waits for the user for some time only
+      return session_after::stays;
     case loss_reason::lease_expired:
     case loss_reason::watch_failed:
-    case loss_reason::closed:
-      return false;
+      return session_after::protects;
   }
-  return false;
+  return session_after::stays;
 }
+constexpr bool is_end_of_session(loss_reason reason) { return session_after_loss(reason) == session_after::ended; }
 /// Adds to a refusal what the token has to allow.
 failure with_rules(failure why, std::string_view node);
 

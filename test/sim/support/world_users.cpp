@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "protocol/session.hpp"
 #include "sim/support/world_impl.hpp"
 
 namespace holdfast::test {
@@ -73,7 +74,7 @@ void world::close(process& p) {
 /// Whoever has lost a slot stops after a while. Until then nobody else is let in, as long as Consul keeps the session,
 /// which is for two TTLs at most; unless that is an operator's doing, or the pool's after it has waited when it closes.
 void world::go_on(process& p, const action::lose& lost) {
-  const bool is_kept = lost.reason == loss_reason::lease_expired || lost.reason == loss_reason::watch_failed;
+  const bool is_kept = session_after_loss(lost.reason) == session_after::protects;
   const bool is_known = p.held_by.contains(lost.slot);  // not if it was lost in the step that granted it
   if (is_kept && is_known && !referee_.excused(now())) {
     const time_point over = p.leases.at(lost.slot) + options_.ttl / 10 + options_.ttl;
