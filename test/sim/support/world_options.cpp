@@ -127,8 +127,8 @@ world_options world_options::a_long_day(std::uint64_t seed) {
   o.users = 1;
   o.go_contenders = 0;
   o.request_faults = 0;
-  o.crashes = o.pauses = o.errors = o.partitions = o.agent_restarts = o.failovers = o.operators = o.load_changes =
-      false;
+  o.crashes = o.pauses = o.suspends = o.errors = o.partitions = o.agent_restarts = o.failovers = o.operators =
+      o.load_changes = false;
   o.administrators = 0;
   o.clock_ppm = 20'000;
   o.ttl = 15s;

@@ -17,13 +17,14 @@ struct world_options {
   bool election = false;
   int observers = 0;
   bool long_terms = false;  ///< who leads does so for long
+  bool long_break = false;  ///< before what is calm begins, nobody asks for anything
   bool numbered = false;    ///< each slot has a number
   std::size_t locks = 0;    ///< of a mutex set, instead of a semaphore: so many names
   int processes = 2;
   int users = 1;  ///< in each process, at first
   int go_contenders = 0;
 
-  // What goes wrong, until `faults_last` is over.
+  // What goes wrong, until `faults_last` is over. Each flag has a row in `world::accidents`: `lint.names` looks.
   unsigned request_faults = 0;   ///< percent
   bool crashes = false;          ///< of processes; some come back
   bool pauses = false;           ///< of processes, longer than a lease
@@ -36,7 +37,6 @@ struct world_options {
   bool deregistrations = false;  ///< operators take the node of all sessions out of the catalog
   bool health_checks = false;    ///< sessions depend on the health of their process's own node, which fails at times
   bool load_changes = false;     ///< users come and go
-  bool long_break = false;       ///< before what is calm begins, nobody asks for anything
   int administrators = 0;  ///< close, open, resize, revoke, evict, sweep and destroy; its limit is the recorded one
   std::size_t request_bytes = 0;  ///< the largest that Consul takes, where many hold and wait; 0: none is near it
   unsigned clock_ppm = 0;         ///< how far a process's clock may be off, in parts in a million

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""Checks that what has a name in the code is named wherever somebody has to say something about it, so that nobody who
+adds one forgets the place. The pairs are `RULES` below.
+
+usage: check_names.py              checks the project in the current folder
+       check_names.py --self-test  shows that each rule is able to fail
+"""
+
+import pathlib
+import re
+import sys
+
+COMMENT = re.compile(r"//[^\n]*")
+MEMBER = re.compile(r"^  [A-Za-z][\w:<>(), *&]*?\b(\w+)(?:\{[^;]*\}| = [^;]+)?;", re.MULTILINE)
+
+
+class Unreadable(Exception):
+    pass
+
+
+def part(text, begin, end):
+    """What stands between the first `begin` and the `end` after it."""
+    at = text.find(begin)
+    to = text.find(end, at + len(begin))
+    if at < 0 or to < 0:
+        raise Unreadable(f'there is no "{begin}"')
+    return text[at + len(begin) : to]
+
+
+def enumerators(text, enum):
+    body = COMMENT.sub("", part(text, f"enum class {enum} {{", "};"))
+    return [each.split("=")[0].strip() for each in body.split(",") if each.strip()]
+
+
+def members(text, struct):
+    """Of a struct: functions and what is static are none."""
+    lines = [line for line in COMMENT.sub("", part(text, f"struct {struct} {{", "\n};")).splitlines()
+             if not re.match(r"\s*(static|bool operator)\b", line) and not re.search(r"\w\(.*\)\s*(const)?\s*[;{]", line)]
+    return MEMBER.findall("\n".join(lines) + "\n")
+
+
+def faults_of_worlds(text):
+    """The flags of what goes wrong in simulated worlds."""
+    return re.findall(r"^  bool (\w+) =", part(text, "// What goes wrong, until", "// The pools' options."), re.MULTILINE)
+
+
+def rules_of_stores(text):
+    """The tests that stand in brackets behind the rules for stores."""
+    rules = part(text, "/// Where sessions, the record and the entries are kept", "class store {")
+    if re.search(r"^/// -(?:(?!\[\w+\]|^/// ?(?:-|$)).)*(?=^///(?: -|$))", rules, re.MULTILINE | re.DOTALL):
+        raise Unreadable("a rule without its test in brackets")
+    return re.findall(r"\[(\w+)\]", rules)
+
+
+def tests_of_stores(text):
+    return re.findall(r"^(?:STORE_RULE|BOOST_AUTO_TEST_CASE_TEMPLATE)\((\w+)[,)]", text, re.MULTILINE)
+
+
+def kinds_of_stores(files):
+    return re.findall(r"(\w+)_store\.cpp$", files, re.MULTILINE)
+
+
+def row(of):
+    return lambda name: rf"^\| `{of}{name}` \|"
+
+
+def said(of):
+    """In a document's words or tables, in backquotes, maybe with what it is a member of."""
+    return lambda name: rf"`(?:\w+(?:::|\.))*{of}{name}(?:`|[ (.=])"
+
+
+def whole(text):
+    return text
+
+
+OPTIONS, CONFIG = "include/holdfast/options.hpp", "include/holdfast/consul/config.hpp"
+WORLDS, STORES, CONTRACT = ("test/sim/support/world_options", "src/runtime/store.hpp", "test/unit/store_contract.cpp")
+KINDS = "src/runtime/*_store.cpp"
+
+
+def of_struct(name):
+    return lambda text: members(text, name)
+
+
+# Where the names are, which; where they must be named, in which part of it; by what regular expression; for whom.
+RULES = [
+    ("include/holdfast/loss_reason.hpp", lambda text: [e for e in enumerators(text, "loss_reason") if e != "none"],
+     "doc/losses.md", whole, row(""), "a loss reason has a row"),
+    (OPTIONS, of_struct("tuning"), "doc/options.md", whole, said("tuning."), "an option is documented"),
+    *((OPTIONS, of_struct(kind), "doc/options.md", whole, said(""), "an option is documented")
+      for kind in ("semaphore_options", "mutex_options", "mutex_set_options", "election_options", "acquire_options")),
+    (CONFIG, of_struct("config"), "doc/consul.md", whole, said(""), "an option of the client is documented"),
+    (CONFIG, of_struct("tls_options"), "doc/consul.md", whole, said("tls."), "an option of TLS is documented"),
+    (WORLDS + ".hpp", faults_of_worlds, "test/sim/support/world_accidents.cpp",
+     lambda text: part(text, "world::accidents{", "\n};"), lambda name: rf"&world_options::{name}\b",
+     "a flag of simulated faults has a row in `accidents`"),
+    (WORLDS + ".hpp", faults_of_worlds, WORLDS + ".cpp",
+     lambda text: part(text, "world_options world_options::a_long_day(", "\n}"), lambda name: rf"\bo\.{name}\b",
+     "a long day says whether it has a fault"),
+    (STORES, rules_of_stores, CONTRACT, lambda text: "\n".join(tests_of_stores(text)), lambda name: rf"^{name}$",
+     "a rule for stores has a test"),
+    (KINDS, kinds_of_stores, CONTRACT, lambda text: part(text, "using kinds =", ";"), lambda name: rf"\bon::{name}\b",
+     "each kind of store passes the tests of the rules"),
+    (CONTRACT, tests_of_stores, STORES, lambda text: "\n".join(rules_of_stores(text)), lambda name: rf"^{name}$",
+     "a test of stores has a rule"),
+]
+
+
+def read_file(file):
+    """The text of a file; of a pattern the files that fit, one in a line."""
+    if "*" in file:
+        return "\n".join(sorted(each.as_posix() for each in pathlib.Path().glob(file)))
+    return pathlib.Path(file).read_text(encoding="utf-8")
+
+
+def problems(read):
+    for file, names, where, section, pattern, what in RULES:
+        try:
+            found = names(read(file))
+            text = section(read(where))
+        except Unreadable as why:
+            yield f"{file}, {where}: {why}"
+            continue
+        if not found:
+            yield f"{file}: no names were found, for: {what}"
+        for name in found:
+            if not re.search(pattern(name), text, re.MULTILINE):
+                yield f"{file}: {name} is not in {where}: {what}"
+
+
+def self_test():
+    """Each rule, on the files as they are: with one more name, and with each place taken away."""
+    def failing(file, change):
+        return list(problems(lambda name: change(read_file(name)) if name == file else read_file(name)))
+
+    additions = [
+        ("include/holdfast/loss_reason.hpp", "enum class loss_reason {", "  added,", 1),
+        *((OPTIONS, f"struct {kind} {{", "  std::optional<int> added{};", 1)
+          for kind in ("tuning", "semaphore_options", "mutex_options", "mutex_set_options", "election_options",
+                       "acquire_options")),
+        (OPTIONS, "struct mutex_options {", "  std::function<void(const std::string&)> added{};", 1),
+        (CONFIG, "struct config {", "  std::size_t added = 64u << 20;", 1),
+        (CONFIG, "struct tls_options {", "  std::string added{};", 1),
+        (WORLDS + ".hpp", "// What goes wrong, until", "\n  bool added = false;", 2),
+        (STORES, "/// How it answers:", "\n/// - It sings. [added]", 1),
+        (STORES, "/// How it answers:", "\n/// - It sings.", 2),
+        (KINDS, "src/runtime/consul_store.cpp", "src/runtime/added_store.cpp", 1),
+        (CONTRACT, "// ---- its sessions", "\nSTORE_RULE(added) {", 1),
+    ]
+    failures = [f"one more in {file}" for file, at, more, wanted in additions
+                if len(failing(file, lambda text: text.replace(at, at + "\n" + more, 1))) != wanted]
+    for file, names, where, _, pattern, what in RULES:
+        for name in names(read_file(file)):
+            if not failing(where, lambda text: re.sub(rf"\b{name}\b", "other", text)):
+                failures.append(f"{what}: {name} away")
+    for each in failures:
+        print(f"wrong: {each}")
+    print(f"{len(additions)} additions, {len(RULES)} rules, {len(failures)} failures")
+    return 1 if failures else 0
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    if sys.argv[1:]:
+        print(__doc__.strip(), file=sys.stderr)
+        return 2
+    found = list(problems(read_file))
+    print("\n".join(found) or f"{len(RULES)} rules, all is named")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
