@@ -134,7 +134,9 @@ private:
   bool all_leave_ = false;
 };
 
-/// Spares that there are for whole requests stay here until their numbers are locked.
+/// Decides which spare slots (we hold them, and nobody uses them) stay here, and which go back. Where slots are
+/// numbered, a request is served only when the numbers of all its slots are locked: so the spares that make up such a
+/// request stay here until that is done, instead of going back to Consul in between.
 void draft::sort_spares() {
   const std::vector<member_id>& spares = f_.slots.spares();
   const auto usable = static_cast<std::size_t>(
@@ -171,13 +173,14 @@ void draft::find_members() {
             [&](const member* a, const member* b) { return now.find(a->session) < now.find(b->session); });
 }
 
-/// The last slot goes back, and will be wanted again: others wait for it elsewhere.
+/// Whether our last slot goes to somebody who waits elsewhere, while the user who has just released it is expected to
+/// come back for it.
 bool draft::is_wanted_soon() const {
   return result_.returns_soon && f_.situation.contested && !f_.closing && need_.slots == 0 &&
          what_.give_back.size() == 1 && waiting_.empty();
 }
 
-/// What goes back but is still wanted here joins again at the back.
+/// A session that gives its slot back, while somebody here still needs one, joins the queue again behind the others.
 void draft::requeue_what_is_wanted() {
   while (what_.requeue.size() < missing_ && !what_.give_back.empty()) {
     what_.requeue.push_back(what_.give_back.back());

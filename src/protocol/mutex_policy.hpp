@@ -31,8 +31,10 @@ public:
   void saw(context& ctx, bool is_free_or_foreign) {
     if (is_free_or_foreign || free_at_ == time_point()) free_at_ = ctx.now();
   }
-  /// When it must be let go for once, with the head of the queue only woken: clients of other kinds are not seen. Where
-  /// many contend, each sees little of the others: together they let it go as often.
+  /// When the holder must unlock the key without granting it to anybody, and only wake the head of the queue. Clients
+  /// of other kinds wait without an entry, so that we cannot see them: they get the key only if it is free for a
+  /// moment. Where many processes contend (`crowd`), each sees few of the moments at which another one has let the key
+  /// go. So each waits for `crowd` intervals, and all of them together let it go about once in an interval.
   time_point yields_at(const pool_options& o, std::size_t crowd) const {
     if (o.form != record_form::session || o.yield_interval == duration::zero()) return never;
     const std::size_t share = crowd > o.watch_all_max ? crowd : 1;

@@ -355,7 +355,10 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
     if (is_ours && (in_hands ? is_end_of_session(reason) : l.standing == standing::leaving || l.sent))
       d.names.insert(name);
   }
-  // Each new leader of Consul's lets all TTLs start anew; and what is still locked would be refused to us.
+  // By then we take the session for ended, and no longer try to destroy it. Two TTLs are enough unless Consul's leader
+  // changes: each new leader lets all TTLs start anew. If that happens while we want nothing, no harm is done. But
+  // where somebody wants a lock, a session that still lives may have its key locked, and Consul would refuse the lock
+  // to us; so that we go on for ten TTLs.
   d.until = ctx_.now() + (locks_.empty() ? 2 : 10) * options_.ttl;
   wanted_.clear();
   for (auto& [session, each] : sessions_.ending()) each.blocked.clear();

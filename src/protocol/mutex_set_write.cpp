@@ -247,7 +247,9 @@ void mutex_set::put_back() {
   doubt_ = doubt::none;
 }
 
-/// A copy of a refused batch did this, and all that was sent since with the same index of the guard never will be done.
+/// Consul refused a batch, and has then applied a copy of it that the network delivered later: `effects` are done after
+/// all. This gave the guard a new index. Batches that we have sent meanwhile name the old one, so Consul will never
+/// apply them, and `put_back` sends what was in them once more.
 void mutex_set::copy_applied(const std::vector<effect>& effects) {
   put_back();
   for (const effect& each : effects) {

@@ -24,8 +24,9 @@ public:
   void saw(context& ctx, const snapshot& now, const members& ours, const pool_options& o);
   /// A session of ours ends that the record may name.
   void left(const std::string& session) { former_.insert(session); }
-  /// A session of ours has ended by itself, so that others of its node may have ended, too, whose holders were never
-  /// seen here and still believe.
+  /// A session of ours has ended by itself. Somebody may have deregistered its node, which ends all sessions of that
+  /// node at once. Holders by such sessions may still believe in their slots, and there may be some that we have never
+  /// seen: for a TTL we give no slot away that may be one of theirs.
   void unseen_may_believe(context& ctx, duration ttl) { unseen_believe_until_ = ctx.now() + ttl; }
 
   /// What a plan must not give away yet.

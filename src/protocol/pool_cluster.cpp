@@ -76,9 +76,11 @@ void pool::refresh(member& m) {
     if (entry) m.grant = entry->modify_index;
     return;
   }
-  // Somebody has deleted its entry beside a write of ours, and for all that we know the record names it still. If the
-  // entry came back, that could stay as it is, with its index: whoever has seen that it is gone could still take it
-  // out.
+  // Somebody deleted this session's entry while a write of ours was under way, and as far as we know the record still
+  // names the session. Its entry must not be made again: the record would then hold the slot for it without being
+  // written, and so without a new index. Another process that has seen the entry missing may have sent a write that
+  // takes the session out of the record. Only the record's index guards that write, so Consul could still apply it
+  // while we hold.
   const bool is_named = options_.form == record_form::map && view_.now().record.names(m.session);
   if (!entry && m.slot == slot_id::none && is_named) {
     others_.left(m.session);

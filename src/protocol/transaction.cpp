@@ -57,7 +57,10 @@ bool transaction::is_granted_since(const snapshot& now, std::uint64_t index) con
          });
 }
 
-/// An index that has moved tells, for good. No record is no guard for good: one may come and go again.
+/// Whether this look at Consul shows what has become of the transaction, for good. Consul applies a guarded transaction
+/// only while the record has the index `base`. So when the record has another index, the transaction has been applied
+/// or never will be. A transaction that is guarded by there being no record (`base` 0) is different: somebody may make
+/// a record and delete it again, and then the transaction may still be applied.
 bool transaction::is_decided_by(const snapshot& now) const {
   const auto present = [&](const std::string& session) { return now.find(session) != nullptr; };
   const auto joined = [&](const auto& each) { return present(each.first); };

@@ -60,8 +60,9 @@ public:
   time_point listed_at() const { return listed_at_; }
   void listed(time_point now) { listed_at_ = now; }
   /// Our write has been applied at `index`: `patch(snapshot&)` says what it did, unless we have seen further already.
-  /// `guarded`: it would not have been if anybody else had changed the record. What made the view partial or stale
-  /// meanwhile may be newer than the write.
+  /// `guarded`: Consul has applied it only because nobody else had changed the record. So a view that was current is
+  /// now current as of this request. A view that has become partial or stale while the write was under way is not: what
+  /// made it so may be newer than the write.
   template <class Patch>
   void wrote(std::uint64_t index, request_id id, request_id last_sent, bool guarded, Patch patch) {
     news_arrived(last_sent);

@@ -170,8 +170,9 @@ void world::change_load() {
   for (int user = before; user < p->users; ++user) again(*p, user);
 }
 
-/// All sessions end at once, and their makers do not know. Whoever has seen somebody hold leaves the slot alone for as
-/// long as that may believe in it.
+/// Consul ends all sessions at once, and tells nobody: holders go on to believe in their slots until their leases are
+/// over. A process that has seen such a holder must not give its slot to anybody before that. A process that has never
+/// seen it, and has lost no session of its own, cannot know: `forgotten_` says for how long that is excused.
 void world::deregister() {
   again_later(&world::deregister);
   mark("an operator deregisters the node");
@@ -180,7 +181,8 @@ void world::deregister() {
     if (std::any_of(p->sessions.begin(), p->sessions.end(),
                     [&](const auto& s) { return consul_.has_session(s) && !unwanted_.contains(s); }))
       bereaved.insert(p->number);
-  // Who has seen them hold, and cannot look until the faults end, leaves their slots alone for a TTL from then on.
+  // A process that is cut off learns that they have ended when the faults end at the latest. It leaves their slots
+  // alone for a TTL from that moment on, so that nothing is expected to be free before.
   bereft_until_ = faults_end_ + options_.ttl + options_.ttl / 4;
   const lock_record& record = look().record;
   for (const auto& p : processes_)
