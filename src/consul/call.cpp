@@ -277,12 +277,13 @@ call make_call(const call_settings& settings, const node_register_request& reque
   return c;
 }
 
-call make_call(const call_settings& settings, const txn_request& request) {
+call make_call(const call_settings& settings, const txn_request& request, std::size_t operations_max) {
   call c = start_call(settings, "transact", request.operations.empty() ? std::string() : request.operations.front().key,
                       request.options);
   c.does = effect::write;
-  if (request.operations.size() > txn_operations_max) {
+  if (request.operations.size() > operations_max) {
     c.refused = error::too_large;
+    c.refused_for = "more operations than Consul takes in one transaction";
     return c;
   }
   for (const txn_operation& operation : request.operations) check_key(c, operation.key, may_create(operation));

@@ -49,7 +49,9 @@ call make_call(const call_settings& settings, const session_renew_request& reque
 call make_call(const call_settings& settings, const session_destroy_request& request);
 call make_call(const call_settings& settings, const session_info_request& request);
 call make_call(const call_settings& settings, const node_register_request& request);
-call make_call(const call_settings& settings, const txn_request& request);
+/// `operations_max`: of more operations nothing is sent.
+call make_call(const call_settings& settings, const txn_request& request,
+               std::size_t operations_max = txn_operations_max);
 
 /// Whether the call may be sent once more after an attempt that ended with `e`.
 bool may_repeat(const call& c, const error_code& e) noexcept;

@@ -107,10 +107,13 @@ void start(const std::shared_ptr<client_impl>& impl, node_register_request reque
 }
 
 void start(const std::shared_ptr<client_impl>& impl, txn_request request, handler_of<txn_reply> handler) {
-  const auto decode = [operations = request.operations.size()](const http_reply& reply, txn_reply& out) {
+  // The operation owns the client for as long as it decodes.
+  const auto decode = [operations = request.operations.size(), client = impl.get()](const http_reply& reply,
+                                                                                    txn_reply& out) {
+    if (const auto most = operations_taken(reply)) client->learn_operations_max(*most);
     return decode_txn(reply, operations, out);
   };
-  launch(impl, make_call(impl->calls(), request), decode, std::move(handler));
+  launch(impl, make_call(impl->calls(), request, impl->operations_max()), decode, std::move(handler));
 }
 
 asio::any_io_executor executor_of(const client_impl& impl) noexcept { return impl.executor(); }

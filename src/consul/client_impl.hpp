@@ -72,6 +72,11 @@ public:
   const asio::any_completion_executor& home() const noexcept { return home_; }
   const std::string& address() const noexcept { return address_text_; }
   const call_settings& calls() const noexcept { return calls_; }
+  /// How many operations a transaction may have, as far as Consul has said. From any thread.
+  std::size_t operations_max() const noexcept { return operations_max_.load(std::memory_order_relaxed); }
+  void learn_operations_max(std::size_t most) noexcept {
+    if (most < operations_max()) operations_max_.store(most, std::memory_order_relaxed);  // by the strand alone
+  }
   client_statistics statistics() const noexcept;
   client_health health() const { return health_.read(); }
 
@@ -88,6 +93,7 @@ private:
   const std::vector<agent_address> addresses_;
   const std::string address_text_;
   const call_settings calls_;
+  std::atomic<std::size_t> operations_max_{txn_operations_max};
   const std::shared_ptr<counters> counters_ = std::make_shared<counters>();
   health_record health_;
   // What outlives an operation and refers to the execution context, and so must go before that does. The transport

@@ -1,6 +1,7 @@
 #include "reply.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 #include "json.hpp"
 
@@ -163,6 +164,21 @@ error_code decode_txn(const http_reply& reply, std::size_t operations, txn_reply
   if (const error_code ec = parse_txn(reply.body, operations, out)) return ec;
   // The status and the body say the same thing twice; a server that contradicts itself is not believed.
   return out.applied == (reply.status == 200) ? error_code() : error_code(error::malformed_reply);
+}
+
+std::optional<std::size_t> operations_taken(const http_reply& reply) {
+  constexpr std::string_view words = "Transaction contains too many operations (";
+  constexpr std::size_t least = 64;  // no Consul takes fewer: whoever says so is not believed
+  const std::string_view text = reply.body;
+  if (reply.status != 413 || !text.starts_with(words)) return std::nullopt;
+  const char* const end = text.data() + text.size();
+  constexpr std::string_view than = " > ";
+  std::size_t sent = 0, taken = 0;
+  const auto first = std::from_chars(text.data() + words.size(), end, sent);
+  if (first.ec != std::errc() || !std::string_view(first.ptr, end).starts_with(than)) return std::nullopt;
+  const auto second = std::from_chars(first.ptr + than.size(), end, taken);
+  const bool is_plausible = second.ec == std::errc() && taken >= least && taken < sent;
+  return is_plausible ? std::optional(taken) : std::nullopt;
 }
 
 }  // namespace holdfast::consul::detail

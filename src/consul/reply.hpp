@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <holdfast/consul/client.hpp>
+#include <optional>
 
 #include "http.hpp"
 
@@ -29,5 +31,7 @@ error_code decode_session_create(const http_reply& reply, std::string& out);
 error_code decode_session_renew(const http_reply& reply);
 error_code decode_session(const http_reply& reply, session_answer& out);
 error_code decode_txn(const http_reply& reply, std::size_t operations, txn_reply& out);
+/// How many operations Consul takes, if this refuses a transaction for having more.
+std::optional<std::size_t> operations_taken(const http_reply& reply);
 
 }  // namespace holdfast::consul::detail

@@ -4,7 +4,7 @@
 
 namespace holdfast::runtime {
 
-static_assert(consul::txn_operations_max == protocol::operations_max);
+static_assert(consul::txn_operations_max >= protocol::operations_max);
 namespace {
 
 using protocol::event::outcome;

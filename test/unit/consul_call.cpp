@@ -176,8 +176,8 @@ BOOST_AUTO_TEST_CASE(arguments_are_checked_at_their_edges) {
     return made(txn_request{std::vector<txn_operation>(count, txn_operation::get("k")), {}}).refused;
   };
   BOOST_TEST(!with_operations(0));
-  BOOST_TEST(!with_operations(64));
-  BOOST_TEST(with_operations(65) == error::too_large);
+  BOOST_TEST(!with_operations(128));
+  BOOST_TEST(with_operations(129) == error::too_large);
 }
 
 BOOST_AUTO_TEST_CASE(keys_that_are_not_utf8_are_not_sent) {

@@ -916,11 +916,40 @@ ASYNC_TEST_CASE(invalid_arguments_are_told_and_not_sent) {
   client consul(ex, settings_for(server));
   diagnostics diag;
   pending<txn_reply> txn(ex,
-                         consul.transact(std::vector<txn_operation>(65, txn_operation::get("k")), once(ample, &diag)));
+                         consul.transact(std::vector<txn_operation>(129, txn_operation::get("k")), once(ample, &diag)));
   const error_code ec = co_await txn.wait();
   BOOST_TEST(ec == error::too_large);
-  BOOST_TEST(diag.message == "transact: not sent: " + ec.message());
+  BOOST_TEST(diag.message == "transact: not sent: more operations than Consul takes in one transaction");
   BOOST_TEST(consul.statistics().connections_opened == 0u);
+}
+
+ASYNC_TEST_CASE(what_a_consul_takes_in_a_transaction_is_learnt_from_its_refusal) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  const auto transact = [&](std::size_t operations) {
+    return consul.transact(std::vector<txn_operation>(operations, txn_operation::get("k")), once(ample));
+  };
+  // No Consul takes so few: this is believed of the one request only.
+  pending<txn_reply> doubtful(ex, transact(65));
+  auto [peer, request] = co_await server.accept_request();
+  co_await peer.refuse(413, "Transaction contains too many operations (65 > 3)");
+  const error_code doubted = co_await doubtful.wait();
+  BOOST_TEST(doubted == error::too_large);
+  pending<txn_reply> first(ex, transact(128));
+  co_await peer.read_request();
+  co_await peer.refuse(413, "Transaction contains too many operations (128 > 64)");
+  const error_code refused = co_await first.wait();
+  BOOST_TEST(refused == error::too_large);
+  const std::uint64_t sent = consul.statistics().requests;
+  pending<txn_reply> larger(ex, transact(65));
+  const error_code not_sent = co_await larger.wait();
+  BOOST_TEST(not_sent == error::too_large);
+  BOOST_TEST(consul.statistics().requests == sent);
+  pending<txn_reply> small(ex, transact(64));
+  co_await peer.read_request();
+  co_await peer.refuse(409, R"({"Results":null,"Errors":[{"OpIndex":0,"What":"no"}]})");
+  const error_code answered = co_await small.wait();
+  BOOST_TEST(!answered);
 }
 
 ASYNC_TEST_CASE(diagnostics_are_not_touched_on_success) {

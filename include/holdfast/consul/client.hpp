@@ -415,7 +415,8 @@ public:
   /// All of the operations, or none: `txn_reply::applied` tells. A refusal is an answer, not an error.
   ///
   /// Signature: void(error_code, txn_reply).
-  /// Errors: too_large (also for more than `txn_operations_max` operations; nothing was sent).
+  /// Errors: too_large (more bytes or operations than Consul takes; nothing is sent of more than `txn_operations_max`
+  /// operations, or of more than the number that Consul has named when it refused a transaction of this client).
   template <detail::token_for<txn_reply> Token = asio::deferred_t>
   auto transact(std::vector<txn_operation> operations, Token&& token = {}) {
     return transact(std::move(operations), request_options(), std::forward<Token>(token));

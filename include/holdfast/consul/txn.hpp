@@ -8,8 +8,9 @@
 
 namespace holdfast::consul {
 
-/// Consul executes at most this many operations in one transaction.
-inline constexpr std::size_t txn_operations_max = 64;
+/// Consul 1.14 and later executes at most this many operations in one transaction. Earlier ones execute 64, and no Consul
+/// announces its number: a larger transaction is tried. A client that was refused one keeps to what the refusal named.
+inline constexpr std::size_t txn_operations_max = 128;
 
 using txn_verb = kv_verb;
 using txn_operation = kv_operation;
