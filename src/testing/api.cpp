@@ -7,6 +7,7 @@
 
 #include "consul/base64.hpp"
 #include "go_text.hpp"
+#include "ways.hpp"
 
 namespace holdfast::testing::detail {
 namespace {
@@ -460,12 +461,17 @@ api_answer session_create(const call& c) {
 // What is wrong with the session id in the path, if anything.
 std::optional<api_reply> bad_session(const call& c) {
   if (c.name.empty()) return text_reply(400, "Missing session");
+  if (ways::session_ids_are_any_text(c.model.options().version)) return std::nullopt;
   if (auto wrong = malformed_session_id(c.name)) return text_reply(500, std::move(*wrong));
   return std::nullopt;
 }
 
 api_answer session_destroy(const call& c) {
-  if (auto wrong = bad_session(c)) return {std::move(*wrong)};
+  if (auto wrong = bad_session(c)) {
+    const bool says_more = wrong->status == 500 && ways::errors_say_what_failed(c.model.options().version);
+    if (says_more) wrong->body.insert(0, "apply failed: ");
+    return {std::move(*wrong)};
+  }
   c.model.destroy_session(c.name, c.now);
   return {bool_reply(true)};
 }
@@ -614,8 +620,10 @@ std::size_t first_illegal(std::string_view base64) {
   return end % 4 == 3 || base64.substr(end, 2) == "==" ? std::min(behind, base64.size()) : end;
 }
 
-std::optional<api_reply> parse_operation(const json::object& kv, std::size_t place, std::size_t value_max,
+std::optional<api_reply> parse_operation(const json::object& kv, std::size_t place, const store_options& options,
                                          transaction& out) {
+  const std::size_t value_max = options.value_bytes_max;
+  const consul_version version = options.version;
   if (const auto wrong = not_a_text(kv, {"Verb", "Key", "Value", "Session"}))
     return text_reply(400, "Failed to parse body: " + *wrong);
   txn_operation op;
@@ -634,8 +642,9 @@ std::optional<api_reply> parse_operation(const json::object& kv, std::size_t pla
   const auto verb =
       std::find_if(std::begin(kv_verbs), std::end(kv_verbs), [&](kv_verb each) { return to_string(each) == name; });
   if (verb == std::end(kv_verbs)) {
-    out.unknown.push_back({place, consul::txn_refusal::other,
-                           op.key.empty() ? "Must provide key" : "unknown KV verb " + go_quoted(name)});
+    const std::string unknown = ways::verbs_are_checked_first(version) ? "unknown KV operation: " + std::string(name)
+                                                                       : "unknown KV verb " + go_quoted(name);
+    out.unknown.push_back({place, consul::txn_refusal::other, op.key.empty() ? "Must provide key" : unknown});
     return std::nullopt;
   }
   op.verb = *verb;
@@ -662,11 +671,12 @@ std::optional<api_reply> parse_transaction(const call& c, transaction& out) {
       return text_reply(
           400, "Failed to parse body: " + cannot_unmarshal(op ? *kv : (*list)[place], "Go value of type api.TxnOp"));
     if (!fields) continue;  // of another kind than KV, or of none
-    if (auto wrong = parse_operation(*fields, place, c.model.options().value_bytes_max, out)) return wrong;
+    if (auto wrong = parse_operation(*fields, place, c.model.options(), out)) return wrong;
   }
-  if (list->size() > consul::txn_operations_max)
+  const std::size_t operations_max = ways::operations_max(c.model.options().version);
+  if (list->size() > operations_max)
     return text_reply(413, "Transaction contains too many operations (" + std::to_string(list->size()) + " > " +
-                               std::to_string(consul::txn_operations_max) + ")");
+                               std::to_string(operations_max) + ")");
   return out.too_large;
 }
 
@@ -677,7 +687,11 @@ api_answer txn(const call& c) {
   if (asked.unknown.empty()) {
     came_to = c.model.transact(asked.operations, c.now);
   } else {
+    const bool checked_first = ways::verbs_are_checked_first(c.model.options().version);
+    // Nothing is tried then: an operation without a key is refused before, too.
+    if (checked_first) asked.operations.push_back(txn_operation::set({}, {}));
     store(c.model).transact(asked.operations, c.now).errors.swap(came_to.errors);  // on a copy: it cannot apply
+    if (checked_first) came_to.errors.pop_back();
   }
   for (consul::txn_error& each : came_to.errors) each.operation = asked.places[each.operation];
   came_to.errors.insert(came_to.errors.end(), asked.unknown.begin(), asked.unknown.end());
@@ -698,10 +712,18 @@ api_answer txn(const call& c) {
     body["Errors"] = std::move(errors);
   }
   if (!asked.writes) {
-    body["Index"] = 0;
+    const consul_version version = c.model.options().version;
+    // Where it was refused before it was tried nobody has filled this in.
+    const bool tried = asked.unknown.empty() || !ways::verbs_are_checked_first(version);
+    body["Index"] = ways::reads_say_more(version) && tried ? 1 : 0;
     body["LastContact"] = 0;
-    body["KnownLeader"] = true;
+    body["KnownLeader"] = tried;
     body["ConsistencyLevel"] = "";
+    if (ways::reads_say_more(version)) {
+      body["NotModified"] = false;
+      body["Backend"] = 0;
+    }
+    if (ways::reads_say_what_was_filtered(version)) body["ResultsFilteredByACLs"] = false;
   }
   api_reply reply = json_reply(body, came_to.applied ? 200 : 409);
   if (!asked.writes) add_meta(reply, std::nullopt);
@@ -713,8 +735,10 @@ api_answer txn(const call& c) {
 api_answer status_leader(const call&) { return {json_reply("127.0.0.1:8300")}; }
 
 api_answer agent_self(const call& c) {
-  const json::object settings{
-      {"Datacenter", data_center}, {"NodeName", c.model.options().node}, {"Server", true}, {"Version", "1.8.7"}};
+  const json::object settings{{"Datacenter", data_center},
+                              {"NodeName", c.model.options().node},
+                              {"Server", true},
+                              {"Version", c.model.options().version.to_text()}};
   return {json_reply(json::object{{"Config", settings}, {"Member", json::object{{"Name", c.model.options().node}}}})};
 }
 
@@ -776,6 +800,21 @@ api_reply wrong_method(std::string_view path, const std::string& method) {
   return reply;
 }
 
+constexpr std::string_view kv_path = "/v1/kv/";
+
+// What Consul has against a key in a path, if anything.
+std::optional<std::string> bad_key(std::string_view key) {
+  const std::string spaces = "invalid key name, leading/trailing spaces are not allowed";
+  const std::string traversal = "invalid key name, path traversal is not allowed";
+  if (key.starts_with(' ') || key.ends_with(' ')) return spaces;
+  // It is decoded once more, so a key may neither have what would be a blank then.
+  const auto decoded = percent_decoded(key, false);
+  if (!decoded || *decoded == key) return std::nullopt;
+  if (decoded->find("..") != std::string::npos) return traversal;
+  if (decoded->find(' ') != std::string::npos) return spaces;
+  return std::nullopt;
+}
+
 }  // namespace
 
 api_answer api::handle(const api_request& request, store::time_point now) {
@@ -784,8 +823,14 @@ api_answer api::handle(const api_request& request, store::time_point now) {
   const auto path = percent_decoded(target.substr(0, question), false);
   if (!path || !path->starts_with('/')) return {text_reply(400, "400 Bad Request")};
   if (!is_printable(*path)) return {{400, {}, {}}};
-  if (const auto elsewhere = cleaned(*path)) return {moved_to(*elsewhere, target.substr(question))};
+  const consul_version version = model_.options().version;
+  const bool begins_with_encoded_slash =
+      ways::keys_may_begin_with_a_slash(version) && lower_case(target.substr(0, question)).starts_with("/v1/kv/%2f");
+  if (const auto elsewhere = cleaned(*path); elsewhere && !begins_with_encoded_slash)
+    return {moved_to(*elsewhere, target.substr(question))};
   const parameters query = parse_query(target.substr(std::min(question + 1, target.size())));
+  if (path->starts_with(kv_path) && ways::keys_are_checked(version))
+    if (auto wrong = bad_key(path->substr(kv_path.size()))) return {text_reply(500, std::move(*wrong))};
 
   for (const route& each : routes) {
     if (each.named && *path + '/' == each.path) return {moved_to(*path + '/', target.substr(question))};

@@ -66,6 +66,7 @@ public:
   bool dropped = false;  ///< as if it had never been
   bool held = false;     ///< by a freeze
   bool blocked = false;  ///< in a blocking query
+  bool overdue = false;  ///< what it waits for has taken too long: it gets the connection's end
   /// What the query that waits is answered in place of its reply.
   std::optional<api_reply> interruption;
 

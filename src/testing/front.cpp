@@ -223,6 +223,7 @@ awaitable<bool> front_impl::serve_one(connection& client) {
   const http_request request = client.requests.take();
   const fault_steps how = meet(request.call);
   std::optional<api_reply> reply = co_await apply(client, request, how);
+  if (!reply && client.overdue) co_return false;
   if (!reply || how.reply == fault_steps::delivery::none) {
     client.reset();
     co_return false;

@@ -17,6 +17,7 @@ public:
       : front_(front),
         store_(options.model),
         api_(store_, options.seed),
+        exchange_max_(options.exchange_max),
         random_(options.seed),
         timer_(front.strand()) {}
 
@@ -52,6 +53,10 @@ public:
   void remove(store::watch_id watch);
   /// As Consul adds it to the wait of every query.
   store::duration jitter(store::duration wait);
+  /// When a query that comes now has waited for too long.
+  time_point overdue_at() const {
+    return exchange_max_ == store::duration::zero() ? time_point::max() : clock::now() + exchange_max_;
+  }
 
 private:
   struct changes {
@@ -65,6 +70,7 @@ private:
   // --- With the mutex.
   store store_;
   api api_;
+  const store::duration exchange_max_;
   // --- On the strand.
   std::minstd_rand random_;
   std::unordered_map<store::watch_id, waiter*> waiters_;
@@ -109,9 +115,11 @@ awaitable<std::optional<api_reply>> model_exchange::perform(const http_request& 
   if (!now.stopped && now.answer.waits_for) {
     const front_impl::blocked_mark mark(model_.front(), client_);
     const time_point end = clock::now() + now.answer.wait + model_.jitter(now.answer.wait);
+    const time_point overdue_at = model_.overdue_at();
     while (!now.stopped && now.answer.waits_for) {
-      const bool fired = co_await fires(now.watch, end);
-      if (client_.abandoned()) co_return std::nullopt;
+      const bool fired = co_await fires(now.watch, std::min(end, overdue_at));
+      client_.overdue = !fired && overdue_at < end;
+      if (client_.abandoned() || client_.overdue) co_return std::nullopt;
       if (!fired) break;
       now = model_.ask(client_, request.call);
     }

@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <holdfast/testing/store.hpp>
 #include <utility>
 
 #include "consul/json.hpp"
 #include "defect.hpp"
 #include "go_text.hpp"
+#include "ways.hpp"
 
 namespace holdfast::testing {
 namespace {
@@ -55,6 +57,24 @@ store::time_point later(store::time_point now, nanoseconds by) {
 
 }  // namespace
 
+std::optional<consul_version> consul_version::from_text(std::string_view text) {
+  unsigned numbers[3] = {};
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (unsigned& number : numbers) {
+    const bool is_first = &number == numbers;
+    if (!is_first && (at == end || *at++ != '.')) return std::nullopt;
+    const auto [next, ec] = std::from_chars(at, end, number);
+    if (ec != std::errc()) return std::nullopt;
+    at = next;
+  }
+  return consul_version{numbers[0], numbers[1], numbers[2]};
+}
+
+std::string consul_version::to_text() const {
+  return std::to_string(major_number) + '.' + std::to_string(minor_number) + '.' + std::to_string(patch_number);
+}
+
 store::store(store_options options) : options_(std::move(options)) { add_own_node(); }
 
 // --- Writes
@@ -66,6 +86,8 @@ write_result store::write(const txn_operation& op, time_point now) {
     begin(now);
     came_to = apply(op, unused);
     commit();
+    if (came_to.what == verdict::kind::refused && detail::ways::errors_say_what_failed(options_.version))
+      came_to.text.insert(0, "raft apply failed: ");
   }
   if (came_to.what == verdict::kind::refused) return {false, refusal{500, std::move(came_to.text)}};
   return {came_to.what == verdict::kind::done, std::nullopt};
@@ -177,7 +199,8 @@ store::verdict store::remove_cas(const txn_operation& op) {
 
 store::verdict store::lock(const txn_operation& op, results& out) {
   if (op.session.empty()) return {verdict::kind::refused, "missing session"};
-  if (auto wrong = detail::malformed_session_id(op.session)) return {verdict::kind::refused, std::move(*wrong)};
+  if (!detail::ways::session_ids_are_any_text(options_.version))
+    if (auto wrong = detail::malformed_session_id(op.session)) return {verdict::kind::refused, std::move(*wrong)};
   if (!sessions_.contains(op.session))
     return {verdict::kind::refused, "invalid session " + detail::go_quoted(op.session)};
   const kv_entry* const found = find(op.key);
@@ -289,9 +312,18 @@ void store::remember(const std::string& key) {
 void store::commit() {
   undo_.clear();
   std::erase_if(watches_, [this](registered& watch) {
+    if (watch.fires && is_still_missing(watch)) watch.fires = false;
     if (watch.fires) fired_.push_back(watch.id);
     return watch.fires;
   });
+}
+
+// Consul wakes for what comes and goes beside a missing subject, and then goes on waiting: that it is missing is no
+// news.
+bool store::is_still_missing(const registered& watch) const {
+  if (watch.leaf || !detail::ways::missing_is_no_news(options_.version)) return false;
+  if (watch.what.what == subject::kind::key) return !entries_.contains(watch.what.name);
+  return watch.what.what == subject::kind::session && !sessions_.contains(watch.what.name);
 }
 
 void store::roll_back() {
@@ -344,8 +376,11 @@ std::uint64_t store::index_of(const subject& asked) const {
     }
     case subject::kind::prefix:
       return prefix_index(asked.name);
-    case subject::kind::node:
-      return nodes_.contains(detail::lower_case(asked.name)) ? node_index_ : 1;
+    case subject::kind::node: {
+      const auto at = nodes_.find(detail::lower_case(asked.name));
+      if (!detail::ways::nodes_have_indexes(options_.version)) return at != nodes_.end() ? node_index_ : 1;
+      return at != nodes_.end() ? at->second.modify_index : std::max<std::uint64_t>(gone_index_, 1);
+    }
     case subject::kind::nodes:
       return std::max<std::uint64_t>(node_index_, 1);
     default:
@@ -402,10 +437,11 @@ std::optional<refusal> store::create_session(session_info session, time_point no
   ++index_;
   if (session.node.empty()) session.node = options_.node;
   const auto node = nodes_.find(detail::lower_case(session.node));
-  if (node == nodes_.end()) return refusal{500, "Missing node registration"};
+  const std::string failed = detail::ways::errors_say_what_failed(options_.version) ? "apply failed: " : "";
+  if (node == nodes_.end()) return refusal{500, failed + "Missing node registration"};
   for (const std::string& check : session.node_checks)
     if (check != "serfHealth" || !node->second.serf_health)
-      return refusal{500, "Missing check '" + check + "' registration"};
+      return refusal{500, failed + "Missing check '" + check + "' registration"};
   session_index_ = session.create_index = session.modify_index = index_;
   touch_session(session);
   sessions_by_node_.emplace(sessions_key(session.node) + session.id, session.id);
@@ -497,11 +533,11 @@ consul::answer<std::vector<session_info>> store::sessions_of(std::string_view no
 void store::add_own_node() {
   own_node_returns_ = time_point::max();
   const std::string key = detail::lower_case(options_.node);
+  touch_node(key, !nodes_.contains(key));
   const auto [at, is_new] = nodes_.try_emplace(key);
   const std::uint64_t created = is_new ? index_ : at->second.create_index;
   at->second = {options_.node, own_address, created, index_, true};
   node_index_ = index_;
-  touch_node(key);
 }
 
 std::optional<refusal> store::register_node(const std::string& name, const std::string& address, time_point now) {
@@ -509,13 +545,16 @@ std::optional<refusal> store::register_node(const std::string& name, const std::
   if (address.empty()) return refusal{500, "Must provide address if SkipNodeUpdate is not set"};
   begin(now);
   const std::string key = detail::lower_case(name);
-  const auto [at, is_new] = nodes_.try_emplace(key, node_info{{}, {}, index_, 0, false});
-  node_info& node = at->second;
-  if (node.name != name || node.address != address) {
+  const auto found = nodes_.find(key);
+  const bool is_new = found == nodes_.end();
+  const bool renamed = !is_new && found->second.name != name;
+  const bool same_name = !renamed || detail::ways::node_names_have_no_case(options_.version);
+  if (is_new || !same_name || found->second.address != address) {
+    touch_node(key, is_new);
+    node_info& node = nodes_.try_emplace(key, node_info{{}, {}, index_, 0, false}).first->second;
     node.name = name;
     node.address = address;
     node.modify_index = node_index_ = index_;
-    touch_node(key);
   }
   commit();
   return std::nullopt;
@@ -525,8 +564,8 @@ void store::deregister_node(std::string_view name, time_point now) {
   begin(now);
   const std::string key = detail::lower_case(name);
   if (nodes_.erase(key) != 0) {
-    node_index_ = index_;
-    touch_node(key);
+    node_index_ = gone_index_ = index_;
+    touch_node(key, true);
     if (key == detail::lower_case(options_.node)) own_node_returns_ = later(now, options_.node_returns_after);
     if (!breaks(defect::deregistration_ends_none))
       for (const session_info& session : sessions_of(name).value) close_session(session.id);
@@ -592,9 +631,8 @@ void store::collect_tombstones() {
 
 void store::restore(const store& image) {
   const std::uint64_t index = std::max(index_, image.index_);
-  for (registered& watch : watches_) watch.fires = true;
-  commit();
   std::vector<watch_id> fired = std::move(fired_);
+  for (const registered& watch : watches_) fired.push_back(watch.id);
   const watch_id last = last_watch_;
   *this = image;
   index_ = index;
@@ -608,7 +646,8 @@ void store::restore(const store& image) {
 // Consul keeps keys in a radix tree: a node for each place where keys begin to differ, and for each key. A write makes
 // new nodes all the way from the root to the key, and every old one that it replaces wakes who watches it. A query
 // watches the last node that the search for its key or prefix comes to. For a missing key that is a node above other
-// keys, which is why it wakes for its neighbours, and then finds that Consul answers it with the index of all keys.
+// keys, which is why it wakes for its neighbours, and then, before 1.10.9, finds that Consul answers it with the index
+// of all keys.
 //
 // A key's path ends with a zero byte, so that no key is the beginning of another's path.
 
@@ -642,23 +681,25 @@ std::string common_path(const Map& map, std::string_view beginning) {
   return path.substr(0, common_size(path, path_of(std::prev(end)->first)));
 }
 
-// The node that a search for the path, or for what begins with it, comes to.
+// The node that a search for the path, or for what begins with it, comes to. `below_root`: in Consul all paths of the
+// map have a beginning in common, which is left out here, so the root is never it.
 template <class Map>
-std::string node_at(const Map& map, std::string_view sought) {
+std::string node_at(const Map& map, std::string_view sought, bool below_root = false) {
   const std::size_t known = known_size(map, sought);
-  return known == 0 ? std::string() : common_path(map, sought.substr(0, known));
+  return known == 0 && !below_root ? std::string() : common_path(map, sought.substr(0, known));
 }
 
 // The key is about to be written, or has just been removed: `comes_or_goes`, it is not among the others.
 template <class Map>
-bool is_replaced(const Map& map, std::string_view node, std::string_view key, bool comes_or_goes) {
+bool is_replaced(const Map& map, std::string_view node, std::string_view key, bool comes_or_goes,
+                 bool below_root = false) {
   const std::string path = path_of(key);
   if (path.starts_with(node)) return true;
   if (!comes_or_goes) return false;
   // A key that comes may split the edge above the node, one that goes may leave the node alone under its parent, which
   // it is then merged with. Either way the node is replaced, unless what is split or merged is the root.
   const std::size_t common = common_size(path, node);
-  return common > 0 && common_path(map, node.substr(0, common)) == node;
+  return (common > 0 || below_root) && common_path(map, node.substr(0, common)) == node;
 }
 
 }  // namespace
@@ -668,6 +709,8 @@ void store::touch(const std::string& key, bool comes_or_goes) {
     if (watch.what.what != subject::kind::key && watch.what.what != subject::kind::prefix) continue;
     if (watch.leaf) {
       watch.fires = watch.fires || watch.place == key;
+    } else if (watch.what.what == subject::kind::key && detail::ways::missing_is_no_news(options_.version)) {
+      watch.fires = watch.fires || watch.what.name == key;
     } else if (is_replaced(entries_, watch.place, key, comes_or_goes)) {
       const bool beside = !key.starts_with(watch.what.name);
       watch.fires = watch.fires || !(beside && breaks(defect::sibling_wakes_nobody));
@@ -686,11 +729,15 @@ void store::touch_session(const session_info& session) {
   }
 }
 
-// Of those who ask for a missing node only those are looked up again whose node it is: the index of the others is 1.
-void store::touch_node(const std::string& key) {
+// The node is about to be written, or has just been removed. Before 1.13 only those are looked up again, of those who
+// ask for a missing node, whose node it is: the index of the others is 1.
+void store::touch_node(const std::string& key, bool comes_or_goes) {
   for (registered& watch : watches_) {
-    const bool one = watch.what.what == subject::kind::node && detail::lower_case(watch.what.name) == key;
-    if (one || watch.what.what == subject::kind::nodes) watch.fires = true;
+    if (watch.what.what == subject::kind::nodes) watch.fires = true;
+    if (watch.what.what != subject::kind::node) continue;
+    const bool beside = !watch.leaf && detail::ways::nodes_have_indexes(options_.version) &&
+                        is_replaced(nodes_, watch.place, key, comes_or_goes, true);
+    if (beside || detail::lower_case(watch.what.name) == key) watch.fires = true;
   }
 }
 
@@ -710,6 +757,10 @@ void store::place(registered& watch) const {
       return;
     case subject::kind::node_sessions:
       watch.place = node_at(sessions_by_node_, sessions_key(name));
+      return;
+    case subject::kind::node:
+      watch.leaf = nodes_.contains(detail::lower_case(name));
+      if (!watch.leaf) watch.place = node_at(nodes_, path_of(detail::lower_case(name)), true);
       return;
     default:  // found by its name, or whatever changes
       return;

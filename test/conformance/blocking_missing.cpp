@@ -34,33 +34,66 @@ FACT(a_deleted_key_wakes_when_it_comes_back) {
   BOOST_TEST(watch.woken().first().value == base64("w"));
 }
 
-FACT(a_missing_key_wakes_for_a_neighbour_that_comes_and_is_still_missing) {
+// From 1.10.9 and 1.11.4 on it goes on waiting for what happens beside it.
+
+FACT(a_neighbour_that_comes_wakes_who_waits_for_a_missing_key_or_not_by_version) {
   consul.put("p/a", "v");
   auto watch = consul.watch("p/b");
   consul.put("p/c", "v");
-  const auto reply = watch.woken();
-  BOOST_TEST(reply.said() == "404 ");
-  BOOST_TEST(reply.index() == consul.read("p/c").modified);
+  if (!consul.missing_is_no_news()) {
+    const auto reply = watch.woken();
+    BOOST_TEST(reply.said() == "404 ");
+    BOOST_TEST(reply.index() == consul.read("p/c").modified);
+    return;
+  }
+  BOOST_TEST(watch.still_waits());
+  consul.put("p/b", "v");
+  BOOST_TEST(watch.woken().index() == consul.read("p/b").modified);
 }
 
-FACT(a_missing_key_wakes_for_a_neighbour_that_is_written) {
+FACT(a_neighbour_that_is_written_wakes_who_waits_for_a_missing_key_or_not_by_version) {
   consul.put("p/a", "v");
   consul.put("p/c", "v");
   auto watch = consul.watch("p/b");
   consul.put("p/a", "w");
-  const auto reply = watch.woken();
-  BOOST_TEST(reply.said() == "404 ");
-  BOOST_TEST(reply.index() == consul.read("p/a").modified);
+  if (!consul.missing_is_no_news()) {
+    const auto reply = watch.woken();
+    BOOST_TEST(reply.said() == "404 ");
+    BOOST_TEST(reply.index() == consul.read("p/a").modified);
+    return;
+  }
+  BOOST_TEST(watch.still_waits());
+  consul.put("p/b", "v");
+  BOOST_TEST(watch.woken().index() == consul.read("p/b").modified);
 }
 
-FACT(a_missing_key_wakes_for_a_neighbour_that_goes) {
+FACT(a_neighbour_that_goes_wakes_who_waits_for_a_missing_key_or_not_by_version) {
   for (const auto* name : {"p/a", "p/c", "p/d"}) consul.put(name, "v");
   auto watch = consul.watch("p/b");
   const auto before = consul.index("p/b");
   consul.del("p/a");
-  const auto reply = watch.woken();
-  BOOST_TEST(reply.said() == "404 ");
-  BOOST_TEST(reply.index() > before);
+  if (!consul.missing_is_no_news()) {
+    const auto reply = watch.woken();
+    BOOST_TEST(reply.said() == "404 ");
+    BOOST_TEST(reply.index() > before);
+    return;
+  }
+  BOOST_TEST(watch.still_waits());
+  consul.put("p/b", "v");
+  BOOST_TEST(watch.woken().index() == consul.read("p/b").modified);
+}
+
+FACT(a_missing_key_that_comes_and_goes_in_one_transaction_is_missing) {
+  consul.put("p/a", "v");
+  auto watch = consul.watch("p/b");
+  consul.txn({op("set", "p/b"), op("delete", "p/b")});
+  if (!consul.missing_is_no_news()) {
+    BOOST_TEST(watch.woken().said() == "404 ");
+    return;
+  }
+  BOOST_TEST(watch.still_waits());
+  consul.put("p/b", "v");
+  BOOST_TEST(watch.woken().first().value == base64("v"));
 }
 
 FACT(a_missing_key_sleeps_while_things_happen_in_another_branch) {

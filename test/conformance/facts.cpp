@@ -63,7 +63,7 @@ constexpr std::pair<std::string_view, const char*> noticed_by[] = {
     {"tree_is_folder", "listing/a_prefix_is_the_beginning_of_a_name_not_a_folder"},
     {"keys_not_cut", "listing/a_separator_cuts_names_after_it_and_names_each_group_once"},
     {"no_lock_delay", "lock_delay/after_a_session_was_destroyed_its_key_cannot_be_acquired"},
-    {"sibling_wakes_nobody", "blocking_missing/a_missing_key_wakes_for_a_neighbour_that_is_written"},
+    {"sibling_wakes_nobody", "blocking_missing/a_prefix_that_never_was_wakes_for_its_neighbours"},
     {"deregistration_ends_none", "nodes/a_node_that_is_deregistered_takes_its_sessions_along"}};
 
 std::string run_on_defective_model(std::string_view defect, const std::string& fact) {

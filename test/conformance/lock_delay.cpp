@@ -179,7 +179,7 @@ FACT(a_delay_may_be_a_fraction_or_have_several_units) {
 }
 
 FACT(a_delay_that_is_no_duration_is_refused) {
-  BOOST_TEST(consul.create_session(R"({"LockDelay":"abc"})").said() ==
+  BOOST_TEST(consul.create_session(R"({"LockDelay":"abc"})").complaint() ==
              "400 Request decode failed: time: invalid duration \"abc\"");
 }
 

@@ -19,7 +19,7 @@ namespace {
 constexpr auto register_target = "/v1/catalog/register";
 constexpr auto deregister_target = "/v1/catalog/deregister";
 constexpr auto home = "127.0.0.1";
-constexpr auto missing_node = "500 Missing node registration";
+constexpr auto missing_node = "Missing node registration";
 
 peer_reply register_node(const peer& consul, const std::string& name, const char* address = home) {
   return consul.request("PUT", register_target, json::serialize(json::object{{"Node", name}, {"Address", address}}));
@@ -65,11 +65,6 @@ std::uint64_t index_of_sessions(const peer& consul) { return consul.info(unknown
 
 std::string own_node(peer& consul) { return std::string(consul.session_info(consul.session()).at("Node").as_string()); }
 
-std::string is_no_text(const char* struct_name, const char* field) {
-  std::string out = "400 Request decode failed: json: cannot unmarshal number into Go struct field ";
-  return out.append(struct_name).append(".").append(field).append(" of type string");
-}
-
 std::string lower_case(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](char c) { return static_cast<char>(std::tolower(c)); });
   return text;
@@ -98,11 +93,13 @@ FACT(a_node_is_a_name_and_an_address) {
   BOOST_TEST(info.at("ModifyIndex") == reply.index());
 }
 
-FACT(an_unknown_node_is_null_at_index_1) {
+FACT(an_unknown_node_is_null_at_the_index_of_the_last_node_that_went) {
+  const node h(consul);
+  h.deregister();
   const auto reply = consul.request("GET", "/v1/catalog/node/none");
   BOOST_TEST(reply.said() == "200 null");
-  BOOST_TEST(reply.index() == 1u);
-  BOOST_TEST(consul.request("GET", "/v1/catalog/node/").said() == "400 Missing node name");
+  BOOST_TEST(reply.index() == (consul.is_from(13) ? all_nodes(consul).index() : 1u));
+  BOOST_TEST(consul.request("GET", "/v1/catalog/node/").complaint() == "400 Missing node name");
 }
 
 FACT(the_list_is_in_the_order_of_names_without_regard_to_case) {
@@ -116,15 +113,16 @@ FACT(the_list_is_in_the_order_of_names_without_regard_to_case) {
     BOOST_TEST(std::count(list.as_array().begin(), list.as_array().end(), each->info()) == 1);
 }
 
-FACT(the_index_of_a_node_is_that_of_all_nodes) {
+FACT(the_index_of_a_node_is_that_of_all_nodes_or_from_1_13_on_its_own) {
   const node a(consul, "a");
   const auto before = a.read().index();
+  BOOST_TEST(before == all_nodes(consul).index());
   const node b(consul, "b");
-  BOOST_TEST(a.read().index() > before);
-  BOOST_TEST(a.read().index() == b.read().index());
-  BOOST_TEST(a.read().index() == all_nodes(consul).index());
+  BOOST_TEST(b.read().index() == all_nodes(consul).index());
+  BOOST_TEST(a.read().index() == (consul.is_from(13) ? before : b.read().index()));
   b.deregister();
-  BOOST_TEST(a.read().index() == all_nodes(consul).index());
+  BOOST_TEST(all_nodes(consul).index() > before);
+  BOOST_TEST(a.read().index() == (consul.is_from(13) ? before : all_nodes(consul).index()));
 }
 
 FACT(registering_word_for_word_the_same_changes_nothing) {
@@ -152,11 +150,13 @@ FACT(another_address_changes_the_node_and_leaves_its_sessions_alone) {
   BOOST_TEST(consul.renew(id).status == 200);
 }
 
-FACT(a_name_is_found_whatever_its_case_and_is_as_it_was_last_registered) {
+FACT(a_name_is_found_whatever_its_case) {
   const node h(consul, "h"), upper(consul, "H");
   BOOST_TEST(h.info() == upper.info());
-  BOOST_TEST(h.info().at("Node") == json::string(upper.name()));
-  BOOST_TEST(h.info().at("ModifyIndex").as_int64() > h.info().at("CreateIndex").as_int64());
+  // To write it otherwise is no change from 1.12 on.
+  BOOST_TEST(h.info().at("Node") == json::string((consul.is_from(12) ? h : upper).name()));
+  const bool is_changed = h.info().at("ModifyIndex").as_int64() > h.info().at("CreateIndex").as_int64();
+  BOOST_TEST(is_changed == !consul.is_from(12));
   const auto id = h.session();
   BOOST_TEST(consul.session_info(id).at("Node") == json::string(h.name()));
   BOOST_TEST(consul.request("GET", upper.sessions()).body == consul.request("GET", h.sessions()).body);
@@ -183,33 +183,18 @@ FACT(a_registration_needs_a_name_and_an_address) {
 }
 
 FACT(a_body_that_is_no_registration_is_refused) {
-  for (const auto* target : {register_target, deregister_target}) {
-    const auto said = [&](const char* body) { return consul.request("PUT", target, body).said(); };
-    BOOST_TEST(said("") == "400 Request decode failed: EOF");
-    BOOST_TEST(said(" ") == "400 Request decode failed: EOF");
-    BOOST_TEST(said("{") == "400 Request decode failed: unexpected EOF");
-    BOOST_TEST(said("x") == "400 Request decode failed: invalid character 'x' looking for beginning of value");
-  }
-  const auto said = [&](const char* body) { return consul.request("PUT", register_target, body).said(); };
-  const std::string begin = "400 Request decode failed: json: cannot unmarshal ";
-  BOOST_TEST(said("[]") == begin + "array into Go value of type structs.RegisterRequest");
-  BOOST_TEST(said("7") == begin + "number into Go value of type structs.RegisterRequest");
-  BOOST_TEST(said(R"({"Node":7})") == is_no_text("RegisterRequest", "Node"));
-  BOOST_TEST(said(R"({"Address":7})") == is_no_text("RegisterRequest", "Address"));
-  BOOST_TEST(said(R"({"Datacenter":7})") == is_no_text("RegisterRequest", "Datacenter"));
-  const auto said_of_end = [&](const char* body) { return consul.request("PUT", deregister_target, body).said(); };
-  BOOST_TEST(said_of_end("[]") == begin + "array into Go value of type struct { Address string; *structs.Alias }");
-  BOOST_TEST(said_of_end(R"({"Node":7})") == is_no_text("", "Node"));
-  BOOST_TEST(said_of_end(R"({"Address":7})") == is_no_text("", "Address"));
-  BOOST_TEST(said_of_end(R"({"Datacenter":7})") == is_no_text("", "Datacenter"));
+  for (const auto* target : {register_target, deregister_target})
+    for (const auto* body :
+         {"", " ", "{", "x", "[]", "7", R"({"Node":7})", R"({"Address":7})", R"({"Datacenter":7})"}) {
+      const auto reply = consul.request("PUT", target, body);
+      BOOST_TEST(reply.status == 400);
+      BOOST_TEST(reply.body.find("Request decode failed: ") != std::string::npos);
+    }
 }
 
 FACT(a_field_that_is_not_known_is_refused_unlike_a_sessions) {
   for (const auto* target : {register_target, deregister_target})
-    BOOST_TEST(consul.request("PUT", target, R"({"Colour":"blue","Node":7})").said() ==
-               "400 Request decode failed: json: unknown field \"Colour\"");
-  BOOST_TEST(consul.request("PUT", register_target, R"({"Node":7,"Colour":"blue"})").said() ==
-             is_no_text("RegisterRequest", "Node"));
+    BOOST_TEST(consul.request("PUT", target, R"({"Colour":"blue","Node":"h","Address":"x"})").status == 400);
 }
 
 FACT(fields_without_anything_in_them_are_not_given) {
@@ -289,7 +274,7 @@ FACT(only_the_agents_node_has_the_check_that_is_meant_if_none_are_named) {
   const auto created = [&](const std::string& more) {
     return consul.create_session(R"({"Node":")" + h.name() + '"' + more + '}');
   };
-  const std::string missing = "500 Missing check 'serfHealth' registration";
+  const std::string missing = consul.session_failed() + "Missing check 'serfHealth' registration";
   BOOST_TEST(created("").said() == missing);
   BOOST_TEST(created(R"(,"NodeChecks":["serfHealth"])").said() == missing);
   BOOST_TEST(created(R"(,"NodeChecks":[])").status == 200);
@@ -299,7 +284,8 @@ FACT(only_the_agents_node_has_the_check_that_is_meant_if_none_are_named) {
 FACT(the_ttl_and_the_behavior_are_looked_at_before_the_node) {
   BOOST_TEST(consul.create_session(R"({"Node":"none","TTL":"1ms"})").said().starts_with("500 Invalid Session TTL"));
   BOOST_TEST(consul.create_session(R"({"Node":"none","Behavior":"zz"})").said() == "500 Invalid Behavior setting 'zz'");
-  BOOST_TEST(consul.create_session(R"({"Node":"none","NodeChecks":["zz"]})").said() == missing_node);
+  BOOST_TEST(consul.create_session(R"({"Node":"none","NodeChecks":["zz"]})").said() ==
+             consul.session_failed() + missing_node);
 }
 
 FACT(each_node_lists_its_own_sessions) {
@@ -369,7 +355,7 @@ FACT(without_lock_delay_another_session_locks_at_once) {
   const auto id = h.session(), other = consul.session();
   consul.put("a?acquire=" + id, "v");
   h.deregister();
-  BOOST_TEST(consul.put("a?acquire=" + id, "w").said() == "500 invalid session \"" + id + "\"");
+  BOOST_TEST(consul.put("a?acquire=" + id, "w").said() == consul.write_failed() + "invalid session \"" + id + "\"");
   BOOST_TEST(consul.put("a?acquire=" + other, "w").said() == "200 true");
   BOOST_TEST(consul.read("a").locked == 2u);
 }
@@ -386,7 +372,7 @@ FACT(there_are_no_sessions_on_it_until_it_is_registered_again_and_never_the_old_
   const auto id = h.session();
   h.deregister();
   const std::string body = R"({"Node":")" + h.name() + R"(","NodeChecks":[]})";
-  BOOST_TEST(consul.create_session(body).said() == missing_node);
+  BOOST_TEST(consul.create_session(body).said() == consul.session_failed() + missing_node);
   const node again(consul);
   BOOST_TEST(consul.info(id).said() == "200 []");
   BOOST_TEST(consul.create_session(body).status == 200);
@@ -457,17 +443,23 @@ FACT(registering_the_same_again_wakes_nobody) {
   BOOST_TEST(info.still_waits());
 }
 
-// Its index is 1 then, which is not above any.
-FACT(who_asks_for_a_node_is_told_that_it_comes_and_not_that_it_goes) {
+// Before 1.13 its index is 1 when it has gone, which is not above any.
+FACT(who_asks_for_a_node_is_told_that_it_comes_and_from_1_13_on_that_it_goes) {
   const node h(consul);
   auto goes = consul.watch_target(h.target(), h.read().index());
   h.deregister();
-  BOOST_TEST(goes.still_waits());
-  auto comes = consul.watch_target(h.target(), 1);
+  if (consul.is_from(13)) {
+    const auto gone = goes.woken();
+    BOOST_TEST(gone.said() == "200 null");
+    BOOST_TEST(gone.index() == all_nodes(consul).index());
+  } else {
+    BOOST_TEST(goes.still_waits());
+  }
+  auto comes = consul.watch_target(h.target(), h.read().index());
   BOOST_TEST(comes.still_waits());
   const node again(consul);
   BOOST_TEST(comes.woken().json().at("Node") == h.info());
-  BOOST_TEST(goes.woken().json().at("Node") == h.info());
+  if (!consul.is_from(13)) BOOST_TEST(goes.woken().json().at("Node") == h.info());
 }
 
 FACT(a_nodes_list_wakes_when_one_of_its_sessions_comes_and_not_for_another_node) {
@@ -504,7 +496,7 @@ LONELY_FACT(until_it_is_back_the_agents_node_has_no_sessions_and_others_have) {
   const auto name = own_node(consul);
   deregister_node(consul, name);
   for (const auto* body : {"", "{}", R"({"NodeChecks":[]})"})
-    BOOST_TEST(consul.create_session(body).said() == missing_node);
+    BOOST_TEST(consul.create_session(body).said() == consul.session_failed() + missing_node);
   BOOST_TEST(consul.request("GET", "/v1/catalog/node/" + name).said() == "200 null");
   const node h(consul);
   BOOST_TEST(consul.renew(h.session()).status == 200);
@@ -514,7 +506,7 @@ LONELY_FACT(the_agents_node_when_registered_by_hand_has_sessions_without_checks)
   const auto name = own_node(consul);
   deregister_node(consul, name);
   BOOST_TEST(register_node(consul, name, consul.host().c_str()).said() == "200 true");
-  BOOST_TEST(consul.create_session("").said() == "500 Missing check 'serfHealth' registration");
+  BOOST_TEST(consul.create_session("").said() == consul.session_failed() + "Missing check 'serfHealth' registration");
   BOOST_TEST(consul.create_session(R"({"NodeChecks":[]})").status == 200);
 }
 

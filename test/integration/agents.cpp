@@ -60,7 +60,8 @@ BOOST_AUTO_TEST_CASE(sessions_may_have_a_ttl_far_below_a_second) {
   const auto id = member(a.put("/v1/session/create", R"({"TTL":"50ms","LockDelay":"0s"})").body, "ID");
   BOOST_TEST(member(a.get("/v1/session/info/" + id).body, "ID") == id);
   std::this_thread::sleep_for(250ms);  // twice its TTL, and some
-  BOOST_TEST(a.get("/v1/session/info/" + id).body == "[]\n");
+  // A newline follows, or from 1.20 on does not.
+  BOOST_TEST(a.get("/v1/session/info/" + id).body.starts_with("[]"));
 }
 
 BOOST_AUTO_TEST_CASE(a_frozen_agent_is_silent_and_wakes) {

@@ -144,7 +144,8 @@ ASYNC_TEST_CASE(locks) {
   pending<bool> dead(ex, consul.acquire(key, "", no_session, 0, with(diag)));
   const error_code ec = co_await dead.wait();
   BOOST_TEST(ec == error::invalid_session);
-  BOOST_TEST(diag.server_message == "invalid session \"" + no_session + '"');
+  BOOST_TEST(
+      diag.server_message.ends_with("invalid session \"" + no_session + '"'));  // from 1.10 on: raft apply failed
   BOOST_TEST(diag.key == key);
   pending<bool> junk(ex, consul.acquire(key, "", "junk", 0, with(diag)));
   const error_code junk_error = co_await junk.wait();
@@ -418,7 +419,22 @@ ASYNC_TEST_CASE(sizes_have_limits) {
   BOOST_TEST(ec == error::too_large);
   BOOST_TEST(diag.server_message.starts_with("Request body"));
   std::vector<txn_operation> most(txn_operations_max, txn_operation::get_tree(key + "/"));
-  const txn_reply reply = co_await consul.transact(std::move(most));
+  std::vector<txn_operation> fewer = most;
+  fewer.resize(64);
+  pending<txn_reply> largest(ex, consul.transact(std::move(most), with(diag)));
+  const error_code of_largest = co_await largest.wait();
+  if (consul_programs_version() >= testing::consul_version{1, 14, 0}) {
+    BOOST_TEST(!of_largest);
+  } else {
+    BOOST_TEST(of_largest == error::too_large);
+    BOOST_TEST(diag.server_message == "Transaction contains too many operations (128 > 64)");
+    const std::uint64_t sent = consul.statistics().requests;
+    pending<txn_reply> larger(ex, consul.transact(std::vector<txn_operation>(65, fewer.front())));
+    const error_code not_sent = co_await larger.wait();
+    BOOST_TEST(not_sent == error::too_large);
+    BOOST_TEST(consul.statistics().requests == sent, "the client has learnt it");
+  }
+  const txn_reply reply = co_await consul.transact(std::move(fewer));
   BOOST_TEST(reply.applied);
   pending<bool> path(ex, consul.put("//x", "1", 0, with(diag)));
   const error_code path_error = co_await path.wait();
@@ -426,7 +442,7 @@ ASYNC_TEST_CASE(sizes_have_limits) {
   pending<bool> unnamed(ex, consul.put("", "1", 0, with(diag)));
   const error_code unnamed_error = co_await unnamed.wait();
   BOOST_TEST(unnamed_error == error::bad_request);
-  BOOST_TEST(diag.server_message == "Missing key name");
+  BOOST_TEST(diag.server_message.ends_with("Missing key name"));
 }
 
 ASYNC_TEST_CASE(sequential_requests_share_one_connection) {
@@ -466,8 +482,13 @@ ASYNC_TEST_CASE(without_rights, 30s) {
   pending<bool> put(ex, consul.put("p/k", "2", 0, with(diag)));
   const error_code put_error = co_await put.wait();
   BOOST_TEST(put_error == error::permission_denied);
-  BOOST_TEST(diag.server_message == "Permission denied");
-  BOOST_TEST(diag.to_string().find("anonymous") == std::string::npos, "the token is not told");
+  // From 1.12 on Consul says more: whose right is missing, by a name that is also the token's secret here.
+  BOOST_TEST(diag.server_message.starts_with("Permission denied"));
+  std::string ours = diag.to_string();
+  const auto theirs = ours.find(diag.server_message);
+  BOOST_REQUIRE(theirs != std::string::npos);
+  ours.erase(theirs, diag.server_message.size());
+  BOOST_TEST(ours.find("anonymous") == std::string::npos, "the token is not told");
   pending<entry_answer> get(ex, consul.get("p/k"));
   const error_code get_error = co_await get.wait();
   BOOST_TEST(get_error == error::permission_denied);
@@ -486,11 +507,21 @@ ASYNC_TEST_CASE(without_rights, 30s) {
   const txn_reply refused = co_await consul.transact(std::move(operations));
   check_refused(refused, txn_refusal::permission_denied);
 
-  // Consul does not tell these from absence.
+  // Consul before 1.12 does not tell these from absence, and later ones do not tell everybody who has no token.
   const entries_answer list = co_await consul.list("p/");
   BOOST_TEST(list.value.empty());
   const auto info = co_await consul.session(session);
   BOOST_TEST(!info.value.has_value());
+  const std::string powerless = "22222222-2222-3333-4444-555555555555";
+  secured.put("/v1/acl/token", R"({"SecretID":")" + powerless + R"("})");
+  auto known = client_of(ex, secured, powerless);
+  const bool tells = consul_programs_version() >= testing::consul_version{1, 12, 0};
+  const entries_answer hidden = co_await known.list("p/");
+  BOOST_TEST(hidden.value.empty());
+  BOOST_TEST(hidden.meta.filtered_by_acls == tells);
+  const auto hidden_session = co_await known.session(session);
+  BOOST_TEST(!hidden_session.value.has_value());
+  BOOST_TEST(hidden_session.meta.filtered_by_acls == tells);
 
   auto unknown = client_of(ex, secured, "99999999-2222-3333-4444-555555555555");
   pending<entries_answer> unknown_list(ex, unknown.list("p/"));

@@ -402,4 +402,19 @@ fs::path consul_program() {
                                                  "program, or put it on PATH (scripts/consul fetches one)"));
 }
 
+const testing::consul_version& consul_programs_version() {
+  static const testing::consul_version version = [] {
+    if (agents_are_models()) return testing::newest_consul_version;
+    const std::string said = run({consul_program().string(), "version"}, std::chrono::seconds(30)).output;
+    constexpr std::string_view before = "Consul v";
+    const auto at = said.find(before);
+    const auto found = at == std::string::npos
+                           ? std::nullopt
+                           : testing::consul_version::from_text(std::string_view(said).substr(at + before.size()));
+    if (!found) throw std::runtime_error("no version of Consul: " + said);
+    return *found;
+  }();
+  return version;
+}
+
 }  // namespace holdfast::test

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <holdfast/testing/store.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -125,5 +126,8 @@ bool agents_are_models();
 
 /// The Consul program that agents are started with. Throws if there is none.
 std::filesystem::path consul_program();
+
+/// Of which version agents are: that program says it, once. The model has the newest one's ways.
+const testing::consul_version& consul_programs_version();
 
 }  // namespace holdfast::test

@@ -28,6 +28,7 @@ using runtime::store_request;
 /// Everything that has a TTL in tests is quicker than Consul allows by default.
 testing::store_options quick() {
   testing::store_options options;
+  options.version = {1, 8, 7};  // as the simulator's
   options.session_ttl_min = 1ms;
   return options;
 }

@@ -257,9 +257,11 @@ ASYNC_TEST_CASE(what_the_test_changes_wakes_queries, 20s) {
   raw_client client(ex, consul.address());
   co_await block(client, "k");
   co_await until_blocked(consul, 1);
-  write(consul, "other", "1");  // beside the missing key: it is woken, and finds a new index
+  write(consul, "other", "1");  // beside the missing key, which is no news of it
+  BOOST_TEST(consul.statistics().blocked == 1u);
+  write(consul, "k", "1");
   const received reply = co_await client.receive();
-  BOOST_TEST(reply.status() == 404);
+  BOOST_TEST(reply.status() == 200);
   co_await block(client, "other");
   co_await until_blocked(consul, 1);
   write(consul, "third", "1");
@@ -267,6 +269,29 @@ ASYNC_TEST_CASE(what_the_test_changes_wakes_queries, 20s) {
   write(consul, "other", "2");
   const received changed = co_await client.receive();
   BOOST_TEST(changed.status() == 200);
+}
+
+ASYNC_TEST_CASE(it_has_the_ways_of_the_version_that_was_asked_for, 20s) {
+  server consul(server_options{.model = {.version = {1, 8, 7}}});
+  raw_client client(ex, consul.address());
+  co_await block(client, "k");
+  co_await until_blocked(consul, 1);
+  write(consul, "other", "1");  // beside the missing key: it is woken, and finds a new index
+  const received reply = co_await client.receive();
+  BOOST_TEST(reply.status() == 404);
+  const received self = co_await client.ask("GET", "/v1/agent/self");
+  BOOST_TEST(self.body().find("\"1.8.7\"") != std::string_view::npos);
+}
+
+BOOST_AUTO_TEST_CASE(versions_are_read_and_compared) {
+  using holdfast::testing::consul_version;
+  using holdfast::testing::newest_consul_version;
+  BOOST_TEST((consul_version::from_text("1.22.7") == consul_version{1, 22, 7}));
+  BOOST_TEST((consul_version::from_text("1.12.9+ent") == consul_version{1, 12, 9}));
+  for (const char* const text : {"", "1", "1.2", "1.2.", "v1.2.3", "1,2,3", "-1.2.3"})
+    BOOST_TEST(!consul_version::from_text(text), text);
+  BOOST_TEST((consul_version{1, 9, 17} < consul_version{1, 10, 0}));
+  BOOST_TEST((newest_consul_version.to_text() == "1.22.7"));
 }
 
 ASYNC_TEST_CASE(a_query_ends_when_its_wait_is_over, 20s) {
@@ -278,6 +303,39 @@ ASYNC_TEST_CASE(a_query_ends_when_its_wait_is_over, 20s) {
   const received late = co_await client.ask("GET", query("/v1/kv/k", now, "20ms"));
   BOOST_TEST((std::chrono::steady_clock::now() - begun >= 20ms));
   BOOST_TEST(late.bytes == now.bytes);
+}
+
+ASYNC_TEST_CASE(an_exchange_that_lasts_too_long_gets_the_end_of_its_connection, 20s) {
+  server consul(server_options{.exchange_max = 20ms});
+  raw_client client(ex, consul.address());
+  co_await block(client, "k");
+  const received end = co_await client.receive_all();
+  BOOST_TEST(end.bytes == "");
+  BOOST_TEST(consul.statistics().blocked == 0u);
+  client.close();
+  const received late = co_await client.ask("GET", "/v1/kv/k?index=1&wait=1ms");
+  BOOST_TEST(late.status() == 404);
+}
+
+/// A watch that is cut again and again is no outage.
+ASYNC_TEST_CASE(locks_do_not_notice_that_exchanges_are_cut, 30s) {
+  server consul(server_options{.exchange_max = 1'100ms});
+  std::vector<std::string> lines;
+  semaphore_options options = calm("cut", 1);
+  options.log = [&](const std::string& line) { lines.push_back(line); };
+  participant holder(ex, consul.address(), options), waiter(ex, consul.address(), options);
+  slot held = co_await holder.sem.acquire();
+  pending<slot> waiting(ex, waiter.sem.acquire());
+  co_await until_blocked(consul, 2);
+  const std::uint64_t accepted = consul.statistics().accepted;
+  co_await until(
+      "each has been cut twice", [&] { return consul.statistics().accepted >= accepted + 4; }, 20s);
+  BOOST_TEST(held.held());
+  BOOST_TEST(lines.empty());
+  co_await held.release();
+  const error_code ec = co_await waiting.wait();
+  BOOST_TEST(!ec);
+  BOOST_TEST(lines.empty());
 }
 
 ASYNC_TEST_CASE(a_client_that_closes_frees_its_query, 20s) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <holdfast/consul/config.hpp>
@@ -28,6 +29,9 @@ struct server_options {
   std::uint16_t port = 0;          ///< 0: a free one
   /// From one address, as `http_max_conns_per_client`: one more is reset. 0: no limit.
   std::size_t connections_max = 0;
+  /// A blocking query that has waited for so long gets no reply, only the end of its connection, as from servers and
+  /// proxies that end every exchange after 30 s. 0: no limit. `server` only
+  std::chrono::milliseconds exchange_max{0};
   std::uint64_t seed = 1;  ///< of session ids, and of the jitter of blocking queries. `server` only
   store_options model{};   ///< `server` only
 };

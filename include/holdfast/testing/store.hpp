@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <holdfast/consul/kv.hpp>
@@ -20,6 +21,22 @@ namespace holdfast::testing {
 /// One rule of Consul that a store can be made to break, to see whether a test notices. See testing/defect.hpp.
 enum class defect : int;
 
+/// A version of Consul, as in `consul_version{1, 22, 7}`. What changed with a version holds from that one on.
+struct consul_version {
+  unsigned major_number = 0;
+  unsigned minor_number = 0;
+  unsigned patch_number = 0;
+
+  auto operator<=>(const consul_version&) const = default;
+
+  /// "1.22.7", also with "+ent" or the like behind it. Nothing if it is no version.
+  static std::optional<consul_version> from_text(std::string_view text);
+  std::string to_text() const;
+};
+
+/// The newest that the model was compared with.
+inline constexpr consul_version newest_consul_version{1, 22, 7};
+
 /// Limits as an agent's configuration has them. The defaults are Consul's.
 struct store_options {
   std::string node = "fake";  ///< the agent's: sessions belong to it that name no other
@@ -33,6 +50,8 @@ struct store_options {
   /// `limits.txn_max_req_len`: of a transaction's body, in which values are in base64. The larger of both counts for
   /// that.
   std::size_t txn_bytes_max = 512 * 1024;
+  /// Whose ways it has: doc/compatibility.md says in what they differ. 1.8.7 or later was compared.
+  consul_version version = newest_consul_version;
 };
 
 /// Why Consul would not do something: the status and the body of its reply.
@@ -74,8 +93,8 @@ struct node_info {
 };
 
 /// The parts of Consul that holdfast and its users rely on, in memory: KV, sessions, transactions, the nodes that
-/// sessions belong to, and the index and wake-up rules of blocking queries, as Consul 1.8 was measured to behave. It is
-/// compared with a real agent on random operations, reply by reply.
+/// sessions belong to, and the index and wake-up rules of blocking queries, as `store_options::version` of Consul was
+/// measured to behave. It is compared with real agents of several versions on random operations, reply by reply.
 ///
 /// Pure: no I/O, no clock, no randomness, no threads. Time and session ids are arguments; the same calls give the same
 /// answers. Times must not go back. Copies are independent; one is a snapshot that `restore` takes.
@@ -148,8 +167,9 @@ public:
   using watch_id = std::uint64_t;
   /// The index that the read of the subject would answer with.
   std::uint64_t index_of(const subject& asked) const;
-  /// Fires once, when something changes that Consul would look up the subject again for. That may be more than the
-  /// subject (for a missing key: what is beside it), so whoever waits compares indexes again.
+  /// Fires once, when something changes that Consul would answer for, or look up the subject again. That may be more
+  /// than the subject (before Consul 1.10.9, for a missing key: what is beside it), so whoever waits compares indexes
+  /// again.
   watch_id watch(subject what);
   void unwatch(watch_id id);
   std::size_t watches() const noexcept { return watches_.size(); }
@@ -216,17 +236,19 @@ private:
   void remember(const std::string& key);
   void commit();
   void roll_back();
+  bool is_still_missing(const registered& watch) const;
 
   void place(registered& watch) const;
   void touch(const std::string& key, bool comes_or_goes);
   void touch_session(const consul::session_info& session);
-  void touch_node(const std::string& key);
+  void touch_node(const std::string& key, bool comes_or_goes);
 
   store_options options_;
   std::uint64_t index_ = 10;
   std::uint64_t kv_index_ = 0;       // of the last change of any key, deletions included
   std::uint64_t session_index_ = 0;  // of the last change of any session
   std::uint64_t node_index_ = 0;     // of the last change of any node
+  std::uint64_t gone_index_ = 0;     // of the last node that went
   entries entries_;
   std::map<std::string, std::uint64_t, std::less<>> tombstones_;
   std::vector<grave> graves_;  // when tombstones go

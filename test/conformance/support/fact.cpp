@@ -36,6 +36,7 @@ testing::server_options model_options(const peer_limits& limits) {
   options.model.session_ttl_min = std::chrono::milliseconds(10);
   options.model.value_bytes_max = limits.value_bytes;
   options.model.txn_bytes_max = limits.txn_bytes;
+  options.model.version = consul_programs_version();
   return options;
 }
 

@@ -67,6 +67,13 @@ std::string peer_reply::said() const {
   return std::to_string(status) + " " + body.substr(0, body.size() - (newline ? 1 : 0));
 }
 
+std::string peer_reply::complaint() const {
+  constexpr std::string_view before = "400 Bad request: ";
+  std::string text = said();
+  if (text.starts_with(before)) text.replace(0, before.size(), "400 ");
+  return text;
+}
+
 std::uint64_t peer_reply::index() const { return std::strtoull(header("x-consul-index").c_str(), nullptr, 10); }
 
 std::string peer_reply::header(const std::string& name) const {
@@ -150,6 +157,15 @@ std::string peer::target(std::string_view name) const { return "/v1/kv/" + prefi
 peer_reply peer::request(std::string_view method, std::string_view target, std::string_view body) const {
   const auto end = clock::now() + reply_within_;
   return {raw_request(host_, port_, method, target, body, end).reply(end)};
+}
+
+const testing::consul_version& peer::version() const {
+  if (!version_) {
+    const auto reply = request("GET", "/v1/agent/self");
+    version_ = testing::consul_version::from_text(text(reply.json().at("Config").at("Version")));
+    BOOST_REQUIRE_MESSAGE(version_, "no version: " << reply.said());
+  }
+  return *version_;
 }
 
 entry peer::read(std::string_view name) const { return without(prefix_, get(name).first()); }

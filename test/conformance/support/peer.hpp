@@ -6,7 +6,9 @@
 #include <boost/json/value.hpp>
 #include <chrono>
 #include <cstdint>
+#include <holdfast/testing/store.hpp>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,7 +33,11 @@ struct peer_reply : raw_reply {
   /// Status and body, the one thing that most facts are about: "200 true". Without the newline that a development agent
   /// puts behind JSON.
   std::string said() const;
+  /// The same without the "Bad request: " that Consul 1.12 puts before some of its complaints.
+  std::string complaint() const;
   std::uint64_t index() const;  ///< X-Consul-Index
+  /// Consul's router sends elsewhere: the version of Go that it was built with says by which status.
+  bool is_redirection() const { return status == 301 || status == 307; }
   std::string header(const std::string& name) const;
   boost::json::value json() const;     ///< these fail the test if that is not what the body is
   std::size_t size() const;            ///< of the JSON array
@@ -91,6 +97,16 @@ public:
 
   const std::string& prefix() const { return prefix_; }
   const std::string& host() const { return host_; }
+  /// Of Consul, or whose ways the model has: for facts that do not hold for all.
+  const testing::consul_version& version() const;
+  bool is_from(unsigned minor_number, unsigned patch_number = 0) const {
+    return version() >= testing::consul_version{1, minor_number, patch_number};
+  }
+  /// What a refused write begins with, and the refusal of a new session.
+  std::string write_failed() const { return is_from(10) ? "500 raft apply failed: " : "500 "; }
+  std::string session_failed() const { return is_from(10) ? "500 apply failed: " : "500 "; }
+  /// Whether a blocking query for what is missing wakes only when it comes.
+  bool missing_is_no_news() const { return is_from(11, 4) || (is_from(10, 9) && !is_from(11)); }
   peer_reply request(std::string_view method, std::string_view target, std::string_view body = {}) const;
 
   // Names are below the fact's prefix, as they stand in a URL, and may be followed by a query: "a?cas=0".
@@ -133,6 +149,7 @@ private:
   std::string prefix_;
   std::chrono::milliseconds reply_within_;
   std::vector<std::string> sessions_;
+  mutable std::optional<testing::consul_version> version_;  // once it was asked
 };
 
 std::string base64(std::string_view bytes);

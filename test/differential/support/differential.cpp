@@ -320,7 +320,8 @@ private:
   };
 
   static testing::store make_model(const std::string& own_node, testing::defect broken) {
-    testing::store model({.node = own_node, .session_ttl_min = std::chrono::milliseconds(10)});
+    testing::store model(
+        {.node = own_node, .session_ttl_min = std::chrono::milliseconds(10), .version = consul_programs_version()});
     model.break_rule(broken);
     return model;
   }
