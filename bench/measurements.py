@@ -5,10 +5,12 @@ import json
 import statistics
 
 HOLDFAST, GO, LOCK = "holdfast", "consul-go", "consul-lock"
+# The Go client of today, beside that of Consul 1.8.7.
+GO_TODAY = "consul-go-today"
 # Goroutines of one process that share its slots through a channel: each turn through Consul, or slots kept for good.
 GO_CHANNEL, GO_KEPT = "consul-go-channel", "consul-go-kept"
 BEAST, ASIO, WRK = "floor-beast", "floor-asio", "floor-wrk"
-GO_PEERS = (GO, GO_CHANNEL, GO_KEPT)
+GO_PEERS = (GO, GO_TODAY, GO_CHANNEL, GO_KEPT)
 PEERS = (*GO_PEERS, LOCK)
 FLOORS = (BEAST, ASIO, WRK)
 
@@ -45,7 +47,7 @@ def each(systems, workload, contenders=1, limit=1, **more):
 
 
 def full():
-    yield from each((HOLDFAST, BEAST, WRK, GO, LOCK), "cycle")
+    yield from each((HOLDFAST, BEAST, WRK, GO, GO_TODAY, LOCK), "cycle")
     yield from each((HOLDFAST, ASIO), "cycle-idle")
     for contenders in (8, 128, 1024, 100_000):
         for limit in (1, 4):
@@ -68,11 +70,13 @@ def full():
                 yield from each((GO,), "handoff", contenders, limit, seconds=6 if contenders == 128 else 5)
         yield from each((BEAST,), "handoff", contenders, 1, seconds=5)
     yield from each((LOCK,), "handoff", 8, 1)
+    for contenders in (8, 128):
+        yield from each((GO_TODAY,), "handoff", contenders, 1, seconds=6 if contenders == 128 else 5)
     for contenders in (2, 8, 32, 128):
         yield from each((HOLDFAST,), "mutex", contenders, 1)
     for limit in (1, 4):
         yield from each((HOLDFAST, ASIO, GO), "mixed", 8 * 64, limit, seconds=8)
-    yield from each((HOLDFAST, BEAST, GO), "loss", seconds=5)
+    yield from each((HOLDFAST, BEAST, GO, GO_TODAY), "loss", seconds=5)
     yield from each((HOLDFAST, BEAST, GO), "open-loop", 8, 1, rate=100)
     yield from each((HOLDFAST, BEAST), "open-loop", 8, 1, rate=300)
     yield from each((HOLDFAST,), "cycle", on=TLS)
@@ -86,7 +90,7 @@ def full():
 def quick():
     """The measurements that the goals need, shortened; peers in the first round only."""
     yield from each((HOLDFAST, BEAST), "cycle", seconds=0.5)
-    yield from each((WRK, GO, LOCK), "cycle", seconds=1, rounds=1)
+    yield from each((WRK, GO, GO_TODAY, LOCK), "cycle", seconds=1, rounds=1)
     yield from each((HOLDFAST, ASIO), "cycle-idle", seconds=0.3)
     for contenders in (8, 128, 1024, 100_000):
         yield from each((HOLDFAST, ASIO), "pool", contenders, 4, seconds=0.4)
@@ -101,7 +105,7 @@ def quick():
         yield from each((HOLDFAST,), "mutex", contenders, 1, seconds=0.6)
     for contenders in (8, 128):
         yield from each((BEAST,), "handoff", contenders, 1, seconds=0.3)
-    yield from each((GO,), "handoff", 8, 1, seconds=1, rounds=1)
+    yield from each((GO, GO_TODAY), "handoff", 8, 1, seconds=1, rounds=1)
     yield from each((GO,), "handoff", 128, 1, seconds=3, rounds=1)
     yield from each((LOCK,), "handoff", 8, 1, seconds=1, rounds=1)
     yield from each((HOLDFAST,), "mixed", 8 * 64, 1, seconds=1.7)

@@ -251,6 +251,7 @@ svg .title { font-size: 14px; font-weight: 600; }
 .grid { stroke: var(--grid); stroke-width: 1; } .stroke { fill: none; stroke-width: 2; }
 .holdfast.fill { fill: var(--ours); } .holdfast.stroke { stroke: var(--ours); }
 .consul-go.fill { fill: var(--go); } .consul-go.stroke { stroke: var(--go); }
+.consul-go-today.fill { fill: var(--go); } .consul-go-today.stroke { stroke: var(--go); stroke-dasharray: 4 3; }
 .consul-go-channel.fill { fill: var(--lock); } .consul-go-channel.stroke { stroke: var(--lock); }
 .consul-go-kept.fill { fill: var(--bad); } .consul-go-kept.stroke { stroke: var(--bad); }
 .consul-lock.fill { fill: var(--lock); } .consul-lock.stroke { stroke: var(--lock); }

@@ -8,7 +8,7 @@ PROGRAM is holdfast_bench. --quick: shorter, in 90 s. --smoke: shows that everyt
 --only: one workload (may be repeated); "cluster" for what runs on three servers. --check: a goal that is not met makes
 the exit status 1, as a violated limit and a failed measurement always do. --plan: prints what would be measured.
 --results: where the results go if nothing has failed, besides FOLDER. HOLDFAST_CONSUL names Consul, BENCH_GO the Go
-client's program, BENCH_WRK wrk; peers that are not given are left out.
+client's program, BENCH_GO_TODAY that of today's client, BENCH_WRK wrk; peers that are not given are left out.
 """
 
 import argparse
@@ -31,7 +31,7 @@ import goals
 import measurements
 import recorder
 import report
-from measurements import ASIO, BEAST, CLUSTER, GO, GO_PEERS, HOLDFAST, PEERS, TLS, WRK
+from measurements import ASIO, BEAST, CLUSTER, GO, GO_PEERS, GO_TODAY, HOLDFAST, PEERS, TLS, WRK
 
 HERE = pathlib.Path(__file__).resolve().parent
 # An agent serves 200 connections from one address unless it is told otherwise; 128 processes want more. It refuses to
@@ -58,7 +58,8 @@ class Bench:
         self.folder = folder
         self.with_agent = load_with_agent()
         self.consul = os.environ.get("HOLDFAST_CONSUL") or "consul"
-        self.programs = {WRK: os.environ.get("BENCH_WRK")} | {each: os.environ.get("BENCH_GO") for each in GO_PEERS}
+        self.programs = {each: os.environ.get("BENCH_GO") for each in GO_PEERS}
+        self.programs |= {WRK: os.environ.get("BENCH_WRK"), GO_TODAY: os.environ.get("BENCH_GO_TODAY")}
         self.commit = output_of("git", "-C", str(HERE), "rev-parse", "HEAD") or "unknown"
         self.begun = time.monotonic()
         self.agents = {}  # by where they are; those that peers do not use
@@ -214,7 +215,11 @@ def output_of(*command):
 def about(options, bench, rounds):
     """On what, and of what, the figures are."""
     built = json.loads(output_of(str(options.program), "--about"))
-    go = output_of(os.environ["BENCH_GO"], "-about") if bench.programs[GO] else ""
+
+    def client(system):
+        program = bench.programs[system]
+        return (program and output_of(program, "-about")) or "left out"
+
     tested = {
         "commit": bench.commit,
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
@@ -225,7 +230,8 @@ def about(options, bench, rounds):
         "boost": built["boost"],
         "consul": output_of(bench.consul, "version").split("\n")[0],
         "agent": "one agent, `-dev`: a server that keeps everything in memory",
-        "go_client": go or "left out",
+        "go_client": client(GO),
+        "go_client_today": client(GO_TODAY),
     }
     if any(row.get("on") == CLUSTER for row in bench.rows):
         tested["cluster"] = f"three servers, each in a network namespace of its own, raft log and state on disk \

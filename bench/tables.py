@@ -2,7 +2,7 @@
 
 import goals
 from goals import number
-from measurements import ASIO, BEAST, CLUSTER, GO, GO_CHANNEL, GO_KEPT, HOLDFAST, TLS, Results
+from measurements import ASIO, BEAST, CLUSTER, GO, GO_CHANNEL, GO_KEPT, GO_TODAY, HOLDFAST, TLS, Results
 
 RESULTS = "doc/results/bench.json"
 COMMAND = "scripts/bench --publish"
@@ -41,12 +41,17 @@ def cost(results):
         share = f"; ours: {100 * ours['ops_per_s'] / row['ops_per_s']:.0f} % of it" if row and ours else ""
         return rate(row, requests=False) + share
 
+    def today(workload, contenders=1, **more):
+        row = find(workload, GO_TODAY, contenders, **more)
+        return f"; today's client: {rate(row)}" if row else ""
+
     def handoff(words, contenders, **more):
         where = ("handoff", HOLDFAST, contenders)
         peer = find("handoff", GO, contenders, **more)
         go = rate(peer, size=True)
         if peer and peer.get("not_served"):
             go += f" ({peer['not_served']} of them had no turn in its warm-up)"
+        go += today("handoff", contenders, **more)
         return [words, rate(find(*where, **more), size=True), go if peer else "", floor("handoff", contenders, **more)]
 
     pool, asio = find("pool", HOLDFAST, 128, 4), find("pool", ASIO, 128, 4)
@@ -54,7 +59,7 @@ def cost(results):
     one = table(
         ["one agent, in memory", "holdfast", "HashiCorp's Go client", "floor: the same requests, bare"],
         [
-            ["acquire and release, alone", rate(find("cycle")), rate(find("cycle", GO)), floor("cycle")],
+            ["acquire and release, alone", rate(find("cycle")), rate(find("cycle", GO)) + today("cycle"), floor("cycle")],
             ["the same, with `slot_idle_timeout`", rate(find("cycle-idle")), rate(find("cycle", GO)), ""],
             ["128 coroutines of one process, limit 4", rate(pool),
              f"each goroutine a contender: {rate(find('pool', GO, 128, 4))}", bare],
@@ -108,10 +113,11 @@ def cost_in_short(results):
 
 
 def measured(about, where):
+    today = f", and today's, {about['go_client_today']}" if "go_client_today" in about else ""
     rounds = "one round" if about["rounds"] == 1 else f"medians of {about['rounds']} rounds"
     return (
         f"Measured on {about['date']} at commit {about['commit'][:12]}, on {where}. {about['consul']}; Go client "
-        f"{about['go_client']}; {about['cores']} cores for all together; {about['compiler']}, `{about['flags']}`, "
+        f"{about['go_client']}{today}; {about['cores']} cores for all together; {about['compiler']}, `{about['flags']}`, "
         f"Boost {about['boost']}; {rounds}."
     )
 

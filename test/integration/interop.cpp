@@ -100,12 +100,15 @@ private:
   std::unique_ptr<process> child_;
 };
 
-/// A Go program with `api.Lock`; test/peers/go_lock.
+/// Programs with HashiCorp's client in Go: of Consul 1.8.7, and of today, whichever Consul the tests run on.
+constexpr const char* go_clients[] = {"go_lock", "go_lock_today"};
+
+/// One of them with `api.Lock`, or with `api.Semaphore`; test/peers/go_lock.
 class go_lock {
 public:
-  go_lock(const agent& a, const std::string& key, const journal& log, const fs::path& until,
+  go_lock(const agent& a, const std::string& client, const std::string& key, const journal& log, const fs::path& until,
           std::vector<std::string> more) {
-    const std::string program = sibling_program("go_lock");
+    const std::string program = sibling_program(client);
     BOOST_REQUIRE_MESSAGE(
         fs::exists(program),
         program << " is not there: scripts/setup sees to Go and HashiCorp's client for it, and CMake, "
@@ -299,7 +302,7 @@ ASYNC_TEST_CASE(a_mutex_and_consul_lock_wait_for_each_other, 60s) {
 }
 
 /// Go programs have no queue: one that finds the key taken again waits for the next chance, at times for 5 s.
-ASYNC_TEST_CASE(go_locks_and_our_mutex_take_turns_and_are_never_two_inside, 60s) {
+static asio::awaitable<void> take_turns(asio::any_io_executor ex, std::string client) {
   constexpr std::size_t turns = 100;
   agent& a = shared_agent();
   const std::string key = unique_prefix("go-turns");
@@ -325,7 +328,7 @@ ASYNC_TEST_CASE(go_locks_and_our_mutex_take_turns_and_are_never_two_inside, 60s)
     us.push_back(std::make_unique<locker>(own.get_executor(), a, options));
     for (int j = 0; j < 2; ++j) running.start(contend(*us.back()));
   }
-  go_lock them(a, key, log, end.path(), {"-contenders=4"});
+  go_lock them(a, client, key, log, end.path(), {"-contenders=4"});
   co_await until(
       "each side has had its turns",
       [&] {
@@ -344,13 +347,72 @@ ASYNC_TEST_CASE(go_locks_and_our_mutex_take_turns_and_are_never_two_inside, 60s)
   BOOST_TEST(theirs >= turns);
   BOOST_TEST(log.count("-ours") == ours);
   BOOST_TEST(log.count("-theirs") == theirs);
-  std::cout << "interop: " << ours << " turns of ours, " << theirs << " of Go's api.Lock, never two at a time\n";
+  std::cout << "interop: " << ours << " turns of ours, " << theirs << " of Go's api.Lock (" << client
+            << "), never two at a time\n";
   for (auto& each : us) co_await each->mutex.close();
   us.clear();
   own.join();
 }
 
-ASYNC_TEST_CASE(a_mutex_and_a_go_lock_hand_over_to_each_other, 60s) {
+ASYNC_TEST_CASE(go_locks_and_our_mutex_take_turns_and_are_never_two_inside, 120s) {
+  for (const char* const client : go_clients) co_await take_turns(ex, client);
+}
+
+static asio::awaitable<void> share_slots(asio::any_io_executor ex, std::string client) {
+  constexpr std::size_t turns = 20;
+  agent& a = shared_agent();
+  const std::string prefix = unique_prefix("go-slots");
+  journal log("go-slots");
+  const gate end(log);
+  asio::thread_pool own(1);
+  std::vector<std::unique_ptr<participant>> us;
+  companions running(ex);
+  bool enough = false;
+  auto contend = [&](participant& me) -> asio::awaitable<void> {
+    while (!enough) {
+      slot held = co_await me.sem.acquire();
+      log.write("+ours");
+      co_await pause(5ms);
+      BOOST_TEST(held.held());
+      log.write("-ours");
+      co_await held.release();
+    }
+  };
+  // Three of each on two slots: there is always somebody of either side who waits.
+  for (int i = 0; i < 3; ++i) {
+    us.push_back(std::make_unique<participant>(own.get_executor(), a, calm(prefix, 2)));
+    running.start(contend(*us.back()));
+  }
+  go_lock them(a, client, prefix, log, end.path(), {"-slots=2", "-contenders=3", "-hold=5ms"});
+  co_await until(
+      "each side has had its turns",
+      [&] {
+        return (log.count("-ours") >= turns && log.count("-theirs") >= turns) || running.running() < 3 ||
+               !them.running();
+      },
+      50s);
+  enough = true;
+  end.open();
+  co_await running.join();
+  co_await until("they end", [&] { return !them.running(); });
+  them.check_success();
+  BOOST_TEST(log.most_inside() == 2);
+  const std::size_t ours = log.count("+ours"), theirs = log.count("+theirs");
+  BOOST_TEST(ours >= turns);
+  BOOST_TEST(theirs >= turns);
+  std::cout << "interop: " << ours << " turns of ours, " << theirs << " of Go's api.Semaphore (" << client
+            << "), never more than 2 at a time\n";
+  for (auto& each : us) co_await each->sem.close();
+  BOOST_TEST(holders(a, prefix).empty());
+  us.clear();
+  own.join();
+}
+
+ASYNC_TEST_CASE(go_semaphores_and_ours_share_the_slots, 120s) {
+  for (const char* const client : go_clients) co_await share_slots(ex, client);
+}
+
+static asio::awaitable<void> hand_over(asio::any_io_executor ex, std::string client) {
   agent& a = shared_agent();
   const std::string key = unique_prefix("go-hand-over");
   journal log("go-hand-over");
@@ -358,7 +420,7 @@ ASYNC_TEST_CASE(a_mutex_and_a_go_lock_hand_over_to_each_other, 60s) {
   locker l(ex, a, calm(key));
   held_mutex first = co_await l.mutex.lock();
   const sequencer ours = co_await sequencer_of(first);
-  go_lock it(a, key, log, end.path(), {"-once", "-value=go was here"});
+  go_lock it(a, client, key, log, end.path(), {"-once", "-value=go was here"});
   // Its session is there, so it looks at the key, and finds it taken.
   co_await until("it waits", [&] { return a.get("/v1/session/list").body.find("go_lock") != std::string::npos; });
   co_await pause(100ms);
@@ -404,7 +466,11 @@ ASYNC_TEST_CASE(a_mutex_and_a_go_lock_hand_over_to_each_other, 60s) {
   co_await l.mutex.close();
 }
 
-ASYNC_TEST_CASE(a_mutex_and_a_go_lock_get_what_the_other_died_with, 60s) {
+ASYNC_TEST_CASE(a_mutex_and_a_go_lock_hand_over_to_each_other, 120s) {
+  for (const char* const client : go_clients) co_await hand_over(ex, client);
+}
+
+static asio::awaitable<void> outlive(asio::any_io_executor ex, std::string client) {
   agent& a = shared_agent();
   const std::string key = unique_prefix("go-died");
   journal log("go-died");
@@ -412,7 +478,7 @@ ASYNC_TEST_CASE(a_mutex_and_a_go_lock_get_what_the_other_died_with, 60s) {
   mutex_options options = calm(key);
   options.session_ttl = scaled(500ms);
   locker l(ex, a, options);
-  go_lock killed(a, key, log, end.path(), {"-once", "-ttl=1s"});
+  go_lock killed(a, client, key, log, end.path(), {"-once", "-ttl=1s"});
   co_await until("it holds", [&] { return log.count("+theirs") == 1; });
   pending<slot> waiting(ex, l.mutex.lock());
   co_await until("we wait", [&] { return !contenders(a, key).empty(); });
@@ -422,7 +488,7 @@ ASYNC_TEST_CASE(a_mutex_and_a_go_lock_get_what_the_other_died_with, 60s) {
   BOOST_TEST(!ec);
   BOOST_TEST(waiting.value().held());
 
-  go_lock next(a, key, log, end.path(), {"-once"});
+  go_lock next(a, client, key, log, end.path(), {"-once"});
   co_await until("it waits", [&] { return a.get("/v1/session/list").body.find("go_lock") != std::string::npos; });
   BOOST_TEST(log.count("+theirs") == 1u);
   l.client.close();  // no renewal any more, and nothing is given back
@@ -431,6 +497,10 @@ ASYNC_TEST_CASE(a_mutex_and_a_go_lock_get_what_the_other_died_with, 60s) {
   end.open();
   co_await until("it ends", [&] { return !next.running(); });
   next.check_success();
+}
+
+ASYNC_TEST_CASE(a_mutex_and_a_go_lock_get_what_the_other_died_with, 120s) {
+  for (const char* const client : go_clients) co_await outlive(ex, client);
 }
 
 /// `consul lock -n 1 PREFIX/task` locks PREFIX/task/.lock.

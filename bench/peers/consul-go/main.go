@@ -23,7 +23,6 @@ import (
 	"unsafe"
 
 	"github.com/hashicorp/consul/api"
-	"github.com/hashicorp/consul/version"
 )
 
 var (
@@ -32,12 +31,15 @@ var (
 	limit      = flag.Int("limit", 1, "slots")
 	window     = flag.Float64("seconds", 1, "measured time")
 	rate       = flag.Float64("rate", 0, "arrivals per second, of open-loop")
-	system     = flag.String("system", "consul-go", "consul-go; consul-go-channel, consul-go-kept: how goroutines share")
+	system     = flag.String("system", "consul-go", "consul-go-channel, consul-go-kept: goroutines share; else they contend")
 	patience   = flag.Float64("patience", 60, "seconds until every contender has had a turn")
 	member     = flag.Int("member", -1, "which of the processes this is; the first starts the others")
 	broken     = flag.Bool("broken", false, "make one slot too many, to see the limit checker notice")
 	prefix     string
+	clientIs   string // its version: the linker is told
 )
+
+func eachContends() bool { return *system != "consul-go-channel" && *system != "consul-go-kept" }
 
 func fail(err error) {
 	if err != nil {
@@ -246,7 +248,7 @@ type slots interface {
 
 // How many have a turn before the others may contend: each, unless they only share what the process has.
 func toWarm() int {
-	if *system == "consul-go" {
+	if eachContends() {
 		return *contenders
 	}
 	return 1
@@ -346,7 +348,7 @@ func newSemaphore(client *api.Client) *api.Semaphore {
 
 // Makes what hands out slots, to goroutines of one client.
 func sharing(client *api.Client) func() (slots, error) {
-	if *system == "consul-go" {
+	if eachContends() {
 		return func() (slots, error) { return alone{newSemaphore(client)}, nil }
 	}
 	free, kept := make(chan *api.Semaphore, *limit), *system == "consul-go-kept"
@@ -478,7 +480,7 @@ func waiting() {
 	_, err := holder.Acquire(nil)
 	fail(err)
 	heap, resident := memory()
-	if *system == "consul-go" {
+	if eachContends() {
 		for i := 0; i < *contenders; i++ {
 			go func() { newSemaphore(client).Acquire(nil) }()
 		}
@@ -697,7 +699,7 @@ func main() {
 	about := flag.Bool("about", false, "print the versions of the client and of Go")
 	flag.Parse()
 	if *about {
-		fmt.Printf("%s, %s\n", version.Version, runtime.Version())
+		fmt.Printf("%s, %s\n", clientIs, runtime.Version())
 		return
 	}
 	log.SetFlags(0)

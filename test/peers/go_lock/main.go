@@ -1,5 +1,5 @@
-// HashiCorp's lock, as Go programs use it (api.Lock), on the key of a mutex of ours: takes turns, and writes into a file
-// when it enters and when it leaves.
+// HashiCorp's lock, as Go programs use it (api.Lock), on the key of a mutex of ours, or its semaphore (api.Semaphore) on
+// the prefix of one of ours: takes turns, and writes into a file when it enters and when it leaves.
 package main
 
 import (
@@ -14,7 +14,8 @@ import (
 
 var (
 	agent      = flag.String("agent", "", "host:port")
-	key        = flag.String("key", "", "the lock's")
+	key        = flag.String("key", "", "the lock's, or the semaphore's prefix")
+	slots      = flag.Int("slots", 0, "the semaphore's limit; 0: a lock")
 	value      = flag.String("value", "go", "what the key says while it is held")
 	journal    = flag.String("journal", "", "gets a line, +theirs or -theirs, whenever somebody enters or leaves")
 	contenders = flag.Int("contenders", 1, "who take turns, each with a client of its own")
@@ -35,11 +36,16 @@ func over() bool {
 	return err == nil
 }
 
-func takeTurns(file *os.File) {
-	config := api.DefaultConfig()
-	config.Address = *agent
-	client, err := api.NewClient(config)
-	fail(err)
+type enterFunc func(stop <-chan struct{}) (lost <-chan struct{}, err error)
+
+func turnsOf(client *api.Client) (enterFunc, func() error) {
+	if *slots > 0 {
+		semaphore, err := client.SemaphoreOpts(&api.SemaphoreOptions{
+			Prefix: *key, Limit: *slots, Value: []byte(*value), SessionName: "go_lock", SessionTTL: *ttl,
+		})
+		fail(err)
+		return semaphore.Acquire, semaphore.Release
+	}
 	lock, err := client.LockOpts(&api.LockOptions{
 		Key:        *key,
 		Value:      []byte(*value),
@@ -48,8 +54,17 @@ func takeTurns(file *os.File) {
 		SessionOpts: &api.SessionEntry{Name: "go_lock", TTL: *ttl, LockDelay: time.Millisecond, Behavior: "delete"},
 	})
 	fail(err)
+	return lock.Lock, lock.Unlock
+}
+
+func takeTurns(file *os.File) {
+	config := api.DefaultConfig()
+	config.Address = *agent
+	client, err := api.NewClient(config)
+	fail(err)
+	enter, leave := turnsOf(client)
 	for {
-		lost, err := lock.Lock(nil)
+		lost, err := enter(nil)
 		fail(err)
 		_, err = file.WriteString("+theirs\n")
 		fail(err)
@@ -63,7 +78,7 @@ func takeTurns(file *os.File) {
 		}
 		_, err = file.WriteString("-theirs\n")
 		fail(err)
-		fail(lock.Unlock())
+		fail(leave())
 		if *once || over() {
 			return
 		}
