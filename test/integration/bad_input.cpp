@@ -355,14 +355,16 @@ ASYNC_TEST_CASE(a_token_without_rights_is_told_so_and_changes_nothing, 60s) {
       co_await sem.close();
       BOOST_TEST(sessions(own, prefix).empty());
 
-      // An operator who may not read sees nothing, and one who may not write changes nothing.
+      // An operator who may not read sees nothing, or is told so, and one who may not write changes nothing.
       administration_options which;
       which.prefix = prefix;
       semaphore_administration admin(client, which);
       diagnostics words;
       consul::request_options request;
       request.diag = &words;
-      const bool blind = token == nothing || token == sessions_only;
+      // From 1.12 on Consul says that it hides something.
+      const bool blind =
+          (token == nothing || token == sessions_only) && consul_programs_version() < testing::consul_version{1, 12, 0};
       auto [closed] = co_await admin.close(request, as_result);
       BOOST_TEST(closed == (blind ? error::no_semaphore : error::permission_denied));
       BOOST_TEST(!contains(words.to_string(), token));
