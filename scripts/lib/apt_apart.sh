@@ -1,0 +1,34 @@
+# shellcheck shell=sh
+# apt with lists and caches of its own: it needs no root, takes no lock, and leaves the system's alone. Source it.
+
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg # where it is not, apt refuses what is signed by it
+
+# configure_apt FOLDER: writes FOLDER/apt.conf, with the system's own package sources, and FOLDER/debian.conf, with what
+# the caller puts into FOLDER/debian.list.
+configure_apt() {
+  mkdir -p "$1/lists/partial" "$1/cache/archives/partial" "$1/no-parts"
+  chmod -R a+rX "$1"
+  cat >"$1/apt.conf" <<CONF
+#clear APT::Update::Post-Invoke;
+#clear APT::Update::Post-Invoke-Success;
+APT::Sandbox::User "$(id -un)";
+APT::Update::Error-Mode "any";
+Acquire::Languages "none";
+Acquire::Retries "3";
+Debug::NoLocking "true";
+Dir::State::Lists "$1/lists";
+Dir::State::status "/dev/null";
+Dir::Cache "$1/cache";
+CONF
+  cp "$1/apt.conf" "$1/debian.conf"
+  cat >>"$1/debian.conf" <<CONF
+Dir::Etc::SourceList "$1/debian.list";
+Dir::Etc::SourceParts "$1/no-parts";
+CONF
+}
+
+# servers FOLDER: those that this system is configured to use, whatever form its configuration has.
+servers() {
+  apt-get -q -c "$1/apt.conf" update --print-uris 2>/dev/null |
+    sed -n "s|^'\(.*\)/dists/[^/' ]*/InRelease' .*|\1|p" | awk '!seen[$0]++'
+}
