@@ -5,6 +5,7 @@
 #include <boost/beast/core/string.hpp>
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
+#include <boost/version.hpp>
 #include <charconv>
 
 #include "duration.hpp"
@@ -51,6 +52,7 @@ private:
   }
 
   void on_field_impl(http::field, beast::string_view name, beast::string_view value, error_code& ec) override {
+    if (header_is_over_) return;  // a trailer's field; newer ones call the function below for it
     if (beast::iequals(name, "X-Consul-Index")) {
       std::uint64_t index = 0;
       if (!parse_number(value, index)) {
@@ -72,7 +74,11 @@ private:
     }
   }
 
-  void on_header_impl(error_code&) override {}
+#if BOOST_VERSION >= 109000
+  void on_trailer_field_impl(http::field, beast::string_view, beast::string_view, error_code&) override {}
+#endif
+
+  void on_header_impl(error_code&) override { header_is_over_ = true; }
 
   void on_body_init_impl(const boost::optional<std::uint64_t>& length, error_code&) override {
     if (length) reply.body.reserve(static_cast<std::size_t>(std::min(*length, body_reserve_max)));
@@ -91,6 +97,8 @@ private:
   }
 
   void on_finish_impl(error_code&) override {}
+
+  bool header_is_over_ = false;
 };
 
 error_code translate(const error_code& ec) {

@@ -1,6 +1,10 @@
 // The one translation unit which holds Boost.Test's main(); each test executable links it from test_support.
 #define BOOST_TEST_MODULE holdfast
+#ifdef BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
+#else  // HOLDFAST_HEADER_ONLY_BOOST
+#include <boost/test/included/unit_test.hpp>
+#endif
 
 #include "support/invariants.hpp"
 

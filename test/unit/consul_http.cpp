@@ -95,6 +95,18 @@ BOOST_AUTO_TEST_CASE(the_headers_that_matter_are_kept) {
   BOOST_TEST(reply.filtered_by_acls);
 }
 
+// Boost before 1.90 tells of both in one way.
+BOOST_AUTO_TEST_CASE(what_follows_the_body_is_no_header) {
+  const std::string trailer = "X-Consul-Index: 8\r\nX-Consul-Knownleader: false\r\nX-Consul-Lastcontact: none\r\n\r\n";
+  reply_parser parser(body_max);
+  BOOST_TEST(!feed_byte_by_byte(parser, chunked.substr(0, chunked.size() - 2) + trailer));
+  BOOST_TEST(parser.done());
+  const http_reply reply = parser.take();
+  BOOST_TEST(reply.body == "true\n");
+  BOOST_TEST(reply.index.value() == 7u);
+  BOOST_TEST(reply.known_leader);
+}
+
 BOOST_AUTO_TEST_CASE(one_parser_reads_reply_after_reply) {
   reply_parser parser(body_max);
   for (int i = 0; i < 3; ++i) {

@@ -8,8 +8,18 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/use_future.hpp>
 #include <boost/test/unit_test.hpp>
+#include <boost/version.hpp>
 #include <chrono>
 #include <holdfast/holdfast.hpp>
+#include <holdfast/testing/server.hpp>
+#if BOOST_VERSION >= 108600
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancel_after.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/redirect_error.hpp>
+#endif
+
+#include "support/async.hpp"
 
 namespace asio = boost::asio;
 
@@ -132,6 +142,19 @@ asio::awaitable<void, Executor> await_some(one_of_each of) {
   co_await of.semaphore_administration.close();
 }
 
+#if BOOST_VERSION >= 108600
+/// What doc/compatibility.md says of newer ones.
+[[maybe_unused]] void begin_with_newer_tokens(one_of_each of, asio::cancellation_slot cancelled,
+                                              holdfast::error_code& ec) {
+  begin_each(of, asio::cancel_after(std::chrono::seconds(1)));
+  begin_each(of, asio::cancel_after(std::chrono::seconds(1), asio::use_awaitable));
+  begin_each(of, asio::as_tuple);
+  begin_each(of, asio::as_tuple(asio::use_future));
+  begin_each(of, asio::bind_cancellation_slot(cancelled, asio::deferred));
+  begin_each(of, asio::redirect_error(ec));
+}
+#endif
+
 [[maybe_unused]] void begin_all(one_of_each of) {
   begin_each(of);
   begin_each(of, any_results());
@@ -150,5 +173,17 @@ asio::awaitable<void, Executor> await_some(one_of_each of) {
 BOOST_AUTO_TEST_CASE(nobody_names_a_default_to_reach_the_token) {
   BOOST_TEST(&begin_all != nullptr);  // that it compiles is the test
 }
+
+#if BOOST_VERSION >= 108600
+ASYNC_TEST_CASE(an_acquire_is_cancelled_after_a_time, 10s) {
+  const holdfast::testing::server fake;
+  const holdfast::consul::client client(ex, fake.client_config());
+  holdfast::semaphore sem(client, {.prefix = "tokens", .limit = 1});
+  const holdfast::slot held = co_await sem.acquire();
+  const auto [ec, none] = co_await sem.acquire(asio::cancel_after(1ms, asio::as_tuple));
+  BOOST_TEST(ec == asio::error::operation_aborted);
+  BOOST_TEST(!none.held());
+}
+#endif
 
 BOOST_AUTO_TEST_SUITE_END()

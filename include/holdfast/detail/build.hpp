@@ -22,6 +22,8 @@
   X(BOOST_ASIO_HAS_THREAD_KEYWORD_EXTENSION)      /* where a thread keeps the io_context that it runs */          \
   X(BOOST_ASIO_HAS_EPOLL)                         /* the type of io_context's reactor */                          \
   X(BOOST_ASIO_HAS_EVENTFD)                       /* what wakes the reactor: a member of it */                    \
+  X(BOOST_ASIO_HAS_STD_ATOMIC_WAIT)               /* a strand's mutex, from Boost 1.92 on */                      \
+  X(BOOST_ASIO_HAS_FUTEX)                         /* the same */                                                  \
   X(BOOST_ASIO_HAS_IO_URING)                      /* the unit of recycled memory's sizes */                       \
   X(BOOST_ASIO_HAS_IO_URING_AS_DEFAULT)           /* the type of io_context's reactor, of sockets and timers */   \
   X(BOOST_ASIO_ENABLE_HANDLER_TRACKING)           /* a base class of each operation */                            \

@@ -1,0 +1,368 @@
+#!/usr/bin/env python3
+"""Builds holdfast by a compiler and with a Boost of some Debian release, in a root of that release (scripts/root), and
+runs the unit tests there. Keeps what came of it in doc/results/compilers.json, and makes the table of
+doc/compatibility.md of it (test/figures.py writes it there).
+
+usage: compiler_matrix.py rows            the names of the rows
+       compiler_matrix.py run ROW         status 0: no warning, no failure; 1: otherwise; 3: its release lacks it.
+                                          CTest writes what it counts to build/compilers/ROW/ctest.xml
+       compiler_matrix.py --self-test
+"""
+
+import collections
+import datetime
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+import consul_matrix
+
+RESULTS = "doc/results/compilers.json"
+COMMAND = "scripts/test --matrix compilers"
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# `newest` is what the release has when the row is run. Rows of one release and Boost share a root.
+ROWS = """
+name            release   compiler      Boost   C++  library    machine
+g++-12          bookworm  g++-12        1.81    20   libstdc++  amd64
+g++-12-c++23    bookworm  g++-12        1.81    23   libstdc++  amd64
+clang-14        bookworm  clang-14      1.81    20   libstdc++  amd64
+clang-15        bookworm  clang-15      1.81    20   libstdc++  amd64
+clang-16        bookworm  clang-16      1.81    20   libstdc++  amd64
+clang-16-c++23  bookworm  clang-16      1.81    23   libstdc++  amd64
+clang-19-old    bookworm  clang-19      1.81    23   libstdc++  amd64
+g++-13          trixie    g++-13        1.83    20   libstdc++  amd64
+clang-17        trixie    clang-17      1.83    20   libstdc++  amd64
+g++-14          trixie    g++-14        1.88    20   libstdc++  amd64
+g++-14-c++23    trixie    g++-14        1.88    23   libstdc++  amd64
+clang-18        trixie    clang-18      1.88    20   libstdc++  amd64
+clang-19        trixie    clang-19      1.88    23   libstdc++  amd64
+clang-19-libc++ trixie    clang-19      1.88    20   libc++     amd64
+arm64           trixie    g++-14        1.88    20   libstdc++  arm64
+clang-20        sid       clang-20      1.90    20   libstdc++  amd64
+clang-21        sid       clang-21      1.90    20   libstdc++  amd64
+g++-15          sid       g++-15        1.90    20   libstdc++  amd64
+g++-15-c++23    sid       g++-15        newest  23   libstdc++  amd64
+g++-newest      sid       g++-newest    newest  20   libstdc++  amd64
+g++-newest-c++23 sid      g++-newest    newest  23   libstdc++  amd64
+clang-newest    sid       clang-newest  newest  20   libstdc++  amd64
+clang-newest-c++23 sid    clang-newest  newest  23   libstdc++  amd64
+clang-newest-libc++ sid   clang-newest  newest  23   libc++     amd64
+arm64-newest    sid       g++-newest    newest  23   libstdc++  arm64
+"""
+
+Row = collections.namedtuple("Row", "name release compiler boost standard library machine")
+TOOLS = "cmake ninja-build ccache python3 openssl libssl-dev".split()
+TARGETS = "holdfast holdfast_testing examples unit_tests".split()
+NOT_TO_BE_HAD = 3
+# Of the compiler's own macros, which tell what it is and has.
+PROBE = "#include <version>\n#include <boost/version.hpp>\n"
+
+
+def rows():
+    return {words[0]: Row(*words) for words in (line.split() for line in ROWS.strip().splitlines()[1:])}
+
+
+class NotToBeHad(Exception):
+    """Why a row cannot be run."""
+
+
+def version_of(text):
+    return [int(number) for number in re.findall(r"\d+", text)]
+
+
+def resolve(row, packages):
+    """The row, with versions instead of `newest`; and the packages that it takes, of those that its release has."""
+
+    def newest(kind, pattern):
+        found = [match[1] for match in (re.fullmatch(pattern, name) for name in packages) if match]
+        if not found:
+            raise NotToBeHad(f"{row.release} has no {kind}")
+        return max(found, key=version_of)
+
+    foreign = row.machine != "amd64"
+    cross = {"amd64": "", "arm64": "-aarch64-linux-gnu"}[row.machine]
+    family, _, version = row.compiler.rpartition("-")
+    if version == "newest":
+        version = newest(family, re.escape(family) + r"-(\d+)" + re.escape(cross))
+    boost = row.boost
+    if boost == "newest":
+        boost = newest("Boost", r"libboost-json(\d+\.\d+)-dev")
+    needed = [f"{family}-{version}{cross}"]
+    if row.library == "libc++":
+        needed += [f"libc++-{version}-dev", f"libc++abi-{version}-dev"]
+    boosts = [f"libboost{boost}-dev", f"libboost-json{boost}-dev", f"libboost-test{boost}-dev"]
+    for name in needed + boosts:
+        if name not in packages:
+            raise NotToBeHad(f"{row.release} has no {name}")
+    if foreign:
+        needed.append("qemu-user" if row.release not in ("bookworm", "bullseye") else "qemu-user-static")
+        boosts = [f"{name}:{row.machine}" for name in boosts + ["libssl-dev"]]
+    return row._replace(compiler=f"{family}-{version}", boost=boost), needed, boosts
+
+
+def root_of(row, packages):
+    """The words of scripts/root for the root of this row: with the compilers of all rows that share it."""
+    resolved, _, boosts = resolve(row, packages)
+    needed = set()
+    for other in rows().values():
+        if (other.release, other.machine) == (row.release, row.machine):
+            try:
+                other, of_other, _ = resolve(other, packages)
+            except NotToBeHad:
+                continue
+            if other.boost == resolved.boost:
+                needed.update(of_other)
+    name = f"boost{resolved.boost}" + (f"-{row.machine}" if row.machine != "amd64" else "")
+    return resolved, ["scripts/root", row.release, "--name", name, *TOOLS, *boosts, *sorted(needed)]
+
+
+def configuration(row):
+    """CMake's words, but for the build's folder."""
+    compiler = row.compiler.replace("clang-", "clang++-")
+    # The library as it is optimized at work, in few translation units.
+    words = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=8"]
+    words += [f"-DCMAKE_CXX_STANDARD={row.standard}", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"]
+    if row.machine == "arm64":
+        compiler = f"aarch64-linux-gnu-{compiler}"
+        words += ["-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64"]
+    if row.library == "libc++":
+        words += ["-DCMAKE_CXX_FLAGS=-stdlib=libc++", "-DHOLDFAST_HEADER_ONLY_BOOST=ON"]
+    return compiler, [*words, f"-DCMAKE_CXX_COMPILER={compiler}"]
+
+
+def facts(macros):
+    """What the compiler's predefined macros, and those of the headers, say."""
+    of = dict(line.split(" ", 2)[1:] for line in macros.splitlines() if line.count(" ") >= 2)
+    if "__clang__" in of:
+        compiler = "clang " + ".".join(of[f"__clang_{part}__"] for part in ("major", "minor", "patchlevel"))
+    else:
+        compiler = "g++ " + ".".join(of[f"__GNUC{part}__"] for part in ("", "_MINOR", "_PATCHLEVEL"))
+    if "_LIBCPP_VERSION" in of:
+        number = int(of["_LIBCPP_VERSION"])
+        library = f"libc++ {number // 10000}.{number // 100 % 100}.{number % 100}"
+    else:
+        library = "libstdc++ " + of["_GLIBCXX_RELEASE"]
+    boost = int(of["BOOST_VERSION"])
+    machine = "arm64" if "__aarch64__" in of else "amd64"
+    boost = f"{boost // 100000}.{boost // 100 % 1000}.{boost % 100}"
+    return {"compiler": compiler, "library": library, "boost": boost, "machine": machine}
+
+
+def warnings(log):
+    return sorted(set(re.findall(r"^\S+:\d+(?::\d+)?: warning: .*", log, re.MULTILINE)))
+
+
+def say(row, text):
+    print(f"{row.name}: {text}", flush=True)
+
+
+def in_root(root, words, **more):
+    return [*root, "--", *words]
+
+
+def logged(row, words, log, environment):
+    """Runs it with its output in a file. Tells now and then how far it is."""
+    with log.open("w", encoding="utf-8") as file:
+        process = subprocess.Popen(words, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment)
+        told = None
+        while True:
+            try:
+                return process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                steps = re.findall(r"^\[\d+/\d+\].{0,100}|^ *\d+/\d+ Test .{0,60}", log.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
+                if steps and steps[-1] != told:
+                    told = steps[-1]
+                    say(row, told)
+
+
+def run(row):
+    begun = time.monotonic()
+    listed = subprocess.run(
+        ["scripts/root", row.release, "--list"] + ([row.machine] if row.machine != "amd64" else []),
+        cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    packages = dict(line.split() for line in listed.stdout.splitlines())
+    resolved, root = root_of(row, packages)
+    made = subprocess.run([*root, "--"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    roots = pathlib.Path(made.stdout.strip()).parent
+    compiler, words = configuration(resolved)
+    # Only what is set here may have a say in it.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("CMAKE_", "CXX", "CCACHE_"))}
+    environment["CCACHE_DIR"] = str(roots / "ccache")
+    build = ROOT / "build/compilers" / row.name
+    (build / "junit").mkdir(parents=True, exist_ok=True)
+    (build / "ctest.xml").unlink(missing_ok=True)
+    for old in (build / "junit").glob("*.xml"):
+        old.unlink()
+    standard = next(word for word in words if word.startswith("-DCMAKE_CXX_STANDARD=")).rpartition("=")[2]
+    probe = subprocess.run(
+        [*root, "--", compiler, f"-std=c++{standard if standard == '20' else '2b'}", *(["-stdlib=libc++"] if row.library == "libc++" else []),
+         "-x", "c++", "-E", "-dM", "-"],
+        cwd=ROOT, input=PROBE, stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    result = {**facts(probe.stdout), "release": row.release, "standard": row.standard}
+    say(row, ", ".join(result.values()))
+    log = build / "configure.log"
+    jobs = os.environ.get("HOLDFAST_JOBS", "2")
+    folder = str(build.relative_to(ROOT))
+    result["built"] = False
+    cases = (0, 0)
+    if logged(row, [*root, "--", "cmake", "-S", ".", "-B", folder, *words], log, environment) == 0:
+        log = build / "build.log"
+        result["built"] = 0 == logged(
+            row, [*root, "--", "cmake", "--build", folder, "-j", jobs, "--target", *TARGETS, "--", "-k", "0"], log, environment
+        )
+        built = time.monotonic()
+        result["build_seconds"] = round(built - begun)
+        result["warnings"] = len(warnings(log.read_text(encoding="utf-8", errors="replace")))
+        for each in warnings(log.read_text(encoding="utf-8", errors="replace")):
+            say(row, each)
+    if result["built"]:
+        log = build / "test.log"
+        tested = logged(
+            row,
+            [*root, "--", "ctest", "--test-dir", folder, "-L", "^unit$", "-j", jobs, "--output-on-failure", "--output-junit", str(build / "ctest.xml")],
+            log, environment,
+        )  # fmt: skip
+        counts = [consul_matrix.counted(path.read_text(encoding="utf-8")) for path in sorted((build / "junit").glob("unit.*.xml"))]
+        cases = tuple(map(sum, zip(*counts))) or (0, 0)
+        result["test_seconds"] = round(time.monotonic() - built)
+        result["tested"] = tested == 0
+    result["cases"] = list(cases)
+    good = result["built"] and result["tested"] and not result["warnings"]
+    if not (result["built"] and result.get("tested")):
+        print(log.read_text(encoding="utf-8", errors="replace"), flush=True)
+    say(row, f"{'good' if good else 'NOT GOOD'}: {shown(result)}")
+    return result, good
+
+
+def load():
+    try:
+        return json.loads((ROOT / RESULTS).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+
+
+def commit():
+    """At which commit it was run. What a run writes itself into the documents is no change."""
+    head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    changed = subprocess.run(
+        ["git", "status", "--porcelain", "--", ".", ":!doc"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
+    )
+    return head.stdout.strip() + ("-dirty" if changed.stdout else "")
+
+
+def keep(row, result):
+    result = {"commit": commit(), "date": datetime.date.today().isoformat(), **result}
+    results = {**load(), row.name: result}
+    kept = {name: results[name] for name in rows() if name in results}
+    (ROOT / RESULTS).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+def shown(result):
+    """What a row came to, in some words."""
+    if "missing" in result:
+        return result["missing"]
+    if not result["built"]:
+        return "does not build"
+    passed, cases = result["cases"]
+    return f"{passed}/{cases}, {result['warnings']} warnings, {result['build_seconds']} + {result['test_seconds']} s"
+
+
+def table(results):
+    lines = []
+    for name, row in rows().items():
+        if name not in results:
+            lines.append(f"| {row.release} | {row.compiler} | {row.boost} | {row.standard} | {row.library} | {row.machine} | not run | | | |")
+            continue
+        result = results[name]
+        if "missing" in result:
+            lines.append(f"| {row.release} | {row.compiler} | {row.boost} | {row.standard} | {row.library} | {row.machine} | not to be had: {result['missing']} | | | {result['commit']} |")
+            continue
+        passed, cases = result["cases"]
+        tests = f"{passed}/{cases}" if result["built"] else "does not build"
+        seconds = f"{result['build_seconds']} + {result['test_seconds']}" if result["built"] else ""
+        lines.append(
+            f"| {result['release']} | {result['compiler']} | {result['boost']} | {result['standard']} | {result['library']} | {result['machine']} "
+            f"| {tests} | {result.get('warnings', '')} | {seconds} | {result['commit']} |"
+        )
+    return (
+        f"By `{COMMAND}`: library, examples and unit tests built (-O3, the tests -O0), and the unit tests run; arm64 is "
+        "cross-compiled, and run by an emulator.\n\n"
+        "| Debian | compiler | Boost | C++ | library | machine | test cases passed, of all | warnings | seconds to build, to test | commit |\n"
+        "|---|---|---|---|---|---|---|---|---|---|\n" + "\n".join(lines)
+    )
+
+
+FIGURES = {"compilers": table}
+
+
+def self_test():
+    packages = "g++-9 g++-15 g++-16 clang-9 clang-23 clang-tidy-99 libc++-23-dev libc++abi-23-dev g++-15-aarch64-linux-gnu".split()
+    for boost in ("1.90", "1.92", "1.100"):
+        packages += [f"libboost{boost}-dev", f"libboost-json{boost}-dev", f"libboost-test{boost}-dev"]
+    of = rows()
+    assert len(of) == len(ROWS.strip().splitlines()) - 1, "two rows have one name"
+
+    def resolved(name):
+        return resolve(of[name], packages)
+
+    row, needed, boosts = resolved("g++-newest")
+    assert (row.compiler, row.boost) == ("g++-16", "1.100") and needed == ["g++-16"] and len(boosts) == 3, row
+    row, needed, _ = resolved("clang-newest-libc++")
+    assert needed == ["clang-23", "libc++-23-dev", "libc++abi-23-dev"], needed
+    row, needed, boosts = resolved("arm64-newest")
+    assert row.compiler == "g++-15" and needed == ["g++-15-aarch64-linux-gnu", "qemu-user"], (row, needed)
+    assert all(name.endswith(":arm64") for name in boosts), boosts
+    try:
+        resolved("clang-21")
+        raise AssertionError("a compiler that the release lacks")
+    except NotToBeHad as why:
+        assert "clang-21" in str(why)
+    row, root = root_of(of["g++-15"], packages)
+    assert "boost1.90" in root and "g++-15" in root and "g++-16" not in root, root
+    assert warnings("a.hpp:1:2: warning: w [-Wx]\na.hpp:1:2: warning: w [-Wx]\nb.cpp:3: warning: v\nnote: warning: n\n") == [
+        "a.hpp:1:2: warning: w [-Wx]", "b.cpp:3: warning: v"
+    ]  # fmt: skip
+    macros = "#define __GNUC__ 4\n#define __GNUC_MINOR__ 2\n#define __GNUC_PATCHLEVEL__ 1\n#define BOOST_VERSION 109200\n"
+    gcc = facts(macros + "#define _GLIBCXX_RELEASE 16\n#define __aarch64__ 1\n#define EMPTY \n")
+    assert gcc == {"compiler": "g++ 4.2.1", "library": "libstdc++ 16", "boost": "1.92.0", "machine": "arm64"}, gcc
+    clang = "#define __clang__ 1\n#define __clang_major__ 23\n#define __clang_minor__ 1\n#define __clang_patchlevel__ 4\n"
+    assert facts(macros + clang + "#define _LIBCPP_VERSION 230104\n")["library"] == "libc++ 23.1.4"
+    good = {
+        "commit": "c", "release": "sid", "standard": "20", **gcc,
+        "built": True, "tested": True, "warnings": 0, "build_seconds": 3, "test_seconds": 4, "cases": [7, 7],
+    }  # fmt: skip
+    shown = table({"g++-newest": good, "g++-15": {**good, "built": False}, "clang-20": {"missing": "sid has no clang-20", "commit": "c"}})
+    assert "| sid | g++ 4.2.1 | 1.92.0 | 20 | libstdc++ 16 | arm64 | 7/7 | 0 | 3 + 4 | c |" in shown, shown
+    assert "| does not build |" in shown and "| not to be had: sid has no clang-20 |" in shown and "| not run |" in shown
+
+
+def main():
+    words = sys.argv[1:]
+    if words == ["--self-test"]:
+        return self_test()
+    if words == ["rows"]:
+        print(*rows())
+        return 0
+    if len(words) == 2 and words[0] == "run" and words[1] in rows():
+        row = rows()[words[1]]
+        try:
+            result, good = run(row)
+        except NotToBeHad as why:
+            say(row, f"not to be had: {why}")
+            keep(row, {"missing": str(why)})
+            return NOT_TO_BE_HAD
+        keep(row, result)
+        return 0 if good else 1
+    print(__doc__.strip())
+    return 0 if words in (["-h"], ["--help"]) else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
