@@ -121,6 +121,13 @@ def root_of(row, packages):
     return resolved, ["scripts/root", row.release, "--name", name, *TOOLS, *boosts, *sorted(needed)]
 
 
+def flags(row):
+    """Of the compiler, for its standard library: libc++ before 20 has std::stop_token only with what is experimental."""
+    if row.library == "libstdc++":
+        return []
+    return ["-stdlib=libc++"] + (["-fexperimental-library"] if version_of(row.compiler)[-1] < 20 else [])
+
+
 def configuration(row):
     """CMake's words, but for the build's folder."""
     compiler = row.compiler.replace("clang-", "clang++-")
@@ -131,7 +138,7 @@ def configuration(row):
         compiler = f"aarch64-linux-gnu-{compiler}"
         words += ["-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64"]
     if row.library == "libc++":
-        words += ["-DCMAKE_CXX_FLAGS=-stdlib=libc++", "-DHOLDFAST_HEADER_ONLY_BOOST=ON"]
+        words += ["-DHOLDFAST_HEADER_ONLY_BOOST=ON", f"-DCMAKE_CXX_FLAGS={' '.join(flags(row))}"]
     return compiler, [*words, f"-DCMAKE_CXX_COMPILER={compiler}"]
 
 
@@ -201,7 +208,7 @@ def run(row):
         old.unlink()
     standard = next(word for word in words if word.startswith("-DCMAKE_CXX_STANDARD=")).rpartition("=")[2]
     probe = subprocess.run(
-        [*root, "--", compiler, f"-std=c++{standard if standard == '20' else '2b'}", *(["-stdlib=libc++"] if row.library == "libc++" else []),
+        [*root, "--", compiler, f"-std=c++{standard if standard == '20' else '2b'}", *flags(resolved),
          "-x", "c++", "-E", "-dM", "-"],
         cwd=ROOT, input=PROBE, stdout=subprocess.PIPE, text=True, check=True,
     )  # fmt: skip

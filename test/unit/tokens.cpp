@@ -180,7 +180,7 @@ ASYNC_TEST_CASE(an_acquire_is_cancelled_after_a_time, 10s) {
   const holdfast::consul::client client(ex, fake.client_config());
   holdfast::semaphore sem(client, {.prefix = "tokens", .limit = 1});
   const holdfast::slot held = co_await sem.acquire();
-  const auto [ec, none] = co_await sem.acquire(asio::cancel_after(1ms, asio::as_tuple));
+  const auto [ec, none] = co_await sem.acquire(asio::cancel_after(std::chrono::milliseconds(1), asio::as_tuple));
   BOOST_TEST(ec == asio::error::operation_aborted);
   BOOST_TEST(!none.held());
 }

@@ -7,8 +7,10 @@
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/associator.hpp>
 #include <boost/asio/async_result.hpp>
+#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
+#include <boost/asio/system_executor.hpp>
 #include <holdfast/detail/build.hpp>
 #include <holdfast/error.hpp>
 #include <memory>
@@ -93,7 +95,16 @@ public:
     if (this->impl_)
       base::operator()(std::forward<Handler>(handler));
     else
-      asio::post(asio::append(std::forward<Handler>(handler), make_error_code(error::not_held), Results()...));
+      answer(std::forward<Handler>(handler));
+  }
+
+private:
+  // From Boost 1.90 on the default of a handler without an executor is to be called in place: nothing is posted there.
+  template <class Handler>
+  static void answer(Handler&& handler) {
+    auto executor = asio::get_associated_executor(handler, asio::system_executor());
+    asio::post(asio::bind_executor(std::move(executor), asio::append(std::forward<Handler>(handler),
+                                                                     make_error_code(error::not_held), Results()...)));
   }
 };
 
