@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-SCRIPTS = [f"scripts/{name}" for name in "setup consul consul-build go-program debian-package demo bench test with-agent".split()]
+SCRIPTS = [f"scripts/{name}" for name in "setup consul consul-build root go-program debian-package demo bench test with-agent".split()]
 SCRIPTS += [".ci/run"]
 # What answering takes. A script that goes on instead finds none of the programs that it wants.
 TO_ANSWER = "sh bash env python3 dirname basename sed cat sort head mktemp rm id".split()

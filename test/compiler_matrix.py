@@ -256,16 +256,16 @@ def load():
 
 
 def commit():
-    """At which commit it was run. What a run writes itself into the documents is no change."""
+    """At which commit the row is run. Documents, into which a run writes itself, do not count as changed."""
     head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     changed = subprocess.run(
-        ["git", "status", "--porcelain", "--", ".", ":!doc"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
+        ["git", "status", "--porcelain", "--", ".", ":!doc", ":!*.md"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
     )
     return head.stdout.strip() + ("-dirty" if changed.stdout else "")
 
 
-def keep(row, result):
-    result = {"commit": commit(), "date": datetime.date.today().isoformat(), **result}
+def keep(row, at, result):
+    result = {"commit": at, "date": datetime.date.today().isoformat(), **result}
     results = {**load(), row.name: result}
     kept = {name: results[name] for name in rows() if name in results}
     (ROOT / RESULTS).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
@@ -358,14 +358,14 @@ def main():
         print(*rows())
         return 0
     if len(words) == 2 and words[0] == "run" and words[1] in rows():
-        row = rows()[words[1]]
+        row, at = rows()[words[1]], commit()
         try:
             result, good = run(row)
         except NotToBeHad as why:
             say(row, f"not to be had: {why}")
-            keep(row, {"missing": str(why)})
+            keep(row, at, {"missing": str(why)})
             return NOT_TO_BE_HAD
-        keep(row, result)
+        keep(row, at, result)
         return 0 if good else 1
     print(__doc__.strip())
     return 0 if words in (["-h"], ["--help"]) else 2

@@ -1,6 +1,7 @@
 # shellcheck shell=sh
 # apt with lists and caches of its own: it needs no root, takes no lock, and leaves the system's alone. Source it.
 
+# shellcheck disable=SC2034  # for whoever sources this
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg # where it is not, apt refuses what is signed by it
 
 # configure_apt FOLDER: writes FOLDER/apt.conf, with the system's own package sources, and FOLDER/debian.conf, with what
