@@ -21,7 +21,8 @@ constexpr std::uint32_t header_bytes_max = 16 * 1024;
 // A Content-Length is only a claim: beyond this, memory is taken as the bytes come.
 constexpr std::uint64_t body_reserve_max = 1024 * 1024;
 // "0\r\n\r\n". As many bytes at least follow a chunked message's header, or any part of its body; and Beast asserts
-// that they are there once it has seen the first three.
+// that they are there once it has seen the first three. Newer ones (at 1.88, not yet at 1.83) do not, and may take
+// those three alone.
 constexpr std::size_t last_chunk_size_min = 5;
 
 template <class Integer>
@@ -41,6 +42,7 @@ public:
   }
 
   http_reply reply;
+  bool last_chunk_has_begun = false;
 
 private:
   void on_request_impl(http::verb, beast::string_view, beast::string_view, int, error_code&) override {}
@@ -89,7 +91,9 @@ private:
     return bytes.size();
   }
 
-  void on_chunk_header_impl(std::uint64_t, beast::string_view, error_code&) override {}
+  void on_chunk_header_impl(std::uint64_t size, beast::string_view, error_code&) override {
+    last_chunk_has_begun = size == 0;
+  }
 
   std::size_t on_chunk_body_impl(std::uint64_t, beast::string_view bytes, error_code&) override {
     reply.body.append(bytes.data(), bytes.size());
@@ -199,7 +203,7 @@ error_code reply_parser::commit(std::size_t size) {
     // Beast waits for the end of a header before it looks at it; what is no reply at all may never have one.
     if (!m.may_be_reply()) return error::malformed_reply;
     while (!m.parser->is_done() && m.buffer.size() > 0) {
-      const bool in_chunks = m.parser->is_header_done() && m.parser->chunked();
+      const bool in_chunks = m.parser->is_header_done() && m.parser->chunked() && !m.parser->last_chunk_has_begun;
       if (in_chunks && m.buffer.size() < last_chunk_size_min) break;
       error_code ec;
       m.buffer.consume(m.parser->put(m.buffer.data(), ec));
