@@ -20,10 +20,14 @@ constexpr std::size_t read_size = 16 * 1024;
 constexpr std::uint32_t header_bytes_max = 16 * 1024;
 // A Content-Length is only a claim: beyond this, memory is taken as the bytes come.
 constexpr std::uint64_t body_reserve_max = 1024 * 1024;
-// "0\r\n\r\n". As many bytes at least follow a chunked message's header, or any part of its body; and Beast asserts
-// that they are there once it has seen the first three. Newer ones (at 1.88, not yet at 1.83) do not, and may take
-// those three alone.
+// "0\r\n\r\n". Older ones of Beast look at the first three of these bytes, and assert that all five are there when they
+// look again. Whatever else in chunks begins with a zero is followed by as many bytes, too. Newer ones (1.88, but not
+// 1.83) take those three alone: what may be left is "\r\n".
 constexpr std::size_t last_chunk_size_min = 5;
+
+bool may_be_last_chunk(const beast::flat_buffer& buffer) {
+  return buffer.size() < last_chunk_size_min && *static_cast<const char*>(buffer.cdata().data()) == '0';
+}
 
 template <class Integer>
 bool parse_number(beast::string_view text, Integer& out) noexcept {
@@ -42,7 +46,6 @@ public:
   }
 
   http_reply reply;
-  bool last_chunk_has_begun = false;
 
 private:
   void on_request_impl(http::verb, beast::string_view, beast::string_view, int, error_code&) override {}
@@ -91,9 +94,7 @@ private:
     return bytes.size();
   }
 
-  void on_chunk_header_impl(std::uint64_t size, beast::string_view, error_code&) override {
-    last_chunk_has_begun = size == 0;
-  }
+  void on_chunk_header_impl(std::uint64_t, beast::string_view, error_code&) override {}
 
   std::size_t on_chunk_body_impl(std::uint64_t, beast::string_view bytes, error_code&) override {
     reply.body.append(bytes.data(), bytes.size());
@@ -203,8 +204,8 @@ error_code reply_parser::commit(std::size_t size) {
     // Beast waits for the end of a header before it looks at it; what is no reply at all may never have one.
     if (!m.may_be_reply()) return error::malformed_reply;
     while (!m.parser->is_done() && m.buffer.size() > 0) {
-      const bool in_chunks = m.parser->is_header_done() && m.parser->chunked() && !m.parser->last_chunk_has_begun;
-      if (in_chunks && m.buffer.size() < last_chunk_size_min) break;
+      const bool in_chunks = m.parser->is_header_done() && m.parser->chunked();
+      if (in_chunks && may_be_last_chunk(m.buffer)) break;
       error_code ec;
       m.buffer.consume(m.parser->put(m.buffer.data(), ec));
       if (ec == http::error::need_more) break;
