@@ -125,7 +125,7 @@ public:
 
   void deliver(core_event&& e) override {
     expect_is_right_place();
-    std::visit([this](const auto& each) { expect_is_one_of_ours(each); }, e);
+    std::visit([](const auto& each) { expect_is_one_of_ours(each); }, e);
     told_.push_back(std::move(e));
     news_.cancel();
   }

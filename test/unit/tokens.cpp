@@ -44,6 +44,7 @@ struct one_of_each {
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-result"
+#pragma GCC diagnostic ignored "-Wunused-value"  // what clang calls it
 
 /// `token`: one, or none.
 template <class... Token>
