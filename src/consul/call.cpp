@@ -277,6 +277,16 @@ call make_call(const call_settings& settings, const node_register_request& reque
   return c;
 }
 
+call make_call(const call_settings& settings, const node_read_request& request) {
+  call_settings elsewhere = settings;
+  elsewhere.consul_namespace.clear();  // a node is in none
+  target where("/v1/catalog/node/");
+  where.segment(request.name);
+  call c = make_read(elsewhere, "node", request.name, std::move(where), request.options);
+  if (request.name.empty()) c.refused = error::invalid_option;
+  return c;
+}
+
 call make_call(const call_settings& settings, const txn_request& request, std::size_t operations_max) {
   call c = start_call(settings, "transact", request.operations.empty() ? std::string() : request.operations.front().key,
                       request.options);

@@ -49,6 +49,7 @@ call make_call(const call_settings& settings, const session_renew_request& reque
 call make_call(const call_settings& settings, const session_destroy_request& request);
 call make_call(const call_settings& settings, const session_info_request& request);
 call make_call(const call_settings& settings, const node_register_request& request);
+call make_call(const call_settings& settings, const node_read_request& request);
 /// `operations_max`: of more operations nothing is sent.
 call make_call(const call_settings& settings, const txn_request& request,
                std::size_t operations_max = txn_operations_max);

@@ -98,6 +98,10 @@ void start(const std::shared_ptr<client_impl>& impl, session_destroy_request req
   launch(impl, make_call(impl->calls(), request), decode_confirmation, std::move(handler));
 }
 
+void start(const std::shared_ptr<client_impl>& impl, node_read_request request, handler_of<node_answer> handler) {
+  launch(impl, make_call(impl->calls(), request), decode_node, std::move(handler));
+}
+
 void start(const std::shared_ptr<client_impl>& impl, session_info_request request, handler_of<session_answer> handler) {
   launch(impl, make_call(impl->calls(), request), decode_session, std::move(handler));
 }

@@ -166,6 +166,22 @@ error_code parse_sessions(std::string_view body, std::vector<session_info>& out)
   return malformed_unless(reply && read_array(reply.root(), out, convert_session));
 }
 
+error_code parse_node(std::string_view body, std::optional<catalog_node>& out) {
+  out.reset();
+  const document reply(body);
+  if (reply && reply.root().is_null()) return {};
+  const json::object* const found = reply ? reply.root().if_object() : nullptr;
+  const json::value* const node = found != nullptr ? found->if_contains("Node") : nullptr;
+  const json::object* const fields = node != nullptr ? node->if_object() : nullptr;
+  catalog_node its;
+  const bool is_node = fields != nullptr && read(*fields, "Node", its.name) && !its.name.empty() &&
+                       read_optional(*fields, "Address", its.address) &&
+                       read(*fields, "CreateIndex", its.create_index) && its.create_index != 0 &&
+                       read(*fields, "ModifyIndex", its.modify_index);
+  if (is_node) out = std::move(its);
+  return malformed_unless(is_node);
+}
+
 txn_refusal refusal_of(std::string_view text) noexcept {
   // The beginning and the end of each of Consul's sentences: what is between may be a key, which may say anything.
   struct sentence {

@@ -5,6 +5,7 @@
 #include <holdfast/consul/session.hpp>
 #include <holdfast/consul/txn.hpp>
 #include <holdfast/error.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,9 @@ error_code parse_entries(std::string_view body, std::vector<kv_entry>& out);
 error_code parse_keys(std::string_view body, std::vector<std::string>& out);
 error_code parse_session_id(std::string_view body, std::string& out);
 error_code parse_sessions(std::string_view body, std::vector<session_info>& out);
+
+/// `null`, which Consul answers where there is no such node: nothing.
+error_code parse_node(std::string_view body, std::optional<catalog_node>& out);
 
 /// `operations` is how many the transaction had: an error that names none of them is malformed.
 error_code parse_txn(std::string_view body, std::size_t operations, txn_reply& out);

@@ -157,6 +157,10 @@ error_code decode_session(const http_reply& reply, session_answer& out) {
   return list.empty() ? error_code() : only_element(list, out.value);
 }
 
+error_code decode_node(const http_reply& reply, node_answer& out) {
+  return decode_read(reply, out, parse_node);
+}
+
 error_code decode_txn(const http_reply& reply, std::size_t operations, txn_reply& out) {
   if (reply.status != 409) {
     if (const error_code ec = classify(reply)) return ec;

@@ -20,6 +20,7 @@ using entry_answer = answer<std::optional<kv_entry>>;
 using entries_answer = answer<std::vector<kv_entry>>;
 using keys_answer = answer<std::vector<std::string>>;
 using session_answer = answer<std::optional<session_info>>;
+using node_answer = answer<std::optional<catalog_node>>;
 
 error_code decode_get(const http_reply& reply, entry_answer& out);
 error_code decode_list(const http_reply& reply, entries_answer& out);
@@ -30,6 +31,7 @@ error_code decode_confirmation(const http_reply& reply);
 error_code decode_session_create(const http_reply& reply, std::string& out);
 error_code decode_session_renew(const http_reply& reply);
 error_code decode_session(const http_reply& reply, session_answer& out);
+error_code decode_node(const http_reply& reply, node_answer& out);
 error_code decode_txn(const http_reply& reply, std::size_t operations, txn_reply& out);
 /// How many operations Consul takes, if this refuses a transaction for having more.
 std::optional<std::size_t> operations_taken(const http_reply& reply);

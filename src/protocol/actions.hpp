@@ -51,6 +51,12 @@ struct watch_key {
   duration wait{};
   bool operator==(const watch_key&) const = default;
 };
+/// Read a node of Consul's catalog, consistently.
+struct read_node {
+  request_id id;
+  std::string node;
+  bool operator==(const read_node&) const = default;
+};
 /// The watch's answer is of no use any more.
 struct stop_watch {
   request_id id;
@@ -118,7 +124,7 @@ namespace holdfast::protocol {
 
 using core_action = std::variant<action::create_session, action::register_node, action::renew_session,
                                  action::destroy_session, action::send_txn, action::list_prefix, action::watch_key,
-                                 action::stop_watch, action::grant, action::deny, action::fail, action::released,
+                                 action::read_node, action::stop_watch, action::grant, action::deny, action::fail, action::released,
                                  action::lose, action::revoke, action::update, action::closed, action::note>;
 using core_actions = std::vector<core_action>;
 

@@ -68,6 +68,7 @@ private:
     }
     const std::size_t limit = next.record.limit;
     txn_.frees = !woken && now.record.holders.size() >= limit && next.record.holders.size() < limit;
+    txn_.owes = txn_.frees || (!woken && next.cut);
     if (txn_.frees) txn_.reads = transaction::look::everything;
   }
 
@@ -91,8 +92,8 @@ private:
   void choose_look() {
     const view& v = f_.view;
     const bool known = v.state() != view::state::none && v.state() != view::state::stale;
-    const bool many = f_.now().crowd() > f_.options.watch_all_max;
-    const bool lately = f_.time < v.listed_at() + f_.own_watch();
+    const bool many = f_.queue() > f_.options.watch_all_max;
+    const bool lately = f_.time < v.listed_at() + f_.own_watch(false);
     txn_.reads = known && lately && many && !f_.situation.foreign && !f_.wide ? transaction::look::record
                                                                               : transaction::look::everything;
   }

@@ -181,8 +181,12 @@ bool draft::is_wanted_soon() const {
 }
 
 /// A session that gives its slot back, while somebody here still needs one, joins the queue again behind the others.
+/// Entries that wait already count, and keep their places; unless they are of a request for several slots and do not
+/// stand together: then all of that request moves.
 void draft::requeue_what_is_wanted() {
-  while (what_.requeue.size() < missing_ && !what_.give_back.empty()) {
+  const bool are_of_use = wide_ == 0 || stand_together(f_, waiting_, wide_);
+  const std::size_t waiting = are_of_use ? waiting_.size() : 0;
+  while (what_.requeue.size() + waiting < missing_ && !what_.give_back.empty()) {
     what_.requeue.push_back(what_.give_back.back());
     what_.give_back.pop_back();
   }

@@ -126,6 +126,13 @@ struct key_watched {
   std::uint64_t index = 0;
   bool operator==(const key_watched&) const = default;
 };
+/// A node of Consul's catalog, as a consistent read has shown it.
+struct node_seen {
+  request_id id;
+  std::uint64_t create_index = 0;  ///< 0: there is no such node, or the token may not read it
+  failure error{};
+  bool operator==(const node_seen&) const = default;
+};
 /// The holder of a mutex has written this into its key, or is about to. There it stays when the key is let go.
 struct value_written {
   std::string value;
@@ -142,11 +149,12 @@ struct tick {
 /// What only a pool is told: others list nothing, and have no key whose value is their user's.
 template <class Event>
 inline constexpr bool is_of_a_pool =
-    std::is_same_v<Event, event::prefix_listed> || std::is_same_v<Event, event::value_written>;
+    std::is_same_v<Event, event::prefix_listed> || std::is_same_v<Event, event::node_seen> ||
+    std::is_same_v<Event, event::value_written>;
 
 using core_event =
     std::variant<event::acquire, event::cancel, event::release, event::close, event::session_created,
                  event::node_registered, event::session_renewed, event::session_destroyed, event::txn_done,
-                 event::prefix_listed, event::key_watched, event::value_written, event::tick>;
+                 event::prefix_listed, event::key_watched, event::node_seen, event::value_written, event::tick>;
 
 }  // namespace holdfast::protocol

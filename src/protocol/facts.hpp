@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 
 #include "protocol/keys.hpp"
@@ -10,6 +12,8 @@
 #include "protocol/view.hpp"
 
 namespace holdfast::protocol {
+
+inline constexpr duration own_watch_max = std::chrono::seconds(5);
 
 /// What the decisions of a pool rest on: all of it to be read, for the length of one decision.
 struct facts {
@@ -46,9 +50,16 @@ struct facts {
   /// When it is time to give those a chance of whom nothing is seen.
   time_point yields_at() const { return mutex.yields_at(options, now().crowd()); }
   bool must_yield() const { return time >= yields_at(); }
-  /// How long a waiter is content with its own entry.
-  duration own_watch() const {
-    return options.own_watch + static_cast<duration::rep>(now().crowd()) * options.own_watch_each;
+  /// About how many contenders wait.
+  std::size_t queue() const { return situation.waiting + now().unseen; }
+  /// How long a waiter watches its own entry only. It grows with the queue, so that a long one does not list everything
+  /// at once. The first of the queue does not wait for longer than `options.own_watch`: if a holder dies, the first
+  /// grants the slot. `most` bounds what another waiter loses when the first has died, too.
+  duration own_watch(bool is_first) const {
+    if (is_first) return options.own_watch;
+    const duration grown = options.own_watch + static_cast<duration::rep>(queue()) * options.own_watch_each;
+    const duration most = std::min<duration>(options.ttl / 4, own_watch_max);
+    return std::max(options.own_watch, std::min(grown, most));
   }
   std::uint64_t entry_flags() const { return contender_magic | (options.numbered ? numbered_flag : 0); }
   /// What an entry says that is made now.

@@ -10,9 +10,9 @@ namespace holdfast::protocol {
 /// that should and does not.
 class grant_duty {
 public:
-  /// A write of ours that freed a slot did not know of all who wait: they have to be looked for.
+  /// A write of ours has left a slot free. Either it could not grant all at once, or it did not know of everybody who
+  /// waits: then they have to be looked for.
   bool owes() const { return owes_; }
-  void may_have_freed() { owes_ = true; }
   void now_owes(bool something) { owes_ = something; }
 
   /// A release was refused by those to whom it grants the slot; or by others; or it was applied.

@@ -20,6 +20,8 @@ public:
     renew_at_ = sent_ + random.between(ttl_ * 3 / 10, ttl_ * 11 / 30);  // a third of the TTL, +-10 %
     asking_ = false;
   }
+  /// A renewal is due at this time at the latest.
+  void renew_by(time_point when) { renew_at_ = std::min(renew_at_, when); }
   /// A renewal is on its way.
   void asked() { asking_ = true; }
   /// A renewal failed without an answer that counts: try again soon.

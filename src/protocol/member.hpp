@@ -26,6 +26,7 @@ struct member : own_session {
   time_point waiting_since{};          ///< in the cluster's queue
   time_point idle_since{};             ///< in nobody's hands since
   std::string text{};                  ///< what its entry says, for people
+  std::uint64_t entry_created = 0;     ///< the CreateIndex of the last entry that it had; 0: it never had one
   std::uint64_t grant = 0;             ///< the index of the granting write
   std::uint64_t handoffs = 0;
   bool suspect = false;

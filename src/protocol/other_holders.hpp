@@ -10,49 +10,84 @@
 #include <vector>
 
 #include "protocol/member.hpp"
+#include "protocol/outage.hpp"
 #include "protocol/plan.hpp"
 #include "protocol/pool_options.hpp"
 
 namespace holdfast::protocol {
 
-/// Holders elsewhere. A session can end before its TTL, with a health check or with its node. Then whoever made it goes
-/// on to believe in its slot until it hears of that, or its lease is over. So what is known of a holder is kept until
-/// then, and its slot is nobody else's before.
+/// Holders in other processes, and for how long each of them may still believe in its slot.
+///
+/// Consul ends a session before its TTL if somebody deregisters the session's node, or if a health check fails. The
+/// owner of the session does not know that, and believes in its slot until it is told or its lease is over. This class
+/// keeps what is known of a holder for that time, and its slot is granted to nobody meanwhile: the holder is *spared*.
+///
+/// A holder is not spared if its node has certainly stood since before the holder's session ended: then the session has
+/// ended alone, and its owner knows. Three things show that:
+/// - A session of ours that lives belongs to the same node, and stood beside the holder. Or it was created later, and
+///   then the holder believes for one lease at most from that time on.
+/// - The node's CreateIndex in Consul's catalog is lower than that of the holder's entry (`node_to_read`).
+/// - A session of ours was renewed just before we ended it ourselves: its end says nothing of the node. The pool does
+///   not call `ours_ended` then.
 class other_holders {
 public:
-  /// A look at everything has shown this.
+  /// A listing of everything has shown this.
   void saw(context& ctx, const snapshot& now, const members& ours, const pool_options& o);
-  /// A session of ours ends that the record may name.
+  /// A session of ours ends, and the record may still name it.
   void left(const std::string& session) { former_.insert(session); }
-  /// A session of ours has ended by itself. Somebody may have deregistered its node, which ends all sessions of that
-  /// node at once. Holders by such sessions may still believe in their slots, and there may be some that we have never
-  /// seen: for a TTL we give no slot away that may be one of theirs.
-  void unseen_may_believe(context& ctx, duration ttl) { unseen_believe_until_ = ctx.now() + ttl; }
+  /// A session of ours has ended, and its node may have ended it. Other sessions of that node have then ended, too,
+  /// and among their owners may be holders that this process has never seen: they are spared for a TTL. `entry` is the
+  /// CreateIndex of the last entry that the session had; 0 if it had none.
+  void ours_ended(context& ctx, std::uint64_t entry, duration ttl);
+
+  /// The node that must be read next: somebody is spared who would not be if it has stood for long enough. None if
+  /// nobody is, or if the node is an agent's own: there a health check ends sessions, and the node stays.
+  std::optional<std::string> node_to_read(context& ctx, const snapshot& now, const members& ours,
+                                          const pool_options& o) const;
+  /// The answer to a read of that node.
+  void saw_node(context& ctx, const std::string& node, const event::node_seen& seen, const pool_options& o);
+  /// Whether the last read of our own node succeeded.
+  bool may_read_node() const { return node_created_ != 0; }
 
   /// What a plan must not give away yet.
   void spare(context& ctx, plan_rules& rules, const snapshot& now, const members& ours, const pool_options& o) const;
-  /// The numbers, below the limit, of slots that are nobody else's yet.
+  /// The numbers, below the limit, of slots whose holders are spared.
   std::vector<std::uint32_t> spared_numbers(context& ctx, std::uint32_t limit, const pool_options& o) const;
 
 private:
   struct holder {
-    duration lease{};  ///< for so long it believes at most
-    bool on_our_node = false;
-    std::optional<std::uint32_t> number{};
-    std::string witness{};  ///< a session of ours, of the same node, that stood beside it
-    time_point gone_since = never;
-    bool ended_alone = false;  ///< the witness has outlived it: the node is as it was
+    duration lease{};                        ///< for so long it believes at most
+    std::string node{};                      ///< that its session belongs to; empty if it is not known, or an agent's own
+    std::uint64_t created = 0;               ///< the CreateIndex of its entry
+    std::optional<std::uint32_t> number{};   ///< of its slot
+    std::string witness{};                   ///< a session of ours, of the same node, that stood beside it
+    time_point gone_since = never;           ///< its entry was not there any more
+    request_id gone_as_of = 0;               ///< the last request that was sent before that was seen
+    time_point believes_until{};             ///< at the latest, once it is gone
+    bool node_was_read = false;              ///< since it is gone
+  };
+  /// A session of ours that has ended, maybe with its node.
+  struct end_of_ours {
+    std::uint64_t entry = 0;
+    time_point unseen_believe_until{};
+    request_id as_of = 0;
+    bool node_was_read = false;
   };
 
-  void note(const contender& entry, std::string_view beside, std::optional<std::uint32_t> number, const snapshot& now,
-            const pool_options& o);
+  void note(const contender& entry, std::string_view beside, std::optional<std::uint32_t> number, const snapshot& now);
+  void note_absent(context& ctx, holder& its, const snapshot& now, time_point node_stands_since, const pool_options& o);
   static bool is_spared(context& ctx, const holder& each, const pool_options& o);
+  bool names_unseen(const snapshot& now, const members& ours, const pool_options& o) const;
+  bool is_unseen(const std::string& holder, const snapshot& now, const members& ours) const;
   void spare_the_unseen(context& ctx, plan_rules& rules, const snapshot& now, const members& ours,
                         const pool_options& o) const;
 
   std::map<std::string, holder, std::less<>> holders_;  ///< by their sessions
   std::set<std::string, std::less<>> former_;           ///< ours, gone, and maybe named by the record still
-  time_point unseen_believe_until_{};
+  std::vector<end_of_ours> ends_;
+  std::uint64_t node_created_ = 0;  ///< the CreateIndex of our own node, as it was read last; 0: unknown
+  time_point node_read_at_{};       ///< when that CreateIndex was first read
+  outage node_reads_;               ///< those that failed
 };
 
 }  // namespace holdfast::protocol

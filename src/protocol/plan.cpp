@@ -70,14 +70,13 @@ grant_plan plan(const snapshot& now, const plan_rules& rules) {
     return !matches.named[place] && !leaving.contain(entry.session);
   };
   const auto certain = [&](const contender& entry) { return entry.create_index <= now.complete_to; };
-  bool cut = false;
   auto entry = now.contenders.begin();
   for (; entry != now.contenders.end() && free != 0; ++entry) {
     if (!claims(*entry)) continue;
     if (!rules.complete && !certain(*entry)) break;
     if (entry->grantable()) {
-      cut = result.granted.size() == rules.grants_max;
-      if (cut) break;
+      result.cut = result.granted.size() == rules.grants_max;
+      if (result.cut) break;
       result.granted.push_back(&*entry);
       result.record.add(entry->session);
       --free;
@@ -86,9 +85,9 @@ grant_plan plan(const snapshot& now, const plan_rules& rules) {
       --free;
     }
   }
-  if (cut) free = 0;  // what is left belongs to those who wait: the next write
+  if (result.cut) free = 0;  // what is left belongs to those who wait: the next write
 
-  bool gap = cut || !result.left_free.empty();
+  bool gap = result.cut || !result.left_free.empty();
   for (; entry != now.contenders.end(); ++entry) {
     if (!claims(*entry)) continue;
     gap = gap || !certain(*entry) || !is_untouched(*entry) || result.after.next.size() == succession_max;

@@ -38,6 +38,7 @@ struct grant_plan {
   std::vector<const contender*> left_free{};  ///< Go and guide contenders that a slot stays free for
   succession_view after{};                    ///< those that wait behind the granted; points into the snapshot, too
   std::uint32_t free = 0;                     ///< slots that nobody who waits has a claim on
+  bool cut = false;                           ///< one write cannot grant all that could be granted
 };
 
 /// The heart of the protocol: live holders are those that own a contender entry; the dead are pruned; free slots go to

@@ -114,6 +114,10 @@ void pool::on(event::session_renewed& e) {
     return read_prefix();
   }
   if (m->lease.deadline() != deadline && m->slot != slot_id::none) report(*m);
+  // It lived a moment ago, and so did its node: that we end it now says nothing of the node.
+  if (is_idle && e.outcome == event::renewal::renewed && is_idle_for_too_long(*m) &&
+      m->asked_at >= m->idle_since + options_.session_idle_timeout)
+    return end(*m, loss_reason::none);
   // On its way here a request may have been repeated, and its copy may come late: a join after the release. One look
   // shows that of all sessions.
   const bool is_renewed = e.outcome == event::renewal::renewed;
@@ -171,6 +175,12 @@ void pool::on(event::key_watched& e) {
     saw_entry(*asked, std::move(e.pair));
 }
 
+void pool::on(event::node_seen& e) {
+  if (!read_.is(e.id)) return;
+  read_.done();
+  others_.saw_node(ctx_, node_asked_, e, options_);
+}
+
 void pool::on(event::txn_done& e) {
   std::optional<transaction> txn = write_.done(e.id);
   if (!txn) return;
@@ -191,7 +201,7 @@ void pool::on(event::txn_done& e) {
       if (is_final(e.error.code)) fail_waiters(e.error);
       break;
     case event::outcome::unknown:
-      if (txn->frees) duty_.may_have_freed();
+      if (txn->owes) duty_.now_owes(true);
       txn->why = e.error;
       write_.doubt(ctx_, *std::move(txn));
       view_.mark_stale();

@@ -58,6 +58,7 @@ private:
   void on(event::txn_done& e);
   void on(event::prefix_listed& e);
   void on(event::key_watched& e);
+  void on(event::node_seen& e);
   void on(event::value_written& e) { mutex_.written(e); }
   void on(event::node_registered& e);
   void on(event::tick&) {}
@@ -79,8 +80,12 @@ private:
   void lose(slot_id id, loss_reason reason, failure why = {});
   void lose_all(loss_reason reason, const failure& why = {});
   void report(const member& m);
-  /// The session ends now; if it stands for a slot, that is lost for this reason.
+  /// The session ends now. If it stands for a slot, the slot is lost for this reason.
+  void end(member& m, loss_reason reason, failure why = {});
+  /// The same, for a session that may have ended by itself, with its node.
   void drop(member& m, loss_reason reason, failure why = {});
+  bool is_idle_for_too_long(const member& m);
+  bool may_retire(member& m);
   void retire_sessions();
   void finish_close();
   void fail_waiters(const failure& why);
@@ -96,6 +101,7 @@ private:
 
   // pool_cluster.cpp: what the cluster says, and what it means for us
   void take_listing(boost::system::result<snapshot> listing, request_id id);
+  bool may_be_filtered(const snapshot& seen) const;
   void saw_own_join(const transaction& txn, snapshot seen);
   void refuse_listing(const error_code& why);
   void refresh();
@@ -113,13 +119,14 @@ private:
   bool must_look_before_writing();
   void write_from_view();
   void hand_on(const moves& what);
-  demand wanted(const std::function<std::uint32_t()>& count_takeable);
+  demand wanted(const std::function<std::uint32_t()>& count_takeable, bool awaits_node);
   moves carry_out(decision d);
   void choose_numbers(moves& what);
   plan_rules rules(const moves& what) { return rules_for(ctx_, facts_now(), what, others_, duty_); }
   void create_sessions(std::size_t count);
   void read_prefix() { read_.everything(ctx_, keys_.prefix); }
   void read_record() { read_.key(ctx_, keys_.lock); }
+  bool read_node();
   void send(const moves& what, const grant_plan& next, bool writes_record);
 
   facts facts_now() {
@@ -149,6 +156,7 @@ private:
   number_allocator numbers_;
   write_in_flight write_;
   read_in_flight read_;
+  std::string node_asked_;  ///< which node the read under way is of, if it is of one
   watch_set watches_;
   closing closing_;
   bool was_asked_ = false;     ///< for a slot, ever

@@ -62,6 +62,7 @@ void pool::check_revoked() {
 void pool::refresh(member& m) {
   if (m.phase == phase::creating) return;
   const contender* entry = view_.now().find(m.session);
+  if (entry) m.entry_created = entry->create_index;
   const standing before = m.standing;
   m.standing = !entry                                     ? standing::absent
                : view_.now().record.names(entry->session) ? standing::holding
@@ -106,7 +107,7 @@ void pool::refresh(member& m) {
 /// it held a mutex there is no such holder.
 void pool::node_may_be_gone(const member& ours) {
   if (options_.form == record_form::session && ours.holds()) return;
-  others_.unseen_may_believe(ctx_, options_.ttl);
+  others_.ours_ended(ctx_, ours.entry_created, options_.ttl);
 }
 
 void pool::applied(transaction txn, std::vector<kv_entry> results) {
@@ -114,7 +115,7 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
   for (const slot_number& each : txn.numbers)
     if (!each.session.empty()) numbers_.locked(each.number);
   if (txn.record_operations != 0) {
-    duty_.now_owes(txn.frees);
+    duty_.now_owes(txn.owes);
     duty_.applied();
   }
   if (txn.is_granted_since(view_.now(), its.index)) {  // only the entry has the index of that grant
@@ -127,6 +128,10 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
     if (!seen)
       for (const member_id id : txn.movers) members_[id].standing = standing::waiting;  // joined: they go with the rest
     if (seen && txn.reads == transaction::look::record) return saw_own_join(txn, *std::move(seen));
+    if (seen && may_be_filtered(*seen)) {
+      saw_own_join(txn, *std::move(seen));
+      return view_.mark_stale();
+    }
     return take_listing(std::move(seen), txn.id);
   }
   const bool is_news = view_.now().index < its.index;  // not so if a listing has shown it
@@ -137,6 +142,20 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
   duty_.moved_on();
   refresh();
   assess_limit();
+}
+
+/// Whether a listing that came with a write of ours may have left out what the token may not read. Of a listing alone
+/// Consul says so, of one in a transaction it does not. If it shows no entry of any other holder, either all of them
+/// have died, or they are hidden: a listing alone must tell.
+bool pool::may_be_filtered(const snapshot& seen) const {
+  if (options_.form == record_form::session) return false;
+  bool names_others = false;
+  for (const std::string& holder : seen.record.holders) {
+    if (members_.is_ours(holder)) continue;
+    if (seen.find(holder)) return false;
+    names_others = true;
+  }
+  return names_others;
 }
 
 /// Who joins the back of a full queue has no need of all that stands before it. If a slot is free, or anything is not

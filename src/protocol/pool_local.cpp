@@ -207,6 +207,10 @@ void pool::report(const member& m) {
 
 void pool::drop(member& m, loss_reason reason, failure why) {
   node_may_be_gone(m);
+  end(m, reason, std::move(why));
+}
+
+void pool::end(member& m, loss_reason reason, failure why) {
   if (m.slot != slot_id::none) lose(m.slot, reason, why);
   slots_.drop(m);
   write_.drop(m.id);
@@ -220,13 +224,29 @@ void pool::drop(member& m, loss_reason reason, failure why) {
   if (!e.why.code) slots_.free_member(ctx_, e.gives_back);
 }
 
+bool pool::is_idle_for_too_long(const member& m) {
+  return due_or_wake(m.idle_since + options_.session_idle_timeout);
+}
+
+/// Whether a session that nobody needs can be ended at once. If it might have ended already, with its node, without a
+/// word, then holders that this process has never seen may still believe. Where the node can be read, that shows later
+/// whether it still stands. Elsewhere the session is renewed first, and ended when the answer comes. A pool that closes
+/// grants nobody any more, so that it need not know.
+bool pool::may_retire(member& m) {
+  if (closing_.has_begun() || m.lost || (others_.may_read_node() && m.entry_created != 0)) return true;
+  if (m.asked_at < m.idle_since + options_.session_idle_timeout) {
+    m.lease.renew_by(now());
+    renew_when_due(ctx_, m);
+  }
+  return false;
+}
+
 void pool::retire_sessions() {
   for (auto at = members_.begin(); at != members_.end();) {
     member& m = (at++)->second;
     if (m.phase != phase::ready || m.standing != standing::absent) continue;
     if (m.lost && m.slot != slot_id::none) continue;
-    if (closing_.has_begun() || m.lost || due_or_wake(m.idle_since + options_.session_idle_timeout))
-      drop(m, loss_reason::none);
+    if ((closing_.has_begun() || m.lost || is_idle_for_too_long(m)) && may_retire(m)) drop(m, loss_reason::none);
   }
   auto& ending = members_.ending();
   for (auto at = ending.begin(); at != ending.end();) {

@@ -38,7 +38,8 @@ struct pool_options : core_options {
   /// With no more contenders than this, whoever watches anything watches all of it.
   std::size_t watch_all_max = 4;
   /// A waiter watches its own entry only, which a grant touches, for `own_watch`, and `own_watch_each` more for each
-  /// contender there is. After that it also watches those before it: slots do not move fast there.
+  /// contender that waits (`facts::own_watch`). After that it also watches those before it: slots do not move fast
+  /// there.
   duration own_watch = std::chrono::milliseconds(100);
   duration own_watch_each = std::chrono::milliseconds(5);
   /// Of a mutex: how long it goes from hand to hand before it is let go for once, with the head of the queue only

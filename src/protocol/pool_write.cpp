@@ -10,6 +10,9 @@ namespace holdfast::protocol {
 namespace {
 
 constexpr unsigned once_conflicts_max = 3;
+/// So many sessions are created at a time; the others as these are answered. A request for several slots has all of its
+/// own created at once, since it waits for the last of them.
+constexpr std::size_t sessions_at_once = 16;
 /// For how long the process that lets a mutex go does not take it itself.
 constexpr duration yield_pause = std::chrono::milliseconds(10);
 
@@ -78,6 +81,7 @@ void pool::write_from_view() {
     why.details.limit_conflict = {view_.now().record.limit, limit()};
     fail_waiters(why);
   }
+  const bool awaits_node = read_node();
   moves unclaimed;  // who has only rejoined early has no claim on what somebody here wants now
   for (const auto& [id, m] : members_)
     if (m.rejoined_early && m.phase == phase::ready && m.waits()) unclaimed.leave.push_back(&m);
@@ -88,7 +92,7 @@ void pool::write_from_view() {
     const auto usable =
         std::count_if(spares.begin(), spares.end(), [&](member_id id) { return !f.must_go_back(members_[id]); });
     return static_cast<std::uint32_t>(usable) + free;
-  });
+  }, awaits_node);
   if (need.looks) read_prefix();  // what goes back does not wait for that
 
   moves what = carry_out(decide(ctx_, facts_now(), need, returns_soon_));
@@ -102,7 +106,7 @@ void pool::write_from_view() {
   if (need.slots != 0 || any_waits(members_))
     while (slow_.wait(ctx_, next, options_.claim_timeout)) next = plan(view_.now(), rules(what));
   const bool grants = !what.gives() || duty_.grants_with_release();
-  if (next.granted.empty() && grants) duty_.now_owes(false);  // there is nobody to grant
+  if (next.granted.empty() && !next.cut && grants) duty_.now_owes(false);  // there is nobody to grant
   // Who rejoins early would come into a slot at once.
   if (next.free != 0 && what.rejoins_early) {
     what.rejoins_early = members_[what.requeue.front()->id].rejoined_early = false;
@@ -140,7 +144,7 @@ void pool::hand_on(const moves& what) {
 
 /// What the queue needs beyond the slots in use: whole requests, in order, as long as they fit. A waiter that only
 /// looks gets its own if they are among those that can be had at once; else it is told no, by a view younger than it.
-demand pool::wanted(const std::function<std::uint32_t()>& count_takeable) {
+demand pool::wanted(const std::function<std::uint32_t()>& count_takeable, bool awaits_node) {
   demand need;
   std::optional<std::uint32_t> takeable;
   if (closing_.has_begun()) return need;
@@ -155,11 +159,11 @@ demand pool::wanted(const std::function<std::uint32_t()>& count_takeable) {
       if (!takeable) takeable = count_takeable();
       if (w.count <= *takeable && w.count <= room - need.slots && w.conflicts < once_conflicts_max) {
         *takeable -= w.count;
-      } else if (view_.as_of() > w.asked || w.conflicts >= once_conflicts_max) {
+      } else if ((view_.as_of() > w.asked && !awaits_node) || w.conflicts >= once_conflicts_max) {
         denied.push_back(w.ticket);
         return true;
       } else {
-        need.looks = true;
+        need.looks = !awaits_node;
         return false;
       }
     } else if (w.count > room - need.slots) {
@@ -208,9 +212,27 @@ void pool::choose_numbers(moves& what) {
   what.number.resize(what.numbers.size());
 }
 
+/// If somebody here wants a slot that is spared, and its node may show that it is free: reads that node. Whether the
+/// answer is awaited.
+bool pool::read_node() {
+  if (!view_.current() || (waiters_.empty() && !any_waits(members_))) return false;
+  std::optional<std::string> node = others_.node_to_read(ctx_, view_.now(), members_, options_);
+  if (!node) return false;
+  if (!read_.under_way()) {
+    node_asked_ = *node;
+    read_.node(ctx_, *std::move(node));
+  }
+  return true;
+}
+
 void pool::create_sessions(std::size_t count) {
   if (!due_or_wake(members_.failures.retry_at())) return;
-  while (count-- != 0 && members_.size() < limit()) members_.create(ctx_).idle_since = now();
+  auto creating = static_cast<std::size_t>(std::count_if(
+      members_.begin(), members_.end(), [](const auto& each) { return each.second.phase == phase::creating; }));
+  const std::size_t wide = waiters_.empty() ? 0 : waiters_.front().count;
+  const std::size_t most = std::max(sessions_at_once, wide);
+  for (; count != 0 && creating < most && members_.size() < limit(); --count, ++creating)
+    members_.create(ctx_).idle_since = now();
 }
 
 void pool::send(const moves& what, const grant_plan& next, bool writes_record) {

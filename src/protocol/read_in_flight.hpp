@@ -8,7 +8,7 @@
 
 namespace holdfast::protocol {
 
-/// The plain read that is under way, of everything or of the record: one at a time.
+/// The plain read that is under way, of everything, of the record or of a node: one at a time.
 class read_in_flight {
 public:
   outage failures{};
@@ -26,6 +26,9 @@ public:
   }
   void key(context& ctx, const std::string& key) {
     if (begin(ctx)) ctx.act(action::watch_key{id_, key, 0, {}});
+  }
+  void node(context& ctx, std::string name) {
+    if (begin(ctx)) ctx.act(action::read_node{id_, std::move(name)});
   }
   void done() { id_ = 0; }
 

@@ -7,6 +7,7 @@ namespace holdfast::protocol {
 void created(context& ctx, own_session& s, std::string session, lease fresh) {
   s.session = std::move(session);
   s.lease = fresh;
+  s.created_at = ctx.now();
   s.lease.extend(s.asked_at, ctx.random());
 }
 

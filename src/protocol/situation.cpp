@@ -12,9 +12,11 @@ void situation::assess_contenders(const view& v, const members& ours, const slow
   if (v.current()) foreign_holder = strange;
   foreign = foreign_holder;
   contested = false;
+  waiting = 0;
   const snapshot::matches matches = now.match();
   for (std::size_t i = 0; i != matches.named.size(); ++i) {
     const contender& entry = now.contenders[i];
+    waiting += !matches.named[i];
     if (!matches.named[i] && !slow.passed_over(entry.session) && !ours.is_ours(entry.session)) contested = true;
     if (!entry.grantable()) foreign = true;
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "protocol/member.hpp"
@@ -12,7 +13,8 @@ namespace holdfast::protocol {
 /// What the view of the cluster means for this process. It follows from the view and what stood here before, where the
 /// view does not show everything.
 struct situation {
-  bool contested = false;  ///< somebody else's contender waits
+  bool contested = false;   ///< somebody else's contender waits
+  std::size_t waiting = 0;  ///< contenders that are known to wait, ours included
   bool foreign = false;    ///< there are contenders that nobody may grant, or a holder that grants nobody
   bool foreign_holder = false;
   std::uint32_t limit = 0;  ///< in force; what is configured, or what the record says where that counts

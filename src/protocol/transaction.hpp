@@ -32,6 +32,7 @@ struct transaction {
   bool guarded = false;               ///< it is refused if anybody else has changed the record
   std::size_t record_operations = 0;  ///< the first ones: 0 if it leaves the record as it is
   bool frees = false;                 ///< leaves a slot free where there was none: those who came unseen do not know
+  bool owes = false;                  ///< leaves a slot free that somebody waits for, or may wait for unseen
   look reads = look::none;
 
   // Of one in doubt:

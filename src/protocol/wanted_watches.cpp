@@ -59,15 +59,16 @@ std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set&
     if (const slot_number* const its = f.number_of(*holder))
       wanted.push_back({f.keys.number(its->number), its->modify_index, o.watch_wait});
   if (!first) return wanted;
-  const time_point long_since = first->waiting_since + f.own_watch();
-  if (!foreign && !f.wide && first_entry && !ctx.due_or_wake(long_since)) {
-    wanted.push_back({f.keys.entry(first->session), first_entry->modify_index, long_since - f.time});
-    return wanted;
-  }
   const contender* before = nullptr;
   for (const contender& entry : now.contenders) {
     if (&entry == first_entry) break;
     if (is_waiting(now, entry)) before = &entry;
+  }
+  const bool knows_all_before = f.view.current() || (first_entry && first_entry->create_index <= now.complete_to);
+  const time_point long_since = first->waiting_since + f.own_watch(!before && knows_all_before);
+  if (!foreign && !f.wide && first_entry && !ctx.due_or_wake(long_since)) {
+    wanted.push_back({f.keys.entry(first->session), first_entry->modify_index, long_since - f.time});
+    return wanted;
   }
   if (few || foreign || f.wide || !before || !f.view.current()) return everything;
   wanted.push_back({f.keys.entry(before->session), before->modify_index, o.watch_wait});

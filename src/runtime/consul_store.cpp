@@ -159,6 +159,12 @@ void consul_store::make(protocol::action::watch_key&& a, const sink& to) {
   client_.get(std::move(a.key), how, told_unless_stopped(to, a.id, std::move(words), key_watched));
 }
 
+void consul_store::make(protocol::action::read_node&& a, const sink& to) {
+  auto words = std::make_unique<diagnostics>();
+  const consul::read_options how = read(0, {}, *words);
+  client_.node(std::move(a.node), how, told_unless_stopped(to, a.id, std::move(words), node_seen));
+}
+
 void consul_store::make(protocol::action::stop_watch&& a, const sink&) {
   const std::lock_guard lock(mutex_);
   const auto at = reads_.find(a.id);

@@ -30,6 +30,7 @@ private:
   void make(protocol::action::send_txn&& a, const sink& to);
   void make(protocol::action::list_prefix&& a, const sink& to);
   void make(protocol::action::watch_key&& a, const sink& to);
+  void make(protocol::action::read_node&& a, const sink& to);
   void make(protocol::action::stop_watch&& a, const sink& to);
   void make(key_question&& a, const sink& to);
   void make(write_question&& a, const sink& to);

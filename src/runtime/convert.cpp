@@ -58,6 +58,12 @@ protocol::event::key_watched key_watched(protocol::request_id id, const error_co
   return {id, std::move(answer.value), {failed, std::move(words)}, answer.meta.index};
 }
 
+protocol::event::node_seen node_seen(protocol::request_id id, const error_code& ec,
+                                     const consul::answer<std::optional<consul::catalog_node>>& answer,
+                                     diagnostics words) {
+  return {id, answer.value ? answer.value->create_index : 0, {ec, std::move(words)}};
+}
+
 protocol::event::renewal renewal(const error_code& ec) {
   using protocol::event::renewal;
   return !ec ? renewal::renewed : ec == error::invalid_session ? renewal::gone : renewal::failed;

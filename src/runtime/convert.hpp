@@ -2,6 +2,7 @@
 
 #include <holdfast/consul/kv.hpp>
 #include <holdfast/consul/query.hpp>
+#include <holdfast/consul/session.hpp>
 #include <holdfast/consul/txn.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/error.hpp>
@@ -23,6 +24,9 @@ protocol::event::prefix_listed prefix_listed(protocol::request_id id, const erro
                                              consul::answer<std::vector<consul::kv_entry>> answer, diagnostics words);
 protocol::event::key_watched key_watched(protocol::request_id id, const error_code& ec,
                                          consul::answer<std::optional<consul::kv_entry>> answer, diagnostics words);
+protocol::event::node_seen node_seen(protocol::request_id id, const error_code& ec,
+                                     const consul::answer<std::optional<consul::catalog_node>>& answer,
+                                     diagnostics words);
 protocol::event::renewal renewal(const error_code& ec);
 
 }  // namespace holdfast::runtime

@@ -46,7 +46,7 @@ struct stop_reads {};
 using store_request =
     std::variant<protocol::action::create_session, protocol::action::register_node, protocol::action::renew_session,
                  protocol::action::destroy_session, protocol::action::send_txn, protocol::action::list_prefix,
-                 protocol::action::watch_key, protocol::action::stop_watch, key_question, write_question, stop_reads>;
+                 protocol::action::watch_key, protocol::action::read_node, protocol::action::stop_watch, key_question, write_question, stop_reads>;
 
 /// Where sessions, the record and the entries are kept: what a driver asks, and knows no more of. The core relies on
 /// these rules, which are Consul's. What stands in brackets is the test of a rule, in `unit.store_contract`, which
@@ -90,6 +90,8 @@ using store_request =
 /// - Renewed after its end, it is `gone`; destroyed then, that is no failure. [a_session_that_has_ended_is_gone]
 /// - The keys that it has locked are deleted with it, at the same index. [what_a_session_has_locked_goes_with_it]
 /// - For the lock delay of its terms nobody can lock these again. [a_lock_delay_keeps_keys_of_ended_sessions]
+/// - A node's CreateIndex changes only when it was missing in between, which ends its sessions. A store without nodes
+///   answers with 0, which says nothing. [a_nodes_create_index_says_since_when_it_stands]
 /// - Where the node of its terms is missing, it is refused with error::missing_node until that is registered.
 ///   [a_session_waits_for_its_node]
 ///

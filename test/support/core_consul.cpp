@@ -64,6 +64,14 @@ protocol::event::prefix_listed core_consul::listed(protocol::request_id id, std:
 protocol::event::key_watched core_consul::key_seen(protocol::request_id id, std::string_view key) const {
   return runtime::key_watched(id, {}, store.get(key), {});
 }
+protocol::event::node_seen core_consul::node_seen(protocol::request_id id, const std::string& node) const {
+  const auto found = store.node(node);
+  consul::answer<std::optional<consul::catalog_node>> answer;
+  if (found.value)
+    answer.value = consul::catalog_node{found.value->name, found.value->address, found.value->create_index,
+                                        found.value->modify_index};
+  return runtime::node_seen(id, {}, answer, {});
+}
 std::vector<kv_entry> core_consul::list(std::string_view prefix) const { return store.list(prefix).value; }
 std::optional<kv_entry> core_consul::get(std::string_view key) const { return store.get(key).value; }
 

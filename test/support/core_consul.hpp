@@ -40,6 +40,7 @@ public:
   /// What a read of the prefix, or its watch, brings now.
   protocol::event::prefix_listed listed(protocol::request_id id, std::string_view prefix) const;
   protocol::event::key_watched key_seen(protocol::request_id id, std::string_view key) const;
+  protocol::event::node_seen node_seen(protocol::request_id id, const std::string& node) const;
   std::vector<kv_entry> list(std::string_view prefix) const;
   std::optional<kv_entry> get(std::string_view key) const;
 

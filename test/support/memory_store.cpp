@@ -188,6 +188,15 @@ private:
     r.answer = [to, id = a.id, key = a.key, with = with_] { tell(to, seen(*with, id, key), with->closed); };
     with_->add(std::move(r));
   }
+  void answer(action::read_node& a, const sink& to) {
+    reader r{this, a.id, {testing::subject::kind::node, a.node}, 0, clock::now(), {}};
+    r.answer = [to, id = a.id, node = a.node, with = with_] {
+      if (with->closed) return tell(to, event::node_seen{.id = id, .error = why_closed()}, true);
+      const auto found = with->model.node(node).value;
+      to->deliver(event::node_seen{id, found ? found->create_index : 0, {}});
+    };
+    with_->add(std::move(r));
+  }
   void answer(action::stop_watch& a, const sink&) {
     with_->stop_if([this, id = a.id](const reader& r) { return r.of == this && r.id == id; });
   }

@@ -93,6 +93,9 @@ void pool_story::note_requests() {
     } else if (const auto* watch = std::get_if<action::watch_key>(&a)) {
       key_watches_.push_back(*watch);
       BOOST_TEST(key_watches_.size() <= 4u);
+    } else if (const auto* node = std::get_if<action::read_node>(&a)) {
+      BOOST_TEST(!node_read_.has_value(), "one read at a time");
+      node_read_ = *node;
     } else if (const auto* stop = std::get_if<action::stop_watch>(&a)) {
       if (watch_ && watch_->id == stop->id)
         watch_.reset();
@@ -167,6 +170,13 @@ pool_story::lines pool_story::listing(std::optional<action::list_prefix>& reques
   return tell(consul.listed(take(request).id, options_.prefix));
 }
 pool_story::lines pool_story::listed() { return listing(read_); }
+pool_story::lines pool_story::node_read() {
+  const action::read_node asked = take(node_read_);
+  return tell(may_read_nodes ? consul.node_seen(asked.id, asked.node) : event::node_seen{asked.id});
+}
+pool_story::lines pool_story::node_fails(error why) {
+  return tell(event::node_seen{take(node_read_).id, 0, because(why)});
+}
 pool_story::lines pool_story::watched() { return listing(watch_); }
 pool_story::lines pool_story::key_watched() {
   const action::watch_key watch = take(key_watches_);
@@ -230,6 +240,8 @@ void pool_story::answer_reads_and_sessions() {
       destroyed();
     else if (read_)
       listed();
+    else if (node_read_)
+      node_read();
     else
       any = false;
   }
@@ -265,6 +277,8 @@ pool_story::lines pool_story::run(bool writes) {
       some = watched();
     } else if (read_) {
       some = listed();
+    } else if (node_read_) {
+      some = node_read();
     } else if (writes && txn_) {
       some = done();
     } else {
@@ -487,6 +501,9 @@ std::string pool_story::line(const core_action& a) {
           x.key == lock_key ? "record" : story.name(std::string_view(x.key).substr(story.entries_.size()));
       if (x.wait == duration(0) && x.index == 0) return "read #" + std::to_string(x.id) + " " + what;
       return "watch #" + std::to_string(x.id) + " " + what + " from " + std::to_string(x.index);
+    }
+    std::string operator()(const action::read_node& x) const {
+      return "read #" + std::to_string(x.id) + " node " + x.node;
     }
     std::string operator()(const action::stop_watch& x) const { return "stop #" + std::to_string(x.id); }
     std::string operator()(const action::grant& x) const {

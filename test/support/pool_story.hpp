@@ -19,6 +19,7 @@ namespace holdfast::test {
 /// which have tests of their own):
 ///
 ///   create m1 | register node | renew s1 | destroy s1 | read #1 | watch #4 from 12 | watch #5 s1 from 12 | stop #5
+///   read #6 node n                                     of Consul's catalog
 ///   txn #3: cas @0 {s1} | lock s1                       the record's holders after it; its index before
 ///   txn #4: if @12 | let go s1 us | take s2 other      the same of a mutex
 ///   txn #5: cas @12 {s2} | grant s2 us @11 +1 | remove s1      the entry's value, index before, count after
@@ -61,6 +62,9 @@ public:
   lines read_fails(error why);
   /// It is answered with what the token may read.
   lines read_filtered();
+  bool may_read_nodes = true;  ///< the token may
+  lines node_read();           ///< the read of a node, with what stands in the catalog now
+  lines node_fails(error why = error::server_error);
   lines watched();  ///< the watch
   lines watch_says(std::vector<kv_entry> entries, std::uint64_t index);
   lines watch_fails(error why = error::server_error);
@@ -104,6 +108,7 @@ public:
   protocol::pool& pool() { return pool_; }
   protocol::slot_id slot(char name) const { return slots_.at(static_cast<std::size_t>(name - 'A')); }
   bool read_open() const { return read_.has_value(); }
+  bool node_read_open() const { return node_read_.has_value(); }
   bool watch_open() const { return watch_.has_value(); }
   bool key_watch_open() const { return !key_watches_.empty(); }
   bool txn_open() const { return txn_.has_value(); }
@@ -144,6 +149,7 @@ private:
   std::vector<protocol::action::renew_session> renewals_;
   std::vector<protocol::action::destroy_session> destroys_;
   std::optional<protocol::action::list_prefix> read_, watch_;
+  std::optional<protocol::action::read_node> node_read_;
   std::vector<protocol::action::watch_key> key_watches_;
   std::optional<protocol::action::send_txn> txn_, late_;
   std::optional<consul::txn_reply> reply_;

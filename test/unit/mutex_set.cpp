@@ -187,6 +187,7 @@ private:
     return "watch" + (a.index == 0 ? "" : " from " + std::to_string(a.index));
   }
   std::string note(action::register_node&) { return "register node"; }
+  std::string note(action::read_node&) { return "wrong"; }
   std::string note(action::stop_watch&) { return "stop"; }
   std::string note(action::list_prefix&) { return "wrong"; }
   std::string note(action::grant& a) {

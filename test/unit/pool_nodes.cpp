@@ -14,10 +14,12 @@ using namespace std::chrono_literals;
 
 /// Others' entries say what ours say, and for how long their makers may believe.
 struct node_story : pool_story {
-  node_story() : pool_story(with(usual(), [](pool_options& o) { o.wall_offset = 0s; })) {}
+  explicit node_story(pool_options o = with(usual(), [](pool_options& each) { each.wall_offset = 0s; }))
+      : pool_story(std::move(o)) {}
   /// Another process queues, with a TTL of 20 s and a margin of 2 s.
   void another_joins(std::string_view node = usual_node) {
-    const std::string id = consul.create_session(1h, now);
+    const bool is_there = consul.store.node(node).value.has_value();
+    const std::string id = consul.create_session(1h, now, {}, is_there ? node : "");
     const std::string words = with_stamp("other", now.time_since_epoch(), entry_lease{20s, 2s, node});
     consul.transact({{kv_verb::lock, "p/" + id, words, contender_magic, 0, id}}, now);
   }
@@ -30,9 +32,63 @@ struct node_story : pool_story {
     consul.destroy_session(real("s1"), now);
   }
   bool is_granted() { return says(run(), "grant t"); }
+  /// So that the node's CreateIndex is lower than all that comes.
+  void node_is_registered() { consul.register_node(usual_node, now); }
+  void node_is_registered_anew() {
+    consul.deregister_node(usual_node, now);
+    node_is_registered();
+  }
   bool is_granted_after(duration d) {
     after(d);
     return is_granted();
+  }
+  bool is_granted_within(int seconds) {
+    while (seconds-- != 0)
+      if (is_granted_after(1s)) return true;
+    return false;
+  }
+};
+
+/// A mutex, or a semaphore of one slot, that this process has used. Its session is idle since then.
+struct idle : node_story {
+  explicit idle(bool is_mutex, bool with_node = false) : node_story(with(is_mutex ? usual_mutex() : usual(), [](pool_options& o) {
+                                   o.wall_offset = 0s;
+                                   o.session_idle_timeout = 10s;
+                                 })) {
+    if (with_node) node_is_registered();
+    hold();
+    go('A');
+  }
+  /// Time passes, almost until the idle session is to be ended.
+  void grows_old() {
+    for (int i = 0; i != 39; ++i) go_on(250ms);
+  }
+  void is_retired() {
+    grows_old();
+    go_on(2s);
+    BOOST_REQUIRE(pool().status().sessions == 0u);
+  }
+  /// A mutex's key is deleted, as Go's `Destroy` does. A semaphore's record names a session that has ended, and that
+  /// this process has never seen.
+  void somebody_unseen_has_gone(bool is_mutex) {
+    if (is_mutex)
+      consul.remove("p/.lock", now);
+    else
+      consul.put("p/.lock", format({record_form::map, 1, {a_dead_session()}}), semaphore_flags, now);
+  }
+  /// As a renewal tells.
+  void is_lost() {
+    consul.destroy_session(real("s1"), now);
+    after(6s);
+    BOOST_REQUIRE(renewal_open());
+    renewal_says_gone();
+    run();
+    BOOST_REQUIRE(pool().status().sessions == 0u);
+  }
+  std::string a_dead_session() {
+    std::string id = consul.create_session(1h, now);
+    consul.destroy_session(id, now);
+    return id;
   }
 };
 
@@ -87,8 +143,8 @@ BOOST_AUTO_TEST_CASE(a_holder_that_ends_with_the_node_keeps_its_slot_for_its_lea
   its_session_ends_before_us();
   consul.destroy_session(real("s2"), now);
   BOOST_TEST(!is_granted());
-  for (int i = 0; i < 19; ++i) BOOST_TEST(!is_granted_after(1s));
-  BOOST_TEST((is_granted_after(1s) || is_granted_after(1s) || is_granted_after(1s)));
+  BOOST_TEST(!is_granted_within(19));
+  BOOST_TEST(is_granted_within(3));
 }
 
 BOOST_AUTO_TEST_CASE(a_holder_of_another_node_or_of_its_agents_own_keeps_its_slot_for_its_lease) {
@@ -99,6 +155,137 @@ BOOST_AUTO_TEST_CASE(a_holder_of_another_node_or_of_its_agents_own_keeps_its_slo
     BOOST_TEST(!s.is_granted());
     BOOST_TEST(!s.is_granted_after(19s));
     BOOST_TEST(s.is_granted_after(2s));
+  }
+}
+
+// --- Since when the node has stood, by Consul's catalog
+
+/// It has died an hour ago, and nobody has looked since.
+BOOST_AUTO_TEST_CASE(a_holder_that_died_while_its_node_stood_is_not_spared) {
+  node_is_registered();
+  another_joins();
+  its_session_ends_before_us();
+  consul.destroy_session(real("s2"), now);  // so that no session of ours was beside it
+  run(false);
+  BOOST_TEST(is_granted());
+}
+
+BOOST_AUTO_TEST_CASE(the_node_is_read_once_and_only_where_somebody_is_spared) {
+  const auto reads = [](const lines& all) {
+    return std::count_if(all.begin(), all.end(),
+                         [](const std::string& each) { return each.ends_with(" node holdfast-sessions"); });
+  };
+  node_is_registered();
+  another_joins();
+  record_becomes("s1", 1);
+  hold();
+  run();
+  BOOST_TEST(reads(go_on(1s)) == 0);
+  node_is_registered_anew();  // so that the holder is spared all the same
+  consul.destroy_session(real("s2"), now);
+  BOOST_TEST(reads(run()) == 1);
+  lines all;
+  for (int i = 0; i != 10; ++i) append(all, go_on(1s));
+  BOOST_TEST(reads(all) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_holder_whose_node_was_registered_anew_is_spared) {
+  node_is_registered();
+  another_joins();
+  its_session_ends_before_us();
+  node_is_registered_anew();
+  consul.destroy_session(real("s2"), now);
+  BOOST_TEST(!is_granted());
+  BOOST_TEST(!is_granted_within(19));
+  BOOST_TEST(is_granted_within(3));
+}
+
+BOOST_AUTO_TEST_CASE(a_node_that_may_not_be_read_or_is_not_there_says_nothing) {
+  for (const bool is_hidden : {false, true}) {
+    node_story s;
+    if (is_hidden) s.node_is_registered();
+    s.another_joins();
+    s.its_session_ends_before_us();
+    s.may_read_nodes = false;
+    s.consul.destroy_session(s.real("s2"), s.now);
+    BOOST_TEST(!s.is_granted());
+    BOOST_TEST(!s.is_granted_within(19));
+    BOOST_TEST(s.is_granted_within(3));
+  }
+}
+
+// --- A session that we end ourselves
+
+BOOST_AUTO_TEST_CASE(nobody_is_spared_for_an_idle_session_that_was_renewed_and_ended) {
+  for (const bool is_mutex : {true, false}) {
+    idle s(is_mutex);
+    s.is_retired();
+    s.somebody_unseen_has_gone(is_mutex);
+    pool_story::lines all = s.try_acquire(2);
+    append(all, s.run());
+    BOOST_TEST(says(all, "grant t2"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_idle_session_is_renewed_before_it_is_ended) {
+  idle s(true);
+  s.grows_old();
+  pool_story::lines all = s.after(2s);
+  BOOST_TEST(last_of(all) == "renew s1");
+  BOOST_TEST(s.pool().status().sessions == 1u);
+  EXPECT(s.renewed(), "destroy s1");
+}
+
+BOOST_AUTO_TEST_CASE(a_renewal_without_an_answer_is_tried_again_and_the_session_lost_with_its_lease) {
+  idle s(true);
+  s.grows_old();
+  s.after(2s);
+  BOOST_REQUIRE(s.renewal_open());
+  EXPECT(s.renewal_fails());
+  BOOST_TEST(first_of(s.after(1s)) == "renew s1");
+  pool_story::lines all;
+  for (int i = 0; i < 20; ++i) {
+    if (s.renewal_open()) s.renewal_fails();
+    append(all, s.after(1s));
+  }
+  BOOST_TEST(says(all, "destroy s1"));
+  s.run();
+  s.somebody_unseen_has_gone(true);
+  s.try_acquire(2);
+  BOOST_TEST(says(s.run(), "deny t2"));
+}
+
+BOOST_AUTO_TEST_CASE(an_idle_session_that_was_gone_may_have_ended_with_its_node) {
+  for (const bool is_mutex : {true, false}) {
+    idle s(is_mutex);
+    s.grows_old();
+    s.consul.destroy_session(s.real("s1"), s.now);
+    s.after(2s);
+    BOOST_REQUIRE(s.renewal_open());
+    s.renewal_says_gone();
+    s.run();
+    BOOST_TEST(s.pool().status().sessions == 0u);
+    s.somebody_unseen_has_gone(is_mutex);
+    s.try_acquire(2);
+    BOOST_TEST(says(s.run(), "deny t2"));
+    for (int i = 0; i != 16; ++i) s.go_on(1s);
+    s.try_acquire(3);
+    BOOST_TEST(says(s.run(), "grant t3"));
+  }
+}
+
+/// So a try is not answered before the node was read.
+BOOST_AUTO_TEST_CASE(unless_the_node_shows_that_it_has_stood) {
+  for (const bool is_mutex : {true, false}) {
+    idle s(is_mutex, true);
+    s.is_lost();
+    s.somebody_unseen_has_gone(is_mutex);
+    pool_story::lines all = s.try_acquire(6);
+    append(all, s.run());
+    BOOST_TEST(says(all, "grant t6"));
+    BOOST_TEST(std::count_if(all.begin(), all.end(), [](const std::string& each) {
+                 return each.ends_with(" node holdfast-sessions");
+               }) == 1);
   }
 }
 

@@ -305,6 +305,34 @@ BOOST_AUTO_TEST_CASE(the_head_of_the_queue_watches_everything) {
   EXPECT(watched(), "watch #6 from 41", "txn #7: cas @13 {s7} | grant s7 us @25 +1 next s8 s9 s10 s11 s12");
 }
 
+/// All slots of a hundred are others', and nobody else waits. So nobody else notices that a holder has died.
+BOOST_AUTO_TEST_CASE(a_lone_waiter_looks_soon_however_many_hold) {
+  pool_story s(directed(100));
+  std::string all;
+  for (int i = 0; i != 100; ++i) all += s.others_join() + ' ';
+  s.record_becomes(all);
+  s.come(1);
+  BOOST_TEST(first_of(s.after(99ms)) == "");
+  const std::string next = last_of(s.after(2ms));
+  BOOST_TEST(next.find(" s") == std::string::npos, next);  // of everything
+  s.leaves("s50");
+  BOOST_TEST(says(s.run(), "grant t1"));
+}
+
+BOOST_AUTO_TEST_CASE(the_head_of_a_long_queue_looks_soon_and_another_after_a_quarter_of_its_ttl) {
+  for (const bool is_first : {true, false}) {
+    pool_story s(directed());
+    s.record_becomes(s.others_join());
+    for (int i = 0; i != 2'000 && !is_first; ++i) s.others_join();
+    s.come(1);
+    for (int i = 0; i != 2'000 && is_first; ++i) s.others_join();
+    const duration longest = is_first ? duration(101ms) : duration(3751ms);
+    lines all = s.after(longest - 10ms);
+    BOOST_TEST(times(all, "watch #") == 0u);
+    BOOST_TEST(times(s.after(20ms), "watch #") == 1u);
+  }
+}
+
 /// Before its time, as after the restoration of a snapshot, who stands where has changed, and that entry has not.
 BOOST_AUTO_TEST_CASE(an_unchanged_predecessor_is_no_proof_that_nobody_granted_us_and_before_its_time_all_is_new) {
   for (const bool before_its_time : {false, true}) {
@@ -513,6 +541,29 @@ BOOST_AUTO_TEST_CASE(who_owes_a_grant_gives_it_though_a_reply_is_lost_and_to_the
     if (!is_lost) s.leaves(first);
     is_lost ? s.go_on(1s) : s.run();
     BOOST_TEST(s.record() == "{" + (is_lost ? first : second) + "}");
+  }
+}
+
+/// All holders die at once, and a write has room for two grants. Those who wait elsewhere look at nothing yet.
+BOOST_AUTO_TEST_CASE(what_one_write_cannot_grant_the_next_ones_do) {
+  for (const bool is_lost : {false, true}) {
+    pool_story s(with(pool_story::usual(8), [](pool_options& o) { o.request_bytes = 17 * 1024; }));
+    std::string holders;
+    for (int i = 0; i != 8; ++i) holders += s.others_join() + ' ';
+    s.record_becomes(holders);
+    s.come(1);
+    for (int i = 0; i != 7; ++i) s.others_join();
+    s.run();
+    for (int i = 1; i != 9; ++i) s.leaves("s" + std::to_string(i));
+    s.run(false);
+    s.done();
+    if (is_lost) {
+      s.run(false);
+      s.applied_but_unknown();
+      s.go_on(100ms);
+    }
+    s.run();
+    BOOST_TEST(s.record() == "{s9 s10 s11 s12 s13 s14 s15 s16}");
   }
 }
 

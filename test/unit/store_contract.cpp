@@ -186,6 +186,10 @@ public:
     make(action::watch_key{++last_id_, std::move(key), index, wait});
     return next<event::key_watched>();
   }
+  asio::awaitable<event::node_seen> read_node(std::string node) {
+    make(action::read_node{++last_id_, std::move(node)});
+    return next<event::node_seen>();
+  }
   protocol::request_id last_id() const { return last_id_; }
 
   /// Questions, with and without a sink. The answers are told like those of the core.
@@ -778,6 +782,25 @@ STORE_RULE(a_session_waits_for_its_node) {
   const auto created = co_await it->create();
   BOOST_TEST(!created.error.code);
   BOOST_TEST(created.session != "");
+}
+
+STORE_RULE(a_nodes_create_index_says_since_when_it_stands) {
+  store_terms terms = usual_terms();
+  terms.node = "a-node";
+  const auto it = asker_at(ex, at, terms);
+  const auto none = co_await it->read_node("a-node");
+  BOOST_TEST(none.id == it->last_id());
+  BOOST_TEST((!none.error.code && none.create_index == 0));
+  co_await it->register_node();
+  const auto first = co_await it->read_node("a-node");
+  BOOST_TEST(first.create_index != 0u);
+  const auto created = co_await it->create();
+  const auto locked = co_await it->write(one_lock("a", created.session));
+  BOOST_REQUIRE(locked.results.size() == 1u);
+  BOOST_TEST(locked.results.front().create_index > first.create_index);
+  co_await it->register_node();
+  const auto second = co_await it->read_node("a-node");
+  BOOST_TEST(second.create_index == first.create_index);
 }
 
 STORE_RULE(terms_that_may_be_ignored_may_be_left_out) {

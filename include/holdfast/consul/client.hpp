@@ -89,6 +89,10 @@ struct node_register_request {
   node_registration node;
   request_options options;
 };
+struct node_read_request {
+  std::string name;
+  read_options options;
+};
 struct txn_request {
   std::vector<txn_operation> operations;
   request_options options;
@@ -108,6 +112,7 @@ void start(const std::shared_ptr<client_impl>&, session_renew_request, handler_o
 void start(const std::shared_ptr<client_impl>&, session_destroy_request, handler_of<>);
 void start(const std::shared_ptr<client_impl>&, session_info_request, handler_of<answer<std::optional<session_info>>>);
 void start(const std::shared_ptr<client_impl>&, node_register_request, handler_of<>);
+void start(const std::shared_ptr<client_impl>&, node_read_request, handler_of<answer<std::optional<catalog_node>>>);
 void start(const std::shared_ptr<client_impl>&, txn_request, handler_of<txn_reply>);
 asio::any_io_executor executor_of(const client_impl&) noexcept;
 
@@ -410,6 +415,22 @@ public:
   template <detail::token_for<> Token = asio::deferred_t>
   auto register_node(node_registration node, request_options options, Token&& token = {}) {
     return detail::initiate<Token>(impl_, detail::node_register_request{std::move(node), options}, token);
+  }
+
+  /// Reads a node of the catalog. Completes with nullopt if there is no such node, or if the token may not read it:
+  /// Consul does not tell the two apart. ACL: `node` read. The index in the answer is the catalog's, which writes to
+  /// other tables do not move.
+  ///
+  /// Signature: void(error_code, answer<std::optional<catalog_node>>).
+  /// Errors: invalid_option (an empty name).
+  template <detail::token_for<answer<std::optional<catalog_node>>> Token = asio::deferred_t>
+  auto node(std::string name, Token&& token = {}) {
+    return node(std::move(name), read_options(), std::forward<Token>(token));
+  }
+  template <detail::token_for<answer<std::optional<catalog_node>>> Token = asio::deferred_t>
+  auto node(std::string name, read_options options, Token&& token = {}) {
+    return detail::initiate<Token, answer<std::optional<catalog_node>>>(
+        impl_, detail::node_read_request{std::move(name), options}, token);
   }
 
   /// All of the operations, or none: `txn_reply::applied` tells. A refusal is an answer, not an error.

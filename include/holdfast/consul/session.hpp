@@ -34,6 +34,16 @@ struct node_registration {
   std::string address{};
 };
 
+/// A node of Consul's catalog.
+struct catalog_node {
+  std::string name;
+  std::string address;
+  /// The node has stood since this index: it is a new one when the node was deregistered and registered again, and
+  /// stays when only the address changes.
+  std::uint64_t create_index = 0;
+  std::uint64_t modify_index = 0;
+};
+
 struct session_info {
   std::string id;
   std::string name;

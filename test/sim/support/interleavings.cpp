@@ -50,6 +50,8 @@ digest& operator<<(digest& d, const core_event& e) {
           d << its.id << static_cast<std::uint64_t>(its.outcome);
           for (const kv_entry& each : its.results) d << each;
           for (const auto& each : its.refusals) d << each.operation << static_cast<std::uint64_t>(each.reason);
+        } else if constexpr (std::is_same_v<Event, event::node_seen>) {
+          d << its.id << its.create_index;
         } else if constexpr (std::is_same_v<Event, event::session_renewed>) {
           d << static_cast<std::uint64_t>(its.outcome);
         } else if constexpr (std::is_same_v<Event, event::session_created> ||
@@ -474,6 +476,7 @@ private:
     soon_.push_back({p.number, event::session_created{a.member, p.sessions.back(), {}}});
   }
   void perform(process& p, action::register_node&) { soon_.push_back({p.number, event::node_registered{}}); }
+  void perform(process& p, action::read_node& a) { soon_.push_back({p.number, consul_.node_seen(a.id, a.node)}); }
   void perform(process& p, action::renew_session& a) {
     const bool there = consul_.renew_session(a.session, now_);
     soon_.push_back(

@@ -148,6 +148,7 @@ void world::start_process() {
   o.rejoin_window = options_.rejoin_window;
   sabotage_.bend(o, timeout_);
   p->proclaimed = o.description;
+  p->may_read_nodes = p->number % 3 >= options_.without_node_rule;
   if (options_.locks != 0)
     p->pool = make_set(o);
   else

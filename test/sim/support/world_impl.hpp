@@ -103,6 +103,9 @@ private:
     time_point let_go_at{};                      ///< when they last did
     std::deque<protocol::core::entry> guards{};  ///< of the last slots that its users had
     std::set<slot_id> releasing{};
+    bool may_read_nodes = true;
+    std::string just_renewed{};       ///< the session whose renewal it is being told of
+    std::set<std::string> entered{};  ///< sessions that had an entry, as it was told
     time_point cut_off_until{};  ///< from Consul: nothing arrives
     time_point refused_until{};  ///< its agent is down: nothing is sent
     time_point ill_until{};      ///< the health check of its agent's node fails
@@ -234,6 +237,7 @@ private:
   void perform(process& p, action::send_txn& a);
   void perform(process& p, action::list_prefix& a);
   void perform(process& p, action::watch_key& a);
+  void perform(process& p, action::read_node& a);
   void perform(process& p, action::stop_watch& a);
   /// `sender`: a process, or null for an operator.
   consul::txn_reply transact(const process* sender, const std::vector<kv_operation>& operations);
@@ -409,7 +413,7 @@ private:
   bool beliefs_changed_ = false;
   time_point free_since_ = never;
   std::uint64_t grants_seen_ = 0;
-  time_point bereft_until_{};    ///< a process whose session has ended spares holders that it has not seen
+  time_point bereft_until_{};    ///< a process that may have lost its node spares holders that it has not seen
   time_point withheld_until_{};  ///< a holder's session has ended before its time, and it may believe still
 
   // Of an election.

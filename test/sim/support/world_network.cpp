@@ -153,7 +153,11 @@ void world::perform(process& p, action::renew_session& a) {
       else if (!there)
         ec = error::invalid_session;
       if (ec) say([&] { return name(p) + ": renewal of " + a.session + " fails"; });
-      deliver(p, event::session_renewed{a.member, runtime::renewal(ec)});
+      when_running(p, [this, &p, a, ec] {
+        if (!ec) p.just_renewed = a.session;
+        step(p, event::session_renewed{a.member, runtime::renewal(ec)});
+        p.just_renewed.clear();
+      });
     });
   });
   // The reply then waits until the lease of before is over: what it says is true, and too late.
@@ -164,7 +168,11 @@ void world::perform(process& p, action::renew_session& a) {
 void world::perform(process& p, action::destroy_session& a) {
   note_request(p);
   unwanted_.insert(a.session);
-  bereft_until_ = std::max(bereft_until_, now() + options_.ttl + options_.ttl / 10);
+  // Its node may have ended it, for all that its process knows, unless that can be seen by the node. If it was renewed
+  // a moment ago, or has granted its last slot, the process does not care.
+  const bool is_seen = p.may_read_nodes && p.entered.contains(a.session);
+  if (p.just_renewed != a.session && !p.closing && !is_seen)
+    bereft_until_ = std::max(bereft_until_, now() + options_.ttl + options_.ttl / 10);
   if (consul_.has_session(a.session)) given_up_.insert(a.session);
   const fate f = draw_fate(p);
   say([&] { return name(p) + ": destroy " + a.session + text(f); });
@@ -194,7 +202,7 @@ void world::send(process& p, request_id id, std::vector<kv_operation> operations
     consul::txn_reply reply;
     if (f.applied) reply = transact(&p, operations);
     if (f.answers_second) reply = transact(&p, operations);
-    in(f.back, [this, &p, f, id, reply = std::move(reply), then] {
+    in(f.back, [this, &p, f, id, reply = std::move(reply), operations, then] {
       const bool answered = is_answered(p, f);
       const failure why = answered ? failure() : failed(why_not(f));
       event::txn_done done = runtime::txn_done(id, why.code, answered ? reply : consul::txn_reply(), why.details);
@@ -203,6 +211,9 @@ void world::send(process& p, request_id id, std::vector<kv_operation> operations
         return name(p) + ": txn " + std::to_string(id) + ": " + words[static_cast<int>(done.outcome)] +
                describe(done.refusals);
       });
+      if (answered && reply.applied)
+        for (const kv_operation& op : operations)
+          if (op.verb == kv_verb::lock) p.entered.insert(op.session);
       when_running(p, [done = std::move(done), then] { then(done); });
     });
   });
@@ -263,6 +274,20 @@ void world::perform(process& p, action::list_prefix& a) {
 
 void world::perform(process& p, action::watch_key& a) {
   query(p, a.id, {testing::subject::kind::key, a.key}, a.index, a.wait);
+}
+
+void world::perform(process& p, action::read_node& a) {
+  note_request(p);
+  const fate f = draw_fate(p);
+  say([&] { return name(p) + ": look " + std::to_string(a.id) + " at node " + a.node + text(f); });
+  in(f.there, [this, &p, f, a] {
+    event::node_seen seen = consul_.node_seen(a.id, a.node);
+    if (!p.may_read_nodes) seen.create_index = 0;
+    in(f.back, [this, &p, f, a, seen] {
+      const bool heard = f.applied && is_answered(p, f);
+      deliver(p, heard ? seen : event::node_seen{a.id, 0, failed(why_not(f))});
+    });
+  });
 }
 
 /// Its answer may be on the way; otherwise it ends as the client ends what is cancelled.

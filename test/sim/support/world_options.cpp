@@ -55,6 +55,7 @@ world_options usual(std::uint64_t seed) {
   o.errors = random.chance(20);
   o.health_checks = o.go_contenders == 0 && !o.deregistrations && random.chance(12);
   if (o.health_checks) o.lock_delay = o.ttl;  // as the options derive it
+  o.without_node_rule = static_cast<int>(random.below(4));
   return o;
 }
 

@@ -41,6 +41,8 @@ struct world_options {
   std::size_t request_bytes = 0;  ///< the largest that Consul takes, where many hold and wait; 0: none is near it
   unsigned clock_ppm = 0;         ///< how far a process's clock may be off, in parts in a million
   protocol::duration latency_max{};
+  /// Of three processes, so many have tokens that may not read nodes.
+  int without_node_rule = 0;
 
   // The pools' options.
   protocol::duration ttl{};
