@@ -269,6 +269,7 @@ void mutex_set::finish_close() {
 
 void mutex_set::grant(place& at, std::uint64_t index) {
   lock& l = at.second;
+  l.is_rest = false;
   if (!l.asked) {  // nobody wants it any more
     l.standing = standing::leaving;
     leaving_.push_back(&at);
@@ -290,7 +291,7 @@ void mutex_set::grant(place& at, std::uint64_t index) {
 void mutex_set::want(place& at) {
   lock& l = at.second;
   l.standing = standing::wanted;
-  l.sent = false;
+  l.sent = l.is_rest = false;
   l.blocker = blocker_of(at.first);
   if (l.blocker)
     l.blocker->blocked.emplace(*l.asked, &at);
@@ -366,7 +367,6 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
   denied_.clear();
   denied_outage_.over();
   parts_.clear();
-  rest_ = 0;
   txn_ = 0;
   doubt_ = doubt::none;
   suspect_ = false;

@@ -69,6 +69,7 @@ private:
     slot_id slot = slot_id::none;   ///< in a user's hands, or whose release is not answered yet
     std::uint64_t grant = 0;        ///< the index of the locking write
     bool sent = false;              ///< it is in the transaction under way, or of unknown outcome
+    bool is_rest = false;           ///< it was in a batch that locks of others may have had refused, and is to be sent
     ending* blocker = nullptr;      ///< the lost session that it waits for, as one of its `blocked`
   };
   using locks = std::map<std::string, lock, std::less<>>;
@@ -215,7 +216,6 @@ private:
   doubt doubt_ = doubt::none;
   std::vector<part> parts_;   ///< of the batch that was sent last, while its outcome is open
   std::size_t head_ = 0;      ///< how many of its operations come before them
-  std::size_t rest_ = 0;      ///< how many of those who want a lock were in a batch that was refused because of others
   std::uint32_t number_ = 0;  ///< of the batch that was sent last; its barrier's is the next
   bool barrier_sent_ = false;
   outage write_outage_;

@@ -67,9 +67,14 @@ void mutex_set::add_parts(std::vector<kv_operation>& ops) {
     at.second.sent = true;
     parts_.push_back({&at, locks, ops.size()});
   };
-  // Where others take the same locks, newcomers would have the rest refused once more, and releases with it.
-  std::size_t locks = !serving() ? 0 : rest_ == 0 ? most : leaving_.empty() ? rest_ : 0;
-  if (locks != 0) rest_ = 0;
+  const auto begins_with_rest = [](const std::deque<place*>& places) {
+    return !places.empty() && places.front()->second.is_rest;
+  };
+  // Other processes may take the same locks, and have batch after batch refused. A release that was in a refused batch
+  // goes without locks, so it is refused once at most because of them. The locks of a refused batch go without
+  // newcomers.
+  const bool may_lock = serving() && !begins_with_rest(leaving_);
+  const bool only_rest = begins_with_rest(wanted_);
   while (!leaving_.empty() && ops.size() + 2 <= most) {
     place& at = *leaving_.front();
     leaving_.pop_front();
@@ -77,8 +82,9 @@ void mutex_set::add_parts(std::vector<kv_operation>& ops) {
     ops.push_back({kv_verb::check_session, key_of(at), {}, 0, 0, id});
     ops.push_back({kv_verb::remove, key_of(at)});
   }
-  for (; locks != 0 && !wanted_.empty() && ops.size() + 1 <= most; --locks) {
+  while (may_lock && !wanted_.empty() && ops.size() + 1 <= most) {
     place& at = *wanted_.front();
+    if (only_rest && !at.second.is_rest) break;
     wanted_.pop_front();
     if (!at.second.asked) {
       forget(at);
@@ -203,10 +209,12 @@ void mutex_set::batch_refused(const std::vector<event::refused_operation>& refus
   auto& effects = session()->refused[set_magic | number_];
   for (const part& each : parts_) effects.push_back({each.place->first, each.locks});
   if (session()->refused.size() > set_refused_max) session()->refused.erase(session()->refused.begin());
+  const bool had_locks = std::any_of(parts_.begin(), parts_.end(), [](const part& p) { return p.locks; });
   const auto refused = std::stable_partition(parts_.begin(), parts_.end(), [](const part& p) { return !p.refused; });
   const std::vector<part> told(refused, parts_.end());
   parts_.erase(refused, parts_.end());
-  rest_ = static_cast<std::size_t>(std::count_if(parts_.begin(), parts_.end(), [](const part& p) { return p.locks; }));
+  if (had_locks)
+    for (const part& each : parts_) each.place->second.is_rest = true;
   put_back();
   for (const part& each : told) part_refused(each);
 }

@@ -8,6 +8,7 @@
 
 #include "protocol/mutex_set.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <functional>
@@ -297,6 +298,80 @@ BOOST_AUTO_TEST_CASE(where_others_take_the_same_locks_releases_go_first_and_newc
   s.other_takes("d");
   EXPECT(s.done(), "deny t4", "txn: #6 lock e");
   EXPECT(s.done(), "grant t5 C 21");
+}
+
+/// Each batch finds a release that is due. The name "b" is free all the time.
+BOOST_AUTO_TEST_CASE(the_rest_of_a_refused_write_comes_in_one_of_the_next_two_though_releases_are_always_due) {
+  set_story s;
+  s.hold();
+  s.ask(2, "h1");
+  for (std::uint64_t t = 3; t != 12; ++t) s.ask(t, "h" + std::to_string(t));
+  s.done();
+  s.done();
+  BOOST_TEST_REQUIRE(s.slots_.size() == 11u);
+  s.other_takes("c");
+  s.release('A');
+  s.ask(20, "b");
+  s.ask(21, "c");
+  s.release('B');
+  s.done();  // of the first release; the write of all three is under way
+  s.release('C');
+  s.ask(22, "newcomer");
+  EXPECT(s.done(), "deny t21", "txn: #6 unlock h1 unlock h3");
+  s.release('D');
+  EXPECT(s.done(), "released B", "released C", "txn: #7 unlock h4 lock b");
+  s.release('E');
+  EXPECT(s.done(), "released D", "grant t20 L 20", "txn: #8 unlock h5 lock newcomer");
+}
+
+/// Whichever name the process wants, another one has just taken it. A release is always due.
+BOOST_AUTO_TEST_CASE(a_release_is_in_one_write_at_most_that_is_refused_because_of_locks) {
+  set_story s;
+  s.hold();
+  s.ask(2, "h0");
+  for (std::uint64_t t = 3; t != 22; ++t) s.ask(t, "h" + std::to_string(t));
+  s.done();
+  s.done();
+  BOOST_TEST_REQUIRE(s.slots_.size() == 21u);
+  std::map<std::string, int> refusals;  // of what is to be unlocked, by its key
+  std::uint64_t ticket = 100;
+  int refused = 0;
+  s.release('A');
+  for (char slot = 'B'; slot <= 'U'; ++slot) {
+    // One name of its own and one that another takes, or only one that another takes.
+    for (int i = slot % 2; i != 2; ++i) s.ask(++ticket, "t" + std::to_string(ticket));
+    s.release(slot);
+    const std::vector<kv_operation> operations = s.operations();
+    const auto locks = [](const kv_operation& op) { return op.verb == kv_verb::lock; };
+    if (const auto first = std::find_if(operations.begin(), operations.end(), locks); first != operations.end()) {
+      s.other_takes(first->key.substr(2));
+      ++refused;
+      for (const kv_operation& op : operations)
+        if (op.verb == kv_verb::remove) ++refusals[op.key];
+    }
+    s.done();
+  }
+  BOOST_TEST(refused > 5);
+  BOOST_TEST(refusals.size() > 5u);
+  for (const auto& [key, times] : refusals) BOOST_TEST(times == 1, key << " was in " << times << " of them");
+}
+
+/// The same where the next batch gets no answer.
+BOOST_AUTO_TEST_CASE(a_release_goes_without_locks_again_if_the_reply_to_that_is_lost) {
+  set_story s;
+  s.hold();
+  s.other_takes("c");
+  s.ask(2, "b");
+  s.ask(3, "c");
+  s.ask(4, "d");
+  s.release('A');
+  s.done();
+  EXPECT(s.done(), "deny t3", "txn: #4 unlock a");
+  s.unknown(false);
+  EXPECT(s.after(20ms), "txn: #5");
+  EXPECT(s.done(), "txn: #6 unlock a");
+  EXPECT(s.done(), "released A", "txn: #7 lock d");
+  EXPECT(s.done(), "grant t4 C 19");
 }
 
 BOOST_AUTO_TEST_CASE(refusals_of_the_first_write_leave_the_rest_of_it) {
