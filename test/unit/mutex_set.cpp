@@ -356,7 +356,21 @@ BOOST_AUTO_TEST_CASE(a_release_is_in_one_write_at_most_that_is_refused_because_o
   for (const auto& [key, times] : refusals) BOOST_TEST(times == 1, key << " was in " << times << " of them");
 }
 
-/// The same where the next batch gets no answer.
+/// Nothing is left of the refused batch but the release.
+BOOST_AUTO_TEST_CASE(newcomers_do_not_have_a_release_refused_once_more) {
+  set_story s;
+  s.hold();
+  s.other_takes("c");
+  s.ask(2, "b");
+  s.ask(3, "c");
+  s.release('A');
+  s.done();
+  s.ask(4, "newcomer");
+  EXPECT(s.done(), "deny t3", "txn: #4 unlock a");
+  EXPECT(s.done(), "released A", "txn: #5 lock newcomer");
+}
+
+/// A release was in a refused batch, and the next one gets no answer.
 BOOST_AUTO_TEST_CASE(a_release_goes_without_locks_again_if_the_reply_to_that_is_lost) {
   set_story s;
   s.hold();

@@ -42,6 +42,7 @@ world::world(world_options options, seeded_bug bug, const chronicle& told)
         {options_.mutex && options_.locks == 0, options_.election ? "an election" : "a mutex"},
         {options_.locks != 0, "a mutex set"},
         {options_.long_break, "a long break"},
+        {options_.one_by_one, "releases one by one"},
         {options_.request_bytes == request_bytes_max, "dozens who wait"},
         {options_.request_bytes != 0 && options_.request_bytes != request_bytes_max, "small requests"},
         {options_.clock_ppm != 0, "bad clocks"},

@@ -89,6 +89,7 @@ private:
     };
     std::map<ticket, request> requests{};
     std::map<slot_id, std::size_t> locks{};      ///< of a set: the slots' names, until they are released
+    std::map<slot_id, int> one_by_one{};         ///< users that have slots to release, where that is done one by one
     std::map<std::size_t, time_point> denied{};  ///< when Consul last refused it a lock that somebody else had
     std::map<slot_id, time_point> leases{};      ///< of what its users hold; on its own clock
     std::map<slot_id, std::vector<std::uint32_t>> numbers{};
@@ -294,6 +295,7 @@ private:
   // world_sets.cpp
   std::unique_ptr<protocol::core> make_set(const pool_options& like);
   void ask_for_a_lock(process& p, int user);
+  void release_one(process& p);
   consul::txn_reply transact_of_a_set(const process* sender, const std::vector<kv_operation>& operations);
   std::optional<std::size_t> lock_of(const std::string& key) const;
   void check_denied(const process& p, const process::request& wish);

@@ -183,6 +183,7 @@ void world::perform(process& p, action::destroy_session& a) {
 }
 
 void world::perform(process& p, action::send_txn& a) {
+  if (options_.one_by_one) release_one(p);
   send(p, a.id, std::move(a.operations), [this, &p](event::txn_done done) { step(p, std::move(done)); });
 }
 

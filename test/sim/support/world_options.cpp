@@ -118,6 +118,14 @@ world_options world_options::of_a_set(std::uint64_t seed) {
     o.session_idle_timeout = 4 * o.ttl;
   }
   if (o.health_checks) o.lock_delay = o.ttl;
+  if (!o.operators && !o.long_break && random.chance(6)) {
+    o.one_by_one = true;
+    o.processes = static_cast<int>(2 + random.below(2));
+    o.users = static_cast<int>(60 + random.below(40));  // more than the batches within which each must be answered
+    o.locks = 200;
+    o.latency_max = 60ms;  // fewest batches fit into the time for an answer
+    o.calm_lasts = 5s;     // twice that time
+  }
   return o;
 }
 

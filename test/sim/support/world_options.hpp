@@ -20,6 +20,8 @@ struct world_options {
   bool long_break = false;  ///< before what is calm begins, nobody asks for anything
   bool numbered = false;    ///< each slot has a number
   std::size_t locks = 0;    ///< of a mutex set, instead of a semaphore: so many names
+  /// Of a set: with each batch that a process sends, it releases one lock. So a release is due at the next batch.
+  bool one_by_one = false;
   int processes = 2;
   int users = 1;  ///< in each process, at first
   int go_contenders = 0;

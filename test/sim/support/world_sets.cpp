@@ -39,6 +39,18 @@ void world::ask_for_a_lock(process& p, int user) {
   deliver(p, wish);
 }
 
+/// This release comes before Consul can answer the batch that was sent, so the next batch finds it.
+void world::release_one(process& p) {
+  in(random_.between(0us, 50us), [this, &p] {
+    when_running(p, [this, &p] {
+      if (p.one_by_one.empty()) return;
+      const auto [slot, user] = *p.one_by_one.begin();
+      p.one_by_one.erase(slot);
+      release(p, slot, user);
+    });
+  });
+}
+
 std::optional<std::size_t> world::lock_of(const std::string& key) const {
   const auto its = std::find(lock_names_.begin(), lock_names_.end(), key.substr(world_prefix.size()));
   if (its == lock_names_.end()) return std::nullopt;

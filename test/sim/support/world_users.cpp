@@ -157,8 +157,13 @@ void world::perform(process& p, action::grant& a) {
                         : random_.chance(80) ? random_.between(0ms, 60ms)
                         : random_.chance(80) ? random_.between(0ms, 400ms)
                                              : random_.between(0ms, options_.hold_max);
-  in(hold, [this, &p, slot = a.slot, user = asked.user] {
-    when_running(p, [this, &p, slot, user] { release(p, slot, user); });
+  const bool one_by_one = options_.one_by_one && now() < last_call_;
+  if (options_.one_by_one) p.one_by_one.emplace(a.slot, asked.user);
+  const duration longest = std::min<duration>(options_.hold_max * 5, last_call_ - now());
+  in(one_by_one ? longest : hold, [this, &p, slot = a.slot, user = asked.user] {
+    when_running(p, [this, &p, slot, user] {
+      if (!options_.one_by_one || p.one_by_one.erase(slot) != 0) release(p, slot, user);
+    });
   });
   if (!options_.election) return;
   campaign_is_over(p);
