@@ -17,11 +17,12 @@
 namespace holdfast::protocol {
 
 /// One proclaim: the holder of the key writes a value into it. Look at the key, consistently; send what `write` says;
-/// tell `replied` what Consul said; and so again, until that says that it is over. The pool has to hear of it before it
-/// is sent, `event::value_written`, and again if it is withdrawn.
+/// tell `replied` what Consul said; and so again, until that says that it is over. The pool is notified of each try
+/// before it is sent, with `tried`, and of the end, with `ended`.
 class proclamation {
 public:
-  explicit proclamation(std::string value) : value_(std::move(value)) {}
+  /// `id`: no other proclaim of this hold has the same.
+  proclamation(std::uint64_t id, std::string value) : id_(id), value_(std::move(value)) {}
 
   const std::string& value() const { return value_; }
   /// `session`: by which we hold the key. error::slot_lost if that does not hold it any more,
@@ -34,16 +35,19 @@ public:
   /// What became of it: done, or why not, or why nobody knows. None: somebody else has written meanwhile, so look
   /// again.
   std::optional<error_code> replied(const event::txn_done& reply);
-  /// Once: that the pool is to hear of it now.
-  bool announce() { return !std::exchange(announced_, true); }
+  event::value_written tried() const { return {id_, value_}; }
+  event::value_written ended() const {
+    using enum event::value_written::stage;
+    return {id_, {}, withdrawn_ ? withdrawn : over};
+  }
   /// It does not stand there, and never will.
   bool is_withdrawn() const { return withdrawn_; }
   /// Its write was refused. If the network has repeated that, the refusal may be the copy's: the next look tells.
   bool is_doubtful() const { return doubtful_; }
 
 private:
+  std::uint64_t id_;
   std::string value_;
-  bool announced_ = false;
   bool withdrawn_ = false;
   bool doubtful_ = false;
   std::uint64_t tried_at_ = 0;  ///< the key's index that the last write asked for

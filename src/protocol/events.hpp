@@ -133,10 +133,17 @@ struct node_seen {
   failure error{};
   bool operator==(const node_seen&) const = default;
 };
-/// The holder of a mutex has written this into its key, or is about to. There it stays when the key is let go.
+/// The holder of a mutex writes a value into its key. The value stays in the key when the holder releases it.
+/// The pool is notified before each try to write, and once at the end.
 struct value_written {
-  std::string value;
-  bool withdrawn = false;  ///< it was not, after all: what it wrote before stays
+  enum class stage {
+    tried,      ///< the write is about to be sent
+    withdrawn,  ///< the value was not written, and never will be
+    over,       ///< the value was written, or nobody knows; there are no more tries
+  };
+  std::uint64_t proclaim;  ///< identifies the proclaim, since two of them may have the same value
+  std::string value{};     ///< only looked at with `tried`
+  stage is = stage::tried;
   bool operator==(const value_written&) const = default;
 };
 /// The time that `pool::wake` named has come.

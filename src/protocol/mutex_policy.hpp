@@ -1,8 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "protocol/context.hpp"
 #include "protocol/pool_options.hpp"
@@ -13,19 +14,13 @@ namespace holdfast::protocol {
 /// kinds, which have no entry, must get it now and then.
 class mutex_policy {
 public:
-  /// Our holder has written this into the key, or is about to.
-  void written(event::value_written& e) {
-    if (!e.withdrawn)
-      before_ = std::exchange(value_, std::move(e.value));
-    else if (value_ == e.value)
-      value_ = before_;
+  /// Our holder writes a value into the key.
+  void written(event::value_written& e);
+  void granted_anew() { values_.clear(); }
+  /// The value that the holder leaves in the key when it releases it. If there is none, it leaves its description.
+  std::optional<std::string> value() const {
+    return values_.empty() ? std::nullopt : std::optional(values_.back().text);
   }
-  void granted_anew() {
-    value_.reset();
-    before_.reset();
-  }
-  /// What whoever leaves the key puts into it in the place of its description, if anything.
-  const std::optional<std::string>& value() const { return value_; }
 
   /// The record was seen: free, or held by a client of another kind.
   void saw(context& ctx, bool is_free_or_foreign) {
@@ -42,9 +37,15 @@ public:
   }
 
 private:
-  std::optional<std::string> value_;   ///< that our holder has written, if not its description
-  std::optional<std::string> before_;  ///< what it wrote last before that
-  time_point free_at_{};               ///< when it was last seen free, or held by another kind of client
+  struct proclaimed {
+    std::uint64_t proclaim;
+    std::string text;
+  };
+
+  /// The values that our holder has written, or may have, in the order of their last tries. Only the first one can be
+  /// of a proclaim that has ended, so the list is one longer than the number of proclaims that are pending, at most.
+  std::vector<proclaimed> values_;
+  time_point free_at_{};  ///< when the key was last seen free, or held by another kind of client
 };
 
 }  // namespace holdfast::protocol

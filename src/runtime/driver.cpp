@@ -225,9 +225,9 @@ std::string driver::holding_session(const slot_impl& slot) {
   return gone_ ? std::string() : session_of(slot);
 }
 
-void driver::value_written(const slot_impl& slot, std::string value, bool withdrawn) {
+void driver::value_written(const slot_impl& slot, protocol::event::value_written e) {
   const locked lock(*this);
-  if (!gone_ && in_use(slot.id) == &slot) feed(protocol::event::value_written{std::move(value), withdrawn});
+  if (!gone_ && in_use(slot.id) == &slot) feed(std::move(e));
 }
 
 void driver::ask(runtime::store_request question) {

@@ -56,8 +56,9 @@ public:
   void sequencer(const slot_impl& slot, pending<error_code, holdfast::sequencer>&& waiting);
   /// The session by which a mutex's slot is held; empty if it is not in use (any more).
   std::string holding_session(const slot_impl& slot);
-  /// See `event::value_written`.
-  void value_written(const slot_impl& slot, std::string value, bool withdrawn = false);
+  /// A number that identifies a proclaim.
+  std::uint64_t next_proclaim() noexcept { return last_proclaim_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  void value_written(const slot_impl& slot, protocol::event::value_written e);
   void close(pending<error_code>&& waiting);
   /// For a user. Not answered once the context is gone.
   void ask(runtime::store_request question);
@@ -170,6 +171,7 @@ private:
   std::map<wait_id, pending<error_code>> revocations_;
   std::vector<pending<error_code>> closes_;
   std::atomic<std::uint32_t> limit_;
+  std::atomic<std::uint64_t> last_proclaim_{0};
 
   struct counters {
     std::atomic<std::uint64_t> granted{0}, handoffs{0}, lost{0}, waiting{0}, sessions{0}, held{0};

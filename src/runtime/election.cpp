@@ -43,37 +43,42 @@ void fail(const asio::any_io_executor& executor, error_code ec, std::string text
   asio::post(executor, asio::append(std::move(waiting.handler), ec, Results()...));
 }
 
-asio::awaitable<std::tuple<error_code>> proclaim(std::shared_ptr<slot_impl> held, std::string value,
-                                                 diagnostics* diag) {
-  const std::shared_ptr<driver> owner = held->owner;
+/// `wish` and `held` live longer: they are the caller's.
+asio::awaitable<error_code> write_into_key(const slot_impl& held, protocol::proclamation& wish, diagnostics* diag) {
+  const std::shared_ptr<driver> owner = held.owner;
   const auto failed = [diag](protocol::failure why) {
     if (diag && why.code) *diag = std::move(why.details);
   };
-  protocol::proclamation wish(std::move(value));
   for (;;) {
-    const std::string session = owner->holding_session(*held);
-    const bool lost = held->state() == slot_state::lost;
-    if (session.empty()) co_return std::tuple(wish.reported(lost ? error::slot_lost : error::not_held));
+    const std::string session = owner->holding_session(held);
+    const bool lost = held.state() == slot_state::lost;
+    if (session.empty()) co_return wish.reported(lost ? error::slot_lost : error::not_held);
     runtime::key_question look;
     look.key = owner->name();
     auto seen = co_await runtime::answer_of<protocol::event::key_watched>(owner, std::move(look));
     if (const error_code unseen = seen.error.code) {
       failed(std::move(seen.error));
-      co_return std::tuple(wish.reported(unseen));
+      co_return wish.reported(unseen);
     }
     auto write = wish.write(seen.pair, session);
-    if (wish.is_withdrawn()) owner->value_written(*held, wish.value(), true);
-    if (!write) co_return std::tuple(error_code(write.error()));
-    if (write->empty()) co_return std::tuple(error_code());
-    if (wish.announce()) owner->value_written(*held, wish.value());
+    if (!write) co_return error_code(write.error());
+    if (write->empty()) co_return error_code();
+    owner->value_written(held, wish.tried());
     runtime::write_question question;
     question.operations = *std::move(write);
     auto done = co_await runtime::answer_of<protocol::event::txn_done>(owner, std::move(question));
     const auto end = wish.replied(done);
     failed(std::move(done.error));
-    if (wish.is_withdrawn()) owner->value_written(*held, wish.value(), true);
-    if (end) co_return std::tuple(*end);
+    if (end) co_return *end;
   }
+}
+
+asio::awaitable<std::tuple<error_code>> proclaim(std::shared_ptr<slot_impl> held, std::string value,
+                                                 diagnostics* diag) {
+  protocol::proclamation wish(held->owner->next_proclaim(), std::move(value));
+  const error_code result = co_await write_into_key(*held, wish, diag);
+  held->owner->value_written(*held, wish.ended());
+  co_return std::tuple(result);
 }
 
 }  // namespace

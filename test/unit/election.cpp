@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_SUITE(election)
 BOOST_AUTO_TEST_CASE(a_proclaim_writes_under_the_hold_what_it_found) {
   kv_entry key = key_of_leader("old", "s1", 9);
   key.flags = 0;
-  const auto write = proclamation("new").write(key, "s1");
+  const auto write = proclamation(1, "new").write(key, "s1");
   BOOST_REQUIRE(write.has_value());
   const std::vector<kv_operation> expected{{kv_verb::check_session, "leader", {}, 0, 0, "s1"},
                                            {kv_verb::check_index, "leader", {}, 0, 9},
@@ -64,14 +64,14 @@ BOOST_AUTO_TEST_CASE(a_proclaim_writes_under_the_hold_what_it_found) {
 }
 
 BOOST_AUTO_TEST_CASE(a_key_that_is_not_held_is_not_proclaimed_in) {
-  proclamation wish("new");
+  proclamation wish(1, "new");
   for (const auto& key : {std::optional<kv_entry>(), std::optional(key_of_leader("their", "s2", 9)),
                           std::optional(key_of_leader("nobody's", "", 9))})
     BOOST_TEST((wish.write(key, "s1").error() == error::slot_lost));
 }
 
 BOOST_AUTO_TEST_CASE(a_proclaim_begins_anew_three_times) {
-  proclamation wish("new");
+  proclamation wish(1, "new");
   for (std::uint64_t index = 9; index != 13; ++index) {
     BOOST_TEST(wish.write(key_of_leader("old", "s1", index), "s1").has_value());
     BOOST_TEST(!wish.replied(refused_because({event::refusal::conflict})).has_value());
@@ -82,30 +82,30 @@ BOOST_AUTO_TEST_CASE(a_proclaim_begins_anew_three_times) {
 }
 
 BOOST_AUTO_TEST_CASE(a_proclaim_ends_when_it_is_done_or_not_allowed) {
-  const auto done = proclamation("new").replied({1, event::outcome::applied});
+  const auto done = proclamation(1, "new").replied({1, event::outcome::applied});
   BOOST_REQUIRE(done.has_value());
   BOOST_TEST(!*done);
   const auto denied =
-      proclamation("new").replied(refused_because({event::refusal::conflict, event::refusal::permission_denied}));
+      proclamation(1, "new").replied(refused_because({event::refusal::conflict, event::refusal::permission_denied}));
   BOOST_TEST((denied == make_error_code(error::permission_denied)));
 }
 
 /// The network repeated the request, and the refusal of the second came back.
 BOOST_AUTO_TEST_CASE(a_proclaim_whose_copy_is_refused_is_found_written) {
-  proclamation wish("new");
+  proclamation wish(1, "new");
   BOOST_TEST(!wish.write(key_of_leader("old", "s1", 9), "s1")->empty());
   BOOST_TEST(!wish.replied(refused_because({event::refusal::conflict})).has_value());
   BOOST_TEST(wish.is_doubtful());
   BOOST_TEST(wish.write(key_of_leader("new", "s1", 10), "s1")->empty());
 
-  proclamation last("new");
+  proclamation last(1, "new");
   for (std::uint64_t index = 9; index != 13; ++index) {
     BOOST_TEST(last.write(key_of_leader("old", "s1", index), "s1").has_value());
     last.replied(refused_because({event::refusal::conflict}));
   }
   BOOST_TEST(last.write(key_of_leader("new", "s1", 13), "s1")->empty());  // the last try's, whose copy was refused
 
-  proclamation late("new");
+  proclamation late(1, "new");
   BOOST_TEST(!late.write(key_of_leader("new", "s1", 9), "s1")->empty());
   late.replied(refused_because({event::refusal::conflict}));
   BOOST_TEST(!late.write(key_of_leader("new", "s1", 9), "s1")->empty());  // it stood there before
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(a_proclaim_whose_copy_is_refused_is_found_written) {
 
 BOOST_AUTO_TEST_CASE(a_look_that_fails_leaves_a_refused_proclaim_in_doubt) {
   const error_code unreachable = error::unreachable, lost = error::timed_out;
-  proclamation wish("new");
+  proclamation wish(1, "new");
   BOOST_TEST(wish.reported(unreachable) == unreachable);
   wish.replied(refused_because({event::refusal::conflict}));
   BOOST_TEST((wish.reported(unreachable) == holdfast::condition::outcome_unknown));
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(a_look_that_fails_leaves_a_refused_proclaim_in_doubt) {
 /// Consul refused it, and not because of the index: a copy may still be applied.
 BOOST_AUTO_TEST_CASE(a_refused_proclaim_stays_in_doubt_as_long_as_the_index_stands) {
   const event::txn_done odd = refused_because({event::refusal::other});
-  proclamation wish("new");
+  proclamation wish(1, "new");
   for (int i = 0; i != 4; ++i) {
     BOOST_TEST(wish.write(key_of_leader("old", "s1", 9), "s1").has_value());
     wish.replied(odd);
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(a_refused_proclaim_stays_in_doubt_as_long_as_the_index_stan
   BOOST_TEST((wish.write(key_of_leader("old", "s1", 9), "s1").error() == holdfast::condition::outcome_unknown));
   BOOST_TEST(!wish.is_withdrawn());
 
-  proclamation other("new");
+  proclamation other(1, "new");
   other.write(key_of_leader("old", "s1", 9), "s1");
   other.replied(odd);
   other.write(key_of_leader("old", "s1", 9), "s1");
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(a_refused_proclaim_stays_in_doubt_as_long_as_the_index_stan
 BOOST_AUTO_TEST_CASE(what_certainly_was_not_written_is_withdrawn) {
   using event::outcome;
   const auto is_withdrawn = [](outcome what) {
-    proclamation wish("new");
+    proclamation wish(1, "new");
     wish.replied({1, what, {}, {}, {make_error_code(error::timed_out), {}}});
     return wish.is_withdrawn();
   };
@@ -151,11 +151,11 @@ BOOST_AUTO_TEST_CASE(what_certainly_was_not_written_is_withdrawn) {
   BOOST_TEST(!is_withdrawn(outcome::unknown));
   BOOST_TEST(!is_withdrawn(outcome::refused));  // it may be a copy that was
   BOOST_TEST(is_withdrawn(outcome::not_sent));
-  proclamation wish("new");
+  proclamation wish(1, "new");
   wish.replied(refused_because({event::refusal::conflict}));
   BOOST_TEST(wish.write(key_of_leader("old", "s1", 9), "s1").has_value());
   BOOST_TEST(!wish.is_withdrawn());
-  BOOST_TEST((proclamation("new").replied({1, outcome::unknown, {}, {}, {make_error_code(error::timed_out), {}}}) ==
+  BOOST_TEST((proclamation(1, "new").replied({1, outcome::unknown, {}, {}, {make_error_code(error::timed_out), {}}}) ==
               make_error_code(error::timed_out)));
 }
 

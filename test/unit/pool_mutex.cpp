@@ -2,7 +2,11 @@
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
 
+#include "protocol/mutex_policy.hpp"
 #include "support/pool_story.hpp"
 
 using namespace holdfast;
@@ -46,6 +50,11 @@ struct mutex_crowd : mutex_story {
     return with(usual_mutex(), [](pool_options& o) { o.own_watch = 100ms, o.own_watch_each = 5ms; });
   }
 };
+
+event::value_written withdrawn(std::uint64_t proclaim) {
+  return {proclaim, {}, event::value_written::stage::withdrawn};
+}
+event::value_written over(std::uint64_t proclaim) { return {proclaim, {}, event::value_written::stage::over}; }
 
 }  // namespace
 
@@ -135,7 +144,7 @@ BOOST_AUTO_TEST_CASE(a_key_of_another_application_is_left_alone) {
 
 BOOST_FIXTURE_TEST_CASE(what_the_holder_has_written_stays_when_the_key_is_let_go, watching_mutex_holder) {
   holder_writes("new");
-  EXPECT(tell(event::value_written{"new"}));
+  EXPECT(tell(event::value_written{1, "new"}));
   EXPECT(watched(), "watch #4 from 13");
   EXPECT(release('A'), "txn #5: if @13 | let go s1 new | remove s1 | tree");
   EXPECT(done(), "released A");
@@ -144,21 +153,60 @@ BOOST_FIXTURE_TEST_CASE(what_the_holder_has_written_stays_when_the_key_is_let_go
 
 BOOST_AUTO_TEST_CASE(what_the_holder_may_have_written_stays_and_what_it_has_not_does_not) {
   struct row {
-    std::vector<event::value_written> told;  // true: it was not written
+    std::vector<event::value_written> told;
     std::string stays;
   };
-  for (const row& each :
-       {row{{{"new"}}, "new"},  // before it is known whether that is done
-        row{{{"new"}, {"new", true}}, "us"}, row{{{"late, perhaps"}, {"new"}, {"new", true}}, "late, perhaps"}}) {
+  for (const row& each : {row{{{1, "new"}}, "new"},  // before it is known whether that is done
+                          row{{{1, "new"}, withdrawn(1)}, "us"},
+                          row{{{1, "late, perhaps"}, over(1), {2, "new"}, withdrawn(2)}, "late, perhaps"}}) {
     mutex_holder s;
     for (const auto& what : each.told) EXPECT(s.tell(what));
     EXPECT(s.release('A'), "txn #3: if @12 | let go s1 " + each.stays + " | remove s1 | tree");
   }
 }
 
+BOOST_AUTO_TEST_CASE(two_writes_that_overlap_and_both_fail_leave_what_stood_there_before) {
+  for (const std::string& second : {"second", "first"})
+    for (const bool in_order : {true, false})
+      for (const bool after_another : {false, true}) {
+        mutex_holder s;
+        if (after_another) s.tell(event::value_written{1, "before"});
+        if (after_another) s.tell(over(1));
+        s.tell(event::value_written{2, "first"});
+        s.tell(event::value_written{3, second});
+        s.tell(withdrawn(in_order ? 2 : 3));
+        s.tell(withdrawn(in_order ? 3 : 2));
+        const std::string stays = after_another ? "before" : "us";
+        EXPECT(s.release('A'), "txn #3: if @12 | let go s1 " + stays + " | remove s1 | tree");
+      }
+}
+
+/// The values that the policy of a mutex leaves in the key.
+BOOST_AUTO_TEST_CASE(of_writes_that_overlap_the_last_try_stays_that_was_not_withdrawn) {
+  struct row {
+    std::vector<event::value_written> told;
+    std::optional<std::string> stays;
+  };
+  const event::value_written a{1, "a"}, b{2, "b"};
+  for (const row& each :
+       {row{{}, {}}, row{{a, b}, "b"}, row{{a, b, withdrawn(1)}, "b"}, row{{a, b, withdrawn(2)}, "a"},
+        row{{a, b, over(1)}, "b"}, row{{a, b, over(1), withdrawn(2)}, "a"},
+        row{{a, b, over(2), withdrawn(1)}, "b"},                // the first one was refused, and tried no more
+        row{{a, b, over(2), a}, "a"},                           // the first one tries again
+        row{{a, b, over(2), a, withdrawn(1)}, "b"},             // and again in vain
+        row{{a, b, a, withdrawn(1), withdrawn(2)}, {}}, row{{a, b, over(2), over(1)}, "b"},
+        row{{withdrawn(1), over(2)}, {}}}) {                    // these two never got so far as to write
+    mutex_policy policy;
+    for (event::value_written what : each.told) policy.written(what);
+    BOOST_TEST((policy.value() == each.stays));
+    policy.granted_anew();
+    BOOST_TEST(!policy.value().has_value());
+  }
+}
+
 BOOST_FIXTURE_TEST_CASE(a_release_that_has_not_seen_what_the_holder_wrote_looks_and_goes_on, mutex_holder) {
   holder_writes("new");
-  tell(event::value_written{"new"});
+  tell(event::value_written{1, "new"});
   EXPECT(release('A'), "txn #3: if @12 | let go s1 new | remove s1 | tree");
   EXPECT(done(), "read #4");
   EXPECT(listed(), "txn #5: if @13 | let go s1 new | remove s1 | tree");
@@ -167,7 +215,7 @@ BOOST_FIXTURE_TEST_CASE(a_release_that_has_not_seen_what_the_holder_wrote_looks_
 
 BOOST_FIXTURE_TEST_CASE(who_comes_next_has_its_own_value, contested_mutex) {
   holder_writes("new");
-  tell(event::value_written{"new"});
+  tell(event::value_written{1, "new"});
   watched();
   EXPECT(release('A'), "txn #6: if @15 | let go s1 new | take s2 other | grant s2 other @14 +1 | remove s1");
   done();
@@ -175,10 +223,10 @@ BOOST_FIXTURE_TEST_CASE(who_comes_next_has_its_own_value, contested_mutex) {
 }
 
 BOOST_FIXTURE_TEST_CASE(what_was_written_is_forgotten_with_its_hold, mutex_holder) {
-  tell(event::value_written{"new"});
+  tell(event::value_written{1, "new"});
   release('A');
   done();
-  tell(event::value_written{"late"});  // of what was done before
+  tell(event::value_written{2, "late"});  // of what was done before
   acquire(2);
   done();
   EXPECT(release('B'), "txn #5: if @14 | let go s1 us | remove s1 | tree");

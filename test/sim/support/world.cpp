@@ -176,7 +176,9 @@ void world::step(process& p, core_event e) {
   if (options_.deregistrations) note_holders_seen(p, e);
   // Whoever asks for many slots asks for as many sessions.
   const auto* const wish = std::get_if<event::acquire>(&e);
-  if (!std::holds_alternative<event::tick>(e)) events_.insert(events_.end(), wish ? wish->count : 1, now());
+  // A proclaim makes the pool ask nothing.
+  if (!std::holds_alternative<event::tick>(e) && !std::holds_alternative<event::value_written>(e))
+    events_.insert(events_.end(), wish ? wish->count : 1, now());
   const time_point at = p.read_at ? *std::exchange(p.read_at, {}) : p.clock.local(now());
   core_actions out;
   std::vector<core_event> then;

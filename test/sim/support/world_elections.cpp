@@ -40,21 +40,33 @@ void world::proclaim_while(process& p, slot_id slot, duration held) {
     in(random_.between(0ms, held), [this, &p, slot] { when_running(p, [this, &p, slot] { proclaim(p, slot); }); });
 }
 
+/// The second proclaim begins before the first one can have ended, or soon after.
+void world::proclaim_beside(process& p, slot_id slot) {
+  if (!options_.overlapping_proclaims || p.proclaiming != 1 || !random_.chance(50)) return;
+  in(random_.between(0ms, 2 * options_.latency_max),
+     [this, &p, slot] { when_running(p, [this, &p, slot] { proclaim(p, slot); }); });
+}
+
 void world::proclaim(process& p, slot_id slot) {
-  if (p.is_proclaiming || !referee_.holds(p.number, slot)) return;
-  auto wish = std::make_shared<proclamation>(name(p) + " says " + std::to_string(++p.proclaims));
+  if (p.proclaiming == (options_.overlapping_proclaims ? 2 : 1) || !referee_.holds(p.number, slot)) return;
+  const int id = ++p.proclaims;
+  auto wish = std::make_shared<proclamation>(id, name(p) + " says " + std::to_string(id));
   say([&] { return name(p) + ": proclaim \"" + wish->value() + "\""; });
-  p.is_proclaiming = true;
-  p.undecided.insert(wish->value());
+  ++p.proclaiming;
   try_to_proclaim(p, slot, std::move(wish));
+  proclaim_beside(p, slot);
 }
 
 /// The same that the runtime does: it looks, writes what the core says, and tells the core and the pool what became of
 /// it.
 void world::try_to_proclaim(process& p, slot_id slot, std::shared_ptr<proclamation> wish) {
-  const auto end = [this, &p, wish](const char* how) {
+  const auto tell_pool = [this, &p, slot](event::value_written what) {
+    if (referee_.holds(p.number, slot)) step(p, std::move(what));
+  };
+  const auto end = [this, &p, wish, tell_pool](const char* how) {
     say([&] { return name(p) + ": \"" + wish->value() + "\" " + how; });
-    p.is_proclaiming = false;
+    --p.proclaiming;
+    tell_pool(wish->ended());
   };
   const auto not_written = [this, &p, slot, wish, end] {
     if (wish->is_doubtful()) return end("may be proclaimed");
@@ -66,8 +78,14 @@ void world::try_to_proclaim(process& p, slot_id slot, std::shared_ptr<proclamati
     ++result_.proclaims;
     end("is proclaimed");
     if (!referee_.holds(p.number, slot)) return;  // whoever resigns meanwhile may still leave what was there before
+    // Of two writes that were both applied, the one that was sent later was applied later, since each is guarded by the
+    // key's index. If a later write is known to be applied, this value was replaced.
+    const auto its = p.undecided.find(wish->value());
+    if (its == p.undecided.end()) return;
     p.proclaimed = wish->value();
-    if (!p.was_granted_again) p.undecided.clear();  // what came before it never will
+    // No earlier write will be applied any more. A proclaim that is pending may write again, and then counts again.
+    const int last = its->second;
+    if (!p.was_granted_again) std::erase_if(p.undecided, [last](const auto& each) { return each.second <= last; });
   };
   const auto entries = p.pool->entries_of(slot);
   if (entries.empty()) return wish->is_doubtful() ? end("may be proclaimed") : not_written();
@@ -75,17 +93,13 @@ void world::try_to_proclaim(process& p, slot_id slot, std::shared_ptr<proclamati
     if (seen.error.code) return wish->is_doubtful() ? end("may be proclaimed") : not_written();
     sabotage_.bend(seen, session);
     auto write = wish->write(seen.pair, session);
-    const auto tell_pool = [this, &p, slot, wish] {
-      if (referee_.holds(p.number, slot)) step(p, event::value_written{wish->value(), wish->is_withdrawn()});
-    };
-    if (wish->is_withdrawn()) tell_pool();
     if (!write) return not_written();
     if (write->empty()) return written();
     sabotage_.bend(*write);
-    if (wish->announce()) tell_pool();
+    p.undecided[wish->value()] = ++p.writes;
+    tell_pool(wish->tried());
     send(p, 0, *std::move(write), [=, this, &p](const event::txn_done& done) {
       const auto ended = wish->replied(done);
-      if (wish->is_withdrawn()) tell_pool();
       if (done.outcome == event::outcome::unknown) return end("may be proclaimed");
       if (!ended) return try_to_proclaim(p, slot, wish);
       if (*ended) return not_written();
@@ -174,7 +188,7 @@ void world::take_office(const leading& seen) {
   if (its == candidates_.end()) return;
   process& p = *its->second;
   p.was_granted_again = std::exchange(p.was_granted, true);
-  if (p.was_granted_again) p.undecided.insert(name(p));
+  if (p.was_granted_again) p.undecided.emplace(name(p), 0);
 }
 
 /// The key has a value of whoever has locked it, or was the last to do so; and the lock index, by which others name

@@ -60,10 +60,12 @@ private:
     int number = 0;
     std::unique_ptr<spectator> watching{};  ///< it is one, and has no pool
     std::string proclaimed{};               ///< the value that it last gave the key, or
-    std::set<std::string> undecided{};      ///< one of these, by proclaims of which it has not heard what became
+    /// One of these, by proclaims of which it has not heard what became; each with the number of its last write.
+    std::map<std::string, int> undecided{};
+    int writes = 0;  ///< that its proclaims have sent
     bool was_granted = false, was_granted_again = false;  ///< its session had locked the key
     int proclaims = 0;
-    bool is_proclaiming = false;  ///< one at a time: of two that overlap either may last
+    int proclaiming = 0;  ///< proclaims that are pending
     std::unique_ptr<protocol::core> pool{};
     skewed_clock clock{};
     bool alive = true;
@@ -214,6 +216,7 @@ private:
   void retire(process& p);
   void proclaim_while(process& p, slot_id slot, duration held);
   void proclaim(process& p, slot_id slot);
+  void proclaim_beside(process& p, slot_id slot);
   void try_to_proclaim(process& p, slot_id slot, std::shared_ptr<proclamation> wish);
   void ask_who_leads(process& p);
   void step_of_an_observer(process& p, core_event&& e);

@@ -95,6 +95,7 @@ world_options world_options::of_an_election(std::uint64_t seed) {
   o.slot_idle_timeout = 0ms;
   o.hold_max = 3s;                   // so that a state lasts for longer than it may take to be told
   o.long_terms = random.chance(20);  // so that a proclaim may come late, after others in the same term
+  o.overlapping_proclaims = random.chance(50);
   return o;
 }
 

@@ -16,6 +16,8 @@ struct world_options {
   /// Of a mutex: each acquire is a campaign, with a pool and a value of its own, and who leads proclaims.
   bool election = false;
   int observers = 0;
+  /// A leader may begin a second proclaim while the first one is pending.
+  bool overlapping_proclaims = false;
   bool long_terms = false;  ///< who leads does so for long
   bool long_break = false;  ///< before what is calm begins, nobody asks for anything
   bool numbered = false;    ///< each slot has a number
