@@ -98,6 +98,9 @@ void world::try_to_proclaim(process& p, slot_id slot, std::shared_ptr<proclamati
     sabotage_.bend(*write);
     p.undecided[wish->value()] = ++p.writes;
     tell_pool(wish->tried());
+    // The agent may restart just now, so that neither of two proclaims that overlap is written.
+    if (p.proclaiming == 2 && faults() && options_.request_faults != 0 && random_.chance(20))
+      p.refused_until = std::max(p.refused_until, now() + 2 * options_.latency_max);
     send(p, 0, *std::move(write), [=, this, &p](const event::txn_done& done) {
       const auto ended = wish->replied(done);
       if (done.outcome == event::outcome::unknown) return end("may be proclaimed");
