@@ -52,6 +52,7 @@ struct http_reply {
   bool known_leader = true;            ///< X-Consul-Knownleader
   std::chrono::milliseconds last_contact{0};
   bool filtered_by_acls = false;  ///< X-Consul-Results-Filtered-By-ACLs
+  std::chrono::milliseconds asked_wait{0};  ///< of a blocking query: the wait that was sent
 };
 
 /// Takes bytes in any split and makes one reply of them, the final one: interim replies (1xx) are passed over. No

@@ -58,7 +58,8 @@ error_code classify_client_error(const http_reply& reply) noexcept {
 }
 
 query_meta meta_of(const http_reply& reply) {
-  return {reply.index.value_or(0), reply.known_leader, reply.last_contact, reply.filtered_by_acls};
+  return {reply.index.value_or(0), reply.known_leader, reply.last_contact, reply.filtered_by_acls,
+          reply.asked_wait};
 }
 
 // Consul answers 404 where nothing is there. It says its index then: another server's 404 is no proof of absence.

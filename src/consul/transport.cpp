@@ -246,6 +246,7 @@ awaitable<exchange> transport::travel(journey& way, const http_request& request,
   const unsigned token = tokens_.version();
   exchange result = co_await link->converse(bytes, request.is_write, deadline);
   result.token = token;
+  result.reply.asked_wait = sent->wait;
   if (is_new && is_refusal(result, *link)) {
     const bool not_applied = result.reply.status == 429 || result.error == error::unreachable;
     const bool believed = note_refusal(result, std::move(link));

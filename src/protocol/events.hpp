@@ -124,6 +124,7 @@ struct key_watched {
   std::optional<kv_entry> pair{};
   failure error{};
   std::uint64_t index = 0;
+  duration wait{};  ///< that Consul was asked for; 0: as long as the action says
   bool operator==(const key_watched&) const = default;
 };
 /// A node of Consul's catalog, as a consistent read has shown it.

@@ -14,6 +14,7 @@
 namespace holdfast::protocol {
 
 inline constexpr duration own_watch_max = std::chrono::seconds(5);
+inline constexpr duration watch_pause_max = std::chrono::milliseconds(250);
 
 /// What the decisions of a pool rest on: all of it to be read, for the length of one decision.
 struct facts {
@@ -60,6 +61,13 @@ struct facts {
     const duration grown = options.own_watch + static_cast<duration::rep>(queue()) * options.own_watch_each;
     const duration most = std::min<duration>(options.ttl / 4, own_watch_max);
     return std::max(options.own_watch, std::min(grown, most));
+  }
+  /// The pause between the answer to a watch of everything and the next one. In a large crowd something changes all the
+  /// time: without a pause such watches would list everything as fast as Consul can answer.
+  duration everything_pause() const {
+    const std::size_t crowd = now().crowd();
+    if (crowd <= options.watch_all_max) return {};
+    return std::min(static_cast<duration::rep>(crowd) * options.watch_pause_each, watch_pause_max);
   }
   std::uint64_t entry_flags() const { return contender_magic | (options.numbered ? numbered_flag : 0); }
   /// What an entry says that is made now.

@@ -147,7 +147,10 @@ void pool::on(event::prefix_listed& e) {
     if (is_final(e.error.code)) fail_waiters(e.error);
     return read_.failures.failed(std::move(e.error), now(), ctx_.random(), read_.sent_at());
   }
-  if (watched) watches_.failures.over();
+  if (watched) {
+    watches_.failures.over();
+    watches_.everything_seen_at = now();
+  }
   read_.failures.over();
   take_listing(snapshot_of(std::move(e.listing), e.index), e.id);
 }
@@ -172,7 +175,7 @@ void pool::on(event::key_watched& e) {
   else if (asked->key.starts_with(keys_.numbers))
     saw_number(*asked, std::move(e.pair));
   else
-    saw_entry(*asked, std::move(e.pair));
+    saw_entry(*asked, std::move(e.pair), e.wait == duration() ? asked->wait : e.wait);
 }
 
 void pool::on(event::node_seen& e) {

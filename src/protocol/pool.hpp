@@ -18,6 +18,7 @@
 #include "protocol/other_holders.hpp"
 #include "protocol/read_in_flight.hpp"
 #include "protocol/waiter_queue.hpp"
+#include "protocol/wait_limit.hpp"
 #include "protocol/wanted_watches.hpp"
 #include "protocol/write_in_flight.hpp"
 
@@ -94,7 +95,7 @@ private:
   // pool_watch.cpp: what we want to hear of, and what we hear
   void check_watches();
   void saw_record(std::optional<kv_entry> pair);
-  void saw_entry(const watch& asked, std::optional<kv_entry> pair);
+  void saw_entry(const watch& asked, std::optional<kv_entry> pair, duration wait);
   void saw_grant(const kv_entry& pair);
   void saw_number(const watch& asked, std::optional<kv_entry> pair);
   void on_watch_failed(const watch& asked, failure why);
@@ -158,6 +159,7 @@ private:
   read_in_flight read_;
   std::string node_asked_;  ///< which node the read under way is of, if it is of one
   watch_set watches_;
+  wait_limit waits_;
   closing closing_;
   bool was_asked_ = false;     ///< for a slot, ever
   bool returns_soon_ = false;  ///< the last slot that a user gave back was wanted again at once

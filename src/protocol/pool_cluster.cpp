@@ -10,6 +10,7 @@ namespace holdfast::protocol {
 void pool::take_listing(boost::system::result<snapshot> listing, request_id id) {
   if (!listing) return refuse_listing(listing.error());
   const std::uint64_t index_before = view_.now().lock_index;
+  waits_.looked(listing->index < view_.now().index || listing->lock_index != index_before);
   if (!view_.accept(*std::move(listing), id, ctx_.last_request())) return refresh();  // what is known is newer
   view_.listed(now());
   if (view_.current()) watches_.stop_sleeping(ctx_, view_.listed_index());

@@ -25,7 +25,8 @@ void pool::advance() {
   if (members_.size() != sessions && !waiters_.empty()) write();  // there is room for another one
   finish_close();
   last_.calm = !closing_.has_begun() && !last_.suspect && !last_.lost && !write_.is_in_doubt() &&
-               !read_.failures.on() && !write_.failures.on() && !members_.failures.on() && !watches_.failures.on();
+               !read_.failures.on() && !write_.failures.on() && !members_.failures.on() && !watches_.failures.on() &&
+               now() >= watches_.everything_seen_at + facts_now().everything_pause();
   last_.blind = !situation_.contested && !watches_.has_everything();
 }
 

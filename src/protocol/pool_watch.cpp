@@ -59,13 +59,13 @@ void pool::saw_record(std::optional<kv_entry> pair) {
   assess_limit();
 }
 
-void pool::saw_entry(const watch& asked, std::optional<kv_entry> pair) {
+void pool::saw_entry(const watch& asked, std::optional<kv_entry> pair, duration wait) {
   const std::string_view session = keys_.session_in(asked.key);
   const contender* known = view_.now().find(session);
   if (!known || known->modify_index != asked.index) return;  // we know better by now
   const member* m = members_.find(session);
   if (pair && pair->modify_index == asked.index) {
-    if (now() < asked.due) return view_.mark_stale();  // so Consul answers when all of its state was replaced
+    if (!waits_.is_over(now() - asked.asked_at, wait)) return view_.mark_stale();
     // The entry before ours has not moved. Our own is watched again for a while, in case we were granted out of turn.
     if (!m)
       for (auto& [id, each] : members_) each.waiting_since = now();

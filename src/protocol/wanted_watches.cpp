@@ -45,11 +45,19 @@ std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set&
   if (running.failures.on()) return everything;
   if (const member* const one = long_holder(ctx, f, running))
     everything.push_back({f.keys.entry(one->session), one->grant, o.watch_wait});
-  if (f.time < running.everything_until || f.view.state() == view::state::none) return everything;
+  const auto all_in_time = [&] {
+    if (running.has_everything() || ctx.due_or_wake(running.everything_seen_at + f.everything_pause()))
+      return everything;
+    // During the pause a waiter hears of its own grant.
+    everything.erase(everything.begin());
+    if (first_entry) everything.push_back({f.keys.entry(first->session), first_entry->modify_index, o.watch_wait});
+    return everything;
+  };
+  if (f.time < running.everything_until || f.view.state() == view::state::none) return all_in_time();
   const bool foreign = f.situation.foreign;
   const bool stale = f.view.state() == view::state::stale;
   const bool many = holders.size() * (o.numbered ? 2 : 1) > own_keys_max;
-  if (!holders.empty() && (few || foreign || stale || many || must_know_who_comes(f))) return everything;
+  if (!holders.empty() && (few || foreign || stale || many || must_know_who_comes(f))) return all_in_time();
 
   std::vector<watch> wanted;
   wanted.reserve(holders.size() + 2);
@@ -70,7 +78,7 @@ std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set&
     wanted.push_back({f.keys.entry(first->session), first_entry->modify_index, long_since - f.time});
     return wanted;
   }
-  if (few || foreign || f.wide || !before || !f.view.current()) return everything;
+  if (few || foreign || f.wide || !before || !f.view.current()) return all_in_time();
   wanted.push_back({f.keys.entry(before->session), before->modify_index, o.watch_wait});
   return wanted;
 }

@@ -30,7 +30,7 @@ void watch_set::make_room(context& ctx, const std::vector<watch>& wanted) {
 void watch_set::start(context& ctx, watch w, const std::string& prefix, duration longest) {
   w.id = ctx.new_request();
   if (w.wait == longest) w.wait = ctx.random().between(w.wait * 3 / 4, w.wait);
-  w.due = ctx.now() + w.wait * 9 / 10;  // by our own clock
+  w.asked_at = ctx.now();
   if (w.is_of_everything())
     ctx.act(action::list_prefix{w.id, prefix, w.index, w.wait});
   else

@@ -16,7 +16,7 @@ struct watch {
   std::uint64_t index = 0;
   duration wait{};
   request_id id = 0;
-  time_point due{};  ///< about when it is answered even if there is nothing new
+  time_point asked_at{};
 
   bool is_of_everything() const { return key.empty(); }
 };
@@ -26,6 +26,7 @@ class watch_set {
 public:
   outage failures{};
   time_point everything_until{};  ///< a watch of a single key has failed: until then one of everything takes its place
+  time_point everything_seen_at{};  ///< a watch of everything was answered last
   time_point own_entry_from{};    ///< a watch of an entry of our own beside that has failed: until then there is none
 
   bool has(const std::string& key) const;

@@ -55,7 +55,7 @@ protocol::event::key_watched key_watched(protocol::request_id id, const error_co
   const bool is_hidden = !ec && answer.meta.filtered_by_acls;
   if (is_hidden) words.message = "the ACL token may not read the key";
   const error_code failed = is_hidden ? make_error_code(error::permission_denied) : ec;
-  return {id, std::move(answer.value), {failed, std::move(words)}, answer.meta.index};
+  return {id, std::move(answer.value), {failed, std::move(words)}, answer.meta.index, answer.meta.wait};
 }
 
 protocol::event::node_seen node_seen(protocol::request_id id, const error_code& ec,

@@ -52,6 +52,7 @@ pool_options pool_story::usual(std::uint32_t limit) {
   o.outage_grace = 0ms;
   o.session_idle_timeout = 60s;
   o.own_watch = o.own_watch_each = 0ms;  // who waits, watches everything at once
+  o.watch_pause_each = 0ms;
   o.watch_delay = 5ms;
   o.own_entry_delay = 1000h;
   return o;
@@ -181,6 +182,12 @@ pool_story::lines pool_story::watched() { return listing(watch_); }
 pool_story::lines pool_story::key_watched() {
   const action::watch_key watch = take(key_watches_);
   return tell(consul.key_seen(watch.id, watch.key));
+}
+pool_story::lines pool_story::key_watched_in(duration wait) {
+  const action::watch_key watch = take(key_watches_);
+  event::key_watched seen = consul.key_seen(watch.id, watch.key);
+  seen.wait = wait;
+  return tell(std::move(seen));
 }
 pool_story::lines pool_story::key_watch_fails(error why) {
   return tell(event::key_watched{take(key_watches_).id, {}, because(why)});

@@ -339,7 +339,10 @@ BOOST_AUTO_TEST_CASE(a_release_is_in_one_write_at_most_that_is_refused_because_o
   s.release('A');
   for (char slot = 'B'; slot <= 'U'; ++slot) {
     // One name of its own and one that another takes, or only one that another takes.
-    for (int i = slot % 2; i != 2; ++i) s.ask(++ticket, "t" + std::to_string(ticket));
+    for (int i = slot % 2; i != 2; ++i) {
+      ++ticket;
+      s.ask(ticket, "t" + std::to_string(ticket));
+    }
     s.release(slot);
     const std::vector<kv_operation> operations = s.operations();
     const auto locks = [](const kv_operation& op) { return op.verb == kv_verb::lock; };

@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(what_the_holder_may_have_written_stays_and_what_it_has_not_
 }
 
 BOOST_AUTO_TEST_CASE(two_writes_that_overlap_and_both_fail_leave_what_stood_there_before) {
-  for (const std::string& second : {"second", "first"})
+  for (const std::string second : {"second", "first"})
     for (const bool in_order : {true, false})
       for (const bool after_another : {false, true}) {
         mutex_holder s;

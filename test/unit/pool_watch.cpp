@@ -388,6 +388,49 @@ BOOST_FIXTURE_TEST_CASE(an_entry_that_is_edited_by_hand_is_looked_at_once, holde
   BOOST_TEST(requests - before < 10u);
 }
 
+/// Where connections are few the client asks for shorter waits than the pool.
+BOOST_AUTO_TEST_CASE(an_answer_after_the_wait_that_was_sent_is_not_early) {
+  after(150ms);
+  key_watched();
+  watched();  // watch #5 s6
+  after(1s);
+  EXPECT(key_watched_in(1s), "watch #6 s7 from 25");
+}
+
+/// An agent may let no query wait for longer than 5 s, and tells nobody. Everything is read once.
+BOOST_AUTO_TEST_CASE(an_agent_that_answers_early_is_read_once_and_then_known) {
+  crowd_with_us s(with(directed(), [](pool_options& o) { o.ttl = 60s; }));
+  s.after(150ms);
+  s.key_watched();
+  s.watched();  // watch #5 s6
+  s.after(5s);
+  EXPECT(s.key_watched(), "watch #6 from 25", "read #7");
+  s.listed();
+  s.after(5s);
+  s.run();
+  std::size_t reads = 0;
+  for (int i = 0; i != 8; ++i) {
+    while (s.key_watch_open()) reads += times(s.key_watched(), "read #");
+    s.after(5s);
+  }
+  BOOST_TEST(reads == 0u);
+}
+
+/// Over eight slots of its own a process watches everything.
+BOOST_AUTO_TEST_CASE(watches_of_everything_pause_in_a_crowd) {
+  pool_story s(with(directed(100), [](pool_options& o) { o.watch_pause_each = 500us; }));
+  for (std::uint64_t t = 1; t != 41; ++t) s.acquire(t);
+  s.run();
+  s.go_on(1s);
+  std::size_t listings = 0;
+  for (int i = 0; i != 1'000; ++i) {
+    s.others_join();
+    s.leaves("s" + std::to_string(41 + i));
+    listings += times(s.go_on(1ms), "watch #");
+  }
+  BOOST_TEST(listings <= 1'000u / 20);  // half a millisecond for each of 40
+}
+
 BOOST_AUTO_TEST_CASE(who_came_unseen_is_granted_by_whoever_frees_a_slot) {
   pool_story s(directed());
   s.hold();
