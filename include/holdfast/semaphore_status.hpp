@@ -54,6 +54,7 @@ struct semaphore_status {
   std::vector<contender_status> holders;  ///< those that live, in the order in which they joined
   std::vector<contender_status> queue;    ///< whoever comes next first
   std::size_t dead_holders = 0;           ///< named in the record, their sessions gone: their slots come back later
+  std::size_t given_back = 0;             ///< named in the record, but given back: their slots are free
   std::size_t dead_entries = 0;           ///< entries that no session holds any more
   std::uint64_t index = 0;                ///< the record's ModifyIndex
   bool operator==(const semaphore_status&) const = default;

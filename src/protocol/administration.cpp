@@ -23,49 +23,72 @@ bool is_session_id(std::string_view text) {
 
 bool is_contenders(std::uint64_t flags) { return flags == 0 || flags == semaphore_flags || is_grantable(flags); }
 
-instruction refuse(error why) { return {make_error_code(why), {}, {}, false, {}}; }
+instruction refuse(error why) {
+  instruction result;
+  result.refused = make_error_code(why);
+  return result;
+}
 
 std::string entry_key(const inspection& s, std::string_view session) { return s.prefix + std::string(session); }
 
-/// Holders without an entry.
+/// Holders without an entry. Who has given its slot back is none.
 std::vector<std::string> dead_holders(const snapshot& now) {
   std::vector<std::string> dead;
   for (const std::string& holder : now.record.holders)
-    if (!now.find(holder)) dead.push_back(holder);
+    if (!now.find(holder) && !now.has_given_back(holder)) dead.push_back(holder);
   return dead;
 }
+
+kv_operation remove(const inspection& s, const contender& entry) {
+  return {kv_verb::remove_cas, entry_key(s, entry.session), {}, 0, entry.modify_index, {}};
+}
+
+/// So many entries of those that have given their slots back are removed by one write.
+constexpr std::size_t given_back_at_once = 8;
 
 /// Makes the record `wanted`, with the grants that it leaves room for, if there is anything to write. Of the dead, only
 /// those stay that are `spared`.
 instruction write(const inspection& s, lock_record wanted, std::vector<std::string> spared,
-                  std::size_t grants_max = operations_max - 1) {
+                  std::size_t grants_max = operations_max - 2) {
   snapshot then = s.now;
   then.record = std::move(wanted);
   plan_rules rules;
   rules.limit = then.record.limit;
   rules.spared = std::move(spared);
-  rules.grants_max =
-      std::min(grants_max, grants_that_fit(room_beside(then.record, s.lock_key, s.request_bytes), s.lock_key));
+  std::vector<const contender*> given_back;
+  for (const contender& each : s.now.given_back) {
+    if (given_back.size() == given_back_at_once)
+      rules.spared.push_back(each.session);  // the next write
+    else
+      given_back.push_back(&each);
+  }
+  rules.grants_max = std::min(grants_max - given_back.size(),
+                              grants_that_fit(room_beside(then.record, s.lock_key, s.request_bytes), s.lock_key));
   const grant_plan next = plan(then, rules);
   instruction result;
   if (next.record == s.now.record) return result;
   result.operations.push_back({kv_verb::cas, s.lock_key, format(next.record), s.now.lock_flags, s.now.lock_index, {}});
   for (const contender* entry : next.granted)
     result.operations.push_back(grant_to(*entry, entry_key(s, entry->session), next.after));
-  result.more = next.granted.size() == rules.grants_max;
+  for (const contender* entry : given_back) result.operations.push_back(remove(s, *entry));
+  result.more = next.cut;
+  result.looks = true;
   return result;
 }
 
 instruction write(const inspection& s, lock_record wanted) { return write(s, std::move(wanted), dead_holders(s.now)); }
 
+/// Whoever joins between a look and the write that rests on it sees a record without a free slot, and waits. So a write
+/// that may free one reads everything in the same transaction, and whoever has joined is granted by the next one.
+instruction with_look(const inspection& s, instruction next) {
+  if (next.looks) next.operations.push_back({kv_verb::get_tree, s.prefix});
+  return next;
+}
+
 const contender* find(const std::vector<contender>& list, std::string_view session) {
   const auto at =
       std::find_if(list.begin(), list.end(), [&](const contender& each) { return each.session == session; });
   return at == list.end() ? nullptr : &*at;
-}
-
-kv_operation remove(const inspection& s, const contender& entry) {
-  return {kv_verb::remove_cas, entry_key(s, entry.session), {}, 0, entry.modify_index, {}};
 }
 
 }  // namespace
@@ -93,7 +116,7 @@ instruction create(const inspection& s, std::uint32_t limit) {
   if (s.now.lock_index != 0) return s.now.record.limit == limit ? instruction() : refuse(error::limit_conflict);
   lock_record record;
   record.limit = limit;
-  return write(s, std::move(record));
+  return with_look(s, write(s, std::move(record)));
 }
 
 instruction resize(const inspection& s, std::uint32_t limit) {
@@ -101,14 +124,14 @@ instruction resize(const inspection& s, std::uint32_t limit) {
   if (s.now.lock_index == 0) return refuse(error::no_semaphore);
   lock_record record = s.now.record;
   record.limit = limit;
-  return write(s, std::move(record));
+  return with_look(s, write(s, std::move(record)));
 }
 
 instruction set_closed(const inspection& s, bool closed) {
   if (s.now.lock_index == 0) return refuse(error::no_semaphore);
   lock_record record = s.now.record;
   record.closed = closed;
-  return write(s, std::move(record));
+  return with_look(s, write(s, std::move(record)));
 }
 
 instruction revoke(const inspection& s, std::string_view session, bool doubt) {
@@ -118,7 +141,9 @@ instruction revoke(const inspection& s, std::string_view session, bool doubt) {
   lock_record record = s.now.record;
   record.revoke(std::string(session));
   if (room_beside(record, s.lock_key, s.request_bytes) == 0) return refuse(error::too_large);
-  return write(s, std::move(record));
+  instruction result = write(s, std::move(record));
+  result.looks = false;  // it frees nothing
+  return result;
 }
 
 instruction evict(const inspection& s, std::string_view session, bool first_look) {
@@ -131,12 +156,14 @@ instruction evict(const inspection& s, std::string_view session, bool first_look
   if (s.now.record.names(session)) {
     std::vector<std::string> spared = dead_holders(s.now);
     std::erase(spared, session);
-    result = write(s, s.now.record, std::move(spared), left ? operations_max - 2 : operations_max - 1);
+    result = write(s, s.now.record, std::move(spared), left ? operations_max - 3 : operations_max - 2);
   } else if (!left && first_look) {
     return refuse(error::not_held);
+  } else if (s.now.lock_index != 0) {
+    result = write(s, s.now.record);  // whoever has joined since the last look
   }
   if (left) result.operations.push_back(remove(s, *left));
-  return result;
+  return with_look(s, std::move(result));
 }
 
 instruction sweep(const inspection& s) {
@@ -144,14 +171,14 @@ instruction sweep(const inspection& s) {
   if (s.now.lock_index != 0) result = write(s, s.now.record, {});
   if (!result.operations.empty()) result.swept.holders = dead_holders(s.now).size();
   for (const contender& left : s.leftovers) {
-    if (result.operations.size() == operations_max) {
+    if (result.operations.size() == operations_max - 1) {
       result.more = true;
       break;
     }
     result.operations.push_back(remove(s, left));
     ++result.swept.entries;
   }
-  return result;
+  return with_look(s, std::move(result));
 }
 
 instruction destroy(const inspection& s, bool even_in_use, std::uint64_t first) {
@@ -168,6 +195,7 @@ instruction destroy(const inspection& s, bool even_in_use, std::uint64_t first) 
       if (!is_later(each.modify_index)) all.push_back(remove(s, each));
   };
   remove_all(s.now.contenders);
+  remove_all(s.now.given_back);
   remove_all(s.leftovers);
   const std::string numbers = numbers_of(s.prefix);
   for (const slot_number& each : s.now.numbers)

@@ -46,10 +46,15 @@ struct instruction {
   std::string session{};                   ///< to be destroyed; then look again
   std::vector<kv_operation> operations{};  ///< of one transaction
   bool more = false;                       ///< it is not the last one: look again
+  /// The last operation reads all that stands there then. Go on with that as with another look.
+  bool looks = false;
   leftovers_count swept{};                 ///< what a transaction of `sweep` removes
   bool operator==(const instruction&) const = default;
 };
 
+// A write that may free a slot ends with a look (`instruction::looks`), and the order is over when that shows nobody
+// who could be granted.
+//
 // Whoever writes the record grants what is free then: who waits and can run hears of it by this very write. Dead
 // holders keep their slots, because theirs may be a lock delay that only the pools know of; but for `sweep`, and the
 // one whom `evict` has ended.

@@ -1,5 +1,6 @@
 #include "protocol/compose.hpp"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -61,6 +62,13 @@ private:
       if (!now.holds(session) || txn_.record.names(session)) continue;
       add({kv_verb::remove, f_.keys.entry(session)});
       txn_.removed.push_back(session);
+    }
+    std::size_t given_back = 0;
+    for (const contender& each : now.given_back) {
+      if (txn_.record.names(each.session) || f_.members.is_ours(each.session)) continue;
+      if (given_back++ == given_back_at_once) break;
+      add({kv_verb::remove_cas, f_.keys.entry(each.session), {}, 0, each.modify_index});
+      txn_.removed.push_back(each.session);
     }
     if (woken) {  // any change of its entry does that
       txn_.woken = woken->session;
@@ -133,6 +141,33 @@ private:
 };
 
 }  // namespace
+
+transaction compose_return(const facts& f, const std::vector<const member*>& who, bool wakes, request_id id) {
+  const snapshot& now = f.now();
+  transaction txn;
+  txn.id = id;
+  txn.sent_at = f.time;
+  txn.base = now.lock_index;
+  for (const member* m : who) {
+    const contender& entry = *now.find(m->session);
+    txn.returned.push_back(m->session);
+    txn.operations.push_back({kv_verb::cas, f.keys.entry(m->session), entry.value, entry.flags | given_back_flag, m->grant});
+    const slot_number* const its = f.number_of(*m);
+    if (!its) continue;
+    txn.operations.push_back(
+        {kv_verb::unlock, f.keys.number(its->number), f.options.description, mutex_flags, 0, m->session});
+    txn.numbers.push_back({its->number, {}, 0});
+  }
+  if (!wakes) return txn;
+  const auto first = std::find_if(now.contenders.begin(), now.contenders.end(), [&](const contender& each) {
+    return is_waiting(now, each) && each.grantable() && !f.members.is_ours(each.session);
+  });
+  if (first == now.contenders.end()) return txn;
+  txn.woken = first->session;
+  txn.operations.push_back(
+      {kv_verb::cas, f.keys.entry(first->session), touched(first->value), first->flags, first->modify_index});
+  return txn;
+}
 
 transaction compose(const facts& f, const moves& what, grant_plan next, bool writes_record, request_id id) {
   return composer(f, what, id).make(next, writes_record);

@@ -151,7 +151,7 @@ void draft::sort_spares() {
       result_.kept.push_back(id);
       if (f_.lacks_number(m)) what_.number.push_back(&m);
     } else {
-      (m.lost ? ending_ : what_.give_back).push_back(&m);
+      (m.lost || m.has_returned ? ending_ : what_.give_back).push_back(&m);
     }
   }
   missing_ = need_.slots - std::min<std::size_t>(need_.slots, result_.kept.size());
@@ -308,6 +308,17 @@ plan_rules rules_for(context& ctx, const facts& f, const moves& what, const othe
     rules.leaving.push_back(session);
     ending += holds;
     used += holds;
+  }
+  // Others that have given their slots back, with their entries.
+  std::size_t given_back = 0;
+  for (const contender& each : now.given_back) {
+    if (f.members.is_ours(each.session)) continue;
+    if (given_back == given_back_at_once || used + 2 >= operations_max) {
+      rules.spared.push_back(each.session);  // the next write
+    } else {
+      ++given_back;
+      ++used;
+    }
   }
   if (o.form == record_form::session) rules.spared = now.record.holders;  // Consul itself prunes
   others.spare(ctx, rules, now, f.members, o);

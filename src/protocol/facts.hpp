@@ -42,7 +42,7 @@ struct facts {
   /// Whether nobody here may get its slot: it is withdrawn, or has been used here for so long that somebody elsewhere
   /// should have it.
   bool must_go_back(const member& m) const {
-    if (m.lost || is_withdrawn(m)) return true;
+    if (m.lost || m.has_returned || is_withdrawn(m)) return true;
     const bool used_for_long = situation.contested && time >= m.granted_at + options.local_handoff_time;
     return m.handoffs > 0 && (used_for_long || must_yield());
   }

@@ -16,8 +16,13 @@ public:
   void now_owes(bool something) { owes_ = something; }
 
   /// A release was refused by those to whom it grants the slot; or by others; or it was applied.
-  void refused(bool by_grantee) { refused_ = by_grantee ? refused_ + 1 : 0; }
-  void applied() { refused_ = 0; }
+  void refused(bool by_grantee, bool by_record) {
+    refused_ = by_grantee ? refused_ + 1 : 0;
+    outrun_ = by_record ? outrun_ + 1 : 0;
+  }
+  void applied() { refused_ = outrun_ = 0; }
+  /// Whether others change the record faster than a release of this process can be written.
+  bool is_outrun() const { return outrun_ >= outrun_max; }
   /// Whether a release grants the slot in the same write. If nobody is seen to wait for long enough, it goes back all
   /// the same: what is owed then can be granted later.
   bool grants_with_release() const { return refused_ < refusals_max; }
@@ -29,9 +34,11 @@ public:
 
 private:
   static constexpr unsigned refusals_max = 2;
+  static constexpr unsigned outrun_max = 2;
 
   bool owes_ = false;
   unsigned refused_ = 0;              ///< releases in a row
+  unsigned outrun_ = 0;               ///< the same, for the record's index alone
   time_point stalled_until_ = never;  ///< how long a free slot waits for another process to write the grant
 };
 

@@ -35,6 +35,10 @@ struct member : own_session {
   /// else for as long as it can; and then it gives back what it has, and ends. It is neither renewed nor used again.
   bool lost = false;
 
+  /// Its slot was given back without writing the record, or that was tried: its entry says so, or may say so. It holds
+  /// for as long as the record names it or its entry stands, but it serves nobody.
+  bool has_returned = false;
+
   bool holds() const { return standing == standing::holding; }
   bool waits() const { return standing == standing::waiting; }
 };

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <holdfast/kv.hpp>
+#include <vector>
 
 namespace holdfast::protocol {
 
@@ -42,6 +43,16 @@ constexpr result_kind result_of(kv_verb v) noexcept {
       return result_kind::none;
   }
   return result_kind::none;
+}
+
+/// How many results Consul returns for these before those of the reads at their end.
+inline std::size_t results_before_reads(const std::vector<kv_operation>& operations) noexcept {
+  std::size_t count = 0;
+  for (const kv_operation& op : operations) {
+    const result_kind kind = result_of(op.verb);
+    count += kind == result_kind::written || kind == result_kind::unchanged;
+  }
+  return count;
 }
 
 }  // namespace holdfast::protocol

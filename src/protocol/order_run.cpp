@@ -100,6 +100,7 @@ next_step order_run::saw(time_point now) {
   history_.in_doubt = bool(doubt_.code);
   asked_ = what_.next(seen_, history_);
   if (std::exchange(history_.is_first_look, false)) history_.first_look = seen_.now.index;
+  if (is_carried_out_ && (asked_.refused || asked_.operations.empty() || now >= deadline_)) return order_step::done{};
   if (asked_.refused) {
     failure why = failed(asked_.refused, asked_.refused.message());
     if (asked_.refused == error::limit_conflict)
@@ -109,7 +110,7 @@ next_step order_run::saw(time_point now) {
   if (is_waiting()) return wait(asked_, now);
   if (!asked_.session.empty()) return order_step::end_session{asked_.session, within(now)};
   if (asked_.operations.empty()) return order_step::done{};
-  return order_step::write{std::move(asked_.operations), within(now)};
+  return order_step::write{asked_.operations, within(now)};
 }
 
 /// Nothing is to be written: a pause, and then the next look, which waits for news.
@@ -123,6 +124,8 @@ next_step order_run::wait(const instruction& next, time_point now) {
 next_step order_run::session_ended(failure why, time_point now) { return attempted(std::move(why), now); }
 
 next_step order_run::written(event::txn_done&& e, time_point now) {
+  if (is_carried_out_ && e.outcome != event::outcome::applied) return order_step::done{};
+  if (e.outcome == event::outcome::applied && asked_.looks) return looked_beside(std::move(e), now);
   if (e.outcome != event::outcome::refused) return attempted(std::move(e.error), now);
   const bool denied = std::any_of(e.refusals.begin(), e.refusals.end(), [](const event::refused_operation& each) {
     return each.reason == event::refusal::permission_denied;
@@ -133,6 +136,25 @@ next_step order_run::written(event::txn_done&& e, time_point now) {
                      now);
   ++conflicts_;
   return attempted(failed(error::transaction_conflict, "others wrote first each time"), now);
+}
+
+/// The write has also read all that stands there now.
+next_step order_run::looked_beside(event::txn_done&& e, time_point now) {
+  outage_.over();
+  removed_.holders += asked_.swept.holders;
+  removed_.entries += asked_.swept.entries;
+  doubt_ = {};
+  in_vain_ = 0;
+  is_carried_out_ = !asked_.more;
+  const std::size_t written = results_before_reads(asked_.operations);
+  if (e.results.size() < written) return is_carried_out_ ? next_step(order_step::done{}) : again({}, now);
+  std::uint64_t index = 0;
+  for (std::size_t i = 0; i != written; ++i) index = std::max(index, e.results[i].modify_index);
+  e.results.erase(e.results.begin(), e.results.begin() + static_cast<std::ptrdiff_t>(written));
+  auto seen = make_inspection(what_.prefix, what_.lock_key, std::move(e.results), index);
+  if (!seen) return is_carried_out_ ? next_step(order_step::done{}) : again({}, now);
+  seen_ = *std::move(seen);
+  return saw(now);
 }
 
 next_step order_run::attempted(failure why, time_point now) {

@@ -89,6 +89,7 @@ private:
   next_step saw(time_point now);
   next_step wait(const instruction& next, time_point now);
   next_step attempted(failure why, time_point now);
+  next_step looked_beside(event::txn_done&& e, time_point now);
   next_step end(failure why) const;
   failure failed(error_code code, std::string text) const;
   duration within(time_point now) const;
@@ -111,6 +112,7 @@ private:
   leftovers_count there_{};
   leftovers_count removed_{};
   instruction asked_{};  ///< under way
+  bool is_carried_out_ = false;  ///< what is still to be done are grants only, which others may write as well
 };
 
 }  // namespace holdfast::protocol

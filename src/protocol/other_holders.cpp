@@ -17,8 +17,10 @@ void other_holders::saw(context& ctx, const snapshot& now, const members& ours, 
   }
   std::erase_if(former_,
                 [&](const auto& session) { return !now.record.names(session) && !ours.ending().contains(session); });
+  std::erase_if(given_back_, [&](const auto& session) { return !now.record.names(session) || now.find(session); });
+  for (const contender& each : now.given_back) given_back_.insert(each.session);
   const auto is_others = [&](const std::string& session) {
-    return !ours.is_ours(session) && !former_.contains(session);
+    return !ours.is_ours(session) && !former_.contains(session) && !given_back_.contains(session);
   };
   std::map<std::string_view, std::uint32_t> numbers;
   for (const slot_number& each : now.numbers)
@@ -34,7 +36,7 @@ void other_holders::saw(context& ctx, const snapshot& now, const members& ours, 
   // A mutex is let go by a write that leaves its key there; with a session it goes.
   std::erase_if(holders_, [&](const auto& each) {
     const bool is_named = is_mutex && !now.find(each.first) ? now.lock_index == 0 : now.record.names(each.first);
-    return !is_named;
+    return !is_named || given_back_.contains(each.first);
   });
   for (auto& [session, its] : holders_) {
     if (now.find(session))
@@ -146,7 +148,8 @@ void other_holders::spare(context& ctx, plan_rules& rules, const snapshot& now, 
 }
 
 bool other_holders::is_unseen(const std::string& holder, const snapshot& now, const members& ours) const {
-  return !now.find(holder) && !ours.is_ours(holder) && !former_.contains(holder) && !holders_.contains(holder);
+  return !now.find(holder) && !ours.is_ours(holder) && !former_.contains(holder) &&
+         !given_back_.contains(holder) && !holders_.contains(holder);
 }
 
 /// Whether there may be a holder that was never seen here, and whose session has ended.

@@ -54,6 +54,7 @@ grant_plan plan(const snapshot& now, const plan_rules& rules) {
   for (std::size_t i = 0; i != now.record.holders.size(); ++i) {
     const std::string& holder = now.record.holders[i];
     if (leaving.contain(holder)) continue;
+    if (now.has_given_back(holder) && !spared.contain(holder)) continue;
     if (!rules.complete || matches.present[i] || spared.contain(holder))
       result.record.holders.push_back(holder);  // stays sorted
   }

@@ -199,7 +199,12 @@ void pool::on(event::txn_done& e) {
       read_.failures.over();
       return refused(*std::move(txn), e.refusals);
     case event::outcome::not_sent:
-      end_moves(*txn, false);
+      if (txn->returned.empty()) {
+        end_moves(*txn, false);
+      } else {  // what it should have mended is still open
+        view_.mark_stale();
+        write_.doubt(ctx_, *txn);
+      }
       refresh();
       if (is_final(e.error.code)) fail_waiters(e.error);
       break;

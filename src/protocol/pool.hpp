@@ -107,10 +107,13 @@ private:
   void refuse_listing(const error_code& why);
   void refresh();
   void refresh(member& m);
+  void refresh_returned(member& m);
   void check_revoked();
   void node_may_be_gone(const member& ours);
   void applied(transaction txn, std::vector<kv_entry> results);
   void refused(transaction txn, const std::vector<event::refused_operation>& refusals);
+  bool return_slots(transaction& refused, bool wakes);
+  void slots_returned(transaction txn, std::uint64_t index);
   void resolve();
   void resolve_by_record(std::uint64_t index);
   void end_moves(const transaction& txn, bool maybe_applied);

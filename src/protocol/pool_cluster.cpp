@@ -7,6 +7,13 @@
 
 namespace holdfast::protocol {
 
+namespace {
+
+/// So many slots are given back at a time without the record: three operations each fit a transaction.
+constexpr std::size_t returns_max = 20;
+
+}  // namespace
+
 void pool::take_listing(boost::system::result<snapshot> listing, request_id id) {
   if (!listing) return refuse_listing(listing.error());
   const std::uint64_t index_before = view_.now().lock_index;
@@ -62,6 +69,7 @@ void pool::check_revoked() {
 
 void pool::refresh(member& m) {
   if (m.phase == phase::creating) return;
+  if (m.has_returned) return refresh_returned(m);
   const contender* entry = view_.now().find(m.session);
   if (entry) m.entry_created = entry->create_index;
   const standing before = m.standing;
@@ -104,6 +112,19 @@ void pool::refresh(member& m) {
   if (m.waits() && before != standing::waiting) m.waiting_since = now();
 }
 
+/// A session that has given its slot back without the record. It may be used again when neither the record names it nor
+/// its entry stands: before that others may take it out of the record by the record's index alone.
+void pool::refresh_returned(member& m) {
+  const snapshot& seen = view_.now();
+  const bool is_marked = seen.has_given_back(m.session);
+  m.standing = is_marked || seen.find(m.session) || seen.record.names(m.session) ? standing::holding : standing::absent;
+  if (is_marked) slots_.free_member(ctx_, m.gives_back);
+  if (m.phase == phase::moving || m.holds()) return;
+  slots_.free_member(ctx_, m.gives_back);
+  m.has_returned = false;
+  m.idle_since = ctx_.now();
+}
+
 /// A session of ours has ended, maybe with its node, and then holders that were never seen here may still believe. If
 /// it held a mutex there is no such holder.
 void pool::node_may_be_gone(const member& ours) {
@@ -115,6 +136,7 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
   transaction::reply its = txn.applied(std::move(results));
   for (const slot_number& each : txn.numbers)
     if (!each.session.empty()) numbers_.locked(each.number);
+  if (!txn.returned.empty()) return slots_returned(std::move(txn), its.index);
   if (txn.record_operations != 0) {
     duty_.now_owes(txn.owes);
     duty_.applied();
@@ -178,8 +200,49 @@ void pool::saw_own_join(const transaction& txn, snapshot seen) {
   assess_limit();
 }
 
+/// Gives back without the record the slots that users have released and that `refused` could not give back, because
+/// others change the record faster than this process can. The releases are answered by that. Such a session serves
+/// nobody from now on, whatever becomes of this write: others may take it out of the record by the record's index
+/// alone. The other moves of `refused` stay open, until a read tells what became of them. False: there are no such slots.
+bool pool::return_slots(transaction& refused, bool wakes) {
+  if (limit() == 1 || options_.form != record_form::map) return false;
+  std::vector<const member*> who;
+  for (const member_id id : refused.movers) {
+    const member& m = members_[id];
+    const contender* const entry = view_.now().find(m.session);
+    const bool is_as_granted = entry && entry->modify_index == m.grant;
+    if (m.holds() && m.gives_back != slot_id::none && is_as_granted && who.size() < returns_max) who.push_back(&m);
+  }
+  if (who.empty()) return false;
+  transaction txn = compose_return(facts_now(), who, wakes, ctx_.new_request());
+  txn.movers = std::move(refused.movers);
+  txn.refused = true;
+  txn.by_record = view_.outrun() && situation_.contested;
+  for (const member* m : who) members_[m->id].has_returned = true;
+  write_.send(ctx_, std::move(txn));
+  return true;
+}
+
+/// The process goes on trying to write the record: until then it names these sessions.
+void pool::slots_returned(transaction txn, std::uint64_t index) {
+  view_.wrote(index, txn.id, ctx_.last_request(), false, [&](snapshot& now) { txn.patch(now, index); });
+  for (const std::string& session : txn.returned)
+    if (member* const m = members_.find(session)) slots_.free_member(ctx_, m->gives_back);
+  write_.doubt(ctx_, std::move(txn));
+  refresh();
+}
+
 void pool::refused(transaction txn, const std::vector<event::refused_operation>& refusals) {
   write_.refused();
+  if (!txn.returned.empty()) {
+    const bool by_woken = !txn.woken.empty() && refusals.size() == 1 &&
+                          refusals.front().operation + 1 == txn.operations.size() &&
+                          refusals.front().reason == event::refusal::conflict;
+    if (by_woken && return_slots(txn, false)) return;
+    view_.mark_stale();
+    write_.doubt(ctx_, std::move(txn));
+    return refresh();
+  }
   const bool seen_why = view_.current() && txn.guarded && view_.now().lock_index != txn.base;
   const bool gave =
       std::any_of(txn.movers.begin(), txn.movers.end(), [this](member_id id) { return members_[id].holds(); });
@@ -192,11 +255,12 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
     return each.operation >= txn.record_operations && each.operation < txn.record_operations + txn.granted.size() &&
            each.reason == event::refusal::conflict;
   });
-  duty_.refused(gave && by_grantee);
+  duty_.refused(gave && by_grantee, gave && by_record);
   if (!seen_why && by_record && limit() > 1)
     view_.mark_outrun(txn.base);
   else if (!seen_why)
     view_.mark_stale();
+  if (duty_.is_outrun() && return_slots(txn, true)) return;
   const std::vector<kv_operation> operations = txn.operations;
   if (gave) {
     txn.refused = true;

@@ -106,6 +106,11 @@ const slot_number* snapshot::number_of(std::string_view session) const {
   return at == numbers.end() || session.empty() ? nullptr : &*at;
 }
 
+bool snapshot::has_given_back(std::string_view session) const {
+  return std::any_of(given_back.begin(), given_back.end(),
+                     [&](const contender& each) { return each.session == session; });
+}
+
 void snapshot::take_number(slot_number seen) {
   const auto at =
       std::find_if(numbers.begin(), numbers.end(), [&](const slot_number& each) { return each.number == seen.number; });
@@ -118,6 +123,7 @@ void snapshot::take_number(slot_number seen) {
 void snapshot::take_record(lock_record whole, std::uint64_t flags, std::uint64_t at) {
   for (const contender& entry : contenders)
     if (entry.modify_index > at && record.names(entry.session)) whole.add(entry.session);
+  if (at > lock_index) given_back.clear();
   record = std::move(whole);
   lock_flags = flags;
   lock_index = at;
@@ -160,7 +166,8 @@ boost::system::result<snapshot> make_snapshot(std::string_view entries, std::str
       result.record = *std::move(record);
     } else if (!pair.session.empty() && pair.key.starts_with(entries) &&
                std::string_view(pair.key).substr(entries.size()) == pair.session) {
-      contenders.push_back(
+      (is_given_back(pair.flags) ? result.given_back : contenders)
+          .push_back(
           {std::move(pair.session), std::move(pair.value), pair.flags, pair.create_index, pair.modify_index});
     } else if (const auto number = number_in(pair.key, entries)) {
       result.numbers.push_back({*number, std::move(pair.session), pair.modify_index});

@@ -25,10 +25,16 @@ constexpr bool is_grantable(std::uint64_t flags) noexcept {
 /// Of an entry whose slot is to be numbered: whoever grants it hands it a number, if there is one to give away.
 inline constexpr std::uint64_t numbered_flag = std::uint64_t{1} << 31;
 constexpr bool is_numbered(std::uint64_t flags) noexcept { return is_grantable(flags) && (flags & numbered_flag) != 0; }
+/// Of an entry whose session has given its slot back without writing the record, which still names it. Such an entry
+/// neither holds nor waits. Whoever writes the record next takes the session out of it and removes the entry.
+inline constexpr std::uint64_t given_back_flag = std::uint64_t{1} << 30;
+constexpr bool is_given_back(std::uint64_t flags) noexcept {
+  return is_grantable(flags) && (flags & given_back_flag) != 0;
+}
 /// Their lowest bits count the grants.
-constexpr std::uint64_t grants_in(std::uint64_t flags) noexcept { return flags & (numbered_flag - 1); }
+constexpr std::uint64_t grants_in(std::uint64_t flags) noexcept { return flags & (given_back_flag - 1); }
 constexpr std::uint64_t next_grant_flags(std::uint64_t flags) noexcept {
-  return (flags & ~(numbered_flag - 1)) | grants_in(flags + 1);
+  return (flags & ~(given_back_flag - 1)) | grants_in(flags + 1);
 }
 
 /// A live contender entry: a key `<prefix>/<session>` that this very session has locked.
@@ -100,12 +106,16 @@ struct snapshot {
   std::uint64_t lock_flags = semaphore_flags;
   lock_record record;          ///< as of `lock_index`, and those whose entries tell that they were granted since
   contender_queue contenders;  ///< live ones
+  /// Entries of those that have given their slots back (`given_back_flag`). None once a newer record is known: their
+  /// sessions may have come anew by then.
+  std::vector<contender> given_back{};
   std::vector<slot_number> numbers{};  ///< those that anybody ever had
   std::uint64_t complete_to = 0;       ///< whoever waits, and came up to this index, is among them
   std::size_t unseen = 0;              ///< about how many more there are
 
   const contender* find(std::string_view session) const { return contenders.find(session); }
   contender* find(std::string_view session) { return contenders.find(session); }
+  bool has_given_back(std::string_view session) const;
   bool holds(std::string_view session) const { return record.names(session) && find(session); }
   /// Of all at once, in linear time: which contenders the record names, by their places, and which of its holders are
   /// contenders, in its order.

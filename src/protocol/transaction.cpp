@@ -24,8 +24,9 @@ void transaction::patch(snapshot& now, std::uint64_t index) const {
     entry->modify_index = index;
   }
   if (contender* const entry = now.find(woken); entry && !is_newer(woken)) entry->modify_index = index;
-  for (const std::string& session : removed)
-    if (!is_newer(session)) now.contenders.erase(session);
+  for (const auto* const gone : {&removed, &returned})
+    for (const std::string& session : *gone)
+      if (!is_newer(session)) now.contenders.erase(session);
   for (const auto& [session, text] : inserted) {
     if (is_newer(session)) continue;
     now.contenders.erase(session);  // a late listing may have brought it back

@@ -13,7 +13,7 @@ constexpr std::size_t own_keys_max = 8;
 /// One whose entry is watched whatever else is.
 const member* long_holder(context& ctx, const facts& f, const watch_set& running) {
   for (const auto& [id, m] : f.members) {
-    if (!m.holds()) continue;
+    if (!m.holds() || m.has_returned) continue;
     const bool is_long = ctx.due_or_wake(std::max(m.granted_at + f.options.own_entry_delay, running.own_entry_from));
     return is_long && m.phase != phase::moving ? &m : nullptr;
   }
@@ -29,7 +29,7 @@ std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set&
   const contender* first_entry = nullptr;
   std::vector<const member*> holders;
   for (const auto& [id, m] : f.members) {
-    if (m.phase == phase::moving) continue;  // the write's reply will tell
+    if (m.phase == phase::moving || m.has_returned) continue;  // the write's reply will tell
     if (m.holds() && ctx.due_or_wake(m.granted_at + o.watch_delay)) holders.push_back(&m);
     if (!m.waits() || m.lost) continue;
     const contender* entry = now.find(m.session);

@@ -38,6 +38,7 @@ semaphore_status to_status(const protocol::inspection& seen, std::chrono::second
   result.limit = now.record.limit;
   result.closed = now.record.closed;
   result.dead_holders = left.holders;
+  result.given_back = now.given_back.size();
   result.dead_entries = left.entries;
   result.index = now.lock_index;
   for (const protocol::contender& entry : now.contenders) {

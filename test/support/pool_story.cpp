@@ -438,6 +438,10 @@ std::string pool_story::operations(const std::vector<kv_operation>& list) const 
         break;
       case kv_verb::cas: {
         if (!is_key) {
+          if (is_given_back(op.flags)) {
+            one = "return " + who + " @" + std::to_string(op.index);
+            break;
+          }
           const std::string_view description = description_in(op.value);
           one = "grant " + who + " " + std::string(description) + " @" + std::to_string(op.index) + " +" +
                 std::to_string(grants_in(op.flags));

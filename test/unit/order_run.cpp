@@ -97,6 +97,25 @@ BOOST_AUTO_TEST_CASE(it_looks_writes_and_is_done) {
   BOOST_TEST(!s.writes(applied()).ends_with());
 }
 
+/// Whoever joins between the look and the write sees a full record, and waits.
+BOOST_AUTO_TEST_CASE(who_has_joined_unseen_is_granted_by_a_second_write_unless_others_have_written) {
+  const std::string two = "22222222-0000-4000-8000-000000000000";
+  for (const bool is_beaten : {false, true}) {
+    story s(resize_to(2));
+    s.sees(record_of({record_form::map, 1, {one}}, 7, {one}));
+    BOOST_TEST((s.is<order_step::write>().operations.back() == kv_operation{kv_verb::get_tree, prefix}));
+    event::txn_done done = applied();
+    done.results.push_back({lock_key, {}, semaphore_flags, {}, 5, 9, 0});
+    for (kv_entry& each : record_of({record_form::map, 2, {one}}, 9, {one, two}).listing)
+      done.results.push_back(std::move(each));
+    s.writes(std::move(done));
+    const auto& operations = s.is<order_step::write>().operations;
+    BOOST_REQUIRE(operations.size() == 3u);
+    BOOST_TEST(operations[1].key == prefix + two);
+    BOOST_TEST(!s.writes(is_beaten ? refused() : applied()).ends_with());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_cannot_be_done_anyhow_asks_nothing) {
   order what = resize_to(0);
   what.limit = 0;

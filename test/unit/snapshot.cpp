@@ -123,9 +123,12 @@ BOOST_AUTO_TEST_CASE(flags_of_contenders_are_exact_to_the_last_bit) {
 
 BOOST_AUTO_TEST_CASE(each_grant_changes_the_flags_and_keeps_them_ours) {
   BOOST_TEST(next_grant_flags(contender_magic) == contender_magic + 1);
-  BOOST_TEST(next_grant_flags(contender_magic | 0x7fffffff) == contender_magic);
+  BOOST_TEST(next_grant_flags(contender_magic | 0x3fffffff) == contender_magic);
   const std::uint64_t numbered = contender_magic | numbered_flag;
-  BOOST_TEST(next_grant_flags(numbered | 0x7fffffff) == numbered);
+  BOOST_TEST(next_grant_flags(numbered | 0x3fffffff) == numbered);
+  BOOST_TEST(is_given_back(numbered | given_back_flag));
+  BOOST_TEST(!is_given_back(numbered | 0x3fffffff));
+  BOOST_TEST(!is_given_back(semaphore_flags));
   BOOST_TEST(is_grantable(numbered));
   BOOST_TEST(is_numbered(numbered));
   BOOST_TEST(!is_numbered(contender_magic | 0x7fffffff));

@@ -274,7 +274,8 @@ bool sabotage::lets_out(int process, action::send_txn& a, std::vector<core_event
         if (op.verb == kv_verb::unlock && is_number(op)) op = {kv_verb::get, op.key};
       break;
     case seeded_bug::grant_leaves_the_entry:
-      std::erase_if(operations, [](const auto& op) { return op.verb == kv_verb::cas && !is_record(op); });
+      if (record != operations.end())
+        std::erase_if(operations, [](const auto& op) { return op.verb == kv_verb::cas && !is_record(op); });
       break;
     case seeded_bug::release_keeps_the_entry:
       if (record != operations.end())

@@ -90,7 +90,24 @@ void world::write_order(int number, order what, const instruction& next) {
   sabotage_.bend(written, look().lock_index);
   const bool applied = transact(nullptr, written.operations).applied;
   if (applied) free_since_ = never;
-  if (!applied || lost || next.more) carry_out(number, std::move(what), false);
+  if (!applied || lost || next.more) return carry_out(number, std::move(what), false);
+  if (next.looks) grant_the_rest(number, std::move(what));
+}
+
+/// The order is carried out. Its write has shown what stood there then: whoever had joined unseen is granted, unless
+/// somebody else has written meanwhile.
+void world::grant_the_rest(int number, order what) {
+  auto seen = make_inspection(std::string(world_prefix), std::string(world_lock_key), consul_.list(world_prefix),
+                              consul_.store.raft_index());
+  if (!seen) return;
+  if (options_.request_bytes != 0) seen->request_bytes = options_.request_bytes;
+  const instruction next = what(*seen, false);
+  if (next.refused || next.operations.empty()) return;
+  in(random_.between(50us, 2 * options_.latency_max), [this, number, what = std::move(what), next] {
+    say([&] { return "administrator " + std::to_string(number) + ": txn" + describe(next.operations); });
+    check_size(next.operations);
+    if (transact(nullptr, next.operations).applied) grant_the_rest(number, what);
+  });
 }
 
 /// As it was at first, for the end, when all other orders are done.

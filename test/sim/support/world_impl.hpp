@@ -313,6 +313,7 @@ private:
   order some_order(int number);
   void carry_out(int number, order what, bool first_look);
   void write_order(int number, order what, const instruction& next);
+  void grant_the_rest(int number, order what);
   void restore_order();
 
   // world_checks.cpp
