@@ -43,9 +43,6 @@ kv_operation remove(const inspection& s, const contender& entry) {
   return {kv_verb::remove_cas, entry_key(s, entry.session), {}, 0, entry.modify_index, {}};
 }
 
-/// So many entries of those that have given their slots back are removed by one write.
-constexpr std::size_t given_back_at_once = 8;
-
 /// Makes the record `wanted`, with the grants that it leaves room for, if there is anything to write. Of the dead, only
 /// those stay that are `spared`.
 instruction write(const inspection& s, lock_record wanted, std::vector<std::string> spared,
@@ -55,22 +52,17 @@ instruction write(const inspection& s, lock_record wanted, std::vector<std::stri
   plan_rules rules;
   rules.limit = then.record.limit;
   rules.spared = std::move(spared);
-  std::vector<const contender*> given_back;
-  for (const contender& each : s.now.given_back) {
-    if (given_back.size() == given_back_at_once)
-      rules.spared.push_back(each.session);  // the next write
-    else
-      given_back.push_back(&each);
-  }
-  rules.grants_max = std::min(grants_max - given_back.size(),
+  for (const contender& each : then.given_back)
+    if (rules.given_back.size() < given_back_at_once) rules.given_back.push_back(&each);
+  rules.grants_max = std::min(grants_max - rules.given_back.size(),
                               grants_that_fit(room_beside(then.record, s.lock_key, s.request_bytes), s.lock_key));
   const grant_plan next = plan(then, rules);
   instruction result;
-  if (next.record == s.now.record) return result;
+  if (next.record == s.now.record && next.given_back.empty()) return result;
   result.operations.push_back({kv_verb::cas, s.lock_key, format(next.record), s.now.lock_flags, s.now.lock_index, {}});
   for (const contender* entry : next.granted)
     result.operations.push_back(grant_to(*entry, entry_key(s, entry->session), next.after));
-  for (const contender* entry : given_back) result.operations.push_back(remove(s, *entry));
+  for (const contender* entry : next.given_back) result.operations.push_back(remove(s, *entry));
   result.more = next.cut;
   result.looks = true;
   return result;

@@ -59,16 +59,14 @@ private:
     txn_.record_operations = txn_.operations.size();
     grant(next);
     for (const auto& [session, its] : f_.members.ending()) {
-      if (!now.holds(session) || txn_.record.names(session)) continue;
+      const bool has_entry = now.holds(session) || now.has_given_back(session);
+      if (!has_entry || txn_.record.names(session)) continue;
       add({kv_verb::remove, f_.keys.entry(session)});
       txn_.removed.push_back(session);
     }
-    std::size_t given_back = 0;
-    for (const contender& each : now.given_back) {
-      if (txn_.record.names(each.session) || f_.members.is_ours(each.session)) continue;
-      if (given_back++ == given_back_at_once) break;
-      add({kv_verb::remove_cas, f_.keys.entry(each.session), {}, 0, each.modify_index});
-      txn_.removed.push_back(each.session);
+    for (const contender* each : next.given_back) {
+      add({kv_verb::remove_cas, f_.keys.entry(each->session), {}, 0, each->modify_index});
+      txn_.removed.push_back(each->session);
     }
     if (woken) {  // any change of its entry does that
       txn_.woken = woken->session;

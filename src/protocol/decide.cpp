@@ -303,22 +303,18 @@ plan_rules rules_for(context& ctx, const facts& f, const moves& what, const othe
   // them out of it, or `entries_of` would guard what is another's by then.
   std::size_t used = operations(f, what), ending = 0;
   for (const auto& [session, its] : f.members.ending()) {
-    const bool holds = now.holds(session);
+    const bool holds = now.holds(session) || now.has_given_back(session);
     if (holds && (ending == ending_at_once || used + 2 >= operations_max)) continue;  // the next write
     rules.leaving.push_back(session);
     ending += holds;
     used += holds;
   }
   // Others that have given their slots back, with their entries.
-  std::size_t given_back = 0;
   for (const contender& each : now.given_back) {
+    if (rules.given_back.size() == given_back_at_once || used + 2 >= operations_max) break;  // the next write
     if (f.members.is_ours(each.session)) continue;
-    if (given_back == given_back_at_once || used + 2 >= operations_max) {
-      rules.spared.push_back(each.session);  // the next write
-    } else {
-      ++given_back;
-      ++used;
-    }
+    rules.given_back.push_back(&each);
+    ++used;
   }
   if (o.form == record_form::session) rules.spared = now.record.holders;  // Consul itself prunes
   others.spare(ctx, rules, now, f.members, o);

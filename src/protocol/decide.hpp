@@ -49,9 +49,6 @@ struct decision {
 /// Which sessions join, leave and stay. `returns_soon`: the last slot that was given back was wanted again at once.
 decision decide(context& ctx, const facts& f, const demand& need, bool returns_soon);
 
-/// So many entries of others that have given their slots back are removed by one write.
-inline constexpr std::size_t given_back_at_once = 8;
-
 /// How many operations the moves take: whoever leaves its slot, or the queue, gives its number back, too.
 std::size_t operations(const facts& f, const moves& what);
 /// The numbers of those who leave their slots, as far as they are below the limit.

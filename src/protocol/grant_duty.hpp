@@ -16,9 +16,9 @@ public:
   void now_owes(bool something) { owes_ = something; }
 
   /// A release was refused by those to whom it grants the slot; or by others; or it was applied.
-  void refused(bool by_grantee, bool by_record) {
+  void refused(bool by_grantee, bool by_others) {
     refused_ = by_grantee ? refused_ + 1 : 0;
-    outrun_ = by_record ? outrun_ + 1 : 0;
+    outrun_ = by_others ? outrun_ + 1 : 0;
   }
   void applied() { refused_ = outrun_ = 0; }
   /// Whether others change the record faster than a release of this process can be written.
@@ -38,7 +38,7 @@ private:
 
   bool owes_ = false;
   unsigned refused_ = 0;              ///< releases in a row
-  unsigned outrun_ = 0;               ///< the same, for the record's index alone
+  unsigned outrun_ = 0;               ///< the same, for no other reason than that others were faster
   time_point stalled_until_ = never;  ///< how long a free slot waits for another process to write the grant
 };
 

@@ -48,14 +48,16 @@ grant_plan plan(const snapshot& now, const plan_rules& rules) {
   grant_plan result;
   result.record.form = now.record.form;
   result.record.limit = rules.limit;
+  result.given_back = rules.given_back;
   const names leaving(rules.leaving), spared(rules.spared), passed_over(rules.passed_over);
   const snapshot::matches matches = now.match();
   result.record.holders.reserve(now.record.holders.size());
   for (std::size_t i = 0; i != now.record.holders.size(); ++i) {
     const std::string& holder = now.record.holders[i];
     if (leaving.contain(holder)) continue;
-    if (now.has_given_back(holder) && !spared.contain(holder)) continue;
-    if (!rules.complete || matches.present[i] || spared.contain(holder))
+    const auto is_its = [&](const contender* each) { return each->session == holder; };
+    if (std::any_of(rules.given_back.begin(), rules.given_back.end(), is_its)) continue;
+    if (!rules.complete || matches.present[i] || spared.contain(holder) || now.has_given_back(holder))
       result.record.holders.push_back(holder);  // stays sorted
   }
 

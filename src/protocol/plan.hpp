@@ -13,11 +13,17 @@
 
 namespace holdfast::protocol {
 
+/// So many entries of those that have given their slots back are removed by one write.
+inline constexpr std::size_t given_back_at_once = 8;
+
 /// What bends the plan away from the bare snapshot.
 struct plan_rules {
   std::uint32_t limit = 0;
   /// Sessions whose entries the same write takes away: they neither hold nor wait.
   std::vector<std::string> leaving{};
+  /// Entries of those that have given their slots back. The same write removes them, and the record names these sessions
+  /// no more. They point into the snapshot.
+  std::vector<const contender*> given_back{};
   /// Dead holders that still count, because their lock delay runs.
   std::vector<std::string> spared{};
   /// Slots that nobody is to have yet, though the record names nobody who holds them.
@@ -36,6 +42,7 @@ struct grant_plan {
   lock_record record;                         ///< without the dead and the leaving, with the granted
   std::vector<const contender*> granted{};    ///< point into the snapshot, in queue order
   std::vector<const contender*> left_free{};  ///< Go and guide contenders that a slot stays free for
+  std::vector<const contender*> given_back{}; ///< as in the rules
   succession_view after{};                    ///< those that wait behind the granted; points into the snapshot, too
   std::uint32_t free = 0;                     ///< slots that nobody who waits has a claim on
   bool cut = false;                           ///< one write cannot grant all that could be granted

@@ -119,6 +119,7 @@ void pool::refresh_returned(member& m) {
   const bool is_marked = seen.has_given_back(m.session);
   m.standing = is_marked || seen.find(m.session) || seen.record.names(m.session) ? standing::holding : standing::absent;
   if (is_marked) slots_.free_member(ctx_, m.gives_back);
+  if (!view_.current()) m.standing = standing::holding;  // its entry may stand yet
   if (m.phase == phase::moving || m.holds()) return;
   slots_.free_member(ctx_, m.gives_back);
   m.has_returned = false;
@@ -145,6 +146,9 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
     view_.mark_stale();
     return write_.doubt(ctx_, std::move(txn));
   }
+  for (const member_id id : txn.movers)  // whoever has left by this write is free of what it gave back
+    if (member& m = members_[id]; std::find(txn.removed.begin(), txn.removed.end(), m.session) != txn.removed.end())
+      m.has_returned = false;
   end_moves(txn, true);
   if (its.has_read) {
     auto seen = snapshot_of(std::move(its.read), its.index);
@@ -255,7 +259,11 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
     return each.operation >= txn.record_operations && each.operation < txn.record_operations + txn.granted.size() &&
            each.reason == event::refusal::conflict;
   });
-  duty_.refused(gave && by_grantee, gave && by_record);
+  // Others were faster, and nothing else is wrong.
+  const bool by_others = std::all_of(refusals.begin(), refusals.end(), [&](const event::refused_operation& each) {
+    return each.operation < txn.record_operations + txn.granted.size() && each.reason == event::refusal::conflict;
+  });
+  duty_.refused(gave && by_grantee, gave && by_others && !refusals.empty());
   if (!seen_why && by_record && limit() > 1)
     view_.mark_outrun(txn.base);
   else if (!seen_why)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace holdfast::protocol {
 
@@ -16,7 +17,15 @@ void transaction::patch(snapshot& now, std::uint64_t index) const {
     each.modify_index = index;
     now.take_number(std::move(each));
   }
-  if (record_operations != 0 && index > now.lock_index) now.take_record(record, now.lock_flags, index);
+  if (record_operations != 0 && index > now.lock_index) {
+    // Nobody else has written the record since it was seen: who had given back then still has.
+    std::vector<contender> given_back = std::exchange(now.given_back, {});
+    now.take_record(record, now.lock_flags, index);
+    std::erase_if(given_back, [this](const contender& each) {
+      return std::find(removed.begin(), removed.end(), each.session) != removed.end();
+    });
+    now.given_back = std::move(given_back);
+  }
   for (const std::string& session : granted) {
     contender* entry = now.find(session);
     if (!entry || is_newer(session)) continue;

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <utility>
+
 #include "protocol/time.hpp"
 
 namespace holdfast::protocol {
@@ -14,10 +17,10 @@ public:
   /// `elapsed`: since the query was sent. `wait`: what it asked for.
   bool is_over(duration elapsed, duration wait) {
     suspected_ = {};
-    const bool is_of_agent = limit_ != duration() && elapsed >= limit_ * 9 / 10 && elapsed <= limit_ * 9 / 8;
-    if (is_of_agent) return true;
+    const bool has_limit = longest_ != duration();
+    if (has_limit && elapsed >= shortest_ * 9 / 10 && elapsed <= longest_ * 9 / 8) return true;
     if (elapsed >= wait * 9 / 10) {
-      if (elapsed > limit_) limit_ = {};  // the agent can wait longer
+      if (elapsed > longest_) shortest_ = longest_ = {};  // the agent can wait longer
       return true;
     }
     suspected_ = elapsed;
@@ -25,13 +28,18 @@ public:
   }
   /// Everything was read.
   void looked(bool is_news) {
-    if (suspected_ != duration() && !is_news) limit_ = suspected_;
-    suspected_ = {};
+    const duration its = std::exchange(suspected_, {});
+    if (its == duration() || is_news) return;
+    shortest_ = longest_ == duration() ? its : std::min(shortest_, its);
+    longest_ = std::max(longest_, its);
   }
 
 private:
-  duration limit_{};      ///< how long the agent lets a query wait; 0: as long as it asks for
-  duration suspected_{};  ///< the same, if the next read shows nothing new; 0: nothing was answered early
+  // How long the agent has let queries wait that asked for more: its limit, and the time that the answers take. 0: it
+  // is not known to have a limit.
+  duration shortest_{};
+  duration longest_{};
+  duration suspected_{};  ///< one more, if the next read shows nothing new; 0: nothing was answered early
 };
 
 }  // namespace holdfast::protocol

@@ -55,7 +55,24 @@ world::world(world_options options, seeded_bug bug, const chronicle& told)
   });
 }
 
+/// They die while faults last, and half of them when all is calm.
+void world::settle_residents() {
+  lock_record record{record_form::map, options_.limit, {}};
+  for (std::uint32_t i = 0; i != options_.residents; ++i) {
+    const std::string id = consul_.create_session(24h, now());
+    consul_.transact({{kv_verb::lock, std::string(world_prefix) + id, "resident", contender_magic, 0, id}}, now());
+    record.add(id);
+    if (random_.chance(100 * 20 / std::min(100u, options_.residents)))
+      in(random_.between(100ms, last_call_ - now()), [this, id] {
+        say([&] { return "resident " + id + " dies"; });
+        consul_.destroy_session(id, now());
+      });
+  }
+  consul_.put(std::string(world_lock_key), format(record), semaphore_flags, now());
+}
+
 world_result world::run() {
+  if (options_.residents != 0) settle_residents();
   for (int i = 0; i < options_.processes; ++i) start_process();
   if (options_.locks != 0 && !options_.operators) check_forsaken();
   for (int i = 0; i < options_.observers; ++i) start_observer();

@@ -97,6 +97,7 @@ void world::check_all() {
     referee_.check_believers(now(), is_excused_belief);
   const std::uint64_t index = consul_.store.raft_index();
   const bool written = index != std::exchange(checked_at_, index);
+  if (written) news_.push_back(now());
   if (options_.locks != 0) {
     if (std::exchange(beliefs_changed_, false) || written || referee_.excused(now())) check_locks();
     return check_answered();
@@ -277,8 +278,11 @@ bool world::waits_behind_a_wide_request(const process& of, std::size_t free) con
 void world::check_use() {
   if (!settled() || now() >= last_call_) return;
   const std::uint32_t slots = limit();
-  // Where dozens write, some slot is always free: it is enough that they get on.
-  if (options_.request_bytes != 0 && std::exchange(grants_seen_, result_.grants) != result_.grants) free_since_ = never;
+  // Where many write, some slot is always free: it is enough that the queue gets on.
+  const auto head = std::find_if(seen_.contenders.begin(), seen_.contenders.end(),
+                                 [this](const contender& each) { return is_waiting(seen_, each); });
+  const std::string its = head == seen_.contenders.end() ? "" : head->session;
+  if (std::exchange(head_, its) != its) free_since_ = never;
   // Whoever has lost a session, or knows that a holder's has ended, leaves alone what somebody may believe in yet: the
   // slots of those whom the record names without an entry, and a mutex whose key has gone.
   const bool spares = now() < withheld_until_ || (!calm() && now() < bereft_until_);
@@ -295,7 +299,7 @@ void world::check_use() {
     free_since_ = never;
   else if (free_since_ == never)
     free_since_ = now();
-  else if (now() - free_since_ > 700ms + options_.lock_delay + 30 * options_.latency_max)
+  else if (now() - free_since_ > 700ms + options_.lock_delay + 30 * options_.slowest())
     object(guarantee::progress, "a slot stays free while somebody waits");
 }
 
@@ -355,6 +359,15 @@ void world::note_request(process& p) {
   forget_old(events_, now());
   const std::size_t alone = options_.request_bytes != 0 ? 400 : 100;  // where each has dozens of sessions
   if (p.sent.size() > alone + events_.size() / 2) object(guarantee::cost, name(p) + " sends requests in a circle");
+}
+
+/// G7: where nothing happens, nobody reads everything again and again.
+void world::note_read(process& p) {
+  p.reads.push_back(now());
+  forget_old(p.reads, now());
+  forget_old(news_, now());
+  const bool is_calm = calm() && now() >= calm_ + 1s && options_.locks == 0;
+  if (is_calm && p.reads.size() > 6 + 2 * news_.size()) object(guarantee::cost, name(p) + " reads everything in a circle");
 }
 
 /// G7: Consul takes it.

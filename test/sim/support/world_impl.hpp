@@ -105,7 +105,7 @@ private:
     std::set<slot_id> lost{};                    ///< of which its users have not let go
     time_point let_go_at{};                      ///< when they last did
     std::deque<protocol::core::entry> guards{};  ///< of the last slots that its users had
-    std::set<slot_id> releasing{};
+    std::map<slot_id, time_point> releasing{};  ///< since when
     bool may_read_nodes = true;
     std::string just_renewed{};       ///< the session whose renewal it is being told of
     std::set<std::string> entered{};  ///< sessions that had an entry, as it was told
@@ -119,6 +119,7 @@ private:
     time_point clear_since = never;        ///< nothing has kept it from hearing what happens in Consul
     std::set<slot_id> revoked{};           ///< whose users it has told
     std::deque<time_point> sent{};         ///< its requests of the last second
+    std::deque<time_point> reads{};        ///< of these, those that read everything at once
     std::uint64_t index_seen = 0;          ///< the highest that it was told
     std::set<std::string> holders_seen{};  ///< sessions that it was shown as holders, by what was new to it then
   };
@@ -140,6 +141,7 @@ private:
     duration back;
     bool answered;
     error_code why;
+    duration wait{};  ///< that it really had, if that is told; 0: the one that was asked for
     std::optional<testing::store::watch_id> waits{};  ///< none: to be looked at
   };
   /// The store ends a session after twice its TTL, as Consul does; what Consul promises is the TTL. So half of the
@@ -178,12 +180,15 @@ private:
   void run_until(time_point end);
   bool somebody_is_busy() const;  ///< waits, holds or releases
   void start_process();
+  void settle_residents();
   void when_running(process& p, job what);
   void deliver(process& p, core_event e);
   void step(process& p, core_event e);
   void tick_when_due(process& p);
   bool faults() const { return now() < faults_end_; }
-  duration give_up_after() const { return std::chrono::seconds(1) + 20 * options_.latency_max; }
+  duration give_up_after() const { return std::chrono::seconds(1) + 20 * options_.slowest(); }
+  bool is_far(const process& p) const { return options_.far_latency_max != 0s && p.number % 2 == 1; }
+  duration latency_max(const process& p) const { return is_far(p) ? options_.far_latency_max : options_.latency_max; }
   bool calm() const { return now() >= calm_; }
   bool settled() const { return now() >= settled_; }
   /// What nobody has may be kept from others, as long as somebody may believe in it.
@@ -348,6 +353,7 @@ private:
   void check_left(const process& p, const snapshot& left);
   void check_closed();
   void note_request(process& p);
+  void note_read(process& p);
   void check_size(const std::vector<kv_operation>& operations);
 
   template <class Text>
@@ -396,6 +402,7 @@ private:
   std::map<std::string, lease> leases_;  ///< of sessions that end before the store ends them
   time_point next_end_ = never;          ///< of one of those, not before
   std::deque<time_point> events_;        ///< what pools were told in the last second
+  std::deque<time_point> news_;          ///< what users asked for and what was written, in the last second
   std::set<std::string> unwanted_;       ///< sessions that their process wants to end
   std::set<std::string> given_up_;       ///< of these, those that lived when their process asked for their end
   time_point no_leader_until_{};
@@ -418,7 +425,7 @@ private:
   std::uint64_t checked_at_ = 0;
   bool beliefs_changed_ = false;
   time_point free_since_ = never;
-  std::uint64_t grants_seen_ = 0;
+  std::string head_;  ///< of the queue, since a slot is free
   time_point bereft_until_{};    ///< a process that may have lost its node spares holders that it has not seen
   time_point withheld_until_{};  ///< a holder's session has ended before its time, and it may believe still
 

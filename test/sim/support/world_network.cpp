@@ -33,8 +33,8 @@ void world::answer_with_errors() {
 
 world::fate world::draw_fate(const process& p) {
   fate f;
-  f.there = random_.between(50us, options_.latency_max);
-  f.back = random_.between(50us, options_.latency_max);
+  f.there = random_.between(50us, latency_max(p));
+  f.back = random_.between(50us, latency_max(p));
   const auto fails = [&](duration after) {
     ++result_.faults;
     f.answered = f.applied = false;
@@ -305,7 +305,11 @@ void world::perform(process& p, action::stop_watch& a) {
 
 void world::query(process& p, request_id id, testing::subject what, std::uint64_t index, duration wait) {
   note_request(p);
-  const fate f = draw_fate(p);
+  if (index == 0 && what.what == testing::subject::kind::prefix) note_read(p);
+  fate f = draw_fate(p);
+  f.back += std::chrono::microseconds(30) * options_.residents;  // a long listing takes its time
+  const bool is_cut = index != 0 && options_.agent_wait_max != 0s && options_.agent_wait_max < wait;
+  if (is_cut) wait = options_.agent_wait_max;
   say([&] {
     return name(p) + ": look " + std::to_string(id) + " at " + what.name + " from " + std::to_string(index) + text(f);
   });
@@ -313,8 +317,9 @@ void world::query(process& p, request_id id, testing::subject what, std::uint64_
     in(f.there + f.back, [this, &p, id, what, why = why_not(f)] { deliver(p, failure_of(id, what, why)); });
     return;
   }
-  in(f.there, [this, &p, f, id, what, index, wait] {
-    watches_.push_back({&p, id, what, index, now() + wait, f.back, f.answered, why_not(f)});
+  const duration told = is_cut && options_.tells_wait ? wait : duration(0);
+  in(f.there, [this, &p, f, id, what, index, wait, told] {
+    watches_.push_back({&p, id, what, index, now() + wait, f.back, f.answered, why_not(f), told});
   });
   if (index == 0) return;
   in(f.there + wait, [] {});  // so that somebody looks at it then
@@ -338,7 +343,11 @@ core_event world::failure_of(request_id id, const testing::subject& what, const 
 }
 
 core_event world::answer_to(const watch& w) const {
-  if (w.what.what == testing::subject::kind::key) return consul_.key_seen(w.id, w.what.name);
+  if (w.what.what == testing::subject::kind::key) {
+    event::key_watched seen = consul_.key_seen(w.id, w.what.name);
+    seen.wait = w.wait;
+    return seen;
+  }
   return consul_.listed(w.id, w.what.name);
 }
 

@@ -30,6 +30,7 @@ world_options usual(std::uint64_t seed) {
   o.latency_max = random.chance(70) ? 4ms : 60ms;
   o.ttl = 2s;
   o.hold_max = 1s;
+  o.rest_max = 1s;
   o.faults_last = 4s;
   o.calm_lasts = 2s;
   o.local_handoff_time = random.chance(50) ? 100ms : 0ms;
@@ -65,6 +66,31 @@ world_options world_options::of(std::uint64_t seed) {
   world_options o = usual(seed);
   if (o.numbered && o.deregistrations) o.lock_delay = o.ttl;  // as the options derive it
   dice random(~seed);
+  dice more(seed * 31);
+  if (more.chance(20)) o.far_latency_max = 100ms;
+  if (more.chance(15)) {
+    o.agent_wait_max = 100ms;
+    o.tells_wait = more.chance(50);
+  }
+  const bool is_plain = o.go_contenders == 0 && !o.operators && o.administrators == 0 && !o.health_checks;
+  if (is_plain && more.chance(4)) {  // the record changes faster than a distant process can write it
+    o.limit = static_cast<std::uint32_t>(3 + more.below(6));
+    o.processes = 4;
+    o.users = static_cast<int>(3 + more.below(3));
+    o.latency_max = 4ms;
+    o.far_latency_max = 100ms;
+    o.hold_max = 5ms;
+    o.rest_max = 20ms;
+    o.local_handoff_time = 0ms;
+    return o;
+  }
+  if (is_plain && !o.numbered && more.chance(3)) {
+    o.residents = static_cast<std::uint32_t>(more.chance(80) ? 100 + more.below(200) : 1'000);
+    o.limit += o.residents;
+    o.users = 1;
+    o.load_changes = false;
+    return o;
+  }
   if (random.chance(98)) return o;
   // More than one transaction takes, in operations; often in bytes, too.
   o.limit = static_cast<std::uint32_t>(30 + random.below(25));
@@ -149,6 +175,8 @@ world_options world_options::a_long_day(std::uint64_t seed) {
   o.deregistrations = o.health_checks = false;
   o.lock_delay = 0s;
   o.request_bytes = 0;
+  o.far_latency_max = o.agent_wait_max = 0s;
+  o.residents = 0;
   return o;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -45,6 +46,11 @@ struct world_options {
   std::size_t request_bytes = 0;  ///< the largest that Consul takes, where many hold and wait; 0: none is near it
   unsigned clock_ppm = 0;         ///< how far a process's clock may be off, in parts in a million
   protocol::duration latency_max{};
+  protocol::duration far_latency_max{};  ///< of every second process; 0: of none
+  protocol::duration agent_wait_max{};   ///< no query waits for longer; 0: as long as it asks for
+  bool tells_wait = false;               ///< whoever asks knows that
+  /// Holders that do nothing but hold, and die one by one. They have no process here. The limit counts them, too.
+  std::uint32_t residents = 0;
   /// Of three processes, so many have tokens that may not read nodes.
   int without_node_rule = 0;
 
@@ -60,8 +66,11 @@ struct world_options {
   protocol::duration rejoin_window{};
 
   protocol::duration hold_max{};
+  protocol::duration rest_max{};  ///< of a user, between two requests
   protocol::duration faults_last{};
   protocol::duration calm_lasts{};
+
+  protocol::duration slowest() const { return std::max(latency_max, far_latency_max); }
 
   /// The world of a seed.
   static world_options of(std::uint64_t seed);

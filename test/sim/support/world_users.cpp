@@ -6,7 +6,7 @@
 namespace holdfast::test {
 
 void world::again(process& p, int user) {
-  duration rest = random_.chance(30) ? duration(0) : random_.between(0s, 1s);
+  duration rest = random_.chance(30) ? duration(0) : random_.between(0s, options_.rest_max);
   const time_point then = now() + rest;
   if (options_.long_break && then < calm_ && then > faults_end_ - options_.ttl) rest += calm_ - then;
   in(rest, [this, &p, user] { when_running(p, [this, &p, user] { ask(p, user); }); });
@@ -17,7 +17,7 @@ void world::ask(process& p, int user) {
   if (options_.locks != 0) return ask_for_a_lock(p, user);
   event::acquire wish{ticket{++p.last_ticket}};
   if (!options_.election && random_.chance(20))
-    wish.count = static_cast<std::uint32_t>(1 + random_.below(most_slots()));
+    wish.count = static_cast<std::uint32_t>(1 + random_.below(most_slots() - options_.residents));
   if (!options_.election && random_.chance(10)) wish.once = true;
   duration patience{};
   if (!options_.election && !wish.once && random_.chance(15)) {
@@ -31,6 +31,7 @@ void world::ask(process& p, int user) {
            (wish.deadline != never ? " with a deadline" : "");
   });
   p.requests[t] = {wish.count, patient, user};
+  news_.push_back(now());
   referee_.asked(p.number, t);
   if (random_.chance(faults() ? 15 : 5))
     in(random_.between(0ms, 200ms), [this, &p, t] { when_running(p, [this, &p, t] { cancel(p, t); }); });
@@ -46,6 +47,7 @@ void world::ask(process& p, int user) {
 void world::cancel(process& p, ticket t) {
   if (!p.requests.contains(t)) return;
   say([&] { return name(p) + ": cancel " + number(t); });
+  news_.push_back(now());
   step(p, event::cancel{t});
   if (p.requests.contains(t)) object(guarantee::answers, name(p) + ": a cancelled acquire goes on");
 }
@@ -55,7 +57,8 @@ void world::release(process& p, slot_id slot, int user) {
     say([&] { return name(p) + ": release " + number(slot); });
     ended(p, slot, timeline::end::released);
     referee_.gone(p.number, slot, true);
-    p.releasing.insert(slot);
+    p.releasing.emplace(slot, now());
+    news_.push_back(now());
     in(options_.ttl + 4s, [this, &p, slot] {
       when_running(p, [this, &p, slot] {
         if (p.releasing.contains(slot)) object(guarantee::answers, "a release was never answered");
@@ -202,8 +205,14 @@ void world::perform(process& p, action::fail& a) {
 void world::perform(process& p, action::released& a) {
   say([&] { return name(p) + ": released " + number(a.slot) + " " + a.error.details.to_string(); });
   p.locks.erase(a.slot);
-  if (p.releasing.erase(a.slot) == 0)
-    object(guarantee::answers, "a release was answered twice, or nobody asked for it");
+  const auto asked = p.releasing.find(a.slot);
+  if (asked == p.releasing.end()) return object(guarantee::answers, "a release was answered twice, or nobody asked for it");
+  const time_point since = std::exchange(asked->second, time_point());
+  p.releasing.erase(asked);
+  // However fast others change the record: four round trips, and pauses. A pool that closes may have more to do.
+  if (calm() && since >= calm_ && options_.locks == 0 && !p.closing && options_.administrators == 0 &&
+      now() - since > 300ms + 12 * latency_max(p))
+    object(guarantee::answers, name(p) + ": a release takes long");
   if (a.error.code && calm() && !options_.operators)
     object(guarantee::answers, "a release failed though nothing was wrong");
 }
