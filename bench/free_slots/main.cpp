@@ -75,8 +75,8 @@ void say(const std::string& line) {
 }
 
 void row(const std::string& scene, int ttl, const std::string& figure, const std::string& remark = {}) {
-  say("| " + scene + " | " + test::consul_programs_version().to_text() + " | " + std::to_string(ttl) + " s | " + figure +
-      " | " + remark + " |");
+  say("| " + scene + " | " + test::consul_programs_version().to_text() + " | " + std::to_string(ttl) + " s | " +
+      figure + " | " + remark + " |");
 }
 
 void progress(const std::string& line) { std::fprintf(stderr, "  %s\n", line.c_str()); }
@@ -254,14 +254,16 @@ void idle_mutexes(const arguments& args) {
   with_acl.extra_config = R"({"acl":{"enabled":true,"default_policy":"deny","tokens":{"master":)" + manager +
                           R"(,"default":)" + manager + "}}}";
   const agent secured(with_acl);
-  const std::string rights = R"(key_prefix "free-slots/" { policy = "write" } session "holdfast-sessions" { policy = "write" })";
+  const std::string rights =
+      R"(key_prefix "free-slots/" { policy = "write" } session "holdfast-sessions" { policy = "write" })";
   const std::string none = token_with(secured, "no-node-right", rights);
   const std::string reads =
       token_with(secured, "node-read", rights + R"( node "holdfast-sessions" { policy = "read" })");
   const json::object node{{"Node", session_node}, {"Address", "127.0.0.1"}};
   if (secured.put("/v1/catalog/register", json::serialize(node)).status != 200)
     throw std::runtime_error("the node of the sessions cannot be registered");
-  all_at_once("idle-mutex", args, {[&] { idle_mutex(open, "no ACL", "", args); }, [&] { idle_mutex(secured, "node read", reads, args); },
+  all_at_once("idle-mutex", args,
+              {[&] { idle_mutex(open, "no ACL", "", args); }, [&] { idle_mutex(secured, "node read", reads, args); },
                [&] { idle_mutex(secured, "no node right", none, args); }});
 }
 
@@ -269,7 +271,8 @@ void idle_semaphores(const arguments& args) {
   agent_options plain;
   plain.as_shipped = true;
   const agent a(plain);
-  all_at_once("idle-semaphore", args, {[&] { idle_semaphore(a, false, args); }, [&] { idle_semaphore(a, true, args); }});
+  all_at_once("idle-semaphore", args,
+              {[&] { idle_semaphore(a, false, args); }, [&] { idle_semaphore(a, true, args); }});
 }
 
 // --- C: one waiter, and one holder's death.
@@ -334,9 +337,19 @@ std::unique_ptr<process> child(const std::string& role, const std::string& addre
                                std::uint32_t limit, std::uint32_t count, const arguments& args,
                                std::function<void(std::string_view)> on_line) {
   process_options options;
-  options.command = {"/proc/self/exe", "--role",   role,        "--address",          address,
-                     "--prefix",       prefix,     "--limit",   std::to_string(limit), "--count",
-                     std::to_string(count), "--ttl", std::to_string(args.ttl)};
+  options.command = {"/proc/self/exe",
+                     "--role",
+                     role,
+                     "--address",
+                     address,
+                     "--prefix",
+                     prefix,
+                     "--limit",
+                     std::to_string(limit),
+                     "--count",
+                     std::to_string(count),
+                     "--ttl",
+                     std::to_string(args.ttl)};
   options.on_line = std::move(on_line);
   return std::make_unique<process>(std::move(options));
 }
@@ -437,9 +450,9 @@ void many_die(const arguments& args) {
     if (in_time == many_waiting) break;
   }
   lock.unlock();
-  row("many-die", args.ttl, figure, "wait after each second: " + waits + "; destroyed within " + text(dying) + " s; " +
-                                        std::to_string(seen - many_limit) + " entries waited; lost: " +
-                                        std::to_string(holding.lost()));
+  row("many-die", args.ttl, figure,
+      "wait after each second: " + waits + "; destroyed within " + text(dying) + " s; " +
+          std::to_string(seen - many_limit) + " entries waited; lost: " + std::to_string(holding.lost()));
   waiting.clear();
   holding.stop();
 }
@@ -551,17 +564,18 @@ void far_release(const arguments& args) {
   relay distance(a.host(), a.http_port(), far_one_way);
   before = all_cycles();
   begun = clock::now();
-  const auto distant = child("far", distance.address(), prefix, far_limit, far_cycles, args, [&](std::string_view line) {
-    const std::lock_guard lock(mutex);
-    if (const auto time = number_after(line, "acquired "))
-      acquired.push_back(*time);
-    else if (const auto taken = number_after(line, "released "))
-      released.push_back(*taken);
-    else if (const auto count = number_after(line, "end "))
-      lost = *count;
-    else
-      troubles.emplace_back("far: " + std::string(line));
-  });
+  const auto distant =
+      child("far", distance.address(), prefix, far_limit, far_cycles, args, [&](std::string_view line) {
+        const std::lock_guard lock(mutex);
+        if (const auto time = number_after(line, "acquired "))
+          acquired.push_back(*time);
+        else if (const auto taken = number_after(line, "released "))
+          released.push_back(*taken);
+        else if (const auto count = number_after(line, "end "))
+          lost = *count;
+        else
+          troubles.emplace_back("far: " + std::string(line));
+      });
   distant->wait(far_time + 30s);
   const double rate_beside = (all_cycles() - before) / seconds_since(begun);
   distant->kill();
@@ -585,12 +599,14 @@ const std::map<std::string, void (*)(const arguments&)> all_scenes = {{"idle-mut
                                                                       {"lone-waiter", lone_waiters},
                                                                       {"many-die", many_die},
                                                                       {"far-release", far_release}};
-const std::map<std::string, void (*)(const arguments&)> all_roles = {{"waiter", waiter}, {"rival", rival}, {"far", far}};
+const std::map<std::string, void (*)(const arguments&)> all_roles = {
+    {"waiter", waiter}, {"rival", rival}, {"far", far}};
 
 int usage(const std::string& what) {
-  std::cerr << what
-            << "\nusage: holdfast_free_slots [--scene NAME]... [--ttl 15|30] [--limit N]... [--delay S]... [--deadline S] "
-               "[--keep-lost]\nscenes: idle-mutex, idle-semaphore, lone-waiter, many-die, far-release\n";
+  std::cerr
+      << what
+      << "\nusage: holdfast_free_slots [--scene NAME]... [--ttl 15|30] [--limit N]... [--delay S]... [--deadline S] "
+         "[--keep-lost]\nscenes: idle-mutex, idle-semaphore, lone-waiter, many-die, far-release\n";
   return 2;
 }
 

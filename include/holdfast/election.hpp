@@ -50,8 +50,9 @@ public:
 
   /// Puts another value in the key, for observers to see; by the rules of `election::campaign`. Consul itself refuses
   /// it if we do not lead any more, so a deposed leader never overwrites its successor's value; and one of which it is
-  /// not known whether it was done is never done after a later one. Two requests. Two proclaims may overlap. Then either
-  /// value may last, but a proclaim that certainly was not applied (`condition::not_applied`) leaves no value behind.
+  /// not known whether it was done is never done after a later one. Two requests. Two proclaims may overlap. Then
+  /// either value may last, but a proclaim that certainly was not applied (`condition::not_applied`) leaves no value
+  /// behind.
   ///
   /// Signature: void(error_code).
   /// Errors: invalid_option; not_held (empty, or resigned), slot_lost; transaction_conflict (somebody else writes the

@@ -51,7 +51,7 @@ struct http_reply {
   std::optional<std::uint64_t> index;  ///< X-Consul-Index
   bool known_leader = true;            ///< X-Consul-Knownleader
   std::chrono::milliseconds last_contact{0};
-  bool filtered_by_acls = false;  ///< X-Consul-Results-Filtered-By-ACLs
+  bool filtered_by_acls = false;            ///< X-Consul-Results-Filtered-By-ACLs
   std::chrono::milliseconds asked_wait{0};  ///< of a blocking query: the wait that was sent
 };
 

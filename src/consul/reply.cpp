@@ -58,8 +58,7 @@ error_code classify_client_error(const http_reply& reply) noexcept {
 }
 
 query_meta meta_of(const http_reply& reply) {
-  return {reply.index.value_or(0), reply.known_leader, reply.last_contact, reply.filtered_by_acls,
-          reply.asked_wait};
+  return {reply.index.value_or(0), reply.known_leader, reply.last_contact, reply.filtered_by_acls, reply.asked_wait};
 }
 
 // Consul answers 404 where nothing is there. It says its index then: another server's 404 is no proof of absence.
@@ -158,9 +157,7 @@ error_code decode_session(const http_reply& reply, session_answer& out) {
   return list.empty() ? error_code() : only_element(list, out.value);
 }
 
-error_code decode_node(const http_reply& reply, node_answer& out) {
-  return decode_read(reply, out, parse_node);
-}
+error_code decode_node(const http_reply& reply, node_answer& out) { return decode_read(reply, out, parse_node); }
 
 error_code decode_txn(const http_reply& reply, std::size_t operations, txn_reply& out) {
   if (reply.status != 409) {

@@ -122,10 +122,11 @@ struct note {
 
 namespace holdfast::protocol {
 
-using core_action = std::variant<action::create_session, action::register_node, action::renew_session,
-                                 action::destroy_session, action::send_txn, action::list_prefix, action::watch_key,
-                                 action::read_node, action::stop_watch, action::grant, action::deny, action::fail, action::released,
-                                 action::lose, action::revoke, action::update, action::closed, action::note>;
+using core_action =
+    std::variant<action::create_session, action::register_node, action::renew_session, action::destroy_session,
+                 action::send_txn, action::list_prefix, action::watch_key, action::read_node, action::stop_watch,
+                 action::grant, action::deny, action::fail, action::released, action::lose, action::revoke,
+                 action::update, action::closed, action::note>;
 using core_actions = std::vector<core_action>;
 
 }  // namespace holdfast::protocol

@@ -48,7 +48,7 @@ struct instruction {
   bool more = false;                       ///< it is not the last one: look again
   /// The last operation reads all that stands there then. Go on with that as with another look.
   bool looks = false;
-  leftovers_count swept{};                 ///< what a transaction of `sweep` removes
+  leftovers_count swept{};  ///< what a transaction of `sweep` removes
   bool operator==(const instruction&) const = default;
 };
 

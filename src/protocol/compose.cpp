@@ -149,7 +149,8 @@ transaction compose_return(const facts& f, const std::vector<const member*>& who
   for (const member* m : who) {
     const contender& entry = *now.find(m->session);
     txn.returned.push_back(m->session);
-    txn.operations.push_back({kv_verb::cas, f.keys.entry(m->session), entry.value, entry.flags | given_back_flag, m->grant});
+    txn.operations.push_back(
+        {kv_verb::cas, f.keys.entry(m->session), entry.value, entry.flags | given_back_flag, m->grant});
     const slot_number* const its = f.number_of(*m);
     if (!its) continue;
     txn.operations.push_back(

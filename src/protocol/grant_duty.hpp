@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "protocol/context.hpp"
 #include "protocol/member.hpp"
 #include "protocol/plan.hpp"
@@ -18,9 +20,13 @@ public:
   /// A release was refused by those to whom it grants the slot; or by others; or it was applied.
   void refused(bool by_grantee, bool by_others) {
     refused_ = by_grantee ? refused_ + 1 : 0;
-    outrun_ = by_others ? outrun_ + 1 : 0;
+    if (by_others) outrun_ = std::min(outrun_ + 1, outrun_max + 1);
   }
-  void applied() { refused_ = outrun_ = 0; }
+  /// A process that was outrun and then wins once will be outrun again: it tries its next release once, not twice.
+  void applied() {
+    refused_ = 0;
+    if (outrun_ != 0) --outrun_;
+  }
   /// Whether others change the record faster than a release of this process can be written.
   bool is_outrun() const { return outrun_ >= outrun_max; }
   /// Whether a release grants the slot in the same write. If nobody is seen to wait for long enough, it goes back all
@@ -38,7 +44,7 @@ private:
 
   bool owes_ = false;
   unsigned refused_ = 0;              ///< releases in a row
-  unsigned outrun_ = 0;               ///< the same, for no other reason than that others were faster
+  unsigned outrun_ = 0;               ///< releases that lost to faster processes, less the writes that did not
   time_point stalled_until_ = never;  ///< how long a free slot waits for another process to write the grant
 };
 

@@ -12,8 +12,8 @@ namespace holdfast::protocol {
 /// of these proclaims is still pending, it enters the list again with its next try.
 void mutex_policy::written(event::value_written& e) {
   using enum event::value_written::stage;
-  const auto its = std::find_if(values_.begin(), values_.end(),
-                                [&](const proclaimed& each) { return each.proclaim == e.proclaim; });
+  const auto its =
+      std::find_if(values_.begin(), values_.end(), [&](const proclaimed& each) { return each.proclaim == e.proclaim; });
   const bool is_listed = its != values_.end();
   switch (e.is) {
     case tried:

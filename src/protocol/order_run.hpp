@@ -111,7 +111,7 @@ private:
   std::optional<leftovers_count> unanswered_{};
   leftovers_count there_{};
   leftovers_count removed_{};
-  instruction asked_{};  ///< under way
+  instruction asked_{};          ///< under way
   bool is_carried_out_ = false;  ///< what is still to be done are grants only, which others may write as well
 };
 

@@ -148,8 +148,8 @@ void other_holders::spare(context& ctx, plan_rules& rules, const snapshot& now, 
 }
 
 bool other_holders::is_unseen(const std::string& holder, const snapshot& now, const members& ours) const {
-  return !now.find(holder) && !ours.is_ours(holder) && !former_.contains(holder) &&
-         !given_back_.contains(holder) && !holders_.contains(holder);
+  return !now.find(holder) && !ours.is_ours(holder) && !former_.contains(holder) && !given_back_.contains(holder) &&
+         !holders_.contains(holder);
 }
 
 /// Whether there may be a holder that was never seen here, and whose session has ended.
@@ -161,9 +161,8 @@ bool other_holders::names_unseen(const snapshot& now, const members& ours, const
 
 void other_holders::spare_the_unseen(context& ctx, plan_rules& rules, const snapshot& now, const members& ours,
                                      const pool_options& o) const {
-  const bool may_believe = std::any_of(ends_.begin(), ends_.end(), [&](const end_of_ours& each) {
-    return !ctx.due_or_wake(each.unseen_believe_until);
-  });
+  const bool may_believe = std::any_of(
+      ends_.begin(), ends_.end(), [&](const end_of_ours& each) { return !ctx.due_or_wake(each.unseen_believe_until); });
   if (!may_believe) return;
   if (o.form == record_form::session) {
     rules.withheld += now.lock_index == 0;

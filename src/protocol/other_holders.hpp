@@ -56,15 +56,15 @@ public:
 
 private:
   struct holder {
-    duration lease{};                        ///< for so long it believes at most
-    std::string node{};                      ///< that its session belongs to; empty if it is not known, or an agent's own
-    std::uint64_t created = 0;               ///< the CreateIndex of its entry
-    std::optional<std::uint32_t> number{};   ///< of its slot
-    std::string witness{};                   ///< a session of ours, of the same node, that stood beside it
-    time_point gone_since = never;           ///< its entry was not there any more
-    request_id gone_as_of = 0;               ///< the last request that was sent before that was seen
-    time_point believes_until{};             ///< at the latest, once it is gone
-    bool node_was_read = false;              ///< since it is gone
+    duration lease{};           ///< for so long it believes at most
+    std::string node{};         ///< that its session belongs to; empty if it is not known, or an agent's own
+    std::uint64_t created = 0;  ///< the CreateIndex of its entry
+    std::optional<std::uint32_t> number{};  ///< of its slot
+    std::string witness{};                  ///< a session of ours, of the same node, that stood beside it
+    time_point gone_since = never;          ///< its entry was not there any more
+    request_id gone_as_of = 0;              ///< the last request that was sent before that was seen
+    time_point believes_until{};            ///< at the latest, once it is gone
+    bool node_was_read = false;             ///< since it is gone
   };
   /// A session of ours that has ended, maybe with its node.
   struct end_of_ours {

@@ -21,8 +21,8 @@ struct plan_rules {
   std::uint32_t limit = 0;
   /// Sessions whose entries the same write takes away: they neither hold nor wait.
   std::vector<std::string> leaving{};
-  /// Entries of those that have given their slots back. The same write removes them, and the record names these sessions
-  /// no more. They point into the snapshot.
+  /// Entries of those that have given their slots back. The same write removes them, and the record names these
+  /// sessions no more. They point into the snapshot.
   std::vector<const contender*> given_back{};
   /// Dead holders that still count, because their lock delay runs.
   std::vector<std::string> spared{};
@@ -39,13 +39,13 @@ struct plan_rules {
 
 /// What the next write of the lock key should say.
 struct grant_plan {
-  lock_record record;                         ///< without the dead and the leaving, with the granted
-  std::vector<const contender*> granted{};    ///< point into the snapshot, in queue order
-  std::vector<const contender*> left_free{};  ///< Go and guide contenders that a slot stays free for
-  std::vector<const contender*> given_back{}; ///< as in the rules
-  succession_view after{};                    ///< those that wait behind the granted; points into the snapshot, too
-  std::uint32_t free = 0;                     ///< slots that nobody who waits has a claim on
-  bool cut = false;                           ///< one write cannot grant all that could be granted
+  lock_record record;                          ///< without the dead and the leaving, with the granted
+  std::vector<const contender*> granted{};     ///< point into the snapshot, in queue order
+  std::vector<const contender*> left_free{};   ///< Go and guide contenders that a slot stays free for
+  std::vector<const contender*> given_back{};  ///< as in the rules
+  succession_view after{};                     ///< those that wait behind the granted; points into the snapshot, too
+  std::uint32_t free = 0;                      ///< slots that nobody who waits has a claim on
+  bool cut = false;                            ///< one write cannot grant all that could be granted
 };
 
 /// The heart of the protocol: live holders are those that own a contender entry; the dead are pruned; free slots go to

@@ -17,8 +17,8 @@
 #include "protocol/number_allocator.hpp"
 #include "protocol/other_holders.hpp"
 #include "protocol/read_in_flight.hpp"
-#include "protocol/waiter_queue.hpp"
 #include "protocol/wait_limit.hpp"
+#include "protocol/waiter_queue.hpp"
 #include "protocol/wanted_watches.hpp"
 #include "protocol/write_in_flight.hpp"
 

@@ -204,25 +204,33 @@ void pool::saw_own_join(const transaction& txn, snapshot seen) {
   assess_limit();
 }
 
-/// Gives back without the record the slots that users have released and that `refused` could not give back, because
-/// others change the record faster than this process can. The releases are answered by that. Such a session serves
+/// Gives back without the record the slots that users have released, after `refused`: others change the record faster
+/// than this process can. The releases are answered by that. Such a session serves
 /// nobody from now on, whatever becomes of this write: others may take it out of the record by the record's index
-/// alone. The other moves of `refused` stay open, until a read tells what became of them. False: there are no such slots.
+/// alone. The other moves of `refused` stay open, until a read tells what became of them. False: there are no such
+/// slots.
 bool pool::return_slots(transaction& refused, bool wakes) {
   if (limit() == 1 || options_.form != record_form::map) return false;
   std::vector<const member*> who;
-  for (const member_id id : refused.movers) {
-    const member& m = members_[id];
+  for (const auto& [id, m] : members_) {
     const contender* const entry = view_.now().find(m.session);
     const bool is_as_granted = entry && entry->modify_index == m.grant;
-    if (m.holds() && m.gives_back != slot_id::none && is_as_granted && who.size() < returns_max) who.push_back(&m);
+    const bool is_free = m.phase == phase::ready || refused.moves(id);
+    if (m.holds() && m.gives_back != slot_id::none && is_as_granted && is_free && who.size() < returns_max)
+      who.push_back(&m);
   }
   if (who.empty()) return false;
   transaction txn = compose_return(facts_now(), who, wakes, ctx_.new_request());
   txn.movers = std::move(refused.movers);
   txn.refused = true;
   txn.by_record = view_.outrun() && situation_.contested;
-  for (const member* m : who) members_[m->id].has_returned = true;
+  for (const member* const each : who) {
+    member& m = members_[each->id];
+    m.has_returned = true;
+    m.phase = phase::moving;
+    slots_.erase_spare(m.id);
+    if (!txn.moves(m.id)) txn.movers.push_back(m.id);
+  }
   write_.send(ctx_, std::move(txn));
   return true;
 }

@@ -225,9 +225,7 @@ void pool::end(member& m, loss_reason reason, failure why) {
   if (!e.why.code) slots_.free_member(ctx_, e.gives_back);
 }
 
-bool pool::is_idle_for_too_long(const member& m) {
-  return due_or_wake(m.idle_since + options_.session_idle_timeout);
-}
+bool pool::is_idle_for_too_long(const member& m) { return due_or_wake(m.idle_since + options_.session_idle_timeout); }
 
 /// Whether a session that nobody needs can be ended at once. If it might have ended already, with its node, without a
 /// word, then holders that this process has never seen may still believe. Where the node can be read, that shows later

@@ -42,8 +42,8 @@ struct pool_options : core_options {
   /// there.
   duration own_watch = std::chrono::milliseconds(100);
   duration own_watch_each = std::chrono::milliseconds(5);
-  /// With more contenders than `watch_all_max`, a watch of everything begins so long after the last one was answered, for
-  /// each contender there is, but a quarter of a second at most: `facts::everything_pause`.
+  /// With more contenders than `watch_all_max`, a watch of everything begins so long after the last one was answered,
+  /// for each contender there is, but a quarter of a second at most: `facts::everything_pause`.
   duration watch_pause_each = std::chrono::microseconds(500);
   /// Of a mutex: how long it goes from hand to hand before it is let go for once, with the head of the queue only
   /// woken. Clients of other kinds have no entry, and would get it never. 0: there are none.

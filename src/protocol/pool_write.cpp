@@ -85,14 +85,16 @@ void pool::write_from_view() {
   moves unclaimed;  // who has only rejoined early has no claim on what somebody here wants now
   for (const auto& [id, m] : members_)
     if (m.rejoined_early && m.phase == phase::ready && m.waits()) unclaimed.leave.push_back(&m);
-  const demand need = wanted([&] {
-    const facts f = facts_now();
-    const std::uint32_t free = view_.current() ? plan(view_.now(), rules(unclaimed)).free : 0;
-    const std::vector<member_id>& spares = slots_.spares();
-    const auto usable =
-        std::count_if(spares.begin(), spares.end(), [&](member_id id) { return !f.must_go_back(members_[id]); });
-    return static_cast<std::uint32_t>(usable) + free;
-  }, awaits_node);
+  const demand need = wanted(
+      [&] {
+        const facts f = facts_now();
+        const std::uint32_t free = view_.current() ? plan(view_.now(), rules(unclaimed)).free : 0;
+        const std::vector<member_id>& spares = slots_.spares();
+        const auto usable =
+            std::count_if(spares.begin(), spares.end(), [&](member_id id) { return !f.must_go_back(members_[id]); });
+        return static_cast<std::uint32_t>(usable) + free;
+      },
+      awaits_node);
   if (need.looks) read_prefix();  // what goes back does not wait for that
 
   moves what = carry_out(decide(ctx_, facts_now(), need, returns_soon_));

@@ -14,9 +14,9 @@ struct own_session {
   member_id id{};
   std::string session{};  ///< empty: it is not created yet
   protocol::lease lease{};
-  time_point asked_at{};  ///< when the latest create or renew request was handed out to be sent
+  time_point asked_at{};    ///< when the latest create or renew request was handed out to be sent
   time_point created_at{};  ///< when Consul's answer came that it had created it
-  failure not_renewed{};  ///< what the last renewal failed with, if it did
+  failure not_renewed{};    ///< what the last renewal failed with, if it did
   bool awaits_node = false;
   bool had_node = false;  ///< registered for it, once
 };

@@ -15,7 +15,7 @@ namespace holdfast::protocol {
 struct situation {
   bool contested = false;   ///< somebody else's contender waits
   std::size_t waiting = 0;  ///< contenders that are known to wait, ours included
-  bool foreign = false;    ///< there are contenders that nobody may grant, or a holder that grants nobody
+  bool foreign = false;     ///< there are contenders that nobody may grant, or a holder that grants nobody
   bool foreign_holder = false;
   std::uint32_t limit = 0;  ///< in force; what is configured, or what the record says where that counts
   bool limit_disagrees = false;

@@ -168,7 +168,7 @@ boost::system::result<snapshot> make_snapshot(std::string_view entries, std::str
                std::string_view(pair.key).substr(entries.size()) == pair.session) {
       (is_given_back(pair.flags) ? result.given_back : contenders)
           .push_back(
-          {std::move(pair.session), std::move(pair.value), pair.flags, pair.create_index, pair.modify_index});
+              {std::move(pair.session), std::move(pair.value), pair.flags, pair.create_index, pair.modify_index});
     } else if (const auto number = number_in(pair.key, entries)) {
       result.numbers.push_back({*number, std::move(pair.session), pair.modify_index});
     }

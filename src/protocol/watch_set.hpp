@@ -27,7 +27,7 @@ public:
   outage failures{};
   time_point everything_until{};  ///< a watch of a single key has failed: until then one of everything takes its place
   time_point everything_seen_at{};  ///< a watch of everything was answered last
-  time_point own_entry_from{};    ///< a watch of an entry of our own beside that has failed: until then there is none
+  time_point own_entry_from{};      ///< a watch of an entry of our own beside that has failed: until then there is none
 
   bool has(const std::string& key) const;
   bool has_everything() const { return has({}); }

@@ -46,7 +46,8 @@ struct stop_reads {};
 using store_request =
     std::variant<protocol::action::create_session, protocol::action::register_node, protocol::action::renew_session,
                  protocol::action::destroy_session, protocol::action::send_txn, protocol::action::list_prefix,
-                 protocol::action::watch_key, protocol::action::read_node, protocol::action::stop_watch, key_question, write_question, stop_reads>;
+                 protocol::action::watch_key, protocol::action::read_node, protocol::action::stop_watch, key_question,
+                 write_question, stop_reads>;
 
 /// Where sessions, the record and the entries are kept: what a driver asks, and knows no more of. The core relies on
 /// these rules, which are Consul's. What stands in brackets is the test of a rule, in `unit.store_contract`, which

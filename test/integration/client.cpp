@@ -297,7 +297,13 @@ ASYNC_TEST_CASE(a_session_belongs_to_the_node_that_is_registered_for_it) {
 
   const node_registration node{.name = options.node, .address = "127.0.0.1"};
   co_await consul.register_node(node);
+  const auto first = co_await consul.node(node.name);
   co_await consul.register_node(node);
+  const auto second = co_await consul.node(node.name);
+  BOOST_TEST(first.value.value().address == node.address);
+  BOOST_TEST(first.value->create_index == second.value.value().create_index);
+  const auto none = co_await consul.node("no-such-node");
+  BOOST_TEST(!none.value.has_value());
   const std::string id = co_await consul.create_session(options);
   const auto info = co_await consul.session(id);
   BOOST_TEST(info.value.value().node == options.node);

@@ -68,7 +68,7 @@ public:
   lines watched();  ///< the watch
   lines watch_says(std::vector<kv_entry> entries, std::uint64_t index);
   lines watch_fails(error why = error::server_error);
-  lines key_watched();  ///< the watch of a key, and the next
+  lines key_watched();                            ///< the watch of a key, and the next
   lines key_watched_in(protocol::duration wait);  ///< the same, after the client has asked for so long a wait only
   lines key_watch_fails(error why = error::server_error);
   lines done();  ///< the transaction: applied or refused, as Consul finds it

@@ -93,6 +93,13 @@ BOOST_AUTO_TEST_CASE(sessions) {
   BOOST_TEST((destroy.does == effect::idempotent));
 }
 
+BOOST_AUTO_TEST_CASE(a_node_is_read_by_its_name) {
+  read_options consistent;
+  consistent.mode = consistency::consistent;
+  BOOST_TEST(first_line(made(node_read_request{"a/b", consistent})) == "GET /v1/catalog/node/a%2Fb?consistent");
+  BOOST_TEST((made(node_read_request{"", {}}).refused == error::invalid_option));
+}
+
 BOOST_AUTO_TEST_CASE(nodes) {
   const auto registered = [](std::string name, std::string address) {
     return made(node_register_request{{std::move(name), std::move(address)}, {}});

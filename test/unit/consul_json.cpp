@@ -250,6 +250,25 @@ BOOST_AUTO_TEST_CASE(session_descriptions) {
   check_malformed(sessions, replaced(session_text, "\"ID\"", "\"Id\""));
 }
 
+BOOST_AUTO_TEST_CASE(nodes_of_the_catalog) {
+  const std::string text =
+      R"({"Node":{"ID":"","Node":"n","Address":"127.0.0.1","Meta":null,"CreateIndex":13,"ModifyIndex":20},"Services":{}})";
+  std::optional<catalog_node> out;
+  BOOST_TEST_REQUIRE(!parse_node(text, out));
+  BOOST_TEST_REQUIRE(out.has_value());
+  BOOST_TEST(out->name == "n");
+  BOOST_TEST(out->address == "127.0.0.1");
+  BOOST_TEST(out->create_index == 13u);
+  BOOST_TEST(out->modify_index == 20u);
+  BOOST_TEST(!parse_node("null\n", out));  // there is none, or the token may not read it
+  BOOST_TEST(!out.has_value());
+  for (const char* const wrong :
+       {"", "{}", "[]", R"({"Node":null})", R"({"Node":{"Node":"n","CreateIndex":0,"ModifyIndex":1}})",
+        R"({"Node":{"Node":"n","CreateIndex":-1,"ModifyIndex":1}})",
+        R"({"Node":{"Node":"","CreateIndex":1,"ModifyIndex":1}})"})
+    BOOST_TEST(parse_node(wrong, out) == error::malformed_reply, wrong);
+}
+
 BOOST_AUTO_TEST_CASE(applied_transactions) {
   txn_reply out;
   BOOST_TEST_REQUIRE(!parse_txn(R"({"Results":[{"KV":)" + entry_text + R"(}],"Errors":null,"Index":0})", 1, out));

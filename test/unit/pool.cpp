@@ -562,7 +562,8 @@ BOOST_AUTO_TEST_CASE(a_lock_delay_keeps_the_dead_in_the_record) {
   s.leaves(other);
   s.look(1);
   EXPECT(s.created(), "txn #2: lock s2 | tree");
-  EXPECT(s.done(), "watch #3 from 14", "read #4");  // nobody else has an entry: perhaps the token may not read the others'
+  EXPECT(s.done(), "watch #3 from 14",
+         "read #4");  // nobody else has an entry: perhaps the token may not read the others'
   s.listed();
   EXPECT(s.after(2900ms));
   EXPECT(s.after(200ms), "txn #5: cas @13 {s2} | grant s2 us @16 +1");

@@ -188,14 +188,13 @@ BOOST_AUTO_TEST_CASE(of_writes_that_overlap_the_last_try_stays_that_was_not_with
     std::optional<std::string> stays;
   };
   const event::value_written a{1, "a"}, b{2, "b"};
-  for (const row& each :
-       {row{{}, {}}, row{{a, b}, "b"}, row{{a, b, withdrawn(1)}, "b"}, row{{a, b, withdrawn(2)}, "a"},
-        row{{a, b, over(1)}, "b"}, row{{a, b, over(1), withdrawn(2)}, "a"},
-        row{{a, b, over(2), withdrawn(1)}, "b"},                // the first one was refused, and tried no more
-        row{{a, b, over(2), a}, "a"},                           // the first one tries again
-        row{{a, b, over(2), a, withdrawn(1)}, "b"},             // and again in vain
-        row{{a, b, a, withdrawn(1), withdrawn(2)}, {}}, row{{a, b, over(2), over(1)}, "b"},
-        row{{withdrawn(1), over(2)}, {}}}) {                    // these two never got so far as to write
+  for (const row& each : {row{{}, {}}, row{{a, b}, "b"}, row{{a, b, withdrawn(1)}, "b"}, row{{a, b, withdrawn(2)}, "a"},
+                          row{{a, b, over(1)}, "b"}, row{{a, b, over(1), withdrawn(2)}, "a"},
+                          row{{a, b, over(2), withdrawn(1)}, "b"},     // the first one was refused, and tried no more
+                          row{{a, b, over(2), a}, "a"},                // the first one tries again
+                          row{{a, b, over(2), a, withdrawn(1)}, "b"},  // and again in vain
+                          row{{a, b, a, withdrawn(1), withdrawn(2)}, {}}, row{{a, b, over(2), over(1)}, "b"},
+                          row{{withdrawn(1), over(2)}, {}}}) {  // these two never got so far as to write
     mutex_policy policy;
     for (event::value_written what : each.told) policy.written(what);
     BOOST_TEST((policy.value() == each.stays));

@@ -51,10 +51,11 @@ struct node_story : pool_story {
 
 /// A mutex, or a semaphore of one slot, that this process has used. Its session is idle since then.
 struct idle : node_story {
-  explicit idle(bool is_mutex, bool with_node = false) : node_story(with(is_mutex ? usual_mutex() : usual(), [](pool_options& o) {
-                                   o.wall_offset = 0s;
-                                   o.session_idle_timeout = 10s;
-                                 })) {
+  explicit idle(bool is_mutex, bool with_node = false)
+      : node_story(with(is_mutex ? usual_mutex() : usual(), [](pool_options& o) {
+          o.wall_offset = 0s;
+          o.session_idle_timeout = 10s;
+        })) {
     if (with_node) node_is_registered();
     hold();
     go('A');
@@ -283,9 +284,8 @@ BOOST_AUTO_TEST_CASE(unless_the_node_shows_that_it_has_stood) {
     pool_story::lines all = s.try_acquire(6);
     append(all, s.run());
     BOOST_TEST(says(all, "grant t6"));
-    BOOST_TEST(std::count_if(all.begin(), all.end(), [](const std::string& each) {
-                 return each.ends_with(" node holdfast-sessions");
-               }) == 1);
+    BOOST_TEST(std::count_if(all.begin(), all.end(),
+                             [](const std::string& each) { return each.ends_with(" node holdfast-sessions"); }) == 1);
   }
 }
 

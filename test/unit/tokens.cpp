@@ -63,6 +63,7 @@ void begin_each(one_of_each of, Token... token) {
   of.client.renew_session("session", token...);
   of.client.destroy_session("session", token...);
   of.client.session("session", token...);
+  of.client.node("name", token...);
   of.client.register_node({.name = "name", .address = "127.0.0.1"}, token...);
   of.client.transact({holdfast::consul::txn_operation::get("key")}, token...);
 

@@ -181,10 +181,8 @@ public:
   /// Sends nothing yet. Throws `system_error` (invalid_address, unsupported_scheme, invalid_option).
   explicit client(asio::any_io_executor executor, config settings = config());
   template <class Context>
-  requires(!std::same_as<Context, client>)  // that has an executor, too, but is to be copied
-      && requires(Context& c) {
-    c.get_executor();
-  }
+    requires(!std::same_as<Context, client>)  // that has an executor, too, but is to be copied
+            && requires(Context& c) { c.get_executor(); }
   explicit client(Context& context, config settings = config())
       : client(asio::any_io_executor(context.get_executor()), std::move(settings)) {}
 

@@ -48,8 +48,8 @@ struct query_meta {
   /// X-Consul-Results-Filtered-By-ACLs: there is more, which the token may not read. Consul says so from 1.11 on, and
   /// only to requests with a token: to others, and before, what may not be read looks as if it were not there.
   bool filtered_by_acls = false;
-  /// The wait that the agent was asked for, 0 of a query without an index. It is shorter than `read_options::wait` where
-  /// little time was left, or while the agent refuses connections.
+  /// The wait that the agent was asked for, 0 of a query without an index. It is shorter than `read_options::wait`
+  /// where little time was left, or while the agent refuses connections.
   std::chrono::milliseconds wait{0};
   bool operator==(const query_meta&) const = default;
 };

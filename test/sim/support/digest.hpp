@@ -15,7 +15,8 @@ namespace holdfast::test {
 class digest {
 public:
   template <class Number>
-  requires std::is_integral_v<Number> || std::is_enum_v<Number> digest& operator<<(Number n) {
+    requires std::is_integral_v<Number> || std::is_enum_v<Number>
+  digest& operator<<(Number n) {
     const auto wide = static_cast<std::uint64_t>(n);
     for (int i = 0; i != 8; ++i) add(static_cast<unsigned char>(wide >> (8 * i)));
     return *this;

@@ -367,7 +367,8 @@ void world::note_read(process& p) {
   forget_old(p.reads, now());
   forget_old(news_, now());
   const bool is_calm = calm() && now() >= calm_ + 1s && options_.locks == 0;
-  if (is_calm && p.reads.size() > 6 + 2 * news_.size()) object(guarantee::cost, name(p) + " reads everything in a circle");
+  if (is_calm && p.reads.size() > 6 + 2 * news_.size())
+    object(guarantee::cost, name(p) + " reads everything in a circle");
 }
 
 /// G7: Consul takes it.

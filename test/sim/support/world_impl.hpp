@@ -62,7 +62,7 @@ private:
     std::string proclaimed{};               ///< the value that it last gave the key, or
     /// One of these, by proclaims of which it has not heard what became; each with the number of its last write.
     std::map<std::string, int> undecided{};
-    int writes = 0;  ///< that its proclaims have sent
+    int writes = 0;                                       ///< that its proclaims have sent
     bool was_granted = false, was_granted_again = false;  ///< its session had locked the key
     int proclaims = 0;
     int proclaiming = 0;  ///< proclaims that are pending
@@ -105,14 +105,14 @@ private:
     std::set<slot_id> lost{};                    ///< of which its users have not let go
     time_point let_go_at{};                      ///< when they last did
     std::deque<protocol::core::entry> guards{};  ///< of the last slots that its users had
-    std::map<slot_id, time_point> releasing{};  ///< since when
+    std::map<slot_id, time_point> releasing{};   ///< since when
     bool may_read_nodes = true;
     std::string just_renewed{};       ///< the session whose renewal it is being told of
     std::set<std::string> entered{};  ///< sessions that had an entry, as it was told
-    time_point cut_off_until{};  ///< from Consul: nothing arrives
-    time_point refused_until{};  ///< its agent is down: nothing is sent
-    time_point ill_until{};      ///< the health check of its agent's node fails
-    time_point errors_until{};   ///< all it asks is answered with this
+    time_point cut_off_until{};       ///< from Consul: nothing arrives
+    time_point refused_until{};       ///< its agent is down: nothing is sent
+    time_point ill_until{};           ///< the health check of its agent's node fails
+    time_point errors_until{};        ///< all it asks is answered with this
     error_code answered_with{};
     time_point unbacked_since = never;     ///< it has believed in more than the record names
     time_point untold_since = never;       ///< it has not told a user of an operator's wish
@@ -425,7 +425,7 @@ private:
   std::uint64_t checked_at_ = 0;
   bool beliefs_changed_ = false;
   time_point free_since_ = never;
-  std::string head_;  ///< of the queue, since a slot is free
+  std::string head_;             ///< of the queue, since a slot is free
   time_point bereft_until_{};    ///< a process that may have lost its node spares holders that it has not seen
   time_point withheld_until_{};  ///< a holder's session has ended before its time, and it may believe still
 

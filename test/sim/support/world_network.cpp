@@ -317,7 +317,7 @@ void world::query(process& p, request_id id, testing::subject what, std::uint64_
     in(f.there + f.back, [this, &p, id, what, why = why_not(f)] { deliver(p, failure_of(id, what, why)); });
     return;
   }
-  const duration told = is_cut && options_.tells_wait ? wait : duration(0);
+  const duration told = is_cut && options_.tells_wait != 0 ? wait : duration(0);
   in(f.there, [this, &p, f, id, what, index, wait, told] {
     watches_.push_back({&p, id, what, index, now() + wait, f.back, f.answered, why_not(f), told});
   });

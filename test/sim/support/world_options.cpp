@@ -67,10 +67,11 @@ world_options world_options::of(std::uint64_t seed) {
   if (o.numbered && o.deregistrations) o.lock_delay = o.ttl;  // as the options derive it
   dice random(~seed);
   dice more(seed * 31);
+  if (more.chance(30)) o.session_idle_timeout = 300ms;
   if (more.chance(20)) o.far_latency_max = 100ms;
   if (more.chance(15)) {
     o.agent_wait_max = 100ms;
-    o.tells_wait = more.chance(50);
+    o.tells_wait = more.chance(50) ? 1 : 0;
   }
   const bool is_plain = o.go_contenders == 0 && !o.operators && o.administrators == 0 && !o.health_checks;
   if (is_plain && more.chance(4)) {  // the record changes faster than a distant process can write it
@@ -85,9 +86,13 @@ world_options world_options::of(std::uint64_t seed) {
     return o;
   }
   if (is_plain && !o.numbered && more.chance(3)) {
-    o.residents = static_cast<std::uint32_t>(more.chance(80) ? 100 + more.below(200) : 1'000);
-    o.limit += o.residents;
+    // All slots are theirs. So whoever waits is alone, or almost, and nobody else notices that one of them has died.
+    o.residents = static_cast<std::uint32_t>(more.chance(80) ? 200 + more.below(200) : 1'000);
+    o.limit = o.residents;
+    o.processes = static_cast<int>(1 + more.below(2));
     o.users = 1;
+    o.latency_max = 4ms;
+    o.far_latency_max = 0s;
     o.load_changes = false;
     return o;
   }
@@ -106,6 +111,7 @@ world_options world_options::of_a_mutex(std::uint64_t seed) {
   o.limit = 1;
   o.administrators = 0;
   o.numbered = false;
+  if (dice(seed * 31).chance(30)) o.session_idle_timeout = 300ms;
   return o;
 }
 

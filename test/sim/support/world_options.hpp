@@ -48,7 +48,7 @@ struct world_options {
   protocol::duration latency_max{};
   protocol::duration far_latency_max{};  ///< of every second process; 0: of none
   protocol::duration agent_wait_max{};   ///< no query waits for longer; 0: as long as it asks for
-  bool tells_wait = false;               ///< whoever asks knows that
+  int tells_wait = 0;                    ///< 1: whoever asks knows that
   /// Holders that do nothing but hold, and die one by one. They have no process here. The limit counts them, too.
   std::uint32_t residents = 0;
   /// Of three processes, so many have tokens that may not read nodes.

@@ -17,7 +17,7 @@ void world::ask(process& p, int user) {
   if (options_.locks != 0) return ask_for_a_lock(p, user);
   event::acquire wish{ticket{++p.last_ticket}};
   if (!options_.election && random_.chance(20))
-    wish.count = static_cast<std::uint32_t>(1 + random_.below(most_slots() - options_.residents));
+    wish.count = static_cast<std::uint32_t>(1 + random_.below(options_.residents != 0 ? 2 : most_slots()));
   if (!options_.election && random_.chance(10)) wish.once = true;
   duration patience{};
   if (!options_.election && !wish.once && random_.chance(15)) {
@@ -206,7 +206,8 @@ void world::perform(process& p, action::released& a) {
   say([&] { return name(p) + ": released " + number(a.slot) + " " + a.error.details.to_string(); });
   p.locks.erase(a.slot);
   const auto asked = p.releasing.find(a.slot);
-  if (asked == p.releasing.end()) return object(guarantee::answers, "a release was answered twice, or nobody asked for it");
+  if (asked == p.releasing.end())
+    return object(guarantee::answers, "a release was answered twice, or nobody asked for it");
   const time_point since = std::exchange(asked->second, time_point());
   p.releasing.erase(asked);
   // However fast others change the record: four round trips, and pauses. A pool that closes may have more to do.
