@@ -46,14 +46,14 @@ kv_operation remove(const inspection& s, const contender& entry) {
 /// Makes the record `wanted`, with the grants that it leaves room for, if there is anything to write. Of the dead, only
 /// those stay that are `spared`.
 instruction write(const inspection& s, lock_record wanted, std::vector<std::string> spared,
-                  std::size_t grants_max = operations_max - 2) {
+                  std::size_t grants_max = operations_max - 2, std::size_t given_back_max = given_back_at_once) {
   snapshot then = s.now;
   then.record = std::move(wanted);
   plan_rules rules;
   rules.limit = then.record.limit;
   rules.spared = std::move(spared);
   for (const contender& each : then.given_back)
-    if (rules.given_back.size() < given_back_at_once) rules.given_back.push_back(&each);
+    if (rules.given_back.size() < given_back_max) rules.given_back.push_back(&each);
   rules.grants_max = std::min(grants_max - rules.given_back.size(),
                               grants_that_fit(room_beside(then.record, s.lock_key, s.request_bytes), s.lock_key));
   const grant_plan next = plan(then, rules);
@@ -133,7 +133,7 @@ instruction revoke(const inspection& s, std::string_view session, bool doubt) {
   lock_record record = s.now.record;
   record.revoke(std::string(session));
   if (room_beside(record, s.lock_key, s.request_bytes) == 0) return refuse(error::too_large);
-  instruction result = write(s, std::move(record));
+  instruction result = write(s, std::move(record), dead_holders(s.now), operations_max - 2, 0);
   result.looks = false;  // it frees nothing
   return result;
 }
@@ -151,8 +151,8 @@ instruction evict(const inspection& s, std::string_view session, bool first_look
     result = write(s, s.now.record, std::move(spared), left ? operations_max - 3 : operations_max - 2);
   } else if (!left && first_look) {
     return refuse(error::not_held);
-  } else if (s.now.lock_index != 0) {
-    result = write(s, s.now.record);  // whoever has joined since the last look
+  } else if (s.now.lock_index != 0) {  // whoever has joined since the last look
+    result = write(s, s.now.record, dead_holders(s.now), left ? operations_max - 3 : operations_max - 2);
   }
   if (left) result.operations.push_back(remove(s, *left));
   return with_look(s, std::move(result));

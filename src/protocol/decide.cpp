@@ -286,7 +286,8 @@ std::size_t moves_beside_record(const facts& f) {
 }
 
 bool has_room_for_number(const facts& f, const moves& what, const grant_plan& next) {
-  return operations(f, what) + 2 * next.granted.size() + ending_at_once < operations_for_moves;
+  const std::size_t used = operations(f, what) + 2 * next.granted.size() + next.given_back.size();
+  return used + ending_at_once < operations_for_moves;
 }
 
 plan_rules rules_for(context& ctx, const facts& f, const moves& what, const other_holders& others,

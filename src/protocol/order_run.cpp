@@ -145,7 +145,7 @@ next_step order_run::looked_beside(event::txn_done&& e, time_point now) {
   removed_.entries += asked_.swept.entries;
   doubt_ = {};
   in_vain_ = 0;
-  is_carried_out_ = !asked_.more;
+  is_carried_out_ = is_carried_out_ || !asked_.more;
   const std::size_t written = results_before_reads(asked_.operations);
   if (e.results.size() < written) return is_carried_out_ ? next_step(order_step::done{}) : again({}, now);
   std::uint64_t index = 0;

@@ -17,8 +17,8 @@ void other_holders::saw(context& ctx, const snapshot& now, const members& ours, 
   }
   std::erase_if(former_,
                 [&](const auto& session) { return !now.record.names(session) && !ours.ending().contains(session); });
-  std::erase_if(given_back_, [&](const auto& session) { return !now.record.names(session) || now.find(session); });
-  for (const contender& each : now.given_back) given_back_.insert(each.session);
+  std::erase_if(given_back_, [&](const auto& each) { return each.second != now.lock_index; });
+  for (const contender& each : now.given_back) given_back_.insert_or_assign(each.session, now.lock_index);
   const auto is_others = [&](const std::string& session) {
     return !ours.is_ours(session) && !former_.contains(session) && !given_back_.contains(session);
   };
@@ -44,7 +44,8 @@ void other_holders::saw(context& ctx, const snapshot& now, const members& ours, 
     else
       note_absent(ctx, its, now, node_stands_since, o);
   }
-  if (node_stands_since == never) return;
+  // Where sessions belong to the agents' own nodes, those of others may belong to another node than ours.
+  if (node_stands_since == never || o.node.empty()) return;
   for (end_of_ours& each : ends_)
     each.unseen_believe_until = std::min(each.unseen_believe_until, node_stands_since + o.ttl);
 }
@@ -148,7 +149,9 @@ void other_holders::spare(context& ctx, plan_rules& rules, const snapshot& now, 
 }
 
 bool other_holders::is_unseen(const std::string& holder, const snapshot& now, const members& ours) const {
-  return !now.find(holder) && !ours.is_ours(holder) && !former_.contains(holder) && !given_back_.contains(holder) &&
+  const auto given_back = given_back_.find(holder);
+  const bool has_given_back = given_back != given_back_.end() && given_back->second == now.lock_index;
+  return !now.find(holder) && !ours.is_ours(holder) && !former_.contains(holder) && !has_given_back &&
          !holders_.contains(holder);
 }
 

@@ -9,7 +9,7 @@ namespace holdfast::protocol {
 
 namespace {
 
-/// So many slots are given back at a time without the record: three operations each fit a transaction.
+/// So many slots are given back at a time without the record: two operations each, and one that wakes a waiter.
 constexpr std::size_t returns_max = 20;
 
 }  // namespace
@@ -17,7 +17,7 @@ constexpr std::size_t returns_max = 20;
 void pool::take_listing(boost::system::result<snapshot> listing, request_id id) {
   if (!listing) return refuse_listing(listing.error());
   const std::uint64_t index_before = view_.now().lock_index;
-  waits_.looked(listing->index < view_.now().index || listing->lock_index != index_before);
+  waits_.looked(id, listing->index < view_.now().index || listing->lock_index != index_before);
   if (!view_.accept(*std::move(listing), id, ctx_.last_request())) return refresh();  // what is known is newer
   view_.listed(now());
   if (view_.current()) watches_.stop_sleeping(ctx_, view_.listed_index());
@@ -251,9 +251,15 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
                           refusals.front().operation + 1 == txn.operations.size() &&
                           refusals.front().reason == event::refusal::conflict;
     if (by_woken && return_slots(txn, false)) return;
+    const bool is_conflict = std::all_of(refusals.begin(), refusals.end(), [](const event::refused_operation& each) {
+      return each.reason == event::refusal::conflict;
+    });
     view_.mark_stale();
     write_.doubt(ctx_, std::move(txn));
-    return refresh();
+    refresh();
+    if (is_conflict) return write_.conflicted(ctx_, false);
+    return write_.failures.failed(failed(error::transaction_conflict, "a transaction was refused"), now(),
+                                  ctx_.random());
   }
   const bool seen_why = view_.current() && txn.guarded && view_.now().lock_index != txn.base;
   const bool gave =
@@ -271,12 +277,13 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
   const bool by_others = std::all_of(refusals.begin(), refusals.end(), [&](const event::refused_operation& each) {
     return each.operation < txn.record_operations + txn.granted.size() && each.reason == event::refusal::conflict;
   });
-  duty_.refused(gave && by_grantee, gave && by_others && !refusals.empty());
+  const bool is_outrun = gave && by_others && !refusals.empty();
+  duty_.refused(gave && by_grantee, is_outrun);
   if (!seen_why && by_record && limit() > 1)
     view_.mark_outrun(txn.base);
   else if (!seen_why)
     view_.mark_stale();
-  if (duty_.is_outrun() && return_slots(txn, true)) return;
+  if (is_outrun && duty_.is_outrun() && return_slots(txn, true)) return;
   const std::vector<kv_operation> operations = txn.operations;
   if (gave) {
     txn.refused = true;

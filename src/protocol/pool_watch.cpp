@@ -65,12 +65,13 @@ void pool::saw_entry(const watch& asked, std::optional<kv_entry> pair, duration 
   if (!known || known->modify_index != asked.index) return;  // we know better by now
   const member* m = members_.find(session);
   if (pair && pair->modify_index == asked.index) {
-    if (!waits_.is_over(now() - asked.asked_at, wait)) return view_.mark_stale();
+    if (!waits_.is_over(now() - asked.asked_at, wait, ctx_.last_request())) return view_.mark_stale();
     // The entry before ours has not moved. Our own is watched again for a while, in case we were granted out of turn.
     if (!m)
       for (auto& [id, each] : members_) each.waiting_since = now();
     return;
   }
+  if (m && m->has_returned) return view_.mark_stale();
   if (!m) return view_.mark_partial();  // whoever stood before us does not any more
   if (m->phase == phase::moving) return;
   if (!pair || pair->session != session) {

@@ -119,6 +119,8 @@ void pool::write_from_view() {
   const facts f = facts_now();
   if (what.gives() && f.must_yield()) next.free = 0;
   if (!what.gives() && operations(f, what) > moves_beside_record(f)) next.free = 0;  // they queue at first
+  // Where others write the record faster, newcomers queue without it, and whoever writes next grants them.
+  if (write_.is_outrun() && options_.form == record_form::map && limit() > 1) next.free = 0;
   bool takes = false;
   for (const moves::list* newcomers : {&what.requeue, &what.join})
     for (const member* m : *newcomers) {

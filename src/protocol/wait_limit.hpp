@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/events.hpp"
 #include "protocol/time.hpp"
 
 namespace holdfast::protocol {
@@ -14,8 +15,8 @@ namespace holdfast::protocol {
 /// learned: from an answer that comes too early, and a read after it that shows nothing new.
 class wait_limit {
 public:
-  /// `elapsed`: since the query was sent. `wait`: what it asked for.
-  bool is_over(duration elapsed, duration wait) {
+  /// `elapsed`: since the query was sent. `wait`: what it asked for. `last_sent`: the last request so far.
+  bool is_over(duration elapsed, duration wait, request_id last_sent) {
     suspected_ = {};
     const bool has_limit = longest_ != duration();
     if (has_limit && elapsed >= shortest_ * 9 / 10 && elapsed <= longest_ * 9 / 8) return true;
@@ -24,10 +25,12 @@ public:
       return true;
     }
     suspected_ = elapsed;
+    as_of_ = last_sent;
     return false;
   }
-  /// Everything was read.
-  void looked(bool is_news) {
+  /// Everything was read by this request.
+  void looked(request_id id, bool is_news) {
+    if (id <= as_of_) return;  // it was sent before
     const duration its = std::exchange(suspected_, {});
     if (its == duration() || is_news) return;
     shortest_ = longest_ == duration() ? its : std::min(shortest_, its);
@@ -39,6 +42,7 @@ private:
   // is not known to have a limit.
   duration shortest_{};
   duration longest_{};
+  request_id as_of_ = 0;  ///< only a later request is the next read
   duration suspected_{};  ///< one more, if the next read shows nothing new; 0: nothing was answered early
 };
 

@@ -53,7 +53,7 @@ std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set&
     if (first_entry) everything.push_back({f.keys.entry(first->session), first_entry->modify_index, o.watch_wait});
     return everything;
   };
-  if (f.time < running.everything_until || f.view.state() == view::state::none) return all_in_time();
+  if (f.time < running.everything_until || f.view.state() == view::state::none) return everything;
   const bool foreign = f.situation.foreign;
   const bool stale = f.view.state() == view::state::stale;
   const bool many = holders.size() * (o.numbered ? 2 : 1) > own_keys_max;

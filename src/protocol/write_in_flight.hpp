@@ -64,9 +64,12 @@ public:
   }
   void refused() { ++conflicts_; }
   void applied() { conflicts_ = 0; }
+  /// Whether others have been faster several times in a row.
+  bool is_outrun() const { return conflicts_ >= outrun_after; }
 
 private:
   enum class state { idle, sent, in_doubt };
+  static constexpr unsigned outrun_after = 3;
 
   state state_ = state::idle;
   transaction txn_{};

@@ -228,6 +228,33 @@ BOOST_AUTO_TEST_CASE(nobody_is_spared_for_an_idle_session_that_was_renewed_and_e
   }
 }
 
+/// Sessions of one process may belong to the nodes of several agents.
+BOOST_AUTO_TEST_CASE(where_sessions_belong_to_agents_one_that_lives_says_nothing_of_the_others_nodes) {
+  for (const bool is_agents : {true, false}) {
+    node_story s(with(pool_story::usual(3), [&](pool_options& o) {
+      o.wall_offset = 0s;
+      if (is_agents) o.node.clear();
+    }));
+    s.come(1);
+    s.come(2);
+    for (int i = 0; i != 20; ++i) s.go_on(1s);
+    BOOST_REQUIRE(s.record() == "{s1 s2}");
+    lock_record record{record_form::map, 3, {s.real("s1"), s.real("s2")}};
+    const std::string unseen = s.consul.create_session(1h, s.now);
+    record.add(unseen);
+    s.consul.destroy_session(unseen, s.now);
+    s.consul.destroy_session(s.real("s2"), s.now);
+    s.consul.put("p/.lock", format(record), semaphore_flags, s.now);
+    pool_story::lines all = s.acquire(3);
+    append(all, s.acquire(4));
+    append(all, s.run());
+    append(all, s.go_on(1s));
+    // The slot of s2 was ours. That of the unseen one is spared, unless s1 shows that their node stands.
+    BOOST_TEST(says(all, "grant t3"));
+    BOOST_TEST(says(all, "grant t4") == !is_agents);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(an_idle_session_is_renewed_before_it_is_ended) {
   idle s(true);
   s.grows_old();

@@ -168,6 +168,29 @@ BOOST_AUTO_TEST_CASE(a_number_is_given_back_with_its_slot) {
   BOOST_TEST(s.standing().number_of(s.real("s2")) == nullptr);
 }
 
+/// The mark is of a record that has gone. The session has come anew and holds, and then its node goes with all
+/// sessions.
+BOOST_FIXTURE_TEST_CASE(who_has_come_anew_since_its_mark_was_seen_is_spared, pool_story) {
+  pool_story s(with(usual(), [](pool_options& o) { o.wall_offset = 0s; }));
+  const std::string id = s.consul.create_session(1h, s.now);
+  const std::string text = with_stamp("other", s.now.time_since_epoch(), entry_lease{20s, 2s, usual_node});
+  s.consul.transact({{kv_verb::lock, "p/" + id, text, contender_magic, 0, id}}, s.now);
+  s.record_becomes("s1");
+  s.come(1);
+  s.consul.put("p/" + id, text, s.consul.get("p/" + id)->flags | given_back_flag, s.now);
+  s.run(false);
+  BOOST_REQUIRE(s.txn_open());
+  s.leaves("s1");
+  s.record_becomes("");
+  s.consul.transact({{kv_verb::lock, "p/" + id, text, contender_magic, 0, id}}, s.now);
+  s.record_becomes("s1");
+  s.consul.destroy_session(id, s.now);
+  s.consul.destroy_session(s.real("s2"), s.now);
+  s.done();
+  BOOST_TEST(!says(s.run(), "grant t1"));
+  BOOST_TEST(!says(s.go_on(5s), "grant t1"));
+}
+
 /// Another process sees the mark.
 BOOST_FIXTURE_TEST_CASE(a_slot_that_was_given_back_is_free_and_its_entry_goes_with_the_next_write, pool_story) {
   for (const bool session_ends : {false, true}) {

@@ -55,20 +55,23 @@ world::world(world_options options, seeded_bug bug, const chronicle& told)
   });
 }
 
-/// They die while faults last, and half of them when all is calm.
+/// They die one by one, at any time, or all at once when all is calm.
 void world::settle_residents() {
+  const bool at_once = options_.request_bytes != 0;
+  const duration end = at_once ? calm_ + random_.between(0s, last_call_ - calm_ - 1s) - now() : duration();
   lock_record record{record_form::map, options_.limit, {}};
   for (std::uint32_t i = 0; i != options_.residents; ++i) {
     const std::string id = consul_.create_session(24h, now());
     consul_.transact({{kv_verb::lock, std::string(world_prefix) + id, "resident", contender_magic, 0, id}}, now());
     record.add(id);
-    if (random_.chance(100 * 20 / std::min(100u, options_.residents)))
-      in(random_.between(100ms, last_call_ - now()), [this, id] {
+    if (at_once || random_.chance(20))
+      in(at_once ? end : random_.between(100ms, last_call_ - now()), [this, id] {
         say([&] { return "resident " + id + " dies"; });
         consul_.destroy_session(id, now());
       });
   }
   consul_.put(std::string(world_lock_key), format(record), semaphore_flags, now());
+  if (at_once) in(end + 1us, [this] { check_all_are_granted(); });
 }
 
 world_result world::run() {

@@ -303,6 +303,20 @@ void world::check_use() {
     object(guarantee::progress, "a slot stays free while somebody waits");
 }
 
+/// G5: all slots have come free at once. Whoever waits for one of them has it soon, though one write grants few.
+void world::check_all_are_granted() {
+  std::vector<contender> first;
+  for (const contender& each : look().contenders)
+    if (is_waiting(seen_, each) && first.size() < limit()) first.push_back(each);
+  in(700ms + 30 * options_.slowest(), [this, first] {
+    const snapshot& now = look();
+    for (const contender& each : first)
+      if (const contender* const its = now.find(each.session);
+          its && its->create_index == each.create_index && is_waiting(now, *its) && !unwanted_.contains(each.session))
+        object(guarantee::progress, each.session + " waits, though its slot has come free long ago");
+  });
+}
+
 /// G5 and G10: everybody had a turn, and nothing is left of it.
 void world::check_drained() {
   if (options_.locks != 0) check_no_lock_left();

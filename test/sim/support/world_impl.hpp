@@ -349,6 +349,7 @@ private:
   bool is_disturbed(const process& p) const;
   void check_use();
   bool waits_behind_a_wide_request(const process& of, std::size_t free) const;
+  void check_all_are_granted();
   void check_drained();
   void check_left(const process& p, const snapshot& left);
   void check_closed();

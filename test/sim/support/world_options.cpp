@@ -94,6 +94,13 @@ world_options world_options::of(std::uint64_t seed) {
     o.latency_max = 4ms;
     o.far_latency_max = 0s;
     o.load_changes = false;
+    if (more.chance(30)) {  // they all die at once, and one write has room for few of those who wait
+      o.limit = o.residents = 100;
+      o.processes = 3;
+      o.users = 40;
+      o.hold_max = 30s;  // so that what is free was theirs
+      o.request_bytes = 40 * 1024;
+    }
     return o;
   }
   if (random.chance(98)) return o;
