@@ -118,8 +118,9 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
      broken_guarantees(guarantee::backing, guarantee::tokens)},
     {seeded_bug::timers_stop_in_suspends, "timers_stop_in_suspends", "a timer is not looked at before its time",
      guarantee::losses},
+    // Two: by the time that its session has ended, somebody else may have the slot.
     {seeded_bug::clock_drift_ignored, "clock_drift_ignored", "the lease has no margin for clocks that go wrong",
-     guarantee::backing},
+     broken_guarantees(guarantee::backing, guarantee::limit)},
     {seeded_bug::renewal_failures_ignored, "renewal_failures_ignored", "a renewal that failed extends the lease",
      guarantee::backing, worlds_of_a_semaphore, true},
     {seeded_bug::unknown_taken_for_refused, "unknown_taken_for_refused",
@@ -231,8 +232,9 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
      "a transaction of unknown outcome is done anew without a barrier", guarantee::losses, worlds_of_a_set},
     {seeded_bug::set_release_unchecked, "set_release_unchecked", "a release removes the key whoever has it",
      guarantee::backing, worlds_of_a_set},
+    // Two: behind the last one stands nobody, and then the whole transaction counts as refused.
     {seeded_bug::set_wrong_one_denied, "set_wrong_one_denied", "a refusal is told to the next one in the transaction",
-     guarantee::progress, worlds_of_a_set},
+     broken_guarantees(guarantee::progress, guarantee::answers), worlds_of_a_set},
     {seeded_bug::set_lock_kept_after_cancel, "set_lock_kept_after_cancel",
      "a lock that crosses the user's cancellation is not given back", guarantee::progress, worlds_of_a_set},
     {seeded_bug::set_session_stays, "set_session_stays", "what is dropped is not destroyed",

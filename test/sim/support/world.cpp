@@ -76,6 +76,9 @@ void world::settle_residents() {
 
 world_result world::run() {
   if (options_.residents != 0) settle_residents();
+  // Other applications write, too: so an index that falls stays below what it was.
+  for (int i = 0; options_.election && options_.operators && i != 1'000; ++i)
+    consul_.put("elsewhere", std::to_string(i), 0, now());
   for (int i = 0; i < options_.processes; ++i) start_process();
   if (options_.locks != 0 && !options_.operators) check_forsaken();
   for (int i = 0; i < options_.observers; ++i) start_observer();

@@ -273,7 +273,9 @@ bool world::meddle_once() {
   const auto listing = consul_.list(world_prefix);
   if (listing.empty()) return false;
   const kv_entry& victim = listing[random_.below(listing.size())];
-  switch (random_.below(8)) {
+  // Observers must cope with an index that falls: of elections Consul loses its state more often.
+  const bool falls = options_.election && random_.chance(40);
+  switch (falls ? 6 + random_.below(2) : random_.below(8)) {
     case 0:
       mark("an operator destroys " + victim.session);
       consul_.destroy_session(victim.session, now());

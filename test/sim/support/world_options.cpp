@@ -126,7 +126,8 @@ world_options world_options::of_an_election(std::uint64_t seed) {
   world_options o = of_a_mutex(seed);
   dice random(~seed);
   o.election = true;
-  o.deregistrations = false;  // each campaign is a newcomer, who has seen nobody
+  if (o.operators) o.watch_wait = 2s;  // long enough to miss news, short enough to see that before the end
+  o.deregistrations = false;           // each campaign is a newcomer, who has seen nobody
   o.observers = static_cast<int>(1 + random.below(2));
   o.processes = static_cast<int>(2 + random.below(4));
   o.users = 1;
