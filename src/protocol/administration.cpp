@@ -31,7 +31,7 @@ instruction refuse(error why) {
 
 std::string entry_key(const inspection& s, std::string_view session) { return s.prefix + std::string(session); }
 
-/// Holders without an entry. Who has given its slot back is none.
+/// Holders without an entry. A session that has given its slot back is not one of them.
 std::vector<std::string> dead_holders(const snapshot& now) {
   std::vector<std::string> dead;
   for (const std::string& holder : now.record.holders)
@@ -70,8 +70,8 @@ instruction write(const inspection& s, lock_record wanted, std::vector<std::stri
 
 instruction write(const inspection& s, lock_record wanted) { return write(s, std::move(wanted), dead_holders(s.now)); }
 
-/// Whoever joins between a look and the write that rests on it sees a record without a free slot, and waits. So a write
-/// that may free one reads everything in the same transaction, and whoever has joined is granted by the next one.
+/// A contender that joins between a read and the write that rests on it sees a full record, and waits. So a write that
+/// may free a slot reads everything in the same transaction. The next write then grants that contender.
 instruction with_look(const inspection& s, instruction next) {
   if (next.looks) next.operations.push_back({kv_verb::get_tree, s.prefix});
   return next;

@@ -84,8 +84,8 @@ private:
 
   std::map<std::string, holder, std::less<>> holders_;  ///< by their sessions
   std::set<std::string, std::less<>> former_;           ///< ours, gone, and maybe named by the record still
-  /// Others that were seen to have given back what the record says, and that record's index. A newer one may name a
-  /// session anew.
+  /// Sessions of other processes whose entries say that they have given their slots back, each with the index of the
+  /// record at that time. A newer record may name such a session again.
   std::map<std::string, std::uint64_t, std::less<>> given_back_;
   std::vector<end_of_ours> ends_;
   std::uint64_t node_created_ = 0;  ///< the CreateIndex of our own node, as it was read last; 0: unknown

@@ -204,10 +204,10 @@ void pool::saw_own_join(const transaction& txn, snapshot seen) {
   assess_limit();
 }
 
-/// Gives back without the record the slots that users have released, after `refused`: others change the record faster
-/// than this process can. The releases are answered by that. Such a session serves
-/// nobody from now on, whatever becomes of this write: others may take it out of the record by the record's index
-/// alone. The other moves of `refused` stay open, until a read tells what became of them. False: there are no such
+/// Gives back the slots that users have released, without writing the record. `refused` is the write that lost to
+/// faster processes. When the new write is applied, the releases are answered. From now on these sessions serve nobody,
+/// whatever the outcome of the write: another process may take them out of the record, guarded by the record's index
+/// alone. The other moves of `refused` stay open until a read shows their outcome. Returns false if there are no such
 /// slots.
 bool pool::return_slots(transaction& refused, bool wakes) {
   if (limit() == 1 || options_.form != record_form::map) return false;
