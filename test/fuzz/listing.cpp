@@ -135,8 +135,15 @@ void check_orders(const inspection& s, const plan_rules& rules) {
         evict(s, who, true), evict(s, who, false), sweep(s), destroy(s, true), destroy(s, false)}) {
     require(next.operations.size() <= operations_max, "an order fits a transaction");
     require(!next.refused || (next.operations.empty() && next.session.empty()), "what is refused is not done");
+    const bool writes = std::any_of(next.operations.begin(), next.operations.end(),
+                                    [](const kv_operation& op) { return op.verb != kv_verb::get_tree; });
+    require(writes || next.operations.empty(), "nothing is sent only to look");
     for (const kv_operation& op : next.operations) {
-      require(op.verb == kv_verb::cas || op.verb == kv_verb::remove_cas, "each operation looks at an index");
+      if (next.looks && &op == &next.operations.back()) {
+        require(op.verb == kv_verb::get_tree && op.key == prefix, "a look is at everything, after the writes");
+        continue;
+      }
+      require(op.verb == kv_verb::cas || op.verb == kv_verb::remove_cas, "each write is guarded by an index");
       if (op.key != lock_key || op.verb != kv_verb::cas) continue;
       require(op.index == s.now.lock_index, "that of the record which was seen");
       require(parse_lock_record(op.value).has_value(), "what is written can be read");
