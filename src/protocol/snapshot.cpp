@@ -173,6 +173,8 @@ boost::system::result<snapshot> make_snapshot(std::string_view entries, std::str
       result.numbers.push_back({*number, std::move(pair.session), pair.modify_index});
     }
   }
+  std::sort(result.given_back.begin(), result.given_back.end(),
+            [](const contender& a, const contender& b) { return a.session < b.session; });
   result.contenders = contender_queue(std::move(contenders));
   return result;
 }

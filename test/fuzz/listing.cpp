@@ -39,7 +39,12 @@ names some_sessions(std::uint8_t bits) {
 
 std::uint64_t take_flags(fuzz::input& in) {
   const std::uint8_t which = in.byte();
-  constexpr std::array<std::uint64_t, 4> other{0, semaphore_flags, ~std::uint64_t{0}, 1};
+  constexpr std::array<std::uint64_t, 6> other{0,
+                                               semaphore_flags,
+                                               ~std::uint64_t{0},
+                                               1,
+                                               contender_magic | given_back_flag,
+                                               contender_magic | given_back_flag | 3};
   return which < 128 ? contender_magic | which : other[which % other.size()];
 }
 
@@ -111,7 +116,9 @@ void check_bounds(const snapshot& now, const plan_rules& rules, const grant_plan
     require(!contains(rules.leaving, holder), "who leaves holds nothing");
     const bool is_new = !now.record.names(holder);
     require(is_new == contains(names_of(next.granted), holder), "a new holder is one that was granted");
-    if (!is_new) require(now.find(holder) || contains(rules.spared, holder), "a kept holder lives, or is spared");
+    if (!is_new)
+      require(now.find(holder) || now.has_given_back(holder) || contains(rules.spared, holder),
+              "a kept holder lives, has given back and waits to be taken out, or is spared");
     kept += is_new ? 0 : 1;
   }
   require(holders.size() <= std::max<std::size_t>(rules.limit, kept), "never more holders than the limit");
@@ -154,7 +161,9 @@ void check_orders(const inspection& s, const plan_rules& rules) {
 void check_rules(const snapshot& now, const plan_rules& rules, const grant_plan& next) {
   std::size_t kept = 0;
   for (const std::string& holder : now.record.holders) {
-    const bool stays = !contains(rules.leaving, holder) && (now.find(holder) || contains(rules.spared, holder));
+    const bool leaves = contains(rules.leaving, holder) || contains(names_of(rules.given_back), holder);
+    const bool lives = now.find(holder) || now.has_given_back(holder) || contains(rules.spared, holder);
+    const bool stays = lives && !leaves;
     require(stays == next.record.names(holder), "who lives and stays keeps what it holds");
     kept += stays ? 1 : 0;
   }
@@ -167,6 +176,11 @@ void check_rules(const snapshot& now, const plan_rules& rules, const grant_plan&
   bool over = false;
   const names granted = names_of(next.granted);
   const names left_free = names_of(next.left_free);
+  for (const contender* entry : rules.given_back)
+    require(!next.record.names(entry->session), "who has given back holds nothing, once that is carried out");
+  for (const contender& entry : now.given_back)
+    require(!contains(granted, entry.session) && !contains(left_free, entry.session),
+            "who has given back gets nothing");
   for (const contender& entry : now.contenders) {
     const bool served = contains(granted, entry.session) || contains(left_free, entry.session);
     require(!served || !over, "nobody jumps the queue");
@@ -191,7 +205,9 @@ void check_rules(const snapshot& now, const plan_rules& rules, const grant_plan&
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::input in(data, size);
-  const bool is_body = in.byte() % 2 == 0;
+  const std::uint8_t kind = in.byte();
+  const bool is_body = kind % 2 == 0;
+  const bool takes_back = kind >= 128;
   plan_rules rules;
   rules.limit = 1 + in.byte() % 16;
   rules.leaving = some_sessions(in.byte());
@@ -203,6 +219,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto now = make_snapshot(prefix, lock_key, listing, 1);
   if (!now) return 0;
   require(now->contenders.size() + (now->lock_index != 0 ? 1 : 0) <= listing.size(), "nothing comes of nothing");
+  if (takes_back)
+    for (const contender& entry : now->given_back) rules.given_back.push_back(&entry);
   const grant_plan next = plan(*now, rules);
   require(plan(*now, rules).record == next.record, "the same questions, the same answers");
   check_bounds(*now, rules, next);

@@ -55,23 +55,53 @@ world::world(world_options options, seeded_bug bug, const chronicle& told)
   });
 }
 
-/// They die one by one, at any time, or all at once when all is calm.
+/// All slots are theirs at first. They die all at once, or now and then, and then others come.
 void world::settle_residents() {
-  const bool at_once = options_.request_bytes != 0;
-  const duration end = at_once ? calm_ + random_.between(0s, last_call_ - calm_ - 1s) - now() : duration();
   lock_record record{record_form::map, options_.limit, {}};
   for (std::uint32_t i = 0; i != options_.residents; ++i) {
-    const std::string id = consul_.create_session(24h, now());
-    consul_.transact({{kv_verb::lock, std::string(world_prefix) + id, "resident", contender_magic, 0, id}}, now());
-    record.add(id);
-    if (at_once || random_.chance(20))
-      in(at_once ? end : random_.between(100ms, last_call_ - now()), [this, id] {
-        say([&] { return "resident " + id + " dies"; });
-        consul_.destroy_session(id, now());
-      });
+    residents_.push_back(add_resident());
+    record.add(residents_.back());
   }
   consul_.put(std::string(world_lock_key), format(record), semaphore_flags, now());
-  if (at_once) in(end + 1us, [this] { check_all_are_granted(); });
+  if (!options_.residents_die_at_once) {
+    in(random_.between(100ms, 1s), [this] { end_a_resident(); });
+    return in(50ms, [this] { replace_residents(); });
+  }
+  const duration joined = 250ms;  // by all users
+  in(joined, [this] {
+    for (const std::string& each : residents_) consul_.destroy_session(each, now());
+  });
+  in(joined + 1us, [this] { check_all_are_granted(); });
+}
+
+std::string world::add_resident() {
+  const std::string id = consul_.create_session(24h, now());
+  consul_.transact({{kv_verb::lock, std::string(world_prefix) + id, "resident", contender_magic, 0, id}}, now());
+  return id;
+}
+
+void world::end_a_resident() {
+  if (residents_.empty()) return;
+  const auto one = residents_.begin() + static_cast<std::ptrdiff_t>(random_.below(residents_.size()));
+  say([&] { return "resident " + *one + " dies"; });
+  consul_.destroy_session(*one, now());
+  residents_.erase(one);
+  in(random_.between(100ms, 1s), [this] { end_a_resident(); });
+}
+
+/// Another takes a slot for which nobody waits. So whoever comes finds all of them in use.
+void world::replace_residents() {
+  if (now() >= last_call_) return;
+  const auto waits = [this](const contender& each) { return is_waiting(seen_, each); };
+  const snapshot& seen = look();
+  if (seen.record.holders.size() < seen.record.limit &&
+      std::none_of(seen.contenders.begin(), seen.contenders.end(), waits)) {
+    lock_record record = seen.record;
+    residents_.push_back(add_resident());
+    record.add(residents_.back());
+    consul_.put(std::string(world_lock_key), format(record), semaphore_flags, now());
+  }
+  in(50ms, [this] { replace_residents(); });
 }
 
 world_result world::run() {

@@ -308,7 +308,7 @@ void world::check_all_are_granted() {
   std::vector<contender> first;
   for (const contender& each : look().contenders)
     if (is_waiting(seen_, each) && first.size() < limit()) first.push_back(each);
-  in(700ms + 30 * options_.slowest(), [this, first] {
+  in(400ms + 30 * options_.slowest(), [this, first] {
     const snapshot& now = look();
     for (const contender& each : first)
       if (const contender* const its = now.find(each.session);

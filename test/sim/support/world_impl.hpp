@@ -181,6 +181,9 @@ private:
   bool somebody_is_busy() const;  ///< waits, holds or releases
   void start_process();
   void settle_residents();
+  std::string add_resident();
+  void end_a_resident();
+  void replace_residents();
   void when_running(process& p, job what);
   void deliver(process& p, core_event e);
   void step(process& p, core_event e);
@@ -399,6 +402,7 @@ private:
   int last_process_ = -1;
   std::vector<std::unique_ptr<process>> retired_;  ///< whose campaigns are over
   std::deque<stranger> strangers_;
+  std::vector<std::string> residents_;
   std::vector<watch> watches_;
   std::map<std::string, lease> leases_;  ///< of sessions that end before the store ends them
   time_point next_end_ = never;          ///< of one of those, not before

@@ -94,12 +94,19 @@ world_options world_options::of(std::uint64_t seed) {
     o.latency_max = 4ms;
     o.far_latency_max = 0s;
     o.load_changes = false;
-    if (more.chance(30)) {  // they all die at once, and one write has room for few of those who wait
+    if (more.chance(30)) {  // one write has room for few of those who wait, and nobody else looks in time
+      o.residents_die_at_once = true;
       o.limit = o.residents = 100;
       o.processes = 3;
       o.users = 40;
-      o.hold_max = 30s;  // so that what is free was theirs
+      o.hold_max = 30s;
+      o.long_terms = true;  // so that what is free was theirs
+      o.rest_max = 50ms;
+      o.ttl = 4s;  // by which the users' time to look is bounded
       o.request_bytes = 40 * 1024;
+      o.request_faults = 0;
+      o.crashes = o.pauses = o.suspends = o.errors = o.partitions = o.agent_restarts = o.failovers = false;
+      o.deregistrations = false;
     }
     return o;
   }
