@@ -240,12 +240,17 @@ bool pool::may_retire(member& m) {
   return false;
 }
 
+/// While sessions are created, somebody wants more than there are, and collects them: one whose turn comes late must not
+/// find the first ones gone.
 void pool::retire_sessions() {
+  const bool collects = std::any_of(members_.begin(), members_.end(),
+                                    [](const auto& each) { return each.second.phase == phase::creating; });
   for (auto at = members_.begin(); at != members_.end();) {
     member& m = (at++)->second;
     if (m.phase != phase::ready || m.standing != standing::absent) continue;
     if (m.lost && m.slot != slot_id::none) continue;
-    if ((closing_.has_begun() || m.lost || is_idle_for_too_long(m)) && may_retire(m)) drop(m, loss_reason::none);
+    const bool is_over = closing_.has_begun() || m.lost || (!collects && is_idle_for_too_long(m));
+    if (is_over && may_retire(m)) drop(m, loss_reason::none);
   }
   auto& ending = members_.ending();
   for (auto at = ending.begin(); at != ending.end();) {

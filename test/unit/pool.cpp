@@ -244,6 +244,19 @@ BOOST_AUTO_TEST_CASE(a_request_for_many_slots_creates_all_of_its_sessions_at_onc
   BOOST_TEST(times(s.listed(), "create ") == 60u);
 }
 
+/// Else, where Consul is far away, the first are over before the last have come, and so on for ever.
+BOOST_AUTO_TEST_CASE(no_session_of_a_request_is_idle_for_too_long_while_the_others_are_created) {
+  pool_options options = usual(100);
+  options.session_idle_timeout = 300ms;
+  pool_story s(options);
+  s.acquire(1, 3);
+  s.listed();
+  s.created();
+  s.created();
+  EXPECT(s.after(350ms));
+  BOOST_TEST(times(s.run(), "grant ") == 1u);
+}
+
 /// Of a listing in a transaction Consul does not say that the token hides a part of it.
 BOOST_AUTO_TEST_CASE(a_join_that_sees_no_entry_of_any_other_holder_prunes_nobody_before_a_listing_confirms_that) {
   for (const bool is_filtered : {true, false}) {
