@@ -240,8 +240,8 @@ bool pool::may_retire(member& m) {
   return false;
 }
 
-/// While sessions are created, somebody wants more than there are, and collects them: one whose turn comes late must not
-/// find the first ones gone.
+/// While sessions are created, somebody wants more than there are, and collects them: one whose turn comes late must
+/// not find the first ones gone.
 void pool::retire_sessions() {
   const bool collects = std::any_of(members_.begin(), members_.end(),
                                     [](const auto& each) { return each.second.phase == phase::creating; });
