@@ -42,7 +42,7 @@ struct tuning {
 
   // Not of elections:
   /// How long a session that nobody needs is kept warm for the next acquire. Until then it also keeps the execution
-  /// context running. 10 s.
+  /// context running. While further sessions are being created, idle sessions are kept for longer. 10 s.
   std::optional<std::chrono::milliseconds> session_idle_timeout{};
   /// Acquires that may wait here at once; the next fails with error::too_many_waiters. 1'000'000.
   std::optional<std::size_t> waiters_max{};

@@ -240,11 +240,10 @@ bool pool::may_retire(member& m) {
   return false;
 }
 
-/// While sessions are created, somebody wants more than there are, and collects them: one whose turn comes late must
-/// not find the first ones gone.
+/// Ends the sessions that are lost or have been idle for too long. While sessions are being created, a request for
+/// several slots may still be collecting its sessions, so idle sessions are kept.
 void pool::retire_sessions() {
-  const bool collects = std::any_of(members_.begin(), members_.end(),
-                                    [](const auto& each) { return each.second.phase == phase::creating; });
+  const bool collects = members_.creating() != 0;
   for (auto at = members_.begin(); at != members_.end();) {
     member& m = (at++)->second;
     if (m.phase != phase::ready || m.standing != standing::absent) continue;

@@ -57,9 +57,7 @@ void pool::write() {
       break;
   }
   // Nothing was sent, though it might have been: so nobody needs what has failed, and its failures are over.
-  const bool creates = members_.failures.on() || std::any_of(members_.begin(), members_.end(), [](const auto& each) {
-                         return each.second.phase == phase::creating;
-                       });
+  const bool creates = members_.failures.on() || members_.creating() != 0;
   if (write_.is_sent() || read_.under_way() || creates) return;
   read_.failures.over();
   write_.failures.over();
@@ -231,8 +229,7 @@ bool pool::read_node() {
 
 void pool::create_sessions(std::size_t count) {
   if (!due_or_wake(members_.failures.retry_at())) return;
-  auto creating = static_cast<std::size_t>(std::count_if(
-      members_.begin(), members_.end(), [](const auto& each) { return each.second.phase == phase::creating; }));
+  std::size_t creating = members_.creating();
   const std::size_t wide = waiters_.empty() ? 0 : waiters_.front().count;
   const std::size_t most = std::max(sessions_at_once, wide);
   for (; count != 0 && creating < most && members_.size() < limit(); --count, ++creating)

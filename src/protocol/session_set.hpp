@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -30,6 +31,11 @@ public:
   auto end() const { return members_.end(); }
   std::size_t size() const { return members_.size(); }
   bool empty() const { return members_.empty(); }
+  /// The number of sessions that are being created.
+  std::size_t creating() const {
+    return static_cast<std::size_t>(
+        std::count_if(begin(), end(), [](const auto& each) { return each.second.session.empty(); }));
+  }
 
   Member& operator[](member_id id) { return members_.at(id); }
   const Member& operator[](member_id id) const { return members_.at(id); }

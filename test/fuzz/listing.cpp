@@ -118,7 +118,7 @@ void check_bounds(const snapshot& now, const plan_rules& rules, const grant_plan
     require(is_new == contains(names_of(next.granted), holder), "a new holder is one that was granted");
     if (!is_new)
       require(now.find(holder) || now.has_given_back(holder) || contains(rules.spared, holder),
-              "a kept holder lives, has given back and waits to be taken out, or is spared");
+              "a kept holder lives, is spared, or has given its slot back and is still in the record");
     kept += is_new ? 0 : 1;
   }
   require(holders.size() <= std::max<std::size_t>(rules.limit, kept), "never more holders than the limit");
@@ -144,10 +144,10 @@ void check_orders(const inspection& s, const plan_rules& rules) {
     require(!next.refused || (next.operations.empty() && next.session.empty()), "what is refused is not done");
     const bool writes = std::any_of(next.operations.begin(), next.operations.end(),
                                     [](const kv_operation& op) { return op.verb != kv_verb::get_tree; });
-    require(writes || next.operations.empty(), "nothing is sent only to look");
+    require(writes || next.operations.empty(), "an order that reads also writes");
     for (const kv_operation& op : next.operations) {
       if (next.looks && &op == &next.operations.back()) {
-        require(op.verb == kv_verb::get_tree && op.key == prefix, "a look is at everything, after the writes");
+        require(op.verb == kv_verb::get_tree && op.key == prefix, "the read is of the whole prefix, after the writes");
         continue;
       }
       require(op.verb == kv_verb::cas || op.verb == kv_verb::remove_cas, "each write is guarded by an index");
@@ -177,10 +177,10 @@ void check_rules(const snapshot& now, const plan_rules& rules, const grant_plan&
   const names granted = names_of(next.granted);
   const names left_free = names_of(next.left_free);
   for (const contender* entry : rules.given_back)
-    require(!next.record.names(entry->session), "who has given back holds nothing, once that is carried out");
+    require(!next.record.names(entry->session), "the write removes a contender that has given its slot back");
   for (const contender& entry : now.given_back)
     require(!contains(granted, entry.session) && !contains(left_free, entry.session),
-            "who has given back gets nothing");
+            "a contender that has given its slot back is not granted another");
   for (const contender& entry : now.contenders) {
     const bool served = contains(granted, entry.session) || contains(left_free, entry.session);
     require(!served || !over, "nobody jumps the queue");

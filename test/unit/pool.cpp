@@ -244,7 +244,8 @@ BOOST_AUTO_TEST_CASE(a_request_for_many_slots_creates_all_of_its_sessions_at_onc
   BOOST_TEST(times(s.listed(), "create ") == 60u);
 }
 
-/// Else, where Consul is far away, the first are over before the last have come, and so on for ever.
+/// With a distant Consul the first sessions of a request would otherwise end before the last ones are created, again
+/// and again.
 BOOST_AUTO_TEST_CASE(no_session_of_a_request_is_idle_for_too_long_while_the_others_are_created) {
   pool_options options = usual(100);
   options.session_idle_timeout = 300ms;

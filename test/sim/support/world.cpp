@@ -55,7 +55,8 @@ world::world(world_options options, seeded_bug bug, const chronicle& told)
   });
 }
 
-/// All slots are theirs at first. They die all at once, or now and then, and then others come.
+/// The residents hold all slots at first. Either all of them die at once, or one of them dies now and then, and a new
+/// resident takes its slot.
 void world::settle_residents() {
   lock_record record{record_form::map, options_.limit, {}};
   for (std::uint32_t i = 0; i != options_.residents; ++i) {
@@ -67,11 +68,11 @@ void world::settle_residents() {
     in(random_.between(100ms, 1s), [this] { end_a_resident(); });
     return in(50ms, [this] { replace_residents(); });
   }
-  const duration joined = 250ms;  // by all users
-  in(joined, [this] {
+  const duration join_time = 250ms;  // all users are in the queue after that
+  in(join_time, [this] {
     for (const std::string& each : residents_) consul_.destroy_session(each, now());
+    check_all_are_granted();
   });
-  in(joined + 1us, [this] { check_all_are_granted(); });
 }
 
 std::string world::add_resident() {
@@ -89,7 +90,8 @@ void world::end_a_resident() {
   in(random_.between(100ms, 1s), [this] { end_a_resident(); });
 }
 
-/// Another takes a slot for which nobody waits. So whoever comes finds all of them in use.
+/// A new resident takes each free slot that no contender waits for. So a process that asks for a slot finds all slots
+/// in use.
 void world::replace_residents() {
   if (now() >= last_call_) return;
   const auto waits = [this](const contender& each) { return is_waiting(seen_, each); };

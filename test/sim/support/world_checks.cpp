@@ -303,7 +303,8 @@ void world::check_use() {
     object(guarantee::progress, "a slot stays free while somebody waits");
 }
 
-/// G5: all slots have come free at once. Whoever waits for one of them has it soon, though one write grants few.
+/// G5: all slots have come free at once. Each contender at the front of the queue is granted one soon, although one
+/// write grants only a few.
 void world::check_all_are_granted() {
   std::vector<contender> first;
   for (const contender& each : look().contenders)

@@ -94,15 +94,15 @@ world_options world_options::of(std::uint64_t seed) {
     o.latency_max = 4ms;
     o.far_latency_max = 0s;
     o.load_changes = false;
-    if (more.chance(30)) {  // one write has room for few of those who wait, and nobody else looks in time
+    if (more.chance(30)) {  // one write grants few of the waiters, and no other process reads the queue in time
       o.residents_die_at_once = true;
       o.limit = o.residents = 100;
       o.processes = 3;
       o.users = 40;
       o.hold_max = 30s;
-      o.long_terms = true;  // so that what is free was theirs
+      o.long_terms = true;  // so that only the residents' slots come free
       o.rest_max = 50ms;
-      o.ttl = 4s;  // by which the users' time to look is bounded
+      o.ttl = 4s;  // it bounds the time after which a waiter reads the queue (`facts::own_watch`)
       o.request_bytes = 40 * 1024;
       o.request_faults = 0;
       o.crashes = o.pauses = o.suspends = o.errors = o.partitions = o.agent_restarts = o.failovers = false;

@@ -49,9 +49,10 @@ struct world_options {
   protocol::duration far_latency_max{};  ///< of every second process; 0: of none
   protocol::duration agent_wait_max{};   ///< no query waits for longer; 0: as long as it asks for
   int tells_wait = 0;                    ///< 1: whoever asks knows that
-  /// Holders that do nothing but hold, and die. They have no process here. The limit counts them, too.
+  /// The number of holders without a process in this world. They only hold a slot and die. The limit includes them.
   std::uint32_t residents = 0;
-  bool residents_die_at_once = false;  ///< soon after all users have joined; not: now and then, and others come
+  bool residents_die_at_once =
+      false;  ///< soon after all users have joined. False: one dies now and then, and is replaced
   /// Of three processes, so many have tokens that may not read nodes.
   int without_node_rule = 0;
 
