@@ -16,6 +16,7 @@ const std::vector<world::accident> world::accidents{
     {&world_options::operators, "operators", &world::meddle, true, true},
     {&world_options::deregistrations, "deregistrations", &world::deregister, false, true},
     {&world_options::health_checks, "health checks", &world::fail_health_check, true, true},
+    {&world_options::residents_die_at_once, "residents that die at once", nullptr, false, false},
 };
 
 void world::again_later(void (world::*accident)()) {

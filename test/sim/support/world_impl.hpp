@@ -164,7 +164,7 @@ private:
   struct accident {
     bool world_options::*in;           ///< which worlds it happens in
     const char* words;                 ///< of which their stories say that
-    void (world::*happens)();          ///< once, and sets the next; null: it is a part of another one
+    void (world::*happens)();          ///< once, and sets the next; null: something else in the world does it
     bool fails_acquires, loses_slots;  ///< those that do need no other cause
   };
   /// All of them, in the order in which their first times are drawn: a new one's place is the end.

@@ -198,6 +198,7 @@ world_options world_options::a_long_day(std::uint64_t seed) {
   o.request_bytes = 0;
   o.far_latency_max = o.agent_wait_max = 0s;
   o.residents = 0;
+  o.residents_die_at_once = false;
   return o;
 }
 
