@@ -165,7 +165,7 @@ struct agent::state {
   std::unique_ptr<process> child;
   bool announced = false;
 
-  explicit state(agent_options o) : options(std::move(o)), host(options.host.empty() ? next_host() : options.host) {
+  explicit state(agent_options o) : options(std::move(o)), host(options.host) {
     node_name = (options.server ? "server-" : "client-") + hex(random_number()).substr(0, 8);
     directory = (options.files_in.empty() ? fs::temp_directory_path() : options.files_in) / ("holdfast-" + node_name);
     fs::create_directories(directory);
@@ -179,7 +179,8 @@ struct agent::state {
     fs::remove_all(directory, ignored);
   }
 
-  void pick_ports() {
+  // Each attempt takes another host: newer agents also listen on ports that this file does not set, such as 8503.
+  void pick_address() {
     if (!options.host.empty()) {
       http = 8500;
       https = 8501;
@@ -187,6 +188,7 @@ struct agent::state {
       serf = 8301;
       return;
     }
+    host = next_host();
     http = free_port(host);
     do {
       rpc = free_port(host);
@@ -261,7 +263,7 @@ agent::~agent() {
 
 void agent::start() {
   for (int attempt = 1;; ++attempt) {
-    state_->pick_ports();
+    state_->pick_address();
     if (start_once(state_->options.servers > 1)) return;
     if (attempt == start_attempts)
       throw std::runtime_error("no free ports for a Consul agent on " + state_->host + ":\n" + log_tail());
