@@ -73,7 +73,8 @@ private:
       add({kv_verb::cas, f_.keys.entry(woken->session), touched(woken->value), woken->flags, woken->modify_index});
     }
     const std::size_t limit = next.record.limit;
-    txn_.frees = !woken && now.record.holders.size() >= limit && next.record.holders.size() < limit;
+    const bool reads = next.reads_entries || now.record.holders.size() >= limit;
+    txn_.frees = !woken && reads && next.record.holders.size() < limit;
     txn_.owes = txn_.frees || (!woken && next.cut);
     if (txn_.frees) txn_.reads = transaction::look::everything;
   }

@@ -46,6 +46,7 @@ struct grant_plan {
   succession_view after{};                     ///< those that wait behind the granted; points into the snapshot, too
   std::uint32_t free = 0;                      ///< slots that nobody who waits has a claim on
   bool cut = false;                            ///< one write cannot grant all that could be granted
+  bool reads_entries = false;                  ///< if the write leaves a slot free, it also reads all entries
 };
 
 /// The heart of the protocol: live holders are those that own a contender entry; the dead are pruned; free slots go to

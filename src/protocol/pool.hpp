@@ -122,6 +122,7 @@ private:
   void write();
   bool must_look_before_writing();
   void write_from_view();
+  bool is_turn_to_read();
   void hand_on(const moves& what);
   demand wanted(const std::function<std::uint32_t()>& count_takeable, bool awaits_node);
   moves carry_out(decision d);

@@ -273,9 +273,10 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
     return each.operation >= txn.record_operations && each.operation < txn.record_operations + txn.granted.size() &&
            each.reason == event::refusal::conflict;
   });
-  // Others were faster, and nothing else is wrong.
+  // Other processes were faster, and nothing else is wrong. They may have changed the record, granted the slot, or
+  // removed the entry of a slot that was given back.
   const bool by_others = std::all_of(refusals.begin(), refusals.end(), [&](const event::refused_operation& each) {
-    return each.operation < txn.record_operations + txn.granted.size() && each.reason == event::refusal::conflict;
+    return each.reason == event::refusal::conflict;
   });
   const bool is_outrun = gave && by_others && !refusals.empty();
   duty_.refused(gave && by_grantee, is_outrun);

@@ -128,9 +128,19 @@ void pool::write_from_view() {
       takes = true;
       if (options_.numbered && newcomers == &what.join && has_room_for_number(f, what, next)) what.number.push_back(m);
     }
+  next.reads_entries = what.gives() && next.free != 0 && is_turn_to_read();
   choose_numbers(what);
   const bool writes_record = what.gives() || takes || duty_.may_grant(ctx_, next, members_, options_.grant_backup);
   if (writes_record || !what.empty()) send(what, next, writes_record);
+}
+
+/// Whether a release that leaves a slot free also reads the entries. A contender that cannot write the record, because
+/// others change it faster, waits in the queue beside the free slot. No process that changes the record notices its
+/// entry without such a read. The more contenders there are, the larger is the read, and the fewer releases do it. The
+/// choice is random, so that it needs no state: a program may acquire and release one slot in its whole life.
+bool pool::is_turn_to_read() {
+  const auto releases = static_cast<duration::rep>(std::max<std::size_t>(16, view_.now().crowd() / 8));
+  return ctx_.random().between(duration(0), duration(releases - 1)) == duration(0);
 }
 
 /// Gives slots back to those who are known to come next. There must be enough of them: whoever leaves a slot free has

@@ -32,8 +32,9 @@ struct transaction {
   std::uint64_t base = 0;             ///< the record's index that a guarded write rests on; 0: there must be none
   bool guarded = false;               ///< it is refused if anybody else has changed the record
   std::size_t record_operations = 0;  ///< the first ones: 0 if it leaves the record as it is
-  bool frees = false;                 ///< leaves a slot free where there was none: those who came unseen do not know
-  bool owes = false;                  ///< leaves a slot free that somebody waits for, or may wait for unseen
+  /// The write leaves a slot free, and contenders may wait that are not seen yet. So it also reads the entries.
+  bool frees = false;
+  bool owes = false;  ///< leaves a slot free that somebody waits for, or may wait for unseen
   look reads = look::none;
 
   // Of one in doubt:

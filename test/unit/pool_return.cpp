@@ -82,6 +82,22 @@ BOOST_AUTO_TEST_CASE(a_release_that_was_refused_twice_for_the_record_needs_it_no
   BOOST_TEST(!standing().holds(real("s2")));
 }
 
+/// The write would also remove the entry of another slot that was given back. The other process is faster: it removes
+/// the entry and queues again.
+BOOST_AUTO_TEST_CASE(an_entry_that_was_removed_first_does_not_make_a_release_wait_for_the_record) {
+  const std::string key = "p/" + real("s1");
+  consul.put(key, "other", consul.get(key)->flags | given_back_flag, now);
+  go_on(1s);
+  const lines first = release('A');
+  BOOST_TEST(last_of(first).find("remove s1 @") != std::string::npos, last_of(first));
+  leaves("s1");
+  others_join_again("s1");
+  record_becomes("s2");
+  done();
+  const std::string write = last_of(is_refused());
+  BOOST_TEST(write.find(": return s2 @") != std::string::npos, write);
+}
+
 BOOST_AUTO_TEST_CASE(the_process_goes_on_until_the_record_does_not_name_it) {
   gives_back_alone();
   done();

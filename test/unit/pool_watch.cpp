@@ -440,6 +440,19 @@ BOOST_AUTO_TEST_CASE(who_came_unseen_is_granted_by_whoever_frees_a_slot) {
   EXPECT(s.done());
 }
 
+/// The other process cannot write the record itself, because this process changes it all the time.
+BOOST_AUTO_TEST_CASE(who_waits_beside_a_free_slot_is_granted_by_a_process_that_uses_another) {
+  pool_story s(with(directed(3), [](pool_options& o) { o.slot_idle_timeout = 0s; }));
+  s.hold();
+  const std::string waiter = s.others_join();
+  std::uint64_t ticket = 1;
+  for (char slot = 'A'; slot != 'A' + 60 && !s.standing().record.names(s.real(waiter)); ++slot) {
+    s.go(slot);
+    s.come(++ticket);
+  }
+  BOOST_TEST(s.standing().record.names(s.real(waiter)));
+}
+
 BOOST_FIXTURE_TEST_CASE(who_joins_and_sees_a_free_slot_looks_again, crowd) {
   ask();
   record_becomes("");

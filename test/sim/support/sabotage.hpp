@@ -111,8 +111,9 @@ struct seeded_bug_info {
   bool rare = false;  ///< it takes more than half a million steps: looked for in the long run only
 };
 inline constexpr seeded_bug_info seeded_bugs[] = {
+    // Two: a process that believes for too long holds a slot beside the next holder.
     {seeded_bug::lease_counted_late, "lease_counted_late", "the lease runs from when the reply came",
-     guarantee::backing},
+     broken_guarantees(guarantee::backing, guarantee::limit)},
     // Two: what was granted to it before the pause, and is over, counts again: its token, too.
     {seeded_bug::clock_stops_in_pauses, "clock_stops_in_pauses", "the lease's clock does not count suspended time",
      broken_guarantees(guarantee::backing, guarantee::tokens)},
@@ -127,8 +128,9 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
      "a write of unknown outcome is taken for refused, its session used again", guarantee::backing},
     {seeded_bug::failures_never_arrive, "failures_never_arrive", "a request that fails is waited for without end",
      broken_guarantees(guarantee::progress, guarantee::answers)},
+    // Two: a process that is never woken neither answers its users nor grants a free slot.
     {seeded_bug::timers_never_fire, "timers_never_fire", "nobody wakes the pool when it asked for it",
-     guarantee::answers},
+     broken_guarantees(guarantee::progress, guarantee::answers)},
     {seeded_bug::no_prune, "no_prune", "the dead stay in the record", guarantee::progress},
     {seeded_bug::prune_from_stale_read, "prune_from_stale_read", "an old listing is taken for a new one",
      broken_guarantees(guarantee::backing, guarantee::losses)},

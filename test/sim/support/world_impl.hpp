@@ -191,7 +191,11 @@ private:
   bool faults() const { return now() < faults_end_; }
   duration give_up_after() const { return std::chrono::seconds(1) + 20 * options_.slowest(); }
   bool is_far(const process& p) const { return options_.far_latency_max != 0s && p.number % 2 == 1; }
-  duration latency_max(const process& p) const { return is_far(p) ? options_.far_latency_max : options_.latency_max; }
+  bool is_hasty(const process& p, int user) const { return options_.hasty_user && p.number == 2 && user == 0; }
+  duration latency_max(const process& p) const {
+    if (options_.hasty_user && p.number == 2) return std::chrono::milliseconds(1);
+    return is_far(p) ? options_.far_latency_max : options_.latency_max;
+  }
   bool calm() const { return now() >= calm_; }
   bool settled() const { return now() >= settled_; }
   /// What nobody has may be kept from others, as long as somebody may believe in it.

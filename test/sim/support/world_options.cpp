@@ -83,6 +83,12 @@ world_options world_options::of(std::uint64_t seed) {
     o.hold_max = 5ms;
     o.rest_max = 20ms;
     o.local_handoff_time = 0ms;
+    o.hasty_user = more.chance(25);
+    if (o.hasty_user) {  // there is a slot for everybody, and each release changes the record
+      o.limit = 8;
+      o.users = static_cast<int>(1 + more.below(2));
+      o.slot_idle_timeout = 0ms;
+    }
     return o;
   }
   if (is_plain && !o.numbered && more.chance(3)) {
@@ -198,7 +204,7 @@ world_options world_options::a_long_day(std::uint64_t seed) {
   o.request_bytes = 0;
   o.far_latency_max = o.agent_wait_max = 0s;
   o.residents = 0;
-  o.residents_die_at_once = false;
+  o.residents_die_at_once = o.hasty_user = false;
   return o;
 }
 

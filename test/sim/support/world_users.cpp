@@ -6,7 +6,8 @@
 namespace holdfast::test {
 
 void world::again(process& p, int user) {
-  duration rest = random_.chance(30) ? duration(0) : random_.between(0s, options_.rest_max);
+  const bool at_once = is_hasty(p, user) || random_.chance(30);
+  duration rest = at_once ? duration(0) : random_.between(0s, options_.rest_max);
   const time_point then = now() + rest;
   if (options_.long_break && then < calm_ && then > faults_end_ - options_.ttl) rest += calm_ - then;
   in(rest, [this, &p, user] { when_running(p, [this, &p, user] { ask(p, user); }); });
@@ -16,11 +17,12 @@ void world::ask(process& p, int user) {
   if (!p.alive || now() >= last_call_ || user >= p.users) return;
   if (options_.locks != 0) return ask_for_a_lock(p, user);
   event::acquire wish{ticket{++p.last_ticket}};
-  if (!options_.election && random_.chance(20))
+  const bool is_plain = options_.election || is_hasty(p, user);
+  if (!is_plain && random_.chance(20))
     wish.count = static_cast<std::uint32_t>(1 + random_.below(options_.residents != 0 ? 2 : most_slots()));
-  if (!options_.election && random_.chance(10)) wish.once = true;
+  if (!is_plain && random_.chance(10)) wish.once = true;
   duration patience{};
-  if (!options_.election && !wish.once && random_.chance(15)) {
+  if (!is_plain && !wish.once && random_.chance(15)) {
     patience = random_.between(0ms, 500ms);
     wish.deadline = p.clock.local(now()) + patience;
   }
@@ -156,10 +158,11 @@ void world::perform(process& p, action::grant& a) {
   if (now() - withheld_since_ > 1s && now() - p.clear_since > 1s)
     object(guarantee::orders, name(p) + " hands out a slot, though nobody is to be granted");
   if (a.deadline <= p.pool->now()) object(guarantee::losses, "granted with a lease that is over");
-  const duration hold = options_.long_terms  ? random_.between(0ms, options_.hold_max)
-                        : random_.chance(80) ? random_.between(0ms, 60ms)
-                        : random_.chance(80) ? random_.between(0ms, 400ms)
-                                             : random_.between(0ms, options_.hold_max);
+  const duration hold = is_hasty(p, asked.user) ? duration(500us)
+                        : options_.long_terms   ? random_.between(0ms, options_.hold_max)
+                        : random_.chance(80)    ? random_.between(0ms, 60ms)
+                        : random_.chance(80)    ? random_.between(0ms, 400ms)
+                                                : random_.between(0ms, options_.hold_max);
   const bool one_by_one = options_.one_by_one && now() < last_call_;
   if (options_.one_by_one) p.one_by_one.emplace(a.slot, asked.user);
   const duration longest = std::min<duration>(options_.hold_max * 5, last_call_ - now());
