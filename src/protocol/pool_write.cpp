@@ -134,12 +134,13 @@ void pool::write_from_view() {
   if (writes_record || !what.empty()) send(what, next, writes_record);
 }
 
-/// Whether a release that leaves a slot free also reads the entries. A contender that cannot write the record, because
-/// others change it faster, waits in the queue beside the free slot. No process that changes the record notices its
-/// entry without such a read. The more contenders there are, the larger is the read, and the fewer releases do it. The
-/// choice is random, so that it needs no state: a program may acquire and release one slot in its whole life.
+/// Whether a release that leaves a slot free also reads the entries. If other processes change the record faster than a
+/// contender can write it, the contender waits in the queue beside the free slot. The processes that change the record
+/// notice the contender only by such a read. In a large crowd the read is large, so fewer releases do it. The choice is
+/// random and needs no state, because a program may acquire and release only once.
 bool pool::is_turn_to_read() {
-  const auto releases = static_cast<duration::rep>(std::max<std::size_t>(16, view_.now().crowd() / 8));
+  constexpr std::size_t releases_min = 16, contenders_of_release = 8;
+  const auto releases = static_cast<duration::rep>(std::max(releases_min, view_.now().crowd() / contenders_of_release));
   return ctx_.random().between(duration(0), duration(releases - 1)) == duration(0);
 }
 

@@ -440,8 +440,8 @@ BOOST_AUTO_TEST_CASE(who_came_unseen_is_granted_by_whoever_frees_a_slot) {
   EXPECT(s.done());
 }
 
-/// The other process cannot write the record itself, because this process changes it all the time.
-BOOST_AUTO_TEST_CASE(who_waits_beside_a_free_slot_is_granted_by_a_process_that_uses_another) {
+/// The waiter cannot write the record itself, because this process changes it all the time.
+BOOST_AUTO_TEST_CASE(a_waiter_beside_a_free_slot_is_granted_by_a_process_that_uses_another_slot) {
   pool_story s(with(directed(3), [](pool_options& o) { o.slot_idle_timeout = 0s; }));
   s.hold();
   const std::string waiter = s.others_join();

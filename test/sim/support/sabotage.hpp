@@ -111,7 +111,7 @@ struct seeded_bug_info {
   bool rare = false;  ///< it takes more than half a million steps: looked for in the long run only
 };
 inline constexpr seeded_bug_info seeded_bugs[] = {
-    // Two: a process that believes for too long holds a slot beside the next holder.
+    // Two guarantees: a process that believes for too long holds the slot at the same time as the next holder.
     {seeded_bug::lease_counted_late, "lease_counted_late", "the lease runs from when the reply came",
      broken_guarantees(guarantee::backing, guarantee::limit)},
     // Two: what was granted to it before the pause, and is over, counts again: its token, too.
@@ -128,7 +128,7 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
      "a write of unknown outcome is taken for refused, its session used again", guarantee::backing},
     {seeded_bug::failures_never_arrive, "failures_never_arrive", "a request that fails is waited for without end",
      broken_guarantees(guarantee::progress, guarantee::answers)},
-    // Two: a process that is never woken neither answers its users nor grants a free slot.
+    // Two guarantees: a process that is never woken does not answer its users, and does not grant a free slot either.
     {seeded_bug::timers_never_fire, "timers_never_fire", "nobody wakes the pool when it asked for it",
      broken_guarantees(guarantee::progress, guarantee::answers)},
     {seeded_bug::no_prune, "no_prune", "the dead stay in the record", guarantee::progress},

@@ -373,8 +373,9 @@ void world::note_request(process& p) {
   forget_old(p.sent, now());
   forget_old(events_, now());
   const std::size_t alone = options_.request_bytes != 0 ? 400 : 100;  // where each has dozens of sessions
-  // Each of a hasty user's slots ends the watches of the one before, with an answer or without.
-  const std::size_t of_events = is_hasty(p, 0) ? events_.size() : events_.size() / 2;
+  // The pool starts new watches for each slot of a hasty user and cancels those of the slot before. A cancelled watch
+  // is a request without an event.
+  const std::size_t of_events = has_hasty_user(p) ? events_.size() : events_.size() / 2;
   if (p.sent.size() > alone + of_events) object(guarantee::cost, name(p) + " sends requests in a circle");
 }
 

@@ -191,9 +191,10 @@ private:
   bool faults() const { return now() < faults_end_; }
   duration give_up_after() const { return std::chrono::seconds(1) + 20 * options_.slowest(); }
   bool is_far(const process& p) const { return options_.far_latency_max != 0s && p.number % 2 == 1; }
-  bool is_hasty(const process& p, int user) const { return options_.hasty_user && p.number == 2 && user == 0; }
+  bool has_hasty_user(const process& p) const { return options_.hasty_user && p.number == 2; }
+  bool is_hasty(const process& p, int user) const { return has_hasty_user(p) && user == 0; }
   duration latency_max(const process& p) const {
-    if (options_.hasty_user && p.number == 2) return std::chrono::milliseconds(1);
+    if (has_hasty_user(p)) return std::chrono::milliseconds(1);
     return is_far(p) ? options_.far_latency_max : options_.latency_max;
   }
   bool calm() const { return now() >= calm_; }

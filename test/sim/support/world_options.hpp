@@ -53,8 +53,8 @@ struct world_options {
   std::uint32_t residents = 0;
   bool residents_die_at_once =
       false;  ///< soon after all users have joined. False: one dies now and then, and is replaced
-  /// The first user of the second process acquires and releases one slot all the time, from near by. While others wait,
-  /// it changes the record faster than they can write it.
+  /// The first user of the second process acquires and releases one slot without a pause. The latency of this process
+  /// is at most 1 ms, so it changes the record faster than the other processes can write it.
   bool hasty_user = false;
   /// Of three processes, so many have tokens that may not read nodes.
   int without_node_rule = 0;

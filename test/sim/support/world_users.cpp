@@ -17,12 +17,13 @@ void world::ask(process& p, int user) {
   if (!p.alive || now() >= last_call_ || user >= p.users) return;
   if (options_.locks != 0) return ask_for_a_lock(p, user);
   event::acquire wish{ticket{++p.last_ticket}};
-  const bool is_plain = options_.election || is_hasty(p, user);
-  if (!is_plain && random_.chance(20))
+  // A candidate and a hasty user ask for one slot and wait for as long as it takes.
+  const bool asks_for_one = options_.election || is_hasty(p, user);
+  if (!asks_for_one && random_.chance(20))
     wish.count = static_cast<std::uint32_t>(1 + random_.below(options_.residents != 0 ? 2 : most_slots()));
-  if (!is_plain && random_.chance(10)) wish.once = true;
+  if (!asks_for_one && random_.chance(10)) wish.once = true;
   duration patience{};
-  if (!is_plain && !wish.once && random_.chance(15)) {
+  if (!asks_for_one && !wish.once && random_.chance(15)) {
     patience = random_.between(0ms, 500ms);
     wish.deadline = p.clock.local(now()) + patience;
   }
