@@ -3,8 +3,10 @@
 namespace holdfast::protocol {
 
 std::vector<std::uint32_t> number_allocator::choose(context& ctx, std::vector<bool> taken, std::size_t count) {
+  leaves_out_a_free_one_ = false;
   for (const auto& [number, delay] : delays_)
-    if (number < taken.size() && !ctx.due_or_wake(delay.retry_at())) taken[number] = true;
+    if (number < taken.size() && !taken[number] && !ctx.due_or_wake(delay.retry_at()))
+      taken[number] = leaves_out_a_free_one_ = true;
   const std::size_t limit = taken.size();
   const auto most = duration(static_cast<duration::rep>(limit) - 1);
   const auto first = static_cast<std::size_t>(ctx.random().between(duration(0), most).count());

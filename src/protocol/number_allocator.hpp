@@ -20,6 +20,9 @@ public:
   /// Whether it makes sense to choose now: none was free lately.
   bool may_choose(context& ctx) const { return ctx.due_or_wake(none_free_.retry_at()); }
   void nobody_needs_one() { none_free_.over(); }
+  /// Whether the last choice left out a free number, because it was refused lately. Its pause wakes us, and a look at
+  /// Consul would show nothing new.
+  bool leaves_out_a_free_one() const { return leaves_out_a_free_one_; }
   /// None is free. Only a view that rests on a later request than this is another look.
   request_id sought() const { return sought_; }
   void found_none(context& ctx);
@@ -34,6 +37,7 @@ private:
   std::map<std::uint32_t, outage> delays_;
   outage none_free_;
   request_id sought_ = 0;
+  bool leaves_out_a_free_one_ = false;
 };
 
 }  // namespace holdfast::protocol

@@ -261,7 +261,11 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
     return write_.failures.failed(failed(error::transaction_conflict, "a transaction was refused"), now(),
                                   ctx_.random());
   }
-  const bool seen_why = view_.current() && txn.guarded && view_.now().lock_index != txn.base;
+  // A lock delay says all: a look would not show it.
+  const bool only_delayed = !refusals.empty() && std::all_of(refusals.begin(), refusals.end(), [&](const auto& each) {
+    return each.reason == event::refusal::lock_delay;
+  });
+  const bool seen_why = only_delayed || (view_.current() && txn.guarded && view_.now().lock_index != txn.base);
   const bool gave =
       std::any_of(txn.movers.begin(), txn.movers.end(), [this](member_id id) { return members_[id].holds(); });
   // Only the record's index was wrong, because other slots have moved: what we give back can still be handed on.
@@ -286,7 +290,7 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
     view_.mark_stale();
   if (is_outrun && duty_.is_outrun() && return_slots(txn, true)) return;
   const std::vector<kv_operation> operations = txn.operations;
-  if (gave) {
+  if (gave && !only_delayed) {
     txn.refused = true;
     txn.by_record = by_record && view_.outrun() && situation_.contested;
     write_.doubt(ctx_, std::move(txn));

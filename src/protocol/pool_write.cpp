@@ -214,11 +214,11 @@ void pool::choose_numbers(moves& what) {
     for (const std::uint32_t number : others_.spared_numbers(ctx_, limit(), options_)) taken[number] = true;
     what.numbers = numbers_.choose(ctx_, std::move(taken), what.number.size());
     if (what.numbers.empty()) {
-      if (view_.as_of() <= numbers_.sought()) {
+      if (!numbers_.leaves_out_a_free_one() && view_.as_of() <= numbers_.sought()) {
         read_prefix();
       } else {
         if (!waiters_.empty() && waiters_.front().once) waiters_.front().conflicts = once_conflicts_max;
-        numbers_.found_none(ctx_);
+        if (!numbers_.leaves_out_a_free_one()) numbers_.found_none(ctx_);
       }
     }
   }

@@ -53,7 +53,7 @@ MUTANTS = [
         "if (!d.lost.empty() && !due_or_wake(d.over_at)) continue;",
         "if (d.over_at == never) continue;"),
     Mutant("a_refusal_is_believed", "G3", SEMAPHORE, "pool_cluster.cpp",
-        "  if (gave) {\n    txn.refused = true;",
+        "  if (gave && !only_delayed) {\n    txn.refused = true;",
         "  if (gave && closing_.is_over()) {\n    txn.refused = true;"),
     Mutant("a_renewals_404_is_believed", "G9", SEMAPHORE, "pool.cpp",
         "    return read_prefix();\n  }\n  if (m->lease.deadline() != deadline",
