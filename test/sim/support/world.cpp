@@ -76,8 +76,12 @@ void world::settle_residents() {
 }
 
 std::string world::add_resident() {
-  const std::string id = consul_.create_session(24h, now());
-  consul_.transact({{kv_verb::lock, std::string(world_prefix) + id, "resident", contender_magic, 0, id}}, now());
+  const std::string node = options_.residents_elsewhere ? "residents" : std::string(usual_node);
+  consul_.register_node(node, now());
+  const std::string id = consul_.create_session(24h, now(), 0s, node);
+  const entry_lease lease{10s, 1s, node};
+  const std::string words = options_.residents_elsewhere ? with_stamp("resident", 1h, lease) : "resident";
+  consul_.transact({{kv_verb::lock, std::string(world_prefix) + id, words, contender_magic, 0, id}}, now());
   return id;
 }
 

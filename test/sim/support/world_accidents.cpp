@@ -17,6 +17,7 @@ const std::vector<world::accident> world::accidents{
     {&world_options::deregistrations, "deregistrations", &world::deregister, false, true},
     {&world_options::health_checks, "health checks", &world::fail_health_check, true, true},
     {&world_options::residents_die_at_once, "residents that die at once", nullptr, false, false},
+    {&world_options::residents_elsewhere, "residents on another node", nullptr, false, false},
     {&world_options::hasty_user, "a hasty user", nullptr, false, false},
 };
 

@@ -100,11 +100,14 @@ world_options world_options::of(std::uint64_t seed) {
     o.latency_max = 4ms;
     o.far_latency_max = 0s;
     o.load_changes = false;
+    o.residents_elsewhere = more.chance(30);
+    if (o.residents_elsewhere) o.without_node_rule = 0;
     if (more.chance(30)) {  // one write grants few of the waiters, and no other process reads the queue in time
       o.residents_die_at_once = true;
       o.limit = o.residents = 100;
-      o.processes = 3;
-      o.users = 40;
+      const bool many_processes = more.chance(50);  // then none of them watches everything
+      o.processes = many_processes ? 16 : 3;
+      o.users = many_processes ? 7 : 40;
       o.hold_max = 30s;
       o.long_terms = true;  // so that only the residents' slots come free
       o.rest_max = 50ms;
@@ -204,7 +207,7 @@ world_options world_options::a_long_day(std::uint64_t seed) {
   o.request_bytes = 0;
   o.far_latency_max = o.agent_wait_max = 0s;
   o.residents = 0;
-  o.residents_die_at_once = o.hasty_user = false;
+  o.residents_die_at_once = o.residents_elsewhere = o.hasty_user = false;
   return o;
 }
 

@@ -53,6 +53,8 @@ struct world_options {
   std::uint32_t residents = 0;
   bool residents_die_at_once =
       false;  ///< soon after all users have joined. False: one dies now and then, and is replaced
+  bool residents_elsewhere =
+      false;  ///< on a node of their own. Only that node shows that nobody believes in their slots
   /// The first user of the second process acquires and releases one slot without a pause. The latency of this process
   /// is at most 1 ms, so it changes the record faster than the other processes can write it.
   bool hasty_user = false;
