@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "protocol/pool.hpp"
@@ -216,10 +217,14 @@ bool pool::return_slots(transaction& refused, bool wakes) {
     const contender* const entry = view_.now().find(m.session);
     const bool is_as_granted = entry && entry->modify_index == m.grant;
     const bool is_free = m.phase == phase::ready || refused.moves(id);
-    if (m.holds() && m.gives_back != slot_id::none && is_as_granted && is_free && who.size() < returns_max)
-      who.push_back(&m);
+    if (m.holds() && m.gives_back != slot_id::none && is_as_granted && is_free) who.push_back(&m);
   }
   if (who.empty()) return false;
+  // Slot by slot, or many releases of several slots each would all be answered last.
+  std::stable_sort(who.begin(), who.end(), [](const member* a, const member* b) {
+    return std::tie(a->idle_since, a->gives_back) < std::tie(b->idle_since, b->gives_back);
+  });
+  who.resize(std::min(who.size(), returns_max));
   transaction txn = compose_return(facts_now(), who, wakes, ctx_.new_request());
   txn.movers = std::move(refused.movers);
   txn.refused = true;
@@ -235,11 +240,13 @@ bool pool::return_slots(transaction& refused, bool wakes) {
   return true;
 }
 
-/// The process goes on trying to write the record: until then it names these sessions.
+/// The process goes on trying to write the record: until then it names these sessions. What did not fit this write is
+/// given back first.
 void pool::slots_returned(transaction txn, std::uint64_t index) {
   view_.wrote(index, txn.id, ctx_.last_request(), false, [&](snapshot& now) { txn.patch(now, index); });
   for (const std::string& session : txn.returned)
     if (member* const m = members_.find(session)) slots_.free_member(ctx_, m->gives_back);
+  if (return_slots(txn, false)) return refresh();
   write_.doubt(ctx_, std::move(txn));
   refresh();
 }

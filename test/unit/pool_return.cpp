@@ -98,6 +98,25 @@ BOOST_AUTO_TEST_CASE(an_entry_that_was_removed_first_does_not_make_a_release_wai
   BOOST_TEST(write.find(": return s2 @") != std::string::npos, write);
 }
 
+BOOST_AUTO_TEST_CASE(what_was_released_first_is_given_back_first_and_the_rest_follows_at_once) {
+  outrun s(usual(60));
+  s.acquire(2, 15);
+  s.run();
+  s.acquire(3, 15);
+  s.run();
+  BOOST_REQUIRE(s.standing().record.holders.size() == 32u);
+  s.release('C');
+  s.after(1ms);
+  s.release('B');
+  s.is_refused();
+  const std::string write = last_of(s.is_refused());
+  BOOST_TEST(write.find(": return ") != std::string::npos, write);
+  const lines first = s.done();
+  BOOST_TEST(first_of(first) == "released C");
+  BOOST_TEST(last_of(first).find(": return ") != std::string::npos, last_of(first));
+  BOOST_TEST(first_of(s.done()) == "released B");
+}
+
 BOOST_AUTO_TEST_CASE(the_process_goes_on_until_the_record_does_not_name_it) {
   gives_back_alone();
   done();
