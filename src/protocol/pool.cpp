@@ -111,7 +111,10 @@ void pool::on(event::session_renewed& e) {
   const bool is_idle = m->phase == phase::ready && m->standing == standing::absent;
   if (!renewed(ctx_, *m, e)) {
     if (is_idle) return drop(*m, loss_reason::none);
-    return read_prefix();
+    // One read shows what has become of all sessions. If this answer came too soon after the last read, the next
+    // attempt to renew the session leads to another.
+    if (now() >= read_.everything_at() + facts_now().everything_pause()) read_prefix();
+    return;
   }
   if (m->lease.deadline() != deadline && m->slot != slot_id::none) report(*m);
   // It lived a moment ago, and so did its node: that we end it now says nothing of the node.

@@ -108,6 +108,7 @@ void pool::refresh(member& m) {
     m.grant = entry->modify_index;
     m.handoffs = 0;
     mutex_.granted_anew();
+    write_.granted();
   }
   if (!m.holds()) slots_.free_member(ctx_, m.gives_back);
   if (m.waits() && before != standing::waiting) m.waiting_since = now();

@@ -45,15 +45,18 @@ std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set&
   if (running.failures.on()) return everything;
   if (const member* const one = long_holder(ctx, f, running))
     everything.push_back({f.keys.entry(one->session), one->grant, o.watch_wait});
+  const auto is_pause = [&] {
+    return !running.has_everything() && !ctx.due_or_wake(running.everything_seen_at + f.everything_pause());
+  };
   const auto all_in_time = [&] {
-    if (running.has_everything() || ctx.due_or_wake(running.everything_seen_at + f.everything_pause()))
-      return everything;
+    if (!is_pause()) return everything;
     // During the pause a waiter hears of its own grant.
     everything.erase(everything.begin());
     if (first_entry) everything.push_back({f.keys.entry(first->session), first_entry->modify_index, o.watch_wait});
     return everything;
   };
-  if (f.time < running.everything_until || f.view.state() == view::state::none) return everything;
+  if (f.view.state() == view::state::none) return everything;
+  if (f.time < running.everything_until) return is_pause() ? std::vector<watch>() : everything;
   const bool foreign = f.situation.foreign;
   const bool stale = f.view.state() == view::state::stale;
   const bool many = holders.size() * (o.numbered ? 2 : 1) > own_keys_max;

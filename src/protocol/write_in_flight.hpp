@@ -58,9 +58,14 @@ public:
     using std::chrono::milliseconds;
     const duration pause = delayed ? backoff_bound(conflicts_, milliseconds(20), milliseconds(1000))
                                    : backoff_bound(conflicts_, milliseconds(1), milliseconds(50));
+    is_delayed_ = delayed;
     not_before_ = delayed          ? ctx.now() + ctx.random().between(pause / 2, pause)
                   : conflicts_ > 1 ? ctx.now() + ctx.random().between({}, pause)
                                    : ctx.now();
+  }
+  /// Another process has granted us a slot, so the lock delay is over.
+  void granted() {
+    if (std::exchange(is_delayed_, false)) not_before_ = {};
   }
   void refused() { ++conflicts_; }
   void applied() { conflicts_ = 0; }
@@ -75,6 +80,7 @@ private:
   transaction txn_{};
   unsigned conflicts_ = 0;   ///< in a row
   time_point not_before_{};  ///< others were writing, too
+  bool is_delayed_ = false;  ///< or Consul keeps a key from everybody
 };
 
 }  // namespace holdfast::protocol

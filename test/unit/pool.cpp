@@ -674,6 +674,24 @@ BOOST_FIXTURE_TEST_CASE(a_renewal_finds_no_session, watcher) {
   EXPECT(listed(), "lose A session_invalidated", "destroy s1");
 }
 
+/// After a failover the new leader may not know the sessions yet.
+BOOST_AUTO_TEST_CASE(one_read_shows_what_has_become_of_many_sessions) {
+  pool_story s(with(usual(100), [](pool_options& o) { o.watch_pause_each = 500us; }));
+  for (std::uint64_t t = 1; t != 101; ++t) s.acquire(t);
+  s.run();
+  BOOST_REQUIRE(s.standing().record.holders.size() == 100u);
+  s.after(3s);
+  std::size_t answers = 0, reads = 0;
+  for (const time_point end = s.now + 3s; s.now < end; s.after(5ms)) {
+    for (; s.renewal_open(); ++answers) reads += times(s.renewal_says_gone(), "read #");
+    if (s.read_open()) s.listed();
+  }
+  BOOST_TEST(answers > 200u);
+  BOOST_TEST(reads > 10u);
+  BOOST_TEST(reads <= 3'000u / 50 + 1);  // half a millisecond for each of 100
+  BOOST_TEST(s.standing().record.holders.size() == 100u);
+}
+
 BOOST_AUTO_TEST_CASE(the_lease_runs_from_the_sending_of_the_request) {
   look(1);
   const time_point asked = now;

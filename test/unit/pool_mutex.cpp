@@ -309,4 +309,26 @@ BOOST_AUTO_TEST_CASE(a_lock_delay_is_waited_for_with_growing_pauses) {
   BOOST_TEST(tries < 50);
 }
 
+/// The pause was for the next attempt to take the key.
+BOOST_FIXTURE_TEST_CASE(a_release_does_not_wait_for_the_pause_after_a_lock_delay, mutex_crowd) {
+  for (const char* each : {"s2", "s3", "s4", "s5", "s6"}) leaves(each);
+  consul.destroy_session(real("s1"), now);
+  for (int tries = 0; tries != 8; after(1ms)) {
+    run(false);
+    if (!txn_open()) continue;
+    refused({{1, event::refusal::lock_delay}});
+    ++tries;
+  }
+  const auto entry = *consul.get("p/.lock/" + real("s7"));
+  BOOST_TEST(consul
+                 .transact({{kv_verb::lock, "p/.lock", "us", mutex_flags, 0, real("s7")},
+                            {kv_verb::cas, entry.key, entry.value, entry.flags + 1, entry.modify_index}},
+                           now)
+                 .applied);
+  others_join();
+  BOOST_TEST(says(run(false), "grant t1 A"));
+  release('A');
+  BOOST_TEST(txn_open());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

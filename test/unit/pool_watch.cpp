@@ -431,6 +431,23 @@ BOOST_AUTO_TEST_CASE(watches_of_everything_pause_in_a_crowd) {
   BOOST_TEST(listings <= 1'000u / 20);  // half a millisecond for each of 40
 }
 
+BOOST_AUTO_TEST_CASE(they_pause_too_where_the_watch_of_a_key_has_failed) {
+  pool_story s(with(directed(1), [](pool_options& o) { o.watch_pause_each = 500us; }));
+  s.hold();
+  for (int i = 0; i != 40; ++i) s.others_join();
+  s.go_on(1s);
+  s.key_watch_fails();
+  s.go_on(10ms);
+  std::size_t listings = 0;
+  for (int i = 0; i != 1'000; ++i) {
+    const std::string other = s.others_join();
+    s.leaves(other);
+    listings += times(s.go_on(1ms), "watch #");
+  }
+  BOOST_TEST(listings > 10u);
+  BOOST_TEST(listings <= 1'000u / 20);  // half a millisecond for each of 41
+}
+
 BOOST_AUTO_TEST_CASE(who_came_unseen_is_granted_by_whoever_frees_a_slot) {
   pool_story s(directed());
   s.hold();

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "consul/json.hpp"
 #include "protocol/succession.hpp"
@@ -387,6 +388,33 @@ void world::note_read(process& p) {
   const bool is_calm = calm() && now() >= calm_ + 1s && options_.locks == 0;
   if (is_calm && p.reads.size() > 6 + 2 * news_.size())
     object(guarantee::cost, name(p) + " reads everything in a circle");
+}
+
+/// G7: the network takes it. In a crowd that changes all the time a process reads everything after some of its own
+/// writes, and between pauses that grow with the crowd.
+void world::note_answer(process& p, const core_event& answer) {
+  constexpr std::size_t of_json = 150;  // of an entry, besides its key and its value
+  std::size_t bytes = 0, entries = 0;
+  const auto add = [&](const kv_entry& each) {
+    bytes += each.key.size() + each.value.size() * 4 / 3 + of_json;
+    ++entries;
+  };
+  if (const auto* const listed = std::get_if<event::prefix_listed>(&answer))
+    std::for_each(listed->listing.begin(), listed->listing.end(), add);
+  else if (const auto* const key = std::get_if<event::key_watched>(&answer); key && key->pair)
+    add(*key->pair);
+  p.answers.emplace_back(now(), bytes);
+  while (p.answers.front().first < now() - 1s) p.answers.pop_front();
+  forget_old(p.written, now());
+  p.bytes_max = std::max(p.bytes_max, bytes);
+  p.entries_max = std::max(p.entries_max, entries);
+  if (p.entries_max <= 5) return;  // so few are watched all the time (`pool_options::watch_all_max`)
+  const std::size_t between_pauses = 1s / (p.entries_max * protocol::pool_options().watch_pause_each);
+  const std::size_t most = 20 + 2 * p.written.size() + between_pauses;
+  const std::size_t all = std::accumulate(p.answers.begin(), p.answers.end(), std::size_t{0},
+                                          [](std::size_t sum, const auto& each) { return sum + each.second; });
+  if (all > most * p.bytes_max)
+    object(guarantee::cost, name(p) + " is sent " + std::to_string(all) + " bytes in a second");
 }
 
 /// G7: Consul takes it.

@@ -114,13 +114,16 @@ private:
     time_point ill_until{};           ///< the health check of its agent's node fails
     time_point errors_until{};        ///< all it asks is answered with this
     error_code answered_with{};
-    time_point unbacked_since = never;     ///< it has believed in more than the record names
-    time_point untold_since = never;       ///< it has not told a user of an operator's wish
-    time_point clear_since = never;        ///< nothing has kept it from hearing what happens in Consul
-    std::set<slot_id> revoked{};           ///< whose users it has told
-    std::deque<time_point> sent{};         ///< its requests of the last second
-    std::deque<time_point> reads{};        ///< of these, those that read everything at once
-    std::uint64_t index_seen = 0;          ///< the highest that it was told
+    time_point unbacked_since = never;  ///< it has believed in more than the record names
+    time_point untold_since = never;    ///< it has not told a user of an operator's wish
+    time_point clear_since = never;     ///< nothing has kept it from hearing what happens in Consul
+    std::set<slot_id> revoked{};        ///< whose users it has told
+    std::deque<time_point> sent{};      ///< its requests of the last second
+    std::deque<time_point> reads{};     ///< of these, those that read everything at once
+    std::deque<time_point> written{};   ///< of its requests, the transactions
+    std::deque<std::pair<time_point, std::size_t>> answers{};  ///< the bytes of the reads of the last second
+    std::size_t bytes_max = 0, entries_max = 0;                ///< of one answer
+    std::uint64_t index_seen = 0;                              ///< the highest that it was told
     std::set<std::string> holders_seen{};  ///< sessions that it was shown as holders, by what was new to it then
   };
   /// What becomes of one request.
@@ -363,6 +366,7 @@ private:
   void check_closed();
   void note_request(process& p);
   void note_read(process& p);
+  void note_answer(process& p, const core_event& answer);
   void check_size(const std::vector<kv_operation>& operations);
 
   template <class Text>

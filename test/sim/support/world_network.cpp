@@ -191,6 +191,7 @@ void world::send(process& p, request_id id, std::vector<kv_operation> operations
                  std::function<void(event::txn_done)> then) {
   note_request(p);
   check_size(operations);
+  p.written.push_back(now());
   const fate f = draw_fate(p);
   say([&] { return name(p) + ": txn " + std::to_string(id) + text(f) + describe(operations); });
   for (const duration extra : {f.late, f.answers_second ? duration(0) : f.again})
@@ -372,8 +373,9 @@ void world::answer_watch(std::size_t i) {
   if (w.owner->watching) note_office();  // this moment's, which may be gone when the step is over
   say([&] { return name(*w.owner) + ": look " + std::to_string(w.id) + " is answered"; });
   const bool answered = w.answered || !faults();  // it may have been asked long ago
-  in(w.back,
-     [this, owner = w.owner, e = answered ? answer_to(w) : failure_of(w.id, w.what, w.why)] { deliver(*owner, e); });
+  core_event e = answered ? answer_to(w) : failure_of(w.id, w.what, w.why);
+  if (!w.owner->watching) note_answer(*w.owner, e);
+  in(w.back, [this, owner = w.owner, e = std::move(e)] { deliver(*owner, e); });
   end_watch(i);
 }
 
