@@ -80,4 +80,27 @@ BOOST_AUTO_TEST_CASE(an_agent_that_answers_late) {
   BOOST_TEST(shown.believers_max == 2u);
 }
 
+/// Each has a slot if it asks for one. So the record changes with each turn of the near ones, faster than the distant
+/// process can write it.
+BOOST_AUTO_TEST_CASE(one_process_is_far_away_and_seven_are_near) {
+  constexpr int near = 7;
+  cluster consul(1);
+  stage play("distant-process", near + 1);
+  holdfast::testing::proxy distance(consul.client(0).address());
+  holdfast::testing::fault_rule late;
+  late.what = holdfast::testing::fault::delay(50ms);
+  late.times = 0;
+  distance.set_faults(holdfast::testing::fault_plan({late}));
+  play.start("far", worker_options{.agent = distance.address(), .hold = 1ms});
+  for (int i = 0; i != near; ++i)
+    play.start("near-" + std::to_string(i + 1),
+               worker_options{.agent = consul.server(i % cluster::server_count).address(), .hold = 1ms});
+  play.until_entered(play.names(), {}, grant_bound);
+  const auto all_work = play.mended("all work");
+  play.until_entered(play.names(), all_work, turns_within, 5 * turns);
+  const verdict shown = play.end();
+  BOOST_TEST(shown.believers_max <= 8u);
+  BOOST_TEST(shown.lost == 0u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
