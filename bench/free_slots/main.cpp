@@ -1,7 +1,7 @@
 // How long a waiter stands beside a free slot: on a real Consul agent, with the library's default options.
 //
 //   holdfast_free_slots [--scene NAME]... [--ttl 15|30] [--limit N]... [--delay S]... [--deadline S] [--keep-lost]
-//     --scene: idle-mutex, idle-semaphore, lone-waiter, many-die, far-release; without it all of them run
+//     --scene: idle-mutex, idle-semaphore, lone-waiter, many-die, far-release, crowd; without it all of them run
 //     --ttl: the TTL of the sessions in seconds (15). The holders of lone-waiter always have 30
 //     --limit: of lone-waiter (100, 400, 1000)
 //     --delay: of lone-waiter, between the waiter's entry and the holder's death, in seconds (0.1, 1.5, 10)
@@ -47,6 +47,8 @@ constexpr std::uint32_t many_limit = 200, many_waiting = 181, many_dead = 190, m
 constexpr std::uint32_t far_limit = 8, far_rivals = 7, far_cycles = 200;
 constexpr auto far_time = 60s;
 constexpr auto far_one_way = 25ms;
+constexpr std::uint32_t crowd_size = 1'000;
+constexpr clock::duration crowd_hold = 100ms, crowd_time = 20s;
 
 struct arguments {
   std::vector<std::string> scenes;
@@ -592,21 +594,103 @@ void far_release(const arguments& args) {
           " beside; troubles: " + std::to_string(troubles.size()));
 }
 
+// --- F: what a long queue costs. Each waiter is what a process would be: it has its own client and its own session.
+
+asio::awaitable<void> hold_in_turn(semaphore& s, std::uint64_t& cycles) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  for (;;) {
+    auto [failed, held] = co_await s.acquire(as_result);
+    if (failed) say("acquire failed: " + failed.message());
+    if (failed) continue;
+    timer.expires_after(crowd_hold);
+    co_await timer.async_wait(as_result);
+    auto [ec] = co_await held.release(as_result);
+    if (ec) say("release failed: " + ec.message());
+    ++cycles;
+  }
+}
+
+void queue(const arguments& args) {
+  struct member {
+    consul::client client;
+    semaphore sem;
+  };
+  asio::io_context io(1);
+  std::uint64_t cycles = 0;
+  std::vector<std::unique_ptr<member>> all;
+  consul::config settings;
+  settings.address = args.address;
+  for (std::uint32_t i = 0; i != args.count; ++i) {
+    consul::client client(io, settings);
+    semaphore sem(client, options_of(args));
+    all.push_back(std::make_unique<member>(std::move(client), std::move(sem)));
+    asio::co_spawn(io, hold_in_turn(all.back()->sem, cycles), asio::detached);
+  }
+  asio::co_spawn(io, report_cycles(cycles), asio::detached);
+  io.run();
+}
+
+/// First somebody holds the slot all the time, and nothing happens; then the slot goes from one to the next.
+void crowd(const arguments& args) {
+  agent_options options;
+  options.as_shipped = true;
+  options.extra_config = R"({"limits":{"http_max_conns_per_client":0}})";
+  const agent a(options);
+  semaphore_options same;
+  same.prefix = "free-slots/crowd";
+  same.limit = 1;
+  same.session_ttl = seconds(args.ttl);
+  party one(a.address());
+  semaphore s(one.client, same);
+  slot held = s.acquire(asio::use_future).get();
+  relay counted(a.host(), a.http_port(), 0ms);
+  std::atomic<double> cycles = 0;
+  const auto waiting = child("queue", counted.address(), same.prefix, 1, crowd_size, args, [&](std::string_view line) {
+    if (const auto n = number_after(line, "cycles "))
+      cycles = *n;
+    else
+      progress("queue: " + std::string(line));
+  });
+  if (!wait_until(clock::now() + 120s, 500ms, [&] { return entries(a, same.prefix) > crowd_size; }))
+    throw std::runtime_error("not all have joined after 120 s");
+  std::this_thread::sleep_for(crowd_time);
+  std::uint64_t requests = counted.requests(), bytes = counted.bytes();
+  auto begun = clock::now();
+  std::this_thread::sleep_for(crowd_time);
+  double took = seconds_since(begun);
+  const std::string quiet = text((counted.requests() - requests) / took, 1) + " requests/s, " +
+                            text((counted.bytes() - bytes) / took / 1024, 0) + " KiB/s";
+  held.release(asio::use_future).get();
+  std::this_thread::sleep_for(2s);
+  const double before = cycles;
+  requests = counted.requests();
+  bytes = counted.bytes();
+  begun = clock::now();
+  std::this_thread::sleep_for(crowd_time);
+  took = seconds_since(begun);
+  const double turns = cycles - before;
+  row("crowd, " + std::to_string(crowd_size) + " at limit 1", args.ttl,
+      text((counted.requests() - requests) / turns, 1) + " requests and " +
+          text((counted.bytes() - bytes) / turns / 1024, 0) + " KiB a turn",
+      text(turns / took, 1) + " turns/s of " + text(1s / duration<double>(crowd_hold), 0) +
+          "; while one holds: " + quiet);
+  waiting->kill();
+  one.stop();
+}
+
 // ---
 
-const std::map<std::string, void (*)(const arguments&)> all_scenes = {{"idle-mutex", idle_mutexes},
-                                                                      {"idle-semaphore", idle_semaphores},
-                                                                      {"lone-waiter", lone_waiters},
-                                                                      {"many-die", many_die},
-                                                                      {"far-release", far_release}};
+const std::map<std::string, void (*)(const arguments&)> all_scenes = {
+    {"idle-mutex", idle_mutexes}, {"idle-semaphore", idle_semaphores}, {"lone-waiter", lone_waiters},
+    {"many-die", many_die},       {"far-release", far_release},        {"crowd", crowd}};
 const std::map<std::string, void (*)(const arguments&)> all_roles = {
-    {"waiter", waiter}, {"rival", rival}, {"far", far}};
+    {"waiter", waiter}, {"rival", rival}, {"far", far}, {"queue", queue}};
 
 int usage(const std::string& what) {
   std::cerr
       << what
       << "\nusage: holdfast_free_slots [--scene NAME]... [--ttl 15|30] [--limit N]... [--delay S]... [--deadline S] "
-         "[--keep-lost]\nscenes: idle-mutex, idle-semaphore, lone-waiter, many-die, far-release\n";
+         "[--keep-lost]\nscenes: idle-mutex, idle-semaphore, lone-waiter, many-die, far-release, crowd\n";
   return 2;
 }
 
@@ -645,7 +729,8 @@ int run(int count, char** words) {
     all_roles.at(args.role)(args);
     return 0;
   }
-  if (args.scenes.empty()) args.scenes = {"idle-mutex", "idle-semaphore", "lone-waiter", "many-die", "far-release"};
+  if (args.scenes.empty())
+    args.scenes = {"idle-mutex", "idle-semaphore", "lone-waiter", "many-die", "far-release", "crowd"};
   if (args.limits.empty()) args.limits = {100, 400, 1000};
   if (args.delays.empty()) args.delays = {0.1, 1.5, 10};
   int status = 0;

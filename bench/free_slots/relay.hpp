@@ -24,7 +24,8 @@ namespace holdfast::bench {
 namespace asio = boost::asio;
 
 /// A TCP relay on loopback that passes all bytes on after a delay, in each direction. It runs on a thread of its own.
-/// The handshake of a connection is not delayed. The relay counts the sessions that are created through it.
+/// The handshake of a connection is not delayed. The relay counts requests, bytes, and the sessions that are created
+/// through it.
 class relay {
 public:
   using clock = std::chrono::steady_clock;
@@ -45,6 +46,9 @@ public:
 
   std::string address() const { return "127.0.0.1:" + std::to_string(acceptor_.local_endpoint().port()); }
   std::uint64_t sessions_created() const { return sessions_created_; }
+  std::uint64_t requests() const { return requests_; }
+  /// In both directions.
+  std::uint64_t bytes() const { return bytes_; }
 
 private:
   using socket = asio::ip::tcp::socket;
@@ -96,7 +100,10 @@ private:
     for (;;) {
       auto [ec, size] = co_await from.async_read_some(asio::buffer(buffer), as_result);
       const std::string_view piece(buffer.data(), ec ? 0 : size);
-      if (&way == &c->up && piece.starts_with("PUT /v1/session/create")) ++sessions_created_;
+      const bool is_request = &way == &c->up && (piece.starts_with("GET /v1/") || piece.starts_with("PUT /v1/"));
+      if (is_request && piece.starts_with("PUT /v1/session/create")) ++sessions_created_;
+      requests_ += is_request;
+      bytes_ += piece.size();
       way.pieces.emplace_back(clock::now() + one_way_, piece);
       way.changed.cancel();
       if (ec) co_return;
@@ -132,7 +139,7 @@ private:
   asio::ip::tcp::endpoint target_;
   clock::duration one_way_;
   asio::ip::tcp::acceptor acceptor_;
-  std::atomic<std::uint64_t> sessions_created_ = 0;
+  std::atomic<std::uint64_t> sessions_created_ = 0, requests_ = 0, bytes_ = 0;
   std::thread thread_;
 };
 
