@@ -52,6 +52,7 @@ void pool::refuse_listing(const error_code& why) {
 void pool::refresh() {
   for (auto at = members_.begin(); at != members_.end();) refresh((at++)->second);
   slots_.list_spares(members_);
+  if (options_.form == record_form::session && !view_.now().record.holders.empty()) write_.lock_delay_is_over();
   slow_.refresh(view_.now());
   situation_.assess_contenders(view_, members_, slow_, options_);
   mutex_.saw(ctx_, situation_.foreign_holder || view_.now().record.holders.empty());
@@ -108,7 +109,6 @@ void pool::refresh(member& m) {
     m.grant = entry->modify_index;
     m.handoffs = 0;
     mutex_.granted_anew();
-    write_.granted();
   }
   if (!m.holds()) slots_.free_member(ctx_, m.gives_back);
   if (m.waits() && before != standing::waiting) m.waiting_since = now();

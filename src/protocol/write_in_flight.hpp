@@ -63,9 +63,11 @@ public:
                   : conflicts_ > 1 ? ctx.now() + ctx.random().between({}, pause)
                                    : ctx.now();
   }
-  /// Another process has granted us a slot, so the lock delay is over.
-  void granted() {
-    if (std::exchange(is_delayed_, false)) not_before_ = {};
+  /// Somebody has the key. The next lock delay is another one, and its pauses begin anew.
+  void lock_delay_is_over() {
+    if (!std::exchange(is_delayed_, false)) return;
+    not_before_ = {};
+    conflicts_ = 0;
   }
   void refused() { ++conflicts_; }
   void applied() { conflicts_ = 0; }

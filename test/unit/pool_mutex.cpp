@@ -309,6 +309,31 @@ BOOST_AUTO_TEST_CASE(a_lock_delay_is_waited_for_with_growing_pauses) {
   BOOST_TEST(tries < 50);
 }
 
+BOOST_FIXTURE_TEST_CASE(after_the_next_lock_delay_the_pauses_are_short_again, mutex_crowd) {
+  const auto is_delayed = [&](int times) {
+    for (int tries = 0; tries != times; after(1ms)) {
+      run(false);
+      if (!txn_open()) continue;
+      refused({{1, event::refusal::lock_delay}});
+      ++tries;
+    }
+  };
+  const auto takes = [&](const std::string& session) {
+    const std::vector<kv_operation> take{{kv_verb::lock, "p/.lock", "other", mutex_flags, 0, session}};
+    BOOST_TEST(consul.transact(take, now).applied);
+  };
+  const std::string other = real("s2");
+  consul.destroy_session(real("s1"), now);
+  for (const char* each : {"s3", "s4", "s5", "s6"}) leaves(each);
+  is_delayed(8);
+  takes(other);
+  run(false);
+  consul.destroy_session(other, now);
+  is_delayed(1);
+  go_on(50ms);
+  BOOST_TEST(record() == "{s7}");
+}
+
 /// The pause was for the next attempt to take the key.
 BOOST_FIXTURE_TEST_CASE(a_release_does_not_wait_for_the_pause_after_a_lock_delay, mutex_crowd) {
   for (const char* each : {"s2", "s3", "s4", "s5", "s6"}) leaves(each);

@@ -234,7 +234,11 @@ bool world::is_excused(const process& p, slot_id slot) const {
 
 /// Whether it cannot be told what happens in Consul, or only slowly.
 bool world::is_disturbed(const process& p) const {
-  return p.paused || p.deaf || now() < p.cut_off_until || now() < p.refused_until || now() < p.errors_until ||
+  // A watch that asks with an index from before a snapshot was restored: nothing wakes it.
+  const bool sleeps = std::any_of(watches_.begin(), watches_.end(), [&](const watch& w) {
+    return w.owner == &p && w.index > consul_.store.index_of(w.what);
+  });
+  return sleeps || p.paused || p.deaf || now() < p.cut_off_until || now() < p.refused_until || now() < p.errors_until ||
          now() < no_leader_until_ || (faults() && options_.request_faults != 0);
 }
 
