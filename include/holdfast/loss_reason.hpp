@@ -13,12 +13,16 @@ enum class loss_reason {
   lease_expired,        ///< the session could not be renewed in time: Consul may end it from now on
   watch_failed,         ///< the lock record could not be watched, for longer than `outage_grace`
   closed,               ///< the semaphore was closed
+  /// Another process has granted the slot, and the acceptance of that was not confirmed in time: another process may
+  /// take the slot back from now on.
+  not_accepted,
 };
 
 /// All of them.
 inline constexpr loss_reason loss_reasons[] = {
     loss_reason::none,          loss_reason::removed,      loss_reason::session_invalidated,
-    loss_reason::lease_expired, loss_reason::watch_failed, loss_reason::closed};
+    loss_reason::lease_expired, loss_reason::watch_failed, loss_reason::closed,
+    loss_reason::not_accepted};
 
 constexpr std::string_view to_string(loss_reason reason) noexcept {
   switch (reason) {
@@ -32,6 +36,8 @@ constexpr std::string_view to_string(loss_reason reason) noexcept {
       return "lease_expired";
     case loss_reason::watch_failed:
       return "watch_failed";
+    case loss_reason::not_accepted:
+      return "not_accepted";
     case loss_reason::closed:
       return "closed";
   }

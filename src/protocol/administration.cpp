@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/acceptance.hpp"
 #include "protocol/plan.hpp"
 
 namespace holdfast::protocol {
@@ -61,7 +62,8 @@ instruction write(const inspection& s, lock_record wanted, std::vector<std::stri
   if (next.record == s.now.record && next.given_back.empty()) return result;
   result.operations.push_back({kv_verb::cas, s.lock_key, format(next.record), s.now.lock_flags, s.now.lock_index, {}});
   for (const contender* entry : next.granted)
-    result.operations.push_back(grant_to(*entry, entry_key(s, entry->session), next.after));
+    result.operations.push_back(
+        grant_to(*entry, entry_key(s, entry->session), next.after, acceptance_of(*entry).has_value()));
   for (const contender* entry : next.given_back) result.operations.push_back(remove(s, *entry));
   result.more = next.cut;
   result.looks = true;

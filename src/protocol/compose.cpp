@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "protocol/acceptance.hpp"
 #include "protocol/succession.hpp"
 
 namespace holdfast::protocol {
@@ -68,6 +69,13 @@ private:
       add({kv_verb::remove_cas, f_.keys.entry(each->session), {}, 0, each->modify_index});
       txn_.removed.push_back(each->session);
     }
+    for (const contender* each : next.taken_back) {
+      add({kv_verb::check_not_exists, f_.keys.acceptance(each->session)});
+      // Not `remove_cas`, which is applied to a missing entry, too: its session may have ended with its node.
+      add({kv_verb::check_index, f_.keys.entry(each->session), {}, 0, each->modify_index});
+      add({kv_verb::remove, f_.keys.entry(each->session)});
+      txn_.removed.push_back(each->session);
+    }
     if (woken) {  // any change of its entry does that
       txn_.woken = woken->session;
       add({kv_verb::cas, f_.keys.entry(woken->session), touched(woken->value), woken->flags, woken->modify_index});
@@ -90,7 +98,9 @@ private:
         heirs_[free.back()] = entry;
         free.pop_back();
       }
-      add(grant_to(*entry, f_.keys.entry(entry->session), next.after));
+      const bool is_provisional = !f_.members.is_ours(entry->session) && acceptance_of(*entry).has_value();
+      if (is_provisional) txn_.provisional.push_back(entry->session);
+      add(grant_to(*entry, f_.keys.entry(entry->session), next.after, is_provisional));
     }
   }
 
@@ -109,6 +119,7 @@ private:
     txn_.movers.push_back(m.id);
     const bool keeps_number = m.lost && m.slot != slot_id::none;  // as long as its user has not let go
     if (const slot_number* const its = keeps_number ? nullptr : f_.number_of(m)) hand_on_number(m, its->number);
+    if (out && m.may_have_accepted) add({kv_verb::remove, f_.keys.acceptance(m.session)});
     const std::string key = f_.keys.entry(m.session);
     if (out) txn_.removed.push_back(m.session), add({kv_verb::remove, key});
     if (!in) return;
@@ -152,6 +163,7 @@ transaction compose_return(const facts& f, const std::vector<const member*>& who
     txn.returned.push_back(m->session);
     txn.operations.push_back(
         {kv_verb::cas, f.keys.entry(m->session), entry.value, entry.flags | given_back_flag, m->grant});
+    if (m->may_have_accepted) txn.operations.push_back({kv_verb::remove, f.keys.acceptance(m->session)});
     const slot_number* const its = f.number_of(*m);
     if (!its) continue;
     txn.operations.push_back(

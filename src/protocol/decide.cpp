@@ -59,7 +59,7 @@ void leave_all(moves& what, moves::list& waiting) {
 
 /// Of one that leaves its slot or the queue: its number goes, too.
 std::size_t operations_of(const facts& f, const member& m, bool joins_again) {
-  return 1 + (joins_again ? 1 : 0) + (f.number_of(m) != nullptr ? 1 : 0);
+  return 1 + (joins_again ? 1 : 0) + (f.number_of(m) != nullptr ? 1 : 0) + (m.may_have_accepted ? 1 : 0);
 }
 
 /// The rest goes with the next write.
@@ -286,12 +286,13 @@ std::size_t moves_beside_record(const facts& f) {
 }
 
 bool has_room_for_number(const facts& f, const moves& what, const grant_plan& next) {
-  const std::size_t used = operations(f, what) + 2 * next.granted.size() + next.given_back.size();
+  const std::size_t used =
+      operations(f, what) + 2 * next.granted.size() + next.given_back.size() + 3 * next.taken_back.size();
   return used + ending_at_once < operations_for_moves;
 }
 
 plan_rules rules_for(context& ctx, const facts& f, const moves& what, const other_holders& others,
-                     const grant_duty& duty) {
+                     const grant_duty& duty, const std::vector<const contender*>& taken_back) {
   const snapshot& now = f.now();
   const pool_options& o = f.options;
   plan_rules rules;
@@ -316,6 +317,11 @@ plan_rules rules_for(context& ctx, const facts& f, const moves& what, const othe
     if (f.members.is_ours(each.session)) continue;
     rules.given_back.push_back(&each);
     ++used;
+  }
+  for (const contender* each : taken_back) {
+    if (rules.taken_back.size() == given_back_at_once || used + 4 >= operations_max) break;  // the next write
+    rules.taken_back.push_back(each);
+    used += 3;
   }
   if (o.form == record_form::session) rules.spared = now.record.holders;  // Consul itself prunes
   others.spare(ctx, rules, now, f.members, o);

@@ -62,6 +62,6 @@ bool has_room_for_number(const facts& f, const moves& what, const grant_plan& ne
 
 /// What the plan of a write with these moves has to respect.
 plan_rules rules_for(context& ctx, const facts& f, const moves& what, const other_holders& others,
-                     const grant_duty& duty);
+                     const grant_duty& duty, const std::vector<const contender*>& taken_back);
 
 }  // namespace holdfast::protocol

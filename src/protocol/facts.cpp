@@ -1,5 +1,6 @@
 #include "protocol/facts.hpp"
 
+#include "protocol/acceptance.hpp"
 #include "protocol/succession.hpp"
 
 namespace holdfast::protocol {
@@ -12,7 +13,7 @@ bool facts::is_withdrawn(const member& m) const {
 
 std::string facts::entry_text() const {
   if (!options.wall_offset) return options.description;
-  const entry_lease lease{options.ttl, options.lease_margin, options.node};
+  const entry_lease lease{options.ttl, options.lease_margin, options.node, accepts_grants(options)};
   return with_stamp(options.description, time.time_since_epoch() + *options.wall_offset, lease);
 }
 

@@ -46,7 +46,9 @@ struct facts {
     const bool used_for_long = situation.contested && time >= m.granted_at + options.local_handoff_time;
     return m.handoffs > 0 && (used_for_long || must_yield());
   }
-  bool is_usable(const member& m) const { return !must_go_back(m) && !lacks_number(m); }
+  bool is_usable(const member& m) const {
+    return !must_go_back(m) && !lacks_number(m) && m.acceptance != acceptance_state::unaccepted;
+  }
 
   /// When it is time to give those a chance of whom nothing is seen.
   time_point yields_at() const { return mutex.yields_at(options, now().crowd()); }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -14,6 +15,13 @@ enum class phase {
   creating,  ///< has no session yet
   ready,
   moving,  ///< a transaction that is under way, or of unknown outcome, adds or removes its entry
+};
+
+/// A grant by another process, as its own process sees it (acceptance.hpp).
+enum class acceptance_state {
+  not_needed,   ///< it has been accepted, or the process itself has written it
+  provisional,  ///< until `accept_by` the slot is held as if it were accepted
+  unaccepted    ///< nobody uses the slot before it is accepted
 };
 
 /// One session of a pool's, and the slot that it stands for.
@@ -35,12 +43,26 @@ struct member : own_session {
   /// else for as long as it can; and then it gives back what it has, and ends. It is neither renewed nor used again.
   bool lost = false;
 
+  acceptance_state acceptance = acceptance_state::not_needed;
+  /// When the last request was sent whose answer showed its entry waiting: no grant is older.
+  time_point ungranted_at = time_point::min();
+  std::uint64_t waiting_index = 0;  ///< of its entry, while it waited
+  time_point accept_by = never;    ///< of a provisional grant: until then it believes without an acceptance
+  bool may_have_accepted = false;  ///< an acceptance was sent, so its key may stand
+
   /// Its slot was given back without writing the record, or that was tried: its entry says so, or may say so. It holds
   /// for as long as the record names it or its entry stands, but it serves nobody.
   bool has_returned = false;
 
   bool holds() const { return standing == standing::holding; }
   bool waits() const { return standing == standing::waiting; }
+  void forget_acceptance() {
+    acceptance = acceptance_state::not_needed;
+    accept_by = never;
+    may_have_accepted = false;
+  }
+  /// Until when its slot may be believed in.
+  time_point deadline() const { return std::min(lease.deadline(), accept_by); }
 };
 
 /// One that must end.

@@ -37,11 +37,11 @@ std::size_t grants_that_fit(std::size_t room, std::string_view lock_key) {
   return std::max<std::size_t>(room / each, 1);
 }
 
-kv_operation grant_to(const contender& entry, std::string key, const succession_view& after) {
+kv_operation grant_to(const contender& entry, std::string key, const succession_view& after, bool is_provisional) {
   // Only if that is still where it stood: who has left and come back stands at the end.
   const std::string_view description = description_in(entry.value).substr(0, description_max);
-  return {kv_verb::cas, std::move(key), with_succession(description, after), next_grant_flags(entry.flags),
-          entry.modify_index};
+  return {kv_verb::cas, std::move(key), with_succession(description, after),
+          next_grant_flags(entry.flags, is_provisional), entry.modify_index};
 }
 
 grant_plan plan(const snapshot& now, const plan_rules& rules) {
@@ -49,6 +49,7 @@ grant_plan plan(const snapshot& now, const plan_rules& rules) {
   result.record.form = now.record.form;
   result.record.limit = rules.limit;
   result.given_back = rules.given_back;
+  result.taken_back = rules.taken_back;
   const names leaving(rules.leaving), spared(rules.spared), passed_over(rules.passed_over);
   const snapshot::matches matches = now.match();
   result.record.holders.reserve(now.record.holders.size());
@@ -57,6 +58,7 @@ grant_plan plan(const snapshot& now, const plan_rules& rules) {
     if (leaving.contain(holder)) continue;
     const auto is_its = [&](const contender* each) { return each->session == holder; };
     if (std::any_of(rules.given_back.begin(), rules.given_back.end(), is_its)) continue;
+    if (std::any_of(rules.taken_back.begin(), rules.taken_back.end(), is_its)) continue;
     if (!rules.complete || matches.present[i] || spared.contain(holder) || now.has_given_back(holder))
       result.record.holders.push_back(holder);  // stays sorted
   }

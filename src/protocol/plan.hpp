@@ -24,6 +24,9 @@ struct plan_rules {
   /// Entries of those that have given their slots back. The same write removes them, and the record names these
   /// sessions no more. They point into the snapshot.
   std::vector<const contender*> given_back{};
+  /// Grants that nobody has accepted in time. The same write takes them back: it removes their entries, if the sessions
+  /// have not accepted the grants by then. They point into the snapshot.
+  std::vector<const contender*> taken_back{};
   /// Dead holders that still count, because their lock delay runs.
   std::vector<std::string> spared{};
   /// Slots that nobody is to have yet, though the record names nobody who holds them.
@@ -43,6 +46,7 @@ struct grant_plan {
   std::vector<const contender*> granted{};     ///< point into the snapshot, in queue order
   std::vector<const contender*> left_free{};   ///< Go and guide contenders that a slot stays free for
   std::vector<const contender*> given_back{};  ///< as in the rules
+  std::vector<const contender*> taken_back{};  ///< as in the rules
   succession_view after{};                     ///< those that wait behind the granted; points into the snapshot, too
   std::uint32_t free = 0;                      ///< slots that nobody who waits has a claim on
   bool cut = false;                            ///< one write cannot grant all that could be granted
@@ -61,7 +65,7 @@ std::size_t room_beside(const lock_record& record, std::string_view lock_key, st
 std::size_t grants_that_fit(std::size_t room, std::string_view lock_key);
 
 /// What tells `entry`, whose key is `key`, that the same transaction has granted it.
-kv_operation grant_to(const contender& entry, std::string key, const succession_view& after);
+kv_operation grant_to(const contender& entry, std::string key, const succession_view& after, bool is_provisional);
 
 /// Whether `entry` is alive and not in the record.
 inline bool is_waiting(const snapshot& now, const contender& entry) { return !now.record.names(entry.session); }

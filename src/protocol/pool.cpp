@@ -138,6 +138,7 @@ void pool::on(event::session_destroyed& e) {
 void pool::on(event::prefix_listed& e) {
   const std::optional<watch> watched = watches_.take(e.id);
   if (!watched && !read_.is(e.id)) return;  // a watch that was stopped
+  const time_point asked_at = watched ? watched->asked_at : read_.sent_at();
   if (!watched) read_.done();
   // Whoever is left out would be taken for dead. But what begins with a mutex's key may be others', and who holds it is
   // told by the key itself.
@@ -155,7 +156,7 @@ void pool::on(event::prefix_listed& e) {
     watches_.everything_seen_at = now();
   }
   read_.failures.over();
-  take_listing(snapshot_of(std::move(e.listing), e.index), e.id);
+  take_listing(snapshot_of(std::move(e.listing), e.index), e.id, asked_at);
 }
 
 void pool::on(event::key_watched& e) {
@@ -188,6 +189,7 @@ void pool::on(event::node_seen& e) {
 }
 
 void pool::on(event::txn_done& e) {
+  if (const auto grants = accepting_.done(e.id)) return accepted(*grants, e);
   std::optional<transaction> txn = write_.done(e.id);
   if (!txn) return;
   const time_point sent_at = txn->sent_at;

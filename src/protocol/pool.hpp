@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "protocol/acceptance.hpp"
 #include "protocol/closing.hpp"
 #include "protocol/compose.hpp"
 #include "protocol/core.hpp"
@@ -101,7 +102,7 @@ private:
   void on_watch_failed(const watch& asked, failure why);
 
   // pool_cluster.cpp: what the cluster says, and what it means for us
-  void take_listing(boost::system::result<snapshot> listing, request_id id);
+  void take_listing(boost::system::result<snapshot> listing, request_id id, time_point asked_at);
   bool may_be_filtered(const snapshot& seen) const;
   void saw_own_join(const transaction& txn, snapshot seen);
   void refuse_listing(const error_code& why);
@@ -117,6 +118,11 @@ private:
   void resolve();
   void resolve_by_record(std::uint64_t index);
   void end_moves(const transaction& txn, bool maybe_applied);
+  void saw_waiting(const snapshot& seen, time_point asked_at);
+  void was_granted(member& m, const contender& entry);
+  void accept_grants();
+  void check_acceptance(member& m);
+  void accepted(const std::vector<acceptances::grant>& grants, event::txn_done& e);
 
   // pool_write.cpp: what we write
   void write();
@@ -127,7 +133,8 @@ private:
   demand wanted(const std::function<std::uint32_t()>& count_takeable, bool awaits_node);
   moves carry_out(decision d);
   void choose_numbers(moves& what);
-  plan_rules rules(const moves& what) { return rules_for(ctx_, facts_now(), what, others_, duty_); }
+  std::vector<const contender*> overdue() { return open_grants_.overdue(ctx_, view_.now(), any_waits(members_)); }
+  plan_rules rules(const moves& what) { return rules_for(ctx_, facts_now(), what, others_, duty_, overdue()); }
   void create_sessions(std::size_t count);
   void read_prefix() { read_.everything(ctx_, keys_.prefix); }
   void read_record() { read_.key(ctx_, keys_.lock); }
@@ -159,6 +166,8 @@ private:
   mutex_policy mutex_;
   grant_duty duty_;
   number_allocator numbers_;
+  acceptances accepting_;
+  open_grants open_grants_;
   write_in_flight write_;
   read_in_flight read_;
   std::string node_asked_;  ///< which node the read under way is of, if it is of one
@@ -173,6 +182,7 @@ private:
     bool blind = false;    ///< no contender was known to wait elsewhere, and no watch would have told of one
     bool suspect = false;  ///< a member was
     bool lost = false;     ///< a member was
+    bool open = false;     ///< a member's grant was not accepted yet
   } last_;
 };
 

@@ -15,8 +15,9 @@ constexpr std::size_t returns_max = 20;
 
 }  // namespace
 
-void pool::take_listing(boost::system::result<snapshot> listing, request_id id) {
+void pool::take_listing(boost::system::result<snapshot> listing, request_id id, time_point asked_at) {
   if (!listing) return refuse_listing(listing.error());
+  saw_waiting(*listing, asked_at);
   const std::uint64_t index_before = view_.now().lock_index;
   waits_.looked(id, listing->index < view_.now().index || listing->lock_index != index_before);
   if (!view_.accept(*std::move(listing), id, ctx_.last_request())) return refresh();  // what is known is newer
@@ -54,6 +55,7 @@ void pool::refresh() {
   slots_.list_spares(members_);
   if (options_.form == record_form::session && !view_.now().record.holders.empty()) write_.lock_delay_is_over();
   slow_.refresh(view_.now());
+  open_grants_.saw(ctx_, view_.now(), members_);
   situation_.assess_contenders(view_, members_, slow_, options_);
   mutex_.saw(ctx_, situation_.foreign_holder || view_.now().record.holders.empty());
   check_revoked();
@@ -81,7 +83,9 @@ void pool::refresh(member& m) {
   if (m.phase == phase::moving) return;  // the write that is under way explains any change
   if (before != standing::absent && m.standing == standing::absent) {
     m.standing = before;
-    return drop(m, loss_reason::session_invalidated);  // not by us: the session ended, or somebody deleted the entry
+    // Not by us: the session ended, or somebody deleted the entry, or took back what was not accepted.
+    const bool is_accepted = m.acceptance == acceptance_state::not_needed;
+    return drop(m, is_accepted ? loss_reason::session_invalidated : loss_reason::not_accepted);
   }
   const bool has_number = facts_now().number_of(m) != nullptr;
   if (m.lost) {
@@ -108,9 +112,14 @@ void pool::refresh(member& m) {
     m.granted_at = m.idle_since = now();
     m.grant = entry->modify_index;
     m.handoffs = 0;
+    was_granted(m, *entry);
     mutex_.granted_anew();
   }
-  if (!m.holds()) slots_.free_member(ctx_, m.gives_back);
+  if (!m.holds()) {
+    slots_.free_member(ctx_, m.gives_back);
+    m.forget_acceptance();
+  }
+  if (m.waits()) m.waiting_index = entry->modify_index;
   if (m.waits() && before != standing::waiting) m.waiting_since = now();
 }
 
@@ -125,6 +134,7 @@ void pool::refresh_returned(member& m) {
   if (m.phase == phase::moving || m.holds()) return;
   slots_.free_member(ctx_, m.gives_back);
   m.has_returned = false;
+  m.forget_acceptance();
   m.idle_since = ctx_.now();
 }
 
@@ -151,6 +161,9 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
   for (const member_id id : txn.movers)  // whoever has left by this write is free of what it gave back
     if (member& m = members_[id]; std::find(txn.removed.begin(), txn.removed.end(), m.session) != txn.removed.end())
       m.has_returned = false;
+  for (const auto& [session, text] : txn.inserted)
+    if (member* const m = members_.find(session); m && !txn.record.names(session))
+      m->ungranted_at = std::max(m->ungranted_at, txn.sent_at);
   end_moves(txn, true);
   if (its.has_read) {
     auto seen = snapshot_of(std::move(its.read), its.index);
@@ -161,10 +174,12 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
       saw_own_join(txn, *std::move(seen));
       return view_.mark_stale();
     }
-    return take_listing(std::move(seen), txn.id);
+    return take_listing(std::move(seen), txn.id, txn.sent_at);
   }
   const bool is_news = view_.now().index < its.index;  // not so if a listing has shown it
   view_.wrote(its.index, txn.id, ctx_.last_request(), txn.guarded, [&](snapshot& now) { txn.patch(now, its.index); });
+  open_grants_.saw(ctx_, view_.now(), members_);
+  open_grants_.granted(txn.provisional);
   // Others may stand before those that queue now.
   for (const auto& [session, text] : txn.inserted)
     if (is_news && !view_.now().record.names(session)) view_.mark_partial();

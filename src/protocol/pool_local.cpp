@@ -14,6 +14,7 @@ void pool::advance() {
   if (closing_.is_over()) return;
   expire_waiters();
   check_leases();
+  accept_grants();
   check_watches();
   check_outage();
   serve();
@@ -24,7 +25,7 @@ void pool::advance() {
   retire_sessions();
   if (members_.size() != sessions && !waiters_.empty()) write();  // there is room for another one
   finish_close();
-  last_.calm = !closing_.has_begun() && !last_.suspect && !last_.lost && !write_.is_in_doubt() &&
+  last_.calm = !closing_.has_begun() && !last_.suspect && !last_.lost && !last_.open && !write_.is_in_doubt() &&
                !read_.failures.on() && !write_.failures.on() && !members_.failures.on() && !watches_.failures.on() &&
                now() >= watches_.everything_seen_at + facts_now().everything_pause();
   last_.blind = !situation_.contested && !watches_.has_everything();
@@ -81,6 +82,7 @@ void pool::check_leases() {
       }
       lose(m.slot, loss_reason::lease_expired, why_expired(m));
     }
+    check_acceptance(m);
     if (m.lost) {
       last_.lost = true;
       const bool is_left_over = m.slot == slot_id::none && due_or_wake(m.idle_since + giving_back_max());
@@ -167,7 +169,7 @@ void pool::serve() {
       --left;
       m.suspect = m.rejoined_early = false;
       its.token = std::max(its.token, fencing_token{m.grant, m.handoffs++});
-      its.deadline = std::min(its.deadline, m.lease.deadline());
+      its.deadline = std::min(its.deadline, m.deadline());
       if (const slot_number* const number = f.number_of(m)) its.numbers.push_back(number->number);
     }
     act(std::move(its));
@@ -187,7 +189,13 @@ std::vector<core::entry> pool::entries_of(slot_id id) {
 
 void pool::lose(slot_id id, loss_reason reason, failure why) {
   slot* s = slots_.find(id);
-  if (s && slots_.lose(*s, members_)) act(action::lose{id, reason, std::move(why)});
+  if (!s) return;
+  // What was not accepted protects nobody who goes on with it: others take it back.
+  if (session_after_loss(reason) == session_after::protects &&
+      std::any_of(s->members.begin(), s->members.end(),
+                  [this](member_id each) { return members_[each].acceptance != acceptance_state::not_needed; }))
+    reason = loss_reason::not_accepted;
+  if (slots_.lose(*s, members_)) act(action::lose{id, reason, std::move(why)});
 }
 
 void pool::lose_all(loss_reason reason, const failure& why) {
@@ -200,7 +208,7 @@ void pool::lose_all(loss_reason reason, const failure& why) {
 void pool::report(const member& m) {
   action::update news{m.slot, never, false};
   for (const member_id each : slots_.find(m.slot)->members) {
-    news.deadline = std::min(news.deadline, members_[each].lease.deadline());
+    news.deadline = std::min(news.deadline, members_[each].deadline());
     news.suspect = news.suspect || members_[each].suspect;
   }
   act(news);

@@ -24,6 +24,9 @@ struct pool_options : core_options {
   std::size_t request_bytes = request_bytes_max;  ///< the largest that Consul takes
   duration local_handoff_time = std::chrono::milliseconds(100);
   duration slot_idle_timeout{};
+  bool accepts = false;  ///< grants by other processes, so that these may be taken back while they are not accepted
+  /// A slot that is held for less is not accepted: it goes back before anybody could take it.
+  duration accept_delay = std::chrono::milliseconds(100);
   duration claim_timeout = std::chrono::milliseconds(500);
   duration lock_delay{};
   /// A slot that is held for less gets no watch: a burst of short holds costs two writes each and nothing else.

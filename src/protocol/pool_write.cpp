@@ -22,7 +22,8 @@ void pool::write() {
   if (write_.is_sent()) return;
   if (write_.is_in_doubt()) return write_.current().by_record ? read_record() : read_prefix();
   const bool stands = any_waits(members_) || any_holds(members_);
-  if (waiters_.empty() && !stands && !duty_.owes()) return;
+  const bool takes_back = !overdue().empty();
+  if (waiters_.empty() && !stands && !duty_.owes() && !takes_back) return;
   if (all_in_use()) {  // so no failure keeps anybody waiting
     for (outage* o : {&read_.failures, &write_.failures, &members_.failures}) o->over();
     return;
@@ -30,6 +31,7 @@ void pool::write() {
   if (!due_or_wake(read_.failures.retry_at()) || !write_.is_due(ctx_)) return;
   const facts f = facts_now();
   const std::vector<member_id>& spares = slots_.spares();
+  if (takes_back && !view_.current()) return read_prefix();
   switch (view_.state()) {
     case view::state::none:
       if (!waiters_.empty()) read_prefix();
@@ -130,7 +132,8 @@ void pool::write_from_view() {
     }
   next.reads_entries = what.gives() && next.free != 0 && is_turn_to_read();
   choose_numbers(what);
-  const bool writes_record = what.gives() || takes || duty_.may_grant(ctx_, next, members_, options_.grant_backup);
+  const bool writes_record =
+      what.gives() || takes || !next.taken_back.empty() || duty_.may_grant(ctx_, next, members_, options_.grant_backup);
   if (writes_record || !what.empty()) send(what, next, writes_record);
 }
 

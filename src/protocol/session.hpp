@@ -41,6 +41,7 @@ constexpr session_after session_after_loss(loss_reason reason) {
     case loss_reason::none:
     case loss_reason::removed:  // by whoever wanted it to be somebody else's
     case loss_reason::closed:   // closing waits for the user for some time only
+    case loss_reason::not_accepted:
       return session_after::stays;
     case loss_reason::lease_expired:
     case loss_reason::watch_failed:

@@ -19,10 +19,12 @@ bool stands_before(const contender& a, const contender& b) {
 }
 
 constexpr std::string_view number_folder = ".slot/";
+constexpr std::string_view acceptance_folder = ".accepted/";
 
 }  // namespace
 
 std::string numbers_of(std::string_view entries) { return std::string(entries).append(number_folder); }
+std::string acceptances_of(std::string_view entries) { return std::string(entries).append(acceptance_folder); }
 
 std::optional<std::uint32_t> number_in(std::string_view key, std::string_view entries) {
   if (!key.starts_with(entries) || !key.substr(entries.size()).starts_with(number_folder)) return std::nullopt;
@@ -147,6 +149,7 @@ boost::system::result<snapshot> make_snapshot(std::string_view entries, std::str
   const bool is_mutex = form == record_form::session;
   snapshot result;
   std::vector<contender> contenders;
+  std::vector<std::string> accepted;
   result.index = index;
   result.record.form = form;
   result.lock_flags = is_mutex ? mutex_flags : semaphore_flags;
@@ -169,6 +172,9 @@ boost::system::result<snapshot> make_snapshot(std::string_view entries, std::str
       (is_given_back(pair.flags) ? result.given_back : contenders)
           .push_back(
               {std::move(pair.session), std::move(pair.value), pair.flags, pair.create_index, pair.modify_index});
+    } else if (!pair.session.empty() && pair.key.ends_with(pair.session) &&
+               pair.key == acceptances_of(entries) + pair.session) {
+      accepted.push_back(std::move(pair.session));
     } else if (const auto number = number_in(pair.key, entries)) {
       result.numbers.push_back({*number, std::move(pair.session), pair.modify_index});
     }
@@ -176,6 +182,8 @@ boost::system::result<snapshot> make_snapshot(std::string_view entries, std::str
   std::sort(result.given_back.begin(), result.given_back.end(),
             [](const contender& a, const contender& b) { return a.session < b.session; });
   result.contenders = contender_queue(std::move(contenders));
+  for (const std::string& session : accepted)
+    if (contender* const its = result.find(session)) its->accepted = true;
   return result;
 }
 

@@ -31,10 +31,16 @@ inline constexpr std::uint64_t given_back_flag = std::uint64_t{1} << 30;
 constexpr bool is_given_back(std::uint64_t flags) noexcept {
   return is_grantable(flags) && (flags & given_back_flag) != 0;
 }
+/// Of an entry that another process has granted, if its own process accepts grants (acceptance.hpp).
+inline constexpr std::uint64_t provisional_flag = std::uint64_t{1} << 29;
+constexpr bool is_provisional(std::uint64_t flags) noexcept {
+  return is_grantable(flags) && (flags & provisional_flag) != 0;
+}
 /// Their lowest bits count the grants.
-constexpr std::uint64_t grants_in(std::uint64_t flags) noexcept { return flags & (given_back_flag - 1); }
-constexpr std::uint64_t next_grant_flags(std::uint64_t flags) noexcept {
-  return (flags & ~(given_back_flag - 1)) | grants_in(flags + 1);
+constexpr std::uint64_t grants_in(std::uint64_t flags) noexcept { return flags & (provisional_flag - 1); }
+constexpr std::uint64_t next_grant_flags(std::uint64_t flags, bool is_provisional = false) noexcept {
+  const std::uint64_t rest = flags & ~(2 * provisional_flag - 1);
+  return rest | (is_provisional ? provisional_flag : 0) | grants_in(flags + 1);
 }
 
 /// A live contender entry: a key `<prefix>/<session>` that this very session has locked.
@@ -44,6 +50,7 @@ struct contender {
   std::uint64_t flags = 0;
   std::uint64_t create_index = 0;
   std::uint64_t modify_index = 0;
+  bool accepted = false;  ///< a listing has shown that its session has accepted a grant of this entry
 
   /// Whether it looks for itself in the record, so that others may grant it. Go and guide contenders do not.
   bool grantable() const noexcept { return is_grantable(flags); }
@@ -96,6 +103,8 @@ struct slot_number {
 };
 /// What such keys begin with. `entries` is what the contenders' keys begin with.
 std::string numbers_of(std::string_view entries);
+/// What the keys begin with by which sessions accept grants, before their names.
+std::string acceptances_of(std::string_view entries);
 /// The number that such a key is of; none if it is another key.
 std::optional<std::uint32_t> number_in(std::string_view key, std::string_view entries);
 

@@ -16,6 +16,7 @@ namespace {
 constexpr std::string_view opening = "\n{\"Limit\":";
 constexpr std::size_t session_size_max = 64;
 constexpr std::string_view stamp_opening = "\n@";
+constexpr std::string_view accepts_line = "\n~";
 /// In the year 2255: more would overflow a clock that counts nanoseconds.
 constexpr std::int64_t stamp_max = 9'000'000'000;
 
@@ -77,6 +78,7 @@ std::string with_stamp(std::string_view description, duration since_1970, const 
   const auto seconds = std::chrono::floor<std::chrono::seconds>(since_1970).count();
   std::string value(description);
   if (seconds <= 0) return value;
+  if (lease && lease->accepts) value.append(accepts_line);
   value.append(stamp_opening).append(std::to_string(seconds));
   if (!lease) return value;
   const auto milliseconds = [](duration d) {
@@ -101,6 +103,10 @@ entry_words words_in(std::string_view value) noexcept {
   const bool is_lease = takes('+') && take_number(rest, ttl) && takes('-') && take_number(rest, margin);
   if (!is_lease || margin < 0 || margin > ttl || ttl > ttl_max.count()) return {text};
   words.lease = entry_lease{std::chrono::milliseconds(ttl), std::chrono::milliseconds(margin), usual_node};
+  if (words.description.ends_with(accepts_line)) {
+    words.description.remove_suffix(accepts_line.size());
+    words.lease->accepts = true;
+  }
   if (rest.empty()) return words;
   if (!takes(' ')) return {text};
   words.lease->node = rest;

@@ -49,12 +49,13 @@ struct entry_lease {
   duration ttl{};
   duration margin{};
   std::string_view node{};  ///< empty: its agent's own
+  bool accepts = false;     ///< a grant by another process counts only when its maker accepts it (acceptance.hpp)
   bool operator==(const entry_lease&) const = default;
 };
 /// The description, since when it stands there, and for how long its maker may believe in it: a line of its own, `@`
 /// and the seconds since 1970, `+` and the TTL, `-` and the margin, both in milliseconds; a space and the node follow
-/// where that is not the usual one, and only the space where it is the agent's own. Whoever grants takes it for a part
-/// of the description, and keeps it.
+/// where that is not the usual one, and only the space where it is the agent's own. Before it stands a line `~` if the
+/// maker accepts grants. Whoever grants takes all that for a part of the description, and keeps it.
 std::string with_stamp(std::string_view description, duration since_1970, const std::optional<entry_lease>& lease = {});
 /// What such a value says, without the stamp and without who comes next.
 struct entry_words {

@@ -29,7 +29,9 @@ void transaction::patch(snapshot& now, std::uint64_t index) const {
   for (const std::string& session : granted) {
     contender* entry = now.find(session);
     if (!entry || is_newer(session)) continue;
-    entry->flags = next_grant_flags(entry->flags);
+    const bool is_provisional = std::find(provisional.begin(), provisional.end(), session) != provisional.end();
+    entry->flags = next_grant_flags(entry->flags, is_provisional);
+    entry->accepted = false;
     entry->modify_index = index;
   }
   if (contender* const entry = now.find(woken); entry && !is_newer(woken)) entry->modify_index = index;

@@ -26,6 +26,7 @@ struct transaction {
   std::uint64_t entry_flags = 0;                                ///< of those
   std::vector<slot_number> numbers{};                           ///< taken, and given back; without an index
   std::vector<std::string> granted{};                           ///< those that waited, ours or others'
+  std::vector<std::string> provisional{};                       ///< of those, whose grants are to be accepted
   std::vector<std::string> returned{};  ///< sessions that give their slots back without the record (`compose_return`)
   std::string woken{};                  ///< whose entry it touches without a grant
   lock_record record{};

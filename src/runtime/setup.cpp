@@ -61,8 +61,10 @@ void check_path(const std::string& path, const std::string& name) {
 /// What we put into an entry, where more of ours may follow it.
 void check_words(const std::string& words, const std::string& name) {
   require(words.size() <= 1024, error::invalid_option, name + ": over 1 KiB");
-  require(protocol::words_in(words).description == words, error::invalid_option,
-          name + ": looks like what holdfast itself adds to it");
+  const protocol::entry_lease lease{protocol::usual_ttl, {}, protocol::usual_node};
+  const std::string stamped = protocol::with_stamp(words, std::chrono::seconds(1), lease);
+  require(protocol::words_in(words).description == words && protocol::words_in(stamped).description == words,
+          error::invalid_option, name + ": looks like what holdfast itself adds to it");
 }
 
 static_assert(default_session_node == protocol::usual_node && default_session_ttl == protocol::usual_ttl);

@@ -1,4 +1,5 @@
 #include "support/pool_story.hpp"
+#include "protocol/acceptance.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -104,9 +105,12 @@ void pool_story::note_requests() {
         BOOST_TEST(std::erase_if(key_watches_, [&](const auto& each) { return each.id == stop->id; }) == 1u);
       requests = before;
     } else if (const auto* txn = std::get_if<action::send_txn>(&a)) {
-      BOOST_TEST(!txn_.has_value(), "one transaction at a time");
+      const bool accepts = txn->operations.back().verb == kv_verb::lock &&
+                           txn->operations.back().key.starts_with(acceptances_of(entries_));
+      std::optional<action::send_txn>& open = accepts ? acceptance_ : txn_;
+      BOOST_TEST(!open.has_value(), "one transaction at a time");
       BOOST_TEST(txn->operations.size() <= operations_max);
-      txn_ = *txn;
+      open = *txn;
     } else {
       requests = before;
     }
@@ -261,6 +265,14 @@ bool pool_story::answer_all() {
   return open || requests != before;
 }
 
+pool_story::lines pool_story::acceptance_done() {
+  const action::send_txn txn = take(acceptance_);
+  return tell(runtime::txn_done(txn.id, {}, consul.transact(txn.operations, now), {}));
+}
+pool_story::lines pool_story::acceptance_is(event::outcome what) {
+  return tell(event::txn_done{take(acceptance_).id, what, {}, {}, because(error::timed_out)});
+}
+
 pool_story::lines pool_story::run(bool writes) {
   lines all;
   const auto is_due = [this](testing::subject::kind what, const std::string& key, std::uint64_t index) {
@@ -304,6 +316,12 @@ std::string pool_story::others_join(std::uint64_t flags) {
   consul.transact({{kv_verb::lock, entries_ + session, "other", flags, 0, session}}, now);
   return name(session);
 }
+std::string pool_story::others_join_and_accept() {
+  const std::string session = consul.create_session(1h, now);
+  const std::string text = with_stamp("other", 1h, entry_lease{usual_ttl, 1500ms, usual_node, true});
+  consul.transact({{kv_verb::lock, entries_ + session, text, contender_magic, 0, session}}, now);
+  return name(session);
+}
 std::string pool_story::go_joins() {
   const std::string session = consul.create_session(1h, now);
   consul.transact({{kv_verb::lock, entries_ + session, "go", semaphore_flags, 0, session}}, now);
@@ -337,8 +355,9 @@ void pool_story::others_grant(std::string_view holders, std::string_view granted
   for (const std::string& each : words(granted)) {
     const std::optional<kv_entry> entry = consul.get(entries_ + real(each));
     BOOST_REQUIRE(entry.has_value());
-    list.push_back({kv_verb::cas, entry->key, with_succession(entry->value, who), next_grant_flags(entry->flags),
-                    entry->modify_index});
+    const bool is_provisional = acceptance_of(contender{real(each), entry->value, entry->flags, 0, 0}).has_value();
+    list.push_back({kv_verb::cas, entry->key, with_succession(entry->value, who),
+                    next_grant_flags(entry->flags, is_provisional), entry->modify_index});
     if (number) list.push_back({kv_verb::lock, number_key(*number), "other", mutex_flags, 0, real(each)});
   }
   BOOST_TEST(consul.transact(list, now).applied);
@@ -411,12 +430,16 @@ std::string pool_story::operations(const std::vector<kv_operation>& list) const 
           if (op.flags != mutex_flags) one += " (wrongly)";
           break;
         }
+        if (who.starts_with(".accepted/")) {
+          one = "accept " + name(op.session);
+          break;
+        }
         if (is_key) {
           one = "take " + name(op.session) + " " + op.value + (op.flags == mutex_flags ? "" : " (wrongly)");
           break;
         }
         one = "lock " + who;
-        if (op.key != entries_ + op.session || op.value != options_.description ||
+        if (op.key != entries_ + op.session || words_in(op.value).description != options_.description ||
             op.flags != (contender_magic | (options_.numbered ? numbered_flag : 0)))
           one += " (wrongly)";
         break;
@@ -431,10 +454,12 @@ std::string pool_story::operations(const std::vector<kv_operation>& list) const 
         one = "wrong";
         break;
       case kv_verb::check_index:
-        one = is_key ? "if @" + std::to_string(op.index) : "wrong";
+        one = is_key ? "if @" + std::to_string(op.index) : "if " + who + " @" + std::to_string(op.index);
         break;
       case kv_verb::check_not_exists:
-        one = is_key ? "if none" : "wrong";
+        one = is_key                          ? "if none"
+              : who.starts_with(".accepted/") ? "if not accepted " + name(std::string_view(who).substr(10))
+                                              : "wrong";
         break;
       case kv_verb::cas: {
         if (!is_key) {
@@ -469,7 +494,7 @@ std::string pool_story::operations(const std::vector<kv_operation>& list) const 
         break;
       }
       case kv_verb::remove:
-        one = "remove " + who;
+        one = who.starts_with(".accepted/") ? "unaccept " + name(std::string_view(who).substr(10)) : "remove " + who;
         break;
       case kv_verb::remove_cas:
         one = "remove " + who + " @" + std::to_string(op.index);

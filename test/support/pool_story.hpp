@@ -67,6 +67,9 @@ public:
   lines node_fails(error why = error::server_error);
   lines watched();  ///< the watch
   lines watch_says(std::vector<kv_entry> entries, std::uint64_t index);
+  /// What a process sends beside its writes to accept a grant.
+  lines acceptance_done();
+  lines acceptance_is(protocol::event::outcome what);
   lines watch_fails(error why = error::server_error);
   lines key_watched();                            ///< the watch of a key, and the next
   lines key_watched_in(protocol::duration wait);  ///< the same, after the client has asked for so long a wait only
@@ -85,6 +88,8 @@ public:
   /// Another pool's contender queues; returns its session's number.
   std::string others_join(std::uint64_t flags = protocol::contender_magic);
   void others_join_again(const std::string& session);
+  /// An entry of a process that accepts grants.
+  std::string others_join_and_accept();
   std::string go_joins();
   std::string go_takes();  ///< a mutex
   void go_lets_go(const std::string& session);
@@ -113,6 +118,7 @@ public:
   bool watch_open() const { return watch_.has_value(); }
   bool key_watch_open() const { return !key_watches_.empty(); }
   bool txn_open() const { return txn_.has_value(); }
+  bool acceptance_open() const { return acceptance_.has_value(); }
   bool renewal_open() const { return !renewals_.empty(); }
   /// Answers all that is open but the transaction and the watch, or all of it; false: there was nothing.
   void answer_reads_and_sessions();
@@ -152,7 +158,7 @@ private:
   std::optional<protocol::action::list_prefix> read_, watch_;
   std::optional<protocol::action::read_node> node_read_;
   std::vector<protocol::action::watch_key> key_watches_;
-  std::optional<protocol::action::send_txn> txn_, late_;
+  std::optional<protocol::action::send_txn> txn_, late_, acceptance_;
   std::optional<consul::txn_reply> reply_;
 };
 

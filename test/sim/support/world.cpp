@@ -184,7 +184,8 @@ void world::start_process() {
   o.form = options_.mutex ? record_form::session : record_form::map;
   o.lock_key = world_lock_key;
   o.description = name(*p);
-  if (options_.deregistrations || options_.health_checks) o.wall_offset = 1h;
+  if (options_.deregistrations || options_.health_checks || options_.accepts) o.wall_offset = 1h;
+  o.accepts = options_.accepts && !random_.chance(20);  // the others are of an older version
   if (options_.health_checks) {
     o.node.clear();
     if (!options_.mutex) o.lock_delay = options_.lock_delay;  // of a mutex Consul itself minds it

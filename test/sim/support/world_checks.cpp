@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "consul/json.hpp"
+#include "protocol/acceptance.hpp"
 #include "protocol/succession.hpp"
 #include "runtime/convert.hpp"
 #include "sim/support/world_impl.hpp"
@@ -26,6 +27,7 @@ const snapshot& world::look() {
   seen_ = standing();
   seen_at_ = index;
   holders_ = live_holders(seen_);
+  note_open_grants();
   check_withheld();
   return seen_;
 }
@@ -173,7 +175,11 @@ void world::check_backing() {
     };
     const bool enough = believed <= static_cast<std::uint32_t>(named);
     const bool backed = enough && std::all_of(p->leases.begin(), p->leases.end(), is_backed_or_forgotten);
-    if ((enough && std::all_of(p->leases.begin(), p->leases.end(), is_backed)) || is_disturbed(*p))
+    // A watch that asks with an index from before a snapshot was restored: nothing wakes it.
+    const bool sleeps = std::any_of(watches_.begin(), watches_.end(), [&](const watch& w) {
+      return w.owner == p.get() && w.index > consul_.store.index_of(w.what);
+    });
+    if ((enough && std::all_of(p->leases.begin(), p->leases.end(), is_backed)) || is_disturbed(*p) || sleeps)
       p->unbacked_since = never;
     else if (p->unbacked_since == never)
       p->unbacked_since = now();
@@ -234,11 +240,7 @@ bool world::is_excused(const process& p, slot_id slot) const {
 
 /// Whether it cannot be told what happens in Consul, or only slowly.
 bool world::is_disturbed(const process& p) const {
-  // A watch that asks with an index from before a snapshot was restored: nothing wakes it.
-  const bool sleeps = std::any_of(watches_.begin(), watches_.end(), [&](const watch& w) {
-    return w.owner == &p && w.index > consul_.store.index_of(w.what);
-  });
-  return sleeps || p.paused || p.deaf || now() < p.cut_off_until || now() < p.refused_until || now() < p.errors_until ||
+  return p.paused || p.deaf || now() < p.cut_off_until || now() < p.refused_until || now() < p.errors_until ||
          now() < no_leader_until_ || (faults() && options_.request_faults != 0);
 }
 
@@ -279,6 +281,27 @@ bool world::waits_behind_a_wide_request(const process& of, std::size_t free) con
   return false;
 }
 
+/// Grants by others that nobody has accepted, and since when they stand in Consul.
+void world::note_open_grants() {
+  if (!options_.accepts) return;
+  std::map<std::string, std::pair<std::uint64_t, time_point>> open;
+  for (const contender& entry : seen_.contenders) {
+    if (!protocol::is_provisional(entry.flags) || entry.accepted || !seen_.record.names(entry.session)) continue;
+    const auto its = open_grants_.find(entry.session);
+    const bool is_known = its != open_grants_.end() && its->second.first == entry.modify_index;
+    open[entry.session] = {entry.modify_index, is_known ? its->second.second : now()};
+  }
+  open_grants_ = std::move(open);
+}
+
+/// Those that have to be taken back by now.
+std::size_t world::overdue_grants() const {
+  const duration patience = protocol::acceptance_of(options_.ttl)->patience();
+  return static_cast<std::size_t>(std::count_if(open_grants_.begin(), open_grants_.end(), [&](const auto& each) {
+    return now() > each.second.second + patience + patience / 10;
+  }));
+}
+
 /// G5: no slot stays free for long while somebody waits who could have it.
 void world::check_use() {
   if (!settled() || now() >= last_call_) return;
@@ -291,13 +314,14 @@ void world::check_use() {
   // Whoever has lost a session, or knows that a holder's has ended, leaves alone what somebody may believe in yet: the
   // slots of those whom the record names without an entry, and a mutex whose key has gone.
   const bool spares = now() < withheld_until_ || (!calm() && now() < bereft_until_);
-  const std::size_t kept = !spares          ? holders_
+  const std::size_t untaken = options_.accepts ? overdue_grants() : 0;
+  const std::size_t kept = !spares          ? holders_ - untaken
                            : options_.mutex ? std::max<std::size_t>(holders_, seen_.lock_index == 0 ? 1 : 0)
                                             : seen_.record.holders.size();
   const bool idle = !seen_.record.closed && std::any_of(processes_.begin(), processes_.end(), [&](const auto& p) {
     if (!p->alive || p->requests.empty()) return false;
     const process::request& first = p->requests.begin()->second;
-    return first.patient && kept + first.count <= slots && (calm() || !anyone_is_orphaned()) &&
+    return first.patient && kept + first.count <= slots && (calm() || holders_ >= slots || !anyone_is_orphaned()) &&
            !waits_behind_a_wide_request(*p, slots - kept);
   });
   if (!idle)

@@ -367,6 +367,8 @@ private:
   void note_request(process& p);
   void note_read(process& p);
   void note_answer(process& p, const core_event& answer);
+  void note_open_grants();
+  std::size_t overdue_grants() const;
   void check_size(const std::vector<kv_operation>& operations);
 
   template <class Text>
@@ -412,6 +414,7 @@ private:
   std::vector<std::unique_ptr<process>> retired_;  ///< whose campaigns are over
   std::deque<stranger> strangers_;
   std::vector<std::string> residents_;
+  std::map<std::string, std::pair<std::uint64_t, time_point>> open_grants_;  ///< by index, and since when
   std::vector<watch> watches_;
   std::map<std::string, lease> leases_;  ///< of sessions that end before the store ends them
   time_point next_end_ = never;          ///< of one of those, not before

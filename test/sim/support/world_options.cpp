@@ -68,6 +68,7 @@ world_options world_options::of(std::uint64_t seed) {
   dice random(~seed);
   dice more(seed * 31);
   if (more.chance(30)) o.session_idle_timeout = 300ms;
+  o.accepts = dice(seed * 37).chance(50);
   if (more.chance(20)) o.far_latency_max = 100ms;
   if (more.chance(15)) {
     o.agent_wait_max = 100ms;

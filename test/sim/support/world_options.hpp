@@ -66,6 +66,7 @@ struct world_options {
   protocol::duration local_handoff_time{};
   protocol::duration slot_idle_timeout{};
   protocol::duration session_idle_timeout{};
+  bool accepts = false;             ///< grants by other processes
   protocol::duration lock_delay{};  ///< of what sessions have locked
   protocol::duration watch_wait{};
   std::size_t watch_all_max = 0;

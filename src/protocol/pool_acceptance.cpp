@@ -1,0 +1,89 @@
+#include <utility>
+
+#include "protocol/pool.hpp"
+
+// Grants by other processes, which count when they are accepted: acceptance.hpp.
+
+namespace holdfast::protocol {
+
+namespace {
+
+constexpr std::size_t accepted_at_once = operations_max / 2;
+
+}  // namespace
+
+/// Whoever waits in an answer was granted by nobody before that was asked for.
+void pool::saw_waiting(const snapshot& seen, time_point asked_at) {
+  if (!accepts_grants(options_)) return;
+  for (auto& [id, m] : members_)
+    if (const contender* const entry = seen.find(m.session); entry && is_waiting(seen, *entry))
+      m.ungranted_at = std::max(m.ungranted_at, asked_at);
+}
+
+void pool::was_granted(member& m, const contender& entry) {
+  m.forget_acceptance();
+  if (!accepts_grants(options_)) return;
+  if (m.grant == m.waiting_index) {  // only the record was seen: the entry tells who has granted it
+    m.acceptance = acceptance_state::unaccepted;
+    return;
+  }
+  if (!is_provisional(entry.flags)) return;
+  const acceptance_times times = *acceptance_of(options_.ttl);
+  const bool is_fresh = m.ungranted_at != time_point::min() && now() <= m.ungranted_at + times.fresh;
+  m.acceptance = is_fresh ? acceptance_state::provisional : acceptance_state::unaccepted;
+  if (is_fresh) m.accept_by = m.ungranted_at + times.fresh + times.within;
+}
+
+/// A slot that nobody uses is accepted before somebody does, unless there is time enough for that afterwards.
+void pool::check_acceptance(member& m) {
+  if (m.lost || m.acceptance != acceptance_state::provisional) return;
+  const bool is_used = m.slot != slot_id::none;
+  if (!due_or_wake(is_used ? m.accept_by : m.accept_by - acceptance_of(options_.ttl)->within * 3 / 4)) return;
+  if (is_used)
+    return lose(m.slot, loss_reason::not_accepted, failed(error::timed_out, "the grant was not accepted in time"));
+  m.acceptance = acceptance_state::unaccepted;
+  m.accept_by = never;
+}
+
+/// Beside the write that is under way: neither waits for the other.
+void pool::accept_grants() {
+  std::vector<acceptances::grant> grants;
+  last_.open = false;
+  for (const auto& [id, m] : members_) {
+    last_.open = last_.open || m.acceptance != acceptance_state::not_needed;
+    const bool is_open = m.acceptance != acceptance_state::not_needed && m.holds() && m.phase == phase::ready &&
+                         !m.lost && !m.has_returned && m.gives_back == slot_id::none && m.grant != m.waiting_index;
+    if (!is_open || accepting_.is_under_way(id) || grants.size() == accepted_at_once) continue;
+    const bool is_late = m.acceptance == acceptance_state::unaccepted;
+    if (due_or_wake(is_late ? now() : m.granted_at + options_.accept_delay)) grants.push_back({id, m.grant});
+  }
+  if (grants.empty() || !accepting_.may_send(ctx_)) return;
+  std::vector<kv_operation> operations;
+  for (const acceptances::grant& each : grants) {
+    member& m = members_[each.id];
+    m.may_have_accepted = true;
+    operations.push_back({kv_verb::check_index, keys_.entry(m.session), {}, 0, each.index});
+    operations.push_back({kv_verb::lock, keys_.acceptance(m.session), options_.description, 0, 0, m.session});
+  }
+  accepting_.send(ctx_, std::move(grants), std::move(operations));
+}
+
+/// Only the answer "applied" to this very request says that the grants count. "Refused" may be the answer to its copy.
+void pool::accepted(const std::vector<acceptances::grant>& grants, event::txn_done& e) {
+  if (e.outcome != event::outcome::applied) {
+    accepting_.failures.failed(std::move(e.error), now(), ctx_.random());
+    if (e.outcome == event::outcome::refused) read_prefix();  // what has become of them?
+    return;
+  }
+  accepting_.failures.over();
+  for (const acceptances::grant& each : grants) {
+    member* const m = members_.find(each.id);
+    if (!m || m->grant != each.index || m->lost || m->acceptance == acceptance_state::not_needed) continue;
+    if (m->acceptance == acceptance_state::provisional && now() >= m->accept_by) continue;  // too late for its user
+    m->acceptance = acceptance_state::not_needed;
+    m->accept_by = never;
+    if (m->slot != slot_id::none) report(*m);
+  }
+}
+
+}  // namespace holdfast::protocol
