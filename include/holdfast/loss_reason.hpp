@@ -20,9 +20,8 @@ enum class loss_reason {
 
 /// All of them.
 inline constexpr loss_reason loss_reasons[] = {
-    loss_reason::none,          loss_reason::removed,      loss_reason::session_invalidated,
-    loss_reason::lease_expired, loss_reason::watch_failed, loss_reason::closed,
-    loss_reason::not_accepted};
+    loss_reason::none,         loss_reason::removed, loss_reason::session_invalidated, loss_reason::lease_expired,
+    loss_reason::watch_failed, loss_reason::closed,  loss_reason::not_accepted};
 
 constexpr std::string_view to_string(loss_reason reason) noexcept {
   switch (reason) {

@@ -206,6 +206,7 @@ pool_setup checked(semaphore_options options) {
   core.limit = options.limit;
   core.use_recorded_limit = options.use_recorded_limit;
   core.numbered = options.numbered;
+  core.accepts = true;
   store_terms& terms = result.store;
   const auto ttl = std::chrono::ceil<milliseconds>(core.ttl);
   const milliseconds lock_delay =
