@@ -323,6 +323,12 @@ plan_rules rules_for(context& ctx, const facts& f, const moves& what, const othe
     rules.taken_back.push_back(each);
     used += 3;
   }
+  if (!rules.taken_back.empty())
+    for (const contender& entry : now.contenders) {
+      if (rules.living.size() == rules.taken_back.size()) break;
+      const bool leaves = std::find(rules.leaving.begin(), rules.leaving.end(), entry.session) != rules.leaving.end();
+      if (f.members.is_ours(entry.session) && is_waiting(now, entry) && !leaves) rules.living.push_back(&entry);
+    }
   if (o.form == record_form::session) rules.spared = now.record.holders;  // Consul itself prunes
   others.spare(ctx, rules, now, f.members, o);
   rules.passed_over = f.slow.passed_over();

@@ -70,9 +70,18 @@ grant_plan plan(const snapshot& now, const plan_rules& rules) {
   const std::size_t live = result.record.holders.size();
   std::size_t free = live < rules.limit && !now.record.closed ? rules.limit - live : 0;
   free -= std::min(free, rules.withheld);
+  for (const contender* each : rules.living) {
+    if (free == 0 || result.granted.size() == rules.grants_max) break;
+    result.granted.push_back(each);
+    result.record.add(each->session);
+    --free;
+  }
+  const std::size_t out_of_turn = result.granted.size();
   const auto claims = [&](const contender& entry) {
     const auto place = static_cast<std::size_t>(&entry - &now.contenders.front());
-    return !matches.named[place] && !leaving.contain(entry.session);
+    const auto end = result.granted.begin() + static_cast<std::ptrdiff_t>(out_of_turn);
+    return !matches.named[place] && !leaving.contain(entry.session) &&
+           std::find(result.granted.begin(), end, &entry) == end;
   };
   const auto certain = [&](const contender& entry) { return entry.create_index <= now.complete_to; };
   auto entry = now.contenders.begin();

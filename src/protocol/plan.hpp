@@ -27,6 +27,9 @@ struct plan_rules {
   /// Grants that nobody has accepted in time. The same write takes them back: it removes their entries, if the sessions
   /// have not accepted the grants by then. They point into the snapshot.
   std::vector<const contender*> taken_back{};
+  /// Whoever writes this plan certainly lives. So the slots that it takes back go to those of its own that wait, and
+  /// only then to the queue, which may begin with more entries of the dead. They point into the snapshot.
+  std::vector<const contender*> living{};
   /// Dead holders that still count, because their lock delay runs.
   std::vector<std::string> spared{};
   /// Slots that nobody is to have yet, though the record names nobody who holds them.

@@ -249,9 +249,15 @@ bool world::is_disturbed(const process& p) const {
 void world::check_order(const process* sender, const snapshot& before) {
   if (referee_.excused(now())) return;
   const snapshot& after = look();
+  const auto maker = [](const contender& each) { return protocol::words_in(each.value).description; };
+  // What a process takes back goes to its own waiters first: they live.
+  const bool takes_back = std::any_of(before.contenders.begin(), before.contenders.end(), [&](const contender& each) {
+    return protocol::is_provisional(each.flags) && before.record.names(each.session) && !after.find(each.session);
+  });
   for (const std::string& holder : after.record.holders) {
     const contender* const granted = before.find(holder);
     if (!granted || before.record.names(holder)) continue;
+    if (takes_back && sender && maker(*granted) == name(*sender)) continue;
     const contender* const now = after.find(holder);
     if (!now || now->create_index != granted->create_index) continue;
     for (const contender& each : before.contenders) {
@@ -259,8 +265,8 @@ void world::check_order(const process* sender, const snapshot& before) {
       const contender* const still = after.find(each.session);
       const bool waits = !before.record.names(each.session) && !after.record.names(each.session) && still &&
                          still->create_index == each.create_index && each.grantable();
-      if (waits && !unwanted_.contains(each.session) && description_in(each.value) != description_in(granted->value) &&
-          (!sender || description_in(each.value) != name(*sender)))
+      if (waits && !unwanted_.contains(each.session) && maker(each) != maker(*granted) &&
+          (!sender || maker(each) != name(*sender)))
         object(guarantee::order, each.session + " was overtaken by " + holder);
     }
   }
