@@ -42,4 +42,11 @@ std::vector<const contender*> open_grants::overdue(context& ctx, const snapshot&
   return result;
 }
 
+bool open_grants::is_unseen(const std::vector<const contender*>& overdue, time_point listed_at) const {
+  return std::any_of(overdue.begin(), overdue.end(), [&](const contender* each) {
+    const auto its = grants_.find(each->session);
+    return its != grants_.end() && listed_at < its->second.over_at;
+  });
+}
+
 }  // namespace holdfast::protocol

@@ -89,6 +89,8 @@ public:
   void granted(const std::vector<std::string>& sessions);
   /// Those whose time is over. Without any it asks to be woken when the next one's is.
   std::vector<const contender*> overdue(context& ctx, const snapshot& now, bool waits) const;
+  /// Whether one of these was not seen after its time: it may have been accepted since.
+  bool is_unseen(const std::vector<const contender*>& overdue, time_point listed_at) const;
 
 private:
   struct grant {

@@ -22,7 +22,8 @@ void pool::write() {
   if (write_.is_sent()) return;
   if (write_.is_in_doubt()) return write_.current().by_record ? read_record() : read_prefix();
   const bool stands = any_waits(members_) || any_holds(members_);
-  const bool takes_back = !overdue().empty();
+  const std::vector<const contender*> to_take_back = overdue();
+  const bool takes_back = !to_take_back.empty();
   if (waiters_.empty() && !stands && !duty_.owes() && !takes_back) return;
   if (all_in_use()) {  // so no failure keeps anybody waiting
     for (outage* o : {&read_.failures, &write_.failures, &members_.failures}) o->over();
@@ -31,7 +32,7 @@ void pool::write() {
   if (!due_or_wake(read_.failures.retry_at()) || !write_.is_due(ctx_)) return;
   const facts f = facts_now();
   const std::vector<member_id>& spares = slots_.spares();
-  if (takes_back && !view_.current()) return read_prefix();
+  if (takes_back && (!view_.current() || open_grants_.is_unseen(to_take_back, view_.listed_at()))) return read_prefix();
   switch (view_.state()) {
     case view::state::none:
       if (!waiters_.empty()) read_prefix();

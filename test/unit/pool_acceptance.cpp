@@ -144,6 +144,15 @@ BOOST_FIXTURE_TEST_CASE(what_is_accepted_is_not_taken_back, granting) {
   BOOST_TEST(record() == "{" + other + "}");
 }
 
+/// Nobody watches it any more. One read shows that it was accepted.
+BOOST_FIXTURE_TEST_CASE(before_a_grant_is_taken_back_it_is_looked_at, granting) {
+  const std::string key = "p/.accepted/" + real(other);
+  BOOST_TEST(consul.transact({{kv_verb::lock, key, "", 0, 0, real(other)}}, now).applied);
+  const std::size_t before = requests;
+  go_on(4s);
+  BOOST_TEST(requests == before + 1);
+}
+
 /// Its session has ended with its node, and takes the acceptance along: whoever held it is spared as any holder.
 BOOST_FIXTURE_TEST_CASE(what_was_accepted_unseen_and_has_ended_since_is_not_taken_back, granting) {
   after(3700ms);
