@@ -113,10 +113,10 @@ public:
     auto text = description_;
     for (const auto& each : next) {
       text += text.size() == description_.size() ? "\n{\"Limit\":1,\"Next\":[" : ",";
-      text += R"([")" + each.session + R"(",)" + each.index + R"(,")" + host_ + R"(\n)" + since_ + R"("])";
+      text += R"([")" + each.session + R"(",)" + each.index + R"(,")" + host_ + R"(\n~\n)" + since_ + R"("])";
     }
     if (!next.empty()) text += R"(],"Behind":)" + std::to_string(behind) + '}';
-    return kv("cas", entry(holder.session)) + value(text) + R"(,"Flags":7525352679111917569,"Index":)" + holder.index +
+    return kv("cas", entry(holder.session)) + value(text) + R"(,"Flags":7525352679648788481,"Index":)" + holder.index +
            "}}";
   }
 
@@ -133,7 +133,7 @@ private:
   const std::string prefix_ = "bench/floor-" + std::to_string(std::random_device()());
   const std::string host_ = asio::ip::host_name() + ':' + std::to_string(::getpid());
   const std::string since_ = '@' + std::to_string(std::time(nullptr)) + "+15000-1500";  // when, TTL, and margin
-  const std::string description_ = host_ + '\n' + since_;
+  const std::string description_ = host_ + "\n~\n" + since_;                            // `~`: it accepts grants
 };
 
 /// The two transactions of an uncontended acquire and release.

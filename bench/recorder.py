@@ -13,7 +13,7 @@ VARIABLE = (
     (re.compile(r"bench/[a-z]+-\d+"), "PREFIX"),
     (re.compile(r'(index=|"Index":|Content-Length: )\d+'), r"\1N"),
     (re.compile(r"wait=\d+ms"), "wait=TIME"),
-    (re.compile(r'[^\s"]+:\d+(\n|\\n)@\d+'), r"HOST:PID\1@TIME"),
+    (re.compile(r'[^\s"]+:\d+((?:\n|\\n)~)?(\n|\\n)@\d+'), r"HOST:PID\1\2@TIME"),
     (re.compile(r'(\["S\d+",)\d+'), r"\1N"),
     (re.compile(r"^Host: .*$", re.MULTILINE), "Host: AGENT"),
 )

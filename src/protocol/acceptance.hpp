@@ -82,12 +82,12 @@ private:
 /// Grants to other processes that those have not accepted, and since when this process knows of them.
 class open_grants {
 public:
-  /// Takes up those that the view shows, and forgets those that it does not show any more. `waits`: a session of ours
-  /// is in the queue.
+  /// Takes up those that the view shows, and forgets those that it does not show any more.
   void saw(context& ctx, const snapshot& now, const members& ours);
   /// These grants were written by this process. It looks after them; the others do so only if it does not.
   void granted(const std::vector<std::string>& sessions);
-  /// Those whose time is over. Without any it asks to be woken when the next one's is.
+  /// Those whose time is over; it asks to be woken when the next one's is. `waits`: a session of ours is in the queue.
+  /// Only then does this process look after grants that others have written.
   std::vector<const contender*> overdue(context& ctx, const snapshot& now, bool waits) const;
   /// Whether one of these was not seen after its time: it may have been accepted since.
   bool is_unseen(const std::vector<const contender*>& overdue, time_point listed_at) const;
