@@ -18,34 +18,36 @@
 
 namespace holdfast::protocol {
 
-/// A grant by another process is provisional: its process may be dead. It counts for good when the process has accepted
-/// it. One that is not accepted in time may be taken back, and goes to the next. The times are those of the process
-/// that is granted; they follow from the TTL that its entry states.
+/// The times of an acceptance. A grant by another process is provisional, because the grantee may be dead. The grant
+/// becomes final when the grantee accepts it. If the grantee does not accept it in time, another process may take the
+/// grant back and grant the next contender. All times follow from the TTL that the grantee's entry states.
 ///
-/// Let `t` be when that process sent the last request whose answer showed its entry waiting: no grant is older. If it
-/// hears of the grant by `t + fresh`, it believes at once, and until `t + fresh + within` without an acceptance. If it
-/// hears later, it accepts first. Another process that has seen the grant at `s` takes it back after
-/// `s + fresh + within + slack` at the earliest. `s` is later than the grant, and the grant is later than `t`. So
-/// nobody believes any more. `slack` is for clocks that run at different speeds.
+/// Let `t` be the time at which the grantee sent the last request whose answer showed its entry waiting. The grant is
+/// later than `t`. If the grantee hears of the grant by `t + fresh`, it uses the slot at once, and without an
+/// acceptance it uses the slot until `t + fresh + within`. If it hears of the grant later, it accepts first. Another
+/// process that has seen the grant at `s` takes it back at `s + fresh + within + slack` at the earliest. `s` is later
+/// than the grant. So the grantee does not use the slot any more. `slack` covers clocks that run at different speeds.
 struct acceptance_times {
   duration fresh, within, slack;
   duration patience() const { return fresh + within + slack; }
 };
-/// None if the sessions are too short for that: then each grant counts at once.
+/// The times for this TTL. If the TTL is too short, the result is empty, and each grant is final at once.
 constexpr std::optional<acceptance_times> acceptance_of(duration ttl) {
   using std::chrono::milliseconds;
   if (ttl < milliseconds(2'000)) return std::nullopt;
   return acceptance_times{ttl / 15, std::max<duration>(ttl / 6, milliseconds(500)), ttl / 50};
 }
-/// Whether the entries of a pool with these options say so. A mutex and numbered slots have no acceptance yet.
+/// Whether a pool with these options accepts grants, and its entries say so. Mutexes and numbered slots have no
+/// acceptance yet.
 inline bool accepts_grants(const pool_options& o) {
   return o.accepts && o.form == record_form::map && !o.numbered && acceptance_of(o.ttl);
 }
-/// The same of an entry, by its own words. None if it accepts nothing.
+/// The times for the TTL that this entry states. The result is empty if the entry does not say that its process accepts
+/// grants.
 std::optional<acceptance_times> acceptance_of(const contender& entry);
 
-/// The acceptances that are under way, beside the write. Each may be repeated: Consul applies it only while the entry
-/// has the index of the grant.
+/// The pending requests that accept grants. They are independent of the pending write. A request may be repeated,
+/// because Consul applies it only while the entry has the index of the grant.
 class acceptances {
 public:
   struct grant {
@@ -66,7 +68,7 @@ public:
     sent_.emplace(id, std::move(all));
     ctx.act(action::send_txn{id, std::move(operations)});
   }
-  /// None if it is not one of those that were sent.
+  /// Removes a pending request and returns its grants. The result is empty if there is no such request.
   std::optional<std::vector<grant>> done(request_id id) {
     const auto found = sent_.extract(id);
     if (!found) return std::nullopt;
@@ -79,24 +81,25 @@ private:
   std::map<request_id, std::vector<grant>> sent_;
 };
 
-/// Grants to other processes that those have not accepted, and since when this process knows of them.
+/// Grants to other processes that are not accepted yet, with the times at which they may be taken back.
 class open_grants {
 public:
-  /// Takes up those that the view shows, and forgets those that it does not show any more.
+  /// Adds the open grants that the view shows, and removes those that it shows no more.
   void saw(context& ctx, const snapshot& now, const members& ours);
-  /// These grants were written by this process. It looks after them; the others do so only if it does not.
+  /// Marks grants that this process has written. This process takes them back first. Other processes wait a little
+  /// longer, in case this process has died.
   void granted(const std::vector<std::string>& sessions);
-  /// Those whose time is over; it asks to be woken when the next one's is. `waits`: a session of ours is in the queue.
-  /// Only then does this process look after grants that others have written.
+  /// The grants whose time has expired. The call also sets a timer for the next one. If no session of ours waits in the
+  /// queue (`waits`), grants of other processes are left out.
   std::vector<const contender*> overdue(context& ctx, const snapshot& now, bool waits) const;
-  /// Whether one of these was not seen after its time: it may have been accepted since.
+  /// Whether the last listing is older than the time of one of these grants. That grant may have been accepted since.
   bool is_unseen(const std::vector<const contender*>& overdue, time_point listed_at) const;
 
 private:
   struct grant {
     std::uint64_t index = 0;
     time_point over_at{};
-    duration later{};  ///< by chance, where another process should take it back
+    duration later{};  ///< a random delay if another process has written the grant
     bool is_by_us = false;
   };
   std::map<std::string, grant, std::less<>> grants_;

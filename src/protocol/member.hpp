@@ -44,11 +44,11 @@ struct member : own_session {
   bool lost = false;
 
   acceptance_state acceptance = acceptance_state::not_needed;
-  /// When the last request was sent whose answer showed its entry waiting: no grant is older.
+  /// The time at which the last request was sent whose answer showed the entry waiting. The grant is later.
   time_point ungranted_at = time_point::min();
-  std::uint64_t waiting_index = 0;  ///< of its entry, while it waited
-  time_point accept_by = never;    ///< of a provisional grant: until then it believes without an acceptance
-  bool may_have_accepted = false;  ///< an acceptance was sent, so its key may stand
+  std::uint64_t waiting_index = 0;  ///< the index that the entry had while it waited
+  time_point accept_by = never;     ///< if the grant is provisional, the time until which the slot may be used
+  bool may_have_accepted = false;   ///< an acceptance was sent, so the key of the acceptance may exist
 
   /// Its slot was given back without writing the record, or that was tried: its entry says so, or may say so. It holds
   /// for as long as the record names it or its entry stands, but it serves nobody.
@@ -56,12 +56,13 @@ struct member : own_session {
 
   bool holds() const { return standing == standing::holding; }
   bool waits() const { return standing == standing::waiting; }
+  void had_no_grant(time_point at) { ungranted_at = std::max(ungranted_at, at); }
   void forget_acceptance() {
     acceptance = acceptance_state::not_needed;
     accept_by = never;
     may_have_accepted = false;
   }
-  /// Until when its slot may be believed in.
+  /// The time until which the slot may be used.
   time_point deadline() const { return std::min(lease.deadline(), accept_by); }
 };
 

@@ -24,11 +24,12 @@ struct plan_rules {
   /// Entries of those that have given their slots back. The same write removes them, and the record names these
   /// sessions no more. They point into the snapshot.
   std::vector<const contender*> given_back{};
-  /// Grants that nobody has accepted in time. The same write takes them back: it removes their entries, if the sessions
-  /// have not accepted the grants by then. They point into the snapshot.
+  /// Contenders that did not accept their grants in time. The write removes their entries. Consul refuses the write if
+  /// one of them has accepted its grant meanwhile. The pointers point into the snapshot.
   std::vector<const contender*> taken_back{};
-  /// Whoever writes this plan certainly lives. So the slots that it takes back go to those of its own that wait, and
-  /// only then to the queue, which may begin with more entries of the dead. They point into the snapshot.
+  /// Waiting contenders of the process that writes the plan. This process certainly lives. So the slots that it takes
+  /// back go to these contenders first, and then to the queue, which may begin with more entries of dead processes. The
+  /// pointers point into the snapshot.
   std::vector<const contender*> living{};
   /// Dead holders that still count, because their lock delay runs.
   std::vector<std::string> spared{};

@@ -12,12 +12,12 @@ constexpr std::size_t accepted_at_once = operations_max / 2;
 
 }  // namespace
 
-/// Whoever waits in an answer was granted by nobody before that was asked for.
+/// If an answer shows an entry of ours waiting, the entry had no grant when the request was sent.
 void pool::saw_waiting(const snapshot& seen, time_point asked_at) {
   if (!accepts_grants(options_)) return;
   for (auto& [id, m] : members_)
     if (const contender* const entry = seen.find(m.session); entry && is_waiting(seen, *entry))
-      m.ungranted_at = std::max(m.ungranted_at, asked_at);
+      m.had_no_grant(asked_at);
 }
 
 void pool::was_granted(member& m, const contender& entry) {
@@ -34,7 +34,8 @@ void pool::was_granted(member& m, const contender& entry) {
   if (is_fresh) m.accept_by = m.ungranted_at + times.fresh + times.within;
 }
 
-/// A slot that nobody uses is accepted before somebody does, unless there is time enough for that afterwards.
+/// If a provisional slot is in use and its time has expired, the slot is lost. A slot that is not in use must be
+/// accepted before it is used, unless enough time is left for the acceptance.
 void pool::check_acceptance(member& m) {
   if (m.lost || m.acceptance != acceptance_state::provisional) return;
   const bool is_used = m.slot != slot_id::none;
@@ -45,7 +46,7 @@ void pool::check_acceptance(member& m) {
   m.accept_by = never;
 }
 
-/// Beside the write that is under way: neither waits for the other.
+/// Sends acceptances. They do not wait for the pending write, and the write does not wait for them.
 void pool::accept_grants() {
   std::vector<acceptances::grant> grants;
   last_.open = false;

@@ -162,8 +162,7 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
     if (member& m = members_[id]; std::find(txn.removed.begin(), txn.removed.end(), m.session) != txn.removed.end())
       m.has_returned = false;
   for (const auto& [session, text] : txn.inserted)
-    if (member* const m = members_.find(session); m && !txn.record.names(session))
-      m->ungranted_at = std::max(m->ungranted_at, txn.sent_at);
+    if (member* const m = members_.find(session); m && !txn.record.names(session)) m->had_no_grant(txn.sent_at);
   end_moves(txn, true);
   if (its.has_read) {
     auto seen = snapshot_of(std::move(its.read), its.index);
@@ -256,8 +255,8 @@ bool pool::return_slots(transaction& refused, bool wakes) {
   return true;
 }
 
-/// The process goes on trying to write the record: until then it names these sessions. What did not fit this write is
-/// given back first.
+/// The record still names these sessions, so the process goes on trying to write it. Slots that did not fit this write
+/// are given back first.
 void pool::slots_returned(transaction txn, std::uint64_t index) {
   view_.wrote(index, txn.id, ctx_.last_request(), false, [&](snapshot& now) { txn.patch(now, index); });
   for (const std::string& session : txn.returned)

@@ -190,7 +190,7 @@ std::vector<core::entry> pool::entries_of(slot_id id) {
 void pool::lose(slot_id id, loss_reason reason, failure why) {
   slot* s = slots_.find(id);
   if (!s) return;
-  // What was not accepted protects nobody who goes on with it: others take it back.
+  // If the grant was not accepted, other processes take the slot back, although the user still goes on with it.
   if (session_after_loss(reason) == session_after::protects &&
       std::any_of(s->members.begin(), s->members.end(),
                   [this](member_id each) { return members_[each].acceptance != acceptance_state::not_needed; }))

@@ -65,8 +65,7 @@ void pool::saw_entry(const watch& asked, std::optional<kv_entry> pair, duration 
   if (!known || known->modify_index != asked.index) return;  // we know better by now
   const member* m = members_.find(session);
   if (pair && pair->modify_index == asked.index) {
-    if (member* const own = members_.find(session); own && own->waits())
-      own->ungranted_at = std::max(own->ungranted_at, asked.asked_at);
+    if (member* const own = members_.find(session); own && own->waits()) own->had_no_grant(asked.asked_at);
     if (!waits_.is_over(now() - asked.asked_at, wait, ctx_.last_request())) return view_.mark_stale();
     // The entry before ours has not moved. Our own is watched again for a while, in case we were granted out of turn.
     if (!m)

@@ -31,7 +31,8 @@ inline constexpr std::uint64_t given_back_flag = std::uint64_t{1} << 30;
 constexpr bool is_given_back(std::uint64_t flags) noexcept {
   return is_grantable(flags) && (flags & given_back_flag) != 0;
 }
-/// Of an entry that another process has granted, if its own process accepts grants (acceptance.hpp).
+/// The flag of an entry with a provisional grant: another process has granted it, and its own process accepts grants
+/// (acceptance.hpp).
 inline constexpr std::uint64_t provisional_flag = std::uint64_t{1} << 29;
 constexpr bool is_provisional(std::uint64_t flags) noexcept {
   return is_grantable(flags) && (flags & provisional_flag) != 0;
@@ -103,7 +104,7 @@ struct slot_number {
 };
 /// What such keys begin with. `entries` is what the contenders' keys begin with.
 std::string numbers_of(std::string_view entries);
-/// What the keys begin with by which sessions accept grants, before their names.
+/// The folder of the keys by which sessions accept grants. Each key is named after its session.
 std::string acceptances_of(std::string_view entries);
 /// The number that such a key is of; none if it is another key.
 std::optional<std::uint32_t> number_in(std::string_view key, std::string_view entries);

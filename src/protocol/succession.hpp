@@ -55,7 +55,7 @@ struct entry_lease {
 /// The description, since when it stands there, and for how long its maker may believe in it: a line of its own, `@`
 /// and the seconds since 1970, `+` and the TTL, `-` and the margin, both in milliseconds; a space and the node follow
 /// where that is not the usual one, and only the space where it is the agent's own. Before it stands a line `~` if the
-/// maker accepts grants. Whoever grants takes all that for a part of the description, and keeps it.
+/// maker accepts grants. A process that grants keeps all of this as a part of the description.
 std::string with_stamp(std::string_view description, duration since_1970, const std::optional<entry_lease>& lease = {});
 /// What such a value says, without the stamp and without who comes next.
 struct entry_words {

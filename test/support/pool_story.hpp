@@ -67,7 +67,7 @@ public:
   lines node_fails(error why = error::server_error);
   lines watched();  ///< the watch
   lines watch_says(std::vector<kv_entry> entries, std::uint64_t index);
-  /// What a process sends beside its writes to accept a grant.
+  /// Answers the request that accepts a grant.
   lines acceptance_done();
   lines acceptance_is(protocol::event::outcome what);
   lines watch_fails(error why = error::server_error);

@@ -144,7 +144,7 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
     {seeded_bug::session_used_twice, "session_used_twice", "two slots stand on one session", guarantee::backing},
     // Two: whoever has left and come back stands at the end; and the token is the entry's index, which is the one of
     // before.
-    // Whoever accepts grants uses the slot only when its entry shows the grant: then it waits for ever.
+    // A process that accepts grants uses a slot only when its entry shows the grant. So it waits for ever.
     {seeded_bug::grant_leaves_the_entry, "grant_leaves_the_entry",
      "the record names the grantee, whose entry is neither looked at nor touched",
      broken_guarantees(guarantee::order, guarantee::tokens, guarantee::progress)},

@@ -250,7 +250,7 @@ void world::check_order(const process* sender, const snapshot& before) {
   if (referee_.excused(now())) return;
   const snapshot& after = look();
   const auto maker = [](const contender& each) { return protocol::words_in(each.value).description; };
-  // What a process takes back goes to its own waiters first: they live.
+  // A process gives the slots that it takes back to its own waiters first, because they certainly live.
   const bool takes_back = std::any_of(before.contenders.begin(), before.contenders.end(), [&](const contender& each) {
     return protocol::is_provisional(each.flags) && before.record.names(each.session) && !after.find(each.session);
   });
@@ -300,7 +300,7 @@ void world::note_open_grants() {
   open_grants_ = std::move(open);
 }
 
-/// Those that have to be taken back by now.
+/// The number of grants that should have been taken back by now.
 std::size_t world::overdue_grants() const {
   const duration patience = protocol::acceptance_of(options_.ttl)->patience();
   return static_cast<std::size_t>(std::count_if(open_grants_.begin(), open_grants_.end(), [&](const auto& each) {
