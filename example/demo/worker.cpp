@@ -82,6 +82,7 @@ private:
   /// The last one out closes the semaphore, so that nothing of this process stays in Consul.
   asio::awaitable<void> close() {
     co_await semaphore_.close();
+    closed_ = true;  // `cancel` alone does not stop a wait that has just ended
     report_timer_.cancel();
     signals_.cancel();
     say_statistics();
@@ -94,7 +95,7 @@ private:
   }
 
   asio::awaitable<void> report() {
-    for (;;) {
+    while (!closed_) {
       say_statistics();
       report_timer_.expires_after(100ms);
       co_await report_timer_.async_wait(asio::use_awaitable);
@@ -135,6 +136,7 @@ private:
   std::mt19937 random_;
   int working_ = 0;
   bool stopping_ = false;
+  bool closed_ = false;
 };
 
 }  // namespace
