@@ -37,11 +37,8 @@ constexpr std::optional<acceptance_times> acceptance_of(duration ttl) {
   if (ttl < milliseconds(2'000)) return std::nullopt;
   return acceptance_times{ttl / 15, std::max<duration>(ttl / 6, milliseconds(500)), ttl / 50};
 }
-/// Whether a pool with these options accepts grants, and its entries say so. Mutexes and numbered slots have no
-/// acceptance yet.
-inline bool accepts_grants(const pool_options& o) {
-  return o.accepts && o.form == record_form::map && !o.numbered && acceptance_of(o.ttl);
-}
+/// Whether a pool with these options accepts grants, and its entries say so.
+inline bool accepts_grants(const pool_options& o) { return o.accepts && acceptance_of(o.ttl); }
 /// The times for the TTL that this entry states. The result is empty if the entry does not say that its process accepts
 /// grants.
 std::optional<acceptance_times> acceptance_of(const contender& entry);

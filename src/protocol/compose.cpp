@@ -75,6 +75,8 @@ private:
       add({kv_verb::check_index, f_.keys.entry(each->session), {}, 0, each->modify_index});
       add({kv_verb::remove, f_.keys.entry(each->session)});
       txn_.removed.push_back(each->session);
+      const slot_number* const its = f_.options.numbered ? now.number_of(each->session) : nullptr;
+      if (its) hand_on_number(each->session, its->number);
     }
     if (woken) {  // any change of its entry does that
       txn_.woken = woken->session;
@@ -89,7 +91,7 @@ private:
 
   /// With a number to each that wants one, of those that go with the slots.
   void grant(grant_plan& next) {
-    std::vector<std::uint32_t> free = numbers_left(f_, what_, next.record.limit);
+    std::vector<std::uint32_t> free = numbers_left(f_, what_, next);
     for (const contender* entry : next.granted) {
       txn_.granted.push_back(entry->session);
       next.after.number.reset();
@@ -118,7 +120,7 @@ private:
   void move(const member& m, bool out, bool in) {
     txn_.movers.push_back(m.id);
     const bool keeps_number = m.lost && m.slot != slot_id::none;  // as long as its user has not let go
-    if (const slot_number* const its = keeps_number ? nullptr : f_.number_of(m)) hand_on_number(m, its->number);
+    if (const slot_number* const its = keeps_number ? nullptr : f_.number_of(m)) hand_on_number(m.session, its->number);
     if (out && m.may_have_accepted) add({kv_verb::remove, f_.keys.acceptance(m.session)});
     const std::string key = f_.keys.entry(m.session);
     if (out) txn_.removed.push_back(m.session), add({kv_verb::remove, key});
@@ -128,9 +130,9 @@ private:
     add({kv_verb::lock, key, text, txn_.entry_flags, 0, m.session});
   }
 
-  void hand_on_number(const member& m, std::uint32_t number) {
+  void hand_on_number(const std::string& session, std::uint32_t number) {
     const std::string key = f_.keys.number(number);
-    add({kv_verb::unlock, key, f_.options.description, mutex_flags, 0, m.session});
+    add({kv_verb::unlock, key, f_.options.description, mutex_flags, 0, session});
     const auto heir = heirs_.find(number);
     if (heir == heirs_.end()) return txn_.numbers.push_back({number, {}, 0});
     const contender& its = *heir->second;

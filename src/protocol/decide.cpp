@@ -269,11 +269,16 @@ std::size_t operations(const facts& f, const moves& what) {
   return sum;
 }
 
-std::vector<std::uint32_t> numbers_left(const facts& f, const moves& what, std::uint32_t limit) {
+std::vector<std::uint32_t> numbers_left(const facts& f, const moves& what, const grant_plan& next) {
   std::vector<std::uint32_t> numbers;
+  if (!f.options.numbered) return numbers;
+  const auto leaves = [&](const std::string& session) {
+    const slot_number* const its = f.now().number_of(session);
+    if (its && its->number < next.record.limit) numbers.push_back(its->number);
+  };
   for (const moves::list* list : {&what.give_back, &what.requeue})
-    for (const member* m : *list)
-      if (const slot_number* const its = f.number_of(*m); its && its->number < limit) numbers.push_back(its->number);
+    for (const member* m : *list) leaves(m->session);
+  for (const contender* each : next.taken_back) leaves(each->session);
   return numbers;
 }
 
@@ -287,7 +292,7 @@ std::size_t moves_beside_record(const facts& f) {
 
 bool has_room_for_number(const facts& f, const moves& what, const grant_plan& next) {
   const std::size_t used =
-      operations(f, what) + 2 * next.granted.size() + next.given_back.size() + 3 * next.taken_back.size();
+      operations(f, what) + 2 * next.granted.size() + next.given_back.size() + 4 * next.taken_back.size();
   return used + ending_at_once < operations_for_moves;
 }
 
@@ -319,9 +324,9 @@ plan_rules rules_for(context& ctx, const facts& f, const moves& what, const othe
     ++used;
   }
   for (const contender* each : taken_back) {
-    if (rules.taken_back.size() == given_back_at_once || used + 4 >= operations_max) break;  // the next write
+    if (rules.taken_back.size() == given_back_at_once || used + 5 >= operations_max) break;  // the next write
     rules.taken_back.push_back(each);
-    used += 3;
+    used += o.numbered ? 4 : 3;
   }
   if (!rules.taken_back.empty())
     for (const contender& entry : now.contenders) {

@@ -51,8 +51,8 @@ decision decide(context& ctx, const facts& f, const demand& need, bool returns_s
 
 /// How many operations the moves take: whoever leaves its slot, or the queue, gives its number back, too.
 std::size_t operations(const facts& f, const moves& what);
-/// The numbers of those who leave their slots, as far as they are below the limit.
-std::vector<std::uint32_t> numbers_left(const facts& f, const moves& what, std::uint32_t limit);
+/// The numbers of the sessions that leave their slots, or whose slots are taken back. Only numbers below the limit.
+std::vector<std::uint32_t> numbers_left(const facts& f, const moves& what, const grant_plan& next);
 /// How many operations of ours have room in a request beside the record and one grant: more than one member needs. Only
 /// a very long record leaves less than a transaction takes.
 std::size_t moves_beside_record(const facts& f);

@@ -11,22 +11,17 @@ namespace holdfast::protocol {
 
 /// The names of the keys of a semaphore or a mutex.
 struct key_names {
-  std::string prefix;       ///< what is listed and watched begins with this
-  std::string lock;         ///< of the record
-  std::string entries;      ///< what the contenders' keys begin with, before their sessions
-  std::string numbers;      ///< what the numbers' keys begin with
-  std::string acceptances;  ///< what the keys begin with by which sessions accept grants
+  std::string prefix;   ///< what is listed and watched begins with this
+  std::string lock;     ///< of the record
+  std::string entries;  ///< what the contenders' keys begin with, before their sessions
+  std::string numbers;  ///< what the numbers' keys begin with
 
   explicit key_names(const pool_options& o)
-      : prefix(o.prefix),
-        lock(o.lock_key),
-        entries(entries_of(o)),
-        numbers(numbers_of(entries)),
-        acceptances(acceptances_of(entries)) {}
+      : prefix(o.prefix), lock(o.lock_key), entries(entries_of(o)), numbers(numbers_of(entries)) {}
 
   std::string entry(std::string_view session) const { return entries + std::string(session); }
   std::string number(std::uint32_t number) const { return numbers + std::to_string(number); }
-  std::string acceptance(std::string_view session) const { return acceptances + std::string(session); }
+  std::string acceptance(std::string_view session) const { return acceptance_of_entry(entry(session)); }
   std::string_view session_in(std::string_view entry) const { return entry.substr(entries.size()); }
 };
 

@@ -19,12 +19,12 @@ bool stands_before(const contender& a, const contender& b) {
 }
 
 constexpr std::string_view number_folder = ".slot/";
-constexpr std::string_view acceptance_folder = ".accepted/";
+constexpr std::string_view acceptance_ending = ".accepted";
 
 }  // namespace
 
 std::string numbers_of(std::string_view entries) { return std::string(entries).append(number_folder); }
-std::string acceptances_of(std::string_view entries) { return std::string(entries).append(acceptance_folder); }
+std::string acceptance_of_entry(std::string entry_key) { return std::move(entry_key.append(acceptance_ending)); }
 
 std::optional<std::uint32_t> number_in(std::string_view key, std::string_view entries) {
   if (!key.starts_with(entries) || !key.substr(entries.size()).starts_with(number_folder)) return std::nullopt;
@@ -172,8 +172,8 @@ boost::system::result<snapshot> make_snapshot(std::string_view entries, std::str
       (is_given_back(pair.flags) ? result.given_back : contenders)
           .push_back(
               {std::move(pair.session), std::move(pair.value), pair.flags, pair.create_index, pair.modify_index});
-    } else if (!pair.session.empty() && pair.key.ends_with(pair.session) &&
-               pair.key == acceptances_of(entries) + pair.session) {
+    } else if (!pair.session.empty() && pair.key.ends_with(acceptance_ending) &&
+               pair.key == acceptance_of_entry(std::string(entries) + pair.session)) {
       accepted.push_back(std::move(pair.session));
     } else if (const auto number = number_in(pair.key, entries)) {
       result.numbers.push_back({*number, std::move(pair.session), pair.modify_index});

@@ -104,8 +104,9 @@ struct slot_number {
 };
 /// What such keys begin with. `entries` is what the contenders' keys begin with.
 std::string numbers_of(std::string_view entries);
-/// The folder of the keys by which sessions accept grants. Each key is named after its session.
-std::string acceptances_of(std::string_view entries);
+/// The key by which a session accepts a grant of its entry. The name of the entry's key is a prefix of it, so that one
+/// watch shows both.
+std::string acceptance_of_entry(std::string entry_key);
 /// The number that such a key is of; none if it is another key.
 std::optional<std::uint32_t> number_in(std::string_view key, std::string_view entries);
 

@@ -181,6 +181,7 @@ pool_setup checked_mutex(Options& options, kind of) {
   take_queues(options.tuning, of, result.core);
   result.core.prefix = result.core.lock_key = key;
   result.core.form = protocol::record_form::session;
+  result.core.accepts = of == kind::mutex;
   result.store.lock_delay = lock_delay_of_a_mutex(options.tuning.lock_delay, result.core);
   return result;
 }

@@ -105,8 +105,8 @@ void pool_story::note_requests() {
         BOOST_TEST(std::erase_if(key_watches_, [&](const auto& each) { return each.id == stop->id; }) == 1u);
       requests = before;
     } else if (const auto* txn = std::get_if<action::send_txn>(&a)) {
-      const bool accepts = txn->operations.back().verb == kv_verb::lock &&
-                           txn->operations.back().key.starts_with(acceptances_of(entries_));
+      const bool accepts =
+          txn->operations.back().verb == kv_verb::lock && txn->operations.back().key.ends_with(".accepted");
       std::optional<action::send_txn>& open = accepts ? acceptance_ : txn_;
       BOOST_TEST(!open.has_value(), "one transaction at a time");
       BOOST_TEST(txn->operations.size() <= operations_max);
@@ -316,10 +316,10 @@ std::string pool_story::others_join(std::uint64_t flags) {
   consul.transact({{kv_verb::lock, entries_ + session, "other", flags, 0, session}}, now);
   return name(session);
 }
-std::string pool_story::others_join_and_accept() {
+std::string pool_story::others_join_and_accept(std::uint64_t flags) {
   const std::string session = consul.create_session(1h, now);
   const std::string text = with_stamp("other", 1h, entry_lease{usual_ttl, 1500ms, usual_node, true});
-  consul.transact({{kv_verb::lock, entries_ + session, text, contender_magic, 0, session}}, now);
+  consul.transact({{kv_verb::lock, entries_ + session, text, flags, 0, session}}, now);
   return name(session);
 }
 std::string pool_story::go_joins() {
@@ -420,7 +420,10 @@ std::string pool_story::operations(const std::vector<kv_operation>& list) const 
   std::string all;
   for (const kv_operation& op : list) {
     const bool is_key = op.key == lock_key;
-    const std::string who = name(std::string_view(op.key).substr(std::min(entries_.size(), op.key.size())));
+    std::string_view rest = std::string_view(op.key).substr(std::min(entries_.size(), op.key.size()));
+    const bool is_acceptance = rest.ends_with(".accepted");
+    if (is_acceptance) rest.remove_suffix(std::string_view(".accepted").size());
+    const std::string who = name(rest);
     std::string one;
     switch (op.verb) {
       case kv_verb::lock:
@@ -430,7 +433,7 @@ std::string pool_story::operations(const std::vector<kv_operation>& list) const 
           if (op.flags != mutex_flags) one += " (wrongly)";
           break;
         }
-        if (who.starts_with(".accepted/")) {
+        if (is_acceptance) {
           one = "accept " + name(op.session);
           break;
         }
@@ -457,9 +460,7 @@ std::string pool_story::operations(const std::vector<kv_operation>& list) const 
         one = is_key ? "if @" + std::to_string(op.index) : "if " + who + " @" + std::to_string(op.index);
         break;
       case kv_verb::check_not_exists:
-        one = is_key                          ? "if none"
-              : who.starts_with(".accepted/") ? "if not accepted " + name(std::string_view(who).substr(10))
-                                              : "wrong";
+        one = is_key ? "if none" : is_acceptance ? "if not accepted " + who : "wrong";
         break;
       case kv_verb::cas: {
         if (!is_key) {
@@ -494,7 +495,7 @@ std::string pool_story::operations(const std::vector<kv_operation>& list) const 
         break;
       }
       case kv_verb::remove:
-        one = who.starts_with(".accepted/") ? "unaccept " + name(std::string_view(who).substr(10)) : "remove " + who;
+        one = is_acceptance ? "unaccept " + who : "remove " + who;
         break;
       case kv_verb::remove_cas:
         one = "remove " + who + " @" + std::to_string(op.index);

@@ -89,7 +89,7 @@ public:
   std::string others_join(std::uint64_t flags = protocol::contender_magic);
   void others_join_again(const std::string& session);
   /// An entry of a process that accepts grants.
-  std::string others_join_and_accept();
+  std::string others_join_and_accept(std::uint64_t flags = protocol::contender_magic);
   std::string go_joins();
   std::string go_takes();  ///< a mutex
   void go_lets_go(const std::string& session);

@@ -16,12 +16,15 @@ using lines = pool_story::lines;
 
 /// With a TTL of 15 s: who hears of a grant within a second believes at once, for 2.5 s more without an acceptance.
 struct accepting_story : pool_story {
-  explicit accepting_story(std::uint32_t limit = 1) : pool_story(options(limit)) {}
-  static pool_options options(std::uint32_t limit) {
-    return with(usual(limit), [](pool_options& o) {
-      o.accepts = true;
-      o.wall_offset = 1h;
-    });
+  explicit accepting_story(std::uint32_t limit = 1) : pool_story(accepting(usual(limit))) {}
+  explicit accepting_story(pool_options o) : pool_story(std::move(o)) {}
+  static pool_options accepting(pool_options o) {
+    o.accepts = true;
+    o.wall_offset = 1h;
+    return o;
+  }
+  static pool_options numbered() {
+    return with(accepting(usual(1)), [](pool_options& o) { o.numbered = true; });
   }
 };
 
@@ -44,6 +47,19 @@ struct waiting : accepting_story {
 /// Another process holds slot s1 by a grant of ours that it has not accepted, and s3 waits behind it.
 struct granting : accepting_story {
   granting() {
+    hold();
+    other = others_join_and_accept();
+    next = others_join_and_accept();
+    run();
+    release('A');
+    run();
+  }
+  std::string other, next;
+};
+
+/// The same with a mutex. s1 of ours has released it.
+struct granting_mutex : accepting_story {
+  granting_mutex() : accepting_story(accepting(usual_mutex())) {
     hold();
     other = others_join_and_accept();
     next = others_join_and_accept();
@@ -121,11 +137,11 @@ BOOST_FIXTURE_TEST_CASE(the_key_of_an_acceptance_goes_with_the_entry, waiting) {
   granted_after(500ms);
   after(100ms);
   acceptance_done();
-  BOOST_TEST(consul.get("p/.accepted/" + real("s2")).has_value());
+  BOOST_TEST(consul.get("p/" + real("s2") + ".accepted").has_value());
   const std::string write = last_of(release('A'));
   BOOST_TEST(write.find("unaccept s2 | remove s2") != std::string::npos, write);
   run();
-  BOOST_TEST(!consul.get("p/.accepted/" + real("s2")).has_value());
+  BOOST_TEST(!consul.get("p/" + real("s2") + ".accepted").has_value());
 }
 
 BOOST_FIXTURE_TEST_CASE(a_grant_that_nobody_accepts_is_taken_back_and_goes_to_the_next, granting) {
@@ -138,7 +154,7 @@ BOOST_FIXTURE_TEST_CASE(a_grant_that_nobody_accepts_is_taken_back_and_goes_to_th
 }
 
 BOOST_FIXTURE_TEST_CASE(what_is_accepted_is_not_taken_back, granting) {
-  const std::string key = "p/.accepted/" + real(other);
+  const std::string key = "p/" + real(other) + ".accepted";
   BOOST_TEST(consul.transact({{kv_verb::lock, key, "", 0, 0, real(other)}}, now).applied);
   go_on(20s);
   BOOST_TEST(record() == "{" + other + "}");
@@ -146,7 +162,7 @@ BOOST_FIXTURE_TEST_CASE(what_is_accepted_is_not_taken_back, granting) {
 
 /// Nobody watches it any more. One read shows that it was accepted.
 BOOST_FIXTURE_TEST_CASE(before_a_grant_is_taken_back_it_is_looked_at, granting) {
-  const std::string key = "p/.accepted/" + real(other);
+  const std::string key = "p/" + real(other) + ".accepted";
   BOOST_TEST(consul.transact({{kv_verb::lock, key, "", 0, 0, real(other)}}, now).applied);
   const std::size_t before = requests;
   go_on(4s);
@@ -192,6 +208,91 @@ BOOST_FIXTURE_TEST_CASE(who_takes_a_grant_back_uses_the_slot_first, granting) {
   BOOST_TEST(record() == "{" + other + "}");
   BOOST_TEST(says(go_on(4s), "grant t2"));
   BOOST_TEST(entries().find(next) != std::string::npos);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_mutex_that_nobody_accepts_goes_to_the_next_without_a_lock_delay, granting_mutex) {
+  BOOST_REQUIRE(record() == "{" + other + "}");
+  go_on(3700ms);
+  BOOST_TEST(record() == "{" + other + "}");
+  go_on(200ms);
+  BOOST_TEST(record() == "{" + next + "}");
+  BOOST_TEST(entries() == next);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_mutex_that_is_accepted_stays_and_its_term_keeps_its_name, granting_mutex) {
+  const kv_entry before = *consul.get("p/.lock");
+  const std::string key = "p/.lock/" + real(other) + ".accepted";
+  BOOST_TEST(consul.transact({{kv_verb::lock, key, "", 0, 0, real(other)}}, now).applied);
+  go_on(20s);
+  BOOST_TEST((*consul.get("p/.lock") == before));
+}
+
+BOOST_AUTO_TEST_CASE(a_holder_of_a_mutex_accepts_it_without_a_write_of_the_key) {
+  accepting_story s(accepting(usual_mutex()));
+  const std::string first = s.others_join();
+  s.others_grant(first, first);
+  s.look(1);
+  s.run();
+  s.after(500ms);
+  s.others_grant("s2", "s2");
+  BOOST_TEST(says(s.watched(), "grant t1 A"));
+  const kv_entry before = *s.consul.get("p/.lock");
+  s.after(100ms);
+  BOOST_REQUIRE(s.acceptance_open());
+  EXPECT(s.acceptance_done(), "update A");
+  BOOST_TEST((*s.consul.get("p/.lock") == before));
+}
+
+BOOST_AUTO_TEST_CASE(a_number_goes_with_the_slot_that_is_taken_back) {
+  accepting_story s(numbered());
+  s.hold();
+  s.after(20ms);
+  const std::string other = s.others_join_and_accept(contender_magic | numbered_flag);
+  const std::string next = s.others_join_and_accept(contender_magic | numbered_flag);
+  s.run();
+  s.release('A');
+  s.run();
+  BOOST_REQUIRE(s.consul.get(s.number_key(0))->session == s.real(other));
+  s.go_on(3900ms);
+  BOOST_TEST(s.record() == "{" + next + "}");
+  BOOST_TEST(s.consul.get(s.number_key(0))->session == s.real(next));
+}
+
+BOOST_AUTO_TEST_CASE(a_number_of_a_slot_that_is_taken_back_is_free_for_those_who_take_none) {
+  accepting_story s(numbered());
+  s.hold();
+  s.after(20ms);
+  const std::string other = s.others_join_and_accept(contender_magic | numbered_flag);
+  s.others_join_and_accept();
+  s.run();
+  s.release('A');
+  s.run();
+  s.go_on(3900ms);
+  BOOST_TEST(s.consul.get(s.number_key(0))->session.empty());
+}
+
+/// All or nothing: a request for two slots has one of them accepted only.
+BOOST_AUTO_TEST_CASE(one_missing_acceptance_loses_all_slots_of_a_request) {
+  accepting_story s(2);
+  const std::string first = s.others_join(), second = s.others_join();
+  s.record_becomes(first + " " + second);
+  s.look(1, 2);
+  s.run();
+  s.after(500ms);
+  s.leaves(first);
+  s.leaves(second);
+  s.others_grant("s3 s4", "s3 s4");
+  BOOST_REQUIRE(says(s.watched(), "grant t1 A"));
+  lines all;
+  for (const time_point end = s.now + 3500ms; s.now < end;) {
+    if (s.acceptance_open()) s.acceptance_is(event::outcome::unknown);
+    s.answer_reads_and_sessions();
+    append(all, s.after(10ms));
+  }
+  BOOST_TEST(times(all, "lose A not_accepted") == 1u);
+  append(all, s.release('A'));
+  append(all, s.run());
+  BOOST_TEST(s.record() == "{}");
 }
 
 BOOST_AUTO_TEST_CASE(short_sessions_accept_nothing) {

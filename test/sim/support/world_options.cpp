@@ -136,6 +136,7 @@ world_options world_options::of_a_mutex(std::uint64_t seed) {
   o.administrators = 0;
   o.numbered = false;
   if (dice(seed * 31).chance(30)) o.session_idle_timeout = 300ms;
+  o.accepts = dice(seed * 37).chance(50);
   return o;
 }
 
@@ -161,6 +162,7 @@ world_options world_options::of_a_set(std::uint64_t seed) {
   dice random(~seed);
   o.go_contenders = 0;
   o.deregistrations = false;  // who only tries has seen nobody either
+  o.accepts = false;          // nobody grants another process
   o.locks = static_cast<std::size_t>(random.chance(50) ? 1 + random.below(3) : 4 + random.below(20));
   o.users = static_cast<int>(random.chance(90) ? 1 + random.below(6) : 40 + random.below(60));
   if (o.users > 10) o.locks = 100;  // more than one transaction takes
