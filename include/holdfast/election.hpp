@@ -89,9 +89,12 @@ private:
   }
 };
 
-/// Tells who leads, and every change of that, to whom it may concern: no session, no entry, nothing is written, and the
-/// ACL token needs to read the key only. One blocking query is under way while `next` is, one of the
-/// `consul::config::blocking_max` of its client.
+/// Reports the leader, and every change of the leader. An observer has no session and no entry, and writes nothing. One
+/// blocking query is pending while `next` is, one of the `consul::config::blocking_max` of its client.
+///
+/// The ACL token must be allowed to read the key and the keys below it (`key_prefix`). If the token may read only the
+/// key, a candidate that another process has granted the key is reported before it has accepted the grant, even if it
+/// is dead.
 ///
 /// Operations take a completion token, by default `asio::deferred`. Handlers run on their associated executor, by
 /// default the client's, never inside the initiating function.
@@ -112,10 +115,13 @@ public:
   bool valid() const noexcept { return impl_ != nullptr; }
   executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
 
-  /// The first call completes with who leads; each later one when that is not what the last one said: another leader,
-  /// another value, or nobody, `std::nullopt`. What lasts is told, always; what comes and goes while nobody asks, or
-  /// within a moment, may be passed over. So a change of leaders may show without the time between in which there was
-  /// none. It was true when Consul, with a consistent read, answered.
+  /// The first call completes with the present leader. Each later call completes when the leader differs from the last
+  /// result: another leader, another value, or nobody, `std::nullopt`. A lasting state is always reported. A state that
+  /// comes and goes while no call is pending, or within a moment, may be skipped. So a change of leaders may show
+  /// without the time between in which there was none. The result was true when Consul answered a consistent read.
+  ///
+  /// A candidate that another process has granted the key is reported when it has accepted the grant. Until then nobody
+  /// leads: the candidate may be dead, and then the key goes to another one.
   ///
   /// While Consul cannot answer it asks again, with pauses that grow to a second, for as long as it takes.
   ///

@@ -13,6 +13,8 @@ using namespace std::chrono_literals;
 constexpr int proclaim_tries = 4;
 /// A key that does not exist has an index that every write beside it moves: those are not asked after one by one.
 constexpr duration longest_pause = 100ms;
+/// So long a question about an entry waits. The key may have changed without a change of the entry.
+constexpr duration longest_doubt = 500ms;
 
 bool is_foreign(const std::optional<kv_entry>& key) { return key && key->flags != 0 && key->flags != mutex_flags; }
 
@@ -61,28 +63,91 @@ std::optional<leading> leading_in(const std::optional<kv_entry>& key) {
   return leading{key->value, key->session, key->lock_index, key->modify_index, key->create_index};
 }
 
-observer::question observer::ask() { return {index_, random_.between(longest_wait_ * 3 / 4, longest_wait_)}; }
+observer::question observer::ask() {
+  const duration wait = random_.between(longest_wait_ * 3 / 4, longest_wait_);
+  if (!doubt_ || doubt_->asks_key) return {{}, doubt_ ? 0 : index_, wait};
+  const bool knows = told_ && !last_;  // else the answer is news, whatever it says
+  return {doubt_->holder.session, knows ? doubt_->index : 0, std::min<duration>(longest_wait_, longest_doubt)};
+}
 
-observer::conclusion observer::hear(event::key_watched answer, time_point now) {
-  conclusion result;
-  if (answer.error.code && !is_final(answer.error.code)) {
-    index_ = 0;  // a plain look answers as soon as there is an answer
-    outage_.failed({}, now, random_);
-    result.pause = outage_.retry_at() - now;
-    return result;
+/// No conclusion if the answer is not a failure.
+template <class Answer>
+std::optional<observer::conclusion> observer::failed(Answer& answer, time_point now) {
+  if (!answer.error.code) {
+    outage_.over();
+    return std::nullopt;
   }
-  outage_.over();
-  if (answer.error.code) {
+  conclusion result;
+  if (is_final(answer.error.code)) {
+    outage_.over();
     result.error = std::move(answer.error);
     return result;
   }
+  index_ = 0;  // a plain read is answered as soon as there is an answer
+  doubt_.reset();
+  outage_.failed({}, now, random_);
+  result.pause = outage_.retry_at() - now;
+  return result;
+}
+
+observer::conclusion observer::hear(event::key_watched answer, time_point now) {
+  if (auto failure = failed(answer, now)) return *std::move(failure);
   if (is_foreign(answer.pair)) {
+    conclusion result;
     result.error = {make_error_code(error::not_a_mutex),
                     {"the key's flags are another application's", answer.pair->key, {}, {}}};
     return result;
   }
   heard_index_ = answer.index < index_ ? 0 : answer.index;  // one that went backwards starts over
-  result.leader = leading_in(answer.pair);
+  std::optional<leading> holder = leading_in(answer.pair);
+  if (!holder || (sure_ && is_same_term(*sure_, *holder))) {
+    doubt_.reset();
+    return news(std::move(holder));
+  }
+  const bool is_same = doubt_ && doubt_->is_of(*holder);
+  if (is_same && doubt_->is_sure_if_same && doubt_->holder.index == holder->index) return is_sure();
+  if (is_same)
+    doubt_->holder = *std::move(holder);
+  else
+    doubt_ = doubt{*std::move(holder)};
+  doubt_->asks_key = doubt_->is_sure_if_same = false;
+  return {};
+}
+
+/// What stands in the entry of the holder, and whether the holder has accepted its grant.
+observer::conclusion observer::hear(event::prefix_listed answer, time_point now) {
+  if (answer.error.code == error::permission_denied)
+    answer = {answer.id};  // the holder is told as it stands in the key
+  if (auto failure = failed(answer, now)) return *std::move(failure);
+  if (!doubt_) return {};
+  const std::string& session = doubt_->holder.session;
+  const auto key_of_holder = [&](std::string_view end) {
+    const auto found = std::find_if(answer.listing.begin(), answer.listing.end(), [&](const kv_entry& each) {
+      return each.session == session && each.key.ends_with(end);
+    });
+    return found == answer.listing.end() ? nullptr : &*found;
+  };
+  const kv_entry* const entry = key_of_holder(session);
+  const bool has_accepted = !entry || !is_provisional(entry->flags) || key_of_holder(acceptance_of_entry(session));
+  const bool is_of_this_term = entry && entry->modify_index <= doubt_->holder.index;
+  if (has_accepted && is_of_this_term) return is_sure();
+  const std::uint64_t before = std::exchange(doubt_->index, answer.index < doubt_->index ? 0 : answer.index);
+  doubt_->asks_key = !is_of_this_term || answer.index == before;
+  doubt_->is_sure_if_same = has_accepted;
+  if (has_accepted) return {};
+  if (told_ && !last_) return {};
+  return news(std::nullopt);
+}
+
+/// The holder in doubt leads.
+observer::conclusion observer::is_sure() {
+  sure_ = std::exchange(doubt_, std::nullopt)->holder;
+  return news(sure_);
+}
+
+observer::conclusion observer::news(std::optional<leading> leader) {
+  conclusion result;
+  result.leader = std::move(leader);
   result.is_news = !told_ || result.leader != last_;
   if (result.is_news) return result;
   index_ = heard_index_;

@@ -67,14 +67,20 @@ struct leading {
 /// None: nobody.
 std::optional<leading> leading_in(const std::optional<kv_entry>& key);
 
-/// What an observer of an election asks of the key, and what of the answers is to be told. One question at a time.
+/// The questions of an observer of an election, and the news in the answers. One question is pending at a time.
+///
+/// The holder of the key may have been granted by another process, and may be dead (acceptance.hpp). So an observer
+/// asks about each new holder's entry once. The observer names the holder as the leader if the entry has no provisional
+/// grant, or if the holder has accepted the grant. Until then the news is that nobody leads. A holder without an entry
+/// is a client of another kind, which has locked the key itself.
 class observer {
 public:
   /// No question waits for longer than `longest_wait`.
   observer(duration longest_wait, std::uint64_t seed) : longest_wait_(longest_wait), random_(seed) {}
 
-  /// A consistent read of the key: when it has gone past `index`, or when `wait` is over.
+  /// A consistent read. It is answered when the index has gone past `index`, or when `wait` is over.
   struct question {
+    std::string session{};    ///< list the keys that begin with this session's entry. If empty: read the election's key
     std::uint64_t index = 0;  ///< 0: at once
     duration wait{};
   };
@@ -89,10 +95,27 @@ public:
     bool operator==(const conclusion&) const = default;
   };
   conclusion hear(event::key_watched answer, time_point now);
+  conclusion hear(event::prefix_listed answer, time_point now);
   /// The last news has reached whoever waited for it. Otherwise the next answer is news, too.
   void told(std::optional<leading> leader);
 
 private:
+  /// A holder that may not have accepted its grant.
+  struct doubt {
+    leading holder;
+    std::uint64_t index = 0;       ///< of the last listing of its entry
+    bool asks_key = false;         ///< the next question is about the key, which may have changed
+    bool is_sure_if_same = false;  ///< if the key has not changed, the holder needs no acceptance
+    bool is_of(const leading& other) const { return is_same_term(holder, other); }
+  };
+  static bool is_same_term(const leading& a, const leading& b) {
+    return a.session == b.session && a.lock_index == b.lock_index && a.create_index == b.create_index;
+  }
+  template <class Answer>
+  std::optional<conclusion> failed(Answer& answer, time_point now);
+  conclusion news(std::optional<leading> leader);
+  conclusion is_sure();
+
   const duration longest_wait_;
   random_source random_;
   outage outage_;
@@ -100,6 +123,8 @@ private:
   std::uint64_t heard_index_ = 0;  ///< of the last answer
   bool told_ = false;              ///< `last_` was
   std::optional<leading> last_{};
+  std::optional<leading> sure_{};  ///< the last holder of which it is known that it needs no acceptance any more
+  std::optional<doubt> doubt_{};   ///< the present holder, while that is not known
 };
 
 }  // namespace holdfast::protocol

@@ -182,6 +182,17 @@ void consul_store::make(key_question&& a, const sink&) {
               asio::bind_cancellation_slot(stop, asio::bind_executor(client_.strand(), std::move(heard))));
 }
 
+void consul_store::make(prefix_question&& a, const sink&) {
+  auto words = std::make_unique<diagnostics>();
+  const consul::read_options how = read(a.index, a.wait, *words);
+  const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(a.answered);
+  auto heard = [answered = std::move(a.answered), words = std::move(words)](error_code ec, auto answer) mutable {
+    std::move(answered)(prefix_listed({}, ec, std::move(answer), std::move(*words)));
+  };
+  client_.list(std::move(a.prefix), how,
+               asio::bind_cancellation_slot(stop, asio::bind_executor(client_.strand(), std::move(heard))));
+}
+
 void consul_store::make(write_question&& a, const sink&) {
   auto words = std::make_unique<diagnostics>();
   const consul::request_options how = request(*words);

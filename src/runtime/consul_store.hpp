@@ -33,6 +33,7 @@ private:
   void make(protocol::action::read_node&& a, const sink& to);
   void make(protocol::action::stop_watch&& a, const sink& to);
   void make(key_question&& a, const sink& to);
+  void make(prefix_question&& a, const sink& to);
   void make(write_question&& a, const sink& to);
   void make(stop_reads&& a, const sink& to);
 

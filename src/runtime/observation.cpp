@@ -84,9 +84,16 @@ asio::awaitable<std::tuple<error_code, std::optional<leader>>> observation::next
   co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
   for (;;) {
     const protocol::observer::question asked = self->watch_.ask();
-    runtime::key_question question{self->key_, {}, asked.index, asked.wait};
-    auto seen = co_await runtime::answer_of<protocol::event::key_watched>(self, std::move(question));
-    auto heard = self->watch_.hear(std::move(seen), runtime::now());
+    protocol::observer::conclusion heard;
+    if (asked.session.empty()) {
+      runtime::key_question question{self->key_, {}, asked.index, asked.wait};
+      auto seen = co_await runtime::answer_of<protocol::event::key_watched>(self, std::move(question));
+      heard = self->watch_.hear(std::move(seen), runtime::now());
+    } else {
+      runtime::prefix_question question{self->key_ + '/' + asked.session, {}, asked.index, asked.wait};
+      auto seen = co_await runtime::answer_of<protocol::event::prefix_listed>(self, std::move(question));
+      heard = self->watch_.hear(std::move(seen), runtime::now());
+    }
     if (heard.error.code) {
       if (diag) *diag = std::move(heard.error.details);
       co_return std::tuple(heard.error.code, std::optional<leader>());

@@ -181,7 +181,7 @@ pool_setup checked_mutex(Options& options, kind of) {
   take_queues(options.tuning, of, result.core);
   result.core.prefix = result.core.lock_key = key;
   result.core.form = protocol::record_form::session;
-  result.core.accepts = of == kind::mutex;
+  result.core.accepts = true;
   result.store.lock_delay = lock_delay_of_a_mutex(options.tuning.lock_delay, result.core);
   return result;
 }
@@ -258,6 +258,7 @@ std::string checked_value(std::string value) {
 pool_setup checked(election_options options) {
   pool_setup result = checked_mutex(options, kind::election);
   result.core.single = true;
+  result.core.accept_delay = {};  // observers name the leader when it has accepted
   return result;
 }
 

@@ -26,11 +26,17 @@ protected:
   ~event_sink() = default;
 };
 
-/// A consistent look at one key, now or as `action::watch_key`, and a write, for a user: neither is the core's. Whoever
-/// asks keeps the store alive by the handler.
+/// Requests for a user, not for the core: a consistent read of one key, now or as `action::watch_key`; a consistent
+/// listing, now or as `action::list_prefix`; and a write. The handler keeps the store alive.
 struct key_question {
   std::string key;
   asio::any_completion_handler<void(protocol::event::key_watched)> answered{};
+  std::uint64_t index = 0;
+  protocol::duration wait{};
+};
+struct prefix_question {
+  std::string prefix;
+  asio::any_completion_handler<void(protocol::event::prefix_listed)> answered{};
   std::uint64_t index = 0;
   protocol::duration wait{};
 };
@@ -47,7 +53,7 @@ using store_request =
     std::variant<protocol::action::create_session, protocol::action::register_node, protocol::action::renew_session,
                  protocol::action::destroy_session, protocol::action::send_txn, protocol::action::list_prefix,
                  protocol::action::watch_key, protocol::action::read_node, protocol::action::stop_watch, key_question,
-                 write_question, stop_reads>;
+                 prefix_question, write_question, stop_reads>;
 
 /// Where sessions, the record and the entries are kept: what a driver asks, and knows no more of. The core relies on
 /// these rules, which are Consul's. What stands in brackets is the test of a rule, in `unit.store_contract`, which

@@ -9,6 +9,7 @@
 #include <functional>
 #include <list>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "consul/context_hook.hpp"
@@ -201,22 +202,33 @@ private:
     with_->stop_if([this, id = a.id](const reader& r) { return r.of == this && r.id == id; });
   }
   void answer(runtime::key_question& a, const sink&) {
-    reader r{this, a_question, {testing::subject::kind::key, a.key}, a.index, clock::now() + a.wait, {}};
+    answer_question(a, {testing::subject::kind::key, a.key},
+                    [key = a.key, with = with_] { return seen(*with, {}, key); });
+  }
+  void answer(runtime::prefix_question& a, const sink&) {
+    answer_question(a, {testing::subject::kind::prefix, a.prefix}, [prefix = a.prefix, with = with_] {
+      if (with->closed) return event::prefix_listed{.id = {}, .error = why_closed()};
+      return runtime::prefix_listed({}, {}, with->model.list(prefix), {});
+    });
+  }
+  template <class Question, class Read>
+  void answer_question(Question& a, testing::subject what, Read read) {
+    reader r{this, a_question, std::move(what), a.index, clock::now() + a.wait, {}};
     auto stop = asio::get_associated_cancellation_slot(a.answered);
     const auto waiting = std::make_shared<decltype(a.answered)>(std::move(a.answered));
-    auto once = [waiting, stop](event::key_watched seen) mutable {
+    auto once = [waiting, stop](auto seen) mutable {
       if (!*waiting) return;
       decltype(a.answered) handler;
       handler.swap(*waiting);
       if (stop.is_connected()) stop.clear();
       std::move(handler)(std::move(seen));
     };
-    r.answer = [once, key = a.key, with = with_]() mutable { once(seen(*with, {}, key)); };
+    r.answer = [once, read]() mutable { once(read()); };
     if (stop.is_connected()) {
       stop.assign([once, with = with_](asio::cancellation_type) {
         if (!with->strand) return;
         asio::post(with->strand, [once]() mutable {
-          event::key_watched nothing{};
+          std::invoke_result_t<Read> nothing{};
           nothing.error.code = asio::error::operation_aborted;
           once(std::move(nothing));
         });

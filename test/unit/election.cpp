@@ -31,15 +31,43 @@ event::txn_done refused_because(std::vector<event::refusal> reasons) {
   return reply;
 }
 
+/// The entry of a candidate: as its own process has made it, or as another process has granted it.
+kv_entry entry_of(const std::string& session, std::uint64_t index, bool is_provisional) {
+  return {"leader/" + session, "v", next_grant_flags(contender_magic, is_provisional), session, 5, index, 1};
+}
+kv_entry acceptance_by(const std::string& session, std::uint64_t index) {
+  return {acceptance_of_entry("leader/" + session), "v", 0, session, index, index, 1};
+}
+
 /// An observer, what it was told, and what it said to that.
 struct watching {
   observer who{election_wait, 1};
   time_point now{};
 
+  /// The answer to a question about the key. If the observer asks about the holder's entry, it sees that the holder has
+  /// taken the key itself.
   observer::conclusion sees(std::optional<kv_entry> key, std::uint64_t index) {
-    return who.hear({0, std::move(key), {}, index}, now);
+    observer::conclusion heard = sees_key(std::move(key), index);
+    const observer::question next = who.ask();
+    return next.session.empty() ? heard : sees_entry({entry_of(next.session, index, false)}, index);
   }
-  observer::conclusion fails(error_code why) { return who.hear({0, {}, {why, {}}}, now); }
+  observer::conclusion sees_key(std::optional<kv_entry> key, std::uint64_t index) {
+    return who.hear(event::key_watched{0, std::move(key), {}, index}, now);
+  }
+  observer::conclusion sees_entry(std::vector<kv_entry> listing, std::uint64_t index) {
+    return who.hear(event::prefix_listed{0, std::move(listing), index}, now);
+  }
+  /// Another process has granted the key to s2 at index 20. Until then s1 has led.
+  void grants() {
+    tells(key_of_leader("v", "s1", 9), 9);
+    BOOST_TEST(!sees_key(key_of_leader("w", "s2", 20), 20).is_news);
+    BOOST_TEST(who.ask().session == "s2");
+    BOOST_TEST(who.ask().index == 0u);
+    const observer::conclusion heard = sees_entry({entry_of("s2", 20, true)}, 20);
+    BOOST_TEST((heard.is_news && !heard.leader));
+    who.told(std::nullopt);
+  }
+  observer::conclusion fails(error_code why) { return who.hear(event::key_watched{0, {}, {why, {}}}, now); }
   /// Whether it is news, which is then told.
   bool tells(std::optional<kv_entry> key, std::uint64_t index) {
     const observer::conclusion heard = sees(std::move(key), index);
@@ -236,6 +264,73 @@ BOOST_AUTO_TEST_CASE(while_consul_does_not_answer_it_pauses_longer_and_longer_an
   BOOST_TEST(w.who.ask().index == 0u);
   BOOST_TEST(!w.tells(key_of_leader("v", "s1", 9), 9));
   BOOST_TEST((w.fails(error::timed_out).pause <= 20ms));  // it begins anew
+}
+
+BOOST_AUTO_TEST_CASE(a_leader_that_was_granted_the_key_is_named_when_it_has_accepted) {
+  watching w;
+  w.grants();
+  const observer::question next = w.who.ask();
+  BOOST_TEST(next.session == "s2");
+  BOOST_TEST(next.index == 20u);
+  BOOST_TEST((next.wait < 1s));
+  const observer::conclusion heard = w.sees_entry({entry_of("s2", 20, true), acceptance_by("s2", 21)}, 21);
+  BOOST_REQUIRE((heard.is_news && heard.leader));
+  BOOST_TEST(heard.leader->session == "s2");
+  w.who.told(heard.leader);
+  BOOST_TEST(w.who.ask().session.empty());
+  BOOST_TEST(w.who.ask().index == 20u);
+  BOOST_TEST(w.tells(key_of_leader("x", "s2", 30), 30));  // a proclaim: the entry is not read again
+}
+
+BOOST_AUTO_TEST_CASE(a_leader_that_never_accepts_is_never_named) {
+  watching w;
+  w.grants();
+  BOOST_TEST(!w.sees_entry({entry_of("s2", 20, true)}, 20).is_news);  // the wait was over
+  BOOST_TEST(w.who.ask().session.empty());
+  BOOST_TEST(!w.sees_key(key_of_leader("w", "s2", 20), 20).is_news);
+  BOOST_TEST(w.who.ask().session == "s2");
+  BOOST_TEST(!w.sees_entry({}, 25).is_news);  // taken back
+  BOOST_TEST(w.who.ask().session.empty());
+  BOOST_TEST(w.tells(key_of_leader("z", "s3", 25), 25));
+}
+
+BOOST_AUTO_TEST_CASE(what_the_first_answer_leaves_in_doubt_is_that_nobody_leads) {
+  watching w;
+  w.sees_key(key_of_leader("w", "s2", 20), 20);
+  const observer::conclusion heard = w.sees_entry({entry_of("s2", 20, true)}, 20);
+  BOOST_TEST((heard.is_news && !heard.leader));
+  BOOST_TEST(w.who.ask().index == 0u);  // it was not told
+}
+
+/// It has left and joined again meanwhile.
+BOOST_AUTO_TEST_CASE(an_entry_that_is_newer_than_the_key_says_nothing_of_its_holder) {
+  watching w;
+  w.tells(std::nullopt, 9);
+  w.sees_key(key_of_leader("w", "s2", 20), 20);
+  BOOST_TEST(!w.sees_entry({entry_of("s2", 21, false)}, 21).is_news);
+  BOOST_TEST(w.who.ask().session.empty());
+  BOOST_TEST(w.who.ask().index == 0u);
+  BOOST_TEST(!w.tells(std::nullopt, 21));
+}
+
+BOOST_AUTO_TEST_CASE(a_holder_without_an_entry_leads_if_the_key_is_still_the_same) {
+  watching w;
+  w.tells(std::nullopt, 9);
+  w.sees_key(key_of_leader("go", "s2", 20), 20);
+  BOOST_TEST(!w.sees_entry({}, 20).is_news);
+  BOOST_TEST(w.who.ask().session.empty());
+  BOOST_TEST(w.sees_key(key_of_leader("go", "s2", 20), 20).is_news);
+}
+
+/// Its token may read the key only.
+BOOST_AUTO_TEST_CASE(where_entries_may_not_be_read_the_holder_is_named_as_it_stands_in_the_key) {
+  watching w;
+  w.tells(std::nullopt, 9);
+  w.sees_key(key_of_leader("w", "s2", 20), 20);
+  const observer::conclusion heard =
+      w.who.hear(event::prefix_listed{.id = 0, .error = {make_error_code(error::permission_denied), {}}}, w.now);
+  BOOST_TEST((!heard.is_news && !heard.error.code));
+  BOOST_TEST(w.sees_key(key_of_leader("w", "s2", 20), 20).is_news);
 }
 
 BOOST_AUTO_TEST_CASE(what_no_repetition_will_mend_is_told_and_loses_nothing) {

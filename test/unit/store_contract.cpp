@@ -204,6 +204,16 @@ public:
         .swap(question.answered);
     ask(std::move(question), sink);
   }
+  void ask_for_prefix(std::string prefix, std::uint64_t index, asio::cancellation_slot stop = {}) {
+    runtime::prefix_question question;
+    question.prefix = std::move(prefix);
+    question.index = index;
+    question.wait = forever;
+    auto heard = [self = shared_from_this()](event::prefix_listed seen) { self->deliver(std::move(seen)); };
+    asio::any_completion_handler<void(event::prefix_listed)>(asio::bind_cancellation_slot(stop, std::move(heard)))
+        .swap(question.answered);
+    ask(std::move(question), nullptr);
+  }
   void ask_to_write(std::vector<kv_operation> operations, const std::shared_ptr<event_sink>& sink) {
     auto heard = [self = shared_from_this()](event::txn_done done) { self->deliver(std::move(done)); };
     ask(runtime::write_question{std::move(operations), std::move(heard)}, sink);
@@ -341,6 +351,13 @@ STORE_RULE(a_question_needs_no_sink) {
   const auto news = co_await it->next<event::key_watched>();
   BOOST_TEST_REQUIRE(news.pair.has_value());
   BOOST_TEST(news.pair->value == "2");
+  it->ask_for_prefix("a", 0);
+  const auto listed = co_await it->next<event::prefix_listed>();
+  BOOST_TEST(listed.listing.size() == 1u);
+  it->ask_for_prefix("a", listed.index);
+  co_await it->write(one(kv_operation::set("a.more", "1")));
+  const auto longer = co_await it->next<event::prefix_listed>();
+  BOOST_TEST(longer.listing.size() == 2u);
 }
 
 STORE_RULE(a_question_ends_when_its_slot_says_so) {
@@ -355,6 +372,11 @@ STORE_RULE(a_question_ends_when_its_slot_says_so) {
   asio::post(it->store().strand(), stop);
   const auto ended = co_await it->next<event::key_watched>();
   BOOST_TEST(ended.error.code.failed());
+  it->ask_for_prefix("a", seen.index, signal.slot());
+  co_await pause(a_moment);
+  asio::post(it->store().strand(), stop);
+  const auto ended_too = co_await it->next<event::prefix_listed>();
+  BOOST_TEST(ended_too.error.code.failed());
   co_await it->write(one(kv_operation::set("a", "2")));
   co_await pause(a_moment);
   BOOST_TEST(it->unread() == 0u);

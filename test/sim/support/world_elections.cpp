@@ -118,11 +118,16 @@ void world::ask_who_leads(process& p) {
   if (!p.alive || its.asks) return;
   note_office();
   its.asks = true;
-  its.asked_at = terms_.size() - 1;
   observer::question next = its.core.ask();
   its.index = next.index;
-  sabotage_.bend(p.number, next, consul_.store.raft_index());
-  query(p, ++its.last_question, {testing::subject::kind::key, std::string(world_lock_key)}, next.index, next.wait);
+  testing::subject what{testing::subject::kind::key, std::string(world_lock_key)};
+  if (next.session.empty()) {
+    its.asked_at = terms_.size() - 1;
+    sabotage_.bend(p.number, next, consul_.store.raft_index());
+  } else {
+    what = {testing::subject::kind::prefix, what.name + '/' + next.session};
+  }
+  query(p, ++its.last_question, std::move(what), next.index, next.wait);
   if (random_.chance(5))
     in(random_.between(0ms, 500ms), [this, &p, question = its.last_question] {
       when_running(p, [this, &p, question] {
@@ -140,16 +145,21 @@ void world::cancel_question(process& p) {
 }
 
 void world::step_of_an_observer(process& p, core_event&& e) {
-  if (auto* const answer = std::get_if<event::key_watched>(&e)) hear_who_leads(p, std::move(*answer));
+  if (auto* const answer = std::get_if<event::key_watched>(&e)) {
+    sabotage_.bend(p.number, *answer);
+    hear_who_leads(p, std::move(*answer));
+  } else if (auto* const listing = std::get_if<event::prefix_listed>(&e)) {
+    hear_who_leads(p, std::move(*listing));
+  }
 }
 
-void world::hear_who_leads(process& p, event::key_watched&& answer) {
+template <class Answer>
+void world::hear_who_leads(process& p, Answer&& answer) {
   spectator& its = *p.watching;
   if (!its.asks || answer.id != its.last_question) return;  // cancelled meanwhile
   its.asks = false;
   const bool knows_of_index = answer.id > its.late_question || answer.index < its.index;
   if (!answer.error.code && knows_of_index && its.in_touch_since == never) its.in_touch_since = now();
-  sabotage_.bend(p.number, answer);
   observer::conclusion heard = its.core.hear(std::move(answer), p.clock.local(now()));
   duration pause = heard.pause;
   if (heard.error.code) {  // which its user is told, who asks again
@@ -173,14 +183,21 @@ void world::note_office() {
   const std::uint64_t index = consul_.store.raft_index();
   if (index == std::exchange(key_index_, index)) return;
   const auto key = consul_.get(world_lock_key);
-  std::optional<leading> seen = leading_in(key);
-  if (seen && seen->session != in_office_) take_office(*seen);
+  term seen{leading_in(key)};
+  if (seen.holder && seen.holder->session != in_office_) take_office(*seen.holder);
   if (key && !key_restored_) check_value(*key);
-  if (seen) in_office_ = seen->session;
+  if (seen.holder) {
+    in_office_ = seen.holder->session;
+    const std::string its = std::string(world_lock_key) + '/' + in_office_;
+    const auto entry = consul_.get(its), acceptance = consul_.get(protocol::acceptance_of_entry(its));
+    const bool has_accepted = acceptance && acceptance->session == in_office_;
+    seen.is_sure = !entry || entry->session != in_office_ || !protocol::is_provisional(entry->flags) || has_accepted;
+  }
   if (!key) in_office_.clear();
   if (seen == terms_.back()) return;
+  const bool is_news = seen.leader() != terms_.back().leader();
   terms_.push_back(std::move(seen));
-  term_since_ = now();
+  if (is_news) term_since_ = now();
 }
 
 /// With the lock the key has the value that its new holder campaigned with. A session may take it twice: after an
@@ -204,21 +221,29 @@ void world::check_value(const kv_entry& key) {
                          ? key.value == "go"
                          : key.value == its->second->proclaimed || its->second->undecided.contains(key.value);
   if (!right) object(guarantee::elections, "the key says \"" + key.value + "\", which its leader has not proclaimed");
-  const std::optional<leading>& before = terms_.back();
+  const std::optional<leading>& before = terms_.back().holder;
   if (before && before->session == key.session && before->lock_index != key.lock_index)
     object(guarantee::elections, "a term has changed its name");
 }
 
-/// It stood there since it was asked for, and not before what was told last.
+/// It stood there since it was asked for, and not before what was told last. A leader that is told has been sure since.
 void world::check_news(process& p, const std::optional<leading>& told) {
   spectator& its = *p.watching;
   ++result_.news;
   its.has_told = true;
   its.told_at = std::max(its.told_at, its.asked_at);
-  while (its.told_at != terms_.size() && terms_[its.told_at] != told) ++its.told_at;
+  its.told = told;
+  const auto is_told = [&](const term& each) { return told ? each.holder == told : !each.leader(); };
+  while (its.told_at != terms_.size() && !is_told(terms_[its.told_at])) ++its.told_at;
   say([&] { return name(p) + ": " + (told ? "\"" + told->value + "\" leads" : "nobody leads"); });
   if (its.told_at == terms_.size())
     object(guarantee::elections, name(p) + " tells what has not stood in the key since it asked");
+  const auto is_sure = [&](const term& each) {
+    const std::optional<leading> its_leader = each.leader();
+    return its_leader && its_leader->session == told->session && its_leader->lock_index == told->lock_index;
+  };
+  if (told && std::none_of(terms_.begin() + static_cast<std::ptrdiff_t>(its.asked_at), terms_.end(), is_sure))
+    object(guarantee::elections, name(p) + " names a leader that has not accepted");
 }
 
 /// Whoever asks with an index from before hears when its wait is over, and is in touch again when it knows.
@@ -246,7 +271,7 @@ void world::check_observers() {
     // A request of before has timed out then, and its pause is over.
     const bool should_be = now() > std::max(p->clear_since, observers_late_until_) + 3s;
     const bool is = its.in_touch_since != never && now() - its.in_touch_since > 1s;
-    const bool knows = its.has_told && terms_[its.told_at] == terms_.back();
+    const bool knows = its.has_told && its.told == terms_.back().leader();
     if ((is || should_be) && !knows && now() - term_since_ > 1s)
       object(guarantee::elections, name(*p) + " does not tell who leads");
   }

@@ -53,6 +53,7 @@ private:
     std::uint64_t index = 0;       ///< asked with
     std::size_t asked_at = 0;      ///< what stood in the key then, by its place in `terms_`
     std::size_t told_at = 0;       ///< what it told last, the same
+    std::optional<protocol::leading> told{};
     time_point in_touch_since = never;
     bool has_told = false;
   };
@@ -236,7 +237,8 @@ private:
   void try_to_proclaim(process& p, slot_id slot, std::shared_ptr<proclamation> wish);
   void ask_who_leads(process& p);
   void step_of_an_observer(process& p, core_event&& e);
-  void hear_who_leads(process& p, event::key_watched&& answer);
+  template <class Answer>
+  void hear_who_leads(process& p, Answer&& answer);
   void cancel_question(process& p);
   void note_office();
   void take_office(const leading& seen);
@@ -447,12 +449,20 @@ private:
   time_point withheld_until_{};  ///< a holder's session has ended before its time, and it may believe still
 
   // Of an election.
-  std::vector<std::optional<leading>> terms_{std::nullopt};  ///< all that has ever stood in the key, in that order
-  time_point term_since_{};                                  ///< the last of them does
-  std::uint64_t key_index_ = 0;                              ///< the Raft index that was looked at last
-  std::map<std::string, process*> candidates_;               ///< by their sessions
-  std::string in_office_{};                                  ///< the session that had locked the key last
-  bool key_restored_ = false;                                ///< from a snapshot; nobody has taken it since
+  /// What has stood in the key, and whether that holder was sure: it needs no acceptance, or has accepted its grant.
+  struct term {
+    std::optional<leading> holder{};
+    bool is_sure = true;
+    bool operator==(const term&) const = default;
+    /// What observers tell.
+    std::optional<leading> leader() const { return is_sure ? holder : std::nullopt; }
+  };
+  std::vector<term> terms_{term{}};             ///< all that there have been, in their order
+  time_point term_since_{};                     ///< the last of them does
+  std::uint64_t key_index_ = 0;                 ///< the Raft index that was looked at last
+  std::map<std::string, process*> candidates_;  ///< by their sessions
+  std::string in_office_{};                     ///< the session that had locked the key last
+  bool key_restored_ = false;                   ///< from a snapshot; nobody has taken it since
   time_point observers_late_until_{};
 
   const time_point faults_end_;
