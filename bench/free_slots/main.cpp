@@ -1,8 +1,7 @@
 // How long a waiter stands beside a free slot: on a real Consul agent, with the library's default options.
 //
 //   holdfast_free_slots [--scene NAME]... [--ttl 15|30] [--limit N]... [--delay S]... [--deadline S] [--keep-lost]
-//     --scene: idle-mutex, idle-semaphore, lone-waiter, many-die, far-release, crowd, dead-process; without it all of
-//     them run
+//     --scene: idle-mutex, idle-semaphore, lone-waiter, many-die, far-release, crowd; without it all of them run
 //     --ttl: the TTL of the sessions in seconds (15). The holders of lone-waiter always have 30
 //     --limit: of lone-waiter (100, 400, 1000)
 //     --delay: of lone-waiter, between the waiter's entry and the holder's death, in seconds (0.1, 1.5, 10)
@@ -28,6 +27,7 @@
 
 #include "party.hpp"
 #include "relay.hpp"
+#include "scene.hpp"
 #include "support/agent.hpp"
 #include "support/process.hpp"
 
@@ -64,34 +64,6 @@ struct arguments {
 
   clock::duration patience() const { return std::chrono::duration_cast<clock::duration>(duration<double>(deadline)); }
 };
-
-std::string text(double value, int digits = 3) {
-  char buffer[40];
-  std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
-  return buffer;
-}
-
-void say(const std::string& line) {
-  static std::mutex one_at_a_time;
-  const std::lock_guard lock(one_at_a_time);
-  std::cout << line << std::endl;
-}
-
-void row(const std::string& scene, int ttl, const std::string& figure, const std::string& remark = {}) {
-  say("| " + scene + " | " + test::consul_programs_version().to_text() + " | " + std::to_string(ttl) + " s | " +
-      figure + " | " + remark + " |");
-}
-
-void progress(const std::string& line) { std::fprintf(stderr, "  %s\n", line.c_str()); }
-
-template <class Condition>
-bool wait_until(clock::time_point end, clock::duration every, Condition holds) {
-  while (!holds()) {
-    if (clock::now() >= end) return false;
-    std::this_thread::sleep_for(every);
-  }
-  return true;
-}
 
 // --- What the program itself asks Consul.
 
@@ -679,117 +651,19 @@ void crowd(const arguments& args) {
   one.stop();
 }
 
-// --- G: what a dead process, or a frozen one, costs the others.
-
-constexpr std::uint32_t work_limit = 8;
-constexpr clock::duration work_time = 20ms;
-
-asio::awaitable<void> work(semaphore& s, std::uint64_t& cycles) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
-  for (;;) {
-    auto [failed, held] = co_await s.acquire(as_result);
-    if (failed) say("acquire failed: " + failed.message());
-    if (failed) continue;
-    ++cycles;
-    timer.expires_after(work_time);
-    co_await timer.async_wait(as_result);
-    auto [ec] = co_await held.release(as_result);
-    if (ec) say("release failed: " + ec.message());
-  }
-}
-
-void worker(const arguments& args) {
-  std::uint64_t cycles = 0;  // used on the client's thread only
-  party one(args.address);
-  semaphore s(one.client, options_of(args));
-  for (std::uint32_t i = 0; i != args.count; ++i)
-    asio::co_spawn(one.client.get_executor(), work(s, cycles), asio::detached);
-  asio::co_spawn(one.client.get_executor(), report_cycles(cycles), asio::detached);
-  wait_for_the_end();
-}
-
-struct death {
-  std::string name;
-  std::uint32_t processes, coroutines, dead;
-  clock::duration frozen_for{};  ///< 0: they are killed
-};
-
-void dead_process(const death& d, const arguments& args) {
-  agent_options shipped;
-  shipped.as_shipped = true;
-  const agent a(shipped);
-  const std::string prefix = "free-slots/dead-process";
-  std::mutex mutex;
-  std::vector<double> cycles(d.processes);
-  std::vector<std::string> troubles;
-  std::vector<std::unique_ptr<process>> all;
-  for (std::uint32_t i = 0; i != d.processes; ++i)
-    all.push_back(child("worker", a.address(), prefix, work_limit, d.coroutines, args, [&, i](std::string_view line) {
-      const std::lock_guard lock(mutex);
-      if (const auto n = number_after(line, "cycles "))
-        cycles[i] = *n;
-      else
-        troubles.emplace_back(line);
-    }));
-  const auto of_survivors = [&] {
-    const std::lock_guard lock(mutex);
-    double sum = 0;
-    for (std::uint32_t i = d.dead; i != d.processes; ++i) sum += cycles[i];
-    return sum;
-  };
-  std::this_thread::sleep_for(4s);
-  double before = of_survivors();
-  auto begun = clock::now();
-  std::this_thread::sleep_for(4s);
-  const double rate_before = (of_survivors() - before) / seconds_since(begun);
-
-  begun = clock::now();
-  for (std::uint32_t i = 0; i != d.dead; ++i) d.frozen_for == 0s ? all[i]->kill() : all[i]->freeze();
-  bool frozen = d.frozen_for != 0s;
-  double longest = 0, last = of_survivors();
-  const double at_death = last;
-  auto last_at = begun;
-  while (clock::now() < begun + 2 * seconds(args.ttl) + 5s) {
-    std::this_thread::sleep_for(20ms);
-    if (frozen && clock::now() > begun + d.frozen_for) {
-      for (std::uint32_t i = 0; i != d.dead; ++i) all[i]->thaw();
-      frozen = false;
-    }
-    if (const double now = of_survivors(); now != last) {
-      last = now;
-      last_at = clock::now();
-    }
-    longest = std::max(longest, seconds_since(last_at));
-  }
-  const double rate_after = (of_survivors() - at_death) / seconds_since(begun);
-  all.clear();
-  const std::lock_guard lock(mutex);
-  row("dead-process, " + d.name, args.ttl, text(longest, 1),
-      text(rate_before, 0) + " works/s of the survivors before, " + text(rate_after, 0) +
-          " afterwards; troubles: " + std::to_string(troubles.size()));
-}
-
-void dead_processes(const arguments& args) {
-  const death all[] = {{"one of two is killed", 2, 16, 1},  {"one of two is frozen for 25 s", 2, 16, 1, 25s},
-                       {"one of four is killed", 4, 16, 1}, {"1 of 12 is killed", 12, 8, 1},
-                       {"3 of 12 are killed", 12, 8, 3},    {"8 of 12 are killed", 12, 8, 8}};
-  for (const death& each : all) dead_process(each, args);
-}
-
 // ---
 
 const std::map<std::string, void (*)(const arguments&)> all_scenes = {
-    {"idle-mutex", idle_mutexes},    {"idle-semaphore", idle_semaphores}, {"lone-waiter", lone_waiters},
-    {"many-die", many_die},          {"far-release", far_release},        {"crowd", crowd},
-    {"dead-process", dead_processes}};
+    {"idle-mutex", idle_mutexes}, {"idle-semaphore", idle_semaphores}, {"lone-waiter", lone_waiters},
+    {"many-die", many_die},       {"far-release", far_release},        {"crowd", crowd}};
 const std::map<std::string, void (*)(const arguments&)> all_roles = {
-    {"waiter", waiter}, {"rival", rival}, {"far", far}, {"queue", queue}, {"worker", worker}};
+    {"waiter", waiter}, {"rival", rival}, {"far", far}, {"queue", queue}};
 
 int usage(const std::string& what) {
   std::cerr
       << what
       << "\nusage: holdfast_free_slots [--scene NAME]... [--ttl 15|30] [--limit N]... [--delay S]... [--deadline S] "
-         "[--keep-lost]\nscenes: idle-mutex, idle-semaphore, lone-waiter, many-die, far-release, crowd, dead-process\n";
+         "[--keep-lost]\nscenes: idle-mutex, idle-semaphore, lone-waiter, many-die, far-release, crowd\n";
   return 2;
 }
 
@@ -829,7 +703,7 @@ int run(int count, char** words) {
     return 0;
   }
   if (args.scenes.empty())
-    args.scenes = {"idle-mutex", "idle-semaphore", "lone-waiter", "many-die", "far-release", "crowd", "dead-process"};
+    args.scenes = {"idle-mutex", "idle-semaphore", "lone-waiter", "many-die", "far-release", "crowd"};
   if (args.limits.empty()) args.limits = {100, 400, 1000};
   if (args.delays.empty()) args.delays = {0.1, 1.5, 10};
   int status = 0;
