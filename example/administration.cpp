@@ -31,6 +31,7 @@ void print(const holdfast::contender_status& each) {
   if (each.age) std::cout << "  for " << each.age->count() << " s";
   if (each.token.grant != 0) std::cout << "  token " << each.token.to_string();
   if (each.revoked) std::cout << "  revoked";
+  if (each.provisional) std::cout << "  granted, not taken yet";
   std::cout << std::endl;
 }
 

@@ -93,8 +93,8 @@ private:
 /// blocking query is pending while `next` is, one of the `consul::config::blocking_max` of its client.
 ///
 /// The ACL token must be allowed to read the key and the keys below it (`key_prefix`). If the token may read only the
-/// key, a candidate that another process has granted the key is reported before it has accepted the grant, even if it
-/// is dead.
+/// key, Consul hides the candidates' entries. Then a candidate that another process has granted the key is reported
+/// before it has accepted the grant, even if it is dead.
 ///
 /// Operations take a completion token, by default `asio::deferred`. Handlers run on their associated executor, by
 /// default the client's, never inside the initiating function.

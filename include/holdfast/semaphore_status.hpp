@@ -43,6 +43,9 @@ struct contender_status {
   /// Since it joined the queue, by its clock then and by ours now. Nothing for other clients', and for older entries.
   std::optional<std::chrono::seconds> age{};
   std::optional<std::uint32_t> number{};  ///< of a numbered slot
+  /// Another process has granted the slot, and the holder has not accepted the grant yet. A living holder accepts a
+  /// grant 0.1 s after it, unless it releases the slot before. If the holder is dead, the slot is taken back.
+  bool provisional = false;
   bool operator==(const contender_status&) const = default;
 };
 

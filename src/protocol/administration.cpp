@@ -185,8 +185,11 @@ instruction destroy(const inspection& s, bool even_in_use, std::uint64_t first) 
   std::vector<kv_operation>& all = result.operations;
   if (s.now.lock_index != 0 && !is_gone) all.push_back({kv_verb::remove_cas, s.lock_key, {}, 0, s.now.lock_index, {}});
   const auto remove_all = [&](const auto& list) {
-    for (const contender& each : list)
-      if (!is_later(each.modify_index)) all.push_back(remove(s, each));
+    for (const contender& each : list) {
+      if (is_later(each.modify_index)) continue;
+      all.push_back(remove(s, each));
+      if (each.accepted) all.push_back({kv_verb::remove, acceptance_of_entry(entry_key(s, each.session))});
+    }
   };
   remove_all(s.now.contenders);
   remove_all(s.now.given_back);

@@ -116,8 +116,6 @@ observer::conclusion observer::hear(event::key_watched answer, time_point now) {
 
 /// What stands in the entry of the holder, and whether the holder has accepted its grant.
 observer::conclusion observer::hear(event::prefix_listed answer, time_point now) {
-  if (answer.error.code == error::permission_denied)
-    answer = {answer.id};  // the holder is told as it stands in the key
   if (auto failure = failed(answer, now)) return *std::move(failure);
   if (!doubt_) return {};
   const std::string& session = doubt_->holder.session;

@@ -14,13 +14,13 @@ void pool::advance() {
   if (closing_.is_over()) return;
   expire_waiters();
   check_leases();
-  accept_grants();
   check_watches();
   check_outage();
   serve();
   const std::size_t waiting = waiters_.size();
   write();
   if (waiters_.size() != waiting) serve();  // whoever stood behind one that was told no
+  accept_grants();                          // a slot that was handed on here is accepted for its new user
   const std::size_t sessions = members_.size();
   retire_sessions();
   if (members_.size() != sessions && !waiters_.empty()) write();  // there is room for another one

@@ -46,6 +46,7 @@ semaphore_status to_status(const protocol::inspection& seen, std::chrono::second
     if (now.record.names(entry.session)) {
       if (entry.grantable()) each.token.grant = entry.modify_index;  // the granting write has touched it last
       each.revoked = now.record.revokes(entry.session);
+      each.provisional = protocol::is_provisional(entry.flags) && !entry.accepted;
       if (const protocol::slot_number* const its = now.number_of(entry.session)) each.number = its->number;
       result.holders.push_back(std::move(each));
     } else {

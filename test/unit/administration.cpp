@@ -279,6 +279,15 @@ BOOST_AUTO_TEST_CASE(destroy_takes_all_that_belongs_to_it) {
 }
 
 /// More than one transaction held; meanwhile somebody has acquired, and so created another record.
+BOOST_AUTO_TEST_CASE(destroy_takes_the_acceptance_of_a_grant_along) {
+  inspection s = semaphore("a", "a");
+  s.now.contenders.find(id('a'))->accepted = true;
+  const instruction next = destroy(s, true);
+  BOOST_REQUIRE(next.operations.size() == 3u);
+  BOOST_TEST((next.operations.back().verb == kv_verb::remove));
+  BOOST_TEST(next.operations.back().key == acceptance_of_entry(next.operations[1].key));
+}
+
 BOOST_AUTO_TEST_CASE(destroy_leaves_alone_what_was_written_after_it_had_begun) {
   inspection s = semaphore("a", "aX");
   s.leftovers.push_back({id('e'), "d", 0, 7, 9});

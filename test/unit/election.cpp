@@ -322,15 +322,14 @@ BOOST_AUTO_TEST_CASE(a_holder_without_an_entry_leads_if_the_key_is_still_the_sam
   BOOST_TEST(w.sees_key(key_of_leader("go", "s2", 20), 20).is_news);
 }
 
-/// Its token may read the key only.
-BOOST_AUTO_TEST_CASE(where_entries_may_not_be_read_the_holder_is_named_as_it_stands_in_the_key) {
+BOOST_AUTO_TEST_CASE(a_refused_read_of_an_entry_is_told_and_names_nobody) {
   watching w;
   w.tells(std::nullopt, 9);
   w.sees_key(key_of_leader("w", "s2", 20), 20);
   const observer::conclusion heard =
       w.who.hear(event::prefix_listed{.id = 0, .error = {make_error_code(error::permission_denied), {}}}, w.now);
-  BOOST_TEST((!heard.is_news && !heard.error.code));
-  BOOST_TEST(w.sees_key(key_of_leader("w", "s2", 20), 20).is_news);
+  BOOST_TEST((!heard.is_news && heard.error.code == error::permission_denied));
+  BOOST_TEST(w.who.ask().session == "s2");
 }
 
 BOOST_AUTO_TEST_CASE(what_no_repetition_will_mend_is_told_and_loses_nothing) {

@@ -144,6 +144,74 @@ BOOST_FIXTURE_TEST_CASE(the_key_of_an_acceptance_goes_with_the_entry, waiting) {
   BOOST_TEST(!consul.get("p/" + real("s2") + ".accepted").has_value());
 }
 
+// What else may happen to a slot before its grant is accepted.
+
+BOOST_FIXTURE_TEST_CASE(a_slot_that_is_not_accepted_yet_can_be_revoked, waiting) {
+  granted_after(500ms);
+  order([this](const inspection& seen) { return revoke(seen, real("s2")); });
+  BOOST_TEST(says(go_on(), "revoke A"));
+  after(100ms);
+  EXPECT(acceptance_done(), "update A");
+  release('A');
+  run();
+  BOOST_TEST(record() == "{}");
+  BOOST_TEST(entries().empty());
+}
+
+BOOST_FIXTURE_TEST_CASE(a_slot_that_is_not_accepted_yet_is_lost_when_its_holder_is_evicted, waiting) {
+  granted_after(500ms);
+  after(100ms);
+  order([this](const inspection& seen) { return evict(seen, real("s2"), true); });
+  BOOST_TEST(says(go_on(), "lose A not_accepted"));  // its entry has gone, as if it had been taken back
+  acceptance_is(event::outcome::refused);
+  release('A');
+  run();
+  after(5s);
+  BOOST_TEST(!acceptance_open());
+}
+
+BOOST_FIXTURE_TEST_CASE(a_pool_that_closes_gives_back_a_slot_that_is_not_accepted_yet, waiting) {
+  granted_after(500ms);
+  after(100ms);
+  lines all = close(true);
+  append(all, release('A'));
+  append(all, acceptance_is(event::outcome::unknown));
+  append(all, run());
+  BOOST_TEST(says(all, "closed"));
+  BOOST_TEST(record() == "{}");
+  BOOST_TEST(entries().empty());
+}
+
+/// Its user gets the next slot here, without a request. The session has to accept as before.
+BOOST_FIXTURE_TEST_CASE(a_handoff_in_the_process_keeps_the_time_of_the_acceptance, waiting) {
+  granted_after(500ms);
+  after(50ms);
+  acquire(2);
+  BOOST_TEST(says(release('A'), "grant t2 B"));
+  after(50ms);
+  BOOST_TEST(acceptance_open());
+  EXPECT(acceptance_done(), "update B");
+}
+
+/// What was made before the acceptance guards as long as the slot is held: the entry keeps its index.
+BOOST_FIXTURE_TEST_CASE(fence_checks_of_before_the_acceptance_stay_true, waiting) {
+  granted_after(500ms);
+  const auto before = pool().entries_of(slot('A'));
+  after(100ms);
+  acceptance_done();
+  const auto after_it = pool().entries_of(slot('A'));
+  BOOST_REQUIRE(before.size() == 1u);
+  BOOST_TEST(before.front().grant == after_it.front().grant);
+  BOOST_TEST(consul.get("p/" + real("s2"))->modify_index == before.front().grant);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_slot_that_was_taken_back_has_a_higher_token, granting) {
+  const std::uint64_t before = consul.get("p/" + real(other))->modify_index;
+  go_on(3900ms);
+  BOOST_REQUIRE(record() == "{" + next + "}");
+  BOOST_TEST(consul.get("p/" + real(next))->modify_index > before);
+}
+
 BOOST_FIXTURE_TEST_CASE(a_grant_that_nobody_accepts_is_taken_back_and_goes_to_the_next, granting) {
   BOOST_REQUIRE(record() == "{" + other + "}");
   go_on(3700ms);

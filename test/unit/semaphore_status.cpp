@@ -57,6 +57,20 @@ BOOST_AUTO_TEST_CASE(all_that_stands_there_is_told) {
               contender_status{"early", "z", contender_kind::holdfast, 3, {}, false, std::chrono::seconds(0)}));
 }
 
+BOOST_AUTO_TEST_CASE(a_grant_that_is_not_taken_yet_is_provisional) {
+  protocol::inspection s;
+  s.now.record.limit = 2;
+  s.now.record.add("new");
+  s.now.record.add("old");
+  const std::uint64_t granted = protocol::next_grant_flags(protocol::contender_magic, true);
+  s.now.contenders = {entry("new", "", granted, 10), entry("old", "", granted, 11)};
+  s.now.contenders.find("old")->accepted = true;
+  const holdfast::semaphore_status seen = runtime::to_status(s, now);
+  BOOST_REQUIRE(seen.holders.size() == 2u);
+  BOOST_TEST(seen.holders[0].provisional);
+  BOOST_TEST(!seen.holders[1].provisional);
+}
+
 BOOST_AUTO_TEST_CASE(kinds_have_names) {
   BOOST_TEST(to_string(contender_kind::holdfast) == "holdfast");
   BOOST_TEST(to_string(contender_kind::go_client) == "go_client");
