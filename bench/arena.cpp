@@ -39,6 +39,7 @@ arena::arena(const parameters& p)
     : parameters_(p),
       shape_(shape::of(p)),
       handoff_(p.workload == "handoff" || p.workload == "mutex"),
+      long_hold_(p.workload == "long-hold"),
       common_(board::make(shape_.contenders())),
       clients_(shape_.all_clients()) {}
 
@@ -110,7 +111,9 @@ void arena::failed(const boost::system::error_code& why) {
 asio::awaitable<void> arena::hold() {
   const auto executor = co_await asio::this_coro::executor;
   const milliseconds stay(parameters_.broken ? 300 : 1);  // if broken, to be seen on a busy machine, too
-  if (measuring_)
+  if (long_hold_)
+    co_await sleep_for(std::chrono::seconds(1));
+  else if (measuring_)
     co_await asio::post(executor, asio::deferred);
   else
     co_await sleep_for(stay);

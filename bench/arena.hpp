@@ -39,7 +39,7 @@ public:
   /// In the window a slot is let go at once. One thread runs all contenders of a process, so then nobody in it could
   /// ever be seen inside together; hence holders stay for a millisecond before and after the window, and let others run
   /// now and then in it.
-  bool holds() { return !measuring_ || ++held_ % 64 == 0; }
+  bool holds() { return long_hold_ || !measuring_ || ++held_ % 64 == 0; }
   asio::awaitable<void> hold();
 
   /// Waits until every client has had its turn, warms up, measures, goes on for a moment, then stops the contenders by
@@ -92,7 +92,8 @@ private:
 
   const parameters parameters_;
   const shape shape_;
-  const bool handoff_;  ///< from process to process is what counts
+  const bool handoff_;    ///< from process to process is what counts
+  const bool long_hold_;  ///< each slot is held for a second
   board& common_;
   part* mine_ = common_.parts;
   std::vector<history> clients_;  ///< those of this process are kept up to date

@@ -55,6 +55,7 @@ void measure(const parameters& p) {
       {"cycle", closed_loop},      {"cycle-idle", closed_loop},    {"pool", closed_loop},
       {"pool-rival", closed_loop}, {"handoff", closed_loop},       {"mutex", closed_loop},
       {"mixed", closed_loop},      {"open-loop", open_loop},       {"loss", loss},
+      {"long-hold", closed_loop},
       {"waiting", waiting},        {"waiting-coroutine", waiting}, {"waiting-client", waiting},
   };
   const std::map<std::string_view, workload> others = {

@@ -74,6 +74,7 @@ def full():
         yield from each((GO_TODAY,), "handoff", contenders, 1, seconds=6 if contenders == 128 else 5)
     for contenders in (2, 8, 32, 128):
         yield from each((HOLDFAST,), "mutex", contenders, 1)
+    yield from each((HOLDFAST,), "long-hold", 8, 4, seconds=20)
     for limit in (1, 4):
         yield from each((HOLDFAST, ASIO, GO), "mixed", 8 * 64, limit, seconds=8)
     yield from each((HOLDFAST, BEAST, GO, GO_TODAY), "loss", seconds=5)

@@ -28,7 +28,8 @@ struct shape {
   bool rival = false;            ///< one more client, with one coroutine
 
   static shape of(const parameters& p) {
-    if (p.workload == "handoff" || p.workload == "mutex" || p.workload == "open-loop") return {p.contenders, 1};
+    if (p.workload == "handoff" || p.workload == "long-hold" || p.workload == "mutex" || p.workload == "open-loop")
+      return {p.contenders, 1};
     if (p.workload == "mixed") return {8, p.contenders / 8};
     return {1, p.contenders, p.workload == "pool-rival"};
   }

@@ -24,7 +24,13 @@ import re
 import sys
 import textwrap
 
-MODULES = ("bench/tables.py", "test/long_results.py", "test/consul_matrix.py", "test/compiler_matrix.py")
+MODULES = (
+    "bench/tables.py",
+    "bench/dead_process/results.py",
+    "test/long_results.py",
+    "test/consul_matrix.py",
+    "test/compiler_matrix.py",
+)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- figures: ", "<!-- end of figures -->"

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Puts rows of holdfast_dead_process into doc/results/dead_process.json, and renders the table of doc/dead_process.md.
+
+usage: results.py COMMIT ROWS...     ROWS: files with what holdfast_dead_process has printed at this commit. The results
+                                     of other commits stay: the oldest one is shown beside the newest
+then:  test/figures.py --write
+"""
+
+import json
+import pathlib
+import re
+import statistics
+import sys
+
+RESULTS = "doc/results/dead_process.json"
+COMMAND = "bench/dead_process/results.py"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROW = re.compile(r"\| (?P<scene>[^|]+) \| (?P<consul>[\d.]+) \| (?P<ttl>\d+) s \| (?P<figure>[^|]*) \| (?P<remark>[^|]*) \|")
+
+
+def read(lines):
+    rows = {}
+    for line in lines:
+        found = ROW.match(line)
+        if not found:
+            continue
+        row = rows.setdefault(found["scene"], {}).setdefault(found["consul"], {"figures": [], "remarks": []})
+        row["figures"].append(found["figure"])
+        row["remarks"].append(found["remark"])
+    return rows
+
+
+def seconds(figures):
+    values = sorted(float(each) for each in figures)
+    return f"{statistics.median(values):.1f} s, {values[-1]:.1f} s ({len(values)})"
+
+
+def most_in_use(remarks):
+    found = [re.search(r"at most (\d+) of (\d+) in use", each) for each in remarks]
+    if not all(found):
+        return "-"
+    return f"{max(int(each[1]) for each in found)} of {found[0][2]}"
+
+
+def table(results):
+    commits = results["commits"]
+    newest, others = commits[-1], commits[:-1]
+    versions = sorted({v for rows in newest["rows"].values() for v in rows}, key=lambda v: [int(n) for n in v.split(".")])
+    head = ["scene"]
+    head += [f"nothing granted, without acceptances ({each['commit']})" for each in others]
+    head += [f"nothing granted, Consul {version}" for version in versions] + ["in use at a time"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for scene, rows in newest["rows"].items():
+        if scene == "Consul's leader is killed":
+            continue
+        cells = [scene]
+        for each in others:
+            before = [figure for row in each["rows"].get(scene, {}).values() for figure in row["figures"]]
+            cells.append(seconds(before) if before else "")
+        cells += [seconds(rows[version]["figures"]) if version in rows else "" for version in versions]
+        cells.append(most_in_use([remark for row in rows.values() for remark in row["remarks"]]))
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n\nMedian, longest, and the number of runs.\n"
+
+
+FIGURES = {"dead-process": table}
+
+
+def main():
+    if len(sys.argv) < 3:
+        sys.exit(__doc__.strip())
+    path = ROOT / RESULTS
+    results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"commits": []}
+    lines = [line for name in sys.argv[2:] for line in pathlib.Path(name).read_text(encoding="utf-8").splitlines()]
+    rows = read(lines)
+    same = [each for each in results["commits"] if each["commit"] == sys.argv[1]]
+    if same:
+        same[0]["rows"].update(rows)
+    else:
+        results["commits"].append({"commit": sys.argv[1], "rows": rows})
+    path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    for scene, its in rows.items():
+        print(scene, {version: len(row["figures"]) for version, row in its.items()})
+
+
+if __name__ == "__main__":
+    main()
