@@ -23,7 +23,7 @@ void open_grants::saw(context& ctx, const snapshot& now, const members& ours) {
     const std::optional<acceptance_times> its = acceptance_of(entry);
     if (!its) continue;
     const duration later = ctx.random().between(its->slack, 2 * its->slack);
-    grants_.emplace(entry.session, grant{entry.modify_index, ctx.now() + its->patience(), later, false});
+    grants_.emplace(entry.session, grant{entry.modify_index, ctx.now() + its->patience(), its->slack, later, false});
   }
 }
 
@@ -35,9 +35,9 @@ void open_grants::granted(const std::vector<std::string>& sessions) {
 std::vector<const contender*> open_grants::overdue(context& ctx, const snapshot& now, bool waits) const {
   std::vector<const contender*> result;
   for (const auto& [session, its] : grants_) {
-    if (!its.is_by_us && !waits) continue;
-    const contender* const entry = now.find(session);
-    if (entry && ctx.due_or_wake(its.over_at + (its.is_by_us ? duration(0) : its.later))) result.push_back(entry);
+    const time_point due_at = its.due_at(waits);
+    const contender* const entry = due_at == never ? nullptr : now.find(session);
+    if (entry && ctx.due_or_wake(due_at)) result.push_back(entry);
   }
   return result;
 }
@@ -47,6 +47,33 @@ bool open_grants::is_unseen(const std::vector<const contender*>& overdue, time_p
     const auto its = grants_.find(each->session);
     return its != grants_.end() && listed_at < its->second.over_at;
   });
+}
+
+void doubtful_processes::saw(time_point now, const snapshot& seen) {
+  if (doubts_.empty()) return;
+  std::erase_if(doubts_, [now](const auto& each) { return each.second.until <= now; });
+  for (const contender& entry : seen.contenders) {
+    const auto its = doubts_.find(words_in(entry.value).description);
+    if (its == doubts_.end()) continue;
+    const bool has_accepted = entry.accepted && entry.modify_index > its->second.index;
+    if (entry.create_index > its->second.index || has_accepted) doubts_.erase(its);
+  }
+}
+
+std::vector<std::string> doubtful_processes::sessions(time_point now, const snapshot& seen,
+                                                      const std::vector<const contender*>& taken_back) const {
+  std::vector<std::string> result;
+  if (doubts_.empty() && taken_back.empty()) return result;
+  for (const contender& entry : seen.contenders) {
+    const std::string_view description = words_in(entry.value).description;
+    const auto its = doubts_.find(description);
+    const bool is_doubted = its != doubts_.end() && now < its->second.until;
+    const bool loses_now = std::any_of(taken_back.begin(), taken_back.end(), [&](const contender* each) {
+      return words_in(each->value).description == description;
+    });
+    if (is_doubted || loses_now) result.push_back(entry.session);
+  }
+  return result;
 }
 
 }  // namespace holdfast::protocol

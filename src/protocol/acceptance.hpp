@@ -86,8 +86,12 @@ public:
   /// Marks grants that this process has written. This process takes them back first. Other processes wait a little
   /// longer, in case this process has died.
   void granted(const std::vector<std::string>& sessions);
-  /// The grants whose time has expired. The call also sets a timer for the next one. If no session of ours waits in the
-  /// queue (`waits`), grants of other processes are left out.
+  /// The grants that this process takes back now. The call also sets a timer for the next one. `waits`: a session of
+  /// ours waits in the queue.
+  ///
+  /// The process that has written a grant takes it back first, and gives the slot to its own waiter, which certainly
+  /// lives. If it has no waiter, it leaves the grant to other processes that wait, and acts only if they do not: it
+  /// would have to grant the next in the queue, which may be dead, too.
   std::vector<const contender*> overdue(context& ctx, const snapshot& now, bool waits) const;
   /// Whether the last listing is older than the time of one of these grants. That grant may have been accepted since.
   bool is_unseen(const std::vector<const contender*>& overdue, time_point listed_at) const;
@@ -96,10 +100,36 @@ private:
   struct grant {
     std::uint64_t index = 0;
     time_point over_at{};
-    duration later{};  ///< a random delay if another process has written the grant
+    duration slack{};
+    duration later{};  ///< the random delay of a process that has not written the grant
     bool is_by_us = false;
+    time_point due_at(bool waits) const {
+      if (waits) return over_at + (is_by_us ? duration(0) : later);
+      return is_by_us ? over_at + 3 * slack : never;
+    }
   };
   std::map<std::string, grant, std::less<>> grants_;
+};
+
+/// Processes that did not accept a grant, so that this process took it back. They are probably dead, and their other
+/// entries may stand in the queue for two TTLs. These entries are granted last. The entries of a process are known by
+/// their description. If an entry shows that the process lives, the process is doubted no more.
+class doubtful_processes {
+public:
+  void took_back(std::string description, std::uint64_t index, time_point until) {
+    doubts_.insert_or_assign(std::move(description), doubt{index, until});
+  }
+  void saw(time_point now, const snapshot& seen);
+  /// The sessions of their entries, and of the other entries of processes whose grants are being taken back.
+  std::vector<std::string> sessions(time_point now, const snapshot& seen,
+                                    const std::vector<const contender*>& taken_back) const;
+
+private:
+  struct doubt {
+    std::uint64_t index;  ///< of the write that took the grant back
+    time_point until;
+  };
+  std::map<std::string, doubt, std::less<>> doubts_;
 };
 
 }  // namespace holdfast::protocol

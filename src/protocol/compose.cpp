@@ -75,6 +75,7 @@ private:
       add({kv_verb::check_index, f_.keys.entry(each->session), {}, 0, each->modify_index});
       add({kv_verb::remove, f_.keys.entry(each->session)});
       txn_.removed.push_back(each->session);
+      txn_.taken_from.emplace_back(words_in(each->value).description);
       const slot_number* const its = f_.options.numbered ? now.number_of(each->session) : nullptr;
       if (its) hand_on_number(each->session, its->number);
     }

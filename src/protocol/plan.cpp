@@ -50,7 +50,7 @@ grant_plan plan(const snapshot& now, const plan_rules& rules) {
   result.record.limit = rules.limit;
   result.given_back = rules.given_back;
   result.taken_back = rules.taken_back;
-  const names leaving(rules.leaving), spared(rules.spared), passed_over(rules.passed_over);
+  const names leaving(rules.leaving), spared(rules.spared), passed_over(rules.passed_over), doubted(rules.doubted);
   const snapshot::matches matches = now.match();
   result.record.holders.reserve(now.record.holders.size());
   for (std::size_t i = 0; i != now.record.holders.size(); ++i) {
@@ -84,33 +84,41 @@ grant_plan plan(const snapshot& now, const plan_rules& rules) {
            std::find(result.granted.begin(), end, &entry) == end;
   };
   const auto certain = [&](const contender& entry) { return entry.create_index <= now.complete_to; };
+  const auto grants = [&](const contender& each) {
+    result.cut = result.granted.size() == rules.grants_max;
+    if (result.cut) return false;
+    result.granted.push_back(&each);
+    result.record.add(each.session);
+    --free;
+    return true;
+  };
   auto entry = now.contenders.begin();
   for (; entry != now.contenders.end() && free != 0; ++entry) {
-    if (!claims(*entry)) continue;
+    if (!claims(*entry) || doubted.contain(entry->session)) continue;
     if (!rules.complete && !certain(*entry)) break;
     if (entry->grantable()) {
-      result.cut = result.granted.size() == rules.grants_max;
-      if (result.cut) break;
-      result.granted.push_back(&*entry);
-      result.record.add(entry->session);
-      --free;
+      if (!grants(*entry)) break;
     } else if (!passed_over.contain(entry->session)) {
       result.left_free.push_back(&*entry);
       --free;
     }
   }
+  const auto rest = entry;
+  if (!rules.doubted.empty() && rules.complete && !result.cut)
+    for (entry = now.contenders.begin(); entry != now.contenders.end() && free != 0; ++entry)
+      if (claims(*entry) && doubted.contain(entry->session) && !grants(*entry)) break;
   if (result.cut) free = 0;  // what is left belongs to those who wait: the next write
 
   bool gap = result.cut || !result.left_free.empty();
-  for (; entry != now.contenders.end(); ++entry) {
-    if (!claims(*entry)) continue;
+  for (entry = rest; entry != now.contenders.end(); ++entry) {
+    if (!claims(*entry) || doubted.contain(entry->session)) continue;
     gap = gap || !certain(*entry) || !is_untouched(*entry) || result.after.next.size() == succession_max;
     if (gap)
       ++result.after.behind;
     else
       result.after.next.push_back(&*entry);
   }
-  result.after.behind += now.unseen;
+  result.after.behind += now.unseen + rules.doubted.size();
   result.after.limit = rules.limit;
   result.free = static_cast<std::uint32_t>(free);
   return result;

@@ -31,6 +31,8 @@ struct plan_rules {
   /// back go to these contenders first, and then to the queue, which may begin with more entries of dead processes. The
   /// pointers point into the snapshot.
   std::vector<const contender*> living{};
+  /// Sessions of processes that are probably dead (`doubtful_processes`). They are granted after all others.
+  std::vector<std::string> doubted{};
   /// Dead holders that still count, because their lock delay runs.
   std::vector<std::string> spared{};
   /// Slots that nobody is to have yet, though the record names nobody who holds them.

@@ -118,7 +118,7 @@ private:
   void resolve();
   void resolve_by_record(std::uint64_t index);
   void end_moves(const transaction& txn, bool maybe_applied);
-  void saw_waiting(const snapshot& seen, time_point asked_at);
+  void saw_entries(const snapshot& listing, time_point asked_at);
   void was_granted(member& m, const contender& entry);
   void accept_grants();
   void check_acceptance(member& m);
@@ -134,7 +134,7 @@ private:
   moves carry_out(decision d);
   void choose_numbers(moves& what);
   std::vector<const contender*> overdue() { return open_grants_.overdue(ctx_, view_.now(), any_waits(members_)); }
-  plan_rules rules(const moves& what) { return rules_for(ctx_, facts_now(), what, others_, duty_, overdue()); }
+  plan_rules rules(const moves& what);
   void create_sessions(std::size_t count);
   void read_prefix() { read_.everything(ctx_, keys_.prefix); }
   void read_record() { read_.key(ctx_, keys_.lock); }
@@ -168,6 +168,7 @@ private:
   number_allocator numbers_;
   acceptances accepting_;
   open_grants open_grants_;
+  doubtful_processes doubtful_;
   write_in_flight write_;
   read_in_flight read_;
   std::string node_asked_;  ///< which node the read under way is of, if it is of one

@@ -12,12 +12,21 @@ constexpr std::size_t accepted_at_once = operations_max / 2;
 
 }  // namespace
 
-/// If an answer shows an entry of ours waiting, the entry had no grant when the request was sent.
-void pool::saw_waiting(const snapshot& seen, time_point asked_at) {
+/// A listing shows the record and the entries as of the same time. If it shows an entry of ours waiting, the entry had
+/// no grant when the request was sent. If it shows that the record names us, the entry tells who has granted it, also
+/// if a late copy of our join has overwritten what the grant had left in the entry.
+void pool::saw_entries(const snapshot& listing, time_point asked_at) {
   if (!accepts_grants(options_)) return;
-  for (auto& [id, m] : members_)
-    if (const contender* const entry = seen.find(m.session); entry && is_waiting(seen, *entry))
+  for (auto& [id, m] : members_) {
+    const contender* const entry = listing.find(m.session);
+    if (!entry) continue;
+    if (is_waiting(listing, *entry)) {
       m.had_no_grant(asked_at);
+    } else if (entry->modify_index == m.waiting_index) {
+      m.waiting_index = 0;
+      if (m.grant == entry->modify_index) was_granted(m, *entry);
+    }
+  }
 }
 
 void pool::was_granted(member& m, const contender& entry) {
@@ -67,6 +76,12 @@ void pool::accept_grants() {
     operations.push_back({kv_verb::lock, keys_.acceptance(m.session), options_.description, 0, 0, m.session});
   }
   accepting_.send(ctx_, std::move(grants), std::move(operations));
+}
+
+plan_rules pool::rules(const moves& what) {
+  plan_rules result = rules_for(ctx_, facts_now(), what, others_, duty_, overdue());
+  result.doubted = doubtful_.sessions(now(), view_.now(), result.taken_back);
+  return result;
 }
 
 /// Only the answer "applied" to this very request says that the grants count. "Refused" may be the answer to its copy.

@@ -17,7 +17,7 @@ constexpr std::size_t returns_max = 20;
 
 void pool::take_listing(boost::system::result<snapshot> listing, request_id id, time_point asked_at) {
   if (!listing) return refuse_listing(listing.error());
-  saw_waiting(*listing, asked_at);
+  saw_entries(*listing, asked_at);
   const std::uint64_t index_before = view_.now().lock_index;
   waits_.looked(id, listing->index < view_.now().index || listing->lock_index != index_before);
   if (!view_.accept(*std::move(listing), id, ctx_.last_request())) return refresh();  // what is known is newer
@@ -56,6 +56,7 @@ void pool::refresh() {
   if (options_.form == record_form::session && !view_.now().record.holders.empty()) write_.lock_delay_is_over();
   slow_.refresh(view_.now());
   open_grants_.saw(ctx_, view_.now(), members_);
+  doubtful_.saw(now(), view_.now());
   situation_.assess_contenders(view_, members_, slow_, options_);
   mutex_.saw(ctx_, situation_.foreign_holder || view_.now().record.holders.empty());
   check_revoked();
@@ -154,6 +155,8 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
     duty_.now_owes(txn.owes);
     duty_.applied();
   }
+  for (const std::string& description : txn.taken_from)
+    doubtful_.took_back(description, its.index, now() + options_.ttl);
   if (txn.is_granted_since(view_.now(), its.index)) {  // only the entry has the index of that grant
     view_.mark_stale();
     return write_.doubt(ctx_, std::move(txn));

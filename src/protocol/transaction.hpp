@@ -27,8 +27,9 @@ struct transaction {
   std::vector<slot_number> numbers{};                           ///< taken, and given back; without an index
   std::vector<std::string> granted{};                           ///< those that waited, ours or others'
   std::vector<std::string> provisional{};                       ///< of those, whose grants are to be accepted
-  std::vector<std::string> returned{};  ///< sessions that give their slots back without the record (`compose_return`)
-  std::string woken{};                  ///< whose entry it touches without a grant
+  std::vector<std::string> taken_from{};  ///< the descriptions of entries whose grants it takes back
+  std::vector<std::string> returned{};    ///< sessions that give their slots back without the record (`compose_return`)
+  std::string woken{};                    ///< whose entry it touches without a grant
   lock_record record{};
   std::uint64_t base = 0;             ///< the record's index that a guarded write rests on; 0: there must be none
   bool guarded = false;               ///< it is refused if anybody else has changed the record

@@ -89,7 +89,8 @@ public:
   std::string others_join(std::uint64_t flags = protocol::contender_magic);
   void others_join_again(const std::string& session);
   /// An entry of a process that accepts grants.
-  std::string others_join_and_accept(std::uint64_t flags = protocol::contender_magic);
+  std::string others_join_and_accept(std::uint64_t flags = protocol::contender_magic,
+                                     std::string_view description = "other");
   std::string go_joins();
   std::string go_takes();  ///< a mutex
   void go_lets_go(const std::string& session);

@@ -251,9 +251,18 @@ void world::check_order(const process* sender, const snapshot& before) {
   const snapshot& after = look();
   const auto maker = [](const contender& each) { return protocol::words_in(each.value).description; };
   // A process gives the slots that it takes back to its own waiters first, because they certainly live.
-  const bool takes_back = std::any_of(before.contenders.begin(), before.contenders.end(), [&](const contender& each) {
-    return protocol::is_provisional(each.flags) && before.record.names(each.session) && !after.find(each.session);
-  });
+  // After that it grants the other entries of the process that did not accept last, and others may hear of those only.
+  bool takes_back = false;
+  for (const contender& each : before.contenders) {
+    if (!protocol::is_provisional(each.flags) || !before.record.names(each.session) || after.find(each.session))
+      continue;
+    takes_back = true;
+    doubted_[std::string(maker(each))] = consul_.store.raft_index();
+  }
+  const auto is_doubted = [&](const contender& each) {
+    const auto its = doubted_.find(std::string(maker(each)));
+    return its != doubted_.end() && each.create_index <= its->second;
+  };
   for (const std::string& holder : after.record.holders) {
     const contender* const granted = before.find(holder);
     if (!granted || before.record.names(holder)) continue;
@@ -265,7 +274,7 @@ void world::check_order(const process* sender, const snapshot& before) {
       const contender* const still = after.find(each.session);
       const bool waits = !before.record.names(each.session) && !after.record.names(each.session) && still &&
                          still->create_index == each.create_index && each.grantable();
-      if (waits && !unwanted_.contains(each.session) && maker(each) != maker(*granted) &&
+      if (waits && !is_doubted(each) && !unwanted_.contains(each.session) && maker(each) != maker(*granted) &&
           (!sender || maker(each) != name(*sender)))
         object(guarantee::order, each.session + " was overtaken by " + holder);
     }

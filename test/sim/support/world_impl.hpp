@@ -457,12 +457,13 @@ private:
     /// What observers tell.
     std::optional<leading> leader() const { return is_sure ? holder : std::nullopt; }
   };
-  std::vector<term> terms_{term{}};             ///< all that there have been, in their order
-  time_point term_since_{};                     ///< the last of them does
-  std::uint64_t key_index_ = 0;                 ///< the Raft index that was looked at last
-  std::map<std::string, process*> candidates_;  ///< by their sessions
-  std::string in_office_{};                     ///< the session that had locked the key last
-  bool key_restored_ = false;                   ///< from a snapshot; nobody has taken it since
+  std::vector<term> terms_{term{}};                 ///< all that there have been, in their order
+  time_point term_since_{};                         ///< the last of them does
+  std::map<std::string, std::uint64_t> doubted_{};  ///< by name: whose grants were taken back, and when by Raft's index
+  std::uint64_t key_index_ = 0;                     ///< the Raft index that was looked at last
+  std::map<std::string, process*> candidates_;      ///< by their sessions
+  std::string in_office_{};                         ///< the session that had locked the key last
+  bool key_restored_ = false;                       ///< from a snapshot; nobody has taken it since
   time_point observers_late_until_{};
 
   const time_point faults_end_;
