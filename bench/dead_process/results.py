@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Puts rows of holdfast_dead_process into doc/results/dead_process.json, and renders the table of doc/dead_process.md.
 
-usage: results.py COMMIT ROWS...     ROWS: files with what holdfast_dead_process has printed at this commit. The results
-                                     of other commits stay: the oldest one is shown beside the newest
+usage: results.py COMMIT ROWS...     ROWS: files with what holdfast_dead_process has printed at this commit
 then:  test/figures.py --write
 """
 
@@ -42,23 +41,33 @@ def most_in_use(remarks):
     return f"{max(int(each[1]) for each in found)} of {found[0][2]}"
 
 
+def natural(text):
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", text)]
+
+
+def runs(rows):
+    return sum(len(row["figures"]) for row in rows.values())
+
+
 def table(results):
-    commits = results["commits"]
-    newest, others = commits[-1], commits[:-1]
-    versions = sorted({v for rows in newest["rows"].values() for v in rows}, key=lambda v: [int(n) for n in v.split(".")])
-    head = ["scene"]
-    head += [f"nothing granted, without acceptances ({each['commit']})" for each in others]
-    head += [f"nothing granted, Consul {version}" for version in versions] + ["in use at a time"]
+    """The oldest commit is the one before acceptances. Of the others each scene's row is of the one with most runs."""
+    before, *others = results["commits"]
+    best = {}
+    for each in others:
+        for scene, rows in each["rows"].items():
+            if runs(rows) >= runs(best.get(scene, ({}, ""))[0]):
+                best[scene] = rows, each["commit"]
+    versions = sorted({v for rows, _ in best.values() for v in rows}, key=natural)
+    head = ["scene", f"before ({before['commit']})"]
+    head += [f"Consul {version}" for version in versions] + ["slots in use", "commit"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for scene, rows in newest["rows"].items():
+    for scene, (rows, commit) in sorted(best.items(), key=lambda each: natural(each[0])):
         if scene == "Consul's leader is killed":
             continue
-        cells = [scene]
-        for each in others:
-            before = [figure for row in each["rows"].get(scene, {}).values() for figure in row["figures"]]
-            cells.append(seconds(before) if before else "")
+        old = [figure for row in before["rows"].get(scene, {}).values() for figure in row["figures"]]
+        cells = [scene, seconds(old) if old else ""]
         cells += [seconds(rows[version]["figures"]) if version in rows else "" for version in versions]
-        cells.append(most_in_use([remark for row in rows.values() for remark in row["remarks"]]))
+        cells += [most_in_use([remark for row in rows.values() for remark in row["remarks"]]), commit]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n\nMedian, longest, and the number of runs.\n"
 
