@@ -65,6 +65,7 @@ std::vector<std::string> doubtful_processes::sessions(time_point now, const snap
   std::vector<std::string> result;
   if (doubts_.empty() && taken_back.empty()) return result;
   for (const contender& entry : seen.contenders) {
+    if (!entry.grantable()) continue;
     const std::string_view description = words_in(entry.value).description;
     const auto its = doubts_.find(description);
     const bool is_doubted = its != doubts_.end() && now < its->second.until;

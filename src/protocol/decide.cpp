@@ -134,14 +134,17 @@ private:
   bool all_leave_ = false;
 };
 
-/// Decides which spare slots (we hold them, and nobody uses them) stay here, and which go back. Where slots are
-/// numbered, a request is served only when the numbers of all its slots are locked: so the spares that make up such a
+/// Decides which spare slots (we hold them, and nobody uses them) stay here, and which go back. A request is served
+/// only when the grants of all its slots are accepted, and their numbers are locked. So the spares that make up such a
 /// request stay here until that is done, instead of going back to Consul in between.
 void draft::sort_spares() {
   const std::vector<member_id>& spares = f_.slots.spares();
   const auto usable = static_cast<std::size_t>(
       std::count_if(spares.begin(), spares.end(), [&](member_id id) { return !f_.must_go_back(f_.members[id]); }));
-  std::size_t awaited = f_.options.numbered ? whole_requests(need_, usable) : 0;
+  const bool awaits = f_.options.numbered || std::any_of(spares.begin(), spares.end(), [&](member_id id) {
+                        return f_.members[id].acceptance == acceptance_state::unaccepted;
+                      });
+  std::size_t awaited = awaits ? whole_requests(need_, usable) : 0;
   for (const member_id id : spares) {
     const member& m = f_.members[id];
     if (m.rejoined_early && need_.slots == 0) result_.returns_soon = false;

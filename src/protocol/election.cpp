@@ -118,6 +118,11 @@ observer::conclusion observer::hear(event::key_watched answer, time_point now) {
 observer::conclusion observer::hear(event::prefix_listed answer, time_point now) {
   if (auto failure = failed(answer, now)) return *std::move(failure);
   if (!doubt_) return {};
+  if (answer.index < doubt_->index) {  // Consul has lost its state, or got an older one
+    doubt_->index = 0;
+    doubt_->asks_key = true;
+    return {};
+  }
   const std::string& session = doubt_->holder.session;
   const auto key_of_holder = [&](std::string_view end) {
     const auto found = std::find_if(answer.listing.begin(), answer.listing.end(), [&](const kv_entry& each) {
@@ -129,7 +134,7 @@ observer::conclusion observer::hear(event::prefix_listed answer, time_point now)
   const bool has_accepted = !entry || !is_provisional(entry->flags) || key_of_holder(acceptance_of_entry(session));
   const bool is_of_this_term = entry && entry->modify_index <= doubt_->holder.index;
   if (has_accepted && is_of_this_term) return is_sure();
-  const std::uint64_t before = std::exchange(doubt_->index, answer.index < doubt_->index ? 0 : answer.index);
+  const std::uint64_t before = std::exchange(doubt_->index, answer.index);
   doubt_->asks_key = !is_of_this_term || answer.index == before;
   doubt_->is_sure_if_same = has_accepted;
   if (has_accepted) return {};

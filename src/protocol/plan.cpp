@@ -103,14 +103,16 @@ grant_plan plan(const snapshot& now, const plan_rules& rules) {
       --free;
     }
   }
-  const auto rest = entry;
-  if (!rules.doubted.empty() && rules.complete && !result.cut)
-    for (entry = now.contenders.begin(); entry != now.contenders.end() && free != 0; ++entry)
-      if (claims(*entry) && doubted.contain(entry->session) && !grants(*entry)) break;
+  for (const contender& each : now.contenders) {
+    if (rules.doubted.empty()) break;
+    if (!claims(each) || !doubted.contain(each.session)) continue;
+    const bool may_grant = rules.complete && free != 0 && !result.cut;
+    if (!may_grant || !grants(each)) ++result.after.behind;
+  }
   if (result.cut) free = 0;  // what is left belongs to those who wait: the next write
 
   bool gap = result.cut || !result.left_free.empty();
-  for (entry = rest; entry != now.contenders.end(); ++entry) {
+  for (; entry != now.contenders.end(); ++entry) {
     if (!claims(*entry) || doubted.contain(entry->session)) continue;
     gap = gap || !certain(*entry) || !is_untouched(*entry) || result.after.next.size() == succession_max;
     if (gap)
@@ -118,7 +120,7 @@ grant_plan plan(const snapshot& now, const plan_rules& rules) {
     else
       result.after.next.push_back(&*entry);
   }
-  result.after.behind += now.unseen + rules.doubted.size();
+  result.after.behind += now.unseen;
   result.after.limit = rules.limit;
   result.free = static_cast<std::uint32_t>(free);
   return result;

@@ -118,7 +118,8 @@ void pool::on(event::session_renewed& e) {
   }
   if (m->lease.deadline() != deadline && m->slot != slot_id::none) report(*m);
   // It lived a moment ago, and so did its node: that we end it now says nothing of the node.
-  if (is_idle && e.outcome == event::renewal::renewed && is_idle_for_too_long(*m) &&
+  // While sessions are being created, a request for several slots may need this one, too.
+  if (is_idle && e.outcome == event::renewal::renewed && members_.creating() == 0 && is_idle_for_too_long(*m) &&
       m->asked_at >= m->idle_since + options_.session_idle_timeout)
     return end(*m, loss_reason::none);
   // On its way here a request may have been repeated, and its copy may come late: a join after the release. One look

@@ -322,6 +322,13 @@ BOOST_AUTO_TEST_CASE(a_holder_without_an_entry_leads_if_the_key_is_still_the_sam
   BOOST_TEST(w.sees_key(key_of_leader("go", "s2", 20), 20).is_news);
 }
 
+BOOST_AUTO_TEST_CASE(an_entry_of_an_older_state_says_nothing) {
+  watching w;
+  w.grants();
+  BOOST_TEST(!w.sees_entry({entry_of("s2", 15, false)}, 15).is_news);
+  BOOST_TEST(w.who.ask().session.empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_refused_read_of_an_entry_is_told_and_names_nobody) {
   watching w;
   w.tells(std::nullopt, 9);

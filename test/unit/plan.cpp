@@ -92,6 +92,22 @@ BOOST_AUTO_TEST_CASE(who_had_its_chance_is_passed_over) {
   check(semaphore({}, {"GO", "OG"}), {.limit = 1, .passed_over = {"GO"}}, {.left_free = {"OG"}});
 }
 
+BOOST_AUTO_TEST_CASE(who_is_doubted_comes_last) {
+  const names doubted{"a", "b"};
+  check(semaphore({}, {"a", "b", "c", "d"}), {.limit = 1, .doubted = doubted}, {.holders = {"c"}, .granted = {"c"}});
+  check(semaphore({}, {"a", "b", "c"}), {.limit = 2, .doubted = doubted},
+        {.holders = {"a", "c"}, .granted = {"c", "a"}});
+  check(semaphore({}, {"a", "b"}), {.limit = 3, .doubted = doubted},
+        {.holders = {"a", "b"}, .granted = {"a", "b"}, .free = 1});
+  check(semaphore({}, {"a", "b", "c"}), {.limit = 3, .doubted = doubted, .grants_max = 2},
+        {.holders = {"a", "c"}, .granted = {"c", "a"}});
+  snapshot s = semaphore({}, {"a", "b", "c", "d"});
+  s.complete_to = 100;
+  const grant_plan next = holdfast::protocol::plan(s, {.limit = 1, .doubted = doubted});
+  BOOST_TEST(of(next.after.next) == names{"d"}, boost::test_tools::per_element());
+  BOOST_TEST(next.after.behind == 2u);
+}
+
 BOOST_AUTO_TEST_CASE(a_go_holder_holds_like_any_other) {
   check(semaphore({"GO"}, {"GO", "c"}), {.limit = 2}, {.holders = {"GO", "c"}, .granted = {"c"}});
 }

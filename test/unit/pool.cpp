@@ -258,6 +258,21 @@ BOOST_AUTO_TEST_CASE(no_session_of_a_request_is_idle_for_too_long_while_the_othe
   BOOST_TEST(times(s.run(), "grant ") == 1u);
 }
 
+/// It was renewed to be ended, and is needed again by the time of the answer.
+BOOST_AUTO_TEST_CASE(an_idle_session_stays_for_a_request_that_is_collecting_its_sessions) {
+  pool_options options = usual(100);
+  options.session_idle_timeout = 300ms;
+  pool_story s(options);
+  s.may_read_nodes = false;
+  s.hold();
+  s.go('A');
+  s.after(350ms);
+  BOOST_REQUIRE(s.renewal_open());
+  s.acquire(2, 3);
+  BOOST_TEST(!says(s.renewed(), "destroy s1"));
+  BOOST_TEST(says(s.run(), "grant t2"));
+}
+
 /// Of a listing in a transaction Consul does not say that the token hides a part of it.
 BOOST_AUTO_TEST_CASE(a_join_that_sees_no_entry_of_any_other_holder_prunes_nobody_before_a_listing_confirms_that) {
   for (const bool is_filtered : {true, false}) {

@@ -109,6 +109,16 @@ BOOST_FIXTURE_TEST_CASE(who_hears_of_a_grant_late_accepts_first, waiting) {
   BOOST_TEST(says(acceptance_done(), "grant t1 A"));
 }
 
+/// Another process waits. The slot does not go there while this process accepts it.
+BOOST_FIXTURE_TEST_CASE(a_late_grant_is_accepted_although_others_wait, waiting) {
+  others_join_and_accept();
+  run();
+  const lines all = granted_after(1500ms);
+  BOOST_TEST(times(all, "txn #") == 1u);
+  BOOST_REQUIRE(acceptance_open());
+  BOOST_TEST(says(acceptance_done(), "grant t1 A"));
+}
+
 BOOST_FIXTURE_TEST_CASE(what_is_not_accepted_in_time_is_lost, waiting) {
   granted_after(500ms);
   after(100ms);

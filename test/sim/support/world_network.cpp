@@ -287,6 +287,9 @@ void world::perform(process& p, action::read_node& a) {
     if (!p.may_read_nodes) seen.create_index = 0;
     in(f.back, [this, &p, f, a, seen] {
       const bool heard = f.applied && is_answered(p, f);
+      // A refusal is not asked about again: the process cannot know whether its node has gone.
+      if (!heard && is_final(why_not(f)))
+        bereft_until_ = std::max(bereft_until_, now() + options_.ttl + options_.ttl / 10);
       deliver(p, heard ? seen : event::node_seen{a.id, 0, failed(why_not(f))});
     });
   });
