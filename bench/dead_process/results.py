@@ -69,7 +69,15 @@ def table(results):
         cells += [seconds(rows[version]["figures"]) if version in rows else "" for version in versions]
         cells += [most_in_use([remark for row in rows.values() for remark in row["remarks"]]), commit]
         lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n\nMedian, longest, and the number of runs.\n"
+    text = "\n".join(lines) + "\n\nMedian, longest, and the number of runs.\n"
+    kills = best.get("Consul's leader is killed")
+    if kills:
+        rows, commit = kills
+        count = sum(int(remark.split()[0]) for row in rows.values() for remark in row["remarks"])
+        lost = sum(int(figure) for row in rows.values() for figure in row["figures"])
+        text += f"Consul's leader was killed {count} times under load ({commit}). Of the slots that had been granted "
+        text += f"more than 0.2 s before, {lost} were lost.\n"
+    return text
 
 
 FIGURES = {"dead-process": table}
