@@ -191,7 +191,11 @@ void world::note_office() {
     const std::string its = std::string(world_lock_key) + '/' + in_office_;
     const auto entry = consul_.get(its), acceptance = consul_.get(protocol::acceptance_of_entry(its));
     const bool has_accepted = acceptance && acceptance->session == in_office_;
-    seen.is_sure = !entry || entry->session != in_office_ || !protocol::is_provisional(entry->flags) || has_accepted;
+    const std::optional<leading> before = terms_.back().leader();
+    const bool was_sure = before && before->session == in_office_ && before->lock_index == seen.holder->lock_index;
+    // An operator may have deleted the acceptance since.
+    seen.is_sure =
+        was_sure || !entry || entry->session != in_office_ || !protocol::is_provisional(entry->flags) || has_accepted;
   }
   if (!key) in_office_.clear();
   if (seen == terms_.back()) return;
