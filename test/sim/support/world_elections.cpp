@@ -193,9 +193,9 @@ void world::note_office() {
     const bool has_accepted = acceptance && acceptance->session == in_office_;
     const std::optional<leading> before = terms_.back().leader();
     const bool was_sure = before && before->session == in_office_ && before->lock_index == seen.holder->lock_index;
-    // An operator may have deleted the acceptance since.
-    seen.is_sure =
-        was_sure || !entry || entry->session != in_office_ || !protocol::is_provisional(entry->flags) || has_accepted;
+    const bool is_provisional = entry && entry->session == in_office_ && protocol::is_provisional(entry->flags);
+    seen.is_sure = was_sure || has_accepted || !is_provisional;
+    seen.is_open = is_provisional && !has_accepted;
   }
   if (!key) in_office_.clear();
   if (seen == terms_.back()) return;
@@ -237,7 +237,7 @@ void world::check_news(process& p, const std::optional<leading>& told) {
   its.has_told = true;
   its.told_at = std::max(its.told_at, its.asked_at);
   its.told = told;
-  const auto is_told = [&](const term& each) { return told ? each.holder == told : !each.leader(); };
+  const auto is_told = [&](const term& each) { return told ? each.holder == told : each.is_open || !each.leader(); };
   while (its.told_at != terms_.size() && !is_told(terms_[its.told_at])) ++its.told_at;
   say([&] { return name(p) + ": " + (told ? "\"" + told->value + "\" leads" : "nobody leads"); });
   if (its.told_at == terms_.size())
@@ -246,7 +246,8 @@ void world::check_news(process& p, const std::optional<leading>& told) {
     const std::optional<leading> its_leader = each.leader();
     return its_leader && its_leader->session == told->session && its_leader->lock_index == told->lock_index;
   };
-  if (told && std::none_of(terms_.begin() + static_cast<std::ptrdiff_t>(its.asked_at), terms_.end(), is_sure))
+  if (told && !key_restored_ &&
+      std::none_of(terms_.begin() + static_cast<std::ptrdiff_t>(its.asked_at), terms_.end(), is_sure))
     object(guarantee::elections, name(p) + " names a leader that has not accepted");
 }
 
@@ -275,7 +276,7 @@ void world::check_observers() {
     // A request of before has timed out then, and its pause is over.
     const bool should_be = now() > std::max(p->clear_since, observers_late_until_) + 3s;
     const bool is = its.in_touch_since != never && now() - its.in_touch_since > 1s;
-    const bool knows = its.has_told && its.told == terms_.back().leader();
+    const bool knows = its.has_told && (its.told == terms_.back().leader() || (terms_.back().is_open && !its.told));
     if ((is || should_be) && !knows && now() - term_since_ > 1s)
       object(guarantee::elections, name(*p) + " does not tell who leads");
   }

@@ -453,6 +453,7 @@ private:
   struct term {
     std::optional<leading> holder{};
     bool is_sure = true;
+    bool is_open = false;  ///< there is no acceptance (any more): observers may tell that nobody leads
     bool operator==(const term&) const = default;
     /// What observers tell.
     std::optional<leading> leader() const { return is_sure ? holder : std::nullopt; }
