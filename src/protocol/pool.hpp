@@ -183,7 +183,6 @@ private:
     bool blind = false;    ///< no contender was known to wait elsewhere, and no watch would have told of one
     bool suspect = false;  ///< a member was
     bool lost = false;     ///< a member was
-    bool open = false;     ///< a member's grant was not accepted yet
   } last_;
 };
 

@@ -58,9 +58,7 @@ void pool::check_acceptance(member& m) {
 /// Sends acceptances. They do not wait for the pending write, and the write does not wait for them.
 void pool::accept_grants() {
   std::vector<acceptances::grant> grants;
-  last_.open = false;
   for (const auto& [id, m] : members_) {
-    last_.open = last_.open || m.acceptance != acceptance_state::not_needed;
     const bool is_open = m.acceptance != acceptance_state::not_needed && m.holds() && m.phase == phase::ready &&
                          !m.lost && !m.has_returned && m.gives_back == slot_id::none && m.grant != m.waiting_index;
     if (!is_open || accepting_.is_under_way(id) || grants.size() == accepted_at_once) continue;
