@@ -183,6 +183,7 @@ private:
     bool blind = false;    ///< no contender was known to wait elsewhere, and no watch would have told of one
     bool suspect = false;  ///< a member was
     bool lost = false;     ///< a member was
+    bool open = false;     ///< an acceptance is due, and could not be sent yet
   } last_;
 };
 

@@ -58,14 +58,23 @@ void pool::check_acceptance(member& m) {
 /// Sends acceptances. They do not wait for the pending write, and the write does not wait for them.
 void pool::accept_grants() {
   std::vector<acceptances::grant> grants;
+  last_.open = false;
   for (const auto& [id, m] : members_) {
     const bool is_open = m.acceptance != acceptance_state::not_needed && m.holds() && m.phase == phase::ready &&
-                         !m.lost && !m.has_returned && m.gives_back == slot_id::none && m.grant != m.waiting_index;
-    if (!is_open || accepting_.is_under_way(id) || grants.size() == accepted_at_once) continue;
+                         !m.lost && !m.has_returned && m.grant != m.waiting_index;
+    if (!is_open || accepting_.is_under_way(id)) continue;
     const bool is_late = m.acceptance == acceptance_state::unaccepted;
-    if (due_or_wake(is_late ? now() : m.granted_at + options_.accept_delay)) grants.push_back({id, m.grant});
+    if (!due_or_wake(is_late ? now() : m.granted_at + options_.accept_delay)) continue;
+    if (m.gives_back == slot_id::none && grants.size() != accepted_at_once)
+      grants.push_back({id, m.grant});
+    else
+      last_.open = true;
   }
-  if (grants.empty() || !accepting_.may_send(ctx_)) return;
+  if (grants.empty()) return;
+  if (!accepting_.may_send(ctx_)) {
+    last_.open = true;
+    return;
+  }
   std::vector<kv_operation> operations;
   for (const acceptances::grant& each : grants) {
     member& m = members_[each.id];

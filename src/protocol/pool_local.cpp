@@ -25,7 +25,7 @@ void pool::advance() {
   retire_sessions();
   if (members_.size() != sessions && !waiters_.empty()) write();  // there is room for another one
   finish_close();
-  last_.calm = !closing_.has_begun() && !last_.suspect && !last_.lost && !write_.is_in_doubt() &&
+  last_.calm = !closing_.has_begun() && !last_.suspect && !last_.lost && !last_.open && !write_.is_in_doubt() &&
                !read_.failures.on() && !write_.failures.on() && !members_.failures.on() && !watches_.failures.on() &&
                now() >= watches_.everything_seen_at + facts_now().everything_pause();
   last_.blind = !situation_.contested && !watches_.has_everything();
