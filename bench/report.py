@@ -4,13 +4,14 @@ import html as escape_html
 import math
 
 from goals import number
-from measurements import ASIO, BEAST, GO, GO_CHANNEL, GO_KEPT, HOLDFAST, LOCK, PEERS, WRK
+from measurements import ASIO, BEAST, FLOORS, GO, GO_CHANNEL, GO_KEPT, GO_TODAY, HOLDFAST, LOCK, PEERS, WRK
 
 ROUNDED = ("ops_per_s", "p50_ms", "p99_ms", "requests_per_op", "bytes_per_op")
 QUANTILES = ("1 %", "5 %", "10 %", "25 %", "50 %", "75 %", "90 %", "95 %", "99 %", "99.9 %", "max")
-NAMES = {HOLDFAST: "holdfast", GO: "Go client", LOCK: "consul lock"}
+NAMES = {HOLDFAST: "holdfast", GO: "Go client", GO_TODAY: "Go client, today", LOCK: "consul lock"}
 NAMES |= {GO_CHANNEL: "Go, a channel", GO_KEPT: "Go, slots kept"}
 NAMES |= {BEAST: "bare requests", ASIO: "bare Asio", WRK: "wrk"}
+assert set(NAMES) == {HOLDFAST, *PEERS, *FLOORS}, "a system without a name"
 
 
 def summary(row):

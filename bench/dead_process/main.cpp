@@ -1,4 +1,4 @@
-// What a process that dies or freezes costs the others: on a real Consul agent, with the library's default options.
+// Measures what a process that dies or freezes costs the others: on a real Consul agent, with default options.
 //
 //   holdfast_dead_process [--scene NAME]... [--runs N] [--ttl 15|30] [--go PROGRAM] [--older PROGRAM]
 //     --scene: without it all scenes run; --scenes lists them

@@ -50,7 +50,7 @@ def runs(rows):
 
 
 def table(results):
-    """The oldest commit is the one before acceptances. Of the others each scene's row is of the one with most runs."""
+    """The oldest commit is the one before acceptances. Each scene's row is of the later commit with most runs."""
     before, *others = results["commits"]
     best = {}
     for each in others:

@@ -114,7 +114,7 @@ observer::conclusion observer::hear(event::key_watched answer, time_point now) {
   return {};
 }
 
-/// What stands in the entry of the holder, and whether the holder has accepted its grant.
+/// The listing shows the entry of the holder, and whether the holder has accepted its grant.
 observer::conclusion observer::hear(event::prefix_listed answer, time_point now) {
   if (auto failure = failed(answer, now)) return *std::move(failure);
   if (!doubt_) return {};

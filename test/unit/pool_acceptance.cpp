@@ -46,7 +46,7 @@ struct waiting : accepting_story {
 
 /// Another process holds slot s1 by a grant of ours that it has not accepted, and s3 waits behind it.
 struct granting : accepting_story {
-  granting() {
+  explicit granting(pool_options o = accepting(usual(1))) : accepting_story(std::move(o)) {
     hold();
     other = others_join_and_accept();
     next = others_join_and_accept();
@@ -57,17 +57,8 @@ struct granting : accepting_story {
   std::string other, next;
 };
 
-/// The same with a mutex. s1 of ours has released it.
-struct granting_mutex : accepting_story {
-  granting_mutex() : accepting_story(accepting(usual_mutex())) {
-    hold();
-    other = others_join_and_accept();
-    next = others_join_and_accept();
-    run();
-    release('A');
-    run();
-  }
-  std::string other, next;
+struct granting_mutex : granting {
+  granting_mutex() : granting(accepting(usual_mutex())) {}
 };
 
 }  // namespace
@@ -154,7 +145,7 @@ BOOST_FIXTURE_TEST_CASE(the_key_of_an_acceptance_goes_with_the_entry, waiting) {
   BOOST_TEST(!consul.get("p/" + real("s2") + ".accepted").has_value());
 }
 
-// What else may happen to a slot before its grant is accepted.
+// Other events that may come before a grant is accepted.
 
 BOOST_FIXTURE_TEST_CASE(a_slot_that_is_not_accepted_yet_can_be_revoked, waiting) {
   granted_after(500ms);
@@ -203,7 +194,7 @@ BOOST_FIXTURE_TEST_CASE(a_handoff_in_the_process_keeps_the_time_of_the_acceptanc
   EXPECT(acceptance_done(), "update B");
 }
 
-/// What was made before the acceptance guards as long as the slot is held: the entry keeps its index.
+/// Checks that were made before the acceptance guard as long as the slot is held: the entry keeps its index.
 BOOST_FIXTURE_TEST_CASE(fence_checks_of_before_the_acceptance_stay_true, waiting) {
   granted_after(500ms);
   const auto before = pool().entries_of(slot('A'));

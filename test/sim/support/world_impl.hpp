@@ -449,13 +449,13 @@ private:
   time_point withheld_until_{};  ///< a holder's session has ended before its time, and it may believe still
 
   // Of an election.
-  /// What has stood in the key, and whether that holder was sure: it needs no acceptance, or has accepted its grant.
+  /// A holder of the key. It is sure if it needs no acceptance, or has accepted its grant.
   struct term {
     std::optional<leading> holder{};
     bool is_sure = true;
     bool is_open = false;  ///< there is no acceptance (any more): observers may tell that nobody leads
     bool operator==(const term&) const = default;
-    /// What observers tell.
+    /// The leader that observers tell.
     std::optional<leading> leader() const { return is_sure ? holder : std::nullopt; }
   };
   std::vector<term> terms_{term{}};                 ///< all that there have been, in their order
