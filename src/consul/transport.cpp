@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <holdfast/version.hpp>
+#include <utility>
 
 #include "backoff.hpp"
 #include "reply.hpp"
@@ -51,7 +52,7 @@ bool is_secure(const agent_address& address) { return address.scheme == scheme::
 
 std::optional<proxy_address> proxy_of(const config& settings) {
   std::optional<proxy_address> proxy;
-  if (!settings.proxy.empty()) parse_proxy(settings.proxy, proxy.emplace());
+  if (!settings.proxy.empty() && parse_proxy(settings.proxy, proxy.emplace())) proxy.reset();
   return proxy;
 }
 
@@ -175,7 +176,7 @@ awaitable<exchange> transport::send(const http_request& request, lane which, tim
     // One agent's certificate is no reason to give up where another one may be back soon.
     if ((result.is_nobody && first.error) ||
         (result.error == error::certificate_refused && first.error == error::unreachable)) {
-      result = std::move(first);
+      result = std::exchange(first, {});
     }
     const clock::duration pause = pause_after(refusals, turned_away_pause_min, turned_away_pause_max, random_);
     if (!result.turned_away || clock::now() + pause >= deadline + request.wait) co_return result;
