@@ -14,8 +14,8 @@ enum class loss_reason {
   watch_failed,         ///< the lock record could not be watched, for longer than `outage_grace`
   closed,               ///< the semaphore was closed
   /// Another process has granted the slot, and the acceptance of that was not confirmed in time: another process may
-  /// take the slot back from now on, or has done so. Also if the entry has gone for another reason before it was
-  /// accepted.
+  /// take the slot back from now on, or has done so. An entry that has gone for another reason before the acceptance
+  /// is reported like this, too.
   not_accepted,
 };
 

@@ -171,26 +171,27 @@ void consul_store::make(protocol::action::stop_watch&& a, const sink&) {
   if (at != reads_.end()) at->second.emit(asio::cancellation_type::all);  // the answer takes it out
 }
 
+/// A handler for the client: answers a question with what `convert` makes of the reply.
+template <class Question, class Convert>
+auto consul_store::answering(Question& a, std::unique_ptr<diagnostics> words, Convert convert) {
+  const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(a.answered);
+  auto heard = [answered = std::move(a.answered), words = std::move(words), convert](error_code ec,
+                                                                                     auto reply) mutable {
+    std::move(answered)(convert({}, ec, std::move(reply), std::move(*words)));
+  };
+  return asio::bind_cancellation_slot(stop, asio::bind_executor(client_.strand(), std::move(heard)));
+}
+
 void consul_store::make(key_question&& a, const sink&) {
   auto words = std::make_unique<diagnostics>();
   const consul::read_options how = read(a.index, a.wait, *words);
-  const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(a.answered);
-  auto heard = [answered = std::move(a.answered), words = std::move(words)](error_code ec, auto answer) mutable {
-    std::move(answered)(key_watched({}, ec, std::move(answer), std::move(*words)));
-  };
-  client_.get(std::move(a.key), how,
-              asio::bind_cancellation_slot(stop, asio::bind_executor(client_.strand(), std::move(heard))));
+  client_.get(std::move(a.key), how, answering(a, std::move(words), key_watched));
 }
 
 void consul_store::make(prefix_question&& a, const sink&) {
   auto words = std::make_unique<diagnostics>();
   const consul::read_options how = read(a.index, a.wait, *words);
-  const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(a.answered);
-  auto heard = [answered = std::move(a.answered), words = std::move(words)](error_code ec, auto answer) mutable {
-    std::move(answered)(prefix_listed({}, ec, std::move(answer), std::move(*words)));
-  };
-  client_.list(std::move(a.prefix), how,
-               asio::bind_cancellation_slot(stop, asio::bind_executor(client_.strand(), std::move(heard))));
+  client_.list(std::move(a.prefix), how, answering(a, std::move(words), prefix_listed));
 }
 
 void consul_store::make(write_question&& a, const sink&) {

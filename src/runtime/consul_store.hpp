@@ -42,6 +42,8 @@ private:
   template <class Convert>
   auto told_unless_stopped(const sink& to, protocol::request_id id, std::unique_ptr<diagnostics> words,
                            Convert convert);
+  template <class Question, class Convert>
+  auto answering(Question& a, std::unique_ptr<diagnostics> words, Convert convert);
   consul::request_options request(diagnostics& words) const;
   consul::read_options read(std::uint64_t index, protocol::duration wait, diagnostics& words) const;
   bool has_ended(protocol::request_id id);
