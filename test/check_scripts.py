@@ -120,6 +120,11 @@ def check_words(world):
                 continue  # it runs a program of that name
             run = world.run(clone / script, word)
             require(run.returncode == 2 and run.stderr and not run.stdout, f"{script} {word} is refused, with usage", run)
+    run = world.run(clone / "scripts/test", "--matrix", "consul", "--rows")
+    require(run.returncode == 0 and run.stdout.split()[0] == "1.8.7", "scripts/test prints the versions of Consul", run)
+    for words in (["consul", "0.1"], ["consul", "1.8.7", "--long"], ["no-such-matrix"]):
+        run = world.run(clone / "scripts/test", "--matrix", *words)
+        require(run.returncode == 2 and not run.stdout, f"scripts/test --matrix {' '.join(words)} is refused", run)
     for words in (["--seconds"], ["--seconds", "3", "--no-such-word"]):
         run = world.run(clone / "scripts/demo", *words)
         require(run.returncode == 2, f"scripts/demo {' '.join(words)} is refused before anything is built", run)

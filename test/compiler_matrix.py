@@ -4,14 +4,15 @@ runs the unit tests there. Keeps what came of it in doc/results/compilers.json, 
 doc/compatibility.md of it (test/figures.py writes it there).
 
 usage: compiler_matrix.py rows            the names of the rows
+       compiler_matrix.py passed ROW      prints how many tests of the row have passed at this code; exit status 1 if
+                                          it was not run at this code, or was not good
        compiler_matrix.py run ROW         status 0: no warning, no failure; 1: otherwise; 3: its release lacks it.
-                                          CTest writes what it counts to build/compilers/ROW/ctest.xml
+                                          CTest writes what it counts to build/compilers/ROW/ctest.xml. Refuses to
+                                          run with changes that are not committed
        compiler_matrix.py --self-test
 """
 
 import collections
-import datetime
-import json
 import os
 import pathlib
 import re
@@ -19,6 +20,8 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree
+
+import recorded
 
 RESULTS = "doc/results/compilers.json"
 COMMAND = "scripts/test --matrix compilers"
@@ -244,35 +247,43 @@ def run(row):
         cases = tuple(map(sum, zip((0, 0), *counts)))
         result["test_seconds"] = round(time.monotonic() - built)
         result["tested"] = tested == 0
+        if result["tested"]:
+            result["tests"], _ = recorded.read_ctest((build / "ctest.xml").read_text(encoding="utf-8"))
     result["cases"] = list(cases)
-    good = result["built"] and result["tested"] and not result["warnings"]
+    good = is_good(result)
     if not (result["built"] and result.get("tested")):
         print(log.read_text(encoding="utf-8", errors="replace"), flush=True)
     say(row, f"{'good' if good else 'NOT GOOD'}: {shown(result)}")
     return result, good
 
 
-def load():
+def is_good(result):
+    return bool(result.get("built") and result["tested"] and not result["warnings"])
+
+
+def keep_run(row):
+    """Runs the row, and keeps its result. The exit status of it."""
+    at = recorded.begin()
     try:
-        return json.loads((ROOT / RESULTS).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
+        result, good = run(row)
+    except NotToBeHad as why:
+        say(row, f"not to be had: {why}")
+        recorded.keep(RESULTS, row.name, at, {"missing": str(why)})
+        return NOT_TO_BE_HAD
+    recorded.keep(RESULTS, row.name, at, result)
+    return 0 if good else 1
 
 
-def commit():
-    """At which commit the row is run. Documents, into which a run writes itself, do not count as changed."""
-    head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    changed = subprocess.run(
-        ["git", "status", "--porcelain", "--", ".", ":!doc", ":!*.md"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
-    )
-    return head.stdout.strip() + ("-dirty" if changed.stdout else "")
+def passed(row):
+    result = recorded.load(RESULTS).get(row.name)
+    if not result or not is_good(result) or recorded.mark_of(result["commit"]):
+        return 1
+    print(result["tests"])
+    return 0
 
 
-def keep(row, at, result):
-    result = {"commit": at, "date": datetime.date.today().isoformat(), **result}
-    results = {**load(), row.name: result}
-    kept = {name: results[name] for name in rows() if name in results}
-    (ROOT / RESULTS).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+def mark():
+    recorded.mark(RESULTS)
 
 
 def shown(result):
@@ -293,14 +304,14 @@ def table(results):
             continue
         result = results[name]
         if "missing" in result:
-            lines.append(f"| {row.release} | {row.compiler} | {row.boost} | {row.standard} | {row.library} | {row.machine} | not to be had: {result['missing']} | | | {result['commit']} |")
+            lines.append(f"| {row.release} | {row.compiler} | {row.boost} | {row.standard} | {row.library} | {row.machine} | not to be had: {result['missing']} | | | {recorded.shown_commit(result)} |")
             continue
         passed, cases = result["cases"]
         tests = f"{passed}/{cases}" if result["built"] else "does not build"
         seconds = f"{result['build_seconds']} + {result['test_seconds']}" if result["built"] else ""
         lines.append(
             f"| {result['release']} | {result['compiler']} | {result['boost']} | {result['standard']} | {result['library']} | {result['machine']} "
-            f"| {tests} | {result.get('warnings', '')} | {seconds} | {result['commit']} |"
+            f"| {tests} | {result.get('warnings', '')} | {seconds} | {recorded.shown_commit(result)} |"
         )
     return (
         f"By `{COMMAND}`: library, examples and unit tests built (-O3, the tests -O0), and the unit tests run; arm64 is "
@@ -354,7 +365,26 @@ def self_test():
     }  # fmt: skip
     shown = table({"g++-newest": good, "clang-21": {**good, "built": False}, "clang-15": {"missing": "sid has no clang-15", "commit": "c"}})
     assert "| sid | g++ 4.2.1 | 1.92.0 | 20 | libstdc++ 16 | arm64 | 7/7 | 0 | 3 + 4 | c |" in shown, shown
+    shown_marked = table({"g++-newest": {**good, "mark": "m"}, "clang-15": {"missing": "none", "commit": "d", "mark": "n"}})
+    assert "| c (m) |" in shown_marked and "| d (n) |" in shown_marked, shown_marked
     assert "| does not build |" in shown and "| not to be had: sid has no clang-15 |" in shown and "| not run |" in shown
+
+    row, good = of["g++-newest"], {**good, "tests": 1}
+    with recorded.scratch() as (write, commit):
+        write("src/a.cpp", "1")
+        first = commit()
+        assert passed(row) == 1, "it was never run"
+        for name, result in {"g++-newest": good, "clang-21": {**good, "warnings": 1}, "clang-15": {"missing": "m"}}.items():
+            recorded.keep(RESULTS, name, first, {key: value for key, value in result.items() if key != "commit"})
+        assert passed(row) == 0 and list(recorded.load(RESULTS)) == ["g++-newest", "clang-21", "clang-15"]
+        assert passed(of["clang-21"]) == passed(of["clang-15"]) == 1, "these were not good"
+        write("src/a.cpp", "2")
+        assert recorded.refused(lambda: keep_run(row)), "changes that are not committed"
+        commit()
+        assert passed(row) == 1, "its code is older"
+        mark()
+        shown = table(recorded.load(RESULTS))
+        assert shown.count(f"| {first} (older, commits since: 1) |") == 3, shown
 
 
 def main():
@@ -364,16 +394,10 @@ def main():
     if words == ["rows"]:
         print(*rows())
         return 0
+    if len(words) == 2 and words[0] == "passed" and words[1] in rows():
+        return passed(rows()[words[1]])
     if len(words) == 2 and words[0] == "run" and words[1] in rows():
-        row, at = rows()[words[1]], commit()
-        try:
-            result, good = run(row)
-        except NotToBeHad as why:
-            say(row, f"not to be had: {why}")
-            keep(row, at, {"missing": str(why)})
-            return NOT_TO_BE_HAD
-        keep(row, at, result)
-        return 0 if good else 1
+        return keep_run(rows()[words[1]])
     print(__doc__.strip())
     return 0 if words in (["-h"], ["--help"]) else 2
 

@@ -2,17 +2,21 @@
 """Keeps how many tests have passed on which version of Consul in doc/results/consul.json, and makes the table of
 doc/compatibility.md of it (test/figures.py writes it there).
 
-usage: consul_matrix.py begin               forgets what was there, and notes at which commit the run is
-       consul_matrix.py add VERSION FOLDER  takes what the suites have written as JUnit's XML into that folder
+usage: consul_matrix.py passed VERSION    prints how many tests have passed on that version at this code; exit status 1 if
+                                          it was not run at this code, or if a test failed
+       consul_matrix.py add VERSION COMMIT SECONDS RESULTS FOLDER
+                                          takes what CTest has written as JUnit's XML, and what the suites have written so
+                                          into that folder. COMMIT: of test/recorded.py begin
        consul_matrix.py --self-test
 """
 
-import datetime
-import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 import xml.etree.ElementTree
+
+import recorded
 
 RESULTS = "doc/results/consul.json"
 COMMAND = "scripts/test --matrix consul"
@@ -27,6 +31,10 @@ COLUMNS = {
 }
 
 
+def versions():
+    return subprocess.run([ROOT / "scripts/consul", "--versions"], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+
+
 def column_of(name):
     return next((column for column, begin in COLUMNS.items() if name.startswith(begin)), None)
 
@@ -36,19 +44,6 @@ def counted(text):
     cases = xml.etree.ElementTree.fromstring(text).findall(".//testcase")
     bad = [case for case in cases if any(case.find(what) is not None for what in ("failure", "error", "skipped"))]
     return len(cases) - len(bad), len(cases)
-
-
-def load():
-    return json.loads((ROOT / RESULTS).read_text(encoding="utf-8"))
-
-
-def save(results):
-    (ROOT / RESULTS).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-
-
-def begin():
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    save({"commit": commit.stdout.strip(), "date": datetime.date.today().isoformat(), "versions": {}})
 
 
 def sums(files):
@@ -63,19 +58,44 @@ def sums(files):
     return of_version
 
 
-def add(version, folder):
+def add(version, commit, seconds, results, folder):
     files = [(path.name, path.read_text(encoding="utf-8", errors="replace")) for path in pathlib.Path(folder).glob("*.xml")]
-    results = load()
-    results["versions"][version] = sums(files)
-    save(results)
+    tests, failed = recorded.read_ctest(pathlib.Path(results).read_text(encoding="utf-8", errors="replace"))
+    result = {"seconds": int(seconds), "tests": tests, "failed": len(failed), "cases": sums(files)}
+    recorded.keep(RESULTS, version, commit, result)
+
+
+def is_good(result):
+    """A suite that ended early has fewer cases, all of which may have passed; CTest counts it as failed."""
+    return not result["failed"] and all(passed == cases > 0 for passed, cases in result["cases"].values())
+
+
+def passed(version):
+    result = recorded.load(RESULTS).get(version)
+    if not result or not is_good(result) or recorded.mark_of(result["commit"]):
+        return 1
+    print(result["tests"])
+    return 0
+
+
+def mark():
+    recorded.mark(RESULTS)
 
 
 def table(results):
-    lines = ["| Consul | " + " | ".join(COLUMNS) + " |", "| --- |" + " --- |" * len(COLUMNS)]
-    for version, of_version in results["versions"].items():
-        cells = [f"{passed}/{tests}" if tests else "not run" for passed, tests in (of_version[name] for name in COLUMNS)]
-        lines.append(f"| {version} | " + " | ".join(cells) + " |")
-    return f"Tests passed, of all, at commit {results['commit']} ({results['date']}), by `{COMMAND}`:\n\n" + "\n".join(lines)
+    lines = []
+    for version in sorted({*versions(), *results}, key=lambda text: [int(part) for part in text.split(".")]):
+        if version not in results:
+            lines.append(f"| {version} | not run |" + " |" * (len(COLUMNS) + 2))
+            continue
+        result = results[version]
+        cells = [f"{passed}/{cases}" if cases else "not run" for passed, cases in (result["cases"][name] for name in COLUMNS)]
+        cells.append(f"{result['tests'] - result['failed']}/{result['tests']}")
+        lines.append(f"| {version} | {' | '.join(cells)} | {result['seconds']} | {recorded.shown_commit(result)} |")
+    return (
+        f"Test cases and whole suites passed, of all, by `{COMMAND}`:\n\n"
+        f"| Consul | {' | '.join(COLUMNS)} | suites | seconds to test | commit |\n" + "|---" * (len(COLUMNS) + 4) + "|\n" + "\n".join(lines)
+    )
 
 
 FIGURES = {"consul-versions": table}
@@ -90,17 +110,47 @@ def self_test():
     files = [("conformance.kv.xml", junit), ("conformance.locks.xml", junit), ("unit.plan.xml", junit)]
     of_version = sums(files)
     assert of_version["conformance"] == [4, 8] and of_version["interop"] == [0, 0], of_version
-    shown = table({"commit": "c", "date": "d", "versions": {"1.8.7": of_version}})
-    assert "| 1.8.7 | 4/8 | not run | not run | not run | not run |" in shown, shown
+    shown = table({"1.9.2": {"commit": "c", "mark": "m", "seconds": 5, "tests": 9, "failed": 2, "cases": of_version}})
+    assert "| 1.9.2 | 4/8 | not run | not run | not run | not run | 7/9 | 5 | c (m) |" in shown, shown
+    assert "1.8.7 | not run |" in shown and shown.index("1.8.7") < shown.index("1.9.2") < shown.index("1.10"), shown
+
+    def run(version, at, ctest="run", case="", columns=COLUMNS.values()):
+        with tempfile.TemporaryDirectory() as folder:
+            results = pathlib.Path(folder) / "ctest"
+            results.write_text(f'<testsuite><testcase name="a" status="{ctest}"/></testsuite>', encoding="utf-8")
+            for begin in columns:
+                (pathlib.Path(folder) / f"{begin}.xml").write_text(f"<testsuite><testcase>{case}</testcase></testsuite>", encoding="utf-8")
+            add(version, at, "7", results, folder)
+
+    with recorded.scratch() as (write, commit):
+        write("src/a.cpp", "1")
+        first = commit()
+        assert passed("1.8.7") == 1, "it was never run"
+        run("1.8.7", first)
+        run("1.10.12", first, ctest="fail")
+        run("1.12.9", first, case="<failure/>")
+        run("1.15.3", first, columns=["conformance."])
+        assert list(recorded.load(RESULTS)) == ["1.8.7", "1.10.12", "1.12.9", "1.15.3"], "a run forgets other versions"
+        assert passed("1.8.7") == 0, "an interrupted run begins anew"
+        for version in ("1.10.12", "1.12.9", "1.15.3"):
+            assert passed(version) == 1, f"{version} has not passed fully"
+        write("src/a.cpp", "2")
+        second = commit()
+        assert passed("1.8.7") == 1, "its code is older"
+        run("1.10.12", second)
+        assert passed("1.10.12") == 0, "it was run again"
+        mark()
+        shown = table(recorded.load(RESULTS))
+        assert f"| {first} (older, commits since: 1) |" in shown and f"| {second} |" in shown, shown
 
 
 def main():
     words = sys.argv[1:]
     if words == ["--self-test"]:
         return self_test()
-    if words == ["begin"]:
-        return begin()
-    if len(words) == 3 and words[0] == "add":
+    if len(words) == 2 and words[0] == "passed":
+        return passed(words[1])
+    if len(words) == 6 and words[0] == "add":
         return add(*words[1:])
     print(__doc__.strip())
     return 0 if words in (["-h"], ["--help"]) else 2

@@ -9,7 +9,8 @@ A document holds blocks of Markdown that a renderer has written from a results f
 
 A renderer module has `RESULTS`, the path of its results file, `COMMAND`, what writes that, and `FIGURES`, from a block's
 name to a function that makes the block's Markdown of what is in that file. To add a module, add its path to MODULES.
-Without a results file a block says so.
+Without a results file a block says so. A module may have a function `mark`, which `--write` calls first.
+The function writes into the results file whatever depends on the newest commit. So a later commit makes no document wrong.
 
 usage: figures.py              checks; prints the difference
        figures.py --write      puts what the renderers say into the documents
@@ -150,6 +151,9 @@ def main():
     paths = [ROOT / "README.md", *sorted((ROOT / "doc").glob("*.md"))]
     documents = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in paths}
     if sys.argv[1:] == ["--write"]:
+        for module in dict.fromkeys(renderers.of.values()):
+            if hasattr(module, "mark"):
+                module.mark()
         documents = {path: renewed(text, renderers.render) for path, text in documents.items()}
         for path, text in documents.items():
             (ROOT / path).write_text(text, encoding="utf-8")

@@ -5,8 +5,7 @@ of it (test/figures.py writes them there).
 All steps together take longer than a machine may be at hand. So each has the commit that it last passed at, and is not
 run again while nothing but documents (doc/ and *.md) has changed since. A step that fails leaves what was there.
 
-usage: long_results.py begin                       refuses changes that are not committed
-       long_results.py passed STEP                 prints how many tests of the step have passed at this code; exit
+usage: long_results.py passed STEP                 prints how many tests of the step have passed at this code; exit
                                                      status 1 if it was not run at this code
        long_results.py add STEP RESULTS SECONDS BUILT    takes what CTest has written as JUnit's
                                                      XML, and for how long the tests and the build ran
@@ -14,34 +13,21 @@ usage: long_results.py begin                       refuses changes that are not 
 """
 
 import datetime
-import hashlib
 import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 import xml.etree.ElementTree
+
+import recorded
+from recorded import code_hash, output_of
 
 RESULTS = "doc/results/long.json"
 COMMAND = "scripts/test --long"
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FIGURES_LINE = re.compile(r"^(?:\d+: )?figures: (\{.*\})$", re.MULTILINE)
-
-
-def output_of(*command):
-    return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
-
-
-def is_document(path):
-    return path.startswith("doc/") or path.endswith(".md")
-
-
-def code_hash():
-    files = [line for line in output_of("git", "ls-tree", "-r", "HEAD").splitlines()
-             if not is_document(line.partition("\t")[2])]
-    return hashlib.sha256("\n".join(files).encode()).hexdigest()[:16]
 
 
 def first_line(*command):
@@ -52,27 +38,7 @@ def first_line(*command):
 
 
 def load():
-    try:
-        return json.loads((ROOT / RESULTS).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {"steps": {}}
-
-
-def save(results):
-    """In one move: a run that is stopped leaves the old results or the new ones."""
-    path = ROOT / RESULTS
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
-        file.write(json.dumps(results, indent=1) + "\n")
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, path)
-
-
-def begin():
-    changed = [line[3:] for line in output_of("git", "status", "--porcelain", "--untracked-files=all").splitlines()]
-    changed = [path for path in changed if not is_document(path)]
-    if changed:
-        sys.exit("The results would name a commit that has not these changes: " + ", ".join(changed))
+    return recorded.load(RESULTS, {"steps": {}})
 
 
 def about_this_run():
@@ -89,9 +55,8 @@ def about_this_run():
 def read_junit(text):
     """How many tests there were, the names of those that did not run and pass, and the figures that they printed."""
     tests = xml.etree.ElementTree.fromstring(text).findall(".//testcase")
-    failed = [test.get("name") for test in tests if test.get("status") != "run"]
     printed = [line for test in tests for line in FIGURES_LINE.findall(test.findtext("system-out") or "")]
-    return len(tests), failed, [json.loads(line) for line in printed]
+    return *recorded.read_ctest(text), [json.loads(line) for line in printed]
 
 
 def add(step, path, seconds, built):
@@ -101,7 +66,7 @@ def add(step, path, seconds, built):
     results = load()
     results["steps"][step] = about_this_run() | {
         "tests": tests, "seconds": int(seconds), "build_seconds": int(built), "figures": figures}
-    save(results)
+    recorded.save(RESULTS, results)
 
 
 def passed(step):
@@ -292,15 +257,12 @@ figures: {"test": "a", "n": 1}
 figures: {"test": "a", "n": 2}
 </system-out></testcase><testcase name="b" status="fail"><system-out/></testcase><testcase name="c"/></testsuite>"""
     assert read_junit(junit) == (3, ["b", "c"], [{"test": "a", "n": 1}, {"test": "a", "n": 2}]), read_junit(junit)
-    assert is_document("doc/a.svg") and is_document("README.md") and not is_document("src/doc.cpp")
 
 
 def main():
     words = sys.argv[1:]
     if words == ["--self-test"]:
         return self_test()
-    if words == ["begin"]:
-        return begin()
     if len(words) == 2 and words[0] == "passed":
         return passed(words[1])
     if len(words) == 5 and words[0] == "add":
