@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks what the scripts answer to --help and to unknown words, and how they fetch packages. Needs no network.
+"""Checks what the scripts answer to --help and to unknown words, and how they fetch packages. Checks that the programs
+which CONTRIBUTING.md tells to run, and all files that begin with `#!`, may be executed. Needs no network.
 
 The real scripts are run, in copies of the project's scripts and beside fakes of apt and its friends.
 
@@ -7,7 +8,9 @@ usage: check_scripts.py      (from the project's folder)
 """
 
 import hashlib
+import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +18,10 @@ import tempfile
 
 SCRIPTS = [f"scripts/{name}" for name in "setup consul consul-build root go-program debian-package demo bench test with-agent".split()]
 SCRIPTS += [".ci/run"]
+# Where the project's programs are. Builds and caches lie elsewhere.
+FOLDERS = ".ci bench cmake doc example include scripts src test".split()
+# A command in a row of CONTRIBUTING.md, which may begin with variables. The programs in `build/` are made by a build.
+COMMAND = re.compile(r"^\| `(?:[A-Z_]+=\S+ )*((?:scripts|test|bench|example)/[\w./-]+)", re.MULTILINE)
 # What answering takes. A script that goes on instead finds none of the programs that it wants.
 TO_ANSWER = "sh bash env python3 dirname basename sed cat sort head mktemp rm id".split()
 TO_FETCH = TO_ANSWER + "awk chmod cp cut grep ls mkdir mv sha256sum touch true".split()
@@ -177,8 +184,40 @@ def check_cache(world):
         require("is used instead" in run.stderr, "and it says so", run)
 
 
+def not_executable(root):
+    """The files below that begin with `#!` and may not be executed, and the commands of CONTRIBUTING.md that are none."""
+    files = (each for folder in FOLDERS for each in (root / folder).rglob("*") if each.is_file())
+    wrong = {each.relative_to(root).as_posix() for each in files
+             if not os.access(each, os.X_OK) and each.read_bytes()[:2] == b"#!"}
+    commands = set(COMMAND.findall((root / "CONTRIBUTING.md").read_text(encoding="utf-8")))
+    return commands, wrong | {each for each in commands if not os.access(root / each, os.X_OK)}
+
+
+def check_execute_bits(world):
+    # On files that are wrong, to see that the check is able to fail.
+    root = world.folder / "files"
+    for name, begin, mode in (("test/good", "#!/bin/sh\n", 0o755), ("test/text", "# a comment\n", 0o644),
+                              ("test/deep/forgotten.py", "#!/usr/bin/env python3\n", 0o644)):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(begin, encoding="utf-8")
+        (root / name).chmod(mode)
+    (root / "CONTRIBUTING.md").write_text("| `test/good --all` | a |\n| `A=7 test/text` | b |\n| `test/gone` | c |\n",
+                                          encoding="utf-8")
+    if not_executable(root)[1] != {"test/deep/forgotten.py", "test/text", "test/gone"}:
+        failures.append("missing execute bits are found")
+        print(f"FAILED: missing execute bits are found\n  found: {not_executable(root)[1]}")
+    # On the project's own files.
+    commands, wrong = not_executable(pathlib.Path())
+    if not commands:
+        failures.append("CONTRIBUTING.md has commands")
+        print("FAILED: no command was found in CONTRIBUTING.md")
+    for each in sorted(wrong):
+        failures.append(each)
+        print(f"FAILED: {each} can be executed (chmod +x, git update-index --chmod=+x)")
+
+
 def main():
-    parts = ((check_words, TO_ANSWER), (check_fetching, TO_FETCH), (check_cache, TO_FETCH))
+    parts = ((check_words, TO_ANSWER), (check_fetching, TO_FETCH), (check_cache, TO_FETCH), (check_execute_bits, ()))
     for check, programs in parts:
         with tempfile.TemporaryDirectory() as folder:
             check(World(folder, programs))
