@@ -699,7 +699,8 @@ BOOST_AUTO_TEST_CASE(a_debt_while_nobody_waits_here_is_looked_into) {
   s.watched();
   s.consul.remove("p/.lock", s.now);
   for (int i = 0; i < 10 && s.key_watch_open(); ++i) s.key_watched();
-  s.done();
+  EXPECT(s.done(), "released B", "read #10");
+  EXPECT(s.listed(), "txn #11: cas @0 {s3} | grant s3 other @17 +1");
 }
 
 BOOST_AUTO_TEST_CASE(an_index_that_went_back_is_believed) {

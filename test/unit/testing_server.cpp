@@ -631,6 +631,15 @@ void begin_and_stop(asio::io_context& io, things_under_way& things, server& cons
   BOOST_REQUIRE(consul.statistics().frozen == 1u);
 }
 
+/// Whether nothing listens there. The connection is made without a context that runs.
+bool refuses(const std::string& address) {
+  asio::io_context io;
+  asio::ip::tcp::socket socket(io);
+  error_code ec;
+  socket.connect({asio::ip::address_v4::loopback(), static_cast<std::uint16_t>(std::stoi(address.substr(10)))}, ec);
+  return ec == asio::error::connection_refused;
+}
+
 }  // namespace
 
 ASYNC_TEST_CASE(with_a_thread_of_its_own_it_ends_at_once, 20s) {
@@ -679,7 +688,9 @@ BOOST_AUTO_TEST_CASE(the_context_never_runs_again_after_the_server) {
   std::optional<server> consul(std::in_place, io.get_executor());
   things_under_way things(io.get_executor(), consul->address());
   begin_and_stop(io, things, *consul);
+  const std::string address = consul->address();
   consul.reset();
+  BOOST_TEST(refuses(address));
 }
 
 BOOST_AUTO_TEST_CASE(the_context_goes_first) {
@@ -706,10 +717,16 @@ BOOST_AUTO_TEST_CASE(the_context_goes_first) {
 BOOST_AUTO_TEST_CASE(the_context_never_runs) {
   asio::io_context io;
   server consul(io.get_executor());
+  const std::string address = consul.address();
   write(consul, "k", "1");
   consul.cut();
   consul.stop();
+  BOOST_TEST(refuses(address));
   consul.start();
+  BOOST_TEST(!refuses(address));
+  BOOST_TEST(consul.address() == address);
+  BOOST_TEST(value_of(consul, "k") == "1");
+  BOOST_TEST(consul.statistics().connections == 0u);  // the system accepts the connection, and the server does not run
 }
 
 BOOST_AUTO_TEST_CASE(all_members_from_many_threads) {
