@@ -18,14 +18,14 @@ BOOST_AUTO_TEST_CASE(restarts_of_a_client_agent_cost_no_slot) {
     restarted.restart();
     s.mended("it is back");
   }
-  s.end(true);
+  s.check_end(true);
 }
 
 /// A TTL of 30 s is longer than any election.
 BOOST_AUTO_TEST_CASE(an_election_costs_no_slot) {
   scene s("leader-kill", 0, 30s);
   s.lose_the_leader();
-  s.end(true);
+  s.check_end(true);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -23,7 +23,7 @@ BOOST_AUTO_TEST_SUITE(as_shipped_cluster)
 BOOST_AUTO_TEST_CASE(a_leader_is_killed_while_leases_are_short) {
   scene s("leader-kill", 0);
   s.lose_the_leader();
-  s.end(false);
+  s.check_end(false);
 }
 
 BOOST_AUTO_TEST_CASE(all_agents_and_all_servers_are_restarted_one_after_the_other) {
@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(all_agents_and_all_servers_are_restarted_one_after_the_othe
     s.consul.wait_until_healthy();
     s.mended("it is back");
   }
-  s.end(true);
+  s.check_end(true);
 }
 
 BOOST_AUTO_TEST_CASE(a_snapshot_of_a_minute_ago_is_restored) {
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(a_snapshot_of_a_minute_ago_is_restored) {
   s.fault("a snapshot is restored");
   BOOST_TEST(s.consul.server(0).put("/v1/snapshot", saved.body).status == 200);
   s.until_the_holder_has_renewed(s.mended("it is restored"));
-  s.end(true);
+  s.check_end(true);
 }
 
 /// Nobody can be granted without a quorum. When it is back, a holder whose lease is over has lost its slot, and waits.
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(two_servers_of_three_are_gone_for_half_a_minute) {
   s.consul.wait_until_healthy();
   s.mended("they are back", {"holder", "waiter"});
   s.until_somebody_entered(since);
-  s.end(false);
+  s.check_end(false);
 }
 
 BOOST_AUTO_TEST_CASE(the_holders_token_is_revoked) {
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(the_holders_token_is_revoked) {
   BOOST_TEST(server.del("/v1/acl/token/a0b1c2d3-0000-4000-8000-000000000003" + as_master).status == 200);
   s.until_holders_were_told();
   s.until_waiters_entered(since);
-  s.end(false);
+  s.check_end(false);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

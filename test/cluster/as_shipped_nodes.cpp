@@ -18,7 +18,7 @@ BOOST_AUTO_TEST_CASE(a_follower_that_is_frozen_is_removed_while_its_holder_belie
     s.until_deregistered(frozen);
     s.until_handed_over(since);
     frozen.thaw();
-    s.end_when_told();
+    s.check_end_when_told();
   }
 }
 
@@ -35,7 +35,7 @@ BOOST_AUTO_TEST_CASE(a_client_agent_that_is_frozen_is_made_to_leave_while_its_ho
   });
   s.until_handed_over(since);
   frozen.thaw();
-  s.end_when_told();
+  s.check_end_when_told();
 }
 
 /// It leaves the cluster, and takes its node out of the catalog, while its holder cannot be told.
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(a_client_agent_leaves_while_its_holder_is_busy) {
     s.until_handed_over(since);
     s.thaw_holders();
     leaves.restart();
-    s.end_when_told();
+    s.check_end_when_told();
   }
 }
 

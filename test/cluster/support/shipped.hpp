@@ -132,13 +132,13 @@ public:
   }
 
   /// The holders go on, and are told that they have lost.
-  void end_when_told() {
+  void check_end_when_told() {
     mended("it goes on", {"holder"});
     until_holders_were_told();
-    end(false);
+    check_end(false);
   }
   /// Never did two believe. `kept`: the holder whose session has a node of its own has its slot still.
-  void end(bool kept) {
+  void check_end(bool kept) {
     const outcome own = outcome_of(own_), agents = outcome_of(agents_);
     if (kept) BOOST_TEST(own.losses == 0u);
     print_figures({{"scene", name_},

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Checks that each test case expects something. A test without an expectation can only fail by crashing.
+
+An expectation is one of Boost.Test's checks, a static_assert, or a call of a function or macro that contains an
+expectation. Such a helper is defined in the same file or in a `support` folder. A test that has a reason to expect nothing
+has a line `// no expectation: REASON` in its body.
+
+usage: check_tests.py              checks the project in the current folder
+       check_tests.py --self-test  shows that the check is able to fail
+"""
+
+import pathlib
+import re
+import sys
+
+# These hold tests on purpose that fail.
+LEFT_OUT = ("test/victims/",)
+EXPECTATION = re.compile(r"\b(?:BOOST_(?:TEST|TEST_REQUIRE|CHECK\w*|REQUIRE\w*|ERROR|FAIL)|static_assert)\s*\(")
+EXCUSE = re.compile(r"// no expectation: \S")
+# What is no code: comments, raw strings, strings, characters. A digit before a quote is a part of a number.
+NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|(?<!\w)\'(?:[^\'\\\n]|\\.)+\'', re.DOTALL)
+MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(((?:[^\\\n]|\\.|\\\n)*)", re.MULTILINE)
+DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\\\n]|\\.|\\\n)*", re.MULTILINE)
+NAME = re.compile(r"\b(\w+)\s*(?:<[^<>;(){}]*>\s*)?\(")
+CASES = {"BOOST_AUTO_TEST_CASE", "BOOST_FIXTURE_TEST_CASE", "BOOST_AUTO_TEST_CASE_TEMPLATE"}
+KEYWORDS = {"if", "for", "while", "switch", "catch", "return", "constexpr"}
+# In `support`, macros and functions with such names may check. Other names there, such as `start`, would fit anything.
+CHECKS = re.compile(r"check|expect|EXPECT|require|judge")
+# What may stand between the parameters of a function and its body.
+BEFORE_BODY = re.compile(r"\s*(?:const\b|noexcept\b|override\b|final\b|->\s*[\w:<>,&* ]+?|\s)*(?=\{)")
+
+
+def blank(text):
+    """The text without what is no code, in lines of the same lengths."""
+    return NO_CODE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
+
+
+def closing(text, at):
+    """Behind the bracket that closes the one at `at`."""
+    pairs = {"(": ")", "{": "}"}
+    opens, closes, depth = text[at], pairs[text[at]], 0
+    for end in range(at, len(text)):
+        depth += (text[end] == opens) - (text[end] == closes)
+        if depth == 0:
+            return end + 1
+    return len(text)
+
+
+def definitions(code):
+    """The name of each function (or of each macro that defines a case), where it begins, and where its body is."""
+    for match in NAME.finditer(code):
+        if match[1] in KEYWORDS:
+            continue
+        after = closing(code, match.end() - 1)
+        body = BEFORE_BODY.match(code, after)
+        if body:
+            yield match[1], match.start(), body.end(), closing(code, body.end())
+
+
+class File:
+    def __init__(self, text):
+        self.text = text
+        code = blank(text)
+        self.macros = {m[1]: m[2] for m in MACRO.finditer(code)}
+        self.code = DIRECTIVE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), code)
+        self.functions = list(definitions(self.code))
+
+    def helpers(self, cases):
+        """The names and texts of what tests may call."""
+        yield from ((name, body) for name, body in self.macros.items() if name not in cases)
+        yield from ((name, self.code[begin:end]) for name, _, begin, end in self.functions if name not in cases)
+
+
+def names_of_cases(files):
+    """The macros that define a test case, also by another such macro."""
+    cases, macros = set(CASES), [each for file in files for each in file.macros.items()]
+    while True:
+        more = {name for name, body in macros if any(re.search(rf"\b{case}\(", body) for case in cases)} - cases
+        if not more:
+            return cases
+        cases |= more
+
+
+def expecting(helpers, known=()):
+    """The names of the helpers that contain an expectation, or call one that does."""
+    found, helpers = set(known), list(helpers)
+    while True:
+        more = {name for name, body in helpers if expects(body, found)} - found
+        if not more:
+            return found - set(known)
+        found |= more
+
+
+def expects(body, helpers):
+    return EXPECTATION.search(body) or any(name in helpers for name in NAME.findall(body))
+
+
+def problems(texts):
+    """Returns the number of cases, and a line for each case without an expectation. `texts`: by the files' names."""
+    files = {name: File(text) for name, text in sorted(texts.items())}
+    cases = names_of_cases(files.values())
+    shared = {name for name in expecting(each for name, file in files.items() if "/support/" in name
+                                         for each in file.helpers(cases)) if name.isupper() or CHECKS.match(name)}
+    count, found = 0, []
+    for name, file in files.items():
+        helpers = shared | expecting(file.helpers(cases), shared)
+        for macro, at, begin, end in file.functions:
+            if macro not in cases:
+                continue
+            count += 1
+            if not expects(file.code[begin:end], helpers) and not EXCUSE.search(file.text[begin:end]):
+                line = file.code.count("\n", 0, at) + 1
+                case = re.match(r"\w+\(\s*(\w+)", file.code[at:])[1]
+                found.append(f"{name}:{line}: {case} expects nothing, and says no reason (// no expectation: REASON)")
+    return count, found
+
+
+def self_test():
+    helper = "void check_all(const thing& it) {\n  BOOST_TEST(it.all());\n}\n#define SEE(it) \\\n  check_all(it)\n"
+    support = helper + "struct thing {\n  void start() const { BOOST_REQUIRE(ok); }\n};\n#define MY_TEST(name) \\\n" \
+                       "  static void name##_body(); \\\n  BOOST_AUTO_TEST_CASE(name) { run(name##_body); } \\\n" \
+                       "  static void name##_body()\n"
+    head = "namespace {\nvoid begin(thing& it) {\n  it.start();\n}\nbool tried(int n) noexcept {\n  BOOST_TEST(n == 1);\n" \
+           "  return true;\n}\n}  // namespace\n"
+    good = ["BOOST_TEST(1 == 1);", "BOOST_CHECK_THROW(f(), error);", "if (a) BOOST_FAIL(\"b\");", "check_all(it);", "SEE(it);",
+            "f([&] { tried(1); });", "static_assert(sizeof(int) > 1);", "// no expectation: g++ must compile this\n  f();",
+            "int n = 1'000;\n  BOOST_TEST(n > 0);"]
+    bad = ["", "it.start();", "begin(it);", "// BOOST_TEST(a);", "say(\"BOOST_TEST(a)\");", "BOOST_TEST_MESSAGE(\"a\");",
+           "BOOST_TEST_CONTEXT(\"a\") f();", "say(R\"(check_all(it);)\");", "// no expectation:\n  f();", "char c = '\"';\n  f();"]
+    kinds = ["BOOST_AUTO_TEST_CASE(a_case)", "BOOST_FIXTURE_TEST_CASE(a_case, thing)", "MY_TEST(a_case)",
+             "BOOST_AUTO_TEST_CASE_TEMPLATE(a_case, Kind, kinds)"]
+    failures = []
+    for kind in kinds:
+        for wanted, bodies in ((0, good), (1, bad)):
+            for body in bodies:
+                test = f"{head}\n{kind} {{\n  {body}\n}}\n"
+                count, found = problems({"test/support/a.hpp": support, "test/unit/b.cpp": test})
+                if count != 1 or len(found) != wanted:
+                    failures.append(f"{kind}: {body!r}: {count} cases, {found}")
+    for each in failures:
+        print(f"wrong: {each}")
+    print(f"{len(kinds)} kinds of cases, {len(good) + len(bad)} bodies, {len(failures)} failures")
+    return 1 if failures else 0
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    if sys.argv[1:]:
+        print(__doc__.strip(), file=sys.stderr)
+        return 2
+    files = [each for each in pathlib.Path("test").rglob("*.?pp") if not each.as_posix().startswith(LEFT_OUT)]
+    count, found = problems({each.as_posix(): each.read_text(encoding="utf-8") for each in files})
+    print("\n".join(found) or f"{count} test cases, each expects something")
+    return 1 if found or not count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
