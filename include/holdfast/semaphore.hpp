@@ -39,6 +39,14 @@ struct acquire_request {
   diagnostics* diag = nullptr;
 };
 
+/// This does not compile when `acquire_options` gets another member. Pass the member on here, and let
+/// `unit.runtime_options` expect its value.
+inline acquire_request request_of(const acquire_options& options, bool once,
+                                  std::optional<std::chrono::nanoseconds> within) {
+  const auto& [count, diag] = options;
+  return {count, once, within, diag};
+}
+
 const asio::any_io_executor& executor_of(const driver&) noexcept;
 void start_acquire(const std::shared_ptr<driver>&, const acquire_request&, pending<error_code, slot>&&);
 void start_close(const std::shared_ptr<driver>&, pending<error_code>&&);
@@ -156,7 +164,7 @@ public:
   /// Waits for `options.count` slots: all of them, or none. Later acquires of this process do not overtake.
   template <detail::slot_token Token = asio::deferred_t>
   auto acquire(acquire_options options, Token&& token = {}) {
-    return initiate<slot>({options.count, false, {}, options.diag}, std::forward<Token>(token));
+    return initiate<slot>(detail::request_of(options, false, {}), std::forward<Token>(token));
   }
   /// The same for `count` slots.
   template <detail::slot_token Token = asio::deferred_t>
@@ -171,7 +179,7 @@ public:
   }
   template <detail::slot_token Token = asio::deferred_t>
   auto try_acquire(acquire_options options, Token&& token = {}) {
-    return initiate<slot>({options.count, true, {}, options.diag}, std::forward<Token>(token));
+    return initiate<slot>(detail::request_of(options, true, {}), std::forward<Token>(token));
   }
 
   /// Waits for at most `duration`; completes with an empty slot if none was granted in that time. With no time at all
@@ -182,7 +190,7 @@ public:
   }
   template <detail::slot_token Token = asio::deferred_t>
   auto try_acquire_for(std::chrono::nanoseconds duration, acquire_options options, Token&& token = {}) {
-    return initiate<slot>({options.count, false, duration, options.diag}, std::forward<Token>(token));
+    return initiate<slot>(detail::request_of(options, false, duration), std::forward<Token>(token));
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <holdfast/error.hpp>
+#include <holdfast/semaphore.hpp>
 
 using holdfast::runtime::checked;
 using namespace std::chrono_literals;
@@ -46,7 +47,8 @@ void log_nothing(const std::string&) {}
 
 BOOST_AUTO_TEST_SUITE(runtime_options)
 
-// `know_all_of` in setup.cpp tells whoever adds an option to check it; these tell that its value is used.
+// `know_all_of` in setup.cpp does not compile when an option is added, so that it is checked there. These tests do not
+// compile then either, so that its value is seen to arrive.
 
 BOOST_AUTO_TEST_CASE(all_options_of_a_semaphore_arrive) {
   holdfast::semaphore_options options;
@@ -115,6 +117,18 @@ BOOST_AUTO_TEST_CASE(all_options_of_an_election_arrive) {
   BOOST_TEST(its.core.lock_key == "k");
   session_node.clear(), node_health_checks = true;
   BOOST_TEST(checked(options).store.node_checks);
+}
+
+BOOST_AUTO_TEST_CASE(all_options_of_an_acquire_arrive) {
+  holdfast::diagnostics words;
+  holdfast::acquire_options options;
+  auto& [count, diag] = options;
+  count = 3, diag = &words;
+  const auto request = holdfast::detail::request_of(options, true, 5s);
+  BOOST_TEST(request.count == 3u);
+  BOOST_TEST(request.diag == &words);
+  BOOST_TEST(request.once);
+  BOOST_TEST((request.within == 5s));
 }
 
 /// A holder whose session has ended before its time believes for TTL minus margin by its own clock, which may be slow.
