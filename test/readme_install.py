@@ -43,10 +43,11 @@ def expect(condition, what):
 
 
 def read_readme(text):
-    """What README says: commands to install, a CMakeLists.txt, commands to use it, a program."""
+    """What README says: commands to install, a CMakeLists.txt, commands to use it, lines for FetchContent, a program."""
     section = re.search(r"^## Use it$(.*?)^## ", text, re.MULTILINE | re.DOTALL)
     blocks = BLOCK.findall(section[1]) if section else []
-    expect([kind for kind, _ in blocks] == ["sh", "cmake", "sh"], 'README, "Use it": not the blocks sh, cmake, sh')
+    kinds = [kind for kind, _ in blocks]
+    expect(kinds == ["sh", "cmake", "sh", "cmake"], f'README, "Use it": not the blocks sh, cmake, sh, cmake, but {kinds}')
     program = PROGRAM.search(text)
     expect(program and "int main(" in program[1], "README's first C++ is not a program")
     return *(lines for _, lines in blocks), program[1]
@@ -89,7 +90,7 @@ def prefix_in(folder):
 
 def use(readme, folder, prefix=None, source=None):
     """README's program, by README's CMakeLists.txt, with what is installed, or with the source folder."""
-    _, cmake, commands, program = readme
+    _, cmake, commands, _, program = readme
     if source:
         cmake, changed = re.subn(r"^find_package.*# or: (.*)$", r"\1", cmake, flags=re.MULTILINE)
         expect(changed == 1, 'README\'s CMakeLists.txt does not say "find_package(...)  # or: add_subdirectory(...)"')
