@@ -1,29 +1,46 @@
 #include "agent_choice.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace holdfast::consul::detail {
 
-void agent_choice::answered(std::size_t agent, time_point now) noexcept {
-  state& its = agents_[agent];
+agent_choice::state agent_choice::current_state() const noexcept {
+  const agent& its = agents_[current_];
+  if (doubts_) return state::doubted;
+  if (its.errs_since) return state::erring;
+  return its.silent_since ? state::silent : state::working;
+}
+
+void agent_choice::answered(std::size_t which, time_point now) noexcept {
+  agent& its = agents_[which];
   its.answered = now;
   its.errs_since.reset();
+  its.silent_since.reset();
   its.avoided_for = {};
+  if (which == current_) doubts_ = false;
 }
 
-void agent_choice::erred(std::size_t agent, time_point now) noexcept {
-  state& its = agents_[agent];
+void agent_choice::erred(std::size_t which, time_point now) noexcept {
+  agent& its = agents_[which];
   its.answered = now;
   if (!its.errs_since) its.errs_since = now;
+  its.silent_since.reset();
 }
 
-void agent_choice::not_reached(std::size_t agent, time_point now, bool is_nobody) noexcept {
-  state& its = agents_[agent];
+void agent_choice::silent(std::size_t which, time_point since) noexcept {
+  agent& its = agents_[which];
+  if (its.answered) since = std::max(since, *its.answered);
+  its.silent_since = its.silent_since ? std::min(*its.silent_since, since) : since;
+}
+
+void agent_choice::not_reached(std::size_t which, time_point now, bool is_nobody) noexcept {
+  agent& its = agents_[which];
   its.avoided_for = std::clamp<clock::duration>(2 * its.avoided_for, avoided_min, avoided_max);
   if (is_nobody) its.avoided_for = 2 * avoided_max;  // longer than any other
   its.avoided_until = now + its.avoided_for;
-  if (agent != current_) return;
-  // Those behind it first, then those before it; if all are avoided, the one that has been for longest.
+  if (which != current_) return;
+  // The agents behind it come first, then the ones before it. If all are avoided, the one that has been for longest.
   std::size_t next = current_;
   for (std::size_t step = 1; step < agents_.size(); ++step) {
     const std::size_t each = (current_ + step) % agents_.size();
@@ -33,35 +50,33 @@ void agent_choice::not_reached(std::size_t agent, time_point now, bool is_nobody
   if (next != current_) go_to(next, now);
 }
 
-void agent_choice::go_to(std::size_t agent, time_point now) noexcept {
-  current_ = agent;
+void agent_choice::go_to(std::size_t which, time_point now) noexcept {
+  current_ = which;
   doubts_ = false;
-  for (state& each : agents_) each.result.reset();
-  agents_[agent].errs_since.reset();
-  return_at_ = agent == 0 ? time_point::max() : now + returned_to_after;
+  for (agent& each : agents_) each.result.reset();
+  agents_[which].errs_since.reset();
+  agents_[which].silent_since.reset();
+  return_at_ = which == 0 ? time_point::max() : now + returned_to_after;
 }
 
-std::optional<time_point> agent_choice::doubted_at(std::optional<time_point> waits_since) const noexcept {
-  const state& its = agents_[current_];
+std::optional<time_point> agent_choice::doubted_at() const noexcept {
+  const agent& its = agents_[current_];
   std::optional<time_point> from = its.errs_since;
-  if (waits_since) {
-    const time_point silent_since = std::max(*waits_since, its.answered);
-    from = from ? std::min(*from, silent_since) : silent_since;
-  }
+  if (its.silent_since) from = from ? std::min(*from, *its.silent_since) : its.silent_since;
   if (from) *from += doubted_after;
   return from;
 }
 
-void agent_choice::try_in(advice& into, std::size_t agent, time_point now, clock::duration every) {
-  state& its = agents_[agent];
+void agent_choice::try_in(advice& into, std::size_t which, time_point now, clock::duration every) {
+  agent& its = agents_[which];
   if (its.is_tried) return;
-  if (its.tried != time_point::min() && now < its.tried + every) {
-    into.look_again = std::min(into.look_again, its.tried + every);
+  if (its.tried && now < *its.tried + every) {
+    into.look_again = std::min(into.look_again, *its.tried + every);
     return;
   }
   its.is_tried = true;
   its.tried = now;
-  into.to_try.push_back(agent);
+  into.to_try.push_back(which);
 }
 
 std::optional<std::size_t> agent_choice::better_one(std::size_t end) const noexcept {
@@ -73,9 +88,9 @@ std::optional<std::size_t> agent_choice::better_one(std::size_t end) const noexc
 // Another agent knows a leader. The current one is left unless it does too, after a moment in which to say so.
 void agent_choice::weigh(advice& into, time_point now) {
   const auto other = better_one(agents_.size());
-  const state& its = agents_[current_];
+  const agent& its = agents_[current_];
   if (!other || its.result == trial::knows_leader) return;
-  const time_point overdue = its.tried + head_start;
+  const time_point overdue = its.tried.value_or(now) + head_start;
   if (!its.result && now < overdue) {
     into.look_again = std::min(into.look_again, overdue);
     return;
@@ -84,13 +99,13 @@ void agent_choice::weigh(advice& into, time_point now) {
   go_to(*other, now);
 }
 
-agent_choice::advice agent_choice::look(time_point now, std::optional<time_point> waits_since) {
+agent_choice::advice agent_choice::look(time_point now) {
   advice result;
   if (agents_.size() == 1) return result;
-  const auto doubted = doubted_at(waits_since);
+  const auto doubted = doubted_at();
   if (doubted && *doubted <= now) {
     if (!std::exchange(doubts_, true)) {
-      for (state& each : agents_) each.result.reset();
+      for (agent& each : agents_) each.result.reset();
     }
     for (std::size_t i = 0; i != agents_.size(); ++i) try_in(result, i, now, doubted_after);
     weigh(result, now);
@@ -110,10 +125,12 @@ agent_choice::advice agent_choice::look(time_point now, std::optional<time_point
   return result;
 }
 
-void agent_choice::tried(std::size_t agent, trial result) noexcept {
-  state& its = agents_[agent];
+// A trial's answer shows that the agent is there. If requests are still pending, it stays doubted for their sake.
+void agent_choice::tried(std::size_t which, trial result) noexcept {
+  agent& its = agents_[which];
   its.is_tried = false;
   its.result = result;
+  if (result == trial::knows_leader) its.silent_since.reset();
 }
 
 }  // namespace holdfast::consul::detail

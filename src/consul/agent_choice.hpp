@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <vector>
@@ -8,37 +9,57 @@
 
 namespace holdfast::consul::detail {
 
-/// Which of several agents of one cluster requests go to: the first in their order that works, and the same one for as
-/// long as it does. Pure: it is told what becomes of requests, and says whom to ask, and whom to try.
+/// Chooses which of several agents of one cluster gets the requests: the first in their order that works, and the same
+/// one for as long as it works. Pure: the transport reports events, and reads from `current` which agent to ask and
+/// from `look` which agents to try.
 ///
-/// A trial is a request beside the others, which an agent answers by itself and at once: whether it knows a leader.
-/// Only by trials does it leave an agent that has taken connections and says nothing, or has lost the others: one that
-/// is merely slow, because the cluster is, answers them as well as the others do.
+/// A trial is a request beside the others that an agent answers at once and without its servers: whether it knows a
+/// leader. An agent that takes connections, and then says nothing or errs, is only left by a trial. So an agent is not
+/// left when the whole cluster is slow, because it answers the trial as well as the others do.
+///
+/// The current agent is in one of these states. The table in unit.consul_agent_choice has a row for each event in each
+/// state.
+///
+///              silent, cancelled          1 s                     another agent knows a leader
+///     working -------------------> silent ----> doubted (trials) ------------------------------> another agent
+///        |          erred                   ^                                                        ^
+///        +-----------------------> erring --+                                                        |
+///        +-------------------------------------------------------------------------------------------+ not_reached
+///
+/// `answered` makes it working again.
 class agent_choice {
 public:
   enum class trial { knows_leader, knows_none, failed };
+  enum class state { working, silent, erring, doubted };
 
   explicit agent_choice(std::size_t agents) : agents_(agents) {}
 
   std::size_t current() const noexcept { return current_; }
+  /// The state of the current agent.
+  state current_state() const noexcept;
 
-  // --- What became of requests.
-  /// A reply, but for a server's error.
+  // --- Events.
+  /// The agent has answered a request, and not with a server's error.
   void answered(std::size_t agent, time_point now) noexcept;
-  /// A server's error: an agent without a leader gives no other replies.
+  /// The agent has answered with a server's error, or has closed a new connection before it answered anything.
   void erred(std::size_t agent, time_point now) noexcept;
+  /// A request that is to be answered at once was sent at `since`, and there is no answer yet. The request may have
+  /// ended meanwhile.
+  void silent(std::size_t agent, time_point since) noexcept;
+  /// The user has cancelled such a request. The agent is not to blame for that, but for the time before.
+  void cancelled(std::size_t agent, time_point since) noexcept { silent(agent, since); }
   /// No connection could be made. The next agent is asked from now on. `is_nobody`: there is no such agent, for now.
   void not_reached(std::size_t agent, time_point now, bool is_nobody = false) noexcept;
-
-  // --- Trials.
-  struct advice {
-    std::vector<std::size_t> to_try{};          ///< each is to be told to `tried`
-    bool has_left = false;                      ///< what is under way at other agents than `current` is to be given up
-    time_point look_again = time_point::max();  ///< unless something happens before
-  };
-  /// `waits_since`: when the oldest of those requests to the current agent was sent that are to be answered at once.
-  advice look(time_point now, std::optional<time_point> waits_since);
+  /// A trial has ended. `silent` has to be reported again for each request that is still pending.
   void tried(std::size_t agent, trial result) noexcept;
+
+  struct advice {
+    std::vector<std::size_t> to_try{};          ///< start a trial of each; report its result to `tried`
+    bool has_left = false;                      ///< abort the requests at other agents than `current`
+    time_point look_again = time_point::max();  ///< call `look` again at this time, or after the next event
+  };
+  /// Time has passed.
+  advice look(time_point now);
 
   /// How long an agent may say nothing, or only err, before it is tried; and how often it is tried then.
   static constexpr std::chrono::milliseconds doubted_after{1'000};
@@ -51,23 +72,24 @@ public:
   static constexpr std::chrono::milliseconds returned_to_after{60'000};
 
 private:
-  struct state {
-    time_point answered = time_point::min();
+  struct agent {
+    std::optional<time_point> answered{};  ///< the last answer of any kind
     std::optional<time_point> errs_since{};
+    std::optional<time_point> silent_since{};
     time_point avoided_until = time_point::min();
     clock::duration avoided_for{};
-    bool is_tried = false;  ///< a trial is under way
-    time_point tried = time_point::min();
-    std::optional<trial> result{};  ///< of the last one, if that was since the doubt
+    bool is_tried = false;  ///< a trial is pending
+    std::optional<time_point> tried{};
+    std::optional<trial> result{};  ///< of the last trial, if that was since the doubt began
   };
 
   void go_to(std::size_t agent, time_point now) noexcept;
-  std::optional<time_point> doubted_at(std::optional<time_point> waits_since) const noexcept;
+  std::optional<time_point> doubted_at() const noexcept;
   void try_in(advice& into, std::size_t agent, time_point now, clock::duration every);
   std::optional<std::size_t> better_one(std::size_t end) const noexcept;
   void weigh(advice& into, time_point now);
 
-  std::vector<state> agents_;
+  std::vector<agent> agents_;
   std::size_t current_ = 0;
   bool doubts_ = false;
   time_point return_at_ = time_point::max();

@@ -116,6 +116,7 @@ void finish_call(call& c, const call_settings& settings, std::string_view method
   c.request.body = std::move(body);
   c.request.is_write = c.does != effect::none;
   c.request.repeatable = c.does != effect::write;
+  c.request.waits_in_outage = c.retry;
 }
 
 call make_read(const call_settings& settings, std::string_view name, std::string key, target where,

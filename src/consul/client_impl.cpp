@@ -174,7 +174,7 @@ void client_impl::report(const call& what, const exchange& outcome) const {
   diag = diagnostics();
   diag.message = describe(what, transport_.address_of(outcome.agent).to_string(), outcome);
   diag.key = what.key;
-  if (outcome.error) diag.server_message = readable(transport_.without_secrets(outcome.reply.body));
+  if (outcome.error) diag.server_message = readable(transport_.without_secrets(outcome.reply.body, outcome));
 }
 
 }  // namespace holdfast::consul::detail

@@ -3,6 +3,7 @@
 
 #include "config_check.hpp"
 #include "proxy.hpp"
+#include "url.hpp"
 
 namespace holdfast::consul {
 namespace detail {
@@ -18,6 +19,15 @@ bool is_time(milliseconds t) noexcept { return t >= milliseconds(1) && t <= time
 
 bool is_within(std::size_t value, std::size_t least, std::size_t most) noexcept {
   return value >= least && value <= most;
+}
+
+// An address with a user's name and password is refused, and its text is for a log.
+std::string without_login(const std::string& address) {
+  const auto scheme_end = address.find("://");
+  const std::size_t begin = scheme_end == std::string::npos ? 0 : scheme_end + 3;
+  const auto end = address.rfind('@');
+  if (end == std::string::npos || end < begin) return address;
+  return address.substr(0, begin) + "(hidden)" + address.substr(end);
 }
 
 // These do not compile when their structure gets another member. What it may be is to be checked below.
@@ -44,7 +54,7 @@ std::vector<agent_address> check(const config& c) {
   std::vector<agent_address> addresses;
   for (const std::string& each : c.addresses.empty() ? std::vector{c.address} : c.addresses) {
     if (const error_code ec = parse_address(each, addresses.emplace_back())) {
-      throw system_error(ec, "address \"" + each + '"');
+      throw system_error(ec, "address \"" + without_login(each) + '"');
     }
   }
   require(addresses.size() <= 16, error::invalid_option, "addresses must be 16 at most");
@@ -63,8 +73,8 @@ std::vector<agent_address> check(const config& c) {
           "tls.certificate_file and tls.key_file go together");
   require(!tls.context || (tls.ca_file.empty() && tls.ca_path.empty() && tls.certificate_file.empty()),
           error::invalid_option, "tls.context has what the files would say");
-  require(tls.server_name.size() <= 253 && is_header_text(tls.server_name), error::invalid_option,
-          "tls.server_name must be a host's name");
+  require(tls.server_name.empty() || !certificate_name(tls.server_name).empty(), error::invalid_option,
+          "tls.server_name must be a host's name or an IP address");
   require(is_time(c.request_timeout), error::invalid_option, "request_timeout must be 1 ms to 10 min");
   require(is_time(c.connect_timeout), error::invalid_option, "connect_timeout must be 1 ms to 10 min");
   require(is_time(c.backoff_min), error::invalid_option, "backoff_min must be 1 ms to 10 min");

@@ -101,14 +101,16 @@ awaitable<exchange> connection::connect(endpoints candidates, time_point deadlin
   last.cause = asio::error::host_not_found;
   auto left = static_cast<clock::rep>(candidates.size());
   for (const auto& candidate : candidates) {
-    if (is_given_up_) break;
-    // Its share of the time: an address that drops everything must not use up what those behind it need.
     const time_point now = clock::now();
-    const alarm bell(*this, now + (deadline - now) / left--);
+    if (is_given_up_ || (last.cause == asio::error::timed_out && now >= deadline)) break;
+    // An address that drops everything must not use up the time that the ones behind it need.
+    const clock::duration part = std::max<clock::duration>((deadline - now) / left--, candidate_time_min);
+    const alarm bell(*this, std::min(now + part, deadline));
     error_code ec = open(candidate.protocol());
     if (!ec) std::tie(ec) = co_await socket_.async_connect(candidate, as_result);
     last = exchange();
     if (!ec && !expired_) {
+      const alarm later(*this, std::max(now + part, deadline - left * candidate_time_min));
       configure();
       connected_ = true;
       opened_at_ = clock::now();
@@ -116,20 +118,19 @@ awaitable<exchange> connection::connect(endpoints candidates, time_point deadlin
       counters::add(statistics_->connections_opened);
       counters::add(statistics_->connections_open);
       if (!tunnel.empty()) last = co_await ask_for_tunnel(tunnel);
-      if (tls_ == nullptr || last.error) {
-        if (expired_) last.cause = asio::error::timed_out;
-        if (last.error) close();
-        co_return last;
+      if (!last.error && tls_ != nullptr) {
+        secure_ = tls_->open(socket_, to);
+        tls_failure refused = co_await secure_->handshake();
+        last.error = refused.error;
+        last.words = std::move(refused.words);
+        last.cause = refused.cause;
       }
-      secure_ = tls_->open(socket_, to);
-      tls_failure refused = co_await secure_->handshake();
-      if (!refused.error && !expired_) co_return last;
-      last.error = refused.error;
-      last.words = std::move(refused.words);
-      ec = refused.cause;
+      if (!last.error && !expired_) co_return last;
+      ec = last.cause;
     }
     if (!last.error || expired_) last.error = error::unreachable;
     last.cause = expired_ ? error_code(asio::error::timed_out) : ec;
+    if (expired_) unresponsive_.push_back(candidate);
     close();
     secure_.reset();
   }
@@ -147,6 +148,10 @@ void connection::configure() {
   socket_.set_option(tcp_option(TCP_KEEPIDLE, 5), ignored);
   socket_.set_option(tcp_option(TCP_KEEPINTVL, 2), ignored);
   socket_.set_option(tcp_option(TCP_KEEPCNT, 3), ignored);
+#endif
+#ifdef TCP_USER_TIMEOUT
+  // The same for a request that was written and is not acknowledged: then there are no keepalive probes.
+  socket_.set_option(tcp_option(TCP_USER_TIMEOUT, 11'000), ignored);
 #endif
 }
 
@@ -249,9 +254,12 @@ awaitable<exchange> connection::converse(const std::string& request, bool is_wri
   co_return result;
 }
 
-bool connection::reusable() const noexcept { return socket_.is_open() && parser_.keep_alive(); }
+bool connection::reusable() const noexcept {
+  return socket_.is_open() && parser_.keep_alive() && (!secure_ || secure_->is_quiet());
+}
 
 bool connection::is_alive() noexcept {
+  if (secure_ && !secure_->is_quiet()) return false;
   char byte = 0;
   error_code ec;
   socket_.receive(asio::buffer(&byte, 1), asio::socket_base::message_peek, ec);

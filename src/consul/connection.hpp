@@ -17,12 +17,16 @@ struct exchange {
   error_code cause;
   std::string words{};  ///< more about the error
   http_reply reply;
-  std::size_t agent = 0;     ///< which was asked
-  unsigned token = 0;        ///< the version of the token that was sent
-  bool turned_away = false;  ///< the agent did not take the connection: the request may be tried again
-  bool is_cut = false;       ///< the agent closed the connection before it said anything
-  bool is_nobody = false;    ///< the agent has no IP address of its own
-  bool goes_on = false;      ///< another agent is asked from now on: the request may be sent there at once
+  std::size_t agent = 0;                        ///< which was asked
+  unsigned token = 0;                           ///< the version of the token that was sent
+  std::shared_ptr<const std::string> secret{};  ///< that token
+  bool turned_away = false;   ///< the agent did not take the connection: the request may be tried again
+  bool is_cut = false;        ///< the agent closed the connection before it said anything
+  bool is_barred = false;     ///< a new connection was closed, or answered 429, before it had served a request
+  bool is_nobody = false;     ///< the agent has no IP address of its own
+  bool goes_on = false;       ///< another agent is asked from now on: the request may be sent there at once
+  bool is_held_up = false;    ///< an outage began while the request waited: nothing was tried
+  bool is_cancelled = false;  ///< by the user
 };
 
 /// One connection to the agent, by TCP or a UNIX socket, for one request at a time. Between requests it has no
@@ -40,6 +44,9 @@ public:
   /// Tries one after the other, `to`'s, or those of a proxy, to which `tunnel` is said first if it is not empty (RFC
   /// 9110, CONNECT). Ends with the last one's error: unreachable, with asio::error::timed_out for its cause after the
   /// deadline; certificate_refused, client_certificate_refused.
+  ///
+  /// Each candidate has an equal part of the time for TCP's handshake, but at least `candidate_time_min`. Once TCP
+  /// stands, it has all that is left, less that least time for each candidate that is still to come.
   awaitable<exchange> connect(endpoints candidates, time_point deadline, const agent_address& to,
                               std::string tunnel = {});
 
@@ -60,8 +67,12 @@ public:
   time_point opened_at() const noexcept { return opened_at_; }
   /// To whom it was connected.
   const endpoint& peer() const noexcept { return peer_; }
+  /// The endpoints that used up their time while `connect` tried them.
+  const endpoints& unresponsive() const noexcept { return unresponsive_; }
   /// Whether the agent has neither closed an idle connection nor sent something that nobody asked for.
   bool is_alive() noexcept;
+
+  static constexpr std::chrono::milliseconds candidate_time_min{200};
 
 private:
   class alarm;
@@ -84,6 +95,7 @@ private:
   bool is_given_up_ = false;
   time_point opened_at_;
   endpoint peer_;
+  endpoints unresponsive_;
 };
 
 }  // namespace holdfast::consul::detail

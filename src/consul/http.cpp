@@ -68,12 +68,15 @@ private:
     } else if (beast::iequals(name, "X-Consul-Knownleader")) {
       reply.known_leader = value == "true";
     } else if (beast::iequals(name, "X-Consul-Lastcontact")) {
-      std::uint32_t milliseconds = 0;
+      // A server that has never had a leader says the time since the year 1.
+      std::uint64_t milliseconds = 0;
       if (!parse_number(value, milliseconds)) {
         ec = error::malformed_reply;
         return;
       }
-      reply.last_contact = std::chrono::milliseconds(milliseconds);
+      using milliseconds_type = std::chrono::milliseconds;
+      constexpr auto most = static_cast<std::uint64_t>(milliseconds_type::max().count());
+      reply.last_contact = milliseconds_type(static_cast<milliseconds_type::rep>(std::min(milliseconds, most)));
     } else if (beast::iequals(name, "X-Consul-Results-Filtered-By-ACLs")) {
       reply.filtered_by_acls = value == "true";
     }

@@ -21,8 +21,9 @@ struct http_request {
   std::string target{};  ///< path and query
   std::string body{};
   content type = content::none;
-  bool is_write = false;    ///< it changes something in Consul: for the statistics
-  bool repeatable = false;  ///< whatever came of it, it may be sent once more
+  bool is_write = false;        ///< it changes something in Consul: for the statistics
+  bool repeatable = false;      ///< whatever came of it, it may be sent once more
+  bool waits_in_outage = true;  ///< while no agent can be reached it waits for one, until its deadline
   /// What a blocking query asks Consul to wait, and how much longer its reply may take. 0: it is none.
   std::chrono::milliseconds wait{0};
   std::chrono::milliseconds slack{0};

@@ -111,9 +111,8 @@ error_code parse_proxy(std::string_view text, proxy_address& out) {
   }
   proxy_address parsed;
   if (const auto at = text.rfind('@'); at != std::string_view::npos) {
-    std::string who;
-    if (!decode_percent(text.substr(0, at), who)) return error::invalid_address;
-    parsed.credentials = basic_credentials(who);
+    if (!decode_percent(text.substr(0, at), parsed.login)) return error::invalid_address;
+    parsed.credentials = basic_credentials(parsed.login);
     text.remove_prefix(at + 1);
   }
   if (const error_code ec = parse_address("http://" + std::string(text), parsed.at)) return ec;

@@ -14,6 +14,7 @@ std::string basic_credentials(std::string_view user_and_password);
 struct proxy_address {
   agent_address at{};
   std::string credentials{};  ///< for Proxy-Authorization; empty: none
+  std::string login{};        ///< the same as `user:password`
 };
 
 /// `http://[user:password@]host[:port]`, without a port 80, or without the scheme. Errors: unsupported_scheme,

@@ -12,6 +12,8 @@
 #include <boost/asio/ssl/error.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
+#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <map>
 #include <tuple>
@@ -102,12 +104,34 @@ std::shared_ptr<ssl::context> load(const tls_options& options) {
   return made;
 }
 
-// What was read at a time, and the sessions that were made with it. A resumed handshake checks no certificate, so none
-// is resumed with others.
+// A session that can be resumed until the first of the agent's certificates expires: a resumed handshake does not
+// verify them again.
+struct kept_session {
+  session_ptr session;
+  std::chrono::system_clock::time_point until;
+};
+
+// The certificates that were read at one time, and the sessions that were made with them. No session is resumed with
+// other certificates.
 struct generation {
   std::shared_ptr<ssl::context> context;
-  std::map<std::string, session_ptr> sessions{};  // by the address
+  std::map<std::string, kept_session> sessions{};  // by the address
 };
+
+std::chrono::system_clock::time_point end_of(const X509* certificate) {
+  std::tm end{};
+  if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) != 1) return std::chrono::system_clock::time_point::min();
+  return std::chrono::system_clock::from_time_t(::timegm(&end));
+}
+
+std::chrono::system_clock::time_point first_end_in(const STACK_OF(X509) * chain) {
+  auto first = std::chrono::system_clock::time_point::min();
+  for (int i = 0; chain != nullptr && i < sk_X509_num(chain); ++i) {
+    const auto end = end_of(sk_X509_value(chain, i));
+    first = i == 0 ? end : std::min(first, end);
+  }
+  return first;
+}
 
 std::string text_of(const ASN1_STRING* text) {
   return {reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
@@ -180,51 +204,63 @@ public:
   awaitable<transferred> write(asio::const_buffer bytes) override;
   awaitable<transferred> read_some(asio::mutable_buffer space) override;
   void keep_session() override;
+  bool is_quiet() const noexcept override;
 
 private:
+  bool set_up();
   bool judge(bool accepted, ssl::verify_context& about);
 
   const tls_options& options_;
   const std::shared_ptr<generation> with_;
   const std::string key_;
-  const std::string name_;  // that the certificate has to be for
-  ssl::stream<socket_type&> stream_;
+  const std::string name_;                    // that the certificate has to be for
+  mutable ssl::stream<socket_type&> stream_;  // native_handle() is not const
   std::string refusal_;
+  bool is_set_up_;
   bool is_kept_ = false;  // whatever there was to keep; so the agent has answered
 };
-
-std::string expected_name(const tls_options& options, const agent_address& to) {
-  std::string name = options.server_name.empty() ? to.host : options.server_name;
-  name.resize(std::min(name.find('%'), name.size()));  // a zone is this host's own business
-  if (name.ends_with('.')) name.pop_back();            // as certificates have it
-  return name;
-}
 
 stream_of_openssl::stream_of_openssl(const tls_options& options, std::shared_ptr<generation> with, socket_type& below,
                                      const agent_address& to)
     : options_(options),
       with_(std::move(with)),
       key_(to.to_string()),
-      name_(expected_name(options, to)),
-      stream_(below, *with_->context) {
+      name_(certificate_name(options.server_name.empty() ? to.host : options.server_name)),
+      stream_(below, *with_->context),
+      is_set_up_(set_up()) {}
+
+// Returns whether OpenSSL has accepted each of the settings.
+bool stream_of_openssl::set_up() {
   SSL* const native = stream_.native_handle();
   error_code not_ip;
   asio::ip::make_address(name_, not_ip);
+  bool is_accepted = !name_.empty();  // OpenSSL verifies no name if there is none
   if (not_ip) {
-    SSL_set_tlsext_host_name(native, name_.c_str());
-    SSL_set1_host(native, name_.c_str());
+    is_accepted = is_accepted && SSL_set_tlsext_host_name(native, name_.c_str()) == 1 &&
+                  SSL_set1_host(native, name_.c_str()) == 1;
   } else {
-    X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(native), name_.c_str());
+    is_accepted = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(native), name_.c_str()) == 1;
   }
   // As Go does: the names are those of the extension, never the subject's.
   SSL_set_hostflags(native, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
-  stream_.set_verify_mode(options.insecure_skip_verify ? ssl::verify_none : ssl::verify_peer);
-  if (!options.insecure_skip_verify) {
-    stream_.set_verify_callback([this](bool accepted, ssl::verify_context& about) { return judge(accepted, about); });
+  // The context may be the application's own, and serve other connections, too.
+  const long oldest = std::max<long>(TLS1_2_VERSION, SSL_get_min_proto_version(native));
+  is_accepted = SSL_set_min_proto_version(native, oldest) == 1 && is_accepted;
+  error_code ec;
+  stream_.set_verify_mode(options_.insecure_skip_verify ? ssl::verify_none : ssl::verify_peer, ec);
+  if (!ec && !options_.insecure_skip_verify) {
+    stream_.set_verify_callback([this](bool accepted, ssl::verify_context& about) { return judge(accepted, about); },
+                                ec);
   }
-  if (const auto known = with_->sessions.find(key_); known != with_->sessions.end()) {
-    SSL_set_session(native, known->second.get());
-  }
+  is_accepted = !ec && is_accepted;
+  const auto known = with_->sessions.find(key_);
+  if (known == with_->sessions.end()) return is_accepted;
+  SSL_SESSION* const session = known->second.session.get();
+  const bool is_once = SSL_SESSION_get_protocol_version(session) >= TLS1_3_VERSION;  // RFC 8446, C.4
+  const bool is_valid = std::chrono::system_clock::now() < known->second.until;
+  if (is_valid) SSL_set_session(native, session);  // otherwise the handshake is a full one
+  if (!is_valid || is_once) with_->sessions.erase(known);
+  return is_accepted;
 }
 
 // OpenSSL has decided; what it knows of the reason is only known now.
@@ -242,6 +278,12 @@ bool stream_of_openssl::judge(bool accepted, ssl::verify_context& about) {
 }
 
 awaitable<tls_failure> stream_of_openssl::handshake() {
+  if (!is_set_up_) {
+    tls_failure refused;
+    refused.error = error::certificate_refused;
+    refused.words = "OpenSSL does not accept the settings for \"" + name_ + '"';
+    co_return refused;
+  }
   auto [ec] = co_await stream_.async_handshake(ssl::stream_base::client, as_result);
   tls_failure result;
   if (!ec) co_return result;
@@ -271,8 +313,16 @@ awaitable<transferred> stream_of_openssl::read_some(asio::mutable_buffer space) 
 
 void stream_of_openssl::keep_session() {
   if (std::exchange(is_kept_, true)) return;
-  session_ptr its(SSL_get1_session(stream_.native_handle()));
-  if (its && SSL_SESSION_is_resumable(its.get()) == 1) with_->sessions[key_] = std::move(its);
+  SSL* const native = stream_.native_handle();
+  session_ptr its(SSL_get1_session(native));
+  if (!its || SSL_SESSION_is_resumable(its.get()) != 1) return;
+  with_->sessions[key_] = {std::move(its), first_end_in(SSL_get_peer_cert_chain(native))};
+}
+
+// What `ssl::stream` has read lies in OpenSSL or in the BIO between the two: it never reads more than fits the BIO.
+bool stream_of_openssl::is_quiet() const noexcept {
+  SSL* const native = stream_.native_handle();
+  return SSL_has_pending(native) == 0 && BIO_ctrl_pending(SSL_get_rbio(native)) == 0;
 }
 
 class client_of_openssl final : public tls_client {

@@ -43,6 +43,8 @@ public:
   virtual awaitable<transferred> read_some(asio::mutable_buffer space) = 0;
   /// The agent has answered: what it has sent to resume with serves the next connections.
   virtual void keep_session() = 0;
+  /// Whether nothing that the agent has sent is still unread in this stream. The socket may have more.
+  virtual bool is_quiet() const noexcept = 0;
 };
 
 /// What a client's TLS connections have in common: the certificates, read again when their files have changed, and the

@@ -29,13 +29,17 @@ std::string in_file(const std::string& path) {
 
 token_source::token_source(const config& settings) : settings_(settings) {
   if (!settings_.token_file.empty()) stamp_ = file_stamp(settings_.token_file);
-  token_ = read();
+  token_ = std::make_shared<const std::string>(read(true));
 }
 
-std::string token_source::read() const {
+// A file that has become empty is about to be written. Without a token the client would be somebody else.
+std::string token_source::read(bool is_first) const {
   std::string found = settings_.token_function       ? settings_.token_function()
                       : settings_.token_file.empty() ? std::string()
                                                      : in_file(settings_.token_file);
+  if (found.empty() && !settings_.token_file.empty() && !is_first) {
+    throw system_error(error::invalid_option, "token_file \"" + settings_.token_file + "\" is empty");
+  }
   if (found.empty() && !settings_.token_function) found = settings_.token;
   // Never with the token's text: the message is logged.
   if (!is_header_text(found))
@@ -46,9 +50,9 @@ std::string token_source::read() const {
 void token_source::look(const std::function<void(std::string)>& complain) {
   std::string why;
   try {
-    std::string found = read();
-    if (found != token_) {
-      token_ = std::move(found);
+    std::string found = read(false);
+    if (found != *token_) {
+      token_ = std::make_shared<const std::string>(std::move(found));
       ++version_;
     }
   } catch (const std::exception& e) {
@@ -61,7 +65,7 @@ void token_source::look(const std::function<void(std::string)>& complain) {
   if (!why.empty()) complain(std::move(why));
 }
 
-const std::string& token_source::get(time_point now, const std::function<void(std::string)>& complain) {
+std::shared_ptr<const std::string> token_source::get(time_point now, const std::function<void(std::string)>& complain) {
   if (settings_.token_function) {
     look(complain);
   } else if (!settings_.token_file.empty() && now - looked_at_ >= looked_at_every) {

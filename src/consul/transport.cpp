@@ -5,6 +5,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <cstdint>
 #include <cstring>
 #include <holdfast/version.hpp>
@@ -40,13 +41,23 @@ constexpr std::chrono::seconds ceded_after{4};
 // An agent that has too many connections closes a new one as soon as it has accepted it.
 constexpr std::chrono::seconds refused_within{1};
 
-// Whether a new connection was closed before it was used: not by us, nor by a network that has lost it.
+// Whether the connection was closed: not by us, nor by a network that has lost it.
+bool is_ended_by_agent(const exchange& result) {
+  const bool is_cut = result.error == error::connection_lost || result.error == error::unreachable;
+  return is_cut && result.cause != asio::error::timed_out && result.cause != asio::error::operation_aborted;
+}
+
+// Whether a new connection was closed before it was used.
 bool is_refusal(const exchange& result, const connection& link) {
   if (result.reply.status == 429) return !link.reusable();
-  const bool is_cut = result.error == error::connection_lost || result.error == error::unreachable;
-  const bool by_agent = result.cause != asio::error::timed_out && result.cause != asio::error::operation_aborted;
-  return is_cut && by_agent && !link.has_answered() && clock::now() - link.opened_at() < refused_within;
+  return is_ended_by_agent(result) && !link.has_answered() && clock::now() - link.opened_at() < refused_within;
 }
+
+// How long a lookup may take before the addresses are used that the last one has found.
+constexpr milliseconds looked_up_within{250};
+
+// How long a lookup is waited for by anybody. The system's resolver goes on until it has an answer.
+constexpr std::chrono::seconds lookup_max{30};
 
 bool is_secure(const agent_address& address) { return address.scheme == scheme::https; }
 
@@ -125,7 +136,46 @@ transport::journey::journey(transport& owner, std::size_t agent, bool is_quick)
   owner.under_way_.push_back(*this);
 }
 
-transport::journey::~journey() { owner.under_way_.erase(owner.under_way_.iterator_to(*this)); }
+transport::journey::~journey() {
+  owner.under_way_.erase(owner.under_way_.iterator_to(*this));
+  if (is_quick && !is_noted) owner.choice_.cancelled(agent, since);
+}
+
+void transport::wake(waiter& one) noexcept {
+  one.unlink();
+  one.is_woken = true;
+  one.timer.cancel();
+}
+
+void transport::wake_all(waiter_list& all) noexcept {
+  while (!all.empty()) wake(all.front());
+}
+
+// The right to try to reach an agent during an outage. One request at a time has it, for all that it tries.
+class transport::scout {
+public:
+  explicit scout(transport& owner) : owner_(owner) {}
+  ~scout() {
+    if (!owner_.outage_) return;
+    if (tries_) {
+      owner_.outage_->is_tried = false;
+      wake_all(owner_.outage_->impatient);
+    }
+    owner_.wake_a_scout();
+  }
+  scout(const scout&) = delete;
+  scout& operator=(const scout&) = delete;
+
+  bool tries() const noexcept { return tries_; }
+  void begin() noexcept {
+    tries_ = true;
+    owner_.outage_->is_tried = true;
+  }
+
+private:
+  transport& owner_;
+  bool tries_ = false;
+};
 
 std::vector<transport::agent> transport::make_agents(const std::vector<agent_address>& addresses) const {
   std::vector<agent> all;
@@ -155,6 +205,7 @@ transport::transport(const strand_type& strand, const config& settings, const st
              gate(strand, settings.blocking_max)},
       choice_(agents_.size()),
       choice_reminder_(strand),
+      outage_reminder_(strand),
       share_(settings.blocking_max),
       random_(std::random_device{}()),
       idle_max_(idle_max),
@@ -164,11 +215,18 @@ transport::transport(const strand_type& strand, const config& settings, const st
 
 awaitable<exchange> transport::send(const http_request& request, lane which, time_point deadline) {
   const activity counted(*this);
+  scout self(*this);
   close_idle_in_time();
   std::size_t moves = 0;
   exchange first;
   for (unsigned refusals = 0;; ++refusals) {
-    exchange result = co_await attempt(request, which, deadline);
+    if (is_held_up(which) && !self.tries()) {
+      const bool may_go_on = co_await wait_for_an_agent(self, request, which, deadline);
+      if (!may_go_on) co_return outage_ ? outage_->last : failure(error::unreachable);
+    }
+    exchange result = co_await attempt(self, request, which, deadline);
+    if (result.is_cancelled) co_return result;
+    if (result.is_held_up) continue;
     if (result.goes_on && ++moves < agents_.size()) {
       if (first.error != error::unreachable && !result.is_nobody) first = std::move(result);
       continue;
@@ -178,6 +236,7 @@ awaitable<exchange> transport::send(const http_request& request, lane which, tim
         (result.error == error::certificate_refused && first.error == error::unreachable)) {
       result = std::exchange(first, {});
     }
+    if (result.error == error::unreachable) begin_or_prolong_outage(result);
     const clock::duration pause = pause_after(refusals, turned_away_pause_min, turned_away_pause_max, random_);
     if (!result.turned_away || clock::now() + pause >= deadline + request.wait) co_return result;
     timer_type timer(strand_, pause);
@@ -185,7 +244,65 @@ awaitable<exchange> transport::send(const http_request& request, lane which, tim
   }
 }
 
-awaitable<exchange> transport::attempt(const http_request& request, lane which, time_point deadline) {
+bool transport::is_held_up(lane which) const noexcept {
+  return outage_ && (which == lane::renewal ? idle_renewal_ : idle_).empty();
+}
+
+// Returns whether the request may go on: the outage is over, or this request is the one that tries. Otherwise its time
+// is over; or it does not wait, and the attempt that was pending has failed.
+awaitable<bool> transport::wait_for_an_agent(scout& self, const http_request& request, lane which,
+                                             time_point deadline) {
+  while (is_held_up(which)) {
+    const time_point now = clock::now();
+    if (!outage_->is_tried && (now >= outage_->try_at || !request.waits_in_outage)) {
+      self.begin();
+      break;
+    }
+    if (now >= deadline) co_return false;
+    waiter one(strand_, deadline);
+    if (!request.waits_in_outage) {
+      outage_->impatient.push_back(one);
+    } else if (which == lane::renewal) {
+      outage_->waiting.push_front(one);
+    } else {
+      outage_->waiting.push_back(one);
+    }
+    wake_a_scout();
+    co_await one.timer.async_wait(as_result);
+    if (outage_ && !request.waits_in_outage) co_return false;
+  }
+  co_return true;
+}
+
+// The first of those who wait tries, as soon as it is time for that and nobody else tries.
+void transport::wake_a_scout() {
+  if (outage_->is_tried || outage_->waiting.empty()) return;
+  if (clock::now() >= outage_->try_at) return wake(outage_->waiting.front());
+  outage_reminder_.set_by(outage_->try_at, owner_, [this] {
+    if (outage_) wake_a_scout();
+  });
+}
+
+void transport::begin_or_prolong_outage(const exchange& failed) {
+  if (!outage_) outage_.emplace();
+  outage_->last = failed;
+  outage_->last.goes_on = false;
+  const auto pause = pause_after(outage_->failures++, settings_.backoff_min, settings_.backoff_max, random_);
+  outage_->try_at = clock::now() + pause;
+}
+
+void transport::end_outage() noexcept {
+  if (!outage_) return;
+  waiter_list all;
+  all.splice(all.end(), outage_->impatient);
+  all.splice(all.end(), outage_->waiting);
+  outage_.reset();
+  outage_reminder_.cancel();
+  wake_all(all);
+}
+
+awaitable<exchange> transport::attempt(const scout& self, const http_request& request, lane which,
+                                       time_point deadline) {
   gate& entrance = gate_of(which);
   admit_in_time();
   // Renewals are few, one for each session, and a lost one costs somebody a slot: they may always queue.
@@ -197,14 +314,22 @@ awaitable<exchange> transport::attempt(const http_request& request, lane which, 
     if (!entrance.is_open() && full) co_return failure(error::too_busy);
     if (which == lane::blocking) admit_in_time(true);
     pass = co_await entrance.enter(deadline + request.wait, spare);
+    if (!pass && outage_) co_return outage_->last;
     if (!pass) co_return failure(refusals_ == 0 ? error::too_busy : error::too_many_requests);
+    if (is_held_up(which) && !self.tries()) {
+      exchange later;
+      later.is_held_up = true;
+      co_return later;
+    }
   }
 
   journey way(*this, choice_.current(), which != lane::blocking);
   choose_agent();
   way.agent = choice_.current();
   exchange result = co_await travel(way, request, which, deadline);
-  note(way, request, result);
+  const asio::cancellation_state cancellation = co_await asio::this_coro::cancellation_state;
+  result.is_cancelled = cancellation.cancelled() != asio::cancellation_type::none;
+  if (!result.is_cancelled) note(way, request, result);
   co_return result;
 }
 
@@ -237,20 +362,25 @@ awaitable<exchange> transport::travel(journey& way, const http_request& request,
     if (opened.error) {
       const bool in_handshake = opened.cause == asio::error::eof || opened.cause == asio::error::connection_reset;
       if (link && in_handshake && is_refusal(opened, *link)) {
-        opened.turned_away = note_refusal(opened, std::move(link));
+        opened.is_barred = true;
+        opened.turned_away = note_refusal(opened, way.agent, std::move(link));
         if (opened.turned_away) opened.error = error::too_many_requests;
       }
       co_return opened;
     }
+    end_outage();
   }
-  const std::string bytes = to_bytes_for(way.agent, *sent);
-  const unsigned token = tokens_.version();
+  const auto token = tokens_.get(clock::now(), [this](std::string line) { tell(std::move(line)); });
+  const std::string bytes = to_bytes(*sent, agents_[way.agent].lines, *token);
+  const unsigned version = tokens_.version();
   exchange result = co_await link->converse(bytes, request.is_write, deadline);
-  result.token = token;
+  result.token = version;
+  result.secret = token;
   result.reply.asked_wait = sent->wait;
+  result.is_barred = is_new && (result.reply.status == 429 || (!link->has_answered() && is_ended_by_agent(result)));
   if (is_new && is_refusal(result, *link)) {
     const bool not_applied = result.reply.status == 429 || result.error == error::unreachable;
-    const bool believed = note_refusal(result, std::move(link));
+    const bool believed = note_refusal(result, way.agent, std::move(link));
     result.turned_away = believed && (request.repeatable || not_applied);
     if (result.turned_away) result.error = error::too_many_requests;
     co_return result;
@@ -268,45 +398,52 @@ awaitable<exchange> transport::travel(journey& way, const http_request& request,
   co_return result;
 }
 
-// What came of a request is what is known of its agent.
-void transport::note(const journey& way, const http_request& request, exchange& result) {
+// Translates what came of a request into an event of its agent.
+void transport::note(journey& way, const http_request& request, exchange& result) {
   result.agent = way.agent;
+  way.is_noted = true;
   const time_point now = clock::now();
   const bool is_unreached = result.error == error::unreachable || result.error == error::certificate_refused;
-  // Who gives little time has not shown that there is nobody.
-  if (result.cause == asio::error::timed_out && now - way.since < settings_.connect_timeout) return;
   if (way.link && way.link->is_given_up()) {
     result.goes_on = request.repeatable || is_unreached;
     return;
   }
-  const std::string failed = words_of(result);
-  if (!failed.empty() && !result.is_nobody) health_.failed(name_of(way.agent) + ": " + failed);
-  if (is_unreached || result.error == error::client_certificate_refused) {
+  const std::string words = words_of(result);
+  if (!words.empty() && !result.is_nobody) failed(way.agent, words);
+  // A request with little time has not shown that there is no agent.
+  const bool is_early = result.cause == asio::error::timed_out && now - way.since < settings_.connect_timeout;
+  if ((is_unreached && !is_early) || result.error == error::client_certificate_refused) {
     choice_.not_reached(way.agent, now, result.is_nobody);
     result.goes_on = choice_.current() != way.agent;
     return;
   }
-  if (result.reply.status >= 500) {
+  if (result.is_barred || result.reply.status >= 500) {
     choice_.erred(way.agent, now);
   } else if (result.reply.status != 0) {
     choice_.answered(way.agent, now);
     answered_by(way.agent);
+  } else if (way.is_quick && (is_early || result.error == error::timed_out)) {
+    choice_.silent(way.agent, way.since);
   }
+  if (result.reply.status != 0) end_outage();
   choose_agent();
+}
+
+void transport::failed(std::size_t agent, std::string words) {
+  agents_[agent].last_failure = std::move(words);
+  health_.failed(name_of(agent) + ": " + agents_[agent].last_failure);
 }
 
 // Has those tried who are to be, leaves the current agent for a better one, and comes back when that is due.
 void transport::choose_agent() {
   if (agents_.size() == 1 || closed_) return;
-  std::optional<time_point> waits_since;
-  for (const journey& each : under_way_) {
-    if (!each.is_quick || each.agent != choice_.current()) continue;
-    waits_since = waits_since ? std::min(*waits_since, each.since) : each.since;
-  }
+  for (const journey& each : under_way_)
+    if (each.is_quick) choice_.silent(each.agent, each.since);
   const std::size_t before = choice_.current();
-  const agent_choice::advice advice = choice_.look(clock::now(), waits_since);
+  const agent_choice::advice advice = choice_.look(clock::now());
   if (advice.has_left) {
-    health_.failed(name_of(before) + " says nothing, or only errs");
+    // An agent that errs has said why.
+    if (agents_[before].last_failure.empty()) failed(before, "says nothing, and another agent answers");
     note_silence(agents_[before].used);
     leave_others();
   }
@@ -319,11 +456,12 @@ void transport::choose_agent() {
 
 void transport::answered_by(std::size_t agent) {
   if (agent == answered_last_ || agent != choice_.current()) return;  // or it is a late reply of one that was left
-  const client_health before = health_.read();
+  const std::string before = health_.read().address;
+  const std::string& why = agents_[answered_last_].last_failure;
+  tell("requests go to " + name_of(agent) + " now, no longer to " + before + (why.empty() ? "" : ": " + why));
   answered_last_ = agent;
+  agents_[agent].last_failure.clear();
   health_.moved_to(name_of(agent));
-  tell("requests go to " + name_of(agent) + " now, no longer to " + before.address +
-       (before.last_failure.empty() ? "" : "; the last failure: " + before.last_failure));
 }
 
 std::string transport::name_of(std::size_t agent) const {
@@ -402,7 +540,7 @@ awaitable<exchange> transport::open(std::size_t agent, std::shared_ptr<connectio
   const bool is_through_proxy = proxy_ && address.scheme != scheme::unix_socket;
   const agent_address& door = is_through_proxy ? proxy_->at : address;
   const std::string tunnel = is_through_proxy && is_secure(address) ? tunnel_request(address, *proxy_) : std::string();
-  resolution found = co_await look_up_(strand_, door, deadline);
+  resolution found = co_await find(door, deadline);
   connection::endpoints candidates = in_order(agent, std::move(found.endpoints));
   exchange connected;
   if (found.error || candidates.empty()) {
@@ -411,6 +549,8 @@ awaitable<exchange> transport::open(std::size_t agent, std::shared_ptr<connectio
   } else {
     connected = co_await link->connect(std::move(candidates), deadline, address, tunnel);
     if (!connected.error) agents_[agent].used = link->peer();
+    if (is_through_proxy) connected.words = without_secrets(connected.words, connected);
+    for (const connection::endpoint& each : link->unresponsive()) note_silence(each);
   }
   if (is_through_proxy && connected.error == error::unreachable && connected.words.empty()) {
     connected.words = "the proxy " + door.to_string() + ": " + connected.cause.message();
@@ -423,6 +563,40 @@ awaitable<exchange> transport::open(std::size_t agent, std::shared_ptr<connectio
   co_return connected;
 }
 
+// The addresses behind a name change seldom, and its server may hang: then the last good ones are used.
+awaitable<resolution> transport::find(const agent_address& door, time_point deadline) {
+  if (!has_a_name(door)) {
+    resolution literal = co_await look_up_(strand_, door, deadline);
+    co_return literal;
+  }
+  known_name& its = names_[door.authority()];
+  std::shared_ptr<lookup> job = its.pending;
+  if (!job) {
+    job = its.pending = std::make_shared<lookup>();
+    asio::co_spawn(strand_, look_up(owner_.lock(), *this, door, job), asio::detached);
+  }
+  if (!job->answer) {
+    if (!its.addresses.empty()) deadline = std::min(deadline, clock::now() + looked_up_within);
+    waiter one(strand_, deadline);
+    job->waiting.push_back(one);
+    co_await one.timer.async_wait(as_result);
+  }
+  const bool is_good = job->answer && !job->answer->error && !job->answer->endpoints.empty();
+  if (!is_good && !its.addresses.empty()) co_return resolution{{}, its.addresses};
+  if (job->answer) co_return *job->answer;
+  co_return resolution{asio::error::timed_out, {}};
+}
+
+awaitable<void> transport::look_up([[maybe_unused]] std::shared_ptr<void> owner, transport& self, agent_address door,
+                                   std::shared_ptr<lookup> job) {
+  resolution found = co_await self.look_up_(self.strand_, door, clock::now() + lookup_max);
+  known_name& its = self.names_[door.authority()];
+  its.pending.reset();
+  if (!found.error && !found.endpoints.empty()) its.addresses = found.endpoints;
+  job->answer = std::move(found);
+  wake_all(job->waiting);
+}
+
 // A write that an agent has closed the connection on may have been applied, for all that anybody can tell. So it goes
 // to a connection on which the agent has answered what does nothing.
 awaitable<exchange> transport::open_accepted(std::size_t agent, std::shared_ptr<connection>& link,
@@ -433,7 +607,7 @@ awaitable<exchange> transport::open_accepted(std::size_t agent, std::shared_ptr<
   exchange asked = co_await link->converse(harmless, false, deadline);
   if (link->reusable()) co_return exchange();
   if (is_refusal(asked, *link)) {
-    note_refusal(asked, std::move(link));
+    note_refusal(asked, agent, std::move(link));
     exchange refused = failure(error::too_many_requests);
     refused.turned_away = true;
     co_return refused;
@@ -445,10 +619,12 @@ awaitable<exchange> transport::open_accepted(std::size_t agent, std::shared_ptr<
 
 // A new connection was closed unused. Whether that is for want of connections: an agent that goes down, or is not there
 // behind a proxy, does the same.
-bool transport::note_refusal(const exchange& result, std::shared_ptr<connection> link) {
+bool transport::note_refusal(const exchange& result, std::size_t agent, std::shared_ptr<connection> link) {
   link.reset();
   ++refusals_;
-  const bool others_work = statistics_->connections_open > 0;
+  // With TLS an open connection may be one whose handshake hangs.
+  const bool others_work =
+      is_secure(agents_[agent].address) ? has_a_working_connection(agent) : statistics_->connections_open > 0;
   if (result.reply.status != 429 && !others_work && refusals_ < refusals_believed) return false;
   counters::add(statistics_->connections_refused);
   const time_point now = clock::now();
@@ -462,6 +638,15 @@ bool transport::note_refusal(const exchange& result, std::shared_ptr<connection>
   return true;
 }
 
+bool transport::has_a_working_connection(std::size_t agent) const noexcept {
+  const auto is_its = [agent](const idle_connection& each) { return each.agent == agent; };
+  return std::any_of(idle_.begin(), idle_.end(), is_its) ||
+         std::any_of(idle_renewal_.begin(), idle_renewal_.end(), is_its) ||
+         std::any_of(under_way_.begin(), under_way_.end(), [agent](const journey& each) {
+           return each.agent == agent && each.link && each.link->has_answered();
+         });
+}
+
 void transport::tell_of_refusals(std::size_t allowed) const {
   tell(name_of(choice_.current()) + " refuses connections: this host has as many as it allows from one address. " +
        std::to_string(allowed) + " of " + std::to_string(settings_.blocking_max) +
@@ -473,16 +658,11 @@ void transport::tell(std::string line) const {
   if (settings_.log) asio::post(strand_, [log = settings_.log, line = std::move(line)] { log(line); });
 }
 
-std::string transport::to_bytes_for(std::size_t agent, const http_request& request) {
-  const std::string& token = tokens_.get(clock::now(), [this](std::string line) { tell(std::move(line)); });
-  return to_bytes(request, agents_[agent].lines, token);
-}
-
 // What an agent, or the way to it, is to blame for; empty: nothing.
 std::string transport::words_of(const exchange& result) const {
   const unsigned status = result.reply.status;
   if (status >= 500 || status == 429 || status == 403) {
-    return std::to_string(status) + ' ' + readable(without_secrets(result.reply.body));
+    return std::to_string(status) + ' ' + readable(without_secrets(result.reply.body, result));
   }
   if (!result.error) return {};
   std::string words = result.error.message();
@@ -494,17 +674,28 @@ std::string transport::words_of(const exchange& result) const {
   return words;
 }
 
-std::string transport::without_secrets(std::string_view body) const {
+std::string transport::without_secrets(std::string_view body, const exchange& of) const {
   constexpr std::size_t looked_at = 4096;  // far beyond what anybody shows of it
   std::string text(body.substr(0, looked_at));
-  const std::string ours = settings_.http_auth.empty() ? std::string() : basic_credentials(settings_.http_auth);
-  for (const std::string& secret : {tokens_.last(), ours, proxy_ ? proxy_->credentials : std::string()}) {
-    if (secret.empty()) continue;
+  const auto hide = [&text](std::string_view secret) {
+    if (secret.empty()) return;
     constexpr std::string_view in_its_place = "(hidden)";
     for (auto at = text.find(secret); at != std::string::npos; at = text.find(secret, at + in_its_place.size())) {
       text.replace(at, secret.size(), in_its_place);
     }
-  }
+  };
+  // As it is sent, as it was configured, and the password alone.
+  const auto hide_login = [&hide](const std::string& login) {
+    if (login.empty()) return;
+    const std::string sent = basic_credentials(login);
+    hide(sent);
+    hide(std::string_view(sent).substr(sent.find(' ') + 1));
+    hide(login);
+    if (const auto colon = login.find(':'); colon != std::string::npos) hide(std::string_view(login).substr(colon + 1));
+  };
+  if (of.secret) hide(*of.secret);
+  hide_login(settings_.http_auth);
+  if (proxy_) hide_login(proxy_->login);
   return text;
 }
 
@@ -567,6 +758,7 @@ void transport::rest() {
   idle_reminder_.cancel();
   place_reminder_.cancel();
   choice_reminder_.cancel();
+  outage_reminder_.cancel();
   if (idle_.size() > settings_.connections_max) {
     idle_.erase(idle_.begin(), idle_.end() - static_cast<std::ptrdiff_t>(settings_.connections_max));
   }
@@ -578,6 +770,7 @@ void transport::close() noexcept {
   idle_reminder_.close();
   place_reminder_.close();
   choice_reminder_.close();
+  outage_reminder_.close();
   idle_.clear();
   idle_renewal_.clear();
 }

@@ -4,6 +4,7 @@
 #include <boost/intrusive/list.hpp>
 #include <functional>
 #include <holdfast/consul/config.hpp>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -58,8 +59,9 @@ public:
   /// What is under way at an agent that is left for another one goes to that, if it may be repeated.
   awaitable<exchange> send(const http_request& request, lane which, time_point deadline);
 
-  /// The beginning of what a server has said, without the token and the passwords, should it repeat what it was sent.
-  std::string without_secrets(std::string_view body) const;
+  /// The beginning of a text that came as an answer to that request, without the token and the passwords that the
+  /// request carried.
+  std::string without_secrets(std::string_view text, const exchange& of) const;
 
   /// Consul has refused the token that `exchange::token` says. Whether the next request has another one.
   bool has_another_token(unsigned refused);
@@ -105,11 +107,31 @@ private:
     std::optional<timer_type> timer_;  // none: closed
     bool is_set_ = false;
   };
+  // Those who wait for an event, each until a time of its own. The first one is woken first.
+  struct waiter : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+    waiter(const strand_type& strand, time_point until) : timer(strand, until) {}
+    timer_type timer;
+    bool is_woken = false;
+  };
+  using waiter_list = boost::intrusive::list<waiter, boost::intrusive::constant_time_size<false>>;
+  static void wake(waiter& one) noexcept;
+  static void wake_all(waiter_list& all) noexcept;
+
   struct agent {
     agent_address address;
     agent_lines lines;
     bool is_second = false;  // of the two of a name: never asked at the other one's IP address
     connection::endpoint used{};
+    std::string last_failure{};
+  };
+  // The IP addresses of a name. One lookup at a time, for all who need it; it may last longer than they wait for it.
+  struct lookup {
+    std::optional<resolution> answer{};
+    waiter_list waiting{};
+  };
+  struct known_name {
+    connection::endpoints addresses{};  // of the last lookup that found some
+    std::shared_ptr<lookup> pending{};
   };
   struct idle_connection {
     std::shared_ptr<connection> link;
@@ -119,7 +141,16 @@ private:
   // The hottest is at the back.
   using idle_list = std::vector<idle_connection>;
   class activity;
-  // A request that has its turn, from then until it has its reply.
+  // No agent can be reached. One request at a time goes on trying, and the others wait for what comes of it.
+  struct outage {
+    exchange last;  // why the last attempt has failed
+    unsigned failures = 0;
+    time_point try_at{};
+    bool is_tried = false;
+    waiter_list waiting{};    // for their turn to try
+    waiter_list impatient{};  // for the end of the attempt that is pending
+  };
+  // A request that has its turn, from then until it has its reply. Unless it is noted, the user has cancelled it.
   struct journey : boost::intrusive::list_base_hook<> {
     journey(transport& owner, std::size_t agent, bool is_quick);
     ~journey();
@@ -130,17 +161,28 @@ private:
     std::size_t agent;
     const time_point since = clock::now();
     const bool is_quick;  // no blocking query: to be answered at once
+    bool is_noted = false;
     std::shared_ptr<connection> link{};
   };
+  class scout;
 
   gate& gate_of(lane which) noexcept { return gates_[static_cast<std::size_t>(which)]; }
   idle_list& idle_of(lane which) noexcept { return which == lane::renewal ? idle_renewal_ : idle_; }
 
-  awaitable<exchange> attempt(const http_request& request, lane which, time_point deadline);
+  awaitable<exchange> attempt(const scout& self, const http_request& request, lane which, time_point deadline);
+  bool is_held_up(lane which) const noexcept;
+  awaitable<bool> wait_for_an_agent(scout& self, const http_request& request, lane which, time_point deadline);
+  void begin_or_prolong_outage(const exchange& failed);
+  void end_outage() noexcept;
+  void wake_a_scout();
   awaitable<exchange> travel(journey& way, const http_request& request, lane which, time_point deadline);
   awaitable<exchange> open(std::size_t agent, std::shared_ptr<connection>& link, time_point deadline);
+  awaitable<resolution> find(const agent_address& door, time_point deadline);
+  static awaitable<void> look_up(std::shared_ptr<void> owner, transport& self, agent_address door,
+                                 std::shared_ptr<lookup> job);
   awaitable<exchange> open_accepted(std::size_t agent, std::shared_ptr<connection>& link, time_point deadline);
-  void note(const journey& way, const http_request& request, exchange& result);
+  void note(journey& way, const http_request& request, exchange& result);
+  void failed(std::size_t agent, std::string words);
   void choose_agent();
   void leave_others();
   void answered_by(std::size_t agent);
@@ -150,12 +192,12 @@ private:
   agent* twin_of(std::size_t agent);
   connection::endpoints in_order(std::size_t agent, connection::endpoints found);
   static awaitable<void> try_out(std::shared_ptr<void> owner, transport& self, std::size_t agent);
-  bool note_refusal(const exchange& result, std::shared_ptr<connection> link);
+  bool note_refusal(const exchange& result, std::size_t agent, std::shared_ptr<connection> link);
+  bool has_a_working_connection(std::size_t agent) const noexcept;
   bool is_to_cede(const connection& link, time_point now);
   void tell_of_refusals(std::size_t allowed) const;
   void tell(std::string line) const;
   std::string words_of(const exchange& result) const;
-  std::string to_bytes_for(std::size_t agent, const http_request& request);
   std::shared_ptr<connection> take_idle(std::size_t agent, lane which);
   void keep(std::shared_ptr<connection> link, std::size_t agent, lane which);
   void close_idle_in_time();
@@ -166,6 +208,7 @@ private:
   const config& settings_;
   const std::optional<proxy_address> proxy_;
   std::vector<agent> agents_;
+  std::map<std::string, known_name> names_;
   std::size_t answered_last_ = 0;
   // IP addresses of names that said nothing, until when they are asked only if there is no other.
   std::vector<std::pair<connection::endpoint, time_point>> silent_;
@@ -176,7 +219,9 @@ private:
   std::array<gate, 3> gates_;
   agent_choice choice_;
   boost::intrusive::list<journey> under_way_;
-  reminder choice_reminder_;  // that the choice has to be looked at again
+  reminder choice_reminder_;      // that the choice has to be looked at again
+  reminder outage_reminder_;      // that an agent has to be tried again
+  std::optional<outage> outage_;  // while no agent can be reached
   share share_;
   unsigned refusals_ = 0;  // since the last reply
   std::minstd_rand random_;

@@ -125,6 +125,18 @@ error_code parse_address(std::string_view text, agent_address& out) {
   return {};
 }
 
+std::string certificate_name(std::string_view host) {
+  if (host.starts_with('[') && host.ends_with(']')) {
+    host = host.substr(1, host.size() - 2);
+    if (!is_v6_literal(host)) return {};
+  }
+  if (is_v6_literal(host)) return std::string(host.substr(0, host.find('%')));
+  if (host.ends_with('.')) host.remove_suffix(1);
+  const bool is_name =
+      is_host_name(host) && !host.starts_with('.') && !host.ends_with('.') && host.find("..") == std::string_view::npos;
+  return is_name ? std::string(host) : std::string();
+}
+
 void append_encoded(std::string& out, std::string_view text) {
   for (const char c : text) {
     if (is_unreserved(c)) {

@@ -30,6 +30,11 @@ struct agent_address {
 /// error::invalid_address.
 error_code parse_address(std::string_view text, agent_address& out);
 
+/// The name or IP address that a certificate has to be for, from the host of an address or from `tls.server_name`:
+/// without brackets, without a zone and without the final dot. Empty if it is none. A name that begins with a dot is
+/// none, because OpenSSL would accept any subdomain for it.
+std::string certificate_name(std::string_view host);
+
 /// Percent-encodes one query value or path segment: all but the unreserved characters of RFC 3986.
 void append_encoded(std::string& out, std::string_view text);
 

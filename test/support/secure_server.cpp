@@ -1,6 +1,9 @@
 #include "support/secure_server.hpp"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/ssl.h>
+#include <sys/socket.h>
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -104,7 +107,21 @@ asio::awaitable<void> secure_server::serve(asio::ip::tcp::socket socket) {
       co_return;
     }
     const std::string reply = std::string("HTTP/1.1 404 Not Found\r\nX-Consul-Index: 1\r\n") +
-                              (options.keeps_open ? "" : "Connection: close\r\n") + "Content-Length: 0\r\n\r\n";
+                              (options.keeps_open ? "" : "Connection: close\r\n") +
+                              "Content-Length: " + std::to_string(options.body) + "\r\n\r\n" +
+                              std::string(options.body, 'x');
+    if (options.does == manner::says_more) {
+      // In another record, and in the same packets: the client's OpenSSL reads both from the socket.
+      const std::string more = "HTTP/1.1 500 Nobody Asked\r\nContent-Length: 0\r\n\r\n";
+      const int fd = stream.next_layer().native_handle();
+      int corked = 1;
+      ::setsockopt(fd, IPPROTO_TCP, TCP_CORK, &corked, sizeof corked);
+      co_await asio::async_write(stream, asio::buffer(reply), as_result);
+      co_await asio::async_write(stream, asio::buffer(more), as_result);
+      corked = 0;
+      ::setsockopt(fd, IPPROTO_TCP, TCP_CORK, &corked, sizeof corked);
+      continue;
+    }
     co_await asio::async_write(stream, asio::buffer(reply), as_result);
     if (options.keeps_open) continue;
     co_await stream.async_shutdown(as_result);

@@ -21,12 +21,14 @@ struct secure_server_options {
   std::string clients{};   ///< PEM of the authority that has to know its clients; empty: nobody has to
   int version_max = 0;     ///< OpenSSL's TLS1_2_VERSION, say; 0: the newest
   bool keeps_open = true;  ///< after a reply
+  std::size_t body = 0;    ///< the size of each reply's body
   enum class manner {
     answers,        ///< 404, to everything
     truncates,      ///< a reply whose body ends with the connection, and which ends without a word of TLS
     is_silent,      ///< accepts, and that is all
     is_plain,       ///< speaks HTTP without TLS
     never_replies,  ///< to what it reads
+    says_more,      ///< answers, and then sends another reply that nobody has asked for
   } does = manner::answers;
 };
 

@@ -200,6 +200,17 @@ BOOST_AUTO_TEST_CASE(tls_is_what_the_environment_says) {
   BOOST_TEST(tls.insecure_skip_verify);
 }
 
+// With no name OpenSSL verifies none, and a name that begins with a dot allows any subdomain.
+BOOST_AUTO_TEST_CASE(a_server_name_is_a_name_or_an_address) {
+  const auto of = [](const char* name) { return check_of([name](config& c) { c.tls.server_name = name; }); };
+  for (const char* const bad : {".", "%x", ".x", "a..b", "a b", "*", "[::1", "a/b", "[a]"}) {
+    BOOST_TEST(of(bad) == error::invalid_option, bad);
+  }
+  for (const char* const good : {"a", "a.", "server.dc1.consul", "127.0.0.1", "::1", "[::1]", "fe80::1%eth0"}) {
+    BOOST_TEST(!of(good), good);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_server_name_has_no_port) {
   environment env;
   env.set("CONSUL_TLS_SERVER_NAME", "server.dc1.consul:8501");

@@ -3,47 +3,32 @@
 #include "consul/connection.hpp"
 
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/test/unit_test.hpp>
 
 #include "support/async.hpp"
+#include "support/black_hole.hpp"
 #include "support/scripted_server.hpp"
 
 using namespace std::chrono_literals;
 using namespace holdfast::consul::detail;
 using holdfast::error_code;
+using holdfast::test::black_hole;
+using holdfast::test::scripted_peer;
 using holdfast::test::scripted_server;
 
 namespace {
 
-// An address that answers nothing, not even a refusal: its queue of new connections is full, so the kernel drops what
-// else comes.
-class black_hole {
-public:
-  explicit black_hole(const asio::any_io_executor& ex) : acceptor_(ex, asio::ip::tcp::v4()) {
-    acceptor_.bind({asio::ip::address_v4::loopback(), 0});
-    acceptor_.listen(0);
-    for (int i = 0; i < 4; ++i) {
-      asio::ip::tcp::socket& filler = fillers_.emplace_back(ex, asio::ip::tcp::v4());
-      filler.async_connect(endpoint(), [](error_code) {});
-    }
-  }
-  asio::ip::tcp::endpoint endpoint() const { return acceptor_.local_endpoint(); }
-
-private:
-  asio::ip::tcp::acceptor acceptor_;
-  std::vector<asio::ip::tcp::socket> fillers_;
-};
-
 asio::awaitable<error_code> connect(asio::any_io_executor ex, connection::endpoints candidates,
-                                    std::chrono::milliseconds limit) {
+                                    std::chrono::milliseconds limit, std::string tunnel = {}) {
   const strand_type strand(ex);
   const auto link = std::make_shared<connection>(strand, std::make_shared<counters>(), 1024);
   error_code result;
   asio::steady_timer done(ex, asio::steady_timer::time_point::max());
-  asio::co_spawn(strand, link->connect(std::move(candidates), clock::now() + limit, agent_address()),
+  asio::co_spawn(strand, link->connect(std::move(candidates), clock::now() + limit, agent_address(), tunnel),
                  [&](const std::exception_ptr& failure, const exchange& outcome) {
                    BOOST_TEST(!failure);
                    result = outcome.cause;
@@ -85,6 +70,61 @@ ASYNC_TEST_CASE(silent_addresses_only_end_at_the_deadline, 10s) {
   const error_code ec = co_await connect(ex, candidates, 200ms);
   BOOST_TEST(ec == asio::error::timed_out);
   BOOST_TEST((clock::now() - begun >= 200ms));
+}
+
+namespace {
+
+// Answers what a proxy is asked, after that time.
+asio::awaitable<void> open_tunnel(scripted_server& proxy, std::chrono::milliseconds after) {
+  scripted_peer peer = co_await proxy.accept();
+  const std::string request = co_await peer.read_request();
+  BOOST_TEST(request.starts_with("CONNECT "));
+  asio::steady_timer timer(co_await asio::this_coro::executor, after);
+  co_await timer.async_wait(asio::use_awaitable);
+  co_await peer.send("HTTP/1.1 200 OK\r\n\r\n");
+}
+
+const std::string tunnel = "CONNECT a:1 HTTP/1.1\r\n\r\n";
+
+}  // namespace
+
+// The handshakes behind that of TCP take longer than an equal part of the time.
+ASYNC_TEST_CASE(an_address_that_answers_has_the_time_of_those_behind_it, 10s) {
+  const black_hole silent(ex);
+  scripted_server proxy(ex);
+  asio::co_spawn(ex, open_tunnel(proxy, 600ms), asio::detached);
+  connection::endpoints candidates{proxy.endpoint()};
+  candidates.insert(candidates.end(), 9, silent.endpoint());
+  const error_code ec = co_await connect(ex, candidates, 3s, tunnel);
+  BOOST_TEST(!ec);
+}
+
+// The kernel of a frozen process still accepts connections.
+ASYNC_TEST_CASE(a_frozen_address_leaves_time_for_those_behind_it, 10s) {
+  const scripted_server frozen(ex);
+  scripted_server proxy(ex);
+  asio::co_spawn(ex, open_tunnel(proxy, 0ms), asio::detached);
+  const connection::endpoints candidates{frozen.endpoint(), frozen.endpoint(), proxy.endpoint()};
+  const error_code ec = co_await connect(ex, candidates, 1s, tunnel);
+  BOOST_TEST(!ec);
+}
+
+ASYNC_TEST_CASE(many_silent_addresses_have_a_least_time_each, 10s) {
+  const black_hole silent(ex);
+  const scripted_server server(ex);
+  connection::endpoints candidates(100, silent.endpoint());
+  const strand_type strand(ex);
+  const auto link = std::make_shared<connection>(strand, std::make_shared<counters>(), 1024);
+  asio::steady_timer done(ex, asio::steady_timer::time_point::max());
+  asio::co_spawn(strand, link->connect(candidates, clock::now() + 1s, agent_address()),
+                 [&](const std::exception_ptr&, const exchange& outcome) {
+                   BOOST_TEST(outcome.cause == asio::error::timed_out);
+                   done.cancel();
+                 });
+  error_code ignored;
+  co_await done.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  BOOST_TEST(link->unresponsive().size() <= 5u);  // the transport puts these behind the others the next time
+  BOOST_TEST(!link->unresponsive().empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

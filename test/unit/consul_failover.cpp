@@ -1,12 +1,16 @@
 // One client of several agents, each of which fails in its way. They are models of Consul that know nothing of each
 // other: what a client does is all that these tests are about. Clusters of real ones are cluster/failover.cpp's.
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/test/unit_test.hpp>
 #include <holdfast/consul/client.hpp>
 #include <holdfast/testing/server.hpp>
 
 #include "support/async.hpp"
+#include "support/black_hole.hpp"
 #include "support/scripted_server.hpp"
 
 BOOST_AUTO_TEST_SUITE(consul_failover)
@@ -19,10 +23,15 @@ using holdfast::error;
 using holdfast::consul::client;
 using holdfast::consul::client_health;
 using holdfast::consul::config;
+using holdfast::test::as_result;
+using holdfast::test::black_hole;
 using holdfast::test::pending;
+using holdfast::test::scripted_peer;
+using holdfast::test::scripted_server;
 using holdfast::testing::fault_plan;
 using holdfast::testing::server;
 namespace asio = boost::asio;
+using namespace asio::experimental::awaitable_operators;
 using entry_answer = holdfast::consul::answer<std::optional<holdfast::consul::kv_entry>>;
 
 // Each has the key "k", whose value is its own name.
@@ -79,7 +88,7 @@ ASYNC_TEST_CASE(one_that_is_gone_is_left_at_once_and_for_good, 30s) {
   BOOST_TEST((now.last_failure_at <= now.since));
   BOOST_TEST_REQUIRE(log.size() == 1u);
   BOOST_TEST(log[0] == "requests go to " + with.second.address() + " now, no longer to " + with.first.address() +
-                           "; the last failure: " + now.last_failure);
+                           ": no connection to the agent could be made: Connection refused");
   with.first.start();
   const std::string sticky = co_await ask(through);
   BOOST_TEST(sticky == "2");
@@ -151,6 +160,145 @@ ASYNC_TEST_CASE(a_cluster_that_has_no_leader_is_no_reason_to_leave, 30s) {
   const auto ec = co_await asked.wait();
   BOOST_TEST(!ec);
   BOOST_TEST(asked.value().value->value == "1");
+}
+
+// A load balancer without a backend, or an agent that has no free connection: it accepts each connection, and then
+// closes it.
+enum class manner { closes_at_once, closes_after_the_request, resets };
+
+asio::awaitable<void> close_each(std::shared_ptr<scripted_server> server, manner does) {
+  for (;;) {
+    scripted_peer peer = co_await server->accept();
+    if (does != manner::closes_at_once) co_await peer.read_request();
+    if (does == manner::resets) {
+      peer.reset();
+    } else {
+      peer.close();
+    }
+  }
+}
+
+ASYNC_TEST_CASE(one_that_closes_each_new_connection_is_left, 60s) {
+  for (const manner does : {manner::closes_at_once, manner::closes_after_the_request, manner::resets}) {
+    const agents with;
+    const auto closes = std::make_shared<scripted_server>(ex);
+    asio::co_spawn(ex, close_each(closes, does), asio::detached);
+    config settings = with.settings();
+    settings.addresses[0] = closes->address();
+    client through(ex, settings);
+    const std::string who = co_await ask(through);
+    BOOST_TEST((who == "2" || who == "3"), who);
+    closes->stop();
+  }
+}
+
+// An agent that has as many connections as it allows refuses new ones, and answers on the others.
+ASYNC_TEST_CASE(one_that_refuses_only_new_connections_is_not_left, 30s) {
+  const agents with;
+  const auto full = std::make_shared<scripted_server>(ex);
+  config settings = with.settings();
+  settings.addresses[0] = full->address();
+  settings.request_timeout = 300ms;
+  client through(ex, settings);
+  pending<bool> first(ex, through.put("k", "1"));
+  auto [kept, request] = co_await full->accept_request();
+  co_await kept.reply("true");
+  co_await first.wait();
+  asio::co_spawn(ex, close_each(full, manner::resets), asio::detached);
+  holdfast::consul::read_options watch;
+  watch.index = 1'000'000;
+  watch.wait = 10s;
+  for (int i = 0; i < 8; ++i) {
+    pending<entry_answer> waits(ex, through.get("k", watch));
+    const std::string question = co_await kept.read_request();
+    BOOST_TEST(question.starts_with("GET /v1/kv/k?index="));
+    pending<bool> refused(ex, through.put("k", "1"));
+    const auto ec = co_await refused.wait();
+    BOOST_TEST(ec);
+    co_await kept.reply("[]", "X-Consul-Index: 7\r\n");
+    co_await waits.wait();
+  }
+  BOOST_TEST(through.health().address == full->address());
+  full->stop();
+}
+
+ASYNC_TEST_CASE(one_that_says_nothing_is_left_though_no_request_waits_for_a_second, 30s) {
+  agents with;
+  config settings = with.settings();
+  settings.request_timeout = 400ms;
+  client through(ex, settings);
+  with.first.freeze();
+  std::string who;
+  int asked = 0;
+  for (; who != "2" && asked != 20; ++asked) who = co_await ask(through);
+  BOOST_TEST(who == "2", "after " << asked << " requests");
+}
+
+ASYNC_TEST_CASE(what_waits_for_a_dead_agent_goes_on_when_it_is_back, 30s) {
+  agents with;
+  config settings = with.settings();
+  settings.addresses.resize(1);
+  client through(ex, settings);
+  with.first.stop();
+  std::vector<std::unique_ptr<pending<entry_answer>>> reads;
+  for (int i = 0; i < 50; ++i) reads.push_back(std::make_unique<pending<entry_answer>>(ex, through.get("k")));
+  pending<> renewal(ex, through.renew_session("00000000-0000-4000-8000-000000000000"));
+  asio::steady_timer timer(ex, 100ms);
+  co_await timer.async_wait(asio::use_awaitable);
+  with.first.start();
+  for (const auto& each : reads) {
+    const auto ec = co_await each->wait();
+    BOOST_TEST(!ec);
+  }
+  const auto ec = co_await renewal.wait();
+  BOOST_TEST(ec == error::invalid_session);
+}
+
+// The user's choice says nothing about the agent.
+ASYNC_TEST_CASE(what_is_cancelled_is_not_the_agents_failure, 30s) {
+  const agents with;
+  const black_hole silent(ex);
+  config settings = with.settings();
+  settings.addresses[0] = "127.0.0.1:" + std::to_string(silent.endpoint().port());
+  settings.connect_timeout = 10s;
+  client through(ex, settings);
+  for (int i = 0; i < 3; ++i) {
+    asio::steady_timer soon(ex, 20ms);
+    auto ended = co_await (soon.async_wait(as_result) || through.get("k", as_result));
+    BOOST_TEST(ended.index() == 0u);
+  }
+  BOOST_TEST(through.health().last_failure == "");
+  BOOST_TEST(with.second.statistics().accepted == 0u);
+}
+
+ASYNC_TEST_CASE(a_watch_that_is_stopped_is_no_failure, 30s) {
+  agents with;
+  client through(ex, with.settings());
+  holdfast::consul::read_options watch;
+  watch.index = 1'000'000;
+  watch.wait = 20s;
+  for (int i = 0; i < 2; ++i) {
+    asio::steady_timer soon(ex, 50ms);
+    auto ended = co_await (soon.async_wait(as_result) || through.get("k", watch, as_result));
+    BOOST_TEST(ended.index() == 0u);
+  }
+  BOOST_TEST(through.health().last_failure == "");
+}
+
+// The line is about the agent that is left, not about those that were tried next.
+ASYNC_TEST_CASE(the_log_says_what_was_wrong_with_the_agent_that_is_left, 30s) {
+  agents with;
+  std::vector<std::string> log;
+  config settings = with.settings();
+  settings.log = [&](std::string_view line) { log.emplace_back(line); };
+  client through(ex, settings);
+  std::string who = co_await ask(through);
+  with.first.stop();
+  with.second.set_faults(fault_plan({{.what = holdfast::testing::fault::answer(500, "only a moment")}}));
+  while (who != "3" && who != "2") who = co_await ask(through);
+  while (log.empty()) co_await asio::post(ex, asio::use_awaitable);
+  BOOST_TEST(log[0].find("Connection refused") != std::string::npos, log[0]);
+  BOOST_TEST(log[0].find("only a moment") == std::string::npos, log[0]);
 }
 
 }  // namespace

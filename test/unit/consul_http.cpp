@@ -84,6 +84,17 @@ BOOST_AUTO_TEST_CASE(a_body_of_no_chunks_may_come_byte_by_byte) {
   BOOST_TEST(parser.keep_alive());
 }
 
+// A server that has never had a leader says how long ago the year 1 was.
+BOOST_AUTO_TEST_CASE(a_last_contact_of_centuries_is_read) {
+  reply_parser parser(body_max);
+  BOOST_TEST(!feed(parser, "HTTP/1.1 200 OK\r\nX-Consul-Lastcontact: 63900000000000\r\nContent-Length: 0\r\n\r\n"));
+  BOOST_TEST(parser.take().last_contact.count() == 63'900'000'000'000);
+  parser.restart();
+  BOOST_TEST(
+      !feed(parser, "HTTP/1.1 200 OK\r\nX-Consul-Lastcontact: 18446744073709551615\r\nContent-Length: 0\r\n\r\n"));
+  BOOST_TEST((parser.take().last_contact == std::chrono::milliseconds::max()));
+}
+
 BOOST_AUTO_TEST_CASE(the_headers_that_matter_are_kept) {
   reply_parser parser(body_max);
   BOOST_TEST(!feed_byte_by_byte(parser, sized));
@@ -203,6 +214,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_http_is_malformed) {
   check_error("HTTP/1.1 200 OK\r\nX-Consul-Index: 18446744073709551616\r\n\r\n", error::malformed_reply);
   check_error("HTTP/1.1 200 OK\r\nX-Consul-Index: -1\r\n\r\n", error::malformed_reply);
   check_error("HTTP/1.1 200 OK\r\nX-Consul-Lastcontact: 1s\r\n\r\n", error::malformed_reply);
+  check_error("HTTP/1.1 200 OK\r\nX-Consul-Lastcontact: 99999999999999999999\r\n\r\n", error::malformed_reply);
 }
 
 BOOST_AUTO_TEST_CASE(headers_are_bounded) {

@@ -316,6 +316,76 @@ ASYNC_TEST_CASE(a_context_of_the_applications_own_is_used_and_names_are_verified
   BOOST_TEST(!right.error, right.words);
 }
 
+// The application's context may allow what this library does not speak. What it forbids stays forbidden.
+ASYNC_TEST_CASE(a_context_of_the_applications_own_speaks_1_2_at_least, 30s) {
+  const secured with(ex);
+  config settings = with.settings();
+  settings.tls = {};
+  settings.tls.context = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_client);
+  settings.tls.context->add_certificate_authority(asio::buffer(with.ca.certificate()));
+  SSL_CTX* const native = settings.tls.context->native_handle();
+  SSL_CTX_set_security_level(native, 0);
+  SSL_CTX_set_min_proto_version(native, TLS1_VERSION);
+  with.server->change({.own = with.ca.issue({{"127.0.0.1"}}), .version_max = TLS1_1_VERSION});
+  outcome old = co_await ask(ex, settings);
+  BOOST_TEST(old.error == error::unreachable, old.words);
+  with.server->change({.own = with.ca.issue({{"127.0.0.1"}}), .version_max = TLS1_2_VERSION});
+  outcome good = co_await ask(ex, settings);
+  BOOST_TEST(!good.error, good.words);
+  SSL_CTX_set_min_proto_version(native, TLS1_3_VERSION);
+  outcome forbidden = co_await ask(ex, settings);
+  BOOST_TEST(forbidden.error == error::unreachable, forbidden.words);
+  BOOST_TEST(SSL_CTX_get_min_proto_version(native) == TLS1_3_VERSION, "theirs is not changed");
+}
+
+// The sizes are below, at and above what Asio's BIO and its buffer take: 17 KiB each.
+ASYNC_TEST_CASE(bytes_behind_a_reply_are_not_the_next_requests_reply, 60s) {
+  for (const std::size_t body : {0, 100, 16'000, 17'000, 17'400, 18'000, 34'000, 35'000, 100'000}) {
+    const secured with(ex);
+    with.server->change({.own = with.ca.issue({{"127.0.0.1"}}), .body = body, .does = manner::says_more});
+    client through(ex, with.settings());
+    for (int i = 0; i < 3; ++i) {
+      outcome got = co_await ask(through);
+      BOOST_TEST(!got.error, body << " bytes: " << got.words);
+    }
+    BOOST_TEST(with.server->handshakes == 3);
+  }
+}
+
+// RFC 8446, C.4: who sees the connections could tell that they are the same client's.
+ASYNC_TEST_CASE(a_ticket_is_offered_once, 30s) {
+  const secured with(ex);
+  with.server->change({.own = with.ca.issue({{"127.0.0.1"}}), .keeps_open = false});
+  client through(ex, with.settings());
+  outcome first = co_await ask(through);
+  BOOST_TEST(!first.error, first.words);
+  auto [one, two] = co_await (ask(through) && ask(through));
+  BOOST_TEST(!one.error, one.words);
+  BOOST_TEST(!two.error, two.words);
+  BOOST_TEST(with.server->handshakes == 3);
+  BOOST_TEST(with.server->resumed == 1);
+}
+
+ASYNC_TEST_CASE(nothing_is_resumed_when_the_certificate_has_expired, 30s) {
+  const secured with(ex);
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    const auto end = std::chrono::system_clock::now() + 2s;
+    with.server->change(
+        {.own = with.ca.issue({.names = {"127.0.0.1"}, .until = 2s}), .version_max = version, .keeps_open = false});
+    client through(ex, with.settings());
+    outcome good = co_await ask(through);
+    BOOST_TEST(!good.error, good.words);
+    while (std::chrono::system_clock::now() < end + 1s) {  // the time in a certificate has whole seconds
+      asio::steady_timer timer(ex, 100ms);
+      co_await timer.async_wait(asio::use_awaitable);
+    }
+    outcome late = co_await ask(through);
+    BOOST_TEST(late.error == error::certificate_refused, late.words);
+    BOOST_TEST(contains(late.words, "expired"), late.words);
+  }
+  BOOST_TEST(with.server->resumed == 0);
+}
+
 BOOST_AUTO_TEST_CASE(files_that_cannot_be_read_are_named) {
   const temporary_folder files;
   const identity own = authority().issue({});

@@ -134,6 +134,45 @@ ASYNC_TEST_CASE(what_cannot_be_a_token_is_logged_once_and_the_last_one_stays) {
   BOOST_TEST(s.log[1].find(s.file) != std::string::npos);
 }
 
+// Most programs that write a file truncate it first.
+ASYNC_TEST_CASE(a_file_that_becomes_empty_leaves_the_last_token_in_force, 20s) {
+  scene s(ex);
+  s.folder.write("token", "old");
+  s.settings.token_file = s.file;
+  s.settings.token = "given";
+  client through(ex, s.settings);
+  pending<entry_answer> first(ex, through.get("k"));
+  auto [peer, request] = co_await s.server.accept_request();
+  s.folder.write("token", "");
+  co_await peer.refuse(403, "ACL not found");
+  const error_code ended = co_await first.wait();
+  BOOST_TEST(ended == error::permission_denied, "it is not sent again with another token");
+  pending<entry_answer> second(ex, through.get("k"));
+  std::string again = co_await peer.read_request();
+  BOOST_TEST(token_in(again) == "old");
+  s.folder.write("token", "new");
+  co_await peer.refuse(403, "ACL not found");
+  std::string last = co_await peer.read_request();
+  BOOST_TEST(token_in(last) == "new");
+  co_await peer.send(nothing_there);
+  co_await second.wait();
+  BOOST_TEST_REQUIRE(s.log.size() == 1u);
+  BOOST_TEST(s.log[0].find("is empty") != std::string::npos, s.log[0]);
+}
+
+ASYNC_TEST_CASE(a_function_may_say_that_there_is_no_token) {
+  scene s(ex);
+  std::string now = "old";
+  s.settings.token_function = [&] { return now; };
+  client through(ex, s.settings);
+  now.clear();
+  pending<entry_answer> get(ex, through.get("k"));
+  auto [peer, request] = co_await s.server.accept_request();
+  BOOST_TEST(token_in(request) == "(none)");
+  co_await peer.send(nothing_there);
+  co_await get.wait();
+}
+
 ASYNC_TEST_CASE(a_function_says_which_token_is_in_force_for_each_request) {
   scene s(ex);
   std::string token = "a";

@@ -129,4 +129,14 @@ BOOST_AUTO_TEST_CASE(keys_keep_their_slashes_and_values_do_not) {
   BOOST_TEST(value == "%2Fx%20y");
 }
 
+BOOST_AUTO_TEST_CASE(the_name_of_a_certificate_is_a_name_or_an_address) {
+  using holdfast::consul::detail::certificate_name;
+  BOOST_TEST(certificate_name("server.dc1.consul.") == "server.dc1.consul");
+  BOOST_TEST(certificate_name("[::1]") == "::1");
+  BOOST_TEST(certificate_name("fe80::1%eth0") == "fe80::1");
+  BOOST_TEST(certificate_name("127.0.0.1") == "127.0.0.1");
+  for (const char* const none : {"", ".", "%x", ".x", "..", "[]", "[a]"})
+    BOOST_TEST(certificate_name(none) == "", none);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

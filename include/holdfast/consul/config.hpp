@@ -31,12 +31,14 @@ struct tls_options {
   /// it, and its key. Both or none. The key must not be encrypted.
   std::string certificate_file{};
   std::string key_file{};
-  /// What the certificate has to be for, in the place of the address's host: `server.dc1.consul`, say. Also sent (SNI).
+  /// The name or IP address that the certificate has to be for, instead of the address's host: `server.dc1.consul`, for
+  /// example. A name is also sent (SNI).
   std::string server_name{};
   /// Whoever answers is believed to be the agent, and is told the token. Only for tests. Logged once.
   bool insecure_skip_verify = false;
   /// A context of the application's own, in the place of all files: <boost/asio/ssl/context.hpp>. Certificates and
-  /// names are verified all the same, by a callback of ours in the place of the context's.
+  /// names are verified all the same, by a callback of ours in the place of the context's. TLS 1.2 is the least, unless
+  /// the context asks for more.
   std::shared_ptr<boost::asio::ssl::context> context{};
 };
 
@@ -58,7 +60,8 @@ struct config {
   std::string token{};
   /// A file with the token, in the place of `token` unless it is empty. It is read by the client's constructor, again
   /// within a second when it has changed, and when Consul refuses the token: then the request is sent once more with
-  /// the new one. What cannot be sent is logged (not the token), and the last one stays in use.
+  /// the new one. If the new token cannot be sent, or the file has become empty, that is logged (not the token), and the
+  /// last one stays in use.
   std::string token_file{};
   /// Says which token is in force, in the place of both. Called by the client's constructor, then on the client's
   /// strand before each request and when Consul has refused the token: it must not wait for anything, and may throw,
@@ -104,8 +107,10 @@ struct config {
   /// Largest reply accepted, 1 KiB to 1 GiB. A prefix listing holds every entry below it.
   std::size_t reply_bytes_max = 64u << 20;
 
-  /// Called on the client's strand, with one line, when the agent begins to refuse connections because it has too many
-  /// from this address: first, and when it has refused none for a minute. Empty: nobody is told.
+  /// Called on the client's strand with one line of text: when requests go to another agent, with the reason; when the
+  /// agent begins to refuse connections, because it has too many from this address; when a new token or a new
+  /// certificate cannot be used; and once if TLS does not verify the agent. The line contains no secrets. Exceptions
+  /// from the function leave through `io_context::run()`. Empty: nothing is logged.
   std::function<void(std::string_view)> log{};
 
   /// The defaults, overridden by those of `consul`'s environment variables that are set and not empty: CONSUL_HTTP_ADDR
