@@ -78,6 +78,13 @@ const std::shared_ptr<slot_impl>& impl_of(const slot&) noexcept;
 ///
 /// Lifetimes: a slot keeps its semaphore's machinery alive. It may outlive the execution context: then it is not held.
 /// Its destructor may run while another thread destroys the context.
+///
+/// fork(): the slot stays with the parent. In the child, the copy of the handle is not held, its state is `released`
+/// (or `lost`, if it was lost before), and its destructor does nothing. No operation of the copy may be called: it
+/// sends nothing, and does not complete. The same is true of copies of semaphores, mutexes, sets, elections and
+/// clients. The child must not run the parent's execution context. It may use a context of its own with clients of its
+/// own. `vfork`,
+/// `_Fork` and a bare `clone` are not noticed: after these, only exec or `_exit`.
 class slot {
 public:
   slot() noexcept = default;
@@ -93,6 +100,7 @@ public:
 
   slot_state state() const noexcept;
   /// Whether the slot is ours at this instant: not lost, and the lease, on a clock that counts suspend, not over.
+  /// False in a child of fork().
   bool held() const noexcept { return valid_for() > std::chrono::nanoseconds::zero(); }
   /// Time for which Consul certainly grants nobody else this slot; 0 when it is not held.
   std::chrono::nanoseconds valid_for() const noexcept;
@@ -116,7 +124,8 @@ public:
   /// others. While a slot goes from hand to hand inside the process they stay true: there the `fencing_token` tells.
   /// They do not see an operator who edits the lock record and leaves the entry.
   std::vector<consul::txn_operation> fence_checks() const;
-  /// Fires when the slot is lost (not when it is released). Callbacks run on the client's executor.
+  /// Fires when the slot is lost (not when it is released). Callbacks run on the client's executor. In a child of
+  /// fork() tokens of before do not fire, and a new one has fired already.
   std::stop_token stop_token() const;
 
   /// Waits until the slot is lost, and completes with the reason.

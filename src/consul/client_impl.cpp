@@ -52,7 +52,7 @@ client_impl::client_impl(asio::any_io_executor executor, config settings)
       random_(std::random_device{}()) {}
 
 std::shared_ptr<client_impl> client_impl::make(asio::any_io_executor executor, config settings) {
-  auto made = std::make_shared<client_impl>(std::move(executor), std::move(settings));
+  auto made = make_hooked<client_impl>(std::move(executor), std::move(settings));
   made->transport_.owned_by(made);
   return made;
 }
@@ -66,6 +66,7 @@ std::shared_ptr<void> client_impl::on_context_shutdown() noexcept {
 }
 
 void client_impl::start(const std::shared_ptr<operation>& op) {
+  if (process().is_foreign()) return;
   // The coroutine begins here and now if this thread is the strand's, or one of the context's and the strand is free.
   // The completion handler owns the operation, because it goes last: the coroutine uses the slot to its very end.
   // An exception is a bug or lack of memory: it leaves through io_context::run(), as from any handler.
@@ -77,12 +78,12 @@ void client_impl::start(const std::shared_ptr<operation>& op) {
 }
 
 void client_impl::request_cancel(std::shared_ptr<operation> op) {
-  if (!strand_) return;
+  if (process().is_foreign() || !strand_) return;
   asio::post(*strand_, [op = std::move(op)] { op->cancel(asio::error::operation_aborted); });
 }
 
 void client_impl::close() {
-  if (!strand_) return;
+  if (process().is_foreign() || !strand_) return;
   asio::post(*strand_, [self = shared_from_this()] {
     self->closed_ = true;
     self->transport_.close();

@@ -60,7 +60,9 @@ public:
   client_impl(asio::any_io_executor executor, config settings);
   static std::shared_ptr<client_impl> make(asio::any_io_executor executor, config settings);
   ~client_impl() { unhook(); }
+  using context_hook::process;
 
+  /// In a child of fork() the operation is dropped: its bytes would go into the parent's connections.
   void start(const std::shared_ptr<operation>& op);
   /// From any thread: has the operation cancelled on the strand.
   void request_cancel(std::shared_ptr<operation> op);

@@ -28,6 +28,7 @@ boost::asio::execution_context& with_services(const boost::asio::any_io_executor
 /// destroyed by another thread meanwhile. What it lets go of may destroy it, or others: so the same thread may take the
 /// lock again.
 struct context_hook::list {
+  const process_mark process;
   std::recursive_mutex mutex;
   context_hook* first = nullptr;
 
@@ -51,6 +52,7 @@ public:
 
 private:
   void shutdown() override {
+    if (hooks->process.is_foreign()) return;
     std::unique_lock lock(hooks->mutex);
     while (context_hook* const hook = hooks->first) {
       hooks->unlink(*hook);
@@ -63,7 +65,8 @@ private:
 };
 
 context_hook::context_hook(const boost::asio::any_io_executor& executor)
-    : list_(boost::asio::use_service<service>(with_services(executor)).hooks) {
+    : list_(boost::asio::use_service<service>(with_services(executor)).hooks), process_(list_->process) {
+  if (process_.is_foreign()) return;
   const std::lock_guard lock(list_->mutex);
   next_ = list_->first;
   if (next_ != nullptr) next_->previous_ = this;
@@ -73,12 +76,14 @@ context_hook::context_hook(const boost::asio::any_io_executor& executor)
 
 /// Linked still: the constructor of what is hooked has thrown.
 context_hook::~context_hook() {
+  if (process_.is_foreign()) return;
   const std::lock_guard lock(list_->mutex);
   if (is_linked_) list_->unlink(*this);
 }
 
 void context_hook::unhook() noexcept {
   std::shared_ptr<void> left;
+  if (process_.is_foreign()) return;
   const std::lock_guard lock(list_->mutex);
   if (!is_linked_) return;
   list_->unlink(*this);

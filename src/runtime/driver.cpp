@@ -25,15 +25,20 @@ constexpr std::chrono::seconds ttl_for_slow_elections{30};
 
 }  // namespace
 
-/// The mutex, and what is done as soon as it is free again: the requests that came up under it.
+/// The mutex, and what is done as soon as it is free again: the requests that came up under it. Nothing may be done if
+/// it converts to false: then the context has gone, or this is a child of fork(), in which the mutex is not even
+/// locked.
 class driver::locked {
 public:
-  explicit locked(driver& of) : of_(of), lock_(of.mutex_) {}
+  explicit locked(driver& of) : of_(of), lock_(of.mutex_, std::defer_lock) {
+    if (!of.process().is_foreign()) lock_.lock();
+  }
   locked(const locked&) = delete;
   locked& operator=(const locked&) = delete;
   ~locked() {
-    if (!of_.to_make_.empty() && !of_.makes_requests_) of_.make_requests(std::move(lock_));
+    if (lock_ && !of_.to_make_.empty() && !of_.makes_requests_) of_.make_requests(std::move(lock_));
   }
+  explicit operator bool() const noexcept { return lock_ && !of_.gone_; }
 
 private:
   driver& of_;
@@ -65,7 +70,7 @@ struct driver::canceller {
     const auto self = owner.lock();
     if (!self) return;
     const locked lock(*self);
-    if (!self->gone_) self->cancel(key);
+    if (lock) self->cancel(key);
   }
 };
 
@@ -106,7 +111,7 @@ void driver::acquire(const acquire_request& request, pending<error_code, slot>&&
   waiting.diag = request.diag;
   waiting.count = request.count;
   const locked lock(*this);
-  if (gone_) return;
+  if (!lock) return;
   const protocol::ticket ticket{++last_ticket_};
   if (cancelling) cancelling->key = ticket;
   waiting.ticket = ticket;
@@ -120,7 +125,7 @@ void driver::acquire(const acquire_request& request, pending<error_code, slot>&&
 
 void driver::refuse(const protocol::failure& why, diagnostics* diag, pending<error_code, slot>&& handler) {
   const locked lock(*this);
-  if (gone_) return;
+  if (!lock) return;
   keep_running();
   if (diag) *diag = why.details;
   complete(std::move(handler), why.code, slot());
@@ -128,7 +133,7 @@ void driver::refuse(const protocol::failure& why, diagnostics* diag, pending<err
 
 void driver::deliver(protocol::core_event&& e) {
   const locked lock(*this);
-  if (!gone_) feed(std::move(e));
+  if (lock) feed(std::move(e));
 }
 
 void driver::cancel(protocol::ticket ticket) { feed(protocol::event::cancel{ticket}); }
@@ -136,7 +141,7 @@ void driver::cancel(protocol::ticket ticket) { feed(protocol::event::cancel{tick
 void driver::release(const slot_impl& slot, protocol::time_point now, pending<error_code>&& waiting) {
   std::shared_ptr<slot_impl> ended;
   const locked lock(*this);
-  if (gone_) return;
+  if (!lock) return;
   if (waiting.handler) keep_running();
   const protocol::slot_id id = slot.id;  // the slot may go as soon as its handler is posted
   if (in_use(id) != &slot) {             // lost on its way here
@@ -153,7 +158,7 @@ void driver::release(const slot_impl& slot, protocol::time_point now, pending<er
 
 void driver::let_go(const slot_impl& slot) {
   const locked lock(*this);
-  if (gone_) return;
+  if (!lock) return;
   if (in_use(slot.id) == &slot)
     feed(protocol::event::tick{});  // its lease is over: whoever waits for that hears it first
   if (in_use(slot.id) == &slot) tell_lost(slot.id, slot.reason(), {});  // unless a renewal has come at this very moment
@@ -163,7 +168,7 @@ void driver::let_go(const slot_impl& slot) {
 void driver::wait_lost(const slot_impl& slot, pending<error_code, loss_reason>&& waiting) {
   auto* const cancelling = on_cancel<std::pair<protocol::slot_id, std::uint64_t>>(waiting.handler);
   const locked lock(*this);
-  if (gone_) return;
+  if (!lock) return;
   keep_running();
   const std::pair key(slot.id, ++last_wait_);
   if (cancelling) cancelling->key = key;
@@ -179,7 +184,7 @@ void driver::wait_lost(const slot_impl& slot, pending<error_code, loss_reason>&&
 void driver::wait_revoked(const slot_impl& slot, pending<error_code>&& waiting) {
   auto* const cancelling = on_cancel<wait_id>(waiting.handler);
   const locked lock(*this);
-  if (gone_) return;
+  if (!lock) return;
   keep_running();
   const wait_id key(slot.id, ++last_wait_);
   if (cancelling) cancelling->key = key;
@@ -212,7 +217,7 @@ void driver::cancel(wait_id wait) {
 std::vector<consul::txn_operation> driver::fence_checks(const slot_impl& slot) {
   std::vector<consul::txn_operation> checks;
   const locked lock(*this);
-  if (gone_ || in_use(slot.id) != &slot) return checks;
+  if (!lock || in_use(slot.id) != &slot) return checks;
   for (auto& [key, session, grant] : core_->entries_of(slot.id)) {
     checks.push_back(consul::txn_operation::check_session(key, std::move(session)));
     checks.push_back(consul::txn_operation::check_index(std::move(key), grant));
@@ -222,22 +227,22 @@ std::vector<consul::txn_operation> driver::fence_checks(const slot_impl& slot) {
 
 std::string driver::holding_session(const slot_impl& slot) {
   const locked lock(*this);
-  return gone_ ? std::string() : session_of(slot);
+  return lock ? session_of(slot) : std::string();
 }
 
 void driver::value_written(const slot_impl& slot, protocol::event::value_written e) {
   const locked lock(*this);
-  if (!gone_ && in_use(slot.id) == &slot) feed(std::move(e));
+  if (lock && in_use(slot.id) == &slot) feed(std::move(e));
 }
 
 void driver::ask(runtime::store_request question) {
   const locked lock(*this);
-  if (!gone_) to_make_.push_back(std::move(question));
+  if (lock) to_make_.push_back(std::move(question));
 }
 
 void driver::close(pending<error_code>&& waiting) {
   const locked lock(*this);
-  if (gone_) return;
+  if (!lock) return;
   keep_running();
   if (closed_) return complete(std::move(waiting), error_code());
   closes_.push_back(std::move(waiting));
@@ -246,7 +251,7 @@ void driver::close(pending<error_code>&& waiting) {
 
 void driver::abandon() noexcept {
   const locked lock(*this);
-  if (!gone_ && !closed_) feed(protocol::event::close{false});
+  if (lock && !closed_) feed(protocol::event::close{false});
 }
 
 // ---- under the lock
@@ -285,7 +290,7 @@ void driver::sleep() {
   timer_->async_wait([self = shared_from_this()](const error_code& ec) {
     if (ec) return;  // armed anew, or over
     const locked lock(*self);
-    if (self->gone_) return;
+    if (!lock) return;
     if (!self->closed_ && runtime::now() < self->armed_) return self->sleep();
     self->armed_ = protocol::never;
     self->sleeps_lightly_ = false;
@@ -334,14 +339,14 @@ void driver::log(std::string line) {
 /// The lock index is in the key. That the key is still locked by the slot's session is part of the answer.
 void driver::sequencer(const slot_impl& slot, pending<error_code, holdfast::sequencer>&& waiting) {
   const locked lock(*this);
-  if (gone_) return;
+  if (!lock) return;
   keep_running();
   const std::string session = session_of(slot);
   if (session.empty()) return complete(std::move(waiting), make_error_code(error::not_held), holdfast::sequencer());
   auto answered = [self = shared_from_this(), session,
                    waiting = std::move(waiting)](protocol::event::key_watched seen) mutable {
     const locked again(*self);
-    if (self->gone_) return;
+    if (!again) return;
     holdfast::sequencer result;
     const bool held = seen.pair && seen.pair->session == session;
     if (held) result = {seen.pair->key, seen.pair->lock_index, session, seen.pair->create_index};
@@ -354,8 +359,8 @@ void driver::sequencer(const slot_impl& slot, pending<error_code, holdfast::sequ
 
 void driver::perform(protocol::action::grant& a) {
   acquiring& waiting = *acquires_.find(a.ticket);
-  auto impl =
-      std::make_shared<slot_impl>(shared_from_this(), a.slot, a.token, waiting.count, std::move(a.numbers), a.deadline);
+  auto impl = std::make_shared<slot_impl>(shared_from_this(), process(), a.slot, a.token, waiting.count,
+                                          std::move(a.numbers), a.deadline);
   const std::size_t index = index_of(a.slot);
   if (index >= slots_.size()) slots_.resize(index + 1);
   slots_[index].slot = impl;

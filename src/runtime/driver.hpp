@@ -35,12 +35,15 @@ namespace asio = boost::asio;
 ///
 /// Alive while a handle or an operation needs it; a held slot and its driver keep each other alive, until the slot is
 /// released or lost, or the execution context goes.
+///
+/// In a child of fork() every function drops what it is given, like one whose context has gone.
 class driver final : public std::enable_shared_from_this<driver>,
                      public runtime::event_sink,
                      consul::detail::context_hook {
 public:
   driver(std::unique_ptr<runtime::store> store, runtime::driver_options options, std::unique_ptr<protocol::core> core);
   ~driver();
+  using context_hook::process;
 
   // From any thread.
   /// `name`: which lock of a set.

@@ -98,6 +98,7 @@ void start_campaign(const election_impl& impl, std::string value, diagnostics* d
 
 void start_proclaim(const std::shared_ptr<slot_impl>& impl, std::string value, diagnostics* diag,
                     pending<error_code>&& waiting) {
+  if (impl->process.is_foreign()) return;
   const asio::any_io_executor& executor = executor_of(*impl);
   const slot_state state = impl->state();
   if (state != slot_state::held && state != slot_state::suspect)

@@ -18,6 +18,7 @@ namespace detail {
 /// A lease that is over is lost here and now, and for good, though the driver may not have noticed yet.
 slot_impl::standing slot_impl::look() const noexcept {
   const standing now = standing_.load(std::memory_order_acquire);
+  if (now.is_ours() && process.is_foreign()) return {slot_state::released, loss_reason::none};
   if (!now.is_ours() || runtime::now() < deadline_.load(std::memory_order_acquire)) return now;
   end({slot_state::lost, loss_reason::lease_expired});
   return standing_.load(std::memory_order_acquire);
@@ -31,12 +32,17 @@ bool slot_impl::end(standing with) const noexcept {
 }
 
 std::chrono::nanoseconds slot_impl::valid_for() const noexcept {
-  if (!standing_.load(std::memory_order_acquire).is_ours()) return {};
+  if (!standing_.load(std::memory_order_acquire).is_ours() || process.is_foreign()) return {};
   const auto left = deadline_.load(std::memory_order_acquire) - runtime::now();
   return std::max(left, std::chrono::nanoseconds::zero());
 }
 
 std::stop_token slot_impl::stop_token() {
+  if (process.is_foreign()) {  // without the mutex, which another thread of the parent may have held
+    std::stop_source stopped;
+    stopped.request_stop();
+    return stopped.get_token();
+  }
   const std::lock_guard lock(stop_mutex_);
   if (!stop_.stop_possible()) {
     stop_ = std::stop_source();
@@ -72,7 +78,7 @@ std::stop_source slot_impl::lose(loss_reason reason, diagnostics why) noexcept {
 }
 
 diagnostics slot_impl::loss_details() const {
-  if (look().state != slot_state::lost) return {};
+  if (look().state != slot_state::lost || process.is_foreign()) return {};
   const std::lock_guard lock(stop_mutex_);
   return loss_details_;
 }
@@ -84,7 +90,8 @@ namespace {
 /// Completes without a driver's help, outside of the initiating function.
 void complete(const slot_impl& impl, pending<error_code>&& waiting, error_code result) {
   const asio::any_io_executor& executor = executor_of(impl);
-  if (!executor) return;  // the context is gone: no handler can run
+  // Once the context is gone no handler can run. In a child of fork() none may.
+  if (!executor || impl.process.is_foreign()) return;
   asio::post(executor, asio::append(std::move(waiting.handler), result));
 }
 

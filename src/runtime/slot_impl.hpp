@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "consul/process_mark.hpp"
 #include "protocol/events.hpp"
 
 namespace holdfast::detail {
@@ -18,13 +19,21 @@ class driver;
 /// What the user's handle and the driver share about one slot. The driver writes, anybody reads.
 class slot_impl {
 public:
-  slot_impl(std::shared_ptr<driver> owner, protocol::slot_id id, fencing_token token, std::uint32_t count,
-            std::vector<std::uint32_t> numbers, protocol::time_point deadline)
-      : owner(std::move(owner)), id(id), token(token), count(count), numbers(std::move(numbers)), deadline_(deadline) {}
+  slot_impl(std::shared_ptr<driver> owner, consul::detail::process_mark process, protocol::slot_id id,
+            fencing_token token, std::uint32_t count, std::vector<std::uint32_t> numbers, protocol::time_point deadline)
+      : owner(std::move(owner)),
+        process(process),
+        id(id),
+        token(token),
+        count(count),
+        numbers(std::move(numbers)),
+        deadline_(deadline) {}
 
   static slot make_handle(std::shared_ptr<slot_impl> impl) { return slot(std::move(impl)); }
 
   const std::shared_ptr<driver> owner;
+  /// In a child of that process the slot is not held, and looks released.
+  const consul::detail::process_mark process;
   const protocol::slot_id id;
   const fencing_token token;
   const std::uint32_t count;
