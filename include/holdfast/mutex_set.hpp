@@ -26,7 +26,10 @@ void start_try_lock(const std::shared_ptr<driver>&, const std::string& name, dia
 /// The lock NAME is the key PREFIX/NAME, as of `holdfast::mutex`, Go's `api.Lock` or `consul lock -n 1`, which may take
 /// part. Its key goes when it is released. See doc/mutex_set.md.
 ///
-/// A lock in use is a `held_mutex`. If the session is lost, all of them are.
+/// A lock in use is a `held_mutex`. If the session is lost, all of them are. `with_slot(std::move(lock), body)` runs
+/// `body(held_mutex&)` while a lock is held.
+///
+/// `close` waits for the handles of the locks in use, `tuning::give_up_after` at most: release them first.
 ///
 /// Operations: as for `semaphore`. Of `try_lock`:
 ///

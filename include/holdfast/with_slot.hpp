@@ -16,6 +16,7 @@
 #include <boost/asio/strand.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <concepts>
 #include <exception>
 #include <holdfast/error.hpp>
 #include <holdfast/semaphore.hpp>
@@ -78,7 +79,8 @@ asio::awaitable<void> with_held(Slot held, Body body) {
 }  // namespace detail
 
 /// Runs `body(slot&)` (a coroutine: `asio::awaitable<void>`) while the slot is held, and releases the slot. For slots
-/// from `try_acquire` and the like; `held` must not be empty.
+/// from `try_acquire` and the like; `held` must not be empty. A `held_mutex` or a `leadership` comes as what it is: the
+/// body may take a `held_mutex&` or a `leadership&`.
 ///
 /// When the slot is lost, the body is cancelled (terminal) and waited for; then error::slot_lost is thrown, whatever
 /// the body made of it. Until then nobody else gets the slot, for at most two TTLs after the last renewal: so a body
@@ -88,8 +90,8 @@ asio::awaitable<void> with_held(Slot held, Body body) {
 /// strand of its own, over the awaiting coroutine's executor, which may have several threads. Write the body as a
 /// captureless lambda, one that captures by reference, or a named one: g++ 12 destroys what a temporary lambda captured
 /// by value in a co_await expression twice.
-template <class Body>
-asio::awaitable<void> with_slot(slot held, Body body) {
+template <std::derived_from<slot> Slot, class Body>
+asio::awaitable<void> with_slot(Slot held, Body body) {
   return detail::with_held(std::move(held), std::move(body));
 }
 
