@@ -168,6 +168,9 @@ private:
 ///
 /// Lifetimes: the handle may be destroyed at any time; campaigns under way, and those that were won, go on. It is cheap
 /// to copy, and its copies are the same.
+///
+/// There is no `close`, and so no time limit for it. A campaign ends when it is cancelled, a term when the `leadership`
+/// is resigned or destroyed. Then its session ends at once, and keeps the execution context running until that is done.
 class election {
 public:
   using executor_type = asio::any_io_executor;

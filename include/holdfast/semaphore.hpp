@@ -78,6 +78,9 @@ public:
   /// `tuning::give_up_after` at most: so long nobody else gets those slots. Completes when all is given back, or after
   /// `tuning::give_up_after` more.
   ///
+  /// So release or destroy your own handles first. If the caller of `close` still has one in its hands, `close` takes
+  /// `tuning::give_up_after` (5 s) and succeeds.
+  ///
   /// Signature: void(error_code).
   /// Errors: timed_out (what is left expires with its sessions).
   /// Cancellation: none.
@@ -137,8 +140,14 @@ protected:
 /// them.
 ///
 /// Lifetimes: the handle may be destroyed at any time: waiting acquires fail with error::closed, held slots stay held
-/// until released, then the sessions are destroyed in the background. `close` does it all and waits. A semaphore with
-/// sessions keeps the client's execution context running. Where the application's threads are busy for long, give the
+/// until released, then the sessions are destroyed in the background. `close` does it all and waits.
+///
+/// When `io_context::run` returns: a semaphore with a session keeps the client's execution context running. An idle
+/// session is kept for `tuning::session_idle_timeout` (10 s). So `run` returns up to 10 s after the last release if the
+/// semaphore still exists. It returns at once after `close` has completed, and as soon as the sessions have ended after
+/// the semaphore and all of its slots are destroyed. The same is true of `mutex` and `mutex_set`.
+///
+/// Where the application's threads are busy for long, give the
 /// client a context and a thread of its own, so that renewals are on time.
 ///
 /// Connections: a semaphore that is held or waited for has one blocking query under way, or two. A client has

@@ -274,6 +274,12 @@ void driver::feed(protocol::core_event&& e, protocol::time_point now) {
 
 void driver::schedule() {
   const auto wake = core_->wake();
+  // A timer that the core does not need any more would keep the context running.
+  if (wake == protocol::never && armed_ != protocol::never && counters_.held == 0) {
+    armed_ = protocol::never;
+    sleeps_lightly_ = false;
+    timer_->cancel();
+  }
   const bool is_soon_enough = wake >= armed_ && (sleeps_lightly_ || counters_.held == 0);
   if (is_soon_enough) return;  // it wakes then, and looks again
   armed_ = std::min(armed_, wake);
@@ -290,7 +296,7 @@ void driver::sleep() {
   timer_->async_wait([self = shared_from_this()](const error_code& ec) {
     if (ec) return;  // armed anew, or over
     const locked lock(*self);
-    if (!lock) return;
+    if (!lock || (self->armed_ == protocol::never && !self->sleeps_lightly_)) return;
     if (!self->closed_ && runtime::now() < self->armed_) return self->sleep();
     self->armed_ = protocol::never;
     self->sleeps_lightly_ = false;
