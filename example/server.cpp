@@ -141,6 +141,11 @@ private:
     if (finished.index() == 1)
       co_return reply(http::status::service_unavailable,
                       "lost the slot: " + std::string(to_string(std::get<1>(finished))));
+    // After a pause of this process both may be ready, and `||` takes the first. So the slot itself is asked at the
+    // end.
+    if (!slot.held())
+      co_return reply(http::status::service_unavailable,
+                      "lost the slot: " + std::string(to_string(slot.lost_because())));
     co_return reply(http::status::ok, "done with fencing token " + slot.fencing_token().to_string());
   }  // the slot's destructor gives it back: to the next request that waits here, or to another server
 
