@@ -213,7 +213,9 @@ public:
   auto sweep(consul::request_options request, Token&& token = {}) {
     return initiate<Token, swept>({.what = order::sweep, .request = request}, token);
   }
-  /// What stands in Consul. That there is no semaphore is an answer, too.
+  /// What stands in Consul. That there is no semaphore is an answer, too. It lists sessions, not coroutines: of a
+  /// process in which any number of coroutines wait, the queue shows no more sessions than `limit`. How many coroutines
+  /// wait in a process is in its own `semaphore::statistics`.
   ///
   /// Signature: void(error_code, semaphore_status).
   /// Cancellation: nothing is ever written.

@@ -30,8 +30,8 @@ constexpr std::string_view to_string(contender_kind kind) noexcept {
   return "unknown";
 }
 
-/// One slot in use, or one contender that waits for one. A process that holds several, or waits for several, has as
-/// many.
+/// One slot in use, or one contender that waits for one: a session, not a coroutine. A process that holds several, or
+/// waits for several, has as many.
 struct contender_status {
   std::string session;
   std::string description;  ///< what its process says of itself, `semaphore_options::description`; not ours to trust
