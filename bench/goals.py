@@ -30,9 +30,17 @@ class Goal:
         self.unit = unit
 
     def __str__(self):
-        mark = {True: "met   ", False: "NOT   ", None: "no row"}[self.met]
+        mark = {True: "met", False: "NOT", None: "not measured"}[self.met]
         figure = "" if self.value is None else number(self.value) + self.unit
-        return f"{mark}  {figure:>12}  {self.text}"
+        return f"{mark:12}  {figure:>12}  {self.text}"
+
+
+def in_short(every):
+    """How many goals are met. A goal without a measurement is not missed, so it is counted for itself."""
+    met = sum(goal.met is True for goal in every)
+    unknown = sum(goal.met is None for goal in every)
+    more = f", {unknown} not measured" if unknown else ""
+    return f"{met} of {len(every)} goals that were set beforehand are met{more}"
 
 
 def at_least(n):

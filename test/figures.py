@@ -133,6 +133,7 @@ def self_test():
     module = {"RESULTS": "doc/results/none.json", "COMMAND": "scripts/none", "FIGURES": {"a": str}}
     without_results = Renderers([type("module", (), module)])
     assert without_results.render("a") == "Not measured yet: `scripts/none` writes this."
+    load("bench/tables.py").self_test()
     try:
         without_results.render("b")
     except Missing:
