@@ -16,6 +16,7 @@ FLOORS = (BEAST, ASIO, WRK)
 
 ATTRIBUTES = ("workload", "system", "contenders", "limit", "rate", "on")
 CLUSTER, TLS = "cluster", "TLS"
+PLACES = {None: "", CLUSTER: " on a cluster", TLS: " over TLS"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,9 +29,11 @@ class Measurement:
     seconds: float = 3.0
     rounds: int = None  # None: in each round
     on: str = None  # CLUSTER; TLS: one agent in memory that speaks it; None: the same agent, plain
+    stand_ins: int = None  # How many contenders a smoke run really has. Its row has the number in `contenders`.
 
     def options(self):
-        given = {"--workload": self.workload, "--system": self.system, "--contenders": self.contenders}
+        contenders = self.stand_ins or self.contenders
+        given = {"--workload": self.workload, "--system": self.system, "--contenders": contenders}
         given |= {"--limit": self.limit, "--seconds": self.seconds}
         if self.rate:
             given["--rate"] = self.rate
@@ -38,8 +41,7 @@ class Measurement:
 
     def __str__(self):
         rate = f" at {self.rate:g}/s" if self.rate else ""
-        place = {None: "", CLUSTER: " on a cluster", TLS: " over TLS"}[self.on]
-        return f"{self.workload} {self.contenders:,}/{self.limit}{rate} {self.system}{place}"
+        return f"{self.workload} {self.contenders:,}/{self.limit}{rate} {self.system}{PLACES[self.on]}"
 
 
 def each(systems, workload, contenders=1, limit=1, **more):
@@ -120,15 +122,11 @@ def quick():
 
 
 def smoke():
-    """Everything that needs no peer, for a moment: shows that it works, and measures nothing."""
-    shrunk = {1024: 64, 100_000: 1000, 8 * 64: 8 * 4, 128: 16}
-    done = set()
+    """All of full(), for a moment each and with few contenders: shows that everything works, and measures nothing."""
     for m in full():
-        short = dataclasses.replace(m, contenders=shrunk.get(m.contenders, m.contenders), seconds=0.05)
-        if m.system in (*GO_PEERS, WRK) or m.on or (m.workload, m.system, m.rate) in done:
-            continue
-        done.add((m.workload, m.system, m.rate))
-        yield short
+        # Peers take longer for a turn. The limit is up to 4, and "mixed" has 8 clients.
+        few = 16 if m.system not in PEERS else 2 if m.system == LOCK else 8 if m.workload == "mixed" else 5
+        yield dataclasses.replace(m, seconds=0.2 if m.system in PEERS else 0.05, stand_ins=min(m.contenders, few))
 
 
 def identity(row):

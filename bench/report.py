@@ -3,8 +3,8 @@
 import html as escape_html
 import math
 
-from goals import number
-from measurements import ASIO, BEAST, FLOORS, GO, GO_CHANNEL, GO_KEPT, GO_TODAY, HOLDFAST, LOCK, PEERS, WRK
+from goals import in_short, number
+from measurements import ASIO, BEAST, FLOORS, GO, GO_CHANNEL, GO_KEPT, GO_TODAY, HOLDFAST, LOCK, PEERS, PLACES, WRK
 
 ROUNDED = ("ops_per_s", "p50_ms", "p99_ms", "requests_per_op", "bytes_per_op")
 QUANTILES = ("1 %", "5 %", "10 %", "25 %", "50 %", "75 %", "90 %", "95 %", "99 %", "99.9 %", "max")
@@ -12,6 +12,8 @@ NAMES = {HOLDFAST: "holdfast", GO: "Go client", GO_TODAY: "Go client, today", LO
 NAMES |= {GO_CHANNEL: "Go, a channel", GO_KEPT: "Go, slots kept"}
 NAMES |= {BEAST: "bare requests", ASIO: "bare Asio", WRK: "wrk"}
 assert set(NAMES) == {HOLDFAST, *PEERS, *FLOORS}, "a system without a name"
+
+SMOKE = "A smoke run: each row had a moment and few contenders, and its figures say nothing."
 
 
 def summary(row):
@@ -46,8 +48,7 @@ def cells(results):
         ours = row["system"] == HOLDFAST
         rate = f" {row['rate']:g}/s" if row.get("rate") else ""
         held = {True: "yes", False: "NO", None: "-"}[row.get("limit_held")]
-        place = f" on a {row['on']}" if row.get("on") else ""
-        yield (row["workload"] + rate + place, f"{row['contenders']:,}", str(row["limit"]),
+        yield (row["workload"] + rate + PLACES[row.get("on")], f"{row['contenders']:,}", str(row["limit"]),
                str(row.get("processes", "-")), row["system"],
                *(number(row.get(name)) for name in (*ROUNDED, "jain", "bytes_per_waiter")),
                share(row, results.floor(row)) if ours else "", share(row, results.peer(row)) if ours else "", held)
@@ -63,6 +64,12 @@ def table(results):
         return "  ".join(cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in pairs).rstrip()
 
     return "\n".join(map(aligned, lines))
+
+
+def printed(results, goals, rounds, smoke=False):
+    """What stands at the end on the terminal."""
+    about = SMOKE if smoke else f"Goals (medians of {rounds} rounds, fewer where they were left out):"
+    return "\n\n".join([table(results), LEGEND, "\n".join([about, *map(str, goals), in_short(goals) + "."])])
 
 
 # --- SVG
@@ -164,8 +171,8 @@ def lines(title, y_label, x_label, series, log_y=True, categories=None):
 
 
 def bars(title, y_label, entries):
-    """`entries` are (system, words, value)."""
-    entries = [entry for entry in entries if entry[2]]
+    """`entries` are (system, words, value). A value that is not positive has no place on the axis and is left out."""
+    entries = [entry for entry in entries if entry[2] is not None and entry[2] > 0]
     if not entries:
         return ""
     y_axis = Axis([value for _, _, value in entries], (HEIGHT - BOTTOM, TOP), True)
@@ -269,25 +276,26 @@ def html_row(cells, tag="td"):
 
 
 def goal_row(goal):
-    words, style = {True: ("met", "met"), False: ("not met", "unmet"), None: ("no row", "")}[goal.met]
+    words, style = {True: ("met", "met"), False: ("not met", "unmet"), None: ("not measured", "")}[goal.met]
     value = "" if goal.value is None else number(goal.value) + goal.unit
     return (f'<tr><td class="words {style}">{words}</td><td>{value}</td>'
             f'<td class="words">{escape_html.escape(goal.text)}</td></tr>')
 
 
-def html(results, goals, rounds):
+def html(results, goals, rounds, smoke=False):
+    warning = f"<p><strong>{SMOKE}</strong></p>\n" if smoke else ""
     drawn = "".join(f"<figure>{chart}</figure>" for chart in charts(results) if chart)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>holdfast: benchmark</title><style>{STYLE}</style></head><body>
 <h1>holdfast, its peers and its floors</h1>
-<p>One machine, one run; one development agent of Consul, which keeps everything in memory, but for the rows "on a
-cluster": three servers with their data on disk. Medians of {rounds} round(s). A slot is let go at once
+{warning}<p>One machine, one run; one development agent of Consul, which keeps everything in memory, but for the rows
+"on a cluster": three servers with their data on disk. Medians of {rounds} round(s). A slot is let go at once
 (in open-loop after 1 ms). A floor is what the
 same work costs with nothing around it: bare requests on one connection, or a semaphore of one process without Consul.
 Compare rows of one report with each other, not with another machine's.</p>
 <div class="charts">{drawn}</div>
-<h2>Goals</h2><table>{"".join(map(goal_row, goals))}</table>
+<h2>Goals</h2><p>{in_short(goals)}.</p><table>{"".join(map(goal_row, goals))}</table>
 <h2>All rows</h2><p>{escape_html.escape(LEGEND)}</p>
 <div class="scroll"><table>{html_row(HEADINGS, "th")}{"".join(map(html_row, cells(results)))}</table></div>
 </body></html>

@@ -4,7 +4,7 @@
 usage: run.py [--quick | --smoke] [--rounds N] [--only WORKLOAD] [--check] [--plan] [--out FOLDER]
               [--results FILE] PROGRAM
 
-PROGRAM is holdfast_bench. --quick: shorter, in 90 s. --smoke: shows that everything works, and measures nothing.
+PROGRAM is holdfast_bench. --quick: shorter, in 90 s. --smoke: all rows for a moment, which measures nothing.
 --only: one workload (may be repeated); "cluster" for what runs on three servers. --check: a goal that is not met makes
 the exit status 1, as a violated limit and a failed measurement always do. --plan: prints what would be measured.
 --results: where the results go if nothing has failed, besides FOLDER. HOLDFAST_CONSUL names Consul, BENCH_GO the Go
@@ -123,16 +123,19 @@ class Bench:
                               preexec_fn=self.with_agent.dies_with_us)
         if done.returncode != 0:
             raise RuntimeError(f"ended with status {done.returncode}")
-        return {**json.loads(done.stdout.strip().splitlines()[-1]), "on": m.on}
+        row = {**json.loads(done.stdout.strip().splitlines()[-1]), "on": m.on}
+        return {**row, "contenders": m.contenders} if m.stand_ins else row
 
     def measure(self, m, where):
         # Peers leave sessions and blocked queries behind: each gets an agent of its own, which ends with it.
+        # A smoke run has no time for that.
+        alone = m.system in PEERS and not self.options.smoke
         # Four idle programs of a cluster would disturb what does not use it.
-        if CLUSTER in self.agents and (m.on != CLUSTER or m.system in PEERS):
+        if CLUSTER in self.agents and (m.on != CLUSTER or alone):
             self.agents.pop(CLUSTER).stop()
         agent = None
         try:
-            agent = self.start_agent(m.on) if m.system in PEERS else self.shared_agent(m.on)
+            agent = self.start_agent(m.on) if alone else self.shared_agent(m.on)
             row = self.row_of(m, agent)
         except cluster.Unavailable as why:
             self.no_cluster = True
@@ -155,7 +158,7 @@ class Bench:
             self.problems.append(f"{m}: {row['not_served']} never had a turn in the warm-up")
 
     def run(self, plan, rounds):
-        for system in (GO, WRK):
+        for system in (*GO_PEERS, WRK):
             if any(m.system == system for m in plan) and not self.programs[system]:
                 self.say(f"{system} is left out: there is no program for it")
         for number in range(1, rounds + 1):
@@ -282,14 +285,11 @@ def main():
     reached = goals.evaluate(results)
     text = measurements.lines(about(options, bench, rounds), results.rows)
     (options.out / "results.json").write_text(text)
-    (options.out / "report.html").write_text(report.html(results, reached, rounds))
+    (options.out / "report.html").write_text(report.html(results, reached, rounds, options.smoke))
     if options.results and not bench.problems:
         options.results.parent.mkdir(parents=True, exist_ok=True)
         options.results.write_text(text)
-    print("\n" + report.table(results))
-    if not options.smoke:
-        print("\n" + report.LEGEND)
-        print(f"\nGoals (medians of {rounds} rounds, fewer where they were left out):\n" + "\n".join(map(str, reached)))
+    print("\n" + report.printed(results, reached, rounds, options.smoke))
     for problem in bench.problems:
         print(f"FAILED: {problem}")
     print(f"wrote {options.out}/results.json and {options.out}/report.html")
