@@ -1,19 +1,26 @@
 #!/usr/bin/env python3
-"""Checks that the state diagrams in doc/*.md have the states of the code.
+"""Checks that the state diagrams in doc/*.md have the states and the transitions of the code.
 
-In a document a line `<!-- states of FILE: ENUM -->` precedes a mermaid stateDiagram: its states are the enumerators of that
-enum in that file, all of them and no others.
+In a document a line `<!-- states of FILE: ENUM -->` precedes a mermaid stateDiagram. The diagram's states are the
+enumerators of that enum in that file, all of them and no others. The diagram's arrows are the rows of the enum's table
+of transitions, all of them and no others; `[*]` is `outside` there. The table is an array of `transition<ENUM>`
+(src/protocol/transitions.hpp), in the same file. If the table is in another file, the line is
+`<!-- states of FILE: ENUM, transitions of FILE -->`.
 
 usage: check_diagrams.py              checks; prints what differs
        check_diagrams.py --self-test  shows that the check is able to fail
 """
 
+import collections
 import pathlib
 import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DIAGRAM = re.compile(r"^<!-- states of (\S+): (\w+) -->\n```mermaid\nstateDiagram-v2\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+DIAGRAM = re.compile(r"^<!-- states of (\S+): (\w+)(?:, transitions of (\S+))? -->\n"
+                     r"```mermaid\nstateDiagram-v2\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ARROW = re.compile(r"\s*(\w+|\[\*\]) --> (\w+|\[\*\])(?:: .*)?")
+ROW = re.compile(r"\{\s*([\w:]+)\s*,\s*([\w:]+)\s*\}\s*(?:,|$)")
 COMMENT = re.compile(r"//.*")
 
 
@@ -24,9 +31,36 @@ def enumerators(code, name):
     return {part.split("=")[0].strip() for part in found[1].split(",") if part.strip()}
 
 
-def states(diagram):
-    return {state for line in diagram.splitlines()
-            for state in re.findall(r"\w+|\[\*\]", line.partition(":")[0].replace("-->", " ")) if state != "[*]"}
+def rows(code, name):
+    """The rows of the table in the code, as arrows of a diagram; None if there is no table that can be read."""
+    tables = re.findall(rf"\btransition<(?:enum )?{name}> \w+\[\] = \{{(.*?)\}};", COMMENT.sub("", code), re.DOTALL)
+    if len(tables) != 1 or ROW.sub("", tables[0].strip()).strip():
+        return None
+    found = []
+    for row in ROW.findall(tables[0].strip()):
+        ends = [end.rpartition(f"{name}::") for end in row]
+        if any(not of and end.rpartition("::")[2] != "outside" for _, of, end in ends):
+            return None
+        found.append(tuple(state if of else "[*]" for _, of, state in ends))
+    return found
+
+
+def arrows(diagram):
+    """The arrows of the diagram; None if it has a line that is not one."""
+    found = [ARROW.fullmatch(line) for line in diagram.splitlines() if line.strip()]
+    return [arrow.groups() for arrow in found] if all(found) else None
+
+
+def differences(table, drawn):
+    """How the rows of the table and the arrows of the diagram differ."""
+    for arrow in sorted(set(table) - set(drawn)):
+        yield f"the diagram has no {' --> '.join(arrow)}"
+    for arrow in sorted(set(drawn) - set(table)):
+        yield f"the table has no {' --> '.join(arrow)}"
+    for where, given in (("table", table), ("diagram", drawn)):
+        for arrow, times in collections.Counter(given).items():
+            if times > 1:
+                yield f"the {where} has {' --> '.join(arrow)} {times} times"
 
 
 def problems(documents, read):
@@ -34,21 +68,62 @@ def problems(documents, read):
     for path, text in documents.items():
         if text.count("<!-- states of") != len(DIAGRAM.findall(text)):
             yield f"{path}: a diagram that cannot be read"
-        for file, name, diagram in DIAGRAM.findall(text):
+        for file, name, table_file, diagram in DIAGRAM.findall(text):
+            where = f"{path}: {file}: {name}"
             there = enumerators(read(file), name)
+            drawn = arrows(diagram)
+            table = rows(read(table_file or file), name)
             if there is None:
                 yield f"{path}: {file} has no enum {name}"
-            elif there != states(diagram):
-                yield f"{path}: {file}: {name} has the states {sorted(there)}, the diagram {sorted(states(diagram))}"
+            elif drawn is None:
+                yield f"{where}: the diagram has a line that is no arrow"
+            elif table is None:
+                yield f"{where}: {table_file or file} has no table of its transitions that can be read"
+            else:
+                states = {state for arrow in drawn for state in arrow} - {"[*]"}
+                if there != states:
+                    yield f"{where} has the states {sorted(there)}, the diagram {sorted(states)}"
+                for difference in differences(table, drawn):
+                    yield f"{where}: {difference}"
 
 
 def self_test():
-    code = {"a.hpp": "enum class s {\n  one,  ///< first, two\n  two = 3,\n};"}
-    good = "<!-- states of a.hpp: s -->\n```mermaid\nstateDiagram-v2\n  [*] --> one\n  one --> two: three\n```\n"
+    code = {
+        "a.hpp": "enum class s {\n  one,  ///< first, two\n  two = 3,\n};\n"
+                 "constexpr transition<s> t[] = {\n    {outside, s::one},  // {s::two, s::two},\n"
+                 "    {s::one, s::two}, {x::s::two, p::outside},\n};\n",
+        "b.hpp": "enum class s { one, two };\n",
+    }
+    good = ("<!-- states of a.hpp: s -->\n```mermaid\nstateDiagram-v2\n  [*] --> one\n  one --> two: three\n"
+            "  two --> [*]\n```\n")
+    elsewhere = good.replace("a.hpp: s", "b.hpp: s, transitions of a.hpp")
     assert not list(problems({"d": good}, code.get))
-    for bad in (good.replace("two:", "four:"), good.replace("  one --> two: three\n", ""), good.replace(": s ", ": t "),
-                good.replace("stateDiagram-v2", "flowchart")):
-        assert list(problems({"d": bad}, code.get)), bad
+    assert not list(problems({"d": elsewhere}, code.get))
+
+    def fails(document, why, code=code):
+        found = list(problems({"d": document}, code.get))
+        assert any(why in each for each in found), (document, code, found)
+
+    fails(good.replace("two", "four"), "has the states ['one', 'two'], the diagram ['four', 'one']")
+    fails(good.replace(": s ", ": t "), "has no enum t")
+    fails(good.replace("stateDiagram-v2", "flowchart"), "cannot be read")
+    fails(good.replace("  two --> [*]\n", ""), "the diagram has no two --> [*]")
+    fails(good.replace("  one --> two: three\n", ""), "the diagram has no one --> two")
+    fails(good.replace("  two -->", "  two --> one\n  two -->"), "the table has no two --> one")
+    fails(good.replace("one --> two", "two --> one"), "the table has no two --> one")
+    fails(good.replace("  two -->", "  one --> two\n  two -->"), "the diagram has one --> two 2 times")
+    fails(good.replace("  two -->", "  note left of two\n  two -->"), "a line that is no arrow")
+    fails(good.replace("a.hpp", "b.hpp"), "b.hpp has no table")
+    for old, new, why in (("{s::one, s::two},", "", "the table has no one --> two"),
+                          ("{s::one, s::two},", "{s::one, s::two}, {s::two, s::one},", "the diagram has no two --> one"),
+                          ("{s::one, s::two},", "{s::one, s::two}, {s::one, s::two},", "the table has one --> two 2 times"),
+                          ("{s::one, s::two},", "{s::one, s::two, 3},", "no table"),
+                          ("{s::one, s::two},", "{s::one, two},", "no table"),
+                          ("transition<s>", "transition<t>", "no table")):
+        changed = code["a.hpp"].replace(old, new)
+        assert changed != code["a.hpp"], old
+        fails(good, why, {"a.hpp": changed})
+        fails(elsewhere, why, {"a.hpp": changed, "b.hpp": code["b.hpp"]})
 
 
 def main():

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "protocol/context.hpp"
+#include "protocol/transitions.hpp"
 
 namespace holdfast::protocol {
 
@@ -16,7 +17,7 @@ public:
   bool at_once() const { return at_once_; }
 
   void begin() {
-    if (state_ == state::open) state_ = state::closing;
+    if (state_ == state::open) state_.go_to(state::closing);
   }
   void within(context& ctx, duration time) { deadline_ = std::min(deadline_, ctx.now() + time); }
   void begin_at_once(context& ctx) {
@@ -35,14 +36,19 @@ public:
   }
   bool is_due(context& ctx) const { return ctx.due_or_wake(deadline_); }
   void end(context& ctx, failure why) {
-    state_ = state::over;
+    state_.go_to(state::over);
     ctx.act(action::closed{std::move(why)});
   }
 
 private:
   enum class state { open, closing, over };
+  static constexpr transition<state> transitions[] = {
+      {outside, state::open},
+      {state::open, state::closing},
+      {state::closing, state::over},
+  };
 
-  state state_ = state::open;
+  guarded_state<state, transitions> state_{};
   bool at_once_ = false;
   bool nothing_in_use_ = false;  ///< all users have let go, and the deadline was set anew then
   time_point deadline_ = never;

@@ -5,16 +5,31 @@
 #include <string>
 
 #include "protocol/session_set.hpp"
+#include "protocol/transitions.hpp"
 
 namespace holdfast::protocol {
 
 /// Where a session stands in the cluster, by the current view.
 enum class standing { absent, waiting, holding };
+inline constexpr transition<standing> standing_transitions[] = {
+    {outside, standing::absent},
+    {standing::absent, standing::waiting},
+    {standing::absent, standing::holding},
+    {standing::waiting, standing::holding},
+    {standing::waiting, standing::absent},
+    {standing::holding, standing::absent},
+    {standing::holding, standing::waiting},
+};
 
 enum class phase {
   creating,  ///< has no session yet
   ready,
   moving,  ///< a transaction that is under way, or of unknown outcome, adds or removes its entry
+};
+inline constexpr transition<phase> phase_transitions[] = {
+    {outside, phase::creating},    {phase::creating, phase::ready}, {phase::ready, phase::moving},
+    {phase::moving, phase::ready}, {phase::creating, outside},      {phase::ready, outside},
+    {phase::moving, outside},
 };
 
 /// A grant by another process, as its own process sees it (acceptance.hpp).
@@ -26,8 +41,8 @@ enum class acceptance_state {
 
 /// One session of a pool's, and the slot that it stands for.
 struct member : own_session {
-  protocol::phase phase = phase::creating;
-  protocol::standing standing = standing::absent;
+  guarded_state<protocol::phase, phase_transitions> phase{};
+  guarded_state<protocol::standing, standing_transitions> standing{};
   slot_id slot = slot_id::none;        ///< in a user's hands
   slot_id gives_back = slot_id::none;  ///< the slot that a user gave back, until this session is free of it
   time_point granted_at{};             ///< by the cluster: the time for local handoffs runs from here

@@ -82,6 +82,7 @@ void pool::on(event::session_created& e) {
     if (members_.registers_node(ctx_, *m, e.error, options_.node)) return;
     failure why = with_rules(std::move(e.error), options_.node);
     const time_point asked_at = m->asked_at;
+    m->phase.end();
     members_.forget(m->id);
     if (is_final(why.code) && why.code != error::missing_node)
       fail_waiters(why);
@@ -91,7 +92,7 @@ void pool::on(event::session_created& e) {
   }
   members_.failures.over();
   members_.created(ctx_, *m, std::move(e.session), lease(options_.ttl, options_.lease_margin));
-  m->phase = phase::ready;
+  m->phase.go_to(phase::ready);
 }
 
 void pool::on(event::node_registered& e) {

@@ -41,7 +41,7 @@ void pool::refuse_listing(const error_code& why) {
     member& m = (at++)->second;
     if (m.slot != slot_id::none) {
       lose(m.slot, loss_reason::removed, failed(why, "left"));
-      m.standing = standing::absent;  // there is nothing to be looked at any more
+      m.standing.go_to(standing::absent);  // there is nothing to be looked at any more
     } else if (m.standing != standing::absent || m.phase == phase::moving) {
       drop(m, loss_reason::none, failed(why, "left"));
     }
@@ -78,16 +78,16 @@ void pool::refresh(member& m) {
   const contender* entry = view_.now().find(m.session);
   if (entry) m.entry_created = entry->create_index;
   const standing before = m.standing;
-  m.standing = !entry                                     ? standing::absent
-               : view_.now().record.names(entry->session) ? standing::holding
-                                                          : standing::waiting;
-  if (m.phase == phase::moving) return;  // the write that is under way explains any change
-  if (before != standing::absent && m.standing == standing::absent) {
-    m.standing = before;
+  const standing seen = !entry                                     ? standing::absent
+                        : view_.now().record.names(entry->session) ? standing::holding
+                                                                   : standing::waiting;
+  if (m.phase == phase::moving) return m.standing.go_to(seen);  // the write that is under way explains any change
+  if (before != standing::absent && seen == standing::absent) {
     // Not by us: the session ended, or somebody deleted the entry, or took back what was not accepted.
     const bool is_accepted = m.acceptance == acceptance_state::not_needed;
     return drop(m, is_accepted ? loss_reason::session_invalidated : loss_reason::not_accepted);
   }
+  m.standing.go_to(seen);
   const bool has_number = facts_now().number_of(m) != nullptr;
   if (m.lost) {
     if (entry) m.grant = entry->modify_index;
@@ -129,9 +129,10 @@ void pool::refresh(member& m) {
 void pool::refresh_returned(member& m) {
   const snapshot& seen = view_.now();
   const bool is_marked = seen.has_given_back(m.session);
-  m.standing = is_marked || seen.find(m.session) || seen.record.names(m.session) ? standing::holding : standing::absent;
+  const bool is_seen = is_marked || seen.find(m.session) || seen.record.names(m.session);
+  const bool may_stand = is_seen || !view_.current();  // if the view is not current, the entry may still stand
+  m.standing.go_to(may_stand ? standing::holding : standing::absent);
   if (is_marked) slots_.free_member(ctx_, m.gives_back);
-  if (!view_.current()) m.standing = standing::holding;  // its entry may stand yet
   if (m.phase == phase::moving || m.holds()) return;
   slots_.free_member(ctx_, m.gives_back);
   m.has_returned = false;
@@ -170,7 +171,8 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
   if (its.has_read) {
     auto seen = snapshot_of(std::move(its.read), its.index);
     if (!seen)
-      for (const member_id id : txn.movers) members_[id].standing = standing::waiting;  // joined: they go with the rest
+      for (const member_id id : txn.movers)
+        members_[id].standing.go_to(standing::waiting);  // joined: they go with the rest
     if (seen && txn.reads == transaction::look::record) return saw_own_join(txn, *std::move(seen));
     if (seen && may_be_filtered(*seen)) {
       saw_own_join(txn, *std::move(seen));
@@ -250,7 +252,7 @@ bool pool::return_slots(transaction& refused, bool wakes) {
   for (const member* const each : who) {
     member& m = members_[each->id];
     m.has_returned = true;
-    m.phase = phase::moving;
+    m.phase.go_to(phase::moving);
     slots_.erase_spare(m.id);
     if (!txn.moves(m.id)) txn.movers.push_back(m.id);
   }
@@ -360,9 +362,9 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
 void pool::end_moves(const transaction& txn, bool maybe_applied) {
   for (const member_id id : txn.movers) {
     member& m = members_[id];
-    m.phase = phase::ready;
+    m.phase.go_to(phase::ready);
     if (!maybe_applied) continue;
-    m.standing = standing::absent;
+    m.standing.go_to(standing::absent);
     if (m.gives_back == slot_id::none) m.idle_since = now();
   }
 }
@@ -377,7 +379,7 @@ void pool::resolve() {
   for (const member_id id : txn.movers) {
     member& m = members_[id];
     if (m.slot != slot_id::none)
-      m.phase = phase::ready;  // its user decides when it ends
+      m.phase.go_to(phase::ready);  // its user decides when it ends
     else
       drop(m, loss_reason::none, txn.why);
   }

@@ -229,6 +229,7 @@ void pool::end(member& m, loss_reason reason, failure why) {
   fresh.gives_back = m.gives_back;
   fresh.answer_by = m.lease.deadline();
   fresh.why = std::move(why);
+  m.phase.end();
   ending_member& e = members_.retire(m.id) = std::move(fresh);
   if (!e.why.code) slots_.free_member(ctx_, e.gives_back);
 }

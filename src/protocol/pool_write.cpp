@@ -257,7 +257,7 @@ void pool::send(const moves& what, const grant_plan& next, bool writes_record) {
   transaction txn = compose(f, what, next, writes_record, ctx_.new_request());
   if (yields && !what.requeue.empty()) write_.wait_until(now() + ctx_.random().between(yield_pause, 2 * yield_pause));
   for (const member_id id : txn.movers) {
-    members_[id].phase = phase::moving;
+    members_[id].phase.go_to(phase::moving);
     slots_.erase_spare(id);
   }
   for (const auto& [session, text] : txn.inserted) members_.find(session)->text = text;

@@ -5,6 +5,7 @@
 
 #include "protocol/events.hpp"
 #include "protocol/snapshot.hpp"
+#include "protocol/transitions.hpp"
 
 namespace holdfast::protocol {
 
@@ -17,6 +18,12 @@ public:
     stale,    ///< another writer was seen to have moved on: look again before deciding
     partial,  ///< what it says of our own entries is right; others may have come, gone and moved up unseen
     current,  ///< the best that is known; a write that rests on it is guarded by its index
+  };
+  static constexpr transition<enum state> transitions[] = {
+      {outside, state::none},         {state::none, state::current},    {state::current, state::partial},
+      {state::current, state::stale}, {state::partial, state::current}, {state::partial, state::stale},
+      {state::stale, state::current}, {state::current, state::none},    {state::partial, state::none},
+      {state::stale, state::none},    {state::stale, state::partial},
   };
 
   enum state state() const { return state_; }
@@ -53,7 +60,7 @@ public:
     }
     now_ = std::move(listing);
     as_of_ = std::max(as_of_, id);
-    state_ = in_part ? state::partial : state::current;
+    state_.go_to(in_part ? state::partial : state::current);
     return true;
   }
   /// When everything was last seen.
@@ -86,15 +93,15 @@ public:
   void succeeded(Patch patch) {
     if (state_ == state::none) return;
     patch(now_);
-    state_ = state::partial;
+    state_.go_to(state::partial);
   }
   /// News has arrived: what was asked for until now may not show it.
   void news_arrived(request_id last_sent) { sent_before_news_ = last_sent; }
   void mark_stale() {
-    if (state_ != state::none) state_ = state::stale;
+    if (state_ != state::none) state_.go_to(state::stale);
   }
   void mark_partial() {
-    if (state_ == state::current) state_ = state::partial;
+    if (state_ == state::current) state_.go_to(state::partial);
   }
   /// The record with this index is not the latest.
   void mark_outrun(std::uint64_t record_index) {
@@ -103,13 +110,13 @@ public:
   }
   void forget() {
     now_ = {};
-    state_ = state::none;
+    state_.go_to(state::none);
     listed_index_ = learned_index_ = outdated_ = 0;
   }
 
 private:
   snapshot now_;
-  enum state state_ = state::none;
+  guarded_state<enum state, transitions> state_{};
   request_id as_of_ = 0;
   request_id sent_before_news_ = 0;  ///< requests after this one were sent after the last news had arrived
   std::uint64_t listed_index_ = 0;

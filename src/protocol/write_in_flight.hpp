@@ -9,6 +9,7 @@
 #include "protocol/context.hpp"
 #include "protocol/outage.hpp"
 #include "protocol/transaction.hpp"
+#include "protocol/transitions.hpp"
 
 namespace holdfast::protocol {
 
@@ -30,7 +31,7 @@ public:
   void send(context& ctx, transaction txn) {
     ctx.act(action::send_txn{txn.id, txn.operations});
     txn_ = std::move(txn);
-    state_ = state::sent;
+    state_.go_to(state::sent);
   }
   /// None if it is not the one that was sent.
   std::optional<transaction> done(request_id id) {
@@ -41,13 +42,13 @@ public:
   void doubt(context& ctx, transaction txn) {
     txn.looked_after = ctx.last_request();
     txn_ = std::move(txn);
-    state_ = state::in_doubt;
+    state_.go_to(state::in_doubt);
   }
   bool is_told_by(request_id id) const { return is_in_doubt() && id > txn_.looked_after; }
   void needs_everything() { txn_.by_record = false; }
   /// The doubt is over.
   transaction take() {
-    state_ = state::idle;
+    state_.go_to(state::idle);
     return std::exchange(txn_, {});
   }
   void drop(member_id id) { std::erase(txn_.movers, id); }
@@ -76,9 +77,13 @@ public:
 
 private:
   enum class state { idle, sent, in_doubt };
+  static constexpr transition<state> transitions[] = {
+      {outside, state::idle},         {state::idle, state::sent},     {state::sent, state::idle},
+      {state::idle, state::in_doubt}, {state::in_doubt, state::idle},
+  };
   static constexpr unsigned outrun_after = 3;
 
-  state state_ = state::idle;
+  guarded_state<state, transitions> state_{};
   transaction txn_{};
   unsigned conflicts_ = 0;   ///< in a row
   time_point not_before_{};  ///< others were writing, too

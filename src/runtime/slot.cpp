@@ -24,10 +24,18 @@ slot_impl::standing slot_impl::look() const noexcept {
   return standing_.load(std::memory_order_acquire);
 }
 
+bool slot_impl::go_to(standing& now, standing next) const noexcept {
+  const slot_state from = now.state;
+  if (!standing_.compare_exchange_strong(now, next)) return false;
+  protocol::check_invariant("a slot changes as its table allows",
+                            [&] { return protocol::allows(slot_transitions, from, next.state); });
+  return true;
+}
+
 bool slot_impl::end(standing with) const noexcept {
   standing now = standing_.load(std::memory_order_acquire);
   while (now.is_ours())
-    if (standing_.compare_exchange_weak(now, with)) return true;
+    if (go_to(now, with)) return true;
   return false;
 }
 
@@ -62,7 +70,7 @@ bool slot_impl::let_go() noexcept { return look().state == slot_state::lost && !
 bool slot_impl::update(protocol::time_point deadline, bool suspect) noexcept {
   deadline_.store(deadline, std::memory_order_release);
   standing from{suspect ? slot_state::held : slot_state::suspect, loss_reason::none};
-  standing_.compare_exchange_strong(from, {suspect ? slot_state::suspect : slot_state::held, loss_reason::none});
+  go_to(from, {suspect ? slot_state::suspect : slot_state::held, loss_reason::none});
   return standing_.load(std::memory_order_acquire).state != slot_state::lost;
 }
 

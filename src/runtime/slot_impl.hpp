@@ -11,10 +11,19 @@
 
 #include "consul/process_mark.hpp"
 #include "protocol/events.hpp"
+#include "protocol/transitions.hpp"
 
 namespace holdfast::detail {
 
 class driver;
+
+/// How a slot changes. `empty` is no state of a slot: it is what a handle without a slot shows.
+inline constexpr protocol::transition<slot_state> slot_transitions[] = {
+    {protocol::outside, slot_state::held},       {slot_state::held, slot_state::suspect},
+    {slot_state::suspect, slot_state::held},     {slot_state::held, slot_state::lost},
+    {slot_state::suspect, slot_state::lost},     {slot_state::held, slot_state::released},
+    {slot_state::suspect, slot_state::released}, {protocol::outside, slot_state::empty},
+};
 
 /// What the user's handle and the driver share about one slot. The driver writes, anybody reads.
 class slot_impl {
@@ -67,6 +76,8 @@ private:
   };
   static_assert(std::atomic<standing>::is_always_lock_free);
   standing look() const noexcept;
+  /// The one place where the state changes. False: another thread was faster, and `now` is what it has made of it.
+  bool go_to(standing& now, standing next) const noexcept;
   bool end(standing with) const noexcept;
 
   mutable std::atomic<standing> standing_{standing{slot_state::held, loss_reason::none}};

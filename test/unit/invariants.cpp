@@ -4,12 +4,38 @@
 #include <chrono>
 
 #include "protocol/invariant.hpp"
+#include "protocol/transitions.hpp"
 #include "support/async.hpp"
 #include "support/process.hpp"
 
 using namespace std::chrono_literals;
 using holdfast::protocol::broken_invariant;
 using holdfast::protocol::check_invariant;
+
+namespace {
+
+enum class light { off, on, broken };
+constexpr holdfast::protocol::transition<light> light_transitions[] = {
+    {holdfast::protocol::outside, light::off},
+    {light::off, light::on},
+    {light::on, light::off},
+    {light::on, light::broken},
+    {light::broken, holdfast::protocol::outside},
+};
+
+int violations = 0;
+
+/// The number of invariants that the call violates.
+template <class Call>
+int violations_of(Call call) {
+  violations = 0;
+  const auto before = broken_invariant.exchange([](const char*) { ++violations; });
+  call();
+  broken_invariant = before;
+  return violations;
+}
+
+}  // namespace
 
 BOOST_AUTO_TEST_SUITE(invariants)
 
@@ -34,6 +60,18 @@ BOOST_AUTO_TEST_CASE(without_anybody_to_tell_none_is_looked_at) {
   check_invariant("false", [&] { return looked = true, false; });
   broken_invariant = before;
   BOOST_TEST(!looked);
+}
+
+BOOST_AUTO_TEST_CASE(a_state_changes_only_as_its_table_allows) {
+  holdfast::protocol::guarded_state<light, light_transitions> state;
+  BOOST_TEST((state == light::off));
+  BOOST_TEST(violations_of([&] { state.go_to(light::off); }) == 0);  // this is no change
+  BOOST_TEST(violations_of([&] { state.go_to(light::on); }) == 0);
+  BOOST_TEST(violations_of([&] { state.end(); }) == 1);
+  BOOST_TEST(violations_of([&] { state.go_to(light::broken); }) == 0);
+  BOOST_TEST(violations_of([&] { state.end(); }) == 0);
+  BOOST_TEST(violations_of([&] { state.go_to(light::on); }) == 1);
+  BOOST_TEST((state == light::on));  // in production the change happens, too
 }
 
 BOOST_AUTO_TEST_SUITE_END()
