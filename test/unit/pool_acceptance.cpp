@@ -414,4 +414,44 @@ BOOST_AUTO_TEST_CASE(short_sessions_accept_nothing) {
   BOOST_TEST((usual.fresh == 1s && usual.within == 2500ms && usual.slack == 300ms));
 }
 
+/// doc/how_it_works.md shows these steps. There, s1 is the session of process A, and s2 is the session of process B.
+/// Each half is told by one of the processes.
+BOOST_AUTO_TEST_CASE(an_acquire_under_contention_step_by_step) {
+  const std::string holders_a = R"({"Limit":1,"Holders":{"00000001-0000-4000-8000-000000000000":true}})";
+  const std::string holders_b = R"({"Limit":1,"Holders":{"00000002-0000-4000-8000-000000000000":true}})";
+
+  accepting_story a;
+  a.hold();
+  EXPECT(a.after(10ms), "watch #3 from 1");
+  BOOST_TEST(a.value() == holders_a);
+  a.others_join_and_accept();
+  BOOST_TEST(a.entries() == "s1 s2");
+  EXPECT(a.watched(), "watch #4 from 14");
+  a.after(500ms);
+  EXPECT(a.release('A'), "txn #5: cas @12 {s2} | grant s2 other\n~\n@3600+15000-1500 @14 +1 | remove s1");
+  EXPECT(a.done(), "released A");
+  BOOST_TEST(a.value() == holders_b);
+  BOOST_TEST(a.entries() == "s2");
+
+  accepting_story b;
+  b.record_becomes(b.others_join());
+  EXPECT(b.acquire(1), "read #1");
+  EXPECT(b.listed(), "create m1");
+  EXPECT(b.created(), "txn #2: lock s2 | tree");
+  EXPECT(b.done(), "watch #3 from 15");
+  BOOST_TEST(b.value() == holders_a);
+  BOOST_TEST(b.entries() == "s1 s2");
+  EXPECT(b.after(500ms));
+  b.leaves("s1");
+  b.others_grant("s2", "s2");
+  EXPECT(b.watched(), "grant t1 A 17.0");
+  EXPECT(b.after(50ms), "watch #4 from 17");
+  EXPECT(b.after(100ms), "txn #5: if s2 @17 | accept s2");
+  EXPECT(b.acceptance_done(), "update A");
+  EXPECT(b.release('A'), "txn #6: cas @17 {} | unaccept s2 | remove s2 | tree");
+  EXPECT(b.done(), "released A");
+  BOOST_TEST(b.value() == R"({"Limit":1,"Holders":{}})");
+  BOOST_TEST(b.entries() == "");
+}
+
 BOOST_AUTO_TEST_SUITE_END()
