@@ -1,5 +1,5 @@
 // What the cluster tests run many of: a process that takes slots, holds them for a while, gives them back, and writes
-// down what it believes. It uses nothing of the library but its public interface.
+// down what it believes. It uses nothing of the library but its public interface. The client's log goes to stdout.
 //
 //   cluster_worker --agent=HOST:PORT[,...] --prefix=P --limit=N --log=FILE --name=NAME [OPTION]...
 //     --mutex: PREFIX is its key; --set: each coroutine has a lock of its own to try for; --election: as a mutex, and
@@ -206,6 +206,7 @@ private:
     result.token = given_.token;
     result.tls.ca_file = given_.ca_file;
     result.tls.server_name = given_.server_name;
+    result.log = [](std::string_view line) { std::cout << line << std::endl; };
     return result;
   }
 
