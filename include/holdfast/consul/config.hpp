@@ -69,7 +69,8 @@ struct config {
   std::function<std::string()> token_function{};
   /// `user:password`, for an HTTP server before the agent (Authorization: Basic); empty: none. Never logged.
   std::string http_auth{};
-  /// Datacenter to ask, empty: the agent's own.
+  /// The datacenter that all requests are for, locks and sessions included; the agent forwards them to a server there.
+  /// Empty: the agent's own. doc/consul.md says which agents can do that.
   std::string datacenter{};
   /// Of Consul Enterprise, for keys and sessions; empty: the token's own. Without Enterprise Consul refuses them from
   /// 1.11 on; before that it ignores the partition, and keys are made in the one there is.
