@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <holdfast/detail/initiation.hpp>
 #include <holdfast/diagnostics.hpp>
+#include <holdfast/error_with_diagnostics.hpp>
 
 namespace holdfast {
 
@@ -16,5 +18,21 @@ std::string diagnostics::to_string() const {
       line.begin(), line.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
   return line;
 }
+
+error_with_diagnostics::error_with_diagnostics(const error_code& ec, const diagnostics& why)
+    : error_with_diagnostics(ec, why.to_string(), why) {}
+
+namespace detail {
+
+outcome::outcome(const error_code& ec, diagnostics words) : code(ec) {
+  if (ec && words != diagnostics()) why = std::make_unique<diagnostics>(std::move(words));
+}
+
+std::exception_ptr exception_of(outcome&& ended) {
+  if (!ended.code) return nullptr;
+  return std::make_exception_ptr(error_with_diagnostics(ended.code, ended.why ? *ended.why : diagnostics()));
+}
+
+}  // namespace detail
 
 }  // namespace holdfast

@@ -16,6 +16,8 @@ STANDARD = re.compile(r"[a-z_/]+(\.h)?")
 
 COMMON = {"holdfast/error.hpp", "holdfast/diagnostics.hpp", "holdfast/kv.hpp"}
 BUILD = "holdfast/detail/build.hpp"  # in every public header that includes Boost
+# How operations begin and end: the same for locks and for the client.
+OPERATIONS = ("holdfast/detail/initiation.hpp", "holdfast/error_with_diagnostics.hpp")
 
 
 class Layer:
@@ -38,7 +40,7 @@ NO_HEAVY = re.compile(r"boost/(beast|json)\b")
 LAYERS = {
     "src/protocol": Layer(("protocol/", *COMMON), SYSTEM_ONLY),
     "src/consul": Layer(("consul/", "holdfast/consul/", "holdfast/version.hpp", *COMMON), ("boost/",)),
-    "include/holdfast/consul": Layer(("holdfast/consul/", BUILD, *COMMON), ("boost/",)),
+    "include/holdfast/consul": Layer(("holdfast/consul/", BUILD, *OPERATIONS, *COMMON), ("boost/",)),
     "include/holdfast/testing": Layer(("holdfast/testing/", "holdfast/consul/", BUILD, *COMMON), ("boost/",)),
     "src/testing": Layer(("testing/", "holdfast/testing/", "holdfast/consul/", "consul/", *COMMON), ("boost/",)),
     "src/runtime": Layer(("runtime/", "protocol/", "consul/", "holdfast/"), ("boost/",)),

@@ -2,7 +2,6 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
-#include <boost/asio/deferred.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -52,9 +51,9 @@ struct administration_order {
 };
 
 asio::any_io_executor executor_of(const administrator&) noexcept;
-void start_order(const std::shared_ptr<administrator>&, administration_order, pending<error_code>&&);
-void start_order(const std::shared_ptr<administrator>&, administration_order, pending<error_code, swept>&&);
-void start_order(const std::shared_ptr<administrator>&, administration_order, pending<error_code, semaphore_status>&&);
+void start_order(const std::shared_ptr<administrator>&, administration_order, pending<>&&);
+void start_order(const std::shared_ptr<administrator>&, administration_order, pending<swept>&&);
+void start_order(const std::shared_ptr<administrator>&, administration_order, pending<semaphore_status>&&);
 
 template <class Token, class... Results>
 concept order_token = asio::completion_token_for<Token, void(error_code, Results...)>;
@@ -73,7 +72,7 @@ concept order_token = asio::completion_token_for<Token, void(error_code, Results
 /// What does not fit into one transaction takes several: an order that fails may have been carried out in part, and
 /// goes on from there when it is given again.
 ///
-/// Operations take a completion token, by default `asio::deferred`. Handlers run on their associated executor, by
+/// Operations take a completion token, by default `throwing`. Handlers run on their associated executor, by
 /// default the client's, never inside the initiating function. The token may take the place of a request's options that
 /// are not given; of those `request_options::retry` is not used. Of every order:
 ///
@@ -110,11 +109,11 @@ public:
   /// order: the first acquire writes the record, too.
   ///
   /// Errors: invalid_limit (nothing was sent); limit_conflict (there is one with another limit).
-  template <detail::order_token Token = asio::deferred_t>
+  template <detail::order_token Token = throwing_t>
   auto create(std::uint32_t limit, Token&& token = {}) {
     return create(limit, consul::request_options(), std::forward<Token>(token));
   }
-  template <detail::order_token Token = asio::deferred_t>
+  template <detail::order_token Token = throwing_t>
   auto create(std::uint32_t limit, consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = order::create, .limit = limit, .request = request}, token);
   }
@@ -123,33 +122,33 @@ public:
   /// fail with error::limit_conflict at their next acquire, and keep what they hold.
   ///
   /// Errors: invalid_limit (nothing was sent); no_semaphore.
-  template <detail::order_token Token = asio::deferred_t>
+  template <detail::order_token Token = throwing_t>
   auto resize(std::uint32_t limit, Token&& token = {}) {
     return resize(limit, consul::request_options(), std::forward<Token>(token));
   }
-  template <detail::order_token Token = asio::deferred_t>
+  template <detail::order_token Token = throwing_t>
   auto resize(std::uint32_t limit, consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = order::resize, .limit = limit, .request = request}, token);
   }
   /// Nobody is granted from now on, until `open`. Holders go on; those who wait keep waiting, in their places.
   ///
   /// Errors: no_semaphore.
-  template <detail::order_token Token = asio::deferred_t>
+  template <detail::order_token Token = throwing_t>
   auto close(Token&& token = {}) {
     return close(consul::request_options(), std::forward<Token>(token));
   }
-  template <detail::order_token Token = asio::deferred_t>
+  template <detail::order_token Token = throwing_t>
   auto close(consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = order::close, .request = request}, token);
   }
   /// Ends what `close` began: those who come next are granted.
   ///
   /// Errors: no_semaphore.
-  template <detail::order_token Token = asio::deferred_t>
+  template <detail::order_token Token = throwing_t>
   auto open(Token&& token = {}) {
     return open(consul::request_options(), std::forward<Token>(token));
   }
-  template <detail::order_token Token = asio::deferred_t>
+  template <detail::order_token Token = throwing_t>
   auto open(consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = order::open, .request = request}, token);
   }
@@ -158,11 +157,11 @@ public:
   ///
   /// Errors: no_semaphore; not_held (the session holds no slot); too_large (a thousand wishes are there that nobody has
   /// fulfilled).
-  template <detail::order_token Token = asio::deferred_t>
+  template <detail::order_token Token = throwing_t>
   auto revoke(std::string session, Token&& token = {}) {
     return revoke(std::move(session), consul::request_options(), std::forward<Token>(token));
   }
-  template <detail::order_token Token = asio::deferred_t>
+  template <detail::order_token Token = throwing_t>
   auto revoke(std::string session, consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = order::revoke, .session = std::move(session), .request = request}, token);
   }
@@ -171,11 +170,11 @@ public:
   ///
   /// Errors: not_held (the session neither holds nor waits).
   /// Cancellation: the session may have been destroyed, and its slot not granted yet: whoever waits sees to that.
-  template <detail::order_token Token = asio::deferred_t>
+  template <detail::order_token Token = throwing_t>
   auto evict(std::string session, Token&& token = {}) {
     return evict(std::move(session), consul::request_options(), std::forward<Token>(token));
   }
-  template <detail::order_token Token = asio::deferred_t>
+  template <detail::order_token Token = throwing_t>
   auto evict(std::string session, consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = order::evict, .session = std::move(session), .request = request}, token);
   }
@@ -183,20 +182,20 @@ public:
   /// alone.
   ///
   /// Errors: in_use.
-  template <detail::order_token Token = asio::deferred_t>
+  template <detail::order_token Token = throwing_t>
   auto destroy(Token&& token = {}) {
     return destroy(consul::request_options(), std::forward<Token>(token));
   }
-  template <detail::order_token Token = asio::deferred_t>
+  template <detail::order_token Token = throwing_t>
   auto destroy(consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = order::destroy, .request = request}, token);
   }
   /// The same, whoever uses it: all slots are lost, and who waits joins a new queue. Never error::in_use.
-  template <detail::order_token Token = asio::deferred_t>
+  template <detail::order_token Token = throwing_t>
   auto destroy_in_use(Token&& token = {}) {
     return destroy_in_use(consul::request_options(), std::forward<Token>(token));
   }
-  template <detail::order_token Token = asio::deferred_t>
+  template <detail::order_token Token = throwing_t>
   auto destroy_in_use(consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = order::destroy, .even_in_use = true, .request = request}, token);
   }
@@ -205,11 +204,11 @@ public:
   /// `semaphore_options::node_health_checks` it does not wait for the lock delay. Completes with what was removed.
   ///
   /// Signature: void(error_code, swept).
-  template <detail::order_token<swept> Token = asio::deferred_t>
+  template <detail::order_token<swept> Token = throwing_t>
   auto sweep(Token&& token = {}) {
     return sweep(consul::request_options(), std::forward<Token>(token));
   }
-  template <detail::order_token<swept> Token = asio::deferred_t>
+  template <detail::order_token<swept> Token = throwing_t>
   auto sweep(consul::request_options request, Token&& token = {}) {
     return initiate<Token, swept>({.what = order::sweep, .request = request}, token);
   }
@@ -219,11 +218,11 @@ public:
   ///
   /// Signature: void(error_code, semaphore_status).
   /// Cancellation: nothing is ever written.
-  template <detail::order_token<semaphore_status> Token = asio::deferred_t>
+  template <detail::order_token<semaphore_status> Token = throwing_t>
   auto inspect(Token&& token = {}) {
     return inspect(consul::request_options(), std::forward<Token>(token));
   }
-  template <detail::order_token<semaphore_status> Token = asio::deferred_t>
+  template <detail::order_token<semaphore_status> Token = throwing_t>
   auto inspect(consul::request_options request, Token&& token = {}) {
     return initiate<Token, semaphore_status>({.what = order::inspect, .request = request}, token);
   }
@@ -233,15 +232,15 @@ public:
   ///
   /// Errors: in_use (it takes longer than `within`); no_semaphore (there is no record at the first look).
   /// Cancellation: nothing is ever written.
-  template <detail::order_token Token = asio::deferred_t>
+  template <detail::order_token Token = throwing_t>
   auto wait_until_drained(Token&& token = {}) {
     return wait_until_drained(std::chrono::nanoseconds::max(), consul::request_options(), std::forward<Token>(token));
   }
-  template <detail::order_token Token = asio::deferred_t>
+  template <detail::order_token Token = throwing_t>
   auto wait_until_drained(std::chrono::nanoseconds within, Token&& token = {}) {
     return wait_until_drained(within, consul::request_options(), std::forward<Token>(token));
   }
-  template <detail::order_token Token = asio::deferred_t>
+  template <detail::order_token Token = throwing_t>
   auto wait_until_drained(std::chrono::nanoseconds within, consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = order::drain, .within = within, .request = request}, token);
   }
@@ -252,7 +251,7 @@ private:
   template <class Token, class... Results>
   auto initiate(detail::administration_order what, Token& token) {
     auto start = [what = std::move(what)](const std::shared_ptr<detail::administrator>& impl,
-                                          detail::pending<error_code, Results...>&& handler) {
+                                          detail::pending<Results...>&& handler) {
       detail::start_order(impl, what, std::move(handler));
     };
     return detail::begin_operation<Results...>(impl_, std::move(start), std::forward<Token>(token));

@@ -27,4 +27,10 @@ struct diagnostics {
   bool operator==(const diagnostics&) const = default;
 };
 
+/// Options of an operation that has no others. All operations take `diag` in their options.
+struct operation_options {
+  /// Filled in on failure. Must outlive the operation.
+  diagnostics* diag = nullptr;
+};
+
 }  // namespace holdfast

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/asio/deferred.hpp>
 #include <cstdint>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/lock_store.hpp>
@@ -34,9 +33,9 @@ class observation;
 
 asio::any_io_executor executor_of(const election_impl&) noexcept;
 asio::any_io_executor executor_of(const observation&) noexcept;
-void start_campaign(const election_impl&, std::string value, diagnostics*, pending<error_code, slot>&&);
-void start_proclaim(const std::shared_ptr<slot_impl>&, std::string value, diagnostics*, pending<error_code>&&);
-void start_next(const std::shared_ptr<observation>&, diagnostics*, pending<error_code, std::optional<leader>>&&);
+void start_campaign(const election_impl&, std::string value, diagnostics*, pending<slot>&&);
+void start_proclaim(const std::shared_ptr<slot_impl>&, std::string value, diagnostics*, pending<>&&);
+void start_next(const std::shared_ptr<observation>&, diagnostics*, pending<std::optional<leader>>&&);
 
 }  // namespace detail
 
@@ -58,18 +57,19 @@ public:
   /// Errors: invalid_option; not_held (empty, or resigned), slot_lost; transaction_conflict (somebody else writes the
   /// key all the time, and ours does not stand there); and those of `consul::client`.
   /// Cancellation: none; it ends by its own deadline.
-  /// Lifetimes: `diag`, if any, must outlive it; the handle may be destroyed before, which resigns.
-  template <class Token = asio::deferred_t>
+  /// Lifetimes: `operation_options::diag` must outlive the operation; the handle may be destroyed before, which
+  /// resigns.
+  template <class Token = throwing_t>
   auto proclaim(std::string value, Token&& token = {}) {
     return initiate_proclaim(std::move(value), nullptr, std::forward<Token>(token));
   }
-  template <class Token = asio::deferred_t>
-  auto proclaim(std::string value, diagnostics& diag, Token&& token = {}) {
-    return initiate_proclaim(std::move(value), &diag, std::forward<Token>(token));
+  template <class Token = throwing_t>
+  auto proclaim(std::string value, operation_options options, Token&& token = {}) {
+    return initiate_proclaim(std::move(value), options.diag, std::forward<Token>(token));
   }
   /// Gives the leadership up: whoever is next in the queue gets it. The same as `release`. The key keeps the value: the
   /// last one proclaimed, also if it is not known whether that was done.
-  template <class Token = asio::deferred_t>
+  template <class Token = throwing_t>
   auto resign(Token&& token = {}) {
     return release(std::forward<Token>(token));
   }
@@ -82,7 +82,7 @@ private:
   template <class Token>
   auto initiate_proclaim(std::string value, diagnostics* diag, Token&& token) {
     auto start = [value = std::move(value), diag](const std::shared_ptr<detail::slot_impl>& held,
-                                                  detail::pending<error_code>&& handler) {
+                                                  detail::pending<>&& handler) {
       detail::start_proclaim(held, value, diag, std::move(handler));
     };
     return detail::begin_operation_if_held<>(detail::impl_of(*this), std::move(start), std::forward<Token>(token));
@@ -96,7 +96,7 @@ private:
 /// key, Consul hides the candidates' entries. Then a candidate that another process has granted the key is reported
 /// before it has accepted the grant, even if it is dead.
 ///
-/// Operations take a completion token, by default `asio::deferred`. Handlers run on their associated executor, by
+/// Operations take a completion token, by default `throwing`. Handlers run on their associated executor, by
 /// default the client's, never inside the initiating function.
 ///
 /// Threads: operations and const members are safe from any thread; assignment, move and destruction are not beside
@@ -129,21 +129,21 @@ public:
   /// Errors: permission_denied, not_a_mutex (the key belongs to something else), and whatever is not
   /// `condition::unavailable`: the next call asks anew. too_many_waiters: another `next` of this observer is under way.
   /// Cancellation: terminal, partial, total; it loses nothing, however late it comes: the next call tells.
-  /// Lifetimes: `diag`, if any, must outlive it; the handle need not.
-  template <class Token = asio::deferred_t>
+  /// Lifetimes: `operation_options::diag` must outlive the operation; the handle need not.
+  template <class Token = throwing_t>
   auto next(Token&& token = {}) {
     return initiate(nullptr, std::forward<Token>(token));
   }
-  template <class Token = asio::deferred_t>
-  auto next(diagnostics& diag, Token&& token = {}) {
-    return initiate(&diag, std::forward<Token>(token));
+  template <class Token = throwing_t>
+  auto next(operation_options options, Token&& token = {}) {
+    return initiate(options.diag, std::forward<Token>(token));
   }
 
 private:
   template <class Token>
   auto initiate(diagnostics* diag, Token&& token) {
     auto start = [diag](const std::shared_ptr<detail::observation>& impl,
-                        detail::pending<error_code, std::optional<leader>>&& handler) {
+                        detail::pending<std::optional<leader>>&& handler) {
       detail::start_next(impl, diag, std::move(handler));
     };
     return detail::begin_operation<std::optional<leader>>(impl_, std::move(start), std::forward<Token>(token));
@@ -191,18 +191,18 @@ public:
   /// Signature: void(error_code, leadership).
   /// Errors: as of `mutex::lock`.
   /// Cancellation: terminal, partial, total; operation_aborted, and its entry and session go in the background.
-  /// Lifetimes: `diag`, if any, must outlive it; the handle need not.
-  template <detail::slot_token<leadership> Token = asio::deferred_t>
+  /// Lifetimes: `operation_options::diag` must outlive the operation; the handle need not.
+  template <detail::slot_token<leadership> Token = throwing_t>
   auto campaign(Token&& token = {}) {
     return campaign(std::string(), std::forward<Token>(token));
   }
-  template <detail::slot_token<leadership> Token = asio::deferred_t>
+  template <detail::slot_token<leadership> Token = throwing_t>
   auto campaign(std::string value, Token&& token = {}) {
     return initiate(std::move(value), nullptr, std::forward<Token>(token));
   }
-  template <detail::slot_token<leadership> Token = asio::deferred_t>
-  auto campaign(std::string value, diagnostics& diag, Token&& token = {}) {
-    return initiate(std::move(value), &diag, std::forward<Token>(token));
+  template <detail::slot_token<leadership> Token = throwing_t>
+  auto campaign(std::string value, operation_options options, Token&& token = {}) {
+    return initiate(std::move(value), options.diag, std::forward<Token>(token));
   }
 
   /// For leaders, candidates, and those who only follow.
@@ -212,7 +212,7 @@ private:
   template <class Token>
   auto initiate(std::string value, diagnostics* diag, Token&& token) {
     auto start = [value = std::move(value), diag](const std::shared_ptr<const detail::election_impl>& impl,
-                                                  detail::pending<error_code, slot>&& handler) {
+                                                  detail::pending<slot>&& handler) {
       detail::start_campaign(*impl, value, diag, std::move(handler));
     };
     return detail::begin_operation_as<leadership, slot>(impl_, std::move(start), std::forward<Token>(token));

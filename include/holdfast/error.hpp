@@ -21,7 +21,7 @@ enum class error {
   invalid_option,      ///< any other option out of its documented range
   invalid_address,     ///< the agent's address cannot be parsed
   unsupported_scheme,  ///< the address asks for something other than http, https or unix; https needs HOLDFAST_TLS
-  too_many_slots,      ///< acquire(n) with n of 0 or over the limit
+  too_many_slots,      ///< acquire(n) with n of 0, over the limit or over 60
   too_many_waiters,    ///< the local queue is full
   not_held,            ///< the slot is empty, or was released before
   closed,              ///< the semaphore or client was closed

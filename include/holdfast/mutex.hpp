@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/asio/deferred.hpp>
 #include <chrono>
 #include <cstdint>
 #include <holdfast/consul/client.hpp>
@@ -40,8 +39,8 @@ struct verification {
 };
 
 asio::any_io_executor executor_of(const verification&) noexcept;
-void start_verify(const std::shared_ptr<verification>&, pending<error_code, bool>&&);
-void start_sequencer(const std::shared_ptr<slot_impl>&, pending<error_code, sequencer>&&);
+void start_verify(const std::shared_ptr<verification>&, pending<bool>&&);
+void start_sequencer(const std::shared_ptr<slot_impl>&, pending<sequencer>&&);
 
 }  // namespace detail
 
@@ -72,7 +71,7 @@ protected:
 ///   corrupt_record and too_many_slots do not occur.
 /// - Cancellation: terminal, partial, total; operation_aborted, and it is not locked: if it is granted at that moment
 ///   it goes to the next waiter or back.
-/// - Lifetimes: `diag`, if any, gets the words of a failure and must outlive it; the handle need not.
+/// - Lifetimes: `operation_options::diag` must outlive the operation; the handle need not.
 ///
 /// Threads, lifetimes, connections: as for `semaphore`.
 class mutex : public slot_source {
@@ -85,31 +84,31 @@ public:
   const std::string& key() const noexcept;
 
   /// Waits for the mutex, however long that takes.
-  template <detail::slot_token<held_mutex> Token = asio::deferred_t>
+  template <detail::slot_token<held_mutex> Token = throwing_t>
   auto lock(Token&& token = {}) {
     return initiate<held_mutex>({}, std::forward<Token>(token));
   }
-  template <detail::slot_token<held_mutex> Token = asio::deferred_t>
-  auto lock(diagnostics& diag, Token&& token = {}) {
-    return initiate<held_mutex>({1, false, {}, &diag}, std::forward<Token>(token));
+  template <detail::slot_token<held_mutex> Token = throwing_t>
+  auto lock(operation_options options, Token&& token = {}) {
+    return initiate<held_mutex>({.diag = options.diag}, std::forward<Token>(token));
   }
   /// One look, no waiting: completes with an empty handle if the mutex is held, or others wait for it here already.
-  template <detail::slot_token<held_mutex> Token = asio::deferred_t>
+  template <detail::slot_token<held_mutex> Token = throwing_t>
   auto try_lock(Token&& token = {}) {
-    return initiate<held_mutex>({1, true, {}, nullptr}, std::forward<Token>(token));
+    return initiate<held_mutex>({.once = true}, std::forward<Token>(token));
   }
-  template <detail::slot_token<held_mutex> Token = asio::deferred_t>
-  auto try_lock(diagnostics& diag, Token&& token = {}) {
-    return initiate<held_mutex>({1, true, {}, &diag}, std::forward<Token>(token));
+  template <detail::slot_token<held_mutex> Token = throwing_t>
+  auto try_lock(operation_options options, Token&& token = {}) {
+    return initiate<held_mutex>({.once = true, .diag = options.diag}, std::forward<Token>(token));
   }
   /// Waits for at most `duration`; completes with an empty slot if it was not had in that time.
-  template <detail::slot_token<held_mutex> Token = asio::deferred_t>
+  template <detail::slot_token<held_mutex> Token = throwing_t>
   auto try_lock_for(std::chrono::nanoseconds duration, Token&& token = {}) {
-    return initiate<held_mutex>({1, false, duration, nullptr}, std::forward<Token>(token));
+    return initiate<held_mutex>({.within = duration}, std::forward<Token>(token));
   }
-  template <detail::slot_token<held_mutex> Token = asio::deferred_t>
-  auto try_lock_for(std::chrono::nanoseconds duration, diagnostics& diag, Token&& token = {}) {
-    return initiate<held_mutex>({1, false, duration, &diag}, std::forward<Token>(token));
+  template <detail::slot_token<held_mutex> Token = throwing_t>
+  auto try_lock_for(std::chrono::nanoseconds duration, operation_options options, Token&& token = {}) {
+    return initiate<held_mutex>({.within = duration, .diag = options.diag}, std::forward<Token>(token));
   }
 };
 
@@ -120,7 +119,7 @@ public:
 /// locked by it), and those of `consul::client::get`.
 /// Cancellation: none; it ends by its own deadline.
 /// Lifetimes: the handle may be destroyed before.
-template <class Token = asio::deferred_t>
+template <class Token = throwing_t>
 auto sequencer_of(const held_mutex& held, Token&& token = {}) {
   return detail::begin_operation_if_held<sequencer>(detail::impl_of(held), detail::calling<detail::start_sequencer>(),
                                                     std::forward<Token>(token));
@@ -133,7 +132,7 @@ auto sequencer_of(const held_mutex& held, Token&& token = {}) {
 /// Errors: those of `consul::client::get`.
 /// Cancellation: terminal, partial, total; operation_aborted, and nothing stays in Consul.
 /// Threads: from any thread.
-template <class Token = asio::deferred_t>
+template <class Token = throwing_t>
 auto verify(consul::client client, sequencer claimed, Token&& token = {}) {
   auto claim = std::make_shared<detail::verification>();
   claim->client = std::move(client);

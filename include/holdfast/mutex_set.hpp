@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/asio/deferred.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/lock_store.hpp>
 #include <holdfast/mutex.hpp>
@@ -15,7 +14,7 @@ namespace holdfast {
 
 namespace detail {
 
-void start_try_lock(const std::shared_ptr<driver>&, const std::string& name, diagnostics*, pending<error_code, slot>&&);
+void start_try_lock(const std::shared_ptr<driver>&, const std::string& name, diagnostics*, pending<slot>&&);
 
 }  // namespace detail
 
@@ -38,7 +37,7 @@ void start_try_lock(const std::shared_ptr<driver>&, const std::string& name, dia
 ///   plain_http_refused, malformed_reply, reply_too_large, bad_request; transaction_conflict.
 /// - Errors, after `tuning::give_up_after`: what `condition::unavailable` stands for.
 /// - Cancellation: terminal, partial, total; operation_aborted: a lock that is granted at that moment is given back.
-/// - Lifetimes: `diag`, if any, gets the words of a failure and must outlive it; the handle need not.
+/// - Lifetimes: `operation_options::diag` must outlive the operation; the handle need not.
 ///
 /// Threads, lifetimes: as for `semaphore`.
 ///
@@ -55,20 +54,20 @@ public:
   /// One look, no waiting: completes with an empty slot if somebody has the lock, here or elsewhere, or asks for it
   /// here already. While it is being given back here it waits for the end of that. The rules of names are those of
   /// `prefix`, and they do not begin with a dot.
-  template <detail::slot_token<held_mutex> Token = asio::deferred_t>
+  template <detail::slot_token<held_mutex> Token = throwing_t>
   auto try_lock(std::string name, Token&& token = {}) {
     return initiate(std::move(name), nullptr, std::forward<Token>(token));
   }
-  template <detail::slot_token<held_mutex> Token = asio::deferred_t>
-  auto try_lock(std::string name, diagnostics& diag, Token&& token = {}) {
-    return initiate(std::move(name), &diag, std::forward<Token>(token));
+  template <detail::slot_token<held_mutex> Token = throwing_t>
+  auto try_lock(std::string name, operation_options options, Token&& token = {}) {
+    return initiate(std::move(name), options.diag, std::forward<Token>(token));
   }
 
 private:
   template <class Token>
   auto initiate(std::string name, diagnostics* diag, Token&& token) {
     auto start = [name = std::move(name), diag](const std::shared_ptr<detail::driver>& impl,
-                                                detail::pending<error_code, slot>&& handler) {
+                                                detail::pending<slot>&& handler) {
       detail::start_try_lock(impl, name, diag, std::move(handler));
     };
     return detail::begin_operation_as<held_mutex, slot>(impl_, std::move(start), std::forward<Token>(token));

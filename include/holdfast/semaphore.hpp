@@ -2,7 +2,6 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
-#include <boost/asio/deferred.hpp>
 #include <chrono>
 #include <cstdint>
 #include <holdfast/diagnostics.hpp>
@@ -44,12 +43,12 @@ struct acquire_request {
 inline acquire_request request_of(const acquire_options& options, bool once,
                                   std::optional<std::chrono::nanoseconds> within) {
   const auto& [count, diag] = options;
-  return {count, once, within, diag};
+  return {.count = count, .once = once, .within = within, .diag = diag};
 }
 
 const asio::any_io_executor& executor_of(const driver&) noexcept;
-void start_acquire(const std::shared_ptr<driver>&, const acquire_request&, pending<error_code, slot>&&);
-void start_close(const std::shared_ptr<driver>&, pending<error_code>&&);
+void start_acquire(const std::shared_ptr<driver>&, const acquire_request&, pending<slot>&&);
+void start_close(const std::shared_ptr<driver>&, pending<>&&);
 
 template <class Token, class Held = slot>
 concept slot_token = asio::completion_token_for<Token, void(error_code, Held)>;
@@ -85,7 +84,7 @@ public:
   /// Errors: timed_out (what is left expires with its sessions).
   /// Cancellation: none.
   /// Lifetimes: the handle may be destroyed before.
-  template <class Token = asio::deferred_t>
+  template <class Token = throwing_t>
   auto close(Token&& token = {}) {
     return detail::begin_operation<>(impl_, detail::calling<detail::start_close>(), std::forward<Token>(token));
   }
@@ -100,7 +99,7 @@ protected:
   // `Held` is a slot, or what is made of one.
   template <class Held, class Token>
   auto initiate(detail::acquire_request request, Token&& token) {
-    auto start = [request](const std::shared_ptr<detail::driver>& impl, detail::pending<error_code, slot>&& handler) {
+    auto start = [request](const std::shared_ptr<detail::driver>& impl, detail::pending<slot>&& handler) {
       detail::start_acquire(impl, request, std::move(handler));
     };
     if constexpr (std::is_same_v<Held, slot>)
@@ -120,7 +119,7 @@ protected:
 /// elsewhere or `tuning::local_handoff_time` lasts; otherwise one write moves it to whoever waits longest in the
 /// cluster.
 ///
-/// Operations take a completion token, by default `asio::deferred`. Handlers run on their associated executor, by
+/// Operations take a completion token, by default `throwing`. Handlers run on their associated executor, by
 /// default the client's, never inside the initiating function. Their associated allocator gives the memory in which
 /// they wait, and, where the client's executor is an `io_context`'s, that in which they are posted. There is no
 /// `rebind_executor`, nor a default token by the executor (`asio::default_completion_token_t`): every handle has an
@@ -166,38 +165,38 @@ public:
   std::uint32_t limit() const noexcept;
 
   /// Waits for a slot, however long that takes.
-  template <detail::slot_token Token = asio::deferred_t>
+  template <detail::slot_token Token = throwing_t>
   auto acquire(Token&& token = {}) {
     return initiate<slot>({}, std::forward<Token>(token));
   }
   /// Waits for `options.count` slots: all of them, or none. Later acquires of this process do not overtake.
-  template <detail::slot_token Token = asio::deferred_t>
+  template <detail::slot_token Token = throwing_t>
   auto acquire(acquire_options options, Token&& token = {}) {
     return initiate<slot>(detail::request_of(options, false, {}), std::forward<Token>(token));
   }
   /// The same for `count` slots.
-  template <detail::slot_token Token = asio::deferred_t>
+  template <detail::slot_token Token = throwing_t>
   auto acquire(std::uint32_t count, Token&& token = {}) {
-    return initiate<slot>({count, false, {}, nullptr}, std::forward<Token>(token));
+    return initiate<slot>({.count = count}, std::forward<Token>(token));
   }
 
   /// One look, no waiting: completes with an empty slot if not enough are free, or others wait here already.
-  template <detail::slot_token Token = asio::deferred_t>
+  template <detail::slot_token Token = throwing_t>
   auto try_acquire(Token&& token = {}) {
-    return initiate<slot>({1, true, {}, nullptr}, std::forward<Token>(token));
+    return initiate<slot>({.once = true}, std::forward<Token>(token));
   }
-  template <detail::slot_token Token = asio::deferred_t>
+  template <detail::slot_token Token = throwing_t>
   auto try_acquire(acquire_options options, Token&& token = {}) {
     return initiate<slot>(detail::request_of(options, true, {}), std::forward<Token>(token));
   }
 
   /// Waits for at most `duration`; completes with an empty slot if none was granted in that time. With no time at all
   /// it is `try_acquire`.
-  template <detail::slot_token Token = asio::deferred_t>
+  template <detail::slot_token Token = throwing_t>
   auto try_acquire_for(std::chrono::nanoseconds duration, Token&& token = {}) {
-    return initiate<slot>({1, false, duration, nullptr}, std::forward<Token>(token));
+    return initiate<slot>({.within = duration}, std::forward<Token>(token));
   }
-  template <detail::slot_token Token = asio::deferred_t>
+  template <detail::slot_token Token = throwing_t>
   auto try_acquire_for(std::chrono::nanoseconds duration, acquire_options options, Token&& token = {}) {
     return initiate<slot>(detail::request_of(options, false, duration), std::forward<Token>(token));
   }

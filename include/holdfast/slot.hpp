@@ -1,7 +1,6 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/deferred.hpp>
 #include <chrono>
 #include <cstdint>
 #include <holdfast/consul/txn.hpp>
@@ -51,9 +50,9 @@ namespace detail {
 class slot_impl;
 
 const asio::any_io_executor& executor_of(const slot_impl&) noexcept;
-void start_release(const std::shared_ptr<slot_impl>&, pending<error_code>&&);
-void start_wait_lost(const std::shared_ptr<slot_impl>&, pending<error_code, loss_reason>&&);
-void start_wait_revoked(const std::shared_ptr<slot_impl>&, pending<error_code>&&);
+void start_release(const std::shared_ptr<slot_impl>&, pending<>&&);
+void start_wait_lost(const std::shared_ptr<slot_impl>&, pending<loss_reason>&&);
+void start_wait_revoked(const std::shared_ptr<slot_impl>&, pending<>&&);
 const std::shared_ptr<slot_impl>& impl_of(const slot&) noexcept;
 
 }  // namespace detail
@@ -70,7 +69,7 @@ const std::shared_ptr<slot_impl>& impl_of(const slot&) noexcept;
 /// with it, and let go. Advisory: nothing stops a paused process from acting after its lease ran out. Ask `held` or
 /// `valid_for` before work that cannot be undone, and give the resource the `fencing_token`.
 ///
-/// Operations take a completion token, by default `asio::deferred`. Handlers run on their associated executor, by
+/// Operations take a completion token, by default `throwing`. Handlers run on their associated executor, by
 /// default the client's, never inside the initiating function.
 ///
 /// Threads: operations and const members are safe from any thread; assignment, move and destruction are not beside
@@ -119,8 +118,9 @@ public:
   /// What Consul itself can check of the hold: put these operations before your own in one `consul::client::transact`.
   /// Consul then refuses all of it (txn_refusal::conflict or missing_key) if the session of the slot has ended, or if
   /// it was given back or granted anew, however late that is noticed here: so no stale holder can write. Two operations
-  /// for each slot of `count()`, of the 64 of a transaction. Throws system_error, slot_lost or not_held, if it is known
-  /// not to be held: there are no checks that could be left out by mistake. It guards one process's hold against
+  /// for each slot of `count()`; a transaction has up to 64 operations, and up to 128 from Consul 1.14 on. Throws
+  /// system_error, slot_lost or not_held, if the slot is known not to be held, so that a caller cannot omit the checks
+  /// by accident. It guards one process's hold against
   /// others. While a slot goes from hand to hand inside the process they stay true: there the `fencing_token` tells.
   /// They do not see an operator who edits the lock record and leaves the entry.
   std::vector<consul::txn_operation> fence_checks() const;
@@ -134,7 +134,7 @@ public:
   /// Errors: not_held (it is or gets released, or is empty).
   /// Cancellation: terminal, partial, total; it ends the wait and nothing else.
   /// Lifetimes: the slot may be destroyed before: that releases it.
-  template <class Token = asio::deferred_t>
+  template <class Token = throwing_t>
   auto wait_lost(Token&& token = {}) const {
     return detail::begin_operation_if_held<loss_reason>(impl_, detail::calling<detail::start_wait_lost>(),
                                                         std::forward<Token>(token));
@@ -149,7 +149,7 @@ public:
   /// Errors: slot_lost (it is or gets lost), not_held (it is or gets released, or is empty).
   /// Cancellation: terminal, partial, total; it ends the wait and nothing else.
   /// Lifetimes: the slot may be destroyed before: that releases it.
-  template <class Token = asio::deferred_t>
+  template <class Token = throwing_t>
   auto wait_revoked(Token&& token = {}) const {
     return detail::begin_operation_if_held<>(impl_, detail::calling<detail::start_wait_revoked>(),
                                              std::forward<Token>(token));
@@ -163,7 +163,7 @@ public:
   /// Errors: not_held (empty, or released before), slot_lost, or what the write failed with.
   /// Cancellation: none; the slot is given back in any case.
   /// Lifetimes: the slot may be destroyed before.
-  template <class Token = asio::deferred_t>
+  template <class Token = throwing_t>
   auto release(Token&& token = {}) {
     return detail::begin_operation_if_held<>(impl_, detail::calling<detail::start_release>(),
                                              std::forward<Token>(token));

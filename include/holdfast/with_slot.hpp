@@ -19,6 +19,8 @@
 #include <concepts>
 #include <exception>
 #include <holdfast/error.hpp>
+#include <holdfast/error_with_diagnostics.hpp>
+#include <holdfast/loss_reason.hpp>
 #include <holdfast/semaphore.hpp>
 #include <holdfast/slot.hpp>
 #include <memory>
@@ -27,7 +29,22 @@
 
 namespace holdfast {
 
+/// The exception of `with_slot`, `with_lock` and `with_leadership` when the slot was lost. The code is
+/// `error::slot_lost`; `get_diagnostics()` is `slot::loss_details`. If the body has thrown an exception of its own,
+/// that is nested in this one (`std::rethrow_if_nested`).
+class slot_lost_error : public error_with_diagnostics {
+public:
+  slot_lost_error(loss_reason reason, const diagnostics& details);
+  loss_reason reason() const noexcept { return reason_; }
+
+private:
+  loss_reason reason_;
+};
+
 namespace detail {
+
+/// `from_body`: what the body has thrown, or null. The cancellation that came with the loss is not nested.
+[[noreturn]] void throw_lost(loss_reason reason, const diagnostics& details, const std::exception_ptr& from_body);
 
 /// `Slot` is what the body is given: a slot, or what is one.
 template <class Slot, class Body>
@@ -46,8 +63,7 @@ asio::awaitable<void> run_with_slot(Slot held, Body body) {
   co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
   // The lease may have run out without anybody having been told yet: this thread may have been away.
   if (reason == loss_reason::none && held.state() == slot_state::lost) reason = loss_reason::lease_expired;
-  if (reason != loss_reason::none)
-    throw system_error(make_error_code(error::slot_lost), std::string(to_string(reason)));
+  if (reason != loss_reason::none) throw_lost(reason, held.loss_details(), failure);
   error_code ignored;
   co_await held.release(asio::redirect_error(asio::use_awaitable, ignored));
   if (failure) std::rethrow_exception(failure);
@@ -82,14 +98,14 @@ asio::awaitable<void> with_held(Slot held, Body body) {
 /// from `try_acquire` and the like; `held` must not be empty. A `held_mutex` or a `leadership` comes as what it is: the
 /// body may take a `held_mutex&` or a `leadership&`.
 ///
-/// When the slot is lost, the body is cancelled (terminal) and waited for; then error::slot_lost is thrown, whatever
-/// the body made of it. Until then nobody else gets the slot, for at most two TTLs after the last renewal: so a body
-/// has ended before the next begins, unless it goes on for longer, or an operator has taken the slot away. Otherwise
-/// the body's own exception is passed on, after the release. A failed release is not reported: the slot is free when
-/// its session ends. Cancelling the coroutine that awaits this cancels the body, and then releases. The body runs on a
-/// strand of its own, over the awaiting coroutine's executor, which may have several threads. Write the body as a
-/// captureless lambda, one that captures by reference, or a named one: g++ 12 destroys what a temporary lambda captured
-/// by value in a co_await expression twice.
+/// When the slot is lost, the body is cancelled (terminal) and waited for; then `slot_lost_error` is thrown, with the
+/// reason, whatever the body made of it. Until then nobody else gets the slot, for at most two TTLs after the last
+/// renewal: so a body has ended before the next begins, unless it goes on for longer, or an operator has taken the slot
+/// away. Otherwise the body's own exception is passed on, after the release. A failed release is not reported: the slot
+/// is free when its session ends. Cancelling the coroutine that awaits this cancels the body, and then releases. The
+/// body runs on a strand of its own, over the awaiting coroutine's executor, which may have several threads. Write the
+/// body as a captureless lambda, one that captures by reference, or a named one: g++ 12 destroys what a temporary
+/// lambda captured by value in a co_await expression twice.
 template <std::derived_from<slot> Slot, class Body>
 asio::awaitable<void> with_slot(Slot held, Body body) {
   return detail::with_held(std::move(held), std::move(body));

@@ -32,14 +32,14 @@ public:
   // Posted to the plain executor, not to the strand, from where the handler goes on to its own: so none but the
   // strand's own handlers run inside the strand. Posting to the handler's executor itself is not open to a type-erased
   // one (Boost 1.81).
-  void complete(const error_code& ec) override {
-    if (ec) results_ = {};
+  void complete(outcome ended) override {
+    if (ended.code) results_ = {};
     std::apply(
         [&](Results&... results) {
           if (lives_on_strand_ && has_left()) {
-            std::move(handler_)(ec, std::move(results)...);
+            std::move(handler_)(std::move(ended), std::move(results)...);
           } else {
-            asio::post(owner().executor(), asio::append(std::move(handler_), ec, std::move(results)...));
+            asio::post(owner().executor(), asio::append(std::move(handler_), std::move(ended), std::move(results)...));
           }
         },
         results_);

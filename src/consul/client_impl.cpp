@@ -105,25 +105,30 @@ client_statistics client_impl::statistics() const noexcept {
 }
 
 awaitable<void> client_impl::perform(operation& op) {
-  exchange outcome;
+  exchange ended;
   if (op.what().refused) {
-    outcome.error = op.what().refused;
+    ended.error = op.what().refused;
   } else if (closed_) {
-    outcome.error = error::closed;
+    ended.error = error::closed;
   } else if (op.cancelled()) {
-    outcome.error = op.cancelled();
+    ended.error = op.cancelled();
   } else {
     const registration listed(running_, op);
     const time_point deadline = clock::now() + op.what().time;
     try {
-      outcome = co_await attempt(op, deadline);
+      ended = co_await attempt(op, deadline);
     } catch (const system_error& e) {  // thrown by co_await once the operation is cancelled
-      outcome.error = e.code();
+      ended.error = e.code();
     }
-    if (outcome.error && op.cancelled()) outcome.error = op.cancelled();
+    if (ended.error && op.cancelled()) ended.error = op.cancelled();
   }
-  if (outcome.error || outcome.reply.filtered_by_acls) report(op.what(), outcome);
-  op.complete(outcome.error);
+  outcome result(ended.error);
+  if (ended.error || ended.reply.filtered_by_acls) {
+    diagnostics words = words_about(op.what(), ended);
+    if (op.what().diag != nullptr) *op.what().diag = words;
+    result = outcome(ended.error, std::move(words));
+  }
+  op.complete(std::move(result));
 }
 
 awaitable<exchange> client_impl::attempt(operation& op, time_point deadline) {
@@ -133,29 +138,29 @@ awaitable<exchange> client_impl::attempt(operation& op, time_point deadline) {
   int new_tokens = 0;
   for (unsigned retries = 0;; ++retries) {
     const time_point asked = clock::now();
-    exchange outcome = co_await transport_.send(what.request, what.where, deadline);
+    exchange ended = co_await transport_.send(what.request, what.where, deadline);
     // What ends a server's every exchange after 30 s has said nothing about Consul: the rest of the wait is asked for.
-    if (what.where == lane::blocking && outcome.is_cut && clock::now() - asked >= cut_after &&
+    if (what.where == lane::blocking && ended.is_cut && clock::now() - asked >= cut_after &&
         clock::now() + what.request.slack < deadline) {
       continue;
     }
-    if (!outcome.error) outcome.error = decode(op, outcome.reply);
-    if (outcome.error == error::permission_denied && clock::now() < deadline && new_tokens++ < new_tokens_max &&
-        transport_.has_another_token(outcome.token)) {
+    if (!ended.error) ended.error = decode(op, ended.reply);
+    if (ended.error == error::permission_denied && clock::now() < deadline && new_tokens++ < new_tokens_max &&
+        transport_.has_another_token(ended.token)) {
       continue;
     }
 
-    const bool again = outcome.error && may_repeat(what, outcome.error);
+    const bool again = ended.error && may_repeat(what, ended.error);
     const clock::duration pause =
         again ? pause_after(retries, settings_.backoff_min, settings_.backoff_max, random_) : clock::duration(0);
     if (!again || clock::now() + pause >= deadline) {
       // That the last attempt had no effect says nothing about the ones before it.
-      if (unknown && outcome.error == condition::not_applied && outcome.error == condition::unavailable) {
-        outcome.error = unknown;
+      if (unknown && ended.error == condition::not_applied && ended.error == condition::unavailable) {
+        ended.error = unknown;
       }
-      co_return outcome;
+      co_return ended;
     }
-    if (what.does != effect::none && outcome.error == condition::outcome_unknown) unknown = outcome.error;
+    if (what.does != effect::none && ended.error == condition::outcome_unknown) unknown = ended.error;
 
     timer_type timer(*strand_, pause);
     co_await timer.async_wait(as_result);
@@ -169,13 +174,12 @@ error_code client_impl::decode(operation& op, const http_reply& reply) try {
   return error::reply_too_large;
 }
 
-void client_impl::report(const call& what, const exchange& outcome) const {
-  if (what.diag == nullptr) return;
-  diagnostics& diag = *what.diag;
-  diag = diagnostics();
-  diag.message = describe(what, transport_.address_of(outcome.agent).to_string(), outcome);
-  diag.key = what.key;
-  if (outcome.error) diag.server_message = readable(transport_.without_secrets(outcome.reply.body, outcome));
+diagnostics client_impl::words_about(const call& what, const exchange& ended) const {
+  diagnostics words;
+  words.message = describe(what, transport_.address_of(ended.agent).to_string(), ended);
+  words.key = what.key;
+  if (ended.error) words.server_message = readable(transport_.without_secrets(ended.reply.body, ended));
+  return words;
 }
 
 }  // namespace holdfast::consul::detail

@@ -19,6 +19,7 @@
 namespace holdfast::consul::detail {
 
 class client_impl;
+using holdfast::detail::outcome;
 
 /// One operation from its start to the post of its handler. Its coroutine's completion handler owns it; the user's
 /// cancellation slot knows it weakly, so that a late signal finds nothing.
@@ -36,7 +37,7 @@ public:
   virtual error_code decode(const http_reply& reply) = 0;
   /// Posts the handler; calls it if it is the strand's own, and not in the stack of who has started the operation.
   /// Once.
-  virtual void complete(const error_code& ec) = 0;
+  virtual void complete(outcome ended) = 0;
 
   /// On the strand. `reason` is what the operation is to fail with unless its reply is already there.
   void cancel(const error_code& reason);
@@ -88,7 +89,7 @@ private:
   awaitable<void> perform(operation& op);
   awaitable<exchange> attempt(operation& op, time_point deadline);
   static error_code decode(operation& op, const http_reply& reply);
-  void report(const call& what, const exchange& outcome) const;
+  diagnostics words_about(const call& what, const exchange& ended) const;
 
   asio::any_io_executor executor_;
   const config settings_;

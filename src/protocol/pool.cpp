@@ -226,8 +226,13 @@ void pool::on(event::txn_done& e) {
 }
 
 failure pool::too_many(std::uint32_t count) const {
-  return failed(error::too_many_slots, "cannot acquire " + std::to_string(count) + " slots at once from a limit of " +
-                                           std::to_string(limit()));
+  std::string text = "cannot acquire " + std::to_string(count) + " slots at once";
+  if (count > acquire_max) {
+    text += ": " + std::to_string(acquire_max) + " is the most that one acquire can have";
+  } else {
+    text += " from a limit of " + std::to_string(limit());
+  }
+  return failed(error::too_many_slots, std::move(text));
 }
 
 failure pool::failed(error_code code, std::string text) const {

@@ -33,7 +33,7 @@ milliseconds time_for(const administration_order& order, const administration_op
   try {
     return runtime::checked_timeout(order.request.timeout);
   } catch (const system_error& wrong) {
-    if (order.request.diag) *order.request.diag = {wrong.what(), {}, {}, {}};
+    if (order.request.diag) *order.request.diag = {runtime::reason_of(wrong), {}, {}, {}};
     throw;
   }
 }
@@ -107,33 +107,33 @@ protocol::order administrator::order_of(const administration_order& given) const
   return result;
 }
 
-asio::awaitable<std::tuple<error_code>> administrator::give(administration_order order) {
+asio::awaitable<std::tuple<outcome>> administrator::give(administration_order order) {
   protocol::order_run run(order_of(order), std::random_device{}(), runtime::now());
-  const error_code ec = co_await carry_out(run, order.request.diag);
-  co_return std::tuple(ec);
+  outcome ended = co_await carry_out(run, order.request.diag);
+  co_return std::tuple(std::move(ended));
 }
 
-asio::awaitable<std::tuple<error_code, swept>> administrator::sweep(administration_order order) {
+asio::awaitable<std::tuple<outcome, swept>> administrator::sweep(administration_order order) {
   protocol::order_run run(order_of(order), std::random_device{}(), runtime::now());
-  const error_code ec = co_await carry_out(run, order.request.diag);
-  co_return std::tuple(ec, swept{run.removed().holders, run.removed().entries});
+  outcome ended = co_await carry_out(run, order.request.diag);
+  co_return std::tuple(std::move(ended), swept{run.removed().holders, run.removed().entries});
 }
 
-asio::awaitable<std::tuple<error_code, semaphore_status>> administrator::inspect(administration_order order) {
+asio::awaitable<std::tuple<outcome, semaphore_status>> administrator::inspect(administration_order order) {
   protocol::order_run run(order_of(order), std::random_device{}(), runtime::now());
-  const error_code ec = co_await carry_out(run, order.request.diag);
-  if (ec) co_return std::tuple(ec, semaphore_status());
+  outcome ended = co_await carry_out(run, order.request.diag);
+  if (ended.code) co_return std::tuple(std::move(ended), semaphore_status());
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
-  co_return std::tuple(ec, runtime::to_status(run.seen(), std::chrono::floor<std::chrono::seconds>(wall)));
+  co_return std::tuple(std::move(ended),
+                       runtime::to_status(run.seen(), std::chrono::floor<std::chrono::seconds>(wall)));
 }
 
 /// A failure is told; on success nobody's words are touched.
-asio::awaitable<error_code> administrator::carry_out(protocol::order_run& run, diagnostics* diag) {
+asio::awaitable<outcome> administrator::carry_out(protocol::order_run& run, diagnostics* diag) {
   protocol::next_step next = run.begin(runtime::now());
   while (!std::holds_alternative<protocol::order_step::done>(next)) next = co_await take(run, std::move(next));
   protocol::failure& why = std::get<protocol::order_step::done>(next).why;
-  if (why.code && diag) *diag = std::move(why.details);
-  co_return why.code;
+  co_return runtime::outcome_of(std::move(why), diag);
 }
 
 asio::awaitable<protocol::next_step> administrator::take(protocol::order_run& run, protocol::next_step step) {
@@ -167,7 +167,7 @@ asio::awaitable<protocol::next_step> administrator::take(protocol::order_run& ru
 namespace {
 
 template <class... Results>
-using result_of = asio::awaitable<std::tuple<error_code, Results...>>;
+using result_of = asio::awaitable<std::tuple<outcome, Results...>>;
 
 template <class... Results>
 result_of<Results...> run(std::shared_ptr<administrator> impl, administration_order order,
@@ -177,8 +177,7 @@ result_of<Results...> run(std::shared_ptr<administrator> impl, administration_or
 }
 
 template <class... Results>
-void start(const std::shared_ptr<administrator>& impl, administration_order order,
-           pending<error_code, Results...>&& waiting,
+void start(const std::shared_ptr<administrator>& impl, administration_order order, pending<Results...>&& waiting,
            result_of<Results...> (administrator::*member)(administration_order)) {
   if (!impl->get_executor()) return;  // the context is gone: no handler can run
   const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(waiting.handler);
@@ -190,18 +189,16 @@ void start(const std::shared_ptr<administrator>& impl, administration_order orde
 
 asio::any_io_executor executor_of(const administrator& impl) noexcept { return impl.get_executor(); }
 
-void start_order(const std::shared_ptr<administrator>& impl, administration_order order,
-                 pending<error_code>&& waiting) {
+void start_order(const std::shared_ptr<administrator>& impl, administration_order order, pending<>&& waiting) {
   start(impl, std::move(order), std::move(waiting), &administrator::give);
 }
 
-void start_order(const std::shared_ptr<administrator>& impl, administration_order order,
-                 pending<error_code, swept>&& waiting) {
+void start_order(const std::shared_ptr<administrator>& impl, administration_order order, pending<swept>&& waiting) {
   start(impl, std::move(order), std::move(waiting), &administrator::sweep);
 }
 
 void start_order(const std::shared_ptr<administrator>& impl, administration_order order,
-                 pending<error_code, semaphore_status>&& waiting) {
+                 pending<semaphore_status>&& waiting) {
   start(impl, std::move(order), std::move(waiting), &administrator::inspect);
 }
 

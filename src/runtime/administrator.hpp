@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "protocol/order_run.hpp"
+#include "runtime/outcome.hpp"
 
 namespace holdfast::detail {
 
@@ -22,13 +23,13 @@ public:
   const consul::client& client() const noexcept { return client_; }
 
   // The caller keeps it alive until they are complete.
-  asio::awaitable<std::tuple<error_code>> give(administration_order order);
-  asio::awaitable<std::tuple<error_code, swept>> sweep(administration_order order);
-  asio::awaitable<std::tuple<error_code, semaphore_status>> inspect(administration_order order);
+  asio::awaitable<std::tuple<outcome>> give(administration_order order);
+  asio::awaitable<std::tuple<outcome, swept>> sweep(administration_order order);
+  asio::awaitable<std::tuple<outcome, semaphore_status>> inspect(administration_order order);
 
 private:
   protocol::order order_of(const administration_order& given) const;
-  asio::awaitable<error_code> carry_out(protocol::order_run& run, diagnostics* diag);
+  asio::awaitable<outcome> carry_out(protocol::order_run& run, diagnostics* diag);
   asio::awaitable<protocol::next_step> take(protocol::order_run& run, protocol::next_step step);
 
   consul::client client_;

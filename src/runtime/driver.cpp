@@ -105,7 +105,7 @@ driver::canceller<Key>* driver::on_cancel(Handler& handler) {
   return &slot.template emplace<canceller<Key>>(weak_from_this());
 }
 
-void driver::acquire(const acquire_request& request, pending<error_code, slot>&& handler, std::string_view name) {
+void driver::acquire(const acquire_request& request, pending<slot>&& handler, std::string_view name) {
   auto* const cancelling = on_cancel<protocol::ticket>(handler.handler);
   acquiring waiting(std::move(handler));
   waiting.diag = request.diag;
@@ -123,12 +123,11 @@ void driver::acquire(const acquire_request& request, pending<error_code, slot>&&
   feed(protocol::event::acquire{ticket, request.count, request.once, deadline, name}, now);
 }
 
-void driver::refuse(const protocol::failure& why, diagnostics* diag, pending<error_code, slot>&& handler) {
+void driver::refuse(const protocol::failure& why, diagnostics* diag, pending<slot>&& handler) {
   const locked lock(*this);
   if (!lock) return;
   keep_running();
-  if (diag) *diag = why.details;
-  complete(std::move(handler), why.code, slot());
+  complete(std::move(handler), runtime::outcome_of(why, diag), slot());
 }
 
 void driver::deliver(protocol::core_event&& e) {
@@ -138,7 +137,7 @@ void driver::deliver(protocol::core_event&& e) {
 
 void driver::cancel(protocol::ticket ticket) { feed(protocol::event::cancel{ticket}); }
 
-void driver::release(const slot_impl& slot, protocol::time_point now, pending<error_code>&& waiting) {
+void driver::release(const slot_impl& slot, protocol::time_point now, pending<>&& waiting) {
   std::shared_ptr<slot_impl> ended;
   const locked lock(*this);
   if (!lock) return;
@@ -165,7 +164,7 @@ void driver::let_go(const slot_impl& slot) {
   feed(protocol::event::release{slot.id});
 }
 
-void driver::wait_lost(const slot_impl& slot, pending<error_code, loss_reason>&& waiting) {
+void driver::wait_lost(const slot_impl& slot, pending<loss_reason>&& waiting) {
   auto* const cancelling = on_cancel<std::pair<protocol::slot_id, std::uint64_t>>(waiting.handler);
   const locked lock(*this);
   if (!lock) return;
@@ -181,7 +180,7 @@ void driver::wait_lost(const slot_impl& slot, pending<error_code, loss_reason>&&
   }
 }
 
-void driver::wait_revoked(const slot_impl& slot, pending<error_code>&& waiting) {
+void driver::wait_revoked(const slot_impl& slot, pending<>&& waiting) {
   auto* const cancelling = on_cancel<wait_id>(waiting.handler);
   const locked lock(*this);
   if (!lock) return;
@@ -208,8 +207,8 @@ bool driver::take_wait(std::map<wait_id, pending<Results...>>& from, wait_id wai
 
 void driver::cancel(wait_id wait) {
   const error_code aborted(asio::error::operation_aborted);
-  pending<error_code, loss_reason> loss;
-  pending<error_code> revocation;
+  pending<loss_reason> loss;
+  pending<> revocation;
   if (take_wait(losses_, wait, loss)) complete(std::move(loss), aborted, loss_reason::none);
   if (take_wait(revocations_, wait, revocation)) complete(std::move(revocation), aborted);
 }
@@ -240,7 +239,7 @@ void driver::ask(runtime::store_request question) {
   if (lock) to_make_.push_back(std::move(question));
 }
 
-void driver::close(pending<error_code>&& waiting) {
+void driver::close(pending<>&& waiting) {
   const locked lock(*this);
   if (!lock) return;
   keep_running();
@@ -312,14 +311,15 @@ void driver::keep_running() {
 /// Posted to the client's executor, from where the handler goes on to its own if that is another. The memory for the
 /// way is what the handler's allocator gives; only an executor whose type is erased has no use for that.
 template <class... Results>
-void driver::complete(pending<Results...>&& waiting, Results... results) {
+void driver::complete(pending<Results...>&& waiting, outcome ended, Results... results) {
   if (waiting.elsewhere) {
-    asio::post(post_, asio::append(std::move(waiting.handler), std::move(results)...));
+    asio::post(post_, asio::append(std::move(waiting.handler), std::move(ended), std::move(results)...));
     waiting.elsewhere.reset();
   } else {
     const auto memory = waiting.handler.get_allocator();
-    auto arrive = [handler = std::move(waiting.handler), ... results = std::move(results)]() mutable {
-      std::move(handler)(std::move(results)...);
+    auto arrive = [handler = std::move(waiting.handler), ended = std::move(ended),
+                   ... results = std::move(results)]() mutable {
+      std::move(handler)(std::move(ended), std::move(results)...);
     };
     if (post_to_io_)
       asio::require(*post_to_io_, asio::execution::allocator(memory)).execute(std::move(arrive));
@@ -343,7 +343,7 @@ void driver::log(std::string line) {
 }
 
 /// The lock index is in the key. That the key is still locked by the slot's session is part of the answer.
-void driver::sequencer(const slot_impl& slot, pending<error_code, holdfast::sequencer>&& waiting) {
+void driver::sequencer(const slot_impl& slot, pending<holdfast::sequencer>&& waiting) {
   const locked lock(*this);
   if (!lock) return;
   keep_running();
@@ -356,9 +356,9 @@ void driver::sequencer(const slot_impl& slot, pending<error_code, holdfast::sequ
     holdfast::sequencer result;
     const bool held = seen.pair && seen.pair->session == session;
     if (held) result = {seen.pair->key, seen.pair->lock_index, session, seen.pair->create_index};
-    error_code ec = seen.error.code;
-    if (!ec && !held) ec = error::slot_lost;
-    self->complete(std::move(waiting), ec, std::move(result));
+    outcome ended = runtime::outcome_of(std::move(seen.error));
+    if (!ended.code && !held) ended = make_error_code(error::slot_lost);
+    self->complete(std::move(waiting), std::move(ended), std::move(result));
   };
   to_make_.emplace_back(runtime::key_question{core_->lock_key(slot.id), std::move(answered)});
 }
@@ -385,14 +385,13 @@ void driver::perform(protocol::action::deny& a) {
 
 void driver::perform(protocol::action::fail& a) {
   acquiring& waiting = *acquires_.find(a.ticket);
-  if (waiting.diag) *waiting.diag = std::move(a.error.details);
-  complete(std::move(waiting), a.error.code, slot());
+  complete(std::move(waiting), runtime::outcome_of(std::move(a.error), waiting.diag), slot());
   acquires_.erase(waiting);
 }
 
 void driver::perform(protocol::action::released& a) {
-  pending<error_code>& waiting = slots_[index_of(a.slot)].on_released;
-  if (waiting.handler) complete(std::move(waiting), a.error.code);
+  pending<>& waiting = slots_[index_of(a.slot)].on_released;
+  if (waiting.handler) complete(std::move(waiting), runtime::outcome_of(std::move(a.error)));
 }
 
 void driver::perform(protocol::action::lose& a) { tell_lost(a.slot, a.reason, std::move(a.why.details)); }
@@ -434,7 +433,7 @@ void driver::perform(protocol::action::closed& a) {
   closed_ = true;
   timer_->cancel();
   to_make_.emplace_back(runtime::stop_reads());
-  for (pending<error_code>& waiting : std::exchange(closes_, {})) complete(std::move(waiting), a.error.code);
+  for (pending<>& waiting : std::exchange(closes_, {})) complete(std::move(waiting), runtime::outcome_of(a.error));
 }
 
 void driver::perform(protocol::action::note& a) { log(std::move(a.text)); }
@@ -445,11 +444,12 @@ void driver::end_waits(protocol::slot_id id, error_code ec, loss_reason reason) 
 }
 
 template <class... Results>
-void driver::complete_all(std::map<wait_id, pending<Results...>>& waits, protocol::slot_id id, Results... results) {
+void driver::complete_all(std::map<wait_id, pending<Results...>>& waits, protocol::slot_id id, error_code ec,
+                          Results... results) {
   for (auto at = waits.lower_bound({id, 0}); at != waits.end() && at->first.first == id;) {
     pending<Results...> waiting = std::move(at->second);
     at = waits.erase(at);
-    complete(std::move(waiting), results...);
+    complete(std::move(waiting), ec, results...);
   }
 }
 

@@ -21,6 +21,7 @@
 #include "protocol/core.hpp"
 #include "protocol/ticket_queue.hpp"
 #include "runtime/boot_clock.hpp"
+#include "runtime/outcome.hpp"
 #include "runtime/setup.hpp"
 #include "runtime/slot_impl.hpp"
 #include "runtime/store.hpp"
@@ -47,22 +48,22 @@ public:
 
   // From any thread.
   /// `name`: which lock of a set.
-  void acquire(const acquire_request& request, pending<error_code, slot>&& handler, std::string_view name = {});
+  void acquire(const acquire_request& request, pending<slot>&& handler, std::string_view name = {});
   /// Completes an acquire that never was one.
-  void refuse(const protocol::failure& why, diagnostics* diag, pending<error_code, slot>&& handler);
-  void release(const slot_impl& slot, protocol::time_point now, pending<error_code>&& waiting = {});
+  void refuse(const protocol::failure& why, diagnostics* diag, pending<slot>&& handler);
+  void release(const slot_impl& slot, protocol::time_point now, pending<>&& waiting = {});
   /// The user of a lost slot has done with it.
   void let_go(const slot_impl& slot);
-  void wait_lost(const slot_impl& slot, pending<error_code, loss_reason>&& waiting);
-  void wait_revoked(const slot_impl& slot, pending<error_code>&& waiting);
+  void wait_lost(const slot_impl& slot, pending<loss_reason>&& waiting);
+  void wait_revoked(const slot_impl& slot, pending<>&& waiting);
   std::vector<consul::txn_operation> fence_checks(const slot_impl& slot);
-  void sequencer(const slot_impl& slot, pending<error_code, holdfast::sequencer>&& waiting);
+  void sequencer(const slot_impl& slot, pending<holdfast::sequencer>&& waiting);
   /// The session by which a mutex's slot is held; empty if it is not in use (any more).
   std::string holding_session(const slot_impl& slot);
   /// A number that identifies a proclaim.
   std::uint64_t next_proclaim() noexcept { return last_proclaim_.fetch_add(1, std::memory_order_relaxed) + 1; }
   void value_written(const slot_impl& slot, protocol::event::value_written e);
-  void close(pending<error_code>&& waiting);
+  void close(pending<>&& waiting);
   /// For a user. Not answered once the context is gone.
   void ask(runtime::store_request question);
   void abandon() noexcept;
@@ -77,7 +78,7 @@ public:
 
 private:
   class locked;
-  struct acquiring : pending<error_code, slot> {
+  struct acquiring : pending<slot> {
     explicit acquiring(pending&& handler) : pending(std::move(handler)) {}
     protocol::ticket ticket{};
     diagnostics* diag = nullptr;
@@ -89,7 +90,7 @@ private:
   /// What belongs to a slot in use, or one whose release is under way.
   struct slot_in_use {
     std::shared_ptr<slot_impl> slot{};
-    pending<error_code> on_released{};
+    pending<> on_released{};
   };
   template <class Key>
   struct canceller;
@@ -103,7 +104,7 @@ private:
   static bool take_wait(std::map<wait_id, pending<Results...>>& from, wait_id wait, pending<Results...>& into);
   void keep_running();
   template <class... Results>
-  void complete(pending<Results...>&& waiting, Results... results);
+  void complete(pending<Results...>&& waiting, outcome ended, Results... results);
   slot_impl* in_use(protocol::slot_id id) const;
   std::string session_of(const slot_impl& slot);
   void make_requests(std::unique_lock<std::mutex> lock);
@@ -129,15 +130,16 @@ private:
   void tell_lost(protocol::slot_id id, loss_reason reason, diagnostics why);
   void end_waits(protocol::slot_id id, error_code ec, loss_reason reason);
   template <class... Results>
-  void complete_all(std::map<wait_id, pending<Results...>>& waits, protocol::slot_id id, Results... results);
+  void complete_all(std::map<wait_id, pending<Results...>>& waits, protocol::slot_id id, error_code ec,
+                    Results... results);
   void log(std::string line);
 
   /// What a context that goes leaves behind.
   struct what_waits {
     protocol::ticket_queue<acquiring> acquires;
-    std::map<wait_id, pending<error_code, loss_reason>> losses;
-    std::map<wait_id, pending<error_code>> revocations;
-    std::vector<pending<error_code>> closes;
+    std::map<wait_id, pending<loss_reason>> losses;
+    std::map<wait_id, pending<>> revocations;
+    std::vector<pending<>> closes;
     std::vector<runtime::store_request> requests;
   };
   std::shared_ptr<void> on_context_shutdown() noexcept override;
@@ -170,9 +172,9 @@ private:
 
   protocol::ticket_queue<acquiring> acquires_;
   std::vector<slot_in_use> slots_;  ///< by the slots' indices
-  std::map<wait_id, pending<error_code, loss_reason>> losses_;
-  std::map<wait_id, pending<error_code>> revocations_;
-  std::vector<pending<error_code>> closes_;
+  std::map<wait_id, pending<loss_reason>> losses_;
+  std::map<wait_id, pending<>> revocations_;
+  std::vector<pending<>> closes_;
   std::atomic<std::uint32_t> limit_;
   std::atomic<std::uint64_t> last_proclaim_{0};
 

@@ -37,17 +37,17 @@ namespace {
 /// Completes without having sent anything.
 template <class... Results>
 void fail(const asio::any_io_executor& executor, error_code ec, std::string text, diagnostics* diag,
-          pending<error_code, Results...>&& waiting) {
+          pending<Results...>&& waiting) {
   if (!executor) return;  // the context is gone: no handler can run
-  if (diag) *diag = {std::move(text), {}, {}, {}};
-  asio::post(executor, asio::append(std::move(waiting.handler), ec, Results()...));
+  outcome ended = runtime::outcome_of({ec, {std::move(text), {}, {}, {}}}, diag);
+  asio::post(executor, asio::append(std::move(waiting.handler), std::move(ended), Results()...));
 }
 
-/// `wish` and `held` live longer: they are the caller's.
-asio::awaitable<error_code> write_into_key(const slot_impl& held, protocol::proclamation& wish, diagnostics* diag) {
+/// `wish`, `held` and `words` live longer: they are the caller's.
+asio::awaitable<error_code> write_into_key(const slot_impl& held, protocol::proclamation& wish, diagnostics& words) {
   const std::shared_ptr<driver> owner = held.owner;
-  const auto failed = [diag](protocol::failure why) {
-    if (diag && why.code) *diag = std::move(why.details);
+  const auto failed = [&words](protocol::failure why) {
+    if (why.code) words = std::move(why.details);
   };
   for (;;) {
     const std::string session = owner->holding_session(held);
@@ -73,31 +73,31 @@ asio::awaitable<error_code> write_into_key(const slot_impl& held, protocol::proc
   }
 }
 
-asio::awaitable<std::tuple<error_code>> proclaim(std::shared_ptr<slot_impl> held, std::string value,
-                                                 diagnostics* diag) {
+asio::awaitable<std::tuple<outcome>> proclaim(std::shared_ptr<slot_impl> held, std::string value, diagnostics* diag) {
   protocol::proclamation wish(held->owner->next_proclaim(), std::move(value));
-  const error_code result = co_await write_into_key(*held, wish, diag);
+  diagnostics words;
+  const error_code result = co_await write_into_key(*held, wish, words);
   held->owner->value_written(*held, wish.ended());
-  co_return std::tuple(result);
+  protocol::failure why{result, std::move(words)};
+  co_return std::tuple<outcome>(runtime::outcome_of(std::move(why), diag));
 }
 
 }  // namespace
 
-void start_campaign(const election_impl& impl, std::string value, diagnostics* diag, pending<error_code, slot>&& won) {
+void start_campaign(const election_impl& impl, std::string value, diagnostics* diag, pending<slot>&& won) {
   if (!executor_of(impl)) return;  // the context is gone: no handler can run
   runtime::pool_setup its = impl.of_each;
   try {
     its.core.description = runtime::checked_value(std::move(value));
   } catch (const system_error& wrong) {
-    return fail(executor_of(impl), wrong.code(), wrong.what(), diag, std::move(won));
+    return fail(executor_of(impl), wrong.code(), runtime::reason_of(wrong), diag, std::move(won));
   }
   acquire_request request;
   request.diag = diag;
   make_driver(impl.where, std::move(its))->acquire(request, std::move(won));
 }
 
-void start_proclaim(const std::shared_ptr<slot_impl>& impl, std::string value, diagnostics* diag,
-                    pending<error_code>&& waiting) {
+void start_proclaim(const std::shared_ptr<slot_impl>& impl, std::string value, diagnostics* diag, pending<>&& waiting) {
   if (impl->process.is_foreign()) return;
   const asio::any_io_executor& executor = executor_of(*impl);
   const slot_state state = impl->state();
@@ -106,7 +106,7 @@ void start_proclaim(const std::shared_ptr<slot_impl>& impl, std::string value, d
   try {
     value = runtime::checked_value(std::move(value));
   } catch (const system_error& wrong) {
-    return fail(executor, wrong.code(), wrong.what(), diag, std::move(waiting));
+    return fail(executor, wrong.code(), runtime::reason_of(wrong), diag, std::move(waiting));
   }
   const runtime::store& store = impl->owner->store();
   runtime::spawn_for(store.executor(), store.strand(), asio::cancellation_slot(),

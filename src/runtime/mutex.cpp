@@ -23,20 +23,22 @@ asio::any_io_executor executor_of(const verification& claim) noexcept { return c
 
 namespace {
 
-asio::awaitable<std::tuple<error_code, bool>> verify(std::shared_ptr<verification> claim) {
+asio::awaitable<std::tuple<outcome, bool>> verify(std::shared_ptr<verification> claim) {
   consul::read_options read;
+  diagnostics words;
   read.mode = consul::consistency::consistent;
+  read.request.diag = &words;
   const sequencer& claimed = claim->claimed;
   auto [ec, seen] = co_await claim->client.get(claimed.key, read, asio::as_tuple(asio::use_awaitable));
   const bool lasts = !claimed.session.empty() && seen.value && seen.value->session == claimed.session &&
                      seen.value->lock_index == claimed.lock_index &&
                      (claimed.create_index == 0 || seen.value->create_index == claimed.create_index);
-  co_return std::tuple(ec, !ec && lasts);
+  co_return std::tuple(outcome(ec, std::move(words)), !ec && lasts);
 }
 
 }  // namespace
 
-void start_verify(const std::shared_ptr<verification>& claim, pending<error_code, bool>&& waiting) {
+void start_verify(const std::shared_ptr<verification>& claim, pending<bool>&& waiting) {
   if (!executor_of(*claim)) return;  // the context is gone: no handler can run
   const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(waiting.handler);
   runtime::spawn_for(claim->client.get_executor(), claim->client.strand(), stop, verify(claim), std::move(waiting),

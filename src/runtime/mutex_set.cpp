@@ -9,10 +9,10 @@ namespace holdfast {
 namespace detail {
 
 void start_try_lock(const std::shared_ptr<driver>& impl, const std::string& name, diagnostics* diag,
-                    pending<error_code, slot>&& handler) {
+                    pending<slot>&& handler) {
   const protocol::failure wrong = runtime::wrong_name(name);
   if (wrong.code) return impl->refuse(wrong, diag, std::move(handler));
-  impl->acquire({1, true, {}, diag}, std::move(handler), name);
+  impl->acquire({.once = true, .diag = diag}, std::move(handler), name);
 }
 
 }  // namespace detail

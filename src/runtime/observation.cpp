@@ -16,19 +16,6 @@
 
 namespace holdfast {
 
-namespace runtime {
-
-error_code code_of(const std::exception_ptr& thrown) {
-  if (!thrown) return {};
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const system_error& e) {
-    return e.code();
-  }
-}
-
-}  // namespace runtime
-
 namespace detail {
 
 namespace {
@@ -52,12 +39,11 @@ observation::observation(const lock_store& where, std::string key, std::chrono::
 
 asio::any_io_executor executor_of(const observation& impl) noexcept { return impl.get_executor(); }
 
-void start_next(const std::shared_ptr<observation>& impl, diagnostics* diag,
-                pending<error_code, std::optional<leader>>&& waiting) {
+void start_next(const std::shared_ptr<observation>& impl, diagnostics* diag, pending<std::optional<leader>>&& waiting) {
   impl->start_next(diag, std::move(waiting));
 }
 
-void observation::start_next(diagnostics* diag, pending<error_code, std::optional<leader>>&& waiting) {
+void observation::start_next(diagnostics* diag, pending<std::optional<leader>>&& waiting) {
   const asio::any_io_executor executor = get_executor();
   if (!executor) return;  // the context is gone: no handler can run
   if (busy_.exchange(true)) {
@@ -79,8 +65,8 @@ void observation::start_next(diagnostics* diag, pending<error_code, std::optiona
   runtime::spawn_for(store_->executor(), store_->strand(), stop, next(self, diag), std::move(waiting), std::move(tell));
 }
 
-asio::awaitable<std::tuple<error_code, std::optional<leader>>> observation::next(std::shared_ptr<observation> self,
-                                                                                 diagnostics* diag) {
+asio::awaitable<std::tuple<outcome, std::optional<leader>>> observation::next(std::shared_ptr<observation> self,
+                                                                              diagnostics* diag) {
   co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
   for (;;) {
     const protocol::observer::question asked = self->watch_.ask();
@@ -95,10 +81,10 @@ asio::awaitable<std::tuple<error_code, std::optional<leader>>> observation::next
       heard = self->watch_.hear(std::move(seen), runtime::now());
     }
     if (heard.error.code) {
-      if (diag) *diag = std::move(heard.error.details);
-      co_return std::tuple(heard.error.code, std::optional<leader>());
+      outcome failed = runtime::outcome_of(std::move(heard.error), diag);
+      co_return std::tuple(std::move(failed), std::optional<leader>());
     }
-    if (heard.is_news) co_return std::tuple(error_code(), self->named(std::move(heard.leader)));
+    if (heard.is_news) co_return std::tuple(outcome(), self->named(std::move(heard.leader)));
     co_await pause(heard.pause);
   }
 }

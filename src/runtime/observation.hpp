@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "protocol/election.hpp"
+#include "runtime/outcome.hpp"
 #include "runtime/store.hpp"
 
 namespace holdfast::detail {
@@ -24,7 +25,7 @@ public:
 
   asio::any_io_executor get_executor() const noexcept { return store_->executor(); }
   /// Keeps itself alive.
-  void start_next(diagnostics* diag, pending<error_code, std::optional<leader>>&& waiting);
+  void start_next(diagnostics* diag, pending<std::optional<leader>>&& waiting);
   /// By `next`.
   void ask(runtime::store_request question) { store_->make(std::move(question), nullptr); }
 
@@ -34,8 +35,8 @@ private:
   };
   using turn = std::unique_ptr<observation, leave>;
 
-  static asio::awaitable<std::tuple<error_code, std::optional<leader>>> next(std::shared_ptr<observation> self,
-                                                                             diagnostics* diag);
+  static asio::awaitable<std::tuple<outcome, std::optional<leader>>> next(std::shared_ptr<observation> self,
+                                                                          diagnostics* diag);
   std::optional<leader> named(std::optional<protocol::leading> seen) const;
 
   const std::unique_ptr<runtime::store> store_;

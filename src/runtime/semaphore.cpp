@@ -10,14 +10,11 @@ namespace detail {
 
 const asio::any_io_executor& executor_of(const driver& impl) noexcept { return impl.get_executor(); }
 
-void start_acquire(const std::shared_ptr<driver>& impl, const acquire_request& request,
-                   pending<error_code, slot>&& handler) {
+void start_acquire(const std::shared_ptr<driver>& impl, const acquire_request& request, pending<slot>&& handler) {
   impl->acquire(request, std::move(handler));
 }
 
-void start_close(const std::shared_ptr<driver>& impl, pending<error_code>&& handler) {
-  impl->close(std::move(handler));
-}
+void start_close(const std::shared_ptr<driver>& impl, pending<>&& handler) { impl->close(std::move(handler)); }
 
 }  // namespace detail
 

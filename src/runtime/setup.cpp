@@ -12,6 +12,7 @@
 
 #include "consul/utf8.hpp"
 #include "runtime/boot_clock.hpp"
+#include "runtime/outcome.hpp"
 
 namespace holdfast::runtime {
 
@@ -234,7 +235,7 @@ protocol::failure wrong_name(const std::string& name) {
     check_path(name, "name");
     require(!name.starts_with('.'), error::invalid_prefix, "name: begins with a dot");
   } catch (const system_error& e) {
-    return {e.code(), {e.what(), name, {}, {}}};
+    return {e.code(), {reason_of(e), name, {}, {}}};
   }
   return {};
 }

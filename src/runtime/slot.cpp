@@ -96,7 +96,7 @@ const asio::any_io_executor& executor_of(const slot_impl& impl) noexcept { retur
 namespace {
 
 /// Completes without a driver's help, outside of the initiating function.
-void complete(const slot_impl& impl, pending<error_code>&& waiting, error_code result) {
+void complete(const slot_impl& impl, pending<>&& waiting, error_code result) {
   const asio::any_io_executor& executor = executor_of(impl);
   // Once the context is gone no handler can run. In a child of fork() none may.
   if (!executor || impl.process.is_foreign()) return;
@@ -105,7 +105,7 @@ void complete(const slot_impl& impl, pending<error_code>&& waiting, error_code r
 
 }  // namespace
 
-void start_release(const std::shared_ptr<slot_impl>& impl, pending<error_code>&& handler) {
+void start_release(const std::shared_ptr<slot_impl>& impl, pending<>&& handler) {
   const auto now = impl->end_hold();
   if (!now) {
     const bool lost = impl->state() == slot_state::lost;
@@ -117,15 +117,15 @@ void start_release(const std::shared_ptr<slot_impl>& impl, pending<error_code>&&
 
 const std::shared_ptr<slot_impl>& impl_of(const slot& handle) noexcept { return handle.impl_; }
 
-void start_sequencer(const std::shared_ptr<slot_impl>& impl, pending<error_code, sequencer>&& handler) {
+void start_sequencer(const std::shared_ptr<slot_impl>& impl, pending<sequencer>&& handler) {
   impl->owner->sequencer(*impl, std::move(handler));
 }
 
-void start_wait_lost(const std::shared_ptr<slot_impl>& impl, pending<error_code, loss_reason>&& handler) {
+void start_wait_lost(const std::shared_ptr<slot_impl>& impl, pending<loss_reason>&& handler) {
   impl->owner->wait_lost(*impl, std::move(handler));
 }
 
-void start_wait_revoked(const std::shared_ptr<slot_impl>& impl, pending<error_code>&& handler) {
+void start_wait_revoked(const std::shared_ptr<slot_impl>& impl, pending<>&& handler) {
   impl->owner->wait_revoked(*impl, std::move(handler));
 }
 

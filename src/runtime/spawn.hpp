@@ -17,21 +17,20 @@
 #include <tuple>
 #include <utility>
 
+#include "runtime/outcome.hpp"
+
 namespace holdfast::runtime {
 
 namespace asio = boost::asio;
 
-/// What a coroutine of ours has thrown: a `system_error`, or it is thrown on.
-error_code code_of(const std::exception_ptr& thrown);
-
 /// An operation of `spawn_for` under way, and who waits for it.
 template <class Tell, class... Results>
 struct running {
-  running(asio::any_io_executor h, asio::any_io_executor s, detail::pending<error_code, Results...>&& w, Tell t)
+  running(asio::any_io_executor h, asio::any_io_executor s, detail::pending<Results...>&& w, Tell t)
       : home(std::move(h)), strand(std::move(s)), waiting(std::move(w)), tell(std::move(t)) {}
 
   asio::any_io_executor home, strand;
-  detail::pending<error_code, Results...> waiting;
+  detail::pending<Results...> waiting;
   std::optional<Tell> tell;
   asio::cancellation_signal stop{};
   std::atomic<bool> cancelled{false};
@@ -42,27 +41,28 @@ struct running {
 template <class Tell, class... Results>
 struct arrival {
   std::shared_ptr<running<Tell, Results...>> op;
-  error_code ec;
+  outcome ended;
   std::tuple<Results...> results;
 
   void operator()() {
-    if (!ec && op->cancelled) {
-      ec = asio::error::operation_aborted;
+    if (!ended.code && op->cancelled) {
+      ended = outcome(asio::error::operation_aborted);
       results = {};
     }
-    std::apply([this](auto&... each) { (*op->tell)(ec, each...); }, results);
+    std::apply([this](auto&... each) { (*op->tell)(ended.code, each...); }, results);
     op->tell.reset();
-    std::apply([this](auto&... each) { std::move(op->waiting.handler)(ec, std::move(each)...); }, results);
+    std::apply([this](auto&... each) { std::move(op->waiting.handler)(std::move(ended), std::move(each)...); },
+               results);
   }
 };
 
-/// Runs `body`, an `asio::awaitable<std::tuple<error_code, Results...>>`, on the strand, which is `home`'s, and
+/// Runs `body`, an `asio::awaitable<std::tuple<outcome, Results...>>`, on the strand, which is `home`'s, and
 /// completes what waits for it with its result by way of `home`, outside of the initiating function. What it throws is
 /// the error code. Whoever has `stop` may cancel it, on any thread: the signal goes on to the strand. `tell` is called
 /// with what the handler gets, where it runs, just before it, and is destroyed in any case.
 template <class Awaitable, class Tell, class... Results>
 void spawn_for(asio::any_io_executor home, asio::any_io_executor strand, asio::cancellation_slot stop, Awaitable body,
-               detail::pending<error_code, Results...>&& waiting, Tell tell) {
+               detail::pending<Results...>&& waiting, Tell tell) {
   const auto op = std::make_shared<running<Tell, Results...>>(std::move(home), std::move(strand), std::move(waiting),
                                                               std::move(tell));
   if (stop.is_connected())
@@ -75,9 +75,9 @@ void spawn_for(asio::any_io_executor home, asio::any_io_executor strand, asio::c
         if (const auto still = weak.lock()) still->stop.emit(asio::cancellation_type::terminal);
       });
     });
-  auto done = [op](std::exception_ptr thrown, std::tuple<error_code, Results...> ended) {
-    arrival<Tell, Results...> news{op, thrown ? code_of(thrown) : std::get<0>(ended), {}};
-    std::apply([&](const error_code&, auto&... each) { news.results = std::tuple<Results...>(std::move(each)...); },
+  auto done = [op](std::exception_ptr thrown, std::tuple<outcome, Results...> ended) {
+    arrival<Tell, Results...> news{op, thrown ? outcome_of(thrown) : std::move(std::get<0>(ended)), {}};
+    std::apply([&](const outcome&, auto&... each) { news.results = std::tuple<Results...>(std::move(each)...); },
                ended);
     asio::post(op->home, std::move(news));
     op->waiting.elsewhere.reset();
@@ -89,8 +89,8 @@ void spawn_for(asio::any_io_executor home, asio::any_io_executor strand, asio::c
 
 template <template <class, class> class Associator, class Tell, class... Results, class Default>
 struct boost::asio::associator<Associator, holdfast::runtime::arrival<Tell, Results...>, Default>
-    : Associator<boost::asio::any_completion_handler<void(boost::system::error_code, Results...)>, Default> {
-  using handler = boost::asio::any_completion_handler<void(boost::system::error_code, Results...)>;
+    : Associator<boost::asio::any_completion_handler<void(holdfast::detail::outcome, Results...)>, Default> {
+  using handler = boost::asio::any_completion_handler<void(holdfast::detail::outcome, Results...)>;
   static auto get(const holdfast::runtime::arrival<Tell, Results...>& a) noexcept {
     return Associator<handler, Default>::get(a.op->waiting.handler);
   }

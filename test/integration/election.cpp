@@ -590,12 +590,13 @@ ASYNC_TEST_CASE(a_key_of_something_else_is_left_alone, 30s) {
   candidate c(ex, a, unique_prefix("foreign"));
   write_key(a, c.election.key(), "precious", 42);
   diagnostics words;
-  auto [ec, none] = co_await c.election.campaign("me", words, as_result);
+  const operation_options with_words{&words};
+  auto [ec, none] = co_await c.election.campaign("me", with_words, as_result);
   BOOST_TEST(ec == error::not_a_mutex);
   BOOST_TEST(words.key == c.election.key());
   election_observer observer = c.election.observe();
   diagnostics seen;
-  auto [unreadable, nobody] = co_await observer.next(seen, as_result);
+  auto [unreadable, nobody] = co_await observer.next(operation_options{&seen}, as_result);
   BOOST_TEST(unreadable == error::not_a_mutex);
   BOOST_TEST(seen.key == c.election.key());
   a.del("/v1/kv/" + c.election.key());
@@ -630,7 +631,8 @@ ASYNC_TEST_CASE(values_that_cannot_be_are_refused, 30s) {
   candidate c(ex, shared_agent(), unique_prefix("refused"));
   for (const std::string& value : {std::string(1025, 'x'), std::string("a\n{\"Limit\":1}"), std::string("a\n@12")}) {
     diagnostics words;
-    auto [ec, none] = co_await c.election.campaign(value, words, as_result);
+    const operation_options with_words{&words};
+    auto [ec, none] = co_await c.election.campaign(value, with_words, as_result);
     BOOST_TEST(ec == error::invalid_option);
     BOOST_TEST(words.message.find("value: ") != std::string::npos);
   }

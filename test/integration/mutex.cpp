@@ -188,7 +188,8 @@ ASYNC_TEST_CASE(a_key_of_something_else_is_left_alone, 30s) {
   write_key(a, key, "precious", 42);
   locker l(ex, a, calm(key));
   diagnostics words;
-  auto [ec, none] = co_await l.mutex.lock(words, as_result);
+  const operation_options with_words{&words};
+  auto [ec, none] = co_await l.mutex.lock(with_words, as_result);
   BOOST_TEST(ec == error::not_a_mutex);
   BOOST_TEST(words.key == key);
   const consul::kv_entry still = co_await read(l);

@@ -344,7 +344,8 @@ ASYNC_TEST_CASE(bad_names_are_refused, 30s) {
   set_user us(ex, shared_agent(), calm_set(unique_prefix("set-names")));
   for (const char* name : {"", "/a", "a/", "a//b", "a/../b", "a\n", ".writes", ".a"}) {
     diagnostics words;
-    const auto [ec, none] = co_await us.set.try_lock(name, words, set_result);
+    const operation_options with_words{&words};
+    const auto [ec, none] = co_await us.set.try_lock(name, with_words, set_result);
     BOOST_TEST(ec == error::invalid_prefix, name);
     BOOST_TEST(!words.to_string().empty());
   }

@@ -6,7 +6,8 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/system/error_code.hpp>
+#include <boost/system/system_error.hpp>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -64,11 +65,7 @@ class pending {
 public:
   template <class Operation>
   pending(const asio::any_io_executor& ex, Operation operation) : state_(std::make_shared<state>(ex)) {
-    std::move(operation)([shared = state_](boost::system::error_code ec, Results... results) {
-      shared->error = ec;
-      shared->results.emplace(std::move(results)...);
-      shared->done.cancel();
-    });
+    std::move(operation)(answer{state_});
   }
 
   bool ready() const { return state_->results.has_value(); }
@@ -93,6 +90,24 @@ private:
     boost::system::error_code error;
     std::optional<std::tuple<Results...>> results;
     asio::steady_timer done;
+  };
+  // Of an operation with its default token, or with one that gives the code.
+  struct answer {
+    std::shared_ptr<state> shared;
+    void operator()(const std::exception_ptr& failure, Results... results) const {
+      boost::system::error_code ec;
+      try {
+        if (failure) std::rethrow_exception(failure);
+      } catch (const boost::system::system_error& e) {
+        ec = e.code();
+      }
+      (*this)(ec, std::move(results)...);
+    }
+    void operator()(boost::system::error_code ec, Results... results) const {
+      shared->error = ec;
+      shared->results.emplace(std::move(results)...);
+      shared->done.cancel();
+    }
   };
   std::shared_ptr<state> state_;
 };

@@ -112,8 +112,8 @@ public:
            asio::steady_timer& done)
       : operation(std::move(owner), std::move(what)), result_(result), done_(done) {}
   error_code decode(const detail::http_reply&) override { throw std::bad_alloc(); }
-  void complete(const error_code& ec) override {
-    result_ = ec;
+  void complete(holdfast::consul::detail::outcome ended) override {
+    result_ = ended.code;
     done_.cancel();
   }
 

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const std::string no_such_slots = "the number of slots is 0 or over the limit";
+const std::string no_such_slots = "the number of slots is 0, over the limit or over 60";
 
 /// It takes the limit that it finds, and perhaps watches no more than it must.
 pool_options with_recorded_limit(std::uint32_t limit, bool few = true) {

@@ -160,6 +160,7 @@ asio::awaitable<void, Executor> await_some(one_of_each of) {
 [[maybe_unused]] void begin_all(one_of_each of) {
   begin_each(of);
   begin_each(of, any_results());
+  begin_each(of, holdfast::throwing);
   begin_each(of, asio::deferred);
   begin_each(of, asio::use_awaitable);
   begin_each(of, asio::as_tuple(asio::use_awaitable));

@@ -3,7 +3,6 @@
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
-#include <boost/asio/deferred.hpp>
 #include <chrono>
 #include <concepts>
 #include <cstdint>
@@ -12,7 +11,9 @@
 #include <holdfast/consul/query.hpp>
 #include <holdfast/consul/session.hpp>
 #include <holdfast/consul/txn.hpp>
+#include <holdfast/detail/initiation.hpp>
 #include <holdfast/error.hpp>
+#include <holdfast/error_with_diagnostics.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -99,7 +100,7 @@ struct txn_request {
 };
 
 template <class... Results>
-using handler_of = asio::any_completion_handler<void(error_code, Results...)>;
+using handler_of = asio::any_completion_handler<void(holdfast::detail::outcome, Results...)>;
 template <class Token, class... Results>
 concept token_for = asio::completion_token_for<Token, void(error_code, Results...)>;
 
@@ -126,7 +127,7 @@ public:
   executor_type get_executor() const noexcept { return executor_of(*impl_); }
   template <class Handler>
   void operator()(Handler&& handler) && {
-    start(impl_, std::move(request_), std::forward<Handler>(handler));
+    start(impl_, std::move(request_), holdfast::detail::receiving(std::forward<Handler>(handler)));
   }
 
 private:
@@ -153,7 +154,7 @@ auto initiate(std::shared_ptr<client_impl> impl, Request request, Token& token) 
 ///
 /// Deadline: each operation ends by `request_options::timeout`, a blocking query by `wait` + `wait`/16 + that.
 ///
-/// Operations take a completion token, by default `asio::deferred`. Handlers run on their associated executor, by
+/// Operations take a completion token, by default `throwing`. Handlers run on their associated executor, by
 /// default the client's, never inside the initiating function. The token may take the place of options that are not
 /// given. Of every operation:
 ///
@@ -198,11 +199,11 @@ public:
   /// One key; nullopt if it does not exist.
   ///
   /// Signature: void(error_code, answer<std::optional<kv_entry>>).
-  template <detail::token_for<answer<std::optional<kv_entry>>> Token = asio::deferred_t>
+  template <detail::token_for<answer<std::optional<kv_entry>>> Token = throwing_t>
   auto get(std::string key, Token&& token = {}) {
     return get(std::move(key), read_options(), std::forward<Token>(token));
   }
-  template <detail::token_for<answer<std::optional<kv_entry>>> Token = asio::deferred_t>
+  template <detail::token_for<answer<std::optional<kv_entry>>> Token = throwing_t>
   auto get(std::string key, read_options options, Token&& token = {}) {
     return detail::initiate<Token, answer<std::optional<kv_entry>>>(impl_, detail::get_request{std::move(key), options},
                                                                     token);
@@ -211,11 +212,11 @@ public:
   /// not read are left out, or all: see `query_meta::filtered_by_acls`. The same holds for `keys`.
   ///
   /// Signature: void(error_code, answer<std::vector<kv_entry>>).
-  template <detail::token_for<answer<std::vector<kv_entry>>> Token = asio::deferred_t>
+  template <detail::token_for<answer<std::vector<kv_entry>>> Token = throwing_t>
   auto list(std::string prefix, Token&& token = {}) {
     return list(std::move(prefix), read_options(), std::forward<Token>(token));
   }
-  template <detail::token_for<answer<std::vector<kv_entry>>> Token = asio::deferred_t>
+  template <detail::token_for<answer<std::vector<kv_entry>>> Token = throwing_t>
   auto list(std::string prefix, read_options options, Token&& token = {}) {
     return detail::initiate<Token, answer<std::vector<kv_entry>>>(
         impl_, detail::list_request{std::move(prefix), options}, token);
@@ -223,15 +224,15 @@ public:
   /// The names of the keys that start with `prefix`, cut after the next `separator` unless that is empty.
   ///
   /// Signature: void(error_code, answer<std::vector<std::string>>).
-  template <detail::token_for<answer<std::vector<std::string>>> Token = asio::deferred_t>
+  template <detail::token_for<answer<std::vector<std::string>>> Token = throwing_t>
   auto keys(std::string prefix, Token&& token = {}) {
     return keys(std::move(prefix), std::string(), read_options(), std::forward<Token>(token));
   }
-  template <detail::token_for<answer<std::vector<std::string>>> Token = asio::deferred_t>
+  template <detail::token_for<answer<std::vector<std::string>>> Token = throwing_t>
   auto keys(std::string prefix, std::string separator, Token&& token = {}) {
     return keys(std::move(prefix), std::move(separator), read_options(), std::forward<Token>(token));
   }
-  template <detail::token_for<answer<std::vector<std::string>>> Token = asio::deferred_t>
+  template <detail::token_for<answer<std::vector<std::string>>> Token = throwing_t>
   auto keys(std::string prefix, std::string separator, read_options options, Token&& token = {}) {
     return detail::initiate<Token, answer<std::vector<std::string>>>(
         impl_, detail::keys_request{std::move(prefix), std::move(separator), options}, token);
@@ -241,15 +242,15 @@ public:
   /// Sets the key. Completes with true.
   ///
   /// Signature: void(error_code, bool).
-  template <detail::token_for<bool> Token = asio::deferred_t>
+  template <detail::token_for<bool> Token = throwing_t>
   auto put(std::string key, std::string value, Token&& token = {}) {
     return put(std::move(key), std::move(value), 0, request_options(), std::forward<Token>(token));
   }
-  template <detail::token_for<bool> Token = asio::deferred_t>
+  template <detail::token_for<bool> Token = throwing_t>
   auto put(std::string key, std::string value, std::uint64_t flags, Token&& token = {}) {
     return put(std::move(key), std::move(value), flags, request_options(), std::forward<Token>(token));
   }
-  template <detail::token_for<bool> Token = asio::deferred_t>
+  template <detail::token_for<bool> Token = throwing_t>
   auto put(std::string key, std::string value, std::uint64_t flags, request_options options, Token&& token = {}) {
     return detail::initiate<Token, bool>(
         impl_, write{write::kind::put, std::move(key), std::move(value), flags, 0, {}, options}, token);
@@ -257,15 +258,15 @@ public:
   /// Sets the key if its ModifyIndex is `index` (0: if it does not exist). Completes with whether it was.
   ///
   /// Signature: void(error_code, bool).
-  template <detail::token_for<bool> Token = asio::deferred_t>
+  template <detail::token_for<bool> Token = throwing_t>
   auto cas(std::string key, std::string value, std::uint64_t index, Token&& token = {}) {
     return cas(std::move(key), std::move(value), index, 0, request_options(), std::forward<Token>(token));
   }
-  template <detail::token_for<bool> Token = asio::deferred_t>
+  template <detail::token_for<bool> Token = throwing_t>
   auto cas(std::string key, std::string value, std::uint64_t index, std::uint64_t flags, Token&& token = {}) {
     return cas(std::move(key), std::move(value), index, flags, request_options(), std::forward<Token>(token));
   }
-  template <detail::token_for<bool> Token = asio::deferred_t>
+  template <detail::token_for<bool> Token = throwing_t>
   auto cas(std::string key, std::string value, std::uint64_t index, std::uint64_t flags, request_options options,
            Token&& token = {}) {
     return detail::initiate<Token, bool>(
@@ -275,17 +276,17 @@ public:
   ///
   /// Signature: void(error_code, bool).
   /// Errors: invalid_session (there is no such session).
-  template <detail::token_for<bool> Token = asio::deferred_t>
+  template <detail::token_for<bool> Token = throwing_t>
   auto acquire(std::string key, std::string value, std::string session, Token&& token = {}) {
     return acquire(std::move(key), std::move(value), std::move(session), 0, request_options(),
                    std::forward<Token>(token));
   }
-  template <detail::token_for<bool> Token = asio::deferred_t>
+  template <detail::token_for<bool> Token = throwing_t>
   auto acquire(std::string key, std::string value, std::string session, std::uint64_t flags, Token&& token = {}) {
     return acquire(std::move(key), std::move(value), std::move(session), flags, request_options(),
                    std::forward<Token>(token));
   }
-  template <detail::token_for<bool> Token = asio::deferred_t>
+  template <detail::token_for<bool> Token = throwing_t>
   auto acquire(std::string key, std::string value, std::string session, std::uint64_t flags, request_options options,
                Token&& token = {}) {
     return detail::initiate<Token, bool>(
@@ -295,17 +296,17 @@ public:
   /// Unlocks the key and sets it. Completes with false if that session does not have it.
   ///
   /// Signature: void(error_code, bool).
-  template <detail::token_for<bool> Token = asio::deferred_t>
+  template <detail::token_for<bool> Token = throwing_t>
   auto release(std::string key, std::string value, std::string session, Token&& token = {}) {
     return release(std::move(key), std::move(value), std::move(session), 0, request_options(),
                    std::forward<Token>(token));
   }
-  template <detail::token_for<bool> Token = asio::deferred_t>
+  template <detail::token_for<bool> Token = throwing_t>
   auto release(std::string key, std::string value, std::string session, std::uint64_t flags, Token&& token = {}) {
     return release(std::move(key), std::move(value), std::move(session), flags, request_options(),
                    std::forward<Token>(token));
   }
-  template <detail::token_for<bool> Token = asio::deferred_t>
+  template <detail::token_for<bool> Token = throwing_t>
   auto release(std::string key, std::string value, std::string session, std::uint64_t flags, request_options options,
                Token&& token = {}) {
     return detail::initiate<Token, bool>(
@@ -315,11 +316,11 @@ public:
   /// Deletes the key, whether it exists or not. Completes with true.
   ///
   /// Signature: void(error_code, bool).
-  template <detail::token_for<bool> Token = asio::deferred_t>
+  template <detail::token_for<bool> Token = throwing_t>
   auto remove(std::string key, Token&& token = {}) {
     return remove(std::move(key), request_options(), std::forward<Token>(token));
   }
-  template <detail::token_for<bool> Token = asio::deferred_t>
+  template <detail::token_for<bool> Token = throwing_t>
   auto remove(std::string key, request_options options, Token&& token = {}) {
     return detail::initiate<Token, bool>(impl_, write{write::kind::remove, std::move(key), {}, 0, 0, {}, options},
                                          token);
@@ -327,11 +328,11 @@ public:
   /// Deletes every key that starts with `prefix` (a string prefix). Completes with true.
   ///
   /// Signature: void(error_code, bool).
-  template <detail::token_for<bool> Token = asio::deferred_t>
+  template <detail::token_for<bool> Token = throwing_t>
   auto remove_tree(std::string prefix, Token&& token = {}) {
     return remove_tree(std::move(prefix), request_options(), std::forward<Token>(token));
   }
-  template <detail::token_for<bool> Token = asio::deferred_t>
+  template <detail::token_for<bool> Token = throwing_t>
   auto remove_tree(std::string prefix, request_options options, Token&& token = {}) {
     return detail::initiate<Token, bool>(
         impl_, write{write::kind::remove_tree, std::move(prefix), {}, 0, 0, {}, options}, token);
@@ -339,11 +340,11 @@ public:
   /// Deletes the key if its ModifyIndex is `index`. Completes with whether it was.
   ///
   /// Signature: void(error_code, bool).
-  template <detail::token_for<bool> Token = asio::deferred_t>
+  template <detail::token_for<bool> Token = throwing_t>
   auto remove_cas(std::string key, std::uint64_t index, Token&& token = {}) {
     return remove_cas(std::move(key), index, request_options(), std::forward<Token>(token));
   }
-  template <detail::token_for<bool> Token = asio::deferred_t>
+  template <detail::token_for<bool> Token = throwing_t>
   auto remove_cas(std::string key, std::uint64_t index, request_options options, Token&& token = {}) {
     return detail::initiate<Token, bool>(
         impl_, write{write::kind::remove_cas, std::move(key), {}, 0, index, {}, options}, token);
@@ -355,11 +356,11 @@ public:
   /// Signature: void(error_code, std::string).
   /// Errors: invalid_ttl; invalid_option (also of `lock_delay`); missing_node (its node is not in the catalog).
   /// Cancellation: the same may be left.
-  template <detail::token_for<std::string> Token = asio::deferred_t>
+  template <detail::token_for<std::string> Token = throwing_t>
   auto create_session(session_options session, Token&& token = {}) {
     return create_session(std::move(session), request_options(), std::forward<Token>(token));
   }
-  template <detail::token_for<std::string> Token = asio::deferred_t>
+  template <detail::token_for<std::string> Token = throwing_t>
   auto create_session(session_options session, request_options options, Token&& token = {}) {
     return detail::initiate<Token, std::string>(impl_, detail::session_create_request{std::move(session), options},
                                                 token);
@@ -368,33 +369,33 @@ public:
   ///
   /// Signature: void(error_code).
   /// Errors: invalid_session (it is gone).
-  template <detail::token_for<> Token = asio::deferred_t>
+  template <detail::token_for<> Token = throwing_t>
   auto renew_session(std::string id, Token&& token = {}) {
     return renew_session(std::move(id), request_options(), std::forward<Token>(token));
   }
-  template <detail::token_for<> Token = asio::deferred_t>
+  template <detail::token_for<> Token = throwing_t>
   auto renew_session(std::string id, request_options options, Token&& token = {}) {
     return detail::initiate<Token>(impl_, detail::session_renew_request{std::move(id), options}, token);
   }
   /// Destroys the session; destroying one that is gone succeeds.
   ///
   /// Signature: void(error_code).
-  template <detail::token_for<> Token = asio::deferred_t>
+  template <detail::token_for<> Token = throwing_t>
   auto destroy_session(std::string id, Token&& token = {}) {
     return destroy_session(std::move(id), request_options(), std::forward<Token>(token));
   }
-  template <detail::token_for<> Token = asio::deferred_t>
+  template <detail::token_for<> Token = throwing_t>
   auto destroy_session(std::string id, request_options options, Token&& token = {}) {
     return detail::initiate<Token>(impl_, detail::session_destroy_request{std::move(id), options}, token);
   }
   /// The session, nullopt if it does not exist, or the token may not read it (`query_meta::filtered_by_acls`).
   ///
   /// Signature: void(error_code, answer<std::optional<session_info>>).
-  template <detail::token_for<answer<std::optional<session_info>>> Token = asio::deferred_t>
+  template <detail::token_for<answer<std::optional<session_info>>> Token = throwing_t>
   auto session(std::string id, Token&& token = {}) {
     return session(std::move(id), read_options(), std::forward<Token>(token));
   }
-  template <detail::token_for<answer<std::optional<session_info>>> Token = asio::deferred_t>
+  template <detail::token_for<answer<std::optional<session_info>>> Token = throwing_t>
   auto session(std::string id, read_options options, Token&& token = {}) {
     return detail::initiate<Token, answer<std::optional<session_info>>>(
         impl_, detail::session_info_request{std::move(id), options}, token);
@@ -406,11 +407,11 @@ public:
   ///
   /// Signature: void(error_code).
   /// Errors: invalid_option (an empty name or address).
-  template <detail::token_for<> Token = asio::deferred_t>
+  template <detail::token_for<> Token = throwing_t>
   auto register_node(node_registration node, Token&& token = {}) {
     return register_node(std::move(node), request_options(), std::forward<Token>(token));
   }
-  template <detail::token_for<> Token = asio::deferred_t>
+  template <detail::token_for<> Token = throwing_t>
   auto register_node(node_registration node, request_options options, Token&& token = {}) {
     return detail::initiate<Token>(impl_, detail::node_register_request{std::move(node), options}, token);
   }
@@ -421,11 +422,11 @@ public:
   ///
   /// Signature: void(error_code, answer<std::optional<catalog_node>>).
   /// Errors: invalid_option (an empty name).
-  template <detail::token_for<answer<std::optional<catalog_node>>> Token = asio::deferred_t>
+  template <detail::token_for<answer<std::optional<catalog_node>>> Token = throwing_t>
   auto node(std::string name, Token&& token = {}) {
     return node(std::move(name), read_options(), std::forward<Token>(token));
   }
-  template <detail::token_for<answer<std::optional<catalog_node>>> Token = asio::deferred_t>
+  template <detail::token_for<answer<std::optional<catalog_node>>> Token = throwing_t>
   auto node(std::string name, read_options options, Token&& token = {}) {
     return detail::initiate<Token, answer<std::optional<catalog_node>>>(
         impl_, detail::node_read_request{std::move(name), options}, token);
@@ -436,11 +437,11 @@ public:
   /// Signature: void(error_code, txn_reply).
   /// Errors: too_large (more bytes or operations than Consul takes; nothing is sent of more than `txn_operations_max`
   /// operations, or of more than the number that Consul has named when it refused a transaction of this client).
-  template <detail::token_for<txn_reply> Token = asio::deferred_t>
+  template <detail::token_for<txn_reply> Token = throwing_t>
   auto transact(std::vector<txn_operation> operations, Token&& token = {}) {
     return transact(std::move(operations), request_options(), std::forward<Token>(token));
   }
-  template <detail::token_for<txn_reply> Token = asio::deferred_t>
+  template <detail::token_for<txn_reply> Token = throwing_t>
   auto transact(std::vector<txn_operation> operations, request_options options, Token&& token = {}) {
     return detail::initiate<Token, txn_reply>(impl_, detail::txn_request{std::move(operations), options}, token);
   }

@@ -7,12 +7,18 @@
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/associator.hpp>
 #include <boost/asio/async_result.hpp>
+#include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_executor.hpp>
+#include <boost/asio/deferred.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
 #include <boost/asio/system_executor.hpp>
+#include <boost/version.hpp>
+#include <exception>
 #include <holdfast/detail/build.hpp>
+#include <holdfast/diagnostics.hpp>
 #include <holdfast/error.hpp>
+#include <holdfast/error_with_diagnostics.hpp>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -22,6 +28,93 @@ namespace holdfast {
 namespace asio = boost::asio;
 
 namespace detail {
+
+/// How an operation has ended: the code and, if it has failed and there is more to say, the diagnostics. Plain
+/// completion tokens get the code alone; `throwing` makes the exception of both. Null on success, where nothing is
+/// allocated.
+struct outcome {
+  outcome() noexcept = default;
+  outcome(const error_code& ec) noexcept : code(ec) {}  // NOLINT(google-explicit-constructor): most have no more
+  outcome(const error_code& ec, diagnostics why);
+
+  error_code code;
+  std::unique_ptr<diagnostics> why{};
+};
+
+/// An `error_with_diagnostics`. Null on success.
+std::exception_ptr exception_of(outcome&& ended);
+
+/// An `exception_ptr` of our own type. With it `co_await` works in Boost 1.81, too: see the end of this file.
+struct thrown : std::exception_ptr {
+  thrown() = default;
+  thrown(std::exception_ptr failure) noexcept  // NOLINT(google-explicit-constructor): it is one
+      : std::exception_ptr(std::move(failure)) {}
+};
+
+#if BOOST_VERSION < 108300
+template <class... Results>
+using failure_of = std::conditional_t<sizeof...(Results) == 0, std::exception_ptr, thrown>;
+#else
+template <class...>
+using failure_of = std::exception_ptr;
+#endif
+
+/// Gives the handler of a plain token the code of an outcome.
+template <class Handler>
+struct plain_handler {
+  Handler handler;
+  template <class... Results>
+  void operator()(outcome ended, Results&&... results) {
+    std::move(handler)(ended.code, std::forward<Results>(results)...);
+  }
+};
+
+/// Gives the handler of `throwing` the exception of an outcome.
+template <class Handler>
+struct throwing_handler {
+  Handler handler;
+  template <class... Results>
+  void operator()(outcome ended, Results&&... results) {
+    std::move(handler)(failure_of<Results...>(exception_of(std::move(ended))), std::forward<Results>(results)...);
+  }
+};
+
+/// Gives the handler of a `To` what it is made of, a `From`.
+template <class To, class From, class Handler>
+struct converting {
+  Handler handler;
+  void operator()(outcome ended, From from) { std::move(handler)(std::move(ended), To(std::move(from))); }
+};
+
+template <class Handler>
+struct takes_outcome : std::false_type {};
+template <class Handler>
+struct takes_outcome<throwing_handler<Handler>> : std::true_type {};
+template <class To, class From, class Handler>
+struct takes_outcome<converting<To, From, Handler>> : std::true_type {};
+
+/// A handler of an outcome, from the one that a completion token has made.
+template <class Handler>
+auto receiving(Handler&& handler) {
+  using own = std::decay_t<Handler>;
+  if constexpr (takes_outcome<own>::value) {
+    return own(std::forward<Handler>(handler));
+  } else {
+    return plain_handler<own>{std::forward<Handler>(handler)};
+  }
+}
+
+/// What `throwing` makes of an initiation. Not an aggregate, as below.
+template <class Initiation>
+class throwing_initiation : public Initiation {
+public:
+  explicit throwing_initiation(Initiation from) : Initiation(std::move(from)) {}
+  template <class Handler>
+  void operator()(Handler&& handler) && {
+    using own = throwing_handler<std::decay_t<Handler>>;
+    static_cast<Initiation&&>(*this)(own{std::forward<Handler>(handler)});
+  }
+};
 
 /// A handler that waits, its type erased. Its executor is looked at before that: afterwards it costs an allocation.
 template <class... Results>
@@ -38,7 +131,7 @@ struct pending {
     if (!is_home)
       elsewhere = std::make_unique<asio::any_completion_executor>(
           asio::prefer(std::move(own), asio::execution::outstanding_work.tracked));
-    asio::any_completion_handler<void(Results...)>(std::forward<Handler>(h)).swap(handler);
+    asio::any_completion_handler<void(outcome, Results...)>(std::forward<Handler>(h)).swap(handler);
   }
   pending(pending&&) noexcept = default;
   pending& operator=(pending&& other) noexcept {  // Boost 1.81's handler has no assignment that works
@@ -47,7 +140,7 @@ struct pending {
     return *this;
   }
 
-  asio::any_completion_handler<void(Results...)> handler{};
+  asio::any_completion_handler<void(outcome, Results...)> handler{};
   std::unique_ptr<asio::any_completion_executor> elsewhere{};  ///< its executor, at work, if it is not the client's
 };
 
@@ -71,7 +164,7 @@ public:
   executor_type get_executor() const noexcept { return executor_of(*impl_); }
   template <class Handler>
   void operator()(Handler&& handler) const {
-    start_(impl_, pending<error_code, Results...>(std::forward<Handler>(handler), executor_of(*impl_)));
+    start_(impl_, pending<Results...>(receiving(std::forward<Handler>(handler)), executor_of(*impl_)));
   }
 
 protected:
@@ -103,16 +196,9 @@ private:
   template <class Handler>
   static void answer(Handler&& handler) {
     auto executor = asio::get_associated_executor(handler, asio::system_executor());
-    asio::post(asio::bind_executor(std::move(executor), asio::append(std::forward<Handler>(handler),
+    asio::post(asio::bind_executor(std::move(executor), asio::append(receiving(std::forward<Handler>(handler)),
                                                                      make_error_code(error::not_held), Results()...)));
   }
-};
-
-/// The handler of an operation that completes with a `To`, for the `From` that it is made of.
-template <class To, class From, class Handler>
-struct converting {
-  Handler handler;
-  void operator()(error_code ec, From from) { std::move(handler)(ec, To(std::move(from))); }
 };
 
 /// The same for an operation that completes with a `To`, where `start` takes the handler of a `From`.
@@ -124,7 +210,8 @@ public:
 
   template <class Handler>
   void operator()(Handler&& handler) const {
-    base::operator()(converting<To, From, std::decay_t<Handler>>{std::forward<Handler>(handler)});
+    auto receives = receiving(std::forward<Handler>(handler));
+    base::operator()(converting<To, From, decltype(receives)>{std::move(receives)});
   }
 };
 
@@ -150,7 +237,37 @@ auto begin_operation_as(std::shared_ptr<Impl> impl, Start start, Token&& token) 
 
 }  // namespace holdfast
 
+template <class... Results>
+struct boost::asio::async_result<holdfast::throwing_t, void(boost::system::error_code, Results...)> {
+  template <class Initiation>
+  static auto initiate(Initiation&& from, holdfast::throwing_t) {
+    using initiation = holdfast::detail::throwing_initiation<std::decay_t<Initiation>>;
+    using signature = void(holdfast::detail::failure_of<Results...>, Results...);
+    return async_result<deferred_t, signature>::initiate(initiation(std::forward<Initiation>(from)), deferred_t());
+  }
+};
+
 /// Executor, cancellation slot and allocator are those of the handler within.
+template <template <class, class> class Associator, class Handler, class Default>
+struct boost::asio::associator<Associator, holdfast::detail::plain_handler<Handler>, Default>
+    : Associator<Handler, Default> {
+  static auto get(const holdfast::detail::plain_handler<Handler>& h) noexcept {
+    return Associator<Handler, Default>::get(h.handler);
+  }
+  static auto get(const holdfast::detail::plain_handler<Handler>& h, const Default& otherwise) noexcept {
+    return Associator<Handler, Default>::get(h.handler, otherwise);
+  }
+};
+template <template <class, class> class Associator, class Handler, class Default>
+struct boost::asio::associator<Associator, holdfast::detail::throwing_handler<Handler>, Default>
+    : Associator<Handler, Default> {
+  static auto get(const holdfast::detail::throwing_handler<Handler>& h) noexcept {
+    return Associator<Handler, Default>::get(h.handler);
+  }
+  static auto get(const holdfast::detail::throwing_handler<Handler>& h, const Default& otherwise) noexcept {
+    return Associator<Handler, Default>::get(h.handler, otherwise);
+  }
+};
 template <template <class, class> class Associator, class To, class From, class Handler, class Default>
 struct boost::asio::associator<Associator, holdfast::detail::converting<To, From, Handler>, Default>
     : Associator<Handler, Default> {
@@ -161,3 +278,36 @@ struct boost::asio::associator<Associator, holdfast::detail::converting<To, From
     return Associator<Handler, Default>::get(h.handler, otherwise);
   }
 };
+
+#if BOOST_VERSION < 108300
+/// How `awaitable` awaits an operation that completes with an exception and one result. Asio's own handler for that
+/// does not compile before Boost 1.83. No other library can name `thrown`, so this is ours to define.
+template <class Result, class Executor>
+class boost::asio::detail::awaitable_async_op_handler<void(holdfast::detail::thrown, Result), Executor>
+    : public boost::asio::detail::awaitable_thread<Executor> {
+public:
+  struct result_type {
+    std::exception_ptr* failure;
+    Result* value;
+  };
+
+  awaitable_async_op_handler(awaitable_thread<Executor>* awaiting, result_type& into)
+      : awaitable_thread<Executor>(std::move(*awaiting)), into_(into) {}
+
+  void operator()(holdfast::detail::thrown failure, Result value) {
+    into_ = {&failure, &value};
+    auto* const frame = this->entry_point()->top_of_stack_;
+    frame->attach_thread(this);
+    frame->clear_cancellation_slot();
+    this->pump();
+  }
+
+  static Result resume(result_type& from) {
+    if (*from.failure) std::rethrow_exception(std::exchange(*from.failure, nullptr));
+    return std::move(*from.value);
+  }
+
+private:
+  result_type& into_;
+};
+#endif

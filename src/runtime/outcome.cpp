@@ -1,0 +1,29 @@
+#include "runtime/outcome.hpp"
+
+#include <utility>
+
+namespace holdfast::runtime {
+
+outcome outcome_of(protocol::failure why, diagnostics* diag) {
+  if (why.code && diag) *diag = why.details;
+  return {why.code, std::move(why.details)};
+}
+
+outcome outcome_of(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const system_error& e) {
+    return {e.code(), {reason_of(e), {}, {}, {}}};
+  }
+}
+
+std::string reason_of(const system_error& failed) {
+  std::string text = failed.what();
+  const std::string end = failed.code().what();
+  if (!text.ends_with(end)) return text;
+  text.resize(text.size() - end.size());
+  if (text.ends_with(": ")) text.resize(text.size() - 2);
+  return text;
+}
+
+}  // namespace holdfast::runtime

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <exception>
+#include <holdfast/detail/initiation.hpp>
+#include <holdfast/diagnostics.hpp>
+#include <holdfast/error.hpp>
+#include <string>
+
+#include "protocol/events.hpp"
+
+namespace holdfast::runtime {
+
+using detail::outcome;
+
+/// From the end of an operation in the core. Fills in `diag`, if there is one, on failure.
+outcome outcome_of(protocol::failure why, diagnostics* diag = nullptr);
+/// From what a coroutine of ours has thrown: a `system_error`. Any other exception is thrown on.
+outcome outcome_of(const std::exception_ptr& thrown);
+
+/// What the exception says besides the text of its code.
+std::string reason_of(const system_error& failed);
+
+}  // namespace holdfast::runtime
