@@ -227,11 +227,8 @@ void pool::on(event::txn_done& e) {
 
 failure pool::too_many(std::uint32_t count) const {
   std::string text = "cannot acquire " + std::to_string(count) + " slots at once";
-  if (count > acquire_max) {
-    text += ": " + std::to_string(acquire_max) + " is the most that one acquire can have";
-  } else {
-    text += " from a limit of " + std::to_string(limit());
-  }
+  if (count == 0 || count > limit()) text += " from a limit of " + std::to_string(limit());
+  if (count > acquire_max) text += "; " + std::to_string(acquire_max) + " is the most for one acquire";
   return failed(error::too_many_slots, std::move(text));
 }
 

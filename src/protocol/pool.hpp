@@ -71,6 +71,7 @@ private:
   bool would_do_nothing();
   void expire_waiters();
   void check_leases();
+  time_point queued_until() const;
   void check_outage();
   time_point first_unanswered() const;
   duration giving_back_max() const;
@@ -175,8 +176,9 @@ private:
   watch_set watches_;
   wait_limit waits_;
   closing closing_;
-  bool was_asked_ = false;     ///< for a slot, ever
-  bool returns_soon_ = false;  ///< the last slot that a user gave back was wanted again at once
+  std::optional<outage> sat_out_;  ///< the outage through which a place in the queue was kept
+  bool was_asked_ = false;         ///< for a slot, ever
+  bool returns_soon_ = false;      ///< the last slot that a user gave back was wanted again at once
   /// When it last advanced: what tells whether all of that must be done again after a local event.
   struct {
     bool calm = false;     ///< there was nothing that a local event could have changed

@@ -118,15 +118,34 @@ bool pool::is_stuck(const member& m) {
   return unwanted && o.on() && due_or_wake(std::max(m.idle_since, o.since()) + options_.give_up_after);
 }
 
+/// The time until which this process certainly has a place in the cluster's queue.
+time_point pool::queued_until() const {
+  time_point until = time_point::min();
+  for (const auto& [id, m] : members_)
+    if (m.waits() && !m.lost) until = std::max(until, m.lease.deadline());
+  return until;
+}
+
+/// The one rule for acquires during an outage. While this process has a place in the queue, nobody gives it up. Without
+/// one, an acquire fails when the outage has lasted for `give_up_after` of its time.
 void pool::check_outage() {
   if (waiters_.empty() || all_in_use()) return;
+  const std::initializer_list<const outage*> all = {&read_.failures, &write_.failures, &members_.failures,
+                                                    &watches_.failures};
+  if (!due_or_wake(queued_until())) {
+    sat_out_.reset();
+    for (const outage* o : all)
+      if (o->on() && (!sat_out_ || o->since() < sat_out_->since())) sat_out_ = *o;
+    return overdue_.over();
+  }
   const auto fail_waiters_since = [this](time_point since, const failure& why) {
     while (!waiters_.empty() && due_or_wake(std::max(since, waiters_.front().came) + options_.give_up_after)) {
       act(action::fail{waiters_.front().ticket, why});
       waiters_.pop();
     }
   };
-  for (const outage* o : {&read_.failures, &write_.failures, &members_.failures, &watches_.failures})
+  if (const auto before = std::exchange(sat_out_, std::nullopt)) fail_waiters_since(before->since(), before->last());
+  for (const outage* o : all)
     if (o->on()) fail_waiters_since(o->since(), o->last());
   const time_point asked = first_unanswered();
   if (asked == never || waiters_.empty()) return overdue_.over();

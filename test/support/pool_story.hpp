@@ -121,6 +121,7 @@ public:
   bool txn_open() const { return txn_.has_value(); }
   bool acceptance_open() const { return acceptance_.has_value(); }
   bool renewal_open() const { return !renewals_.empty(); }
+  bool create_open() const { return !creates_.empty(); }
   /// Answers all that is open but the transaction and the watch, or all of it; false: there was nothing.
   void answer_reads_and_sessions();
   bool answer_all();

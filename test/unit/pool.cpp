@@ -1112,6 +1112,54 @@ BOOST_AUTO_TEST_CASE(those_who_wait_in_an_outage_fail_after_a_while_with_the_las
   EXPECT(after(1min));
 }
 
+namespace {
+
+// Nothing is answered with success for that time, or until nobody waits. Returns for how long somebody waited.
+protocol::duration wait_without_consul(pool_story& s, protocol::duration time) {
+  const auto begun = s.now;
+  while (s.now < begun + time && s.pool().status().waiting != 0) {
+    if (s.watch_open()) s.watch_fails();
+    while (s.key_watch_open()) s.key_watch_fails();
+    if (s.read_open()) s.read_fails(error::server_error);
+    if (s.txn_open()) s.not_sent();
+    if (s.renewal_open()) s.renewal_fails();
+    if (s.create_open()) s.create_fails();
+    s.after(10ms);
+  }
+  return s.now - begun;
+}
+
+}  // namespace
+
+/// An election of Consul's leader, say.
+BOOST_FIXTURE_TEST_CASE(a_place_in_the_queue_is_kept_through_an_outage, queuer) {
+  wait_without_consul(*this, 8s);
+  BOOST_TEST(pool().status().waiting == 1u);
+  while (answer_all()) {
+  }
+  check_that_nobody_fails(*this);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_place_in_the_queue_is_kept_until_its_lease_is_over, queuer) {
+  const auto waited = wait_without_consul(*this, 1min);
+  BOOST_TEST(pool().status().waiting == 0u);
+  BOOST_TEST((waited > 8s));
+  BOOST_TEST((waited <= 15s));
+}
+
+/// The outage begins 1.5 s before the lease is over, so `give_up_after` is not over then.
+BOOST_FIXTURE_TEST_CASE(a_waiter_that_has_lost_its_place_asks_anew, queuer) {
+  for (const time_point end = now + 12s; now < end; after(50ms)) {
+    if (renewal_open()) renewal_fails();
+    if (read_open()) listed();
+    if (txn_open()) done();
+  }
+  const auto waited = wait_without_consul(*this, 1min);
+  BOOST_TEST((waited >= 5s));
+  BOOST_TEST((waited <= 7s));
+  BOOST_TEST(pool().status().waiting == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(writes_that_fail_while_reads_work_fail_those_who_wait_too) {
   acquire(1);
   std::size_t writes = 0;
