@@ -22,6 +22,14 @@ std::string diagnostics::to_string() const {
 error_with_diagnostics::error_with_diagnostics(const error_code& ec, const diagnostics& why)
     : error_with_diagnostics(ec, why.to_string(), why) {}
 
+error_with_diagnostics::error_with_diagnostics(const error_code& ec, const std::string& text, const diagnostics& why)
+    : system_error(ec) {
+  std::string what = text;
+  const std::string message = ec.message();
+  if (what.find(message) == std::string::npos) what += (what.empty() ? "" : ": ") + message;
+  content_ = std::make_shared<const content>(content{std::move(what), why});
+}
+
 namespace detail {
 
 outcome::outcome(const error_code& ec, diagnostics words) : code(ec) {

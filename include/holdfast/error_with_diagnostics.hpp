@@ -9,21 +9,25 @@
 namespace holdfast {
 
 /// The exception of an operation that was awaited without a completion token, or with `holdfast::throwing`. `what()`
-/// names the key and the cause: it is `diagnostics::to_string` and then the text of the code. Code that catches
-/// `system_error` catches it, too.
+/// names the key and the cause: it is `diagnostics::to_string` and then the text of the code, unless that is in there
+/// already. Code that catches `system_error` catches it, too.
 class error_with_diagnostics : public system_error {
 public:
   error_with_diagnostics(const error_code& ec, const diagnostics& why);
 
   /// `text` is what `what()` begins with.
-  error_with_diagnostics(const error_code& ec, const std::string& text, diagnostics why)
-      : system_error(ec, text), why_(std::make_shared<const diagnostics>(std::move(why))) {}
+  error_with_diagnostics(const error_code& ec, const std::string& text, const diagnostics& why);
 
+  const char* what() const noexcept override { return content_->what.c_str(); }
   /// Empty if there is no more to say than the code.
-  const diagnostics& get_diagnostics() const noexcept { return *why_; }
+  const diagnostics& get_diagnostics() const noexcept { return content_->why; }
 
 private:
-  std::shared_ptr<const diagnostics> why_;  // copies of an exception must not throw
+  struct content {
+    std::string what;
+    diagnostics why;
+  };
+  std::shared_ptr<const content> content_;  // copies of an exception must not throw
 };
 
 /// The completion token of operations that are begun without one. The operation is deferred, as with `asio::deferred`:

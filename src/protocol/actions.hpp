@@ -92,7 +92,8 @@ struct released {
 struct lose {
   slot_id slot;
   loss_reason reason;
-  failure why{};  ///< what led there
+  failure why{};       ///< what led there
+  std::string lock{};  ///< the name of the lock, if the core has several
   bool operator==(const lose&) const = default;
 };
 /// An operator asks for the slot: it is held as before. Once for a slot.

@@ -71,7 +71,7 @@ void mutex_set::on(event::close& e) {
   for (auto& [name, l] : locks_) {
     if (l.standing != standing::held) continue;
     l.standing = standing::lost;
-    act(action::lose{l.slot, loss_reason::closed, {}});
+    act(action::lose{l.slot, loss_reason::closed, {}, name});
   }
   lost_ += std::exchange(held_, 0);
   closing_.within(ctx_, options_.give_up_after);
@@ -130,10 +130,13 @@ void mutex_set::on(event::key_watched& e) {
   watch_ = 0;
   watch_index_ = 0;  // after a failure a plain look first: it answers at once
   if (e.error.code) {
-    act(action::note{"watch of " + session_key() + " failed: " + e.error.details.to_string()});
+    if (!watch_outage_.on()) {
+      act(action::note{"watch of " + session_key() + " failed: " + e.error.details.to_string()});
+    }
     if (is_final(e.error.code)) fail_waiters(e.error);
     return watch_outage_.failed(std::move(e.error), ctx_.now(), ctx_.random());
   }
+  if (watch_outage_.on()) act(action::note{"watch of " + session_key() + " works again"});
   watch_outage_.over();
   if (!std::exchange(is_watch_good_, true)) sessions_.failures.over();
   if (!e.pair || e.pair->session != session()->session) return drop_session(loss_reason::session_invalidated);
@@ -376,7 +379,7 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
     lock& l = each.second;
     if (l.standing == standing::lost && is_of_lost_session(l.slot)) continue;  // with an earlier session
     const bool in_hands = l.standing == standing::held || l.standing == standing::lost;
-    if (l.standing == standing::held) act(action::lose{l.slot, reason, why});
+    if (l.standing == standing::held) act(action::lose{l.slot, reason, why, each.first});
     if (in_hands && !is_end_of_session(reason)) {
       l.standing = standing::lost;
       d.lost.push_back(l.slot);

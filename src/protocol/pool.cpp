@@ -154,7 +154,7 @@ void pool::on(event::prefix_listed& e) {
     return read_.failures.failed(std::move(e.error), now(), ctx_.random(), read_.sent_at());
   }
   if (watched) {
-    watches_.failures.over();
+    watches_work();
     watches_.everything_seen_at = now();
   }
   read_.failures.over();
@@ -175,7 +175,7 @@ void pool::on(event::key_watched& e) {
   const std::optional<watch> asked = watches_.take(e.id);
   if (!asked) return;
   if (e.error.code) return on_watch_failed(*asked, std::move(e.error));
-  watches_.failures.over();
+  watches_work();
   if (asked->key == keys_.lock)
     saw_record(std::move(e.pair));
   else if (asked->key.starts_with(keys_.numbers))

@@ -100,7 +100,9 @@ private:
   void saw_entry(const watch& asked, std::optional<kv_entry> pair, duration wait);
   void saw_grant(const kv_entry& pair);
   void saw_number(const watch& asked, std::optional<kv_entry> pair);
+  /// These log one line when watching stops to work, and one when it works again.
   void on_watch_failed(const watch& asked, failure why);
+  void watches_work();
 
   // pool_cluster.cpp: what the cluster says, and what it means for us
   void take_listing(boost::system::result<snapshot> listing, request_id id, time_point asked_at);

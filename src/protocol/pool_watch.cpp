@@ -34,9 +34,16 @@ void pool::on_watch_failed(const watch& asked, failure why) {
     const bool is_holders = is_record || (m && m->holds());
     if (!is_holders && any_holds(members_)) return;  // no slot is in danger: everything is asked for next
   }
-  act(action::note{"watch of " + (is_of_key ? asked.key : options_.prefix) + " failed: " + why.details.to_string()});
+  if (!watches_.failures.on()) {
+    act(action::note{"watch of " + (is_of_key ? asked.key : options_.prefix) + " failed: " + why.details.to_string()});
+  }
   if (is_final(why.code)) fail_waiters(why);
   watches_.failures.failed(std::move(why), now(), ctx_.random());
+}
+
+void pool::watches_work() {
+  if (watches_.failures.on()) act(action::note{"watch of " + options_.prefix + " works again"});
+  watches_.failures.over();
 }
 
 void pool::saw_record(std::optional<kv_entry> pair) {

@@ -1,5 +1,8 @@
 #include "protocol/session.hpp"
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 namespace holdfast::protocol {
@@ -29,6 +32,12 @@ failure why_expired(const own_session& s) {
   if (s.not_renewed.code) return s.not_renewed;
   return {make_error_code(error::timed_out),
           {"no renewal was answered in time: Consul was silent, or this process was", s.session, {}, {}}};
+}
+
+bool tells_of_no_leader(const diagnostics& words) {
+  constexpr std::string_view all[] = {"No cluster leader", "leadership lost", "node is not the leader"};
+  return std::any_of(std::begin(all), std::end(all),
+                     [&words](std::string_view each) { return words.server_message.find(each) != std::string::npos; });
 }
 
 failure with_rules(failure why, std::string_view node) {

@@ -28,6 +28,8 @@ void renew_when_due(context& ctx, own_session& s);
 bool renewed(context& ctx, own_session& s, event::session_renewed& e);
 /// Why its lease has run out.
 failure why_expired(const own_session& s);
+/// Whether Consul has answered that it has no leader.
+bool tells_of_no_leader(const diagnostics& words);
 /// What becomes of a slot's session when the slot is lost for that reason.
 enum class session_after {
   ended,    ///< Consul has ended it

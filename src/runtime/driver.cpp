@@ -394,14 +394,17 @@ void driver::perform(protocol::action::released& a) {
   if (waiting.handler) complete(std::move(waiting), runtime::outcome_of(std::move(a.error)));
 }
 
-void driver::perform(protocol::action::lose& a) { tell_lost(a.slot, a.reason, std::move(a.why.details)); }
+void driver::perform(protocol::action::lose& a) { tell_lost(a.slot, a.reason, std::move(a.why.details), a.lock); }
 
-void driver::tell_lost(protocol::slot_id id, loss_reason reason, diagnostics why) {
+void driver::tell_lost(protocol::slot_id id, loss_reason reason, diagnostics why, const std::string& lock) {
   slot_impl* const slot = in_use(id);
   if (!slot) return;
   // The user's stop callbacks run in request_stop: not in here.
-  std::string line = "slot of " + options_.name + " lost: ";
+  const std::string token = std::to_string(slot->token.grant) + '.' + std::to_string(slot->token.handoff);
+  std::string line = (lock.empty() ? "slot of " + options_.name : "lock " + options_.name + '/' + lock) +
+                     " (fencing token " + token + ") lost: ";
   const std::string words = why.to_string();
+  const bool is_for_want_of_a_leader = protocol::tells_of_no_leader(why);
   std::stop_source stop = slot->lose(reason, std::move(why));
   if (stop.stop_possible()) asio::post(post_, [stop]() mutable { stop.request_stop(); });
   if (slot->reason() != loss_reason::none) reason = slot->reason();  // else it was released at this very moment
@@ -410,7 +413,8 @@ void driver::tell_lost(protocol::slot_id id, loss_reason reason, diagnostics why
   counters::add(counters_.lost);
   end_waits(id, {}, reason);
   line.append(to_string(reason)).append(words.empty() ? "" : ": ").append(words);
-  if (reason == loss_reason::lease_expired && options_.ttl < ttl_for_slow_elections) {
+  const bool is_outlasted = is_for_want_of_a_leader && options_.ttl < ttl_for_slow_elections;
+  if (reason == loss_reason::lease_expired && is_outlasted) {
     line += "; a session_ttl of 30 s outlasts the elections of a Consul with its default raft_multiplier";
   }
   log(std::move(line));

@@ -127,7 +127,7 @@ private:
   void perform(protocol::action::update& a);
   void perform(protocol::action::closed& a);
   void perform(protocol::action::note& a);
-  void tell_lost(protocol::slot_id id, loss_reason reason, diagnostics why);
+  void tell_lost(protocol::slot_id id, loss_reason reason, diagnostics why, const std::string& lock = {});
   void end_waits(protocol::slot_id id, error_code ec, loss_reason reason);
   template <class... Results>
   void complete_all(std::map<wait_id, pending<Results...>>& waits, protocol::slot_id id, error_code ec,

@@ -596,7 +596,8 @@ ASYNC_TEST_CASE(a_key_of_something_else_is_left_alone, 30s) {
   BOOST_TEST(words.key == c.election.key());
   election_observer observer = c.election.observe();
   diagnostics seen;
-  auto [unreadable, nobody] = co_await observer.next(operation_options{&seen}, as_result);
+  const operation_options with_seen{&seen};
+  auto [unreadable, nobody] = co_await observer.next(with_seen, as_result);
   BOOST_TEST(unreadable == error::not_a_mutex);
   BOOST_TEST(seen.key == c.election.key());
   a.del("/v1/kv/" + c.election.key());
