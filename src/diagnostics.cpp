@@ -32,13 +32,12 @@ error_with_diagnostics::error_with_diagnostics(const error_code& ec, const std::
 
 namespace detail {
 
-outcome::outcome(const error_code& ec, diagnostics words) : code(ec) {
-  if (ec && words != diagnostics()) why = std::make_unique<diagnostics>(std::move(words));
+outcome::outcome(const error_code& ec, diagnostics why) {
+  if (ec) failure_ = std::make_unique<failure>(failure{ec, std::move(why)});
 }
 
-std::exception_ptr exception_of(outcome&& ended) {
-  if (!ended.code) return nullptr;
-  return std::make_exception_ptr(error_with_diagnostics(ended.code, ended.why ? *ended.why : diagnostics()));
+std::exception_ptr outcome::make_exception() const {
+  return std::make_exception_ptr(error_with_diagnostics(failure_->code, failure_->why));
 }
 
 }  // namespace detail

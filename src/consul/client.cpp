@@ -33,7 +33,7 @@ public:
   // strand's own handlers run inside the strand. Posting to the handler's executor itself is not open to a type-erased
   // one (Boost 1.81).
   void complete(outcome ended) override {
-    if (ended.code) results_ = {};
+    if (ended.code()) results_ = {};
     std::apply(
         [&](Results&... results) {
           if (lives_on_strand_ && has_left()) {

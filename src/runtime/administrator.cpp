@@ -122,7 +122,7 @@ asio::awaitable<std::tuple<outcome, swept>> administrator::sweep(administration_
 asio::awaitable<std::tuple<outcome, semaphore_status>> administrator::inspect(administration_order order) {
   protocol::order_run run(order_of(order), std::random_device{}(), runtime::now());
   outcome ended = co_await carry_out(run, order.request.diag);
-  if (ended.code) co_return std::tuple(std::move(ended), semaphore_status());
+  if (ended.code()) co_return std::tuple(std::move(ended), semaphore_status());
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
   co_return std::tuple(std::move(ended),
                        runtime::to_status(run.seen(), std::chrono::floor<std::chrono::seconds>(wall)));

@@ -127,7 +127,7 @@ void driver::refuse(const protocol::failure& why, diagnostics* diag, pending<slo
   const locked lock(*this);
   if (!lock) return;
   keep_running();
-  complete(std::move(handler), runtime::outcome_of(why, diag), slot());
+  complete(std::move(handler), runtime::outcome_of(protocol::failure(why), diag), slot());
 }
 
 void driver::deliver(protocol::core_event&& e) {
@@ -357,7 +357,7 @@ void driver::sequencer(const slot_impl& slot, pending<holdfast::sequencer>&& wai
     const bool held = seen.pair && seen.pair->session == session;
     if (held) result = {seen.pair->key, seen.pair->lock_index, session, seen.pair->create_index};
     outcome ended = runtime::outcome_of(std::move(seen.error));
-    if (!ended.code && !held) ended = make_error_code(error::slot_lost);
+    if (!ended.code() && !held) ended = make_error_code(error::slot_lost);
     self->complete(std::move(waiting), std::move(ended), std::move(result));
   };
   to_make_.emplace_back(runtime::key_question{core_->lock_key(slot.id), std::move(answered)});
@@ -437,7 +437,8 @@ void driver::perform(protocol::action::closed& a) {
   closed_ = true;
   timer_->cancel();
   to_make_.emplace_back(runtime::stop_reads());
-  for (pending<>& waiting : std::exchange(closes_, {})) complete(std::move(waiting), runtime::outcome_of(a.error));
+  for (pending<>& waiting : std::exchange(closes_, {}))
+    complete(std::move(waiting), runtime::outcome_of(protocol::failure(a.error)));
 }
 
 void driver::perform(protocol::action::note& a) { log(std::move(a.text)); }

@@ -1,11 +1,9 @@
 #include "runtime/outcome.hpp"
 
-#include <utility>
-
 namespace holdfast::runtime {
 
-outcome outcome_of(protocol::failure why, diagnostics* diag) {
-  if (why.code && diag) *diag = why.details;
+outcome failed(protocol::failure&& why, diagnostics* diag) {
+  if (diag) *diag = why.details;
   return {why.code, std::move(why.details)};
 }
 

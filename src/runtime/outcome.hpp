@@ -5,6 +5,7 @@
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/error.hpp>
 #include <string>
+#include <utility>
 
 #include "protocol/events.hpp"
 
@@ -12,8 +13,13 @@ namespace holdfast::runtime {
 
 using detail::outcome;
 
+outcome failed(protocol::failure&& why, diagnostics* diag);
+
 /// From the end of an operation in the core. Fills in `diag`, if there is one, on failure.
-outcome outcome_of(protocol::failure why, diagnostics* diag = nullptr);
+inline outcome outcome_of(protocol::failure&& why, diagnostics* diag = nullptr) {
+  if (why.code) return failed(std::move(why), diag);
+  return {};
+}
 /// From what a coroutine of ours has thrown: a `system_error`. Any other exception is thrown on.
 outcome outcome_of(const std::exception_ptr& thrown);
 

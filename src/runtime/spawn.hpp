@@ -45,11 +45,11 @@ struct arrival {
   std::tuple<Results...> results;
 
   void operator()() {
-    if (!ended.code && op->cancelled) {
+    if (!ended.code() && op->cancelled) {
       ended = outcome(asio::error::operation_aborted);
       results = {};
     }
-    std::apply([this](auto&... each) { (*op->tell)(ended.code, each...); }, results);
+    std::apply([this](auto&... each) { (*op->tell)(ended.code(), each...); }, results);
     op->tell.reset();
     std::apply([this](auto&... each) { std::move(op->waiting.handler)(std::move(ended), std::move(each)...); },
                results);

@@ -113,7 +113,7 @@ public:
       : operation(std::move(owner), std::move(what)), result_(result), done_(done) {}
   error_code decode(const detail::http_reply&) override { throw std::bad_alloc(); }
   void complete(holdfast::consul::detail::outcome ended) override {
-    result_ = ended.code;
+    result_ = ended.code();
     done_.cancel();
   }
 

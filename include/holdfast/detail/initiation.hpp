@@ -29,20 +29,29 @@ namespace asio = boost::asio;
 
 namespace detail {
 
-/// How an operation has ended: the code and, if it has failed and there is more to say, the diagnostics. Plain
-/// completion tokens get the code alone; `throwing` makes the exception of both. Null on success, where nothing is
-/// allocated.
-struct outcome {
+/// How an operation has ended. Plain completion tokens get the code alone; `throwing` makes the exception of the code
+/// and the diagnostics. On success nothing is allocated, and the object is as large as a pointer.
+class outcome {
+public:
   outcome() noexcept = default;
-  outcome(const error_code& ec) noexcept : code(ec) {}  // NOLINT(google-explicit-constructor): most have no more
+  outcome(const error_code& ec) {  // NOLINT(google-explicit-constructor): most failures have no more to say
+    if (ec) *this = outcome(ec, {});
+  }
   outcome(const error_code& ec, diagnostics why);
 
-  error_code code;
-  std::unique_ptr<diagnostics> why{};
-};
+  error_code code() const noexcept { return failure_ ? failure_->code : error_code(); }
+  /// An `error_with_diagnostics`. Null on success.
+  std::exception_ptr exception() const { return failure_ ? make_exception() : nullptr; }
 
-/// An `error_with_diagnostics`. Null on success.
-std::exception_ptr exception_of(outcome&& ended);
+private:
+  struct failure {
+    error_code code;
+    diagnostics why;
+  };
+  std::exception_ptr make_exception() const;
+
+  std::unique_ptr<failure> failure_{};
+};
 
 /// An `exception_ptr` of our own type. With it `co_await` works in Boost 1.81, too: see the end of this file.
 struct thrown : std::exception_ptr {
@@ -65,7 +74,7 @@ struct plain_handler {
   Handler handler;
   template <class... Results>
   void operator()(outcome ended, Results&&... results) {
-    std::move(handler)(ended.code, std::forward<Results>(results)...);
+    std::move(handler)(ended.code(), std::forward<Results>(results)...);
   }
 };
 
@@ -75,7 +84,7 @@ struct throwing_handler {
   Handler handler;
   template <class... Results>
   void operator()(outcome ended, Results&&... results) {
-    std::move(handler)(failure_of<Results...>(exception_of(std::move(ended))), std::forward<Results>(results)...);
+    std::move(handler)(failure_of<Results...>(ended.exception()), std::forward<Results>(results)...);
   }
 };
 
