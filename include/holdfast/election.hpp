@@ -225,7 +225,7 @@ private:
 /// stand again when the leadership is lost, call it in a loop.
 template <class Body>
 asio::awaitable<void> with_leadership(election candidate, std::string value, Body body) {
-  leadership won = co_await candidate.campaign(std::move(value), asio::use_awaitable);
+  leadership won = co_await candidate.campaign(std::move(value));
   co_await detail::with_held(std::move(won), std::move(body));
 }
 

@@ -18,6 +18,10 @@ public:
   /// `text` is what `what()` begins with.
   error_with_diagnostics(const error_code& ec, const std::string& text, const diagnostics& why);
 
+  // There is no move: what was moved from would have no text.
+  error_with_diagnostics(const error_with_diagnostics&) = default;
+  error_with_diagnostics& operator=(const error_with_diagnostics&) = default;
+
   const char* what() const noexcept override { return content_->what.c_str(); }
   /// Empty if there is no more to say than the code.
   const diagnostics& get_diagnostics() const noexcept { return content_->why; }

@@ -144,7 +144,7 @@ auto verify(consul::client client, sequencer claimed, Token&& token = {}) {
 /// Locks the mutex and runs `body(held_mutex&)`: see `with_slot`.
 template <class Body>
 asio::awaitable<void> with_lock(mutex& m, Body body) {
-  held_mutex held = co_await m.lock(asio::use_awaitable);
+  held_mutex held = co_await m.lock();
   co_await detail::with_held(std::move(held), std::move(body));
 }
 

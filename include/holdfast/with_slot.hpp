@@ -114,7 +114,7 @@ asio::awaitable<void> with_slot(Slot held, Body body) {
 /// Acquires a slot first. Cancelling the coroutine that awaits this cancels the acquire, too.
 template <class Body>
 asio::awaitable<void> with_slot(semaphore& sem, Body body) {
-  slot held = co_await sem.acquire(asio::use_awaitable);
+  slot held = co_await sem.acquire();
   co_await with_slot(std::move(held), std::move(body));
 }
 

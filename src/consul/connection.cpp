@@ -110,7 +110,7 @@ awaitable<exchange> connection::connect(endpoints candidates, time_point deadlin
     if (!ec) std::tie(ec) = co_await socket_.async_connect(candidate, as_result);
     last = exchange();
     if (!ec && !expired_) {
-      const alarm later(*this, std::max(now + part, deadline - left * candidate_time_min));
+      const alarm later(*this, std::min(deadline, std::max(now + part, deadline - left * candidate_time_min)));
       configure();
       connected_ = true;
       opened_at_ = clock::now();
@@ -130,7 +130,7 @@ awaitable<exchange> connection::connect(endpoints candidates, time_point deadlin
     }
     if (!last.error || expired_) last.error = error::unreachable;
     last.cause = expired_ ? error_code(asio::error::timed_out) : ec;
-    if (expired_) unresponsive_.push_back(candidate);
+    if (expired_ && clock::now() - now >= candidate_time_min) unresponsive_.push_back(candidate);
     close();
     secure_.reset();
   }

@@ -20,13 +20,14 @@ struct exchange {
   std::size_t agent = 0;                        ///< which was asked
   unsigned token = 0;                           ///< the version of the token that was sent
   std::shared_ptr<const std::string> secret{};  ///< that token
-  bool turned_away = false;   ///< the agent did not take the connection: the request may be tried again
-  bool is_cut = false;        ///< the agent closed the connection before it said anything
-  bool is_barred = false;     ///< a new connection was closed, or answered 429, before it had served a request
-  bool is_nobody = false;     ///< the agent has no IP address of its own
-  bool goes_on = false;       ///< another agent is asked from now on: the request may be sent there at once
-  bool is_held_up = false;    ///< an outage began while the request waited: nothing was tried
-  bool is_cancelled = false;  ///< by the user
+  bool turned_away = false;     ///< the agent did not take the connection: the request may be tried again
+  bool is_cut = false;          ///< the agent closed the connection before it said anything
+  bool is_barred = false;       ///< a new connection was closed, or answered 429, before it had served a request
+  bool is_nobody = false;       ///< the agent has no IP address of its own
+  bool goes_on = false;         ///< another agent is asked from now on: the request may be sent there at once
+  bool is_held_up = false;      ///< an outage began while the request waited: nothing was tried
+  bool is_cancelled = false;    ///< by the user
+  bool shows_no_agent = false;  ///< a connection was tried for long enough, and could not be made
 };
 
 /// One connection to the agent, by TCP or a UNIX socket, for one request at a time. Between requests it has no

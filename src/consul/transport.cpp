@@ -157,7 +157,7 @@ public:
   explicit scout(transport& owner) : owner_(owner) {}
   ~scout() {
     if (!owner_.outage_) return;
-    if (tries_) {
+    if (tries()) {
       owner_.outage_->is_tried = false;
       wake_all(owner_.outage_->impatient);
     }
@@ -166,15 +166,15 @@ public:
   scout(const scout&) = delete;
   scout& operator=(const scout&) = delete;
 
-  bool tries() const noexcept { return tries_; }
+  bool tries() const noexcept { return owner_.outage_ && owner_.outage_->number == tries_in_; }
   void begin() noexcept {
-    tries_ = true;
+    tries_in_ = owner_.outage_->number;
     owner_.outage_->is_tried = true;
   }
 
 private:
   transport& owner_;
-  bool tries_ = false;
+  unsigned tries_in_ = 0;  // the number of the outage
 };
 
 std::vector<transport::agent> transport::make_agents(const std::vector<agent_address>& addresses) const {
@@ -221,7 +221,7 @@ awaitable<exchange> transport::send(const http_request& request, lane which, tim
   exchange first;
   for (unsigned refusals = 0;; ++refusals) {
     if (is_held_up(which) && !self.tries()) {
-      const bool may_go_on = co_await wait_for_an_agent(self, request, which, deadline);
+      const bool may_go_on = co_await wait_for_an_agent(request, which, deadline);
       if (!may_go_on) co_return outage_ ? outage_->last : failure(error::unreachable);
     }
     exchange result = co_await attempt(self, request, which, deadline);
@@ -236,7 +236,7 @@ awaitable<exchange> transport::send(const http_request& request, lane which, tim
         (result.error == error::certificate_refused && first.error == error::unreachable)) {
       result = std::exchange(first, {});
     }
-    if (result.error == error::unreachable) begin_or_prolong_outage(result);
+    if (result.shows_no_agent && (!outage_ || self.tries())) begin_or_prolong_outage(result);
     const clock::duration pause = pause_after(refusals, turned_away_pause_min, turned_away_pause_max, random_);
     if (!result.turned_away || clock::now() + pause >= deadline + request.wait) co_return result;
     timer_type timer(strand_, pause);
@@ -245,20 +245,20 @@ awaitable<exchange> transport::send(const http_request& request, lane which, tim
 }
 
 bool transport::is_held_up(lane which) const noexcept {
-  return outage_ && (which == lane::renewal ? idle_renewal_ : idle_).empty();
+  const auto is_usable = [this](const idle_connection& each) { return each.agent == choice_.current(); };
+  const auto has_one = [&](const idle_list& all) { return std::any_of(all.begin(), all.end(), is_usable); };
+  return outage_ && !has_one(idle_) && (which != lane::renewal || !has_one(idle_renewal_));
 }
 
-// Returns whether the request may go on: the outage is over, or this request is the one that tries. Otherwise its time
-// is over; or it does not wait, and the attempt that was pending has failed.
-awaitable<bool> transport::wait_for_an_agent(scout& self, const http_request& request, lane which,
-                                             time_point deadline) {
-  while (is_held_up(which)) {
-    const time_point now = clock::now();
-    if (!outage_->is_tried && (now >= outage_->try_at || !request.waits_in_outage)) {
-      self.begin();
-      break;
-    }
-    if (now >= deadline) co_return false;
+bool transport::may_try(const http_request& request) const noexcept {
+  return !outage_->is_tried && (clock::now() >= outage_->try_at || !request.waits_in_outage);
+}
+
+// Returns whether the request may go on: the outage is over, or it is time for an attempt. Otherwise its time is over;
+// or it does not wait, and the attempt that was pending has failed.
+awaitable<bool> transport::wait_for_an_agent(const http_request& request, lane which, time_point deadline) {
+  while (is_held_up(which) && !may_try(request)) {
+    if (clock::now() >= deadline) co_return false;
     waiter one(strand_, deadline);
     if (!request.waits_in_outage) {
       outage_->impatient.push_back(one);
@@ -268,7 +268,7 @@ awaitable<bool> transport::wait_for_an_agent(scout& self, const http_request& re
       outage_->waiting.push_back(one);
     }
     wake_a_scout();
-    co_await one.timer.async_wait(as_result);
+    if (!one.is_woken) co_await one.timer.async_wait(as_result);
     if (outage_ && !request.waits_in_outage) co_return false;
   }
   co_return true;
@@ -284,9 +284,12 @@ void transport::wake_a_scout() {
 }
 
 void transport::begin_or_prolong_outage(const exchange& failed) {
-  if (!outage_) outage_.emplace();
+  if (!outage_) {
+    outage_ = std::make_unique<outage>();
+    outage_->number = ++outages_;
+  }
   outage_->last = failed;
-  outage_->last.goes_on = false;
+  outage_->last.goes_on = outage_->last.shows_no_agent = false;
   const auto pause = pause_after(outage_->failures++, settings_.backoff_min, settings_.backoff_max, random_);
   outage_->try_at = clock::now() + pause;
 }
@@ -301,8 +304,7 @@ void transport::end_outage() noexcept {
   wake_all(all);
 }
 
-awaitable<exchange> transport::attempt(const scout& self, const http_request& request, lane which,
-                                       time_point deadline) {
+awaitable<exchange> transport::attempt(scout& self, const http_request& request, lane which, time_point deadline) {
   gate& entrance = gate_of(which);
   admit_in_time();
   // Renewals are few, one for each session, and a lost one costs somebody a slot: they may always queue.
@@ -316,11 +318,15 @@ awaitable<exchange> transport::attempt(const scout& self, const http_request& re
     pass = co_await entrance.enter(deadline + request.wait, spare);
     if (!pass && outage_) co_return outage_->last;
     if (!pass) co_return failure(refusals_ == 0 ? error::too_busy : error::too_many_requests);
-    if (is_held_up(which) && !self.tries()) {
+  }
+  // Only now: a request that waits for its turn must not keep others from trying.
+  if (is_held_up(which) && !self.tries()) {
+    if (!may_try(request)) {
       exchange later;
       later.is_held_up = true;
       co_return later;
     }
+    self.begin();
   }
 
   journey way(*this, choice_.current(), which != lane::blocking);
@@ -329,7 +335,7 @@ awaitable<exchange> transport::attempt(const scout& self, const http_request& re
   exchange result = co_await travel(way, request, which, deadline);
   const asio::cancellation_state cancellation = co_await asio::this_coro::cancellation_state;
   result.is_cancelled = cancellation.cancelled() != asio::cancellation_type::none;
-  if (!result.is_cancelled) note(way, request, result);
+  if (!result.is_cancelled || result.reply.status != 0) note(way, request, result);
   co_return result;
 }
 
@@ -413,6 +419,7 @@ void transport::note(journey& way, const http_request& request, exchange& result
   // A request with little time has not shown that there is no agent.
   const bool is_early = result.cause == asio::error::timed_out && now - way.since < settings_.connect_timeout;
   if ((is_unreached && !is_early) || result.error == error::client_certificate_refused) {
+    result.shows_no_agent = result.error == error::unreachable;
     choice_.not_reached(way.agent, now, result.is_nobody);
     result.goes_on = choice_.current() != way.agent;
     return;
@@ -589,7 +596,12 @@ awaitable<resolution> transport::find(const agent_address& door, time_point dead
 
 awaitable<void> transport::look_up([[maybe_unused]] std::shared_ptr<void> owner, transport& self, agent_address door,
                                    std::shared_ptr<lookup> job) {
-  resolution found = co_await self.look_up_(self.strand_, door, clock::now() + lookup_max);
+  resolution found;
+  try {
+    found = co_await self.look_up_(self.strand_, door, clock::now() + lookup_max);
+  } catch (const std::exception&) {  // the system has no thread for it, say
+    found.error = asio::error::no_recovery;
+  }
   known_name& its = self.names_[door.authority()];
   its.pending.reset();
   if (!found.error && !found.endpoints.empty()) its.addresses = found.endpoints;
@@ -719,7 +731,7 @@ std::shared_ptr<connection> transport::take_idle(std::size_t agent, lane which) 
       if (found.agent == agent && found.link->is_alive()) return found.link;
     }
     // Renewals have theirs, and take what others have left only if they may not get another.
-    if (!share_.is_pressed(clock::now())) break;
+    if (!share_.is_pressed(clock::now()) && !outage_) break;
   }
   return nullptr;
 }

@@ -143,6 +143,7 @@ private:
   class activity;
   // No agent can be reached. One request at a time goes on trying, and the others wait for what comes of it.
   struct outage {
+    unsigned number = 0;
     exchange last;  // why the last attempt has failed
     unsigned failures = 0;
     time_point try_at{};
@@ -169,9 +170,10 @@ private:
   gate& gate_of(lane which) noexcept { return gates_[static_cast<std::size_t>(which)]; }
   idle_list& idle_of(lane which) noexcept { return which == lane::renewal ? idle_renewal_ : idle_; }
 
-  awaitable<exchange> attempt(const scout& self, const http_request& request, lane which, time_point deadline);
+  awaitable<exchange> attempt(scout& self, const http_request& request, lane which, time_point deadline);
   bool is_held_up(lane which) const noexcept;
-  awaitable<bool> wait_for_an_agent(scout& self, const http_request& request, lane which, time_point deadline);
+  bool may_try(const http_request& request) const noexcept;
+  awaitable<bool> wait_for_an_agent(const http_request& request, lane which, time_point deadline);
   void begin_or_prolong_outage(const exchange& failed);
   void end_outage() noexcept;
   void wake_a_scout();
@@ -219,9 +221,10 @@ private:
   std::array<gate, 3> gates_;
   agent_choice choice_;
   boost::intrusive::list<journey> under_way_;
-  reminder choice_reminder_;      // that the choice has to be looked at again
-  reminder outage_reminder_;      // that an agent has to be tried again
-  std::optional<outage> outage_;  // while no agent can be reached
+  reminder choice_reminder_;        // that the choice has to be looked at again
+  reminder outage_reminder_;        // that an agent has to be tried again
+  std::unique_ptr<outage> outage_;  // while no agent can be reached
+  unsigned outages_ = 0;            // how many there were
   share share_;
   unsigned refusals_ = 0;  // since the last reply
   std::minstd_rand random_;

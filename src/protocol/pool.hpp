@@ -72,6 +72,8 @@ private:
   void expire_waiters();
   void check_leases();
   time_point queued_until() const;
+  time_point shown_until(const member& m) const;
+  void note_sat_out();
   void check_outage();
   time_point first_unanswered() const;
   duration giving_back_max() const;

@@ -77,6 +77,7 @@ void pool::check_leases() {
     if (!m.lost && due_or_wake(m.lease.deadline())) {
       node_may_be_gone(m);
       if (m.slot == slot_id::none) {
+        if (m.waits()) note_sat_out();
         drop(m, loss_reason::none, failed(error::timed_out, "the session could not be renewed in time"));
         continue;
       }
@@ -118,34 +119,45 @@ bool pool::is_stuck(const member& m) {
   return unwanted && o.on() && due_or_wake(std::max(m.idle_since, o.since()) + options_.give_up_after);
 }
 
-/// The time until which this process certainly has a place in the cluster's queue.
+/// The time until which this process may believe that it has a place in the cluster's queue, or a slot that nobody uses
+/// yet. An entry that no answer has shown for long may have been deleted, though its session is renewed.
 time_point pool::queued_until() const {
   time_point until = time_point::min();
-  for (const auto& [id, m] : members_)
-    if (m.waits() && !m.lost) until = std::max(until, m.lease.deadline());
+  for (const auto& [id, m] : members_) {
+    if (m.lost || m.phase != phase::ready || m.slot != slot_id::none) continue;
+    if (m.holds()) until = std::max(until, std::min(m.lease.deadline(), m.granted_at + options_.give_up_after));
+    if (m.waits()) until = std::max(until, std::min(m.lease.deadline(), shown_until(m)));
+  }
   return until;
+}
+
+/// A blocking query of the entry that is pending may have been sent `watch_wait` ago, and the one before it, whose
+/// answer showed the entry, twice that.
+time_point pool::shown_until(const member& m) const {
+  if (m.ungranted_at == time_point::min()) return time_point::min();
+  return m.ungranted_at + 2 * options_.watch_wait + options_.ttl;
+}
+
+/// A place is lost with the lease of its session. Then the outage that it was kept through counts for its waiters.
+void pool::note_sat_out() {
+  for (const outage* o : {&read_.failures, &write_.failures, &members_.failures, &watches_.failures})
+    if (o->on() && (!sat_out_ || o->since() < sat_out_->since())) sat_out_ = *o;
 }
 
 /// The one rule for acquires during an outage. While this process has a place in the queue, nobody gives it up. Without
 /// one, an acquire fails when the outage has lasted for `give_up_after` of its time.
 void pool::check_outage() {
+  const std::optional<outage> before = std::exchange(sat_out_, std::nullopt);
   if (waiters_.empty() || all_in_use()) return;
-  const std::initializer_list<const outage*> all = {&read_.failures, &write_.failures, &members_.failures,
-                                                    &watches_.failures};
-  if (!due_or_wake(queued_until())) {
-    sat_out_.reset();
-    for (const outage* o : all)
-      if (o->on() && (!sat_out_ || o->since() < sat_out_->since())) sat_out_ = *o;
-    return overdue_.over();
-  }
+  if (!due_or_wake(queued_until())) return overdue_.over();
   const auto fail_waiters_since = [this](time_point since, const failure& why) {
     while (!waiters_.empty() && due_or_wake(std::max(since, waiters_.front().came) + options_.give_up_after)) {
       act(action::fail{waiters_.front().ticket, why});
       waiters_.pop();
     }
   };
-  if (const auto before = std::exchange(sat_out_, std::nullopt)) fail_waiters_since(before->since(), before->last());
-  for (const outage* o : all)
+  if (before) fail_waiters_since(before->since(), before->last());
+  for (const outage* o : {&read_.failures, &write_.failures, &members_.failures, &watches_.failures})
     if (o->on()) fail_waiters_since(o->since(), o->last());
   const time_point asked = first_unanswered();
   if (asked == never || waiters_.empty()) return overdue_.over();

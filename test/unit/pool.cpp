@@ -1140,6 +1140,32 @@ BOOST_FIXTURE_TEST_CASE(a_place_in_the_queue_is_kept_through_an_outage, queuer) 
   check_that_nobody_fails(*this);
 }
 
+BOOST_FIXTURE_TEST_CASE(a_grant_during_an_outage_is_taken_when_that_is_over, queuer) {
+  wait_without_consul(*this, 8s);
+  others_grant("s2", "s2");
+  for (const time_point end = now + 3s; now < end && pool().status().waiting != 0; after(50ms)) {
+    if (watch_open()) watched();
+    if (read_open()) listed();
+  }
+  BOOST_TEST(pool().status().waiting == 0u);
+  BOOST_TEST((slot('A') != protocol::slot_id::none));
+}
+
+/// Renewals are answered, and nothing else: the entry may have been deleted.
+BOOST_FIXTURE_TEST_CASE(a_place_that_no_answer_shows_is_not_believed_for_ever, queuer) {
+  const auto begun = now;
+  while (now < begun + 2min && pool().status().waiting != 0) {
+    if (watch_open()) watch_fails();
+    if (read_open()) read_fails(error::server_error);
+    if (txn_open()) not_sent();
+    if (renewal_open()) renewed();
+    if (create_open()) create_fails();
+    after(50ms);
+  }
+  BOOST_TEST((now - begun > 15s));
+  BOOST_TEST((now - begun < 45s));
+}
+
 BOOST_FIXTURE_TEST_CASE(a_place_in_the_queue_is_kept_until_its_lease_is_over, queuer) {
   const auto waited = wait_without_consul(*this, 1min);
   BOOST_TEST(pool().status().waiting == 0u);
