@@ -16,6 +16,7 @@ BOOST_AUTO_TEST_CASE(restarts_of_a_client_agent_cost_no_slot) {
     restarted.stop();
     s.until_deregistered(restarted, before + 1);
     restarted.restart();
+    s.until_registered(restarted);
     s.mended("it is back");
   }
   s.check_end(true);

@@ -112,6 +112,14 @@ public:
   void until_deregistered(const agent& its, std::size_t times = 1) {
     until("its node is deregistered", [&] { return deregistered(its) >= times; });
   }
+  /// The leader knows that the agent has joined: only the leader makes this check. If the agent left before that, no
+  /// server would take its node out.
+  void until_registered(const agent& its) {
+    until("its node is registered", [&] {
+      const auto found = consul.server(0).get("/v1/health/node/" + its.node_name());
+      return found.status == 200 && found.body.find("\"serfHealth\"") != std::string::npos;
+    });
+  }
   /// Begins, the holders at one follower and the waiters at the other; kills the leader, and starts it again when there
   /// is another one.
   void lose_the_leader() {
