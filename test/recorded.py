@@ -89,6 +89,15 @@ def mark_of(commit):
     return "older, commits since: " + output_of("git", "rev-list", "--count", f"{commit}..HEAD").strip()
 
 
+def passed(path, name, is_good):
+    """For `scripts/test`: prints how many tests of this row have passed at this code. The status is 1 if it is to be run."""
+    result = load(path).get(name)
+    if not result or not is_good(result) or mark_of(result["commit"]):
+        return 1
+    print(result["tests"])
+    return 0
+
+
 def mark(path):
     """Marks the rows of the file, as of this commit."""
     old = load(path)

@@ -1,5 +1,5 @@
-// What an agent that fails costs: on a real Consul agent, with the library's default options but for the timeouts
-// below.
+// Measures the cost of an agent that fails: on a real Consul agent, with the library's default options but for the
+// timeouts below.
 //
 //   holdfast_bad_agent [--scene NAME]...
 //     closing: the client's first address closes each connection after it has read the request. The time to the first

@@ -212,7 +212,7 @@ public:
   auto sweep(consul::request_options request, Token&& token = {}) {
     return initiate<Token, swept>({.what = order::sweep, .request = request}, token);
   }
-  /// What stands in Consul. That there is no semaphore is an answer, too. It lists sessions, not coroutines: of a
+  /// Reads the state in Consul. If there is no semaphore, the answer says so. It lists sessions, not coroutines: of a
   /// process in which any number of coroutines wait, the queue shows no more sessions than `limit`. How many coroutines
   /// wait in a process is in its own `semaphore::statistics`.
   ///

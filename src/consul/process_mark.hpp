@@ -4,7 +4,7 @@
 
 namespace holdfast::consul::detail {
 
-/// The process in which it was made. A copy of a mark names the same process as the original.
+/// Names the process in which it was made. A copy of a mark names the same process as the original.
 ///
 /// A child of fork() has copies of all of its parent's objects. The copies are marked by the parent. Such a copy must
 /// not send anything, nor touch what the two processes share: sockets, the epoll set, its timer. It must not lock
@@ -13,7 +13,7 @@ namespace holdfast::consul::detail {
 /// The C library runs an at-fork handler, which counts. `vfork`, `_Fork` and a bare `clone` do not run it.
 class process_mark {
 public:
-  /// Of the calling process. The first one registers the at-fork handler.
+  /// Marks the calling process. The first mark registers the at-fork handler.
   process_mark();
 
   /// Whether the caller is a child of the process that was marked. One relaxed load: no system call.

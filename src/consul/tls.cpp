@@ -319,7 +319,8 @@ void stream_of_openssl::keep_session() {
   with_->sessions[key_] = {std::move(its), first_end_in(SSL_get_peer_cert_chain(native))};
 }
 
-// What `ssl::stream` has read lies in OpenSSL or in the BIO between the two: it never reads more than fits the BIO.
+// Bytes that `ssl::stream` has read from the socket lie in OpenSSL or in the BIO between the two. It never reads more
+// than fits the BIO.
 bool stream_of_openssl::is_quiet() const noexcept {
   SSL* const native = stream_.native_handle();
   return SSL_has_pending(native) == 0 && BIO_ctrl_pending(SSL_get_rbio(native)) == 0;

@@ -599,7 +599,7 @@ awaitable<void> transport::look_up([[maybe_unused]] std::shared_ptr<void> owner,
   resolution found;
   try {
     found = co_await self.look_up_(self.strand_, door, clock::now() + lookup_max);
-  } catch (const std::exception&) {  // the system has no thread for it, say
+  } catch (const std::exception&) {  // for example, the system has no thread for it
     found.error = asio::error::no_recovery;
   }
   known_name& its = self.names_[door.authority()];

@@ -107,7 +107,7 @@ private:
     std::optional<timer_type> timer_;  // none: closed
     bool is_set_ = false;
   };
-  // Those who wait for an event, each until a time of its own. The first one is woken first.
+  // A coroutine that waits for an event, until a time of its own.
   struct waiter : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
     waiter(const strand_type& strand, time_point until) : timer(strand, until) {}
     timer_type timer;

@@ -23,7 +23,7 @@ inline outcome outcome_of(protocol::failure&& why, diagnostics* diag = nullptr) 
 /// From what a coroutine of ours has thrown: a `system_error`. Any other exception is thrown on.
 outcome outcome_of(const std::exception_ptr& thrown);
 
-/// What the exception says besides the text of its code.
+/// The text of the exception without the text of its code.
 std::string reason_of(const system_error& failed);
 
 }  // namespace holdfast::runtime

@@ -91,7 +91,7 @@ private:
     std::optional<std::tuple<Results...>> results;
     asio::steady_timer done;
   };
-  // Of an operation with its default token, or with one that gives the code.
+  // The handler of an operation: with the default token it gets an exception, with others the code.
   struct answer {
     std::shared_ptr<state> shared;
     void operator()(const std::exception_ptr& failure, Results... results) const {

@@ -316,7 +316,8 @@ ASYNC_TEST_CASE(a_context_of_the_applications_own_is_used_and_names_are_verified
   BOOST_TEST(!right.error, right.words);
 }
 
-// The application's context may allow what this library does not speak. What it forbids stays forbidden.
+// The application's context may allow versions that this library does not speak. A version that it forbids stays
+// forbidden.
 ASYNC_TEST_CASE(a_context_of_the_applications_own_speaks_1_2_at_least, 30s) {
   const secured with(ex);
   config settings = with.settings();

@@ -1,4 +1,4 @@
-// What an operation throws that was begun without a completion token.
+// An operation that was begun without a completion token throws an exception with diagnostics.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -35,7 +35,7 @@ struct caught {
   diagnostics why{};
 };
 
-// What `body`, a coroutine, throws.
+// Runs `body`, a coroutine, and returns the exception that it throws.
 template <class Body>
 asio::awaitable<caught> thrown_by(Body body) {
   caught result;

@@ -1,5 +1,5 @@
-// What a child of fork() has of its parent's handles: nothing. The child of a test ends by _exit, with the bits of what
-// it found wrong.
+// A child of fork() holds nothing of its parent's handles. The child of a test ends by _exit. Each bit of its status is
+// one failed check.
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// What an operator reads in the log of a semaphore or a set: a line for each state that changes, with what it is about.
+// The log of a semaphore or a set has a line for each state that changes. The line names the subject.
 
 #include <algorithm>
 #include <boost/asio/steady_timer.hpp>

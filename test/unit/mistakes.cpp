@@ -1,5 +1,5 @@
-// What a newcomer reads who makes one of twelve mistakes, in a program that catches `std::exception` and prints
-// `what()`. Each line names the cause, and the address or the key. None has a secret.
+// The text that a newcomer reads after each of twelve mistakes, in a program that catches `std::exception` and prints
+// `what()`. Each line names the cause, and the address or the key. No line has a secret.
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>

@@ -1131,7 +1131,7 @@ protocol::duration wait_without_consul(pool_story& s, protocol::duration time) {
 
 }  // namespace
 
-/// An election of Consul's leader, say.
+/// An election of Consul's leader is such an outage.
 BOOST_FIXTURE_TEST_CASE(a_place_in_the_queue_is_kept_through_an_outage, queuer) {
   wait_without_consul(*this, 8s);
   BOOST_TEST(pool().status().waiting == 1u);

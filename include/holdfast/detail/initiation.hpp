@@ -113,7 +113,7 @@ auto receiving(Handler&& handler) {
   }
 }
 
-/// What `throwing` makes of an initiation. Not an aggregate, as below.
+/// The initiation of an operation with the token `throwing`. It is not an aggregate, for the reason given below.
 template <class Initiation>
 class throwing_initiation : public Initiation {
 public:
