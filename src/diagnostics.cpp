@@ -32,8 +32,17 @@ error_with_diagnostics::error_with_diagnostics(const error_code& ec, const std::
 
 namespace detail {
 
+struct outcome::failure {
+  error_code code;
+  diagnostics why;
+};
+
+void outcome::deleter::operator()(failure* ended) const noexcept { delete ended; }
+
+error_code outcome::code_of(const failure& ended) noexcept { return ended.code; }
+
 outcome::outcome(const error_code& ec, diagnostics why) {
-  if (ec) failure_ = std::make_unique<failure>(failure{ec, std::move(why)});
+  if (ec) failure_.reset(new failure{ec, std::move(why)});
 }
 
 std::exception_ptr outcome::make_exception() const {

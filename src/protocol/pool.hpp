@@ -164,6 +164,7 @@ private:
   waiter_queue waiters_;
   members members_;
   slot_ledger slots_;
+  std::vector<member*> usable_;  ///< a list that `serve` makes; its memory is kept
   view view_;
   situation situation_;
   slow_takers slow_;

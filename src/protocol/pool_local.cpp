@@ -180,9 +180,10 @@ void pool::serve() {
     const waiter& first = waiters_.front();
     const facts f = facts_now();
     const std::vector<member_id>& spares = slots_.spares();
-    const auto usable =
-        std::count_if(spares.begin(), spares.end(), [&](member_id id) { return f.is_usable(members_[id]); });
-    if (static_cast<std::size_t>(usable) < first.count) {
+    usable_.clear();
+    for (auto spare = spares.begin(); spare != spares.end() && usable_.size() < first.count; ++spare)
+      if (member& m = members_[*spare]; f.is_usable(m)) usable_.push_back(&m);
+    if (usable_.size() < first.count) {
       // Spares that are kept for it have to go back when the time for local handoffs is over: wake up then.
       for (const member_id id : spares)
         if (const member& m = members_[id]; situation_.contested && m.handoffs > 0)
@@ -190,18 +191,12 @@ void pool::serve() {
       return;
     }
     action::grant its{first.ticket, slots_.open(), {}, never, {}};
-    for (std::size_t left = first.count, i = 0; left != 0;) {
-      member& m = members_[spares[i]];
-      if (!f.is_usable(m)) {
-        ++i;
-        continue;
-      }
-      slots_.take(ctx_, its.slot, m);
-      --left;
-      m.suspect = m.rejoined_early = false;
-      its.token = std::max(its.token, fencing_token{m.grant, m.handoffs++});
-      its.deadline = std::min(its.deadline, m.deadline());
-      if (const slot_number* const number = f.number_of(m)) its.numbers.push_back(number->number);
+    for (member* const m : usable_) {
+      slots_.take(ctx_, its.slot, *m);
+      m->suspect = m->rejoined_early = false;
+      its.token = std::max(its.token, fencing_token{m->grant, m->handoffs++});
+      its.deadline = std::min(its.deadline, m->deadline());
+      if (const slot_number* const number = f.number_of(*m)) its.numbers.push_back(number->number);
     }
     act(std::move(its));
     waiters_.pop();

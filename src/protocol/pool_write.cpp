@@ -105,8 +105,13 @@ void pool::write_from_view() {
     if (!what.empty()) send(what, {}, false);
     return;
   }
+  const bool is_anybody_waiting = need.slots != 0 || any_waits(members_);
+  if (what.empty() && !is_anybody_waiting && !duty_.owes() && overdue().empty()) {  // so no plan would be written
+    duty_.moved_on();
+    return numbers_.nobody_needs_one();
+  }
   grant_plan next = plan(view_.now(), rules(what));
-  if (need.slots != 0 || any_waits(members_))
+  if (is_anybody_waiting)
     while (slow_.wait(ctx_, next, options_.claim_timeout)) next = plan(view_.now(), rules(what));
   const bool grants = !what.gives() || duty_.grants_with_release();
   if (next.granted.empty() && !next.cut && grants) duty_.now_owes(false);  // there is nobody to grant

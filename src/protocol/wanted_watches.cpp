@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 namespace holdfast::protocol {
 
@@ -40,7 +41,9 @@ std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set&
   if (holders.empty() && !first) return {};
 
   // After a failure a plain look first: it answers at once, and so ends the outage as soon as there is an answer.
-  std::vector<watch> everything{{{}, running.failures.on() ? 0 : f.view.listed_index(), o.watch_wait}};
+  std::vector<watch> everything;
+  everything.reserve(2);
+  everything.push_back({{}, running.failures.on() ? 0 : f.view.listed_index(), o.watch_wait});
   const bool few = now.crowd() <= o.watch_all_max;
   if (running.failures.on()) return everything;
   if (const member* const one = long_holder(ctx, f, running))
@@ -49,11 +52,11 @@ std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set&
     return !running.has_everything() && !ctx.due_or_wake(running.everything_seen_at + f.everything_pause());
   };
   const auto all_in_time = [&] {
-    if (!is_pause()) return everything;
+    if (!is_pause()) return std::move(everything);
     // During the pause a waiter hears of its own grant.
     everything.erase(everything.begin());
     if (first_entry) everything.push_back({f.keys.entry(first->session), first_entry->modify_index, o.watch_wait});
-    return everything;
+    return std::move(everything);
   };
   if (f.view.state() == view::state::none) return everything;
   if (f.time < running.everything_until) return is_pause() ? std::vector<watch>() : everything;

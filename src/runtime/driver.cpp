@@ -30,9 +30,7 @@ constexpr std::chrono::seconds ttl_for_slow_elections{30};
 /// locked.
 class driver::locked {
 public:
-  explicit locked(driver& of) : of_(of), lock_(of.mutex_, std::defer_lock) {
-    if (!of.process().is_foreign()) lock_.lock();
-  }
+  explicit locked(driver& of) : of_(of), lock_(of.process().is_foreign() ? lock() : lock(of.mutex_)) {}
   locked(const locked&) = delete;
   locked& operator=(const locked&) = delete;
   ~locked() {
@@ -41,8 +39,9 @@ public:
   explicit operator bool() const noexcept { return lock_ && !of_.gone_; }
 
 private:
+  using lock = std::unique_lock<std::mutex>;
   driver& of_;
-  std::unique_lock<std::mutex> lock_;
+  lock lock_;
 };
 
 /// One thread at a time, so that they keep their order: another that makes requests already makes these, too.
@@ -444,6 +443,7 @@ void driver::perform(protocol::action::closed& a) {
 void driver::perform(protocol::action::note& a) { log(std::move(a.text)); }
 
 void driver::end_waits(protocol::slot_id id, error_code ec, loss_reason reason) {
+  if (losses_.empty() && revocations_.empty()) return;
   complete_all(losses_, id, ec, reason);
   complete_all(revocations_, id, ec ? ec : make_error_code(error::slot_lost));
 }

@@ -15,11 +15,16 @@ std::ostream& operator<<(std::ostream& out, slot_state state) { return out << to
 
 namespace detail {
 
-/// A lease that is over is lost here and now, and for good, though the driver may not have noticed yet.
 slot_impl::standing slot_impl::look() const noexcept {
-  const standing now = standing_.load(std::memory_order_acquire);
-  if (now.is_ours() && process.is_foreign()) return {slot_state::released, loss_reason::none};
-  if (!now.is_ours() || runtime::now() < deadline_.load(std::memory_order_acquire)) return now;
+  const standing seen = standing_.load(std::memory_order_acquire);
+  return seen.is_ours() ? look_at(runtime::now()) : seen;
+}
+
+/// A lease that is over is lost here and now, and for good, though the driver may not have noticed yet.
+slot_impl::standing slot_impl::look_at(protocol::time_point now) const noexcept {
+  const standing seen = standing_.load(std::memory_order_acquire);
+  if (seen.is_ours() && process.is_foreign()) return {slot_state::released, loss_reason::none};
+  if (!seen.is_ours() || now < deadline_.load(std::memory_order_acquire)) return seen;
   end({slot_state::lost, loss_reason::lease_expired});
   return standing_.load(std::memory_order_acquire);
 }
@@ -60,8 +65,9 @@ std::stop_token slot_impl::stop_token() {
 }
 
 std::optional<protocol::time_point> slot_impl::end_hold() noexcept {
-  if (!look().is_ours()) return {};
+  if (!standing_.load(std::memory_order_acquire).is_ours()) return {};  // as after each release, in the destructor
   const auto now = runtime::now();
+  if (!look_at(now).is_ours()) return {};
   return end({slot_state::released, loss_reason::none}) ? std::optional(now) : std::nullopt;
 }
 

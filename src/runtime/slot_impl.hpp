@@ -76,6 +76,7 @@ private:
   };
   static_assert(std::atomic<standing>::is_always_lock_free);
   standing look() const noexcept;
+  standing look_at(protocol::time_point now) const noexcept;
   /// The one place where the state changes. False: another thread was faster, and `now` is what it has made of it.
   bool go_to(standing& now, standing next) const noexcept;
   bool end(standing with) const noexcept;

@@ -39,18 +39,20 @@ public:
   }
   outcome(const error_code& ec, diagnostics why);
 
-  error_code code() const noexcept { return failure_ ? failure_->code : error_code(); }
+  error_code code() const noexcept { return failure_ ? code_of(*failure_) : error_code(); }
   /// An `error_with_diagnostics`. Null on success.
   std::exception_ptr exception() const { return failure_ ? make_exception() : nullptr; }
 
 private:
-  struct failure {
-    error_code code;
-    diagnostics why;
+  // Out of line: outcomes are moved often, and most of them are successes.
+  struct failure;
+  struct deleter {
+    void operator()(failure* ended) const noexcept;
   };
+  static error_code code_of(const failure& ended) noexcept;
   std::exception_ptr make_exception() const;
 
-  std::unique_ptr<failure> failure_{};
+  std::unique_ptr<failure, deleter> failure_{};
 };
 
 /// An `exception_ptr` of our own type. With it `co_await` works in Boost 1.81, too: see the end of this file.
@@ -73,7 +75,7 @@ template <class Handler>
 struct plain_handler {
   Handler handler;
   template <class... Results>
-  void operator()(outcome ended, Results&&... results) {
+  void operator()(const outcome& ended, Results&&... results) {
     std::move(handler)(ended.code(), std::forward<Results>(results)...);
   }
 };
@@ -83,7 +85,7 @@ template <class Handler>
 struct throwing_handler {
   Handler handler;
   template <class... Results>
-  void operator()(outcome ended, Results&&... results) {
+  void operator()(const outcome& ended, Results&&... results) {
     std::move(handler)(failure_of<Results...>(ended.exception()), std::forward<Results>(results)...);
   }
 };
