@@ -1,4 +1,4 @@
-"""README's tables of what was measured, and the documents' figures, of doc/results/bench.json: test/figures.py asks."""
+"""README's tables of what was measured, and the documents' figures, of doc/results/bench.json: tools/figures.py asks."""
 
 import json
 import pathlib

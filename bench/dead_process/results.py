@@ -2,7 +2,7 @@
 """Puts rows of holdfast_dead_process into doc/results/dead_process.json, and renders the table of doc/dead_process.md.
 
 usage: results.py COMMIT ROWS...     ROWS: files with what holdfast_dead_process has printed at this commit
-then:  test/figures.py --write
+then:  tools/figures.py --write
 """
 
 import json

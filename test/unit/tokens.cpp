@@ -1,5 +1,5 @@
 // Each operation takes its token right behind what it needs, and none at all: it can be awaited as it is. This is shown
-// by compiling; test/check_tokens.py looks whether an operation of the headers is missing here.
+// by compiling; tools/check_tokens.py looks whether an operation of the headers is missing here.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>

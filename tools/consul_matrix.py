@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Keeps how many tests have passed on which version of Consul in doc/results/consul.json, and makes the table of
-doc/compatibility.md of it (test/figures.py writes it there).
+doc/compatibility.md of it (tools/figures.py writes it there).
 
 usage: consul_matrix.py passed VERSION    prints how many tests have passed on that version at this code; exit status 1 if
                                           it was not run at this code, or if a test failed
        consul_matrix.py add VERSION COMMIT SECONDS RESULTS FOLDER
                                           takes what CTest has written as JUnit's XML, and what the suites have written so
-                                          into that folder. COMMIT: of test/recorded.py begin
+                                          into that folder. COMMIT: of tools/recorded.py begin
        consul_matrix.py --self-test
 """
 

@@ -28,9 +28,9 @@ import textwrap
 MODULES = (
     "bench/tables.py",
     "bench/dead_process/results.py",
-    "test/long_results.py",
-    "test/consul_matrix.py",
-    "test/compiler_matrix.py",
+    "tools/long_results.py",
+    "tools/consul_matrix.py",
+    "tools/compiler_matrix.py",
 )
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent

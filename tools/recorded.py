@@ -2,7 +2,7 @@
 """The files in doc/results that keep rows of runs which take hours, and the commits that these rows name.
 
 A run writes each row when the row is done. So a run can be interrupted and continued. A row is current while nothing
-but documents (doc/ and *.md) has changed since its commit. The table marks the other rows. `test/figures.py --write`
+but documents (doc/ and *.md) and comments has changed since its commit. The table marks the other rows. `tools/figures.py --write`
 puts the marks into the results file, because a mark depends on the newest commit: if the table were made from the
 history of git, each commit would make the document wrong.
 
@@ -21,6 +21,8 @@ import sys
 import tempfile
 import xml.etree.ElementTree
 
+import sources
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
@@ -32,10 +34,32 @@ def is_document(path):
     return path.startswith("doc/") or path.endswith(".md")
 
 
+_token_hashes = {}  # by blob and path
+
+
 def code_hash(commit="HEAD"):
+    """Of all that a machine reads of the files: their tokens (sources.py), which comments do not change."""
     files = [line for line in output_of("git", "ls-tree", "-r", commit).splitlines()
              if not is_document(line.partition("\t")[2])]
-    return hashlib.sha256("\n".join(files).encode()).hexdigest()[:16]
+    files = [(line.split()[0], line.split()[2], line.partition("\t")[2]) for line in files]
+    read_blobs([(blob, path) for _, blob, path in files if (blob, path) not in _token_hashes])
+    lines = [f"{mode} {_token_hashes[blob, path]} {path}" for mode, blob, path in files]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def read_blobs(blobs):
+    """Adds their tokens' hashes to `_token_hashes`."""
+    asked = "".join(f"{blob}\n" for blob, _ in blobs).encode()
+    answer = subprocess.run(["git", "cat-file", "--batch"], cwd=ROOT, input=asked, stdout=subprocess.PIPE, check=True).stdout
+    at = 0
+    for blob, path in blobs:
+        head, at = answer[at:answer.index(b"\n", at)].split(), answer.index(b"\n", at) + 1
+        content, at = answer[at:at + int(head[2])], at + int(head[2]) + 1
+        try:
+            read = "\0".join(sources.tokens(path, content.decode("utf-8"))).encode()
+        except (UnicodeDecodeError, SyntaxError):
+            read = content
+        _token_hashes[blob, path] = hashlib.sha256(read).hexdigest()[:16]
 
 
 def begin():
@@ -158,10 +182,12 @@ def self_test():
         assert begin() == first, "documents are not code"
         commit()
         assert mark_of(first) == "", mark_of(first)
+        write("src/a.cpp", "1  // one")
+        assert commit() != first and mark_of(first) == "", "a comment is not code"
         write("src/a.cpp", "2")
         assert refused(begin), "a changed file"
         second = commit()
-        assert mark_of(first) == "older, commits since: 2", mark_of(first)
+        assert mark_of(first) == "older, commits since: 3", mark_of(first)
         assert mark_of(second) == "" and mark_of(second + "-dirty") == "uncommitted changes"
         output_of("git", "checkout", "-q", first)
         assert mark_of(second) == mark_of("0000000") == "unknown commit", "this commit is not in the history"

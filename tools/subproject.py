@@ -5,7 +5,7 @@ It needs no network: FETCHCONTENT_SOURCE_DIR_HOLDFAST names this checkout. CPM.c
 the same source, and sets options in the way that test/package/parent sets HOLDFAST_INSTALL.
 
 Projects are configured, and single files are compiled without code generation. The libraries that are installed are empty
-archives: the files of the package are under test here. test/readme_install.py builds and links real ones.
+archives: the files of the package are under test here. tools/readme_install.py builds and links real ones.
 
 usage: subproject.py              the environment's CXX is the compiler
        subproject.py --self-test  shows that each check is able to fail

@@ -1,0 +1,133 @@
+"""Splits source files into what a compiler or an interpreter reads (their tokens) and what people read (their comments)."""
+
+import ast
+import io
+import re
+import tokenize
+from typing import NamedTuple
+
+CPP = (".cpp", ".hpp", ".hpp.in")
+
+_CPP_PIECE = re.compile(
+    r"""(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)
+      | (?P<text>(?:u8|[uUL])?R"(?P<delimiter>[^()\\\s]{0,16})\(.*?\)(?P=delimiter)"
+               | (?:u8|[uUL])?"(?:\\.|[^"\\\n])*"
+               | (?:u8|[uUL])?(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+')
+      | (?P<word>[A-Za-z_0-9](?:'(?=[0-9A-Fa-f])|[A-Za-z_0-9])*)
+      | (?P<newline>\n)
+      | (?P<space>\\\n|[^\S\n]+)
+      | (?P<sign>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class Comment(NamedTuple):
+    line: int  # where it begins, counted from 1
+    text: str  # without the signs that make it a comment; lines are kept
+
+
+def _cpp_pieces(text):
+    """Yields (kind, text, position)."""
+    for match in _CPP_PIECE.finditer(text):
+        yield match.lastgroup if match.lastgroup != "delimiter" else "text", match[0], match.start()
+
+
+def cpp_tokens(text):
+    """What a compiler sees. The end of a line counts in a directive only."""
+    tokens, in_directive, at_start = [], False, True
+    for kind, piece, _ in _cpp_pieces(text):
+        if kind == "newline":
+            if in_directive:
+                tokens.append("\n")
+            in_directive, at_start = False, True
+        elif kind in ("text", "word", "sign"):
+            in_directive = in_directive or (at_start and piece == "#")
+            at_start = False
+            tokens.append(piece)
+    return tokens
+
+
+def cpp_comments(text):
+    """One `Comment` for each block: neighbouring lines that hold nothing but a comment belong together."""
+    found = []
+    lines = text.split("\n")
+    for kind, piece, at in _cpp_pieces(text):
+        if kind != "comment":
+            continue
+        line = text.count("\n", 0, at) + 1
+        alone = lines[line - 1].lstrip().startswith("//")
+        body = re.sub(r"^(///?<?|/\*\*?)[ ]?|\s*\*/$", "", piece)
+        if alone and found and found[-1][2] and found[-1][1] == line - 1:
+            found[-1][1] = line
+            found[-1][3].append(body)
+        else:
+            found.append([line, line, alone, [body]])
+    return [Comment(first, "\n".join(parts)) for first, _, _, parts in found]
+
+
+def python_tokens(text):
+    """What the interpreter does, without what it shows to people: docstrings are comments."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        is_documented = isinstance(body, list) and body and isinstance(body[0], ast.Expr)
+        if is_documented and isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str):
+            body[0].value.value = ""
+    return [ast.dump(tree)]
+
+
+def python_comments(text):
+    found = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT and not token.string.startswith("#!"):
+            line, alone, body = token.start[0], token.line.lstrip().startswith("#"), token.string[1:].removeprefix(" ")
+            if alone and found and found[-1][2] and found[-1][1] == line - 1:
+                found[-1][1] = line
+                found[-1][3].append(body)
+            else:
+                found.append([line, line, alone, [body]])
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)) and ast.get_docstring(node):
+            found.append([node.body[0].lineno, 0, False, [ast.get_docstring(node)]])
+    return sorted(Comment(first, "\n".join(parts)) for first, _, _, parts in found)
+
+
+def line_comments(text):
+    """Of shell, CMake and the like: lines that hold nothing but a comment."""
+    found = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if re.match(r"\s*#(?!!)", line):
+            body = re.sub(r"^\s*#+ ?", "", line)
+            if found and found[-1][1] == number - 1:
+                found[-1][1] = number
+                found[-1][2].append(body)
+            else:
+                found.append([number, number, [body]])
+    return [Comment(first, "\n".join(parts)) for first, _, parts in found]
+
+
+def line_tokens(text):
+    return [line for line in text.split("\n") if not re.match(r"\s*(#(?!!)|$)", line)]
+
+
+def kind_of(path, text):
+    """'cpp', 'python', 'lines' or None."""
+    if path.endswith(CPP):
+        return "cpp"
+    if path.endswith(".py") or re.match(r"#!.*python", text):
+        return "python"
+    if path.endswith((".cmake", ".sh", "CMakeLists.txt", ".yml", ".toml")) or re.match(r"#!.*\bsh|#!.*bash", text):
+        return "lines"
+    return None
+
+
+def tokens(path, text):
+    """All that a machine reads of the file. Two texts with the same tokens do the same."""
+    kind = kind_of(path, text)
+    return {"cpp": cpp_tokens, "python": python_tokens, "lines": line_tokens, None: lambda all_: [all_]}[kind](text)
+
+
+def comments(path, text):
+    kind = kind_of(path, text)
+    return {"cpp": cpp_comments, "python": python_comments, "lines": line_comments, None: lambda _: []}[kind](text)
