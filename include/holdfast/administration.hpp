@@ -41,7 +41,7 @@ namespace detail {
 
 class administrator;
 
-struct administration_order {
+struct administration_command {
   enum class kind { create, resize, close, open, revoke, evict, destroy, sweep, inspect, drain } what;
   std::uint32_t limit = 0;
   std::string session{};
@@ -51,12 +51,12 @@ struct administration_order {
 };
 
 asio::any_io_executor executor_of(const administrator&) noexcept;
-void start_order(const std::shared_ptr<administrator>&, administration_order, pending<>&&);
-void start_order(const std::shared_ptr<administrator>&, administration_order, pending<swept>&&);
-void start_order(const std::shared_ptr<administrator>&, administration_order, pending<semaphore_status>&&);
+void start_command(const std::shared_ptr<administrator>&, administration_command, pending<>&&);
+void start_command(const std::shared_ptr<administrator>&, administration_command, pending<swept>&&);
+void start_command(const std::shared_ptr<administrator>&, administration_command, pending<semaphore_status>&&);
 
 template <class Token, class... Results>
-concept order_token = asio::completion_token_for<Token, void(error_code, Results...)>;
+concept command_token = asio::completion_token_for<Token, void(error_code, Results...)>;
 
 }  // namespace detail
 
@@ -109,108 +109,108 @@ public:
   /// order: the first acquire writes the record, too.
   ///
   /// Errors: invalid_limit (nothing was sent); limit_conflict (there is one with another limit).
-  template <detail::order_token Token = throwing_t>
+  template <detail::command_token Token = throwing_t>
   auto create(std::uint32_t limit, Token&& token = {}) {
     return create(limit, consul::request_options(), std::forward<Token>(token));
   }
-  template <detail::order_token Token = throwing_t>
+  template <detail::command_token Token = throwing_t>
   auto create(std::uint32_t limit, consul::request_options request, Token&& token = {}) {
-    return initiate<Token>({.what = order::create, .limit = limit, .request = request}, token);
+    return initiate<Token>({.what = command::create, .limit = limit, .request = request}, token);
   }
   /// Another limit, from now on. Whoever waits and fits into a higher one is granted. A lower one takes no slot away:
   /// nobody is granted until fewer hold. For processes with `semaphore_options::use_recorded_limit`; those without it
   /// fail with error::limit_conflict at their next acquire, and keep what they hold.
   ///
   /// Errors: invalid_limit (nothing was sent); no_semaphore.
-  template <detail::order_token Token = throwing_t>
+  template <detail::command_token Token = throwing_t>
   auto resize(std::uint32_t limit, Token&& token = {}) {
     return resize(limit, consul::request_options(), std::forward<Token>(token));
   }
-  template <detail::order_token Token = throwing_t>
+  template <detail::command_token Token = throwing_t>
   auto resize(std::uint32_t limit, consul::request_options request, Token&& token = {}) {
-    return initiate<Token>({.what = order::resize, .limit = limit, .request = request}, token);
+    return initiate<Token>({.what = command::resize, .limit = limit, .request = request}, token);
   }
   /// Nobody is granted from now on, until `open`. Holders go on; those who wait keep waiting, in their places.
   ///
   /// Errors: no_semaphore.
-  template <detail::order_token Token = throwing_t>
+  template <detail::command_token Token = throwing_t>
   auto close(Token&& token = {}) {
     return close(consul::request_options(), std::forward<Token>(token));
   }
-  template <detail::order_token Token = throwing_t>
+  template <detail::command_token Token = throwing_t>
   auto close(consul::request_options request, Token&& token = {}) {
-    return initiate<Token>({.what = order::close, .request = request}, token);
+    return initiate<Token>({.what = command::close, .request = request}, token);
   }
   /// Ends what `close` began: those who come next are granted.
   ///
   /// Errors: no_semaphore.
-  template <detail::order_token Token = throwing_t>
+  template <detail::command_token Token = throwing_t>
   auto open(Token&& token = {}) {
     return open(consul::request_options(), std::forward<Token>(token));
   }
-  template <detail::order_token Token = throwing_t>
+  template <detail::command_token Token = throwing_t>
   auto open(consul::request_options request, Token&& token = {}) {
-    return initiate<Token>({.what = order::open, .request = request}, token);
+    return initiate<Token>({.what = command::open, .request = request}, token);
   }
   /// Asks the holder with that session to give its slot up: it sees that as `slot::revoked` and `slot::wait_revoked`.
   /// Completes when the wish is written, not when it is fulfilled.
   ///
   /// Errors: no_semaphore; not_held (the session holds no slot); too_large (a thousand wishes are there that nobody has
   /// fulfilled).
-  template <detail::order_token Token = throwing_t>
+  template <detail::command_token Token = throwing_t>
   auto revoke(std::string session, Token&& token = {}) {
     return revoke(std::move(session), consul::request_options(), std::forward<Token>(token));
   }
-  template <detail::order_token Token = throwing_t>
+  template <detail::command_token Token = throwing_t>
   auto revoke(std::string session, consul::request_options request, Token&& token = {}) {
-    return initiate<Token>({.what = order::revoke, .session = std::move(session), .request = request}, token);
+    return initiate<Token>({.what = command::revoke, .session = std::move(session), .request = request}, token);
   }
   /// Takes a slot, or a place in the queue, away: destroys the session and grants the slot to whoever comes next. The
   /// holder hears of it as of any loss, and may act on its slot until then.
   ///
   /// Errors: not_held (the session neither holds nor waits).
   /// Cancellation: the session may have been destroyed, and its slot not granted yet: whoever waits sees to that.
-  template <detail::order_token Token = throwing_t>
+  template <detail::command_token Token = throwing_t>
   auto evict(std::string session, Token&& token = {}) {
     return evict(std::move(session), consul::request_options(), std::forward<Token>(token));
   }
-  template <detail::order_token Token = throwing_t>
+  template <detail::command_token Token = throwing_t>
   auto evict(std::string session, consul::request_options request, Token&& token = {}) {
-    return initiate<Token>({.what = order::evict, .session = std::move(session), .request = request}, token);
+    return initiate<Token>({.what = command::evict, .session = std::move(session), .request = request}, token);
   }
   /// Removes the record and all entries, if nobody holds or waits. Whoever acquires later creates it anew; that is left
   /// alone.
   ///
   /// Errors: in_use.
-  template <detail::order_token Token = throwing_t>
+  template <detail::command_token Token = throwing_t>
   auto destroy(Token&& token = {}) {
     return destroy(consul::request_options(), std::forward<Token>(token));
   }
-  template <detail::order_token Token = throwing_t>
+  template <detail::command_token Token = throwing_t>
   auto destroy(consul::request_options request, Token&& token = {}) {
-    return initiate<Token>({.what = order::destroy, .request = request}, token);
+    return initiate<Token>({.what = command::destroy, .request = request}, token);
   }
   /// The same, whoever uses it: all slots are lost, and who waits joins a new queue. Never error::in_use.
-  template <detail::order_token Token = throwing_t>
+  template <detail::command_token Token = throwing_t>
   auto destroy_in_use(Token&& token = {}) {
     return destroy_in_use(consul::request_options(), std::forward<Token>(token));
   }
-  template <detail::order_token Token = throwing_t>
+  template <detail::command_token Token = throwing_t>
   auto destroy_in_use(consul::request_options request, Token&& token = {}) {
-    return initiate<Token>({.what = order::destroy, .even_in_use = true, .request = request}, token);
+    return initiate<Token>({.what = command::destroy, .even_in_use = true, .request = request}, token);
   }
   /// Removes what dead processes have left: holders whose sessions have ended, from the record, and entries that no
   /// session holds. Nobody needs it to be safe, or to get those slots: whoever waits takes them. With
   /// `semaphore_options::node_health_checks` it does not wait for the lock delay. Completes with what was removed.
   ///
   /// Signature: void(error_code, swept).
-  template <detail::order_token<swept> Token = throwing_t>
+  template <detail::command_token<swept> Token = throwing_t>
   auto sweep(Token&& token = {}) {
     return sweep(consul::request_options(), std::forward<Token>(token));
   }
-  template <detail::order_token<swept> Token = throwing_t>
+  template <detail::command_token<swept> Token = throwing_t>
   auto sweep(consul::request_options request, Token&& token = {}) {
-    return initiate<Token, swept>({.what = order::sweep, .request = request}, token);
+    return initiate<Token, swept>({.what = command::sweep, .request = request}, token);
   }
   /// Reads the state in Consul. If there is no semaphore, the answer says so. It lists sessions, not coroutines: of a
   /// process in which any number of coroutines wait, the queue shows no more sessions than `limit`. How many coroutines
@@ -218,13 +218,13 @@ public:
   ///
   /// Signature: void(error_code, semaphore_status).
   /// Cancellation: nothing is ever written.
-  template <detail::order_token<semaphore_status> Token = throwing_t>
+  template <detail::command_token<semaphore_status> Token = throwing_t>
   auto inspect(Token&& token = {}) {
     return inspect(consul::request_options(), std::forward<Token>(token));
   }
-  template <detail::order_token<semaphore_status> Token = throwing_t>
+  template <detail::command_token<semaphore_status> Token = throwing_t>
   auto inspect(consul::request_options request, Token&& token = {}) {
-    return initiate<Token, semaphore_status>({.what = order::inspect, .request = request}, token);
+    return initiate<Token, semaphore_status>({.what = command::inspect, .request = request}, token);
   }
   /// Completes when nobody alive holds a slot: of use after `close`, for otherwise somebody may have one in the next
   /// moment. One look in any case, and no end if no time is given. Looks again when something changes, with pauses of
@@ -232,27 +232,27 @@ public:
   ///
   /// Errors: in_use (it takes longer than `within`); no_semaphore (there is no record at the first look).
   /// Cancellation: nothing is ever written.
-  template <detail::order_token Token = throwing_t>
+  template <detail::command_token Token = throwing_t>
   auto wait_until_drained(Token&& token = {}) {
     return wait_until_drained(std::chrono::nanoseconds::max(), consul::request_options(), std::forward<Token>(token));
   }
-  template <detail::order_token Token = throwing_t>
+  template <detail::command_token Token = throwing_t>
   auto wait_until_drained(std::chrono::nanoseconds within, Token&& token = {}) {
     return wait_until_drained(within, consul::request_options(), std::forward<Token>(token));
   }
-  template <detail::order_token Token = throwing_t>
+  template <detail::command_token Token = throwing_t>
   auto wait_until_drained(std::chrono::nanoseconds within, consul::request_options request, Token&& token = {}) {
-    return initiate<Token>({.what = order::drain, .within = within, .request = request}, token);
+    return initiate<Token>({.what = command::drain, .within = within, .request = request}, token);
   }
 
 private:
-  using order = detail::administration_order::kind;
+  using command = detail::administration_command::kind;
 
   template <class Token, class... Results>
-  auto initiate(detail::administration_order what, Token& token) {
+  auto initiate(detail::administration_command what, Token& token) {
     auto start = [what = std::move(what)](const std::shared_ptr<detail::administrator>& impl,
                                           detail::pending<Results...>&& handler) {
-      detail::start_order(impl, what, std::move(handler));
+      detail::start_command(impl, what, std::move(handler));
     };
     return detail::begin_operation<Results...>(impl_, std::move(start), std::forward<Token>(token));
   }

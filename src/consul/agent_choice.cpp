@@ -34,10 +34,10 @@ void agent_choice::silent(std::size_t which, time_point since) noexcept {
   its.silent_since = its.silent_since ? std::min(*its.silent_since, since) : since;
 }
 
-void agent_choice::not_reached(std::size_t which, time_point now, bool is_nobody) noexcept {
+void agent_choice::not_reached(std::size_t which, time_point now, bool has_no_address) noexcept {
   agent& its = agents_[which];
   its.avoided_for = std::clamp<clock::duration>(2 * its.avoided_for, avoided_min, avoided_max);
-  if (is_nobody) its.avoided_for = 2 * avoided_max;  // longer than any other
+  if (has_no_address) its.avoided_for = 2 * avoided_max;  // longer than any other
   its.avoided_until = now + its.avoided_for;
   if (which != current_) return;
   // The agents behind it come first, then the ones before it. If all are avoided, the one that has been for longest.
@@ -71,7 +71,7 @@ void agent_choice::try_in(advice& into, std::size_t which, time_point now, clock
   agent& its = agents_[which];
   if (its.is_tried) return;
   if (its.tried && now < *its.tried + every) {
-    into.look_again = std::min(into.look_again, *its.tried + every);
+    into.evaluate_again_at = std::min(into.evaluate_again_at, *its.tried + every);
     return;
   }
   its.is_tried = true;
@@ -92,14 +92,14 @@ void agent_choice::weigh(advice& into, time_point now) {
   if (!other || its.result == trial::knows_leader) return;
   const time_point overdue = its.tried.value_or(now) + head_start;
   if (!its.result && now < overdue) {
-    into.look_again = std::min(into.look_again, overdue);
+    into.evaluate_again_at = std::min(into.evaluate_again_at, overdue);
     return;
   }
   into.has_left = true;
   go_to(*other, now);
 }
 
-agent_choice::advice agent_choice::look(time_point now) {
+agent_choice::advice agent_choice::evaluate(time_point now) {
   advice result;
   if (agents_.size() == 1) return result;
   const auto doubted = doubted_at();
@@ -112,7 +112,7 @@ agent_choice::advice agent_choice::look(time_point now) {
     return result;
   }
   doubts_ = false;
-  if (doubted) result.look_again = *doubted;
+  if (doubted) result.evaluate_again_at = *doubted;
   if (return_at_ <= now) {
     if (const auto earlier = better_one(current_)) {
       go_to(*earlier, now);
@@ -120,7 +120,7 @@ agent_choice::advice agent_choice::look(time_point now) {
       for (std::size_t i = 0; i != current_; ++i) try_in(result, i, now, returned_to_after);
     }
   } else {
-    result.look_again = std::min(result.look_again, return_at_);
+    result.evaluate_again_at = std::min(result.evaluate_again_at, return_at_);
   }
   return result;
 }

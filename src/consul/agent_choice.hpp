@@ -11,7 +11,7 @@ namespace holdfast::consul::detail {
 
 /// Chooses which of several agents of one cluster gets the requests: the first in their order that works, and the same
 /// one for as long as it works. Pure: the transport reports events, and reads from `current` which agent to ask and
-/// from `look` which agents to try.
+/// from `evaluate` which agents to try.
 ///
 /// A trial is a request beside the others that an agent answers at once and without its servers: whether it knows a
 /// leader. An agent that takes connections, and then says nothing or errs, is only left by a trial. So an agent is not
@@ -48,18 +48,19 @@ public:
   void silent(std::size_t agent, time_point since) noexcept;
   /// The user has cancelled such a request. The agent is not to blame for that, but for the time before.
   void cancelled(std::size_t agent, time_point since) noexcept { silent(agent, since); }
-  /// No connection could be made. The next agent is asked from now on. `is_nobody`: there is no such agent, for now.
-  void not_reached(std::size_t agent, time_point now, bool is_nobody = false) noexcept;
+  /// No connection could be made. The next agent is asked from now on. `has_no_address`: there is no such agent, for
+  /// now.
+  void not_reached(std::size_t agent, time_point now, bool has_no_address = false) noexcept;
   /// A trial has ended. `silent` has to be reported again for each request that is still pending.
   void tried(std::size_t agent, trial result) noexcept;
 
   struct advice {
-    std::vector<std::size_t> to_try{};          ///< start a trial of each; report its result to `tried`
-    bool has_left = false;                      ///< abort the requests at other agents than `current`
-    time_point look_again = time_point::max();  ///< call `look` again at this time, or after the next event
+    std::vector<std::size_t> to_try{};                 ///< start a trial of each; report its result to `tried`
+    bool has_left = false;                             ///< abort the requests at other agents than `current`
+    time_point evaluate_again_at = time_point::max();  ///< call `evaluate` again at this time, or after the next event
   };
   /// Time has passed.
-  advice look(time_point now);
+  advice evaluate(time_point now);
 
   /// How long an agent may say nothing, or only err, before it is tried; and how often it is tried then.
   static constexpr std::chrono::milliseconds doubted_after{1'000};

@@ -125,7 +125,7 @@ call make_read(const call_settings& settings, std::string_view name, std::string
   if (options.index != 0) {
     // To Consul a wait of 0 means its default of 5 minutes, and more than 10 minutes means 10.
     if (options.wait < milliseconds(1) || options.wait > time_max) c.refused = error::invalid_option;
-    c.where = lane::blocking;
+    c.where = connection_class::blocking;
     c.request.wait = options.wait;
     c.request.slack = options.wait / 16 + c.time;
     c.time = c.request.wait + c.request.slack;
@@ -244,7 +244,7 @@ call make_call(const call_settings& settings, const session_create_request& requ
 
 call make_call(const call_settings& settings, const session_renew_request& request) {
   call c = start_call(settings, "renew_session", request.id, request.options);
-  c.where = lane::renewal;
+  c.where = connection_class::renewal;
   c.does = effect::idempotent;
   target where("/v1/session/renew/");
   finish_call(c, settings, "PUT", where.segment(request.id));
@@ -308,11 +308,11 @@ bool may_repeat(const call& c, const error_code& e) noexcept {
   if (!c.retry) return false;
   if (e == error::unreachable) return true;  // certainly not sent
   // A blocking query is its caller's to repeat: the caller knows whether it still wants to wait.
-  if (c.does == effect::write || c.where == lane::blocking) return false;
+  if (c.does == effect::write || c.where == connection_class::blocking) return false;
   return e == error::connection_lost || e == error::server_error || e == error::too_many_requests;
 }
 
-std::string describe(const call& c, std::string_view address, const exchange& outcome) {
+std::string describe(const call& c, std::string_view address, const attempt_result& outcome) {
   std::string text(c.name);
   const auto add = [&text](std::string_view part) { text += part; };
   const auto add_cause = [&] {
@@ -325,12 +325,12 @@ std::string describe(const call& c, std::string_view address, const exchange& ou
   } else if (outcome.error == error::unreachable) {
     add(": cannot connect to ");
     add(address);
-    if (outcome.words.empty()) {
+    if (outcome.message.empty()) {
       add_cause();
     } else {
-      add(": " + outcome.words);
+      add(": " + outcome.message);
     }
-  } else if (outcome.error == error::too_busy && c.where == lane::blocking) {
+  } else if (outcome.error == error::too_busy && c.where == connection_class::blocking) {
     add(": not sent: all places for blocking queries to ");
     add(address);
     add(" were taken (config::blocking_max)");
@@ -354,7 +354,7 @@ std::string describe(const call& c, std::string_view address, const exchange& ou
   } else if (outcome.error == error::certificate_refused) {
     add(": not sent: the certificate of ");
     add(address);
-    add(" is not accepted: " + outcome.words);
+    add(" is not accepted: " + outcome.message);
   } else if (outcome.error == error::client_certificate_refused) {
     add(": not sent: ");
     add(address);

@@ -20,7 +20,7 @@ struct call {
   std::string_view name;  ///< for messages
   std::string key;        ///< for diagnostics
   http_request request;
-  lane where = lane::ordinary;
+  connection_class where = connection_class::ordinary;
   effect does = effect::none;
   bool retry = true;
   std::chrono::milliseconds time{0};  ///< from start to deadline
@@ -58,6 +58,6 @@ call make_call(const call_settings& settings, const txn_request& request,
 bool may_repeat(const call& c, const error_code& e) noexcept;
 
 /// One sentence about a failure: which operation, and why. About a success, if the answer lacks something.
-std::string describe(const call& c, std::string_view address, const exchange& outcome);
+std::string describe(const call& c, std::string_view address, const attempt_result& outcome);
 
 }  // namespace holdfast::consul::detail

@@ -105,7 +105,7 @@ client_statistics client_impl::statistics() const noexcept {
 }
 
 awaitable<void> client_impl::perform(operation& op) {
-  exchange ended;
+  attempt_result ended;
   if (op.what().refused) {
     ended.error = op.what().refused;
   } else if (closed_) {
@@ -124,23 +124,23 @@ awaitable<void> client_impl::perform(operation& op) {
   }
   outcome result(ended.error);
   if (ended.error || ended.reply.filtered_by_acls) {
-    diagnostics words = words_about(op.what(), ended);
-    if (op.what().diag != nullptr) *op.what().diag = words;
-    result = outcome(ended.error, std::move(words));
+    diagnostics details = diagnostics_about(op.what(), ended);
+    if (op.what().diag != nullptr) *op.what().diag = details;
+    result = outcome(ended.error, std::move(details));
   }
   op.complete(std::move(result));
 }
 
-awaitable<exchange> client_impl::attempt(operation& op, time_point deadline) {
+awaitable<attempt_result> client_impl::attempt(operation& op, time_point deadline) {
   const call& what = op.what();
   error_code unknown;  // what an earlier attempt at a write ended with, if that may have been applied
   constexpr int new_tokens_max = 3;
   int new_tokens = 0;
   for (unsigned retries = 0;; ++retries) {
     const time_point asked = clock::now();
-    exchange ended = co_await transport_.send(what.request, what.where, deadline);
+    attempt_result ended = co_await transport_.send(what.request, what.where, deadline);
     // What ends a server's every exchange after 30 s has said nothing about Consul: the rest of the wait is asked for.
-    if (what.where == lane::blocking && ended.is_cut && clock::now() - asked >= cut_after &&
+    if (what.where == connection_class::blocking && ended.is_cut && clock::now() - asked >= cut_after &&
         clock::now() + what.request.slack < deadline) {
       continue;
     }
@@ -174,12 +174,12 @@ error_code client_impl::decode(operation& op, const http_reply& reply) try {
   return error::reply_too_large;
 }
 
-diagnostics client_impl::words_about(const call& what, const exchange& ended) const {
-  diagnostics words;
-  words.message = describe(what, transport_.address_of(ended.agent).to_string(), ended);
-  words.key = what.key;
-  if (ended.error) words.server_message = readable(transport_.without_secrets(ended.reply.body, ended));
-  return words;
+diagnostics client_impl::diagnostics_about(const call& what, const attempt_result& ended) const {
+  diagnostics details;
+  details.message = describe(what, transport_.address_of(ended.agent).to_string(), ended);
+  details.key = what.key;
+  if (ended.error) details.server_message = readable(transport_.without_secrets(ended.reply.body, ended));
+  return details;
 }
 
 }  // namespace holdfast::consul::detail

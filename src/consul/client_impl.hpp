@@ -87,9 +87,9 @@ private:
   std::shared_ptr<void> on_context_shutdown() noexcept override;
 
   awaitable<void> perform(operation& op);
-  awaitable<exchange> attempt(operation& op, time_point deadline);
+  awaitable<attempt_result> attempt(operation& op, time_point deadline);
   static error_code decode(operation& op, const http_reply& reply);
-  diagnostics words_about(const call& what, const exchange& ended) const;
+  diagnostics diagnostics_about(const call& what, const attempt_result& ended) const;
 
   asio::any_io_executor executor_;
   const config settings_;

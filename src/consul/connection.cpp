@@ -94,9 +94,9 @@ error_code connection::open(const asio::generic::stream_protocol& protocol) {
   return ec;
 }
 
-awaitable<exchange> connection::connect(endpoints candidates, time_point deadline, const agent_address& to,
-                                        std::string tunnel) {
-  exchange last;
+awaitable<attempt_result> connection::connect(endpoints candidates, time_point deadline, const agent_address& to,
+                                              std::string tunnel) {
+  attempt_result last;
   last.error = error::unreachable;
   last.cause = asio::error::host_not_found;
   auto left = static_cast<clock::rep>(candidates.size());
@@ -108,7 +108,7 @@ awaitable<exchange> connection::connect(endpoints candidates, time_point deadlin
     const alarm bell(*this, std::min(now + part, deadline));
     error_code ec = open(candidate.protocol());
     if (!ec) std::tie(ec) = co_await socket_.async_connect(candidate, as_result);
-    last = exchange();
+    last = attempt_result();
     if (!ec && !expired_) {
       const alarm later(*this, std::min(deadline, std::max(now + part, deadline - left * candidate_time_min)));
       configure();
@@ -122,7 +122,7 @@ awaitable<exchange> connection::connect(endpoints candidates, time_point deadlin
         secure_ = tls_->open(socket_, to);
         tls_failure refused = co_await secure_->handshake();
         last.error = refused.error;
-        last.words = std::move(refused.words);
+        last.message = std::move(refused.message);
         last.cause = refused.cause;
       }
       if (!last.error && !expired_) co_return last;
@@ -156,9 +156,9 @@ void connection::configure() {
 }
 
 // Of the reply only the header is read: what follows is the agent's.
-awaitable<exchange> connection::ask_for_tunnel(const std::string& tunnel) {
+awaitable<attempt_result> connection::ask_for_tunnel(const std::string& tunnel) {
   constexpr std::size_t header_bytes_max = 16 * 1024;
-  exchange result;
+  attempt_result result;
   auto [write_error, written] = co_await asio::async_write(socket_, asio::buffer(tunnel), as_result);
   counters::add(statistics_->bytes_sent, written);
   result.cause = write_error;
@@ -175,14 +175,14 @@ awaitable<exchange> connection::ask_for_tunnel(const std::string& tunnel) {
   const std::string_view line = std::string_view(header).substr(0, header.find('\r'));
   const bool is_open = !result.cause && line.starts_with("HTTP/1.") &&
                        line.substr(std::min<std::size_t>(8, line.size())).starts_with(" 2");
-  if (is_open) co_return exchange();
+  if (is_open) co_return attempt_result();
   result.error = error::unreachable;
-  result.words =
+  result.message =
       result.cause ? "the proxy: " + result.cause.message() : "the proxy answered: " + readable(line.substr(0, 100));
   co_return result;
 }
 
-awaitable<exchange> connection::converse(const std::string& request, bool is_write, time_point deadline) {
+awaitable<attempt_result> connection::converse(const std::string& request, bool is_write, time_point deadline) {
   const alarm bell(*this, deadline);
   parser_.restart();
 
@@ -208,14 +208,14 @@ awaitable<exchange> connection::converse(const std::string& request, bool is_wri
     failure = part.error;
   }
   if (sent == 0 && !secure_) {
-    exchange nothing_sent;
+    attempt_result nothing_sent;
     nothing_sent.error = error::unreachable;
     nothing_sent.cause = expired_ ? error_code(asio::error::timed_out) : failure;
     close();
     co_return nothing_sent;
   }
 
-  exchange result;
+  attempt_result result;
   bool has_begun = false;
   while (!parser_.done() && !result.error) {
     transferred part;

@@ -12,10 +12,10 @@
 namespace holdfast::consul::detail {
 
 /// What came of one attempt: a reply, or an error of ours with the system's reason behind it.
-struct exchange {
+struct attempt_result {
   error_code error;
   error_code cause;
-  std::string words{};  ///< more about the error
+  std::string message{};  ///< more about the error
   http_reply reply;
   std::size_t agent = 0;                        ///< which was asked
   unsigned token = 0;                           ///< the version of the token that was sent
@@ -23,7 +23,7 @@ struct exchange {
   bool turned_away = false;     ///< the agent did not take the connection: the request may be tried again
   bool is_cut = false;          ///< the agent closed the connection before it said anything
   bool is_barred = false;       ///< a new connection was closed, or answered 429, before it had served a request
-  bool is_nobody = false;       ///< the agent has no IP address of its own
+  bool has_no_address = false;  ///< the agent has no IP address of its own
   bool goes_on = false;         ///< another agent is asked from now on: the request may be sent there at once
   bool is_held_up = false;      ///< an outage began while the request waited: nothing was tried
   bool is_cancelled = false;    ///< by the user
@@ -48,12 +48,12 @@ public:
   ///
   /// Each candidate has an equal part of the time for TCP's handshake, but at least `candidate_time_min`. Once TCP
   /// stands, it has all that is left, less that least time for each candidate that is still to come.
-  awaitable<exchange> connect(endpoints candidates, time_point deadline, const agent_address& to,
-                              std::string tunnel = {});
+  awaitable<attempt_result> connect(endpoints candidates, time_point deadline, const agent_address& to,
+                                    std::string tunnel = {});
 
   /// Writes the request and reads the reply. error::unreachable: nothing was written. timed_out, connection_lost,
   /// malformed_reply, reply_too_large: the request may have arrived.
-  awaitable<exchange> converse(const std::string& request, bool is_write, time_point deadline);
+  awaitable<attempt_result> converse(const std::string& request, bool is_write, time_point deadline);
 
   /// What is under way ends at once: connection_lost, or unreachable if nothing was sent.
   void give_up() noexcept {
@@ -80,7 +80,7 @@ private:
 
   error_code open(const asio::generic::stream_protocol& protocol);
   void configure();
-  awaitable<exchange> ask_for_tunnel(const std::string& tunnel);
+  awaitable<attempt_result> ask_for_tunnel(const std::string& tunnel);
   void close() noexcept;
 
   socket_type socket_;

@@ -17,9 +17,9 @@ public:
     of_.address = std::move(address);
     of_.since = std::chrono::system_clock::now();
   }
-  void failed(std::string words) {
+  void failed(std::string message) {
     const std::lock_guard lock(mutex_);
-    of_.last_failure = std::move(words);
+    of_.last_failure = std::move(message);
     of_.last_failure_at = std::chrono::system_clock::now();
   }
   client_health read() const {

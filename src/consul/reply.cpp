@@ -12,7 +12,7 @@ constexpr std::size_t readable_max = 512;
 
 // What stands before the words of the one that refused the request: a server that forwards it to the leader puts the
 // first two there, once for each hop; the leader from Consul 1.10 on the others.
-std::string_view own_words(std::string_view text) noexcept {
+std::string_view own_text(std::string_view text) noexcept {
   constexpr std::string_view prefixes[] = {
       "rpc error making call: ", "rpc error: ", "raft apply failed: ", "apply failed: "};
   for (bool stripped = true; stripped;) {
@@ -28,7 +28,7 @@ std::string_view own_words(std::string_view text) noexcept {
 
 // The few texts that say for certain that the request was refused; Consul sends most of them with status 500.
 error_code definite_refusal(std::string_view text) noexcept {
-  text = own_words(text);
+  text = own_text(text);
   if (text.starts_with("invalid session ") || text.starts_with("failed session lookup: index error")) {
     return error::invalid_session;
   }
@@ -169,14 +169,14 @@ error_code decode_txn(const http_reply& reply, std::size_t operations, txn_reply
 }
 
 std::optional<std::size_t> operations_taken(const http_reply& reply) {
-  constexpr std::string_view words = "Transaction contains too many operations (";
+  constexpr std::string_view beginning = "Transaction contains too many operations (";
   constexpr std::size_t least = 64;  // no Consul takes fewer: whoever says so is not believed
   const std::string_view text = reply.body;
-  if (reply.status != 413 || !text.starts_with(words)) return std::nullopt;
+  if (reply.status != 413 || !text.starts_with(beginning)) return std::nullopt;
   const char* const end = text.data() + text.size();
   constexpr std::string_view than = " > ";
   std::size_t sent = 0, taken = 0;
-  const auto first = std::from_chars(text.data() + words.size(), end, sent);
+  const auto first = std::from_chars(text.data() + beginning.size(), end, sent);
   if (first.ec != std::errc() || !std::string_view(first.ptr, end).starts_with(than)) return std::nullopt;
   const auto second = std::from_chars(first.ptr + than.size(), end, taken);
   const bool is_plausible = second.ec == std::errc() && taken >= least && taken < sent;

@@ -147,24 +147,24 @@ std::string names_in(X509* certificate) {
   const int count = names ? sk_GENERAL_NAME_num(names.get()) : 0;
   for (int i = 0; i < std::min(count, listed_max); ++i) {
     const GENERAL_NAME* const name = sk_GENERAL_NAME_value(names.get(), i);
-    std::string words;
+    std::string text;
     if (name->type == GEN_DNS) {
-      words = text_of(name->d.dNSName);
+      text = text_of(name->d.dNSName);
     } else if (name->type == GEN_IPADD) {
       const std::string bytes = text_of(name->d.iPAddress);
       if (bytes.size() == 4) {
         asio::ip::address_v4::bytes_type v4;
         std::copy(bytes.begin(), bytes.end(), v4.begin());
-        words = asio::ip::address_v4(v4).to_string();
+        text = asio::ip::address_v4(v4).to_string();
       } else if (bytes.size() == 16) {
         asio::ip::address_v6::bytes_type v6;
         std::copy(bytes.begin(), bytes.end(), v6.begin());
-        words = asio::ip::address_v6(v6).to_string();
+        text = asio::ip::address_v6(v6).to_string();
       }
     }
-    std::erase_if(words, [](char c) { return c <= 0x20 || c >= 0x7f; });
-    if (words.empty()) continue;
-    list += (list.empty() ? "" : ", ") + words.substr(0, 253);
+    std::erase_if(text, [](char c) { return c <= 0x20 || c >= 0x7f; });
+    if (text.empty()) continue;
+    list += (list.empty() ? "" : ", ") + text.substr(0, 253);
   }
   if (count > listed_max) list += ", ...";
   return list.empty() ? "no host" : list;
@@ -281,7 +281,7 @@ awaitable<tls_failure> stream_of_openssl::handshake() {
   if (!is_set_up_) {
     tls_failure refused;
     refused.error = error::certificate_refused;
-    refused.words = "OpenSSL does not accept the settings for \"" + name_ + '"';
+    refused.message = "OpenSSL does not accept the settings for \"" + name_ + '"';
     co_return refused;
   }
   auto [ec] = co_await stream_.async_handshake(ssl::stream_base::client, as_result);
@@ -291,7 +291,7 @@ awaitable<tls_failure> stream_of_openssl::handshake() {
   result.error = error::unreachable;
   if (!refusal_.empty()) {
     result.error = error::certificate_refused;
-    result.words = refusal_;
+    result.message = refusal_;
   } else if (is_about_our_certificate(ec)) {
     result.error = error::client_certificate_refused;
   }

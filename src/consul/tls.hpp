@@ -23,9 +23,9 @@ struct transferred {
 
 /// Why a handshake has failed.
 struct tls_failure {
-  error_code error;     ///< ours; none: it has not failed
-  error_code cause;     ///< OpenSSL's, or the socket's
-  std::string words{};  ///< what was expected and what came, if that is the reason
+  error_code error;       ///< ours; none: it has not failed
+  error_code cause;       ///< OpenSSL's, or the socket's
+  std::string message{};  ///< what was expected and what came, if that is the reason
 };
 
 /// TLS over one socket, which is connected, and which it outlives not. For one operation at a time. To close the socket

@@ -9,7 +9,7 @@ namespace holdfast::consul::detail {
 namespace {
 
 // How often the file is looked at; it is read when it has changed.
-constexpr std::chrono::seconds looked_at_every{1};
+constexpr std::chrono::seconds read_interval{1};
 
 constexpr std::size_t token_size_max = 16 * 1024;
 
@@ -47,7 +47,7 @@ std::string token_source::read(bool is_first) const {
   return found;
 }
 
-void token_source::look(const std::function<void(std::string)>& complain) {
+void token_source::read_token(const std::function<void(std::string)>& complain) {
   std::string why;
   try {
     std::string found = read(false);
@@ -67,18 +67,18 @@ void token_source::look(const std::function<void(std::string)>& complain) {
 
 std::shared_ptr<const std::string> token_source::get(time_point now, const std::function<void(std::string)>& complain) {
   if (settings_.token_function) {
-    look(complain);
-  } else if (!settings_.token_file.empty() && now - looked_at_ >= looked_at_every) {
-    looked_at_ = now;
+    read_token(complain);
+  } else if (!settings_.token_file.empty() && now - read_at_ >= read_interval) {
+    read_at_ = now;
     const file_stamp seen(settings_.token_file);
-    if (seen != stamp_) look(complain);
+    if (seen != stamp_) read_token(complain);
     stamp_ = seen;
   }
   return token_;
 }
 
 bool token_source::has_another(unsigned version, const std::function<void(std::string)>& complain) {
-  if (version == version_) look(complain);
+  if (version == version_) read_token(complain);
   return version != version_;
 }
 

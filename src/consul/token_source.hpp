@@ -27,13 +27,13 @@ public:
 
 private:
   std::string read(bool is_first) const;
-  void look(const std::function<void(std::string)>& complain);
+  void read_token(const std::function<void(std::string)>& complain);
 
   const config& settings_;
   std::shared_ptr<const std::string> token_;
   unsigned version_ = 0;
   file_stamp stamp_;
-  time_point looked_at_ = time_point::min();  // the file
+  time_point read_at_ = time_point::min();  // the file
   std::string complaint_;
 };
 

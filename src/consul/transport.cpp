@@ -42,19 +42,19 @@ constexpr std::chrono::seconds ceded_after{4};
 constexpr std::chrono::seconds refused_within{1};
 
 // Whether the connection was closed: not by us, nor by a network that has lost it.
-bool is_ended_by_agent(const exchange& result) {
+bool is_ended_by_agent(const attempt_result& result) {
   const bool is_cut = result.error == error::connection_lost || result.error == error::unreachable;
   return is_cut && result.cause != asio::error::timed_out && result.cause != asio::error::operation_aborted;
 }
 
 // Whether a new connection was closed before it was used.
-bool is_refusal(const exchange& result, const connection& link) {
+bool is_refusal(const attempt_result& result, const connection& link) {
   if (result.reply.status == 429) return !link.reusable();
   return is_ended_by_agent(result) && !link.has_answered() && clock::now() - link.opened_at() < refused_within;
 }
 
 // How long a lookup may take before the addresses are used that the last one has found.
-constexpr milliseconds looked_up_within{250};
+constexpr milliseconds lookup_wait_max{250};
 
 // How long a lookup is waited for by anybody. The system's resolver goes on until it has an answer.
 constexpr std::chrono::seconds lookup_max{30};
@@ -108,8 +108,8 @@ http_request harmless_request() {
   return request;
 }
 
-exchange failure(error e, error_code cause = {}) {
-  exchange result;
+attempt_result failure(error e, error_code cause = {}) {
+  attempt_result result;
   result.error = e;
   result.cause = cause;
   return result;
@@ -131,12 +131,12 @@ private:
   transport& owner_;
 };
 
-transport::journey::journey(transport& owner, std::size_t agent, bool is_quick)
+transport::pending_request::pending_request(transport& owner, std::size_t agent, bool is_quick)
     : owner(owner), agent(agent), is_quick(is_quick) {
   owner.under_way_.push_back(*this);
 }
 
-transport::journey::~journey() {
+transport::pending_request::~pending_request() {
   owner.under_way_.erase(owner.under_way_.iterator_to(*this));
   if (is_quick && !is_noted) owner.choice_.cancelled(agent, since);
 }
@@ -200,39 +200,39 @@ transport::transport(const strand_type& strand, const config& settings, const st
       tls_(make_tls_client(settings, std::any_of(addresses.begin(), addresses.end(), is_secure))),
       statistics_(std::move(statistics)),
       health_(health),
-      gates_{gate(strand, settings.connections_max),
-             gate(strand, settings.renewals_max, renewal_moment, gate::order::deadline),
-             gate(strand, settings.blocking_max)},
+      limiters_{limiter(strand, settings.connections_max),
+                limiter(strand, settings.renewals_max, renewal_moment, limiter::order::deadline),
+                limiter(strand, settings.blocking_max)},
       choice_(agents_.size()),
-      choice_reminder_(strand),
-      outage_reminder_(strand),
-      share_(settings.blocking_max),
+      choice_timer_(strand),
+      outage_timer_(strand),
+      concurrency_limit_(settings.blocking_max),
       random_(std::random_device{}()),
       idle_max_(idle_max),
       look_up_(std::move(look_up)),
-      idle_reminder_(strand),
-      place_reminder_(strand) {}
+      idle_timer_(strand),
+      place_timer_(strand) {}
 
-awaitable<exchange> transport::send(const http_request& request, lane which, time_point deadline) {
+awaitable<attempt_result> transport::send(const http_request& request, connection_class which, time_point deadline) {
   const activity counted(*this);
   scout self(*this);
   close_idle_in_time();
   std::size_t moves = 0;
-  exchange first;
+  attempt_result first;
   for (unsigned refusals = 0;; ++refusals) {
     if (is_held_up(which) && !self.tries()) {
       const bool may_go_on = co_await wait_for_an_agent(request, which, deadline);
       if (!may_go_on) co_return outage_ ? outage_->last : failure(error::unreachable);
     }
-    exchange result = co_await attempt(self, request, which, deadline);
+    attempt_result result = co_await attempt(self, request, which, deadline);
     if (result.is_cancelled) co_return result;
     if (result.is_held_up) continue;
     if (result.goes_on && ++moves < agents_.size()) {
-      if (first.error != error::unreachable && !result.is_nobody) first = std::move(result);
+      if (first.error != error::unreachable && !result.has_no_address) first = std::move(result);
       continue;
     }
     // One agent's certificate is no reason to give up where another one may be back soon.
-    if ((result.is_nobody && first.error) ||
+    if ((result.has_no_address && first.error) ||
         (result.error == error::certificate_refused && first.error == error::unreachable)) {
       result = std::exchange(first, {});
     }
@@ -244,10 +244,10 @@ awaitable<exchange> transport::send(const http_request& request, lane which, tim
   }
 }
 
-bool transport::is_held_up(lane which) const noexcept {
+bool transport::is_held_up(connection_class which) const noexcept {
   const auto is_usable = [this](const idle_connection& each) { return each.agent == choice_.current(); };
   const auto has_one = [&](const idle_list& all) { return std::any_of(all.begin(), all.end(), is_usable); };
-  return outage_ && !has_one(idle_) && (which != lane::renewal || !has_one(idle_renewal_));
+  return outage_ && !has_one(idle_) && (which != connection_class::renewal || !has_one(idle_renewal_));
 }
 
 bool transport::may_try(const http_request& request) const noexcept {
@@ -256,13 +256,13 @@ bool transport::may_try(const http_request& request) const noexcept {
 
 // Returns whether the request may go on: the outage is over, or it is time for an attempt. Otherwise its time is over;
 // or it does not wait, and the attempt that was pending has failed.
-awaitable<bool> transport::wait_for_an_agent(const http_request& request, lane which, time_point deadline) {
+awaitable<bool> transport::wait_for_an_agent(const http_request& request, connection_class which, time_point deadline) {
   while (is_held_up(which) && !may_try(request)) {
     if (clock::now() >= deadline) co_return false;
     waiter one(strand_, deadline);
     if (!request.waits_in_outage) {
       outage_->impatient.push_back(one);
-    } else if (which == lane::renewal) {
+    } else if (which == connection_class::renewal) {
       outage_->waiting.push_front(one);
     } else {
       outage_->waiting.push_back(one);
@@ -278,12 +278,12 @@ awaitable<bool> transport::wait_for_an_agent(const http_request& request, lane w
 void transport::wake_a_scout() {
   if (outage_->is_tried || outage_->waiting.empty()) return;
   if (clock::now() >= outage_->try_at) return wake(outage_->waiting.front());
-  outage_reminder_.set_by(outage_->try_at, owner_, [this] {
+  outage_timer_.set_by(outage_->try_at, owner_, [this] {
     if (outage_) wake_a_scout();
   });
 }
 
-void transport::begin_or_prolong_outage(const exchange& failed) {
+void transport::begin_or_prolong_outage(const attempt_result& failed) {
   if (!outage_) {
     outage_ = std::make_unique<outage>();
     outage_->number = ++outages_;
@@ -300,46 +300,48 @@ void transport::end_outage() noexcept {
   all.splice(all.end(), outage_->impatient);
   all.splice(all.end(), outage_->waiting);
   outage_.reset();
-  outage_reminder_.cancel();
+  outage_timer_.cancel();
   wake_all(all);
 }
 
-awaitable<exchange> transport::attempt(scout& self, const http_request& request, lane which, time_point deadline) {
-  gate& entrance = gate_of(which);
+awaitable<attempt_result> transport::attempt(scout& self, const http_request& request, connection_class which,
+                                             time_point deadline) {
+  limiter& entrance = limiter_of(which);
   admit_in_time();
   // Renewals are few, one for each session, and a lost one costs somebody a slot: they may always queue.
-  const bool full = which != lane::renewal && entrance.waiting() >= settings_.queue_max;
+  const bool full = which != connection_class::renewal && entrance.waiting() >= settings_.queue_max;
   // Most requests are answered sooner than another connection is made, and an agent has only so many.
-  const std::size_t spare = which != lane::blocking && !full ? idle_of(which).size() : SIZE_MAX;
-  gate::pass pass = entrance.try_enter(spare);
-  if (!pass) {
+  const std::size_t spare = which != connection_class::blocking && !full ? idle_of(which).size() : SIZE_MAX;
+  limiter::permit permit = entrance.try_enter(spare);
+  if (!permit) {
     if (!entrance.is_open() && full) co_return failure(error::too_busy);
-    if (which == lane::blocking) admit_in_time(true);
-    pass = co_await entrance.enter(deadline + request.wait, spare);
-    if (!pass && outage_) co_return outage_->last;
-    if (!pass) co_return failure(refusals_ == 0 ? error::too_busy : error::too_many_requests);
+    if (which == connection_class::blocking) admit_in_time(true);
+    permit = co_await entrance.enter(deadline + request.wait, spare);
+    if (!permit && outage_) co_return outage_->last;
+    if (!permit) co_return failure(refusals_ == 0 ? error::too_busy : error::too_many_requests);
   }
   // Only now: a request that waits for its turn must not keep others from trying.
   if (is_held_up(which) && !self.tries()) {
     if (!may_try(request)) {
-      exchange later;
+      attempt_result later;
       later.is_held_up = true;
       co_return later;
     }
     self.begin();
   }
 
-  journey way(*this, choice_.current(), which != lane::blocking);
+  pending_request way(*this, choice_.current(), which != connection_class::blocking);
   choose_agent();
   way.agent = choice_.current();
-  exchange result = co_await travel(way, request, which, deadline);
+  attempt_result result = co_await perform(way, request, which, deadline);
   const asio::cancellation_state cancellation = co_await asio::this_coro::cancellation_state;
   result.is_cancelled = cancellation.cancelled() != asio::cancellation_type::none;
   if (!result.is_cancelled || result.reply.status != 0) note(way, request, result);
   co_return result;
 }
 
-awaitable<exchange> transport::travel(journey& way, const http_request& request, lane which, time_point deadline) {
+awaitable<attempt_result> transport::perform(pending_request& way, const http_request& request, connection_class which,
+                                             time_point deadline) {
   http_request shorter;
   const http_request* sent = &request;
   if (request.wait.count() != 0) {
@@ -347,7 +349,7 @@ awaitable<exchange> transport::travel(journey& way, const http_request& request,
     const time_point now = clock::now();
     deadline = std::max(deadline, now + milliseconds(1) + request.slack);
     auto left = std::chrono::ceil<milliseconds>(deadline - request.slack - now);
-    if (share_.is_pressed(now)) left = std::min(left, pressed_wait_max);
+    if (concurrency_limit_.is_pressed(now)) left = std::min(left, pressed_wait_max);
     if (left < request.wait) {
       shorter = with_wait(request, left);
       sent = &shorter;
@@ -358,8 +360,8 @@ awaitable<exchange> transport::travel(journey& way, const http_request& request,
   link = take_idle(way.agent, which);
   const bool is_new = !link;
   if (is_new) {
-    const bool shows_itself = request.repeatable || !share_.is_pressed(clock::now());
-    exchange opened;
+    const bool shows_itself = request.repeatable || !concurrency_limit_.is_pressed(clock::now());
+    attempt_result opened;
     if (shows_itself) {
       opened = co_await open(way.agent, link, deadline);
     } else {
@@ -379,7 +381,7 @@ awaitable<exchange> transport::travel(journey& way, const http_request& request,
   const auto token = tokens_.get(clock::now(), [this](std::string line) { tell(std::move(line)); });
   const std::string bytes = to_bytes(*sent, agents_[way.agent].lines, *token);
   const unsigned version = tokens_.version();
-  exchange result = co_await link->converse(bytes, request.is_write, deadline);
+  attempt_result result = co_await link->converse(bytes, request.is_write, deadline);
   result.token = version;
   result.secret = token;
   result.reply.asked_wait = sent->wait;
@@ -394,8 +396,8 @@ awaitable<exchange> transport::travel(journey& way, const http_request& request,
   if (!result.error) refusals_ = 0;
   if (link->reusable() && !closed_) {
     const time_point now = clock::now();
-    if (which == lane::blocking && is_to_cede(*link, now)) {
-      share_.ceded(now);
+    if (which == connection_class::blocking && is_to_cede(*link, now)) {
+      concurrency_limit_.ceded(now);
     } else {
       keep(std::move(link), way.agent, which);
     }
@@ -405,7 +407,7 @@ awaitable<exchange> transport::travel(journey& way, const http_request& request,
 }
 
 // Translates what came of a request into an event of its agent.
-void transport::note(journey& way, const http_request& request, exchange& result) {
+void transport::note(pending_request& way, const http_request& request, attempt_result& result) {
   result.agent = way.agent;
   way.is_noted = true;
   const time_point now = clock::now();
@@ -414,13 +416,13 @@ void transport::note(journey& way, const http_request& request, exchange& result
     result.goes_on = request.repeatable || is_unreached;
     return;
   }
-  const std::string words = words_of(result);
-  if (!words.empty() && !result.is_nobody) failed(way.agent, words);
+  const std::string message = message_of(result);
+  if (!message.empty() && !result.has_no_address) failed(way.agent, message);
   // A request with little time has not shown that there is no agent.
   const bool is_early = result.cause == asio::error::timed_out && now - way.since < settings_.connect_timeout;
   if ((is_unreached && !is_early) || result.error == error::client_certificate_refused) {
     result.shows_no_agent = result.error == error::unreachable;
-    choice_.not_reached(way.agent, now, result.is_nobody);
+    choice_.not_reached(way.agent, now, result.has_no_address);
     result.goes_on = choice_.current() != way.agent;
     return;
   }
@@ -436,18 +438,18 @@ void transport::note(journey& way, const http_request& request, exchange& result
   choose_agent();
 }
 
-void transport::failed(std::size_t agent, std::string words) {
-  agents_[agent].last_failure = std::move(words);
+void transport::failed(std::size_t agent, std::string message) {
+  agents_[agent].last_failure = std::move(message);
   health_.failed(name_of(agent) + ": " + agents_[agent].last_failure);
 }
 
 // Has those tried who are to be, leaves the current agent for a better one, and comes back when that is due.
 void transport::choose_agent() {
   if (agents_.size() == 1 || closed_) return;
-  for (const journey& each : under_way_)
+  for (const pending_request& each : under_way_)
     if (each.is_quick) choice_.silent(each.agent, each.since);
   const std::size_t before = choice_.current();
-  const agent_choice::advice advice = choice_.look(clock::now());
+  const agent_choice::advice advice = choice_.evaluate(clock::now());
   if (advice.has_left) {
     // An agent that errs has said why.
     if (agents_[before].last_failure.empty()) failed(before, "says nothing, and another agent answers");
@@ -456,8 +458,8 @@ void transport::choose_agent() {
   }
   const std::shared_ptr<void> owner = owner_.lock();
   for (const std::size_t each : advice.to_try) asio::co_spawn(strand_, try_out(owner, *this, each), asio::detached);
-  if (advice.look_again != time_point::max()) {
-    choice_reminder_.set_by(advice.look_again, owner_, [this] { choose_agent(); });
+  if (advice.evaluate_again_at != time_point::max()) {
+    choice_timer_.set_by(advice.evaluate_again_at, owner_, [this] { choose_agent(); });
   }
 }
 
@@ -514,9 +516,9 @@ connection::endpoints transport::in_order(std::size_t which, connection::endpoin
 
 // The connections are closed; whoever uses one goes to the current agent.
 void transport::leave_others() {
-  share_ = share(settings_.blocking_max);
+  concurrency_limit_ = concurrency_limit(settings_.blocking_max);
   refusals_ = 0;
-  for (journey& each : under_way_)
+  for (pending_request& each : under_way_)
     if (each.agent != choice_.current() && each.link) each.link->give_up();
 }
 
@@ -525,7 +527,7 @@ awaitable<void> transport::try_out([[maybe_unused]] std::shared_ptr<void> owner,
   const activity counted(self);
   const time_point deadline = clock::now() + agent_choice::doubted_after;
   std::shared_ptr<connection> link;
-  exchange result = co_await self.open(agent, link, deadline);
+  attempt_result result = co_await self.open(agent, link, deadline);
   if (!result.error) {
     const std::string question = to_bytes(harmless_request(), self.agents_[agent].lines, {});
     result = co_await link->converse(question, false, deadline);
@@ -539,7 +541,7 @@ awaitable<void> transport::try_out([[maybe_unused]] std::shared_ptr<void> owner,
   self.choose_agent();
 }
 
-awaitable<exchange> transport::open(std::size_t agent, std::shared_ptr<connection>& link, time_point deadline) {
+awaitable<attempt_result> transport::open(std::size_t agent, std::shared_ptr<connection>& link, time_point deadline) {
   const agent_address& address = agents_[agent].address;
   link = std::make_shared<connection>(strand_, statistics_, settings_.reply_bytes_max,
                                       is_secure(address) ? tls_.get() : nullptr);
@@ -549,22 +551,22 @@ awaitable<exchange> transport::open(std::size_t agent, std::shared_ptr<connectio
   const std::string tunnel = is_through_proxy && is_secure(address) ? tunnel_request(address, *proxy_) : std::string();
   resolution found = co_await find(door, deadline);
   connection::endpoints candidates = in_order(agent, std::move(found.endpoints));
-  exchange connected;
+  attempt_result connected;
   if (found.error || candidates.empty()) {
     connected = failure(error::unreachable, found.error);
-    connected.is_nobody = agents_[agent].is_second;
+    connected.has_no_address = agents_[agent].is_second;
   } else {
     connected = co_await link->connect(std::move(candidates), deadline, address, tunnel);
     if (!connected.error) agents_[agent].used = link->peer();
-    if (is_through_proxy) connected.words = without_secrets(connected.words, connected);
+    if (is_through_proxy) connected.message = without_secrets(connected.message, connected);
     for (const connection::endpoint& each : link->unresponsive()) note_silence(each);
   }
-  if (is_through_proxy && connected.error == error::unreachable && connected.words.empty()) {
-    connected.words = "the proxy " + door.to_string() + ": " + connected.cause.message();
+  if (is_through_proxy && connected.error == error::unreachable && connected.message.empty()) {
+    connected.message = "the proxy " + door.to_string() + ": " + connected.cause.message();
   }
   if (agent == choice_.current() &&
       connected.cause == asio::error::connection_refused) {  // the agent is gone, and with it what it had too many of
-    share_ = share(settings_.blocking_max);
+    concurrency_limit_ = concurrency_limit(settings_.blocking_max);
     refusals_ = 0;
   }
   co_return connected;
@@ -583,7 +585,7 @@ awaitable<resolution> transport::find(const agent_address& door, time_point dead
     asio::co_spawn(strand_, look_up(owner_.lock(), *this, door, job), asio::detached);
   }
   if (!job->answer) {
-    if (!its.addresses.empty()) deadline = std::min(deadline, clock::now() + looked_up_within);
+    if (!its.addresses.empty()) deadline = std::min(deadline, clock::now() + lookup_wait_max);
     waiter one(strand_, deadline);
     job->waiting.push_back(one);
     co_await one.timer.async_wait(as_result);
@@ -611,16 +613,16 @@ awaitable<void> transport::look_up([[maybe_unused]] std::shared_ptr<void> owner,
 
 // A write that an agent has closed the connection on may have been applied, for all that anybody can tell. So it goes
 // to a connection on which the agent has answered what does nothing.
-awaitable<exchange> transport::open_accepted(std::size_t agent, std::shared_ptr<connection>& link,
-                                             time_point deadline) {
-  exchange opened = co_await open(agent, link, deadline);
+awaitable<attempt_result> transport::open_accepted(std::size_t agent, std::shared_ptr<connection>& link,
+                                                   time_point deadline) {
+  attempt_result opened = co_await open(agent, link, deadline);
   if (opened.error) co_return opened;
   const std::string harmless = to_bytes(harmless_request(), agents_[agent].lines, {});
-  exchange asked = co_await link->converse(harmless, false, deadline);
-  if (link->reusable()) co_return exchange();
+  attempt_result asked = co_await link->converse(harmless, false, deadline);
+  if (link->reusable()) co_return attempt_result();
   if (is_refusal(asked, *link)) {
     note_refusal(asked, agent, std::move(link));
-    exchange refused = failure(error::too_many_requests);
+    attempt_result refused = failure(error::too_many_requests);
     refused.turned_away = true;
     co_return refused;
   }
@@ -631,7 +633,7 @@ awaitable<exchange> transport::open_accepted(std::size_t agent, std::shared_ptr<
 
 // A new connection was closed unused. Whether that is for want of connections: an agent that goes down, or is not there
 // behind a proxy, does the same.
-bool transport::note_refusal(const exchange& result, std::size_t agent, std::shared_ptr<connection> link) {
+bool transport::note_refusal(const attempt_result& result, std::size_t agent, std::shared_ptr<connection> link) {
   link.reset();
   ++refusals_;
   // With TLS an open connection may be one whose handshake hangs.
@@ -640,11 +642,11 @@ bool transport::note_refusal(const exchange& result, std::size_t agent, std::sha
   if (result.reply.status != 429 && !others_work && refusals_ < refusals_believed) return false;
   counters::add(statistics_->connections_refused);
   const time_point now = clock::now();
-  gate& blocking = gate_of(lane::blocking);
-  const bool is_news = !share_.is_pressed(now);
+  limiter& blocking = limiter_of(connection_class::blocking);
+  const bool is_news = !concurrency_limit_.is_pressed(now);
   // One fewer than now: either this was one of them, or what was refused goes first and needs the place of one.
-  share_.refused(blocking.inside() - std::min<std::size_t>(blocking.inside(), 1), now);
-  const std::size_t allowed = share_.allowed(now);
+  concurrency_limit_.refused(blocking.inside() - std::min<std::size_t>(blocking.inside(), 1), now);
+  const std::size_t allowed = concurrency_limit_.allowed(now);
   blocking.set_limit(allowed);
   if (is_news) tell_of_refusals(allowed);
   return true;
@@ -654,7 +656,7 @@ bool transport::has_a_working_connection(std::size_t agent) const noexcept {
   const auto is_its = [agent](const idle_connection& each) { return each.agent == agent; };
   return std::any_of(idle_.begin(), idle_.end(), is_its) ||
          std::any_of(idle_renewal_.begin(), idle_renewal_.end(), is_its) ||
-         std::any_of(under_way_.begin(), under_way_.end(), [agent](const journey& each) {
+         std::any_of(under_way_.begin(), under_way_.end(), [agent](const pending_request& each) {
            return each.agent == agent && each.link && each.link->has_answered();
          });
 }
@@ -671,24 +673,24 @@ void transport::tell(std::string line) const {
 }
 
 // What an agent, or the way to it, is to blame for; empty: nothing.
-std::string transport::words_of(const exchange& result) const {
+std::string transport::message_of(const attempt_result& result) const {
   const unsigned status = result.reply.status;
   if (status >= 500 || status == 429 || status == 403) {
     return std::to_string(status) + ' ' + readable(without_secrets(result.reply.body, result));
   }
   if (!result.error) return {};
-  std::string words = result.error.message();
-  if (!result.words.empty()) {
-    words += ": " + result.words;
+  std::string message = result.error.message();
+  if (!result.message.empty()) {
+    message += ": " + result.message;
   } else if (result.cause) {
-    words += ": " + result.cause.message();
+    message += ": " + result.cause.message();
   }
-  return words;
+  return message;
 }
 
-std::string transport::without_secrets(std::string_view body, const exchange& of) const {
-  constexpr std::size_t looked_at = 4096;  // far beyond what anybody shows of it
-  std::string text(body.substr(0, looked_at));
+std::string transport::without_secrets(std::string_view body, const attempt_result& of) const {
+  constexpr std::size_t scanned_max = 4096;  // far beyond what anybody shows of it
+  std::string text(body.substr(0, scanned_max));
   const auto hide = [&text](std::string_view secret) {
     if (secret.empty()) return;
     constexpr std::string_view in_its_place = "(hidden)";
@@ -716,14 +718,14 @@ bool transport::has_another_token(unsigned refused) {
 }
 
 bool transport::is_to_cede(const connection& link, time_point now) {
-  if (gate_of(lane::blocking).inside() <= kept_for_good) return false;
+  if (limiter_of(connection_class::blocking).inside() <= kept_for_good) return false;
   // Spread out, so that those that were opened together are not let go together.
   const milliseconds age(std::uniform_int_distribution<milliseconds::rep>(
       milliseconds(ceded_after).count() * 3 / 4, milliseconds(ceded_after).count() * 5 / 4)(random_));
   return now - link.opened_at() >= age;
 }
 
-std::shared_ptr<connection> transport::take_idle(std::size_t agent, lane which) {
+std::shared_ptr<connection> transport::take_idle(std::size_t agent, connection_class which) {
   for (idle_list* const idle : {&idle_of(which), &idle_}) {
     while (!idle->empty()) {
       const idle_connection found = std::move(idle->back());
@@ -731,19 +733,19 @@ std::shared_ptr<connection> transport::take_idle(std::size_t agent, lane which) 
       if (found.agent == agent && found.link->is_alive()) return found.link;
     }
     // Renewals have theirs, and take what others have left only if they may not get another.
-    if (!share_.is_pressed(clock::now()) && !outage_) break;
+    if (!concurrency_limit_.is_pressed(clock::now()) && !outage_) break;
   }
   return nullptr;
 }
 
-void transport::keep(std::shared_ptr<connection> link, std::size_t agent, lane which) {
+void transport::keep(std::shared_ptr<connection> link, std::size_t agent, connection_class which) {
   if (agent == choice_.current()) idle_of(which).push_back({std::move(link), agent, clock::now()});
   close_idle_in_time();
 }
 
 // Closes what has been idle for long enough, and comes back when that is so of the next.
 void transport::close_idle_in_time() {
-  if (!idle_reminder_.may_be_set()) return;
+  if (!idle_timer_.may_be_set()) return;
   const time_point now = clock::now();
   time_point next = time_point::max();
   for (idle_list* const idle : {&idle_, &idle_renewal_}) {
@@ -752,25 +754,25 @@ void transport::close_idle_in_time() {
     idle->erase(idle->begin(), first_wanted);
     if (!idle->empty()) next = std::min(next, idle->front().since + idle_max_);
   }
-  if (next != time_point::max()) idle_reminder_.set(next, owner_, [this] { close_idle_in_time(); });
+  if (next != time_point::max()) idle_timer_.set(next, owner_, [this] { close_idle_in_time(); });
 }
 
 // A place becomes free with time, too, and for minutes nothing else may happen here.
 void transport::admit_in_time(bool one_waits) {
-  gate& blocking = gate_of(lane::blocking);
-  blocking.set_limit(share_.allowed(clock::now()));
-  const time_point next = share_.changes_at();
+  limiter& blocking = limiter_of(connection_class::blocking);
+  blocking.set_limit(concurrency_limit_.allowed(clock::now()));
+  const time_point next = concurrency_limit_.changes_at();
   if (next == time_point::max() || (blocking.waiting() == 0 && !one_waits)) return;
-  if (place_reminder_.may_be_set()) place_reminder_.set(next, owner_, [this] { admit_in_time(); });
+  if (place_timer_.may_be_set()) place_timer_.set(next, owner_, [this] { admit_in_time(); });
 }
 
 // Nobody is there whom a reminder could serve. What a burst of blocking queries has left is closed now; what ordinary
 // requests may need is kept.
 void transport::rest() {
-  idle_reminder_.cancel();
-  place_reminder_.cancel();
-  choice_reminder_.cancel();
-  outage_reminder_.cancel();
+  idle_timer_.cancel();
+  place_timer_.cancel();
+  choice_timer_.cancel();
+  outage_timer_.cancel();
   if (idle_.size() > settings_.connections_max) {
     idle_.erase(idle_.begin(), idle_.end() - static_cast<std::ptrdiff_t>(settings_.connections_max));
   }
@@ -779,10 +781,10 @@ void transport::rest() {
 
 void transport::close() noexcept {
   closed_ = true;
-  idle_reminder_.close();
-  place_reminder_.close();
-  choice_reminder_.close();
-  outage_reminder_.close();
+  idle_timer_.close();
+  place_timer_.close();
+  choice_timer_.close();
+  outage_timer_.close();
   idle_.clear();
   idle_renewal_.clear();
 }

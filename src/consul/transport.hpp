@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "agent_choice.hpp"
+#include "concurrency_limit.hpp"
 #include "connection.hpp"
-#include "gate.hpp"
 #include "health.hpp"
+#include "limiter.hpp"
 #include "proxy.hpp"
 #include "resolve.hpp"
-#include "share.hpp"
 #include "tls.hpp"
 #include "token_source.hpp"
 #include "url.hpp"
@@ -27,7 +27,7 @@ namespace holdfast::consul::detail {
 
 /// Who a request shares its connections with: renewals wait behind nothing else, and blocking queries, which keep a
 /// connection for minutes, hold up nobody.
-enum class lane { ordinary, renewal, blocking };
+enum class connection_class { ordinary, renewal, blocking };
 
 /// The connections to the agents, of which one is asked at a time. An address whose host is a name stands for two: all
 /// that is behind the name may be tried, but an agent that takes connections and says nothing is only left for another
@@ -57,16 +57,16 @@ public:
   /// for. So those that are too many take turns. It queues for up to one wait past its deadline, because those before
   /// it may wait longer than it; and then has its slack from there on.
   /// What is under way at an agent that is left for another one goes to that, if it may be repeated.
-  awaitable<exchange> send(const http_request& request, lane which, time_point deadline);
+  awaitable<attempt_result> send(const http_request& request, connection_class which, time_point deadline);
 
   /// The beginning of a text that came as an answer to that request, without the token and the passwords that the
   /// request carried.
-  std::string without_secrets(std::string_view text, const exchange& of) const;
+  std::string without_secrets(std::string_view text, const attempt_result& of) const;
 
-  /// Consul has refused the token that `exchange::token` says. Whether the next request has another one.
+  /// Consul has refused the token that `attempt_result::token` says. Whether the next request has another one.
   bool has_another_token(unsigned refused);
 
-  /// Of `exchange::agent`.
+  /// Of `attempt_result::agent`.
   const agent_address& address_of(std::size_t agent) const noexcept { return agents_[agent].address; }
 
   /// Drops the idle connections; those in use are not kept when their request ends.
@@ -75,9 +75,9 @@ public:
 private:
   // Calls back at a time, once, unless it is cancelled before. It runs only while there are requests, for a timer alone
   // must not keep the io_context running.
-  class reminder {
+  class wake_timer {
   public:
-    explicit reminder(const strand_type& strand) : timer_(strand) {}
+    explicit wake_timer(const strand_type& strand) : timer_(strand) {}
     bool may_be_set() const noexcept { return timer_ && !is_set_; }
     // `owner` is kept while `then` runs; if it is gone by then, so is this.
     template <class Function>
@@ -144,7 +144,7 @@ private:
   // No agent can be reached. One request at a time goes on trying, and the others wait for what comes of it.
   struct outage {
     unsigned number = 0;
-    exchange last;  // why the last attempt has failed
+    attempt_result last;  // why the last attempt has failed
     unsigned failures = 0;
     time_point try_at{};
     bool is_tried = false;
@@ -152,11 +152,11 @@ private:
     waiter_list impatient{};  // for the end of the attempt that is pending
   };
   // A request that has its turn, from then until it has its reply. Unless it is noted, the user has cancelled it.
-  struct journey : boost::intrusive::list_base_hook<> {
-    journey(transport& owner, std::size_t agent, bool is_quick);
-    ~journey();
-    journey(const journey&) = delete;
-    journey& operator=(const journey&) = delete;
+  struct pending_request : boost::intrusive::list_base_hook<> {
+    pending_request(transport& owner, std::size_t agent, bool is_quick);
+    ~pending_request();
+    pending_request(const pending_request&) = delete;
+    pending_request& operator=(const pending_request&) = delete;
 
     transport& owner;
     std::size_t agent;
@@ -167,24 +167,28 @@ private:
   };
   class scout;
 
-  gate& gate_of(lane which) noexcept { return gates_[static_cast<std::size_t>(which)]; }
-  idle_list& idle_of(lane which) noexcept { return which == lane::renewal ? idle_renewal_ : idle_; }
+  limiter& limiter_of(connection_class which) noexcept { return limiters_[static_cast<std::size_t>(which)]; }
+  idle_list& idle_of(connection_class which) noexcept {
+    return which == connection_class::renewal ? idle_renewal_ : idle_;
+  }
 
-  awaitable<exchange> attempt(scout& self, const http_request& request, lane which, time_point deadline);
-  bool is_held_up(lane which) const noexcept;
+  awaitable<attempt_result> attempt(scout& self, const http_request& request, connection_class which,
+                                    time_point deadline);
+  bool is_held_up(connection_class which) const noexcept;
   bool may_try(const http_request& request) const noexcept;
-  awaitable<bool> wait_for_an_agent(const http_request& request, lane which, time_point deadline);
-  void begin_or_prolong_outage(const exchange& failed);
+  awaitable<bool> wait_for_an_agent(const http_request& request, connection_class which, time_point deadline);
+  void begin_or_prolong_outage(const attempt_result& failed);
   void end_outage() noexcept;
   void wake_a_scout();
-  awaitable<exchange> travel(journey& way, const http_request& request, lane which, time_point deadline);
-  awaitable<exchange> open(std::size_t agent, std::shared_ptr<connection>& link, time_point deadline);
+  awaitable<attempt_result> perform(pending_request& way, const http_request& request, connection_class which,
+                                    time_point deadline);
+  awaitable<attempt_result> open(std::size_t agent, std::shared_ptr<connection>& link, time_point deadline);
   awaitable<resolution> find(const agent_address& door, time_point deadline);
   static awaitable<void> look_up(std::shared_ptr<void> owner, transport& self, agent_address door,
                                  std::shared_ptr<lookup> job);
-  awaitable<exchange> open_accepted(std::size_t agent, std::shared_ptr<connection>& link, time_point deadline);
-  void note(journey& way, const http_request& request, exchange& result);
-  void failed(std::size_t agent, std::string words);
+  awaitable<attempt_result> open_accepted(std::size_t agent, std::shared_ptr<connection>& link, time_point deadline);
+  void note(pending_request& way, const http_request& request, attempt_result& result);
+  void failed(std::size_t agent, std::string message);
   void choose_agent();
   void leave_others();
   void answered_by(std::size_t agent);
@@ -194,14 +198,14 @@ private:
   agent* twin_of(std::size_t agent);
   connection::endpoints in_order(std::size_t agent, connection::endpoints found);
   static awaitable<void> try_out(std::shared_ptr<void> owner, transport& self, std::size_t agent);
-  bool note_refusal(const exchange& result, std::size_t agent, std::shared_ptr<connection> link);
+  bool note_refusal(const attempt_result& result, std::size_t agent, std::shared_ptr<connection> link);
   bool has_a_working_connection(std::size_t agent) const noexcept;
   bool is_to_cede(const connection& link, time_point now);
   void tell_of_refusals(std::size_t allowed) const;
   void tell(std::string line) const;
-  std::string words_of(const exchange& result) const;
-  std::shared_ptr<connection> take_idle(std::size_t agent, lane which);
-  void keep(std::shared_ptr<connection> link, std::size_t agent, lane which);
+  std::string message_of(const attempt_result& result) const;
+  std::shared_ptr<connection> take_idle(std::size_t agent, connection_class which);
+  void keep(std::shared_ptr<connection> link, std::size_t agent, connection_class which);
   void close_idle_in_time();
   void admit_in_time(bool one_waits = false);
   void rest();
@@ -218,23 +222,23 @@ private:
   std::unique_ptr<tls_client> tls_;  // none: plain
   std::shared_ptr<counters> statistics_;
   health_record& health_;
-  std::array<gate, 3> gates_;
+  std::array<limiter, 3> limiters_;
   agent_choice choice_;
-  boost::intrusive::list<journey> under_way_;
-  reminder choice_reminder_;        // that the choice has to be looked at again
-  reminder outage_reminder_;        // that an agent has to be tried again
+  boost::intrusive::list<pending_request> under_way_;
+  wake_timer choice_timer_;         // that the choice has to be looked at again
+  wake_timer outage_timer_;         // that an agent has to be tried again
   std::unique_ptr<outage> outage_;  // while no agent can be reached
   unsigned outages_ = 0;            // how many there were
-  share share_;
+  concurrency_limit concurrency_limit_;
   unsigned refusals_ = 0;  // since the last reply
   std::minstd_rand random_;
   const clock::duration idle_max_;
   const resolver look_up_;
   idle_list idle_;
   idle_list idle_renewal_;
-  std::size_t active_ = 0;   // requests
-  reminder idle_reminder_;   // that a connection has been idle for long enough
-  reminder place_reminder_;  // that another blocking query may run
+  std::size_t active_ = 0;  // requests
+  wake_timer idle_timer_;   // that a connection has been idle for long enough
+  wake_timer place_timer_;  // that another blocking query may run
   const std::shared_ptr<void> alive_ = std::make_shared<char>();
   std::weak_ptr<void> owner_ = alive_;
   bool closed_ = false;

@@ -5,7 +5,7 @@
 namespace holdfast::protocol {
 
 std::optional<acceptance_times> acceptance_of(const contender& entry) {
-  const std::optional<entry_lease> lease = words_in(entry.value).lease;
+  const std::optional<entry_lease> lease = parse_entry_value(entry.value).lease;
   return lease && lease->accepts ? acceptance_of(lease->ttl) : std::nullopt;
 }
 
@@ -53,7 +53,7 @@ void doubtful_processes::saw(time_point now, const snapshot& seen) {
   if (doubts_.empty()) return;
   std::erase_if(doubts_, [now](const auto& each) { return each.second.until <= now; });
   for (const contender& entry : seen.contenders) {
-    const auto its = doubts_.find(words_in(entry.value).description);
+    const auto its = doubts_.find(parse_entry_value(entry.value).description);
     if (its == doubts_.end()) continue;
     const bool has_accepted = entry.accepted && entry.modify_index > its->second.index;
     if (entry.create_index > its->second.index || has_accepted) doubts_.erase(its);
@@ -66,11 +66,11 @@ std::vector<std::string> doubtful_processes::sessions(time_point now, const snap
   if (doubts_.empty() && taken_back.empty()) return result;
   for (const contender& entry : seen.contenders) {
     if (!entry.grantable()) continue;
-    const std::string_view description = words_in(entry.value).description;
+    const std::string_view description = parse_entry_value(entry.value).description;
     const auto its = doubts_.find(description);
     const bool is_doubted = its != doubts_.end() && now < its->second.until;
     const bool loses_now = std::any_of(taken_back.begin(), taken_back.end(), [&](const contender* each) {
-      return words_in(each->value).description == description;
+      return parse_entry_value(each->value).description == description;
     });
     if (is_doubted || loses_now) result.push_back(entry.session);
   }

@@ -66,7 +66,7 @@ instruction write(const inspection& s, lock_record wanted, std::vector<std::stri
         grant_to(*entry, entry_key(s, entry->session), next.after, acceptance_of(*entry).has_value()));
   for (const contender* entry : next.given_back) result.operations.push_back(remove(s, *entry));
   result.more = next.cut;
-  result.looks = true;
+  result.reads = true;
   return result;
 }
 
@@ -74,8 +74,8 @@ instruction write(const inspection& s, lock_record wanted) { return write(s, std
 
 /// A contender that joins between a read and the write that rests on it sees a full record, and waits. So a write that
 /// may free a slot reads everything in the same transaction. The next write then grants that contender.
-instruction with_look(const inspection& s, instruction next) {
-  if (next.looks) next.operations.push_back({kv_verb::get_tree, s.prefix});
+instruction with_read(const inspection& s, instruction next) {
+  if (next.reads) next.operations.push_back({kv_verb::get_tree, s.prefix});
   return next;
 }
 
@@ -110,7 +110,7 @@ instruction create(const inspection& s, std::uint32_t limit) {
   if (s.now.lock_index != 0) return s.now.record.limit == limit ? instruction() : refuse(error::limit_conflict);
   lock_record record;
   record.limit = limit;
-  return with_look(s, write(s, std::move(record)));
+  return with_read(s, write(s, std::move(record)));
 }
 
 instruction resize(const inspection& s, std::uint32_t limit) {
@@ -118,14 +118,14 @@ instruction resize(const inspection& s, std::uint32_t limit) {
   if (s.now.lock_index == 0) return refuse(error::no_semaphore);
   lock_record record = s.now.record;
   record.limit = limit;
-  return with_look(s, write(s, std::move(record)));
+  return with_read(s, write(s, std::move(record)));
 }
 
 instruction set_closed(const inspection& s, bool closed) {
   if (s.now.lock_index == 0) return refuse(error::no_semaphore);
   lock_record record = s.now.record;
   record.closed = closed;
-  return with_look(s, write(s, std::move(record)));
+  return with_read(s, write(s, std::move(record)));
 }
 
 instruction revoke(const inspection& s, std::string_view session, bool doubt) {
@@ -136,11 +136,11 @@ instruction revoke(const inspection& s, std::string_view session, bool doubt) {
   record.revoke(std::string(session));
   if (room_beside(record, s.lock_key, s.request_bytes) == 0) return refuse(error::too_large);
   instruction result = write(s, std::move(record), dead_holders(s.now), operations_max - 2, 0);
-  result.looks = false;  // it frees nothing
+  result.reads = false;  // it frees nothing
   return result;
 }
 
-instruction evict(const inspection& s, std::string_view session, bool first_look) {
+instruction evict(const inspection& s, std::string_view session, bool first_read) {
   instruction result;
   if (s.now.find(session)) {
     result.session = session;
@@ -151,13 +151,13 @@ instruction evict(const inspection& s, std::string_view session, bool first_look
     std::vector<std::string> spared = dead_holders(s.now);
     std::erase(spared, session);
     result = write(s, s.now.record, std::move(spared), left ? operations_max - 3 : operations_max - 2);
-  } else if (!left && first_look) {
+  } else if (!left && first_read) {
     return refuse(error::not_held);
   } else if (s.now.lock_index != 0) {  // whoever has joined since the last look
     result = write(s, s.now.record, dead_holders(s.now), left ? operations_max - 3 : operations_max - 2);
   }
   if (left) result.operations.push_back(remove(s, *left));
-  return with_look(s, std::move(result));
+  return with_read(s, std::move(result));
 }
 
 instruction sweep(const inspection& s) {
@@ -172,7 +172,7 @@ instruction sweep(const inspection& s) {
     result.operations.push_back(remove(s, left));
     ++result.swept.entries;
   }
-  return with_look(s, std::move(result));
+  return with_read(s, std::move(result));
 }
 
 instruction destroy(const inspection& s, bool even_in_use, std::uint64_t first) {
@@ -203,8 +203,8 @@ instruction destroy(const inspection& s, bool even_in_use, std::uint64_t first) 
   return result;
 }
 
-instruction drain(const inspection& s, bool first_look) {
-  if (s.now.lock_index == 0 && first_look) return refuse(error::no_semaphore);
+instruction drain(const inspection& s, bool first_read) {
+  if (s.now.lock_index == 0 && first_read) return refuse(error::no_semaphore);
   instruction result;
   const std::vector<std::string>& holders = s.now.record.holders;
   result.more =

@@ -47,12 +47,12 @@ struct instruction {
   std::vector<kv_operation> operations{};  ///< of one transaction
   bool more = false;                       ///< it is not the last one: look again
   /// The last operation reads all that stands there then. Go on with that as with another look.
-  bool looks = false;
+  bool reads = false;
   leftovers_count swept{};  ///< what a transaction of `sweep` removes
   bool operator==(const instruction&) const = default;
 };
 
-// A write that may free a slot ends with a look (`instruction::looks`), and the order is over when that shows nobody
+// A write that may free a slot ends with a look (`instruction::reads`), and the order is over when that shows nobody
 // who could be granted.
 //
 // Whoever writes the record grants what is free then: who waits and can run hears of it by this very write. Dead
@@ -70,7 +70,7 @@ instruction set_closed(const inspection& s, bool closed);
 instruction revoke(const inspection& s, std::string_view session, bool doubt = false);
 /// Ends the session, then takes it out of the record. error::not_held if it neither holds nor waits, unless this is
 /// not the first look: then that is what was wanted.
-instruction evict(const inspection& s, std::string_view session, bool first_look);
+instruction evict(const inspection& s, std::string_view session, bool first_read);
 /// What nobody lives by any more.
 instruction sweep(const inspection& s);
 /// The record and all entries. error::in_use if anybody holds or waits, unless `even_in_use`. `first`: the index of
@@ -79,7 +79,7 @@ instruction sweep(const inspection& s);
 instruction destroy(const inspection& s, bool even_in_use, std::uint64_t first = 0);
 /// `more` while somebody alive holds; nothing is ever written. Without a record nobody does, but if that is so at the
 /// first look there is nothing to wait for: error::no_semaphore.
-instruction drain(const inspection& s, bool first_look);
+instruction drain(const inspection& s, bool first_read);
 
 /// What `sweep` would find.
 leftovers_count count_leftovers(const inspection& s);

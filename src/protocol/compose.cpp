@@ -26,7 +26,7 @@ public:
     if (writes_record)
       write_record(next);
     else if (!what_.join.empty())
-      choose_look();
+      choose_reads();
     for (const member* m : what_.give_back) move(*m, true, false);
     for (const member* m : what_.leave) {  // if nobody has granted it meanwhile
       move(*m, true, false);
@@ -39,8 +39,8 @@ public:
     // A mutex's record is read by `get`: `get_tree` would read the entries below its key, too. Where there is no such
     // key `get` refuses the transaction.
     const kv_verb one = f_.options.form == record_form::session ? kv_verb::get : kv_verb::get_tree;
-    if (txn_.reads == transaction::look::record) add({one, f_.keys.lock});
-    if (txn_.reads == transaction::look::everything) add({kv_verb::get_tree, f_.keys.prefix});
+    if (txn_.reads == transaction::read_scope::record) add({one, f_.keys.lock});
+    if (txn_.reads == transaction::read_scope::everything) add({kv_verb::get_tree, f_.keys.prefix});
     return std::move(txn_);
   }
 
@@ -75,7 +75,7 @@ private:
       add({kv_verb::check_index, f_.keys.entry(each->session), {}, 0, each->modify_index});
       add({kv_verb::remove, f_.keys.entry(each->session)});
       txn_.removed.push_back(each->session);
-      txn_.taken_from.emplace_back(words_in(each->value).description);
+      txn_.taken_from.emplace_back(parse_entry_value(each->value).description);
       const slot_number* const its = f_.options.numbered ? now.number_of(each->session) : nullptr;
       if (its) hand_on_number(each->session, its->number);
     }
@@ -87,7 +87,7 @@ private:
     const bool reads = next.reads_entries || now.record.holders.size() >= limit;
     txn_.frees = !woken && reads && next.record.holders.size() < limit;
     txn_.owes = txn_.frees || (!woken && next.cut);
-    if (txn_.frees) txn_.reads = transaction::look::everything;
+    if (txn_.frees) txn_.reads = transaction::read_scope::everything;
   }
 
   /// With a number to each that wants one, of those that go with the slots.
@@ -109,13 +109,13 @@ private:
 
   /// A join that reads the record only does not see who has died. So now and then it reads everything, also where
   /// acquires never wait for long.
-  void choose_look() {
+  void choose_reads() {
     const view& v = f_.view;
     const bool known = v.state() != view::state::none && v.state() != view::state::stale;
     const bool many = f_.queue() > f_.options.watch_all_max;
     const bool lately = f_.time < v.listed_at() + f_.own_watch(false);
-    txn_.reads = known && lately && many && !f_.situation.foreign && !f_.wide ? transaction::look::record
-                                                                              : transaction::look::everything;
+    txn_.reads = known && lately && many && !f_.situation.foreign && !f_.wide ? transaction::read_scope::record
+                                                                              : transaction::read_scope::everything;
   }
 
   void move(const member& m, bool out, bool in) {
@@ -138,7 +138,7 @@ private:
     if (heir == heirs_.end()) return txn_.numbers.push_back({number, {}, 0});
     const contender& its = *heir->second;
     txn_.numbers.push_back({number, its.session, 0});
-    add({kv_verb::lock, key, std::string(words_in(its.value).description), mutex_flags, 0, its.session});
+    add({kv_verb::lock, key, std::string(parse_entry_value(its.value).description), mutex_flags, 0, its.session});
   }
 
   void take_number(const member& m, std::uint32_t number) {

@@ -32,7 +32,7 @@ bool keeps(context& ctx, const facts& f, const member& m, const demand& need) {
   const snapshot& now = f.now();
   std::size_t free = f.situation.limit - std::min<std::size_t>(f.situation.limit, now.record.holders.size());
   for (const contender& entry : now.contenders) {
-    if (!is_waiting(now, entry) || f.slow.passed_over(entry.session)) continue;
+    if (!is_waiting(now, entry) || f.claims.passed_over(entry.session)) continue;
     if (f.members.is_ours(entry.session)) return true;
     if (free-- == 0) return false;
   }
@@ -45,7 +45,7 @@ bool stand_together(const facts& f, const moves::list& waiting, std::size_t coun
   if (waiting.size() < count) return false;
   const contender* const last = now.find(waiting[count - 1]->session);
   return std::none_of(now.find(waiting.front()->session), last, [&](const contender& entry) {
-    return is_waiting(now, entry) && !f.members.is_ours(entry.session) && !f.slow.passed_over(entry.session);
+    return is_waiting(now, entry) && !f.members.is_ours(entry.session) && !f.claims.passed_over(entry.session);
   });
 }
 
@@ -339,7 +339,7 @@ plan_rules rules_for(context& ctx, const facts& f, const moves& what, const othe
     }
   if (o.form == record_form::session) rules.spared = now.record.holders;  // Consul itself prunes
   others.spare(ctx, rules, now, f.members, o);
-  rules.passed_over = f.slow.passed_over();
+  rules.passed_over = f.claims.passed_over();
   const std::size_t room = used < operations_max - 2 ? operations_max - 2 - used : 0;
   const std::size_t each = o.numbered ? 2 : 1;  // a number may go with it
   const std::size_t bytes = room_beside(now.record, o.lock_key, o.request_bytes);

@@ -16,7 +16,7 @@ namespace holdfast::protocol {
 struct demand {
   std::uint32_t slots = 0;                ///< in all
   std::vector<std::uint32_t> requests{};  ///< each one's count
-  bool looks = false;                     ///< one that does not wait needs a fresh view
+  bool needs_read = false;                ///< one that does not wait needs a fresh view
 };
 
 /// What one write does to our own entries, besides what `plan` does to the record.

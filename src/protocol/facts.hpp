@@ -24,7 +24,7 @@ struct facts {
   const protocol::situation& situation;
   const protocol::members& members;
   const slot_ledger& slots;
-  const slow_takers& slow;
+  const claim_timeouts& claims;
   const mutex_policy& mutex;
   time_point time;
   std::size_t waiting;  ///< acquires in the local queue

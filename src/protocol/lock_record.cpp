@@ -114,8 +114,8 @@ boost::system::result<lock_record> parse_lock_record(std::string_view value) {
 }
 
 std::size_t size_of(const lock_record& record, std::size_t more_holders) {
-  constexpr std::size_t words = 64, session = 36, around = 8;  // "":true,
-  std::size_t bytes = words + more_holders * (session + around);
+  constexpr std::size_t text_bytes = 64, session = 36, around = 8;  // "":true,
+  std::size_t bytes = text_bytes + more_holders * (session + around);
   for (const std::vector<std::string>* list : {&record.holders, &record.revoked})
     for (const std::string& each : *list) bytes += each.size() + around;
   return bytes;

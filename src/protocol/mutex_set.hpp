@@ -92,7 +92,7 @@ private:
     std::string name;
     bool locks = false;  ///< or else unlocks
   };
-  enum class request { opening, batch, barrier, look };
+  enum class request { opening, batch, barrier, read };
   /// How much is known of the transaction that was sent last.
   enum class doubt {
     none,
@@ -172,12 +172,12 @@ private:
   void send_batch(bool empty = false);
   void add_parts(std::vector<kv_operation>& operations);
   void send_barrier();
-  void send_look();
+  void send_read();
   void send(request what, std::vector<kv_operation> operations);
   kv_operation cas_guard(std::uint32_t number) const;
   void batch_done(event::txn_done& e);
   void barrier_done(event::txn_done& e);
-  void look_done(event::txn_done& e);
+  void read_done(event::txn_done& e);
   void batch_applied(const std::vector<kv_entry>& results);
   void batch_refused(const std::vector<event::refused_operation>& refusals);
   void part_refused(const part& each);

@@ -12,7 +12,7 @@ namespace holdfast::protocol {
 void mutex_set::write() {
   if (txn_ != 0 || !due_or_wake(write_outage_.retry_at())) return;
   if (doubt_ == doubt::unknown) return send_barrier();
-  if (doubt_ == doubt::moved) return send_look();
+  if (doubt_ == doubt::moved) return send_read();
   if (!denied_.empty() && due_or_wake(denied_outage_.retry_at())) {
     leaving_.insert(leaving_.end(), denied_.begin(), denied_.end());
     denied_.clear();
@@ -44,13 +44,13 @@ void mutex_set::send_batch(bool empty) {
   if (session()->open) {
     ops.push_back(cas_guard(number_));
   } else {
-    const std::string words =
+    const std::string text =
         options_.wall_offset ? with_stamp(options_.description, ctx_.now().time_since_epoch() + *options_.wall_offset,
                                           entry_lease{options_.ttl, options_.lease_margin, options_.node})
                              : options_.description;
     ops.push_back({kv_verb::check_not_exists, guard_key()});
     ops.push_back({kv_verb::lock, guard_key(), {}, set_magic | number_, 0, id});
-    ops.push_back({kv_verb::lock, session_key(), words, set_magic, 0, id});
+    ops.push_back({kv_verb::lock, session_key(), text, set_magic, 0, id});
   }
   head_ = ops.size();
   parts_.clear();
@@ -101,14 +101,14 @@ void mutex_set::send_barrier() {
 }
 
 /// The removal of nothing makes it a write: what it reads is then no older than the answer.
-void mutex_set::send_look() {
+void mutex_set::send_read() {
   std::vector<kv_operation> ops{{kv_verb::remove, guard_key() + "/none"}, {kv_verb::get, guard_key()}};
   for (part& each : parts_) {
     if (!each.locks || each.absent) continue;
     each.operation = ops.size();
     ops.push_back({kv_verb::get, key_of(*each.place)});
   }
-  send(request::look, std::move(ops));
+  send(request::read, std::move(ops));
 }
 
 void mutex_set::send(request what, std::vector<kv_operation> operations) {
@@ -128,8 +128,8 @@ void mutex_set::on(event::txn_done& e) {
     case request::barrier:
       barrier_done(e);
       break;
-    case request::look:
-      look_done(e);
+    case request::read:
+      read_done(e);
       break;
   }
   txn_ = 0;
@@ -295,7 +295,7 @@ void mutex_set::barrier_done(event::txn_done& e) {
   doubt_ = doubt::moved;
 }
 
-void mutex_set::look_done(event::txn_done& e) {
+void mutex_set::read_done(event::txn_done& e) {
   if (e.outcome == event::outcome::refused) {
     bool any = false;
     for (const event::refused_operation& each : e.refusals) {
@@ -305,7 +305,7 @@ void mutex_set::look_done(event::txn_done& e) {
         if (its.locks && !its.absent && its.operation == each.operation) its.absent = any = true;
     }
     if (!any)
-      write_outage_.failed(failed(error::transaction_conflict, "a look was refused"), ctx_.now(), ctx_.random());
+      write_outage_.failed(failed(error::transaction_conflict, "a read was refused"), ctx_.now(), ctx_.random());
     return;
   }
   if (e.outcome != event::outcome::applied) return not_done(e);

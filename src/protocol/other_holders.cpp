@@ -55,7 +55,7 @@ void other_holders::note(const contender& entry, std::string_view beside, std::o
   const auto [at, is_new] = holders_.try_emplace(entry.session);
   holder& its = at->second;
   if (is_new) {
-    const std::optional<entry_lease> lease = words_in(entry.value).lease;
+    const std::optional<entry_lease> lease = parse_entry_value(entry.value).lease;
     if (lease) its.lease = lease->ttl;  // it believes for less; what is left is for clocks
     if (lease) its.node = lease->node;
   }

@@ -131,7 +131,7 @@ private:
 
   // pool_write.cpp: what we write
   void write();
-  bool must_look_before_writing();
+  bool must_read_before_writing();
   void write_from_view();
   bool is_turn_to_read();
   void hand_on(const moves& what);
@@ -148,7 +148,7 @@ private:
 
   facts facts_now() {
     return {options_, keys_,  view_, situation_,      members_, slots_,
-            slow_,    mutex_, now(), waiters_.size(), wide(),   closing_.has_begun()};
+            claims_,  mutex_, now(), waiters_.size(), wide(),   closing_.has_begun()};
   }
   auto snapshot_of(std::vector<kv_entry> listing, std::uint64_t index) const {
     return make_snapshot(keys_.entries, keys_.lock, std::move(listing), index, options_.form);
@@ -167,7 +167,7 @@ private:
   std::vector<member*> usable_;  ///< a list that `serve` makes; its memory is kept
   view view_;
   situation situation_;
-  slow_takers slow_;
+  claim_timeouts claims_;
   other_holders others_;
   mutex_policy mutex_;
   grant_duty duty_;

@@ -19,7 +19,7 @@ void pool::take_listing(boost::system::result<snapshot> listing, request_id id, 
   if (!listing) return refuse_listing(listing.error());
   saw_entries(*listing, asked_at);
   const std::uint64_t index_before = view_.now().lock_index;
-  waits_.looked(id, listing->index < view_.now().index || listing->lock_index != index_before);
+  waits_.answered(id, listing->index < view_.now().index || listing->lock_index != index_before);
   if (!view_.accept(*std::move(listing), id, ctx_.last_request())) return refresh();  // what is known is newer
   view_.listed(now());
   if (view_.current()) watches_.stop_sleeping(ctx_, view_.listed_index());
@@ -54,10 +54,10 @@ void pool::refresh() {
   for (auto at = members_.begin(); at != members_.end();) refresh((at++)->second);
   slots_.list_spares(members_);
   if (options_.form == record_form::session && !view_.now().record.holders.empty()) write_.lock_delay_is_over();
-  slow_.refresh(view_.now());
+  claims_.refresh(view_.now());
   open_grants_.saw(ctx_, view_.now(), members_);
   doubtful_.saw(now(), view_.now());
-  situation_.assess_contenders(view_, members_, slow_, options_);
+  situation_.assess_contenders(view_, members_, claims_, options_);
   mutex_.saw(ctx_, situation_.foreign_holder || view_.now().record.holders.empty());
   check_revoked();
 }
@@ -173,7 +173,7 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
     if (!seen)
       for (const member_id id : txn.movers)
         members_[id].standing.go_to(standing::waiting);  // joined: they go with the rest
-    if (seen && txn.reads == transaction::look::record) return saw_own_join(txn, *std::move(seen));
+    if (seen && txn.reads == transaction::read_scope::record) return saw_own_join(txn, *std::move(seen));
     if (seen && may_be_filtered(*seen)) {
       saw_own_join(txn, *std::move(seen));
       return view_.mark_stale();

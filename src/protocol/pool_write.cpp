@@ -47,7 +47,7 @@ void pool::write() {
     case view::state::partial:
       // A view of a part is enough to wait, to join or leave the queue, and to hand a slot on to whoever is known to
       // come next. It is not enough where a slot stays free for a Go contender: its time must end.
-      if (must_look_before_writing())
+      if (must_read_before_writing())
         read_prefix();
       else if (view_.outrun() &&
                std::any_of(spares.begin(), spares.end(), [&](member_id id) { return !f.lacks_number(members_[id]); }))
@@ -67,7 +67,7 @@ void pool::write() {
 }
 
 /// Whether a view that shows only a part is not enough for anything.
-bool pool::must_look_before_writing() {
+bool pool::must_read_before_writing() {
   const lock_record& record = view_.now().record;
   const bool is_any_free = !record.closed && record.holders.size() < limit() && any_waits(members_);
   return duty_.owes() || (situation_.foreign && is_any_free) || (!slots_.spares().empty() && !situation_.contested) ||
@@ -96,7 +96,7 @@ void pool::write_from_view() {
         return static_cast<std::uint32_t>(usable) + free;
       },
       awaits_node);
-  if (need.looks) read_prefix();  // what goes back does not wait for that
+  if (need.needs_read) read_prefix();  // what goes back does not wait for that
 
   moves what = carry_out(decide(ctx_, facts_now(), need, returns_soon_));
   if (!view_.current()) {
@@ -112,7 +112,7 @@ void pool::write_from_view() {
   }
   grant_plan next = plan(view_.now(), rules(what));
   if (is_anybody_waiting)
-    while (slow_.wait(ctx_, next, options_.claim_timeout)) next = plan(view_.now(), rules(what));
+    while (claims_.wait(ctx_, next, options_.claim_timeout)) next = plan(view_.now(), rules(what));
   const bool grants = !what.gives() || duty_.grants_with_release();
   if (next.granted.empty() && !next.cut && grants) duty_.now_owes(false);  // there is nobody to grant
   // Who rejoins early would come into a slot at once.
@@ -185,7 +185,7 @@ demand pool::wanted(const std::function<std::uint32_t()>& count_takeable, bool a
         denied.push_back(w.ticket);
         return true;
       } else {
-        need.looks = !awaits_node;
+        need.needs_read = !awaits_node;
         return false;
       }
     } else if (w.count > room - need.slots) {

@@ -34,10 +34,11 @@ failure why_expired(const own_session& s) {
           {"no renewal was answered in time: Consul was silent, or this process was", s.session, {}, {}}};
 }
 
-bool tells_of_no_leader(const diagnostics& words) {
+bool tells_of_no_leader(const diagnostics& details) {
   constexpr std::string_view all[] = {"No cluster leader", "leadership lost", "node is not the leader"};
-  return std::any_of(std::begin(all), std::end(all),
-                     [&words](std::string_view each) { return words.server_message.find(each) != std::string::npos; });
+  return std::any_of(std::begin(all), std::end(all), [&details](std::string_view each) {
+    return details.server_message.find(each) != std::string::npos;
+  });
 }
 
 failure with_rules(failure why, std::string_view node) {

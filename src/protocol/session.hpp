@@ -29,7 +29,7 @@ bool renewed(context& ctx, own_session& s, event::session_renewed& e);
 /// Why its lease has run out.
 failure why_expired(const own_session& s);
 /// Whether Consul has answered that it has no leader.
-bool tells_of_no_leader(const diagnostics& words);
+bool tells_of_no_leader(const diagnostics& details);
 /// What becomes of a slot's session when the slot is lost for that reason.
 enum class session_after {
   ended,    ///< Consul has ended it

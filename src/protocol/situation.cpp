@@ -4,7 +4,8 @@
 
 namespace holdfast::protocol {
 
-void situation::assess_contenders(const view& v, const members& ours, const slow_takers& slow, const pool_options& o) {
+void situation::assess_contenders(const view& v, const members& ours, const claim_timeouts& slow,
+                                  const pool_options& o) {
   const snapshot& now = v.now();
   // A mutex that is held without an entry is another client's, which lets it go without a word to us.
   const bool strange =

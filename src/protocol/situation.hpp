@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "protocol/claim_timeouts.hpp"
 #include "protocol/member.hpp"
 #include "protocol/pool_options.hpp"
-#include "protocol/slow_takers.hpp"
 #include "protocol/view.hpp"
 
 namespace holdfast::protocol {
@@ -21,7 +21,7 @@ struct situation {
   bool limit_disagrees = false;
   bool over_limit = false;  ///< more hold than the record allows: its limit was lowered
 
-  void assess_contenders(const view& v, const members& ours, const slow_takers& slow, const pool_options& o);
+  void assess_contenders(const view& v, const members& ours, const claim_timeouts& slow, const pool_options& o);
   void assess_limit(const view& v, const members& ours, const pool_options& o);
 };
 

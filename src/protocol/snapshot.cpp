@@ -193,7 +193,7 @@ std::vector<kv_operation> rewrite(std::string_view lock_key, const snapshot& now
   if (next.form != record_form::session) return {{kv_verb::cas, key, format(next), now.lock_flags, now.lock_index}};
   const auto described = [&](const std::string& holder) {
     const contender* const entry = now.find(holder);
-    return entry ? std::string(words_in(entry->value).description) : description;
+    return entry ? std::string(parse_entry_value(entry->value).description) : description;
   };
   std::vector<kv_operation> list;
   list.push_back(now.lock_index == 0 ? kv_operation{kv_verb::check_not_exists, key}

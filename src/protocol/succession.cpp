@@ -89,28 +89,28 @@ std::string with_stamp(std::string_view description, duration since_1970, const 
   return value;
 }
 
-entry_words words_in(std::string_view value) noexcept {
+entry_value parse_entry_value(std::string_view value) noexcept {
   const std::string_view text = description_in(value);
   const std::size_t at = text.rfind(stamp_opening);
   if (at == std::string_view::npos) return {text};
   std::string_view rest = text.substr(at + stamp_opening.size());
   std::int64_t seconds = 0;
   if (!take_number(rest, seconds) || seconds <= 0 || seconds > stamp_max) return {text};
-  entry_words words{text.substr(0, at), std::chrono::seconds(seconds)};
-  if (rest.empty()) return words;
+  entry_value parsed{text.substr(0, at), std::chrono::seconds(seconds)};
+  if (rest.empty()) return parsed;
   std::int64_t ttl = 0, margin = 0;
   const auto takes = [&rest](char c) { return rest.starts_with(c) && (rest.remove_prefix(1), true); };
   const bool is_lease = takes('+') && take_number(rest, ttl) && takes('-') && take_number(rest, margin);
   if (!is_lease || margin < 0 || margin > ttl || ttl > ttl_max.count()) return {text};
-  words.lease = entry_lease{std::chrono::milliseconds(ttl), std::chrono::milliseconds(margin), usual_node};
-  if (words.description.ends_with(accepts_line)) {
-    words.description.remove_suffix(accepts_line.size());
-    words.lease->accepts = true;
+  parsed.lease = entry_lease{std::chrono::milliseconds(ttl), std::chrono::milliseconds(margin), usual_node};
+  if (parsed.description.ends_with(accepts_line)) {
+    parsed.description.remove_suffix(accepts_line.size());
+    parsed.lease->accepts = true;
   }
-  if (rest.empty()) return words;
+  if (rest.empty()) return parsed;
   if (!takes(' ')) return {text};
-  words.lease->node = rest;
-  return words;
+  parsed.lease->node = rest;
+  return parsed;
 }
 
 std::string_view description_in(std::string_view value) noexcept { return value.substr(0, value.rfind(opening)); }

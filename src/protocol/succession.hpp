@@ -58,12 +58,12 @@ struct entry_lease {
 /// maker accepts grants. A process that grants keeps all of this as a part of the description.
 std::string with_stamp(std::string_view description, duration since_1970, const std::optional<entry_lease>& lease = {});
 /// What such a value says, without the stamp and without who comes next.
-struct entry_words {
+struct entry_value {
   std::string_view description;
   std::optional<std::chrono::seconds> since_1970{};
   std::optional<entry_lease> lease{};
 };
-entry_words words_in(std::string_view value) noexcept;
+entry_value parse_entry_value(std::string_view value) noexcept;
 
 /// The node that sessions belong to unless told otherwise: no agent stands behind it, and none ends them.
 inline constexpr std::string_view usual_node = "holdfast-sessions";

@@ -54,7 +54,7 @@ transaction::reply transaction::applied(std::vector<kv_entry> results) const {
       its.index = std::max(its.index, results[single].modify_index);
     single += kind == result_kind::written || kind == result_kind::unchanged;
   }
-  its.has_read = reads != look::none && results.size() >= single;
+  its.has_read = reads != read_scope::none && results.size() >= single;
   if (its.has_read)
     its.read.assign(std::make_move_iterator(results.begin() + static_cast<std::ptrdiff_t>(single)),
                     std::make_move_iterator(results.end()));

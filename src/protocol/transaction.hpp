@@ -15,7 +15,7 @@ namespace holdfast::protocol {
 /// members: those may end meanwhile.
 struct transaction {
   /// What it reads beside what it writes.
-  enum class look { none, record, everything };
+  enum class read_scope { none, record, everything };
 
   request_id id = 0;
   time_point sent_at{};
@@ -37,10 +37,10 @@ struct transaction {
   /// The write leaves a slot free, and contenders may wait that are not seen yet. So it also reads the entries.
   bool frees = false;
   bool owes = false;  ///< leaves a slot free that somebody waits for, or may wait for unseen
-  look reads = look::none;
+  read_scope reads = read_scope::none;
 
   // Of one in doubt:
-  request_id looked_after = 0;  ///< only requests after this one can tell what became of it
+  request_id newest_request = 0;  ///< only requests after this one can tell what became of it
   /// It was refused. Something on the way may have repeated it, and what was refused is the copy.
   bool refused = false;
   bool by_record = false;  ///< only for the record's index: a look at that can tell

@@ -29,7 +29,7 @@ public:
     return false;
   }
   /// Everything was read by this request.
-  void looked(request_id id, bool is_news) {
+  void answered(request_id id, bool is_news) {
     if (id <= as_of_) return;  // it was sent before
     const duration its = std::exchange(suspected_, {});
     if (its == duration() || is_news) return;

@@ -40,11 +40,11 @@ public:
   }
   /// What became of it will be told by an answer to a later request.
   void doubt(context& ctx, transaction txn) {
-    txn.looked_after = ctx.last_request();
+    txn.newest_request = ctx.last_request();
     txn_ = std::move(txn);
     state_.go_to(state::in_doubt);
   }
-  bool is_told_by(request_id id) const { return is_in_doubt() && id > txn_.looked_after; }
+  bool is_told_by(request_id id) const { return is_in_doubt() && id > txn_.newest_request; }
   void needs_everything() { txn_.by_record = false; }
   /// The doubt is over.
   transaction take() {

@@ -8,13 +8,13 @@
 #include <string>
 #include <tuple>
 
-#include "protocol/order_run.hpp"
+#include "protocol/command_run.hpp"
 #include "runtime/outcome.hpp"
 
 namespace holdfast::detail {
 
-/// The I/O shell of `semaphore_administration`: does what an `order_run` says, and tells it what became of that. It has
-/// no state but what each order has.
+/// The I/O shell of `semaphore_administration`: does what an `command_run` says, and tells it what became of that. It
+/// has no state but what each order has.
 class administrator final {
 public:
   administrator(consul::client client, administration_options options);
@@ -23,14 +23,14 @@ public:
   const consul::client& client() const noexcept { return client_; }
 
   // The caller keeps it alive until they are complete.
-  asio::awaitable<std::tuple<outcome>> give(administration_order order);
-  asio::awaitable<std::tuple<outcome, swept>> sweep(administration_order order);
-  asio::awaitable<std::tuple<outcome, semaphore_status>> inspect(administration_order order);
+  asio::awaitable<std::tuple<outcome>> give(administration_command command);
+  asio::awaitable<std::tuple<outcome, swept>> sweep(administration_command command);
+  asio::awaitable<std::tuple<outcome, semaphore_status>> inspect(administration_command command);
 
 private:
-  protocol::order order_of(const administration_order& given) const;
-  asio::awaitable<outcome> carry_out(protocol::order_run& run, diagnostics* diag);
-  asio::awaitable<protocol::next_step> take(protocol::order_run& run, protocol::next_step step);
+  protocol::command command_of(const administration_command& given) const;
+  asio::awaitable<outcome> carry_out(protocol::command_run& run, diagnostics* diag);
+  asio::awaitable<protocol::next_step> take(protocol::command_run& run, protocol::next_step step);
 
   consul::client client_;
   administration_options options_;

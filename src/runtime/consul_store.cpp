@@ -54,42 +54,42 @@ void consul_store::make(stop_reads&&, const sink&) {
   for (auto& [id, signal] : reads_) signal.emit(asio::cancellation_type::all);  // each answer takes its own out
 }
 
-consul::request_options consul_store::request(diagnostics& words) const {
+consul::request_options consul_store::request(diagnostics& details) const {
   consul::request_options its = request_;
-  its.diag = &words;
+  its.diag = &details;
   return its;
 }
 
-consul::read_options consul_store::read(std::uint64_t index, protocol::duration wait, diagnostics& words) const {
+consul::read_options consul_store::read(std::uint64_t index, protocol::duration wait, diagnostics& details) const {
   consul::read_options its;
   its.mode = consul::consistency::consistent;
   its.index = index;
   its.wait = std::chrono::ceil<std::chrono::milliseconds>(wait);
-  its.request = request(words);
+  its.request = request(details);
   return its;
 }
 
 /// A handler for the client: tells what `convert` makes of the answer. A client that was closed ends everything.
 template <class Convert>
-auto consul_store::told(const sink& to, std::unique_ptr<diagnostics> words, Convert convert) {
-  return asio::bind_executor(
-      client_.strand(), [to, words = std::move(words), convert = std::move(convert)](error_code ec, auto... answer) {
-        to->deliver(convert(ec, std::move(answer)..., std::move(*words)));
-        if (ec == error::closed) to->deliver(protocol::event::close{true, true});
-      });
+auto consul_store::told(const sink& to, std::unique_ptr<diagnostics> details, Convert convert) {
+  return asio::bind_executor(client_.strand(), [to, details = std::move(details), convert = std::move(convert)](
+                                                   error_code ec, auto... answer) {
+    to->deliver(convert(ec, std::move(answer)..., std::move(*details)));
+    if (ec == error::closed) to->deliver(protocol::event::close{true, true});
+  });
 }
 
 template <class Convert>
-auto consul_store::told_unless_stopped(const sink& to, protocol::request_id id, std::unique_ptr<diagnostics> words,
+auto consul_store::told_unless_stopped(const sink& to, protocol::request_id id, std::unique_ptr<diagnostics> details,
                                        Convert convert) {
   asio::cancellation_slot stop;
   {
     const std::lock_guard lock(mutex_);
     stop = reads_[id].slot();
   }
-  auto answered = [this, to, id, words = std::move(words), convert](error_code ec, auto answer) {
+  auto answered = [this, to, id, details = std::move(details), convert](error_code ec, auto answer) {
     if (has_ended(id)) return;
-    to->deliver(convert(id, ec, std::move(answer), std::move(*words)));
+    to->deliver(convert(id, ec, std::move(answer), std::move(*details)));
     if (ec == error::closed) to->deliver(protocol::event::close{true, true});
   };
   return asio::bind_cancellation_slot(stop, asio::bind_executor(client_.strand(), std::move(answered)));
@@ -102,29 +102,29 @@ bool consul_store::has_ended(protocol::request_id id) {
 }
 
 void consul_store::make(protocol::action::create_session&& a, const sink& to) {
-  auto words = std::make_unique<diagnostics>();
-  const consul::request_options how = request(*words);
+  auto details = std::make_unique<diagnostics>();
+  const consul::request_options how = request(*details);
   client_.create_session(
-      session_, how, told(to, std::move(words), [member = a.member](error_code ec, std::string id, diagnostics why) {
+      session_, how, told(to, std::move(details), [member = a.member](error_code ec, std::string id, diagnostics why) {
         return protocol::event::session_created{member, ec ? "" : std::move(id), {ec, std::move(why)}};
       }));
 }
 
 /// No agent stands behind that node, so its address is nobody's.
 void consul_store::make(protocol::action::register_node&&, const sink& to) {
-  auto words = std::make_unique<diagnostics>();
-  const consul::request_options how = request(*words);
+  auto details = std::make_unique<diagnostics>();
+  const consul::request_options how = request(*details);
   client_.register_node({session_.node, "127.0.0.1"}, how,
-                        told(to, std::move(words), [](error_code ec, diagnostics why) {
+                        told(to, std::move(details), [](error_code ec, diagnostics why) {
                           return protocol::event::node_registered{{ec, std::move(why)}};
                         }));
 }
 
 void consul_store::make(protocol::action::renew_session&& a, const sink& to) {
-  auto words = std::make_unique<diagnostics>();
-  const consul::request_options how = request(*words);
+  auto details = std::make_unique<diagnostics>();
+  const consul::request_options how = request(*details);
   client_.renew_session(std::move(a.session), how,
-                        told(to, std::move(words), [member = a.member](error_code ec, diagnostics why) {
+                        told(to, std::move(details), [member = a.member](error_code ec, diagnostics why) {
                           return protocol::event::session_renewed{member, renewal(ec), {ec, std::move(why)}};
                         }));
 }
@@ -139,30 +139,30 @@ void consul_store::make(protocol::action::destroy_session&& a, const sink& to) {
 }
 
 void consul_store::make(protocol::action::send_txn&& a, const sink& to) {
-  auto words = std::make_unique<diagnostics>();
-  const consul::request_options how = request(*words);
+  auto details = std::make_unique<diagnostics>();
+  const consul::request_options how = request(*details);
   client_.transact(std::move(a.operations), how,
-                   told(to, std::move(words), [id = a.id](error_code ec, consul::txn_reply reply, diagnostics why) {
+                   told(to, std::move(details), [id = a.id](error_code ec, consul::txn_reply reply, diagnostics why) {
                      return txn_done(id, ec, std::move(reply), std::move(why));
                    }));
 }
 
 void consul_store::make(protocol::action::list_prefix&& a, const sink& to) {
-  auto words = std::make_unique<diagnostics>();
-  const consul::read_options how = read(a.index, a.wait, *words);
-  client_.list(std::move(a.prefix), how, told_unless_stopped(to, a.id, std::move(words), prefix_listed));
+  auto details = std::make_unique<diagnostics>();
+  const consul::read_options how = read(a.index, a.wait, *details);
+  client_.list(std::move(a.prefix), how, told_unless_stopped(to, a.id, std::move(details), prefix_listed));
 }
 
 void consul_store::make(protocol::action::watch_key&& a, const sink& to) {
-  auto words = std::make_unique<diagnostics>();
-  const consul::read_options how = read(a.index, a.wait, *words);
-  client_.get(std::move(a.key), how, told_unless_stopped(to, a.id, std::move(words), key_watched));
+  auto details = std::make_unique<diagnostics>();
+  const consul::read_options how = read(a.index, a.wait, *details);
+  client_.get(std::move(a.key), how, told_unless_stopped(to, a.id, std::move(details), key_watched));
 }
 
 void consul_store::make(protocol::action::read_node&& a, const sink& to) {
-  auto words = std::make_unique<diagnostics>();
-  const consul::read_options how = read(0, {}, *words);
-  client_.node(std::move(a.node), how, told_unless_stopped(to, a.id, std::move(words), node_seen));
+  auto details = std::make_unique<diagnostics>();
+  const consul::read_options how = read(0, {}, *details);
+  client_.node(std::move(a.node), how, told_unless_stopped(to, a.id, std::move(details), node_seen));
 }
 
 void consul_store::make(protocol::action::stop_watch&& a, const sink&) {
@@ -173,35 +173,36 @@ void consul_store::make(protocol::action::stop_watch&& a, const sink&) {
 
 /// A handler for the client: answers a question with what `convert` makes of the reply.
 template <class Question, class Convert>
-auto consul_store::answering(Question& a, std::unique_ptr<diagnostics> words, Convert convert) {
+auto consul_store::answering(Question& a, std::unique_ptr<diagnostics> details, Convert convert) {
   const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(a.answered);
-  auto heard = [answered = std::move(a.answered), words = std::move(words), convert](error_code ec,
-                                                                                     auto reply) mutable {
-    std::move(answered)(convert({}, ec, std::move(reply), std::move(*words)));
+  auto heard = [answered = std::move(a.answered), details = std::move(details), convert](error_code ec,
+                                                                                         auto reply) mutable {
+    std::move(answered)(convert({}, ec, std::move(reply), std::move(*details)));
   };
   return asio::bind_cancellation_slot(stop, asio::bind_executor(client_.strand(), std::move(heard)));
 }
 
 void consul_store::make(key_question&& a, const sink&) {
-  auto words = std::make_unique<diagnostics>();
-  const consul::read_options how = read(a.index, a.wait, *words);
-  client_.get(std::move(a.key), how, answering(a, std::move(words), key_watched));
+  auto details = std::make_unique<diagnostics>();
+  const consul::read_options how = read(a.index, a.wait, *details);
+  client_.get(std::move(a.key), how, answering(a, std::move(details), key_watched));
 }
 
 void consul_store::make(prefix_question&& a, const sink&) {
-  auto words = std::make_unique<diagnostics>();
-  const consul::read_options how = read(a.index, a.wait, *words);
-  client_.list(std::move(a.prefix), how, answering(a, std::move(words), prefix_listed));
+  auto details = std::make_unique<diagnostics>();
+  const consul::read_options how = read(a.index, a.wait, *details);
+  client_.list(std::move(a.prefix), how, answering(a, std::move(details), prefix_listed));
 }
 
 void consul_store::make(write_question&& a, const sink&) {
-  auto words = std::make_unique<diagnostics>();
-  const consul::request_options how = request(*words);
-  client_.transact(std::move(a.operations), how,
-                   asio::bind_executor(client_.strand(), [answered = std::move(a.answered), words = std::move(words)](
-                                                             error_code ec, consul::txn_reply reply) mutable {
-                     std::move(answered)(txn_done({}, ec, std::move(reply), std::move(*words)));
-                   }));
+  auto details = std::make_unique<diagnostics>();
+  const consul::request_options how = request(*details);
+  client_.transact(
+      std::move(a.operations), how,
+      asio::bind_executor(client_.strand(), [answered = std::move(a.answered), details = std::move(details)](
+                                                error_code ec, consul::txn_reply reply) mutable {
+        std::move(answered)(txn_done({}, ec, std::move(reply), std::move(*details)));
+      }));
 }
 
 }  // namespace holdfast::runtime

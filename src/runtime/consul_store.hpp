@@ -38,14 +38,14 @@ private:
   void make(stop_reads&& a, const sink& to);
 
   template <class Convert>
-  auto told(const sink& to, std::unique_ptr<diagnostics> words, Convert convert);
+  auto told(const sink& to, std::unique_ptr<diagnostics> details, Convert convert);
   template <class Convert>
-  auto told_unless_stopped(const sink& to, protocol::request_id id, std::unique_ptr<diagnostics> words,
+  auto told_unless_stopped(const sink& to, protocol::request_id id, std::unique_ptr<diagnostics> details,
                            Convert convert);
   template <class Question, class Convert>
-  auto answering(Question& a, std::unique_ptr<diagnostics> words, Convert convert);
-  consul::request_options request(diagnostics& words) const;
-  consul::read_options read(std::uint64_t index, protocol::duration wait, diagnostics& words) const;
+  auto answering(Question& a, std::unique_ptr<diagnostics> details, Convert convert);
+  consul::request_options request(diagnostics& details) const;
+  consul::read_options read(std::uint64_t index, protocol::duration wait, diagnostics& details) const;
   bool has_ended(protocol::request_id id);
 
   consul::client client_;

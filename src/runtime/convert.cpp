@@ -36,32 +36,33 @@ outcome to_outcome(const error_code& ec, const consul::txn_reply& reply) {
 }  // namespace
 
 protocol::event::txn_done txn_done(protocol::request_id id, const error_code& ec, consul::txn_reply reply,
-                                   diagnostics words) {
+                                   diagnostics details) {
   protocol::event::txn_done done{id, to_outcome(ec, reply)};
   done.results = std::move(reply.results);
   for (const consul::txn_error& each : reply.errors) done.refusals.push_back({each.operation, to_refusal(each.reason)});
-  done.error = {ec, std::move(words)};
+  done.error = {ec, std::move(details)};
   return done;
 }
 
 protocol::event::prefix_listed prefix_listed(protocol::request_id id, const error_code& ec,
-                                             consul::answer<std::vector<consul::kv_entry>> answer, diagnostics words) {
-  return {id, std::move(answer.value), answer.meta.index, {ec, std::move(words)}, answer.meta.filtered_by_acls};
+                                             consul::answer<std::vector<consul::kv_entry>> answer,
+                                             diagnostics details) {
+  return {id, std::move(answer.value), answer.meta.index, {ec, std::move(details)}, answer.meta.filtered_by_acls};
 }
 
 /// A key that the token may not read looks as if it were none.
 protocol::event::key_watched key_watched(protocol::request_id id, const error_code& ec,
-                                         consul::answer<std::optional<consul::kv_entry>> answer, diagnostics words) {
+                                         consul::answer<std::optional<consul::kv_entry>> answer, diagnostics details) {
   const bool is_hidden = !ec && answer.meta.filtered_by_acls;
-  if (is_hidden) words.message = "the ACL token may not read the key";
+  if (is_hidden) details.message = "the ACL token may not read the key";
   const error_code failed = is_hidden ? make_error_code(error::permission_denied) : ec;
-  return {id, std::move(answer.value), {failed, std::move(words)}, answer.meta.index, answer.meta.wait};
+  return {id, std::move(answer.value), {failed, std::move(details)}, answer.meta.index, answer.meta.wait};
 }
 
 protocol::event::node_seen node_seen(protocol::request_id id, const error_code& ec,
                                      const consul::answer<std::optional<consul::catalog_node>>& answer,
-                                     diagnostics words) {
-  return {id, answer.value ? answer.value->create_index : 0, {ec, std::move(words)}};
+                                     diagnostics details) {
+  return {id, answer.value ? answer.value->create_index : 0, {ec, std::move(details)}};
 }
 
 protocol::event::renewal renewal(const error_code& ec) {

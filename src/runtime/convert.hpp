@@ -17,16 +17,16 @@
 // simulations, which put the core on the model of Consul: what they show holds for these too.
 namespace holdfast::runtime {
 
-/// What the client's answer to a request tells the core. `words` are for people, if it is a failure.
+/// What the client's answer to a request tells the core. `details` are for people, if it is a failure.
 protocol::event::txn_done txn_done(protocol::request_id id, const error_code& ec, consul::txn_reply reply,
-                                   diagnostics words);
+                                   diagnostics details);
 protocol::event::prefix_listed prefix_listed(protocol::request_id id, const error_code& ec,
-                                             consul::answer<std::vector<consul::kv_entry>> answer, diagnostics words);
+                                             consul::answer<std::vector<consul::kv_entry>> answer, diagnostics details);
 protocol::event::key_watched key_watched(protocol::request_id id, const error_code& ec,
-                                         consul::answer<std::optional<consul::kv_entry>> answer, diagnostics words);
+                                         consul::answer<std::optional<consul::kv_entry>> answer, diagnostics details);
 protocol::event::node_seen node_seen(protocol::request_id id, const error_code& ec,
                                      const consul::answer<std::optional<consul::catalog_node>>& answer,
-                                     diagnostics words);
+                                     diagnostics details);
 protocol::event::renewal renewal(const error_code& ec);
 
 }  // namespace holdfast::runtime

@@ -402,7 +402,7 @@ void driver::tell_lost(protocol::slot_id id, loss_reason reason, diagnostics why
   const std::string token = std::to_string(slot->token.grant) + '.' + std::to_string(slot->token.handoff);
   std::string line = (lock.empty() ? "slot of " + options_.name : "lock " + options_.name + '/' + lock) +
                      " (fencing token " + token + ") lost: ";
-  const std::string words = why.to_string();
+  const std::string explanation = why.to_string();
   const bool is_for_want_of_a_leader = protocol::tells_of_no_leader(why);
   std::stop_source stop = slot->lose(reason, std::move(why));
   if (stop.stop_possible()) asio::post(post_, [stop]() mutable { stop.request_stop(); });
@@ -411,7 +411,7 @@ void driver::tell_lost(protocol::slot_id id, loss_reason reason, diagnostics why
   counters::add(counters_.held, -1);
   counters::add(counters_.lost);
   end_waits(id, {}, reason);
-  line.append(to_string(reason)).append(words.empty() ? "" : ": ").append(words);
+  line.append(to_string(reason)).append(explanation.empty() ? "" : ": ").append(explanation);
   const bool is_outlasted = is_for_want_of_a_leader && options_.ttl < ttl_for_slow_elections;
   if (reason == loss_reason::lease_expired && is_outlasted) {
     line += "; a session_ttl of 30 s outlasts the elections of a Consul with its default raft_multiplier";

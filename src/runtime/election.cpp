@@ -43,42 +43,43 @@ void fail(const asio::any_io_executor& executor, error_code ec, std::string text
   asio::post(executor, asio::append(std::move(waiting.handler), std::move(ended), Results()...));
 }
 
-/// `wish`, `held` and `words` live longer: they are the caller's.
-asio::awaitable<error_code> write_into_key(const slot_impl& held, protocol::proclamation& wish, diagnostics& words) {
+/// `proclaim`, `held` and `details` live longer: they are the caller's.
+asio::awaitable<error_code> write_into_key(const slot_impl& held, protocol::proclamation& proclaim,
+                                           diagnostics& details) {
   const std::shared_ptr<driver> owner = held.owner;
-  const auto failed = [&words](protocol::failure why) {
-    if (why.code) words = std::move(why.details);
+  const auto failed = [&details](protocol::failure why) {
+    if (why.code) details = std::move(why.details);
   };
   for (;;) {
     const std::string session = owner->holding_session(held);
     const bool lost = held.state() == slot_state::lost;
-    if (session.empty()) co_return wish.reported(lost ? error::slot_lost : error::not_held);
-    runtime::key_question look;
-    look.key = owner->name();
-    auto seen = co_await runtime::answer_of<protocol::event::key_watched>(owner, std::move(look));
+    if (session.empty()) co_return proclaim.reported(lost ? error::slot_lost : error::not_held);
+    runtime::key_question current;
+    current.key = owner->name();
+    auto seen = co_await runtime::answer_of<protocol::event::key_watched>(owner, std::move(current));
     if (const error_code unseen = seen.error.code) {
       failed(std::move(seen.error));
-      co_return wish.reported(unseen);
+      co_return proclaim.reported(unseen);
     }
-    auto write = wish.write(seen.pair, session);
+    auto write = proclaim.write(seen.pair, session);
     if (!write) co_return error_code(write.error());
     if (write->empty()) co_return error_code();
-    owner->value_written(held, wish.tried());
+    owner->value_written(held, proclaim.tried());
     runtime::write_question question;
     question.operations = *std::move(write);
     auto done = co_await runtime::answer_of<protocol::event::txn_done>(owner, std::move(question));
-    const auto end = wish.replied(done);
+    const auto end = proclaim.replied(done);
     failed(std::move(done.error));
     if (end) co_return *end;
   }
 }
 
 asio::awaitable<std::tuple<outcome>> proclaim(std::shared_ptr<slot_impl> held, std::string value, diagnostics* diag) {
-  protocol::proclamation wish(held->owner->next_proclaim(), std::move(value));
-  diagnostics words;
-  const error_code result = co_await write_into_key(*held, wish, words);
-  held->owner->value_written(*held, wish.ended());
-  protocol::failure why{result, std::move(words)};
+  protocol::proclamation proclaim(held->owner->next_proclaim(), std::move(value));
+  diagnostics details;
+  const error_code result = co_await write_into_key(*held, proclaim, details);
+  held->owner->value_written(*held, proclaim.ended());
+  protocol::failure why{result, std::move(details)};
   co_return std::tuple<outcome>(runtime::outcome_of(std::move(why), diag));
 }
 

@@ -25,15 +25,15 @@ namespace {
 
 asio::awaitable<std::tuple<outcome, bool>> verify(std::shared_ptr<verification> claim) {
   consul::read_options read;
-  diagnostics words;
+  diagnostics details;
   read.mode = consul::consistency::consistent;
-  read.request.diag = &words;
+  read.request.diag = &details;
   const sequencer& claimed = claim->claimed;
   auto [ec, seen] = co_await claim->client.get(claimed.key, read, asio::as_tuple(asio::use_awaitable));
   const bool lasts = !claimed.session.empty() && seen.value && seen.value->session == claimed.session &&
                      seen.value->lock_index == claimed.lock_index &&
                      (claimed.create_index == 0 || seen.value->create_index == claimed.create_index);
-  co_return std::tuple(outcome(ec, std::move(words)), !ec && lasts);
+  co_return std::tuple(outcome(ec, std::move(details)), !ec && lasts);
 }
 
 }  // namespace

@@ -21,10 +21,10 @@ contender_status to_status(const protocol::contender& entry, std::chrono::second
     result.description = entry.value;
     return result;
   }
-  const protocol::entry_words words = protocol::words_in(entry.value);
-  result.description = words.description;
+  const protocol::entry_value details = protocol::parse_entry_value(entry.value);
+  result.description = details.description;
   // Clocks disagree: nobody has joined in the future.
-  if (words.since_1970) result.age = std::max(now_since_1970 - *words.since_1970, std::chrono::seconds(0));
+  if (details.since_1970) result.age = std::max(now_since_1970 - *details.since_1970, std::chrono::seconds(0));
   return result;
 }
 

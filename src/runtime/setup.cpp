@@ -60,12 +60,13 @@ void check_path(const std::string& path, const std::string& name) {
 }
 
 /// What we put into an entry, where more of ours may follow it.
-void check_words(const std::string& words, const std::string& name) {
-  require(words.size() <= 1024, error::invalid_option, name + ": over 1 KiB");
+void check_text(const std::string& text, const std::string& name) {
+  require(text.size() <= 1024, error::invalid_option, name + ": over 1 KiB");
   const protocol::entry_lease lease{protocol::usual_ttl, {}, protocol::usual_node};
-  const std::string stamped = protocol::with_stamp(words, std::chrono::seconds(1), lease);
-  require(protocol::words_in(words).description == words && protocol::words_in(stamped).description == words,
-          error::invalid_option, name + ": looks like what holdfast itself adds to it");
+  const std::string stamped = protocol::with_stamp(text, std::chrono::seconds(1), lease);
+  require(
+      protocol::parse_entry_value(text).description == text && protocol::parse_entry_value(stamped).description == text,
+      error::invalid_option, name + ": looks like what holdfast itself adds to it");
 }
 
 static_assert(default_session_node == protocol::usual_node && default_session_ttl == protocol::usual_ttl);
@@ -148,7 +149,7 @@ void take_common(Options& options, const std::string& name, kind of, setup<CoreO
   result.driver.ttl = options.session_ttl;
   core.node = std::move(options.session_node);
   if constexpr (requires { options.description; }) {
-    check_words(options.description, "description");
+    check_text(options.description, "description");
     core.description = options.description.empty() ? host_and_pid() : std::move(options.description);
   }
 }
@@ -252,7 +253,7 @@ milliseconds checked_timeout(milliseconds timeout) {
 
 std::string checked_value(std::string value) {
   if (value.empty()) return host_and_pid();
-  check_words(value, "value");
+  check_text(value, "value");
   return value;
 }
 

@@ -15,13 +15,13 @@ std::ostream& operator<<(std::ostream& out, slot_state state) { return out << to
 
 namespace detail {
 
-slot_impl::standing slot_impl::look() const noexcept {
+slot_impl::standing slot_impl::current() const noexcept {
   const standing seen = standing_.load(std::memory_order_acquire);
-  return seen.is_ours() ? look_at(runtime::now()) : seen;
+  return seen.is_ours() ? current_at(runtime::now()) : seen;
 }
 
 /// A lease that is over is lost here and now, and for good, though the driver may not have noticed yet.
-slot_impl::standing slot_impl::look_at(protocol::time_point now) const noexcept {
+slot_impl::standing slot_impl::current_at(protocol::time_point now) const noexcept {
   const standing seen = standing_.load(std::memory_order_acquire);
   if (seen.is_ours() && process.is_foreign()) return {slot_state::released, loss_reason::none};
   if (!seen.is_ours() || now < deadline_.load(std::memory_order_acquire)) return seen;
@@ -67,11 +67,11 @@ std::stop_token slot_impl::stop_token() {
 std::optional<protocol::time_point> slot_impl::end_hold() noexcept {
   if (!standing_.load(std::memory_order_acquire).is_ours()) return {};  // as after each release, in the destructor
   const auto now = runtime::now();
-  if (!look_at(now).is_ours()) return {};
+  if (!current_at(now).is_ours()) return {};
   return end({slot_state::released, loss_reason::none}) ? std::optional(now) : std::nullopt;
 }
 
-bool slot_impl::let_go() noexcept { return look().state == slot_state::lost && !let_go_.exchange(true); }
+bool slot_impl::let_go() noexcept { return current().state == slot_state::lost && !let_go_.exchange(true); }
 
 bool slot_impl::update(protocol::time_point deadline, bool suspect) noexcept {
   deadline_.store(deadline, std::memory_order_release);
@@ -92,7 +92,7 @@ std::stop_source slot_impl::lose(loss_reason reason, diagnostics why) noexcept {
 }
 
 diagnostics slot_impl::loss_details() const {
-  if (look().state != slot_state::lost || process.is_foreign()) return {};
+  if (current().state != slot_state::lost || process.is_foreign()) return {};
   const std::lock_guard lock(stop_mutex_);
   return loss_details_;
 }

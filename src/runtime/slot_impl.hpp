@@ -48,9 +48,9 @@ public:
   const std::uint32_t count;
   const std::vector<std::uint32_t> numbers;
 
-  slot_state state() const noexcept { return look().state; }
+  slot_state state() const noexcept { return current().state; }
   std::chrono::nanoseconds valid_for() const noexcept;
-  loss_reason reason() const noexcept { return look().reason; }
+  loss_reason reason() const noexcept { return current().reason; }
   std::stop_token stop_token();
 
   /// When this call ended the hold, if it did: the caller then owes the release.
@@ -75,8 +75,8 @@ private:
     bool is_ours() const { return state == slot_state::held || state == slot_state::suspect; }
   };
   static_assert(std::atomic<standing>::is_always_lock_free);
-  standing look() const noexcept;
-  standing look_at(protocol::time_point now) const noexcept;
+  standing current() const noexcept;
+  standing current_at(protocol::time_point now) const noexcept;
   /// The one place where the state changes. False: another thread was faster, and `now` is what it has made of it.
   bool go_to(standing& now, standing next) const noexcept;
   bool end(standing with) const noexcept;

@@ -146,7 +146,7 @@ void check_orders(const inspection& s, const plan_rules& rules) {
                                     [](const kv_operation& op) { return op.verb != kv_verb::get_tree; });
     require(writes || next.operations.empty(), "an order that reads also writes");
     for (const kv_operation& op : next.operations) {
-      if (next.looks && &op == &next.operations.back()) {
+      if (next.reads && &op == &next.operations.back()) {
         require(op.verb == kv_verb::get_tree && op.key == prefix, "the read is of the whole prefix, after the writes");
         continue;
       }

@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string description = "worker 7";
   const std::string value = description + std::string(holdfast::fuzz::text_of(data, size));
   require(value.starts_with(description_in(value)), "a description is how the value begins");
-  const entry_words words = words_in(value);
+  const entry_value words = parse_entry_value(value);
   require(value.starts_with(words.description), "and so is what people read");
   if (words.since_1970) require(words.since_1970->count() > 0, "nobody stands there since before 1970");
   const auto read = succession_in(value, description);

@@ -74,15 +74,15 @@ ASYNC_TEST_CASE(it_is_created_resized_and_destroyed, 30s) {
   co_await op.admin.create(2);
   BOOST_TEST(record(a, prefix) == R"({"Limit":2,"Holders":{}})");
   co_await op.admin.create(2);
-  diagnostics words;
+  diagnostics details;
   consul::request_options request;
-  request.diag = &words;
+  request.diag = &details;
   auto [conflict] = co_await op.admin.create(3, request, as_result);
   BOOST_TEST(conflict == error::limit_conflict);
-  BOOST_REQUIRE(words.limit_conflict.has_value());
-  BOOST_TEST(words.limit_conflict->recorded == 2u);
-  BOOST_TEST(words.limit_conflict->ours == 3u);
-  BOOST_TEST(words.key == prefix + "/.lock");
+  BOOST_REQUIRE(details.limit_conflict.has_value());
+  BOOST_TEST(details.limit_conflict->recorded == 2u);
+  BOOST_TEST(details.limit_conflict->ours == 3u);
+  BOOST_TEST(details.key == prefix + "/.lock");
   co_await op.admin.resize(3);
   BOOST_TEST(record(a, prefix) == R"({"Limit":3,"Holders":{}})");
   auto [none] = co_await op.admin.resize(0, as_result);
@@ -382,12 +382,12 @@ ASYNC_TEST_CASE(the_key_of_something_else_is_left_alone, 30s) {
         std::tuple<const char*, std::uint64_t, error>("{", 0, error::corrupt_record)}) {
     write_key(a, prefix + "/.lock", value, flags);
     const std::string before = listing(a, prefix);
-    diagnostics words;
+    diagnostics details;
     consul::request_options request;
-    request.diag = &words;
+    request.diag = &details;
     auto [resized] = co_await op.admin.resize(2, request, as_result);
     BOOST_TEST(resized == expected);
-    BOOST_TEST(words.key == prefix + "/.lock");
+    BOOST_TEST(details.key == prefix + "/.lock");
     auto [destroyed] = co_await op.admin.destroy_in_use(as_result);
     BOOST_TEST(destroyed == expected);
     auto [inspected, nothing] = co_await op.admin.inspect(as_result);
@@ -485,11 +485,11 @@ ASYNC_TEST_CASE(an_agent_that_is_not_there_is_given_up_in_time, 30s) {
   semaphore_administration admin(client, of("p"));
   consul::request_options request;
   request.timeout = 200ms;
-  diagnostics words;
-  request.diag = &words;
+  diagnostics details;
+  request.diag = &details;
   auto [ec] = co_await admin.close(request, as_result);
   BOOST_TEST(ec == error::unreachable);
-  BOOST_TEST(words.message != "");
+  BOOST_TEST(details.message != "");
   auto [drained] = co_await admin.wait_until_drained(1h, request, as_result);
   BOOST_TEST(drained == error::unreachable);
   auto [inspected, nothing] = co_await admin.inspect(request, as_result);
@@ -580,12 +580,12 @@ ASYNC_TEST_CASE(where_there_is_no_semaphore_nothing_is_waited_for, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("drain-nothing");
   operator_at op(ex, a, prefix);
-  diagnostics words;
+  diagnostics details;
   consul::request_options request;
-  request.diag = &words;
+  request.diag = &details;
   auto [mistyped] = co_await op.admin.wait_until_drained(1h, request, as_result);
   BOOST_TEST(mistyped == error::no_semaphore);
-  BOOST_TEST(words.key == prefix + "/.lock");
+  BOOST_TEST(details.key == prefix + "/.lock");
   participant p(ex, a, calm(prefix, 1));
   slot held = co_await p.sem.acquire();
   auto [negative] = co_await op.admin.wait_until_drained(std::chrono::nanoseconds::min(), as_result);
@@ -623,13 +623,13 @@ ASYNC_TEST_CASE(the_time_of_one_order_is_checked, 30s) {
   semaphore_administration admin(client, of("p"));
   for (const std::chrono::milliseconds wrong : {-1ms, std::chrono::milliseconds(10min) + 1ms,
                                                 std::chrono::milliseconds::min(), std::chrono::milliseconds::max()}) {
-    diagnostics words;
+    diagnostics details;
     consul::request_options request;
-    request.diag = &words;
+    request.diag = &details;
     request.timeout = wrong;
     auto [created] = co_await admin.create(1, request, as_result);
     BOOST_TEST(created == error::invalid_option);
-    BOOST_TEST(words.message.find("timeout") != std::string::npos, words.message);
+    BOOST_TEST(details.message.find("timeout") != std::string::npos, details.message);
     auto [drained] = co_await admin.wait_until_drained(1h, request, as_result);
     BOOST_TEST(drained == error::invalid_option);
     auto [sweeping, removed] = co_await admin.sweep(request, as_result);

@@ -136,7 +136,7 @@ MUTANTS = [
     Mutant("an_order_destroys_what_is_used", "G3", SEMAPHORE, "administration.cpp",
         "  if (!even_in_use && !is_gone && (!s.now.contenders.empty() || is_numbered)) return",
         "  if (!even_in_use && !is_gone && is_numbered) return"),
-    Mutant("a_contender_is_never_passed_over", "G5", SEMAPHORE, "slow_takers.cpp",
+    Mutant("a_contender_is_never_passed_over", "G5", SEMAPHORE, "claim_timeouts.cpp",
         "    if (!ctx.due_or_wake(its.until)) continue;\n"
         "    its",
         "    continue;\n"
@@ -175,8 +175,8 @@ MUTANTS = [
         "return is_pause() ? std::vector<watch>() : everything;",
         "return everything;"),
     Mutant("an_agents_wait_is_never_learned", "G7", SEMAPHORE, "pool_cluster.cpp",
-        "  waits_.looked(id, listing->index",
-        "  waits_.looked(id, true || listing->index"),
+        "  waits_.answered(id, listing->index",
+        "  waits_.answered(id, true || listing->index"),
     Mutant("a_grant_is_believed_past_its_time", "G1 G3", SEMAPHORE, "pool_acceptance.cpp",
         "m.accept_by = m.ungranted_at + times.fresh + times.within;",
         "m.accept_by = m.ungranted_at + times.fresh + 9 * times.within;"),

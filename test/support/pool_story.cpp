@@ -442,7 +442,7 @@ std::string pool_story::operations(const std::vector<kv_operation>& list) const 
           break;
         }
         one = "lock " + who;
-        if (op.key != entries_ + op.session || words_in(op.value).description != options_.description ||
+        if (op.key != entries_ + op.session || parse_entry_value(op.value).description != options_.description ||
             op.flags != (contender_magic | (options_.numbered ? numbered_flag : 0)))
           one += " (wrongly)";
         break;

@@ -84,7 +84,7 @@ ASYNC_TEST_CASE(orders_and_waits_are_cancelled_from_another_thread_than_theirs, 
   int done = 0, aborted = 0;
   constexpr int rounds = 60;
   for (int i = 0; i < rounds; ++i) {
-    asio::cancellation_signal drain, wish, look;
+    asio::cancellation_signal drain, wish, read;
     const auto end = [&](error_code ec) {
       BOOST_TEST((std::this_thread::get_id() == here));
       aborted += ec == asio::error::operation_aborted;
@@ -94,9 +94,9 @@ ASYNC_TEST_CASE(orders_and_waits_are_cancelled_from_another_thread_than_theirs, 
     const int before = done;
     admin.wait_until_drained(1h, asio::bind_cancellation_slot(drain.slot(), asio::bind_executor(ex, end)));
     held.wait_revoked(asio::bind_cancellation_slot(wish.slot(), asio::bind_executor(ex, end)));
-    admin.inspect(asio::bind_cancellation_slot(look.slot(), asio::bind_executor(ex, look_end)));
+    admin.inspect(asio::bind_cancellation_slot(read.slot(), asio::bind_executor(ex, look_end)));
     co_await pause(std::chrono::microseconds(20 * i));
-    for (asio::cancellation_signal* each : {&drain, &wish, &look}) each->emit(asio::cancellation_type::total);
+    for (asio::cancellation_signal* each : {&drain, &wish, &read}) each->emit(asio::cancellation_type::total);
     co_await until("all three are over", [&] { return done == before + 3; });
   }
   BOOST_TEST(aborted >= 2 * rounds);  // a look may have been over before

@@ -38,7 +38,7 @@ std::string told(const instruction& next) {
   for (const kv_operation& op : next.operations) {
     const std::string at = " @" + std::to_string(op.index);
     if (op.verb == kv_verb::get_tree) {
-      BOOST_TEST((next.looks && op.key == prefix && &op == &next.operations.back()));
+      BOOST_TEST((next.reads && op.key == prefix && &op == &next.operations.back()));
     } else if (op.verb == kv_verb::remove_cas) {
       add("remove " + name_of(op.key) + at);
     } else if (op.key == lock_key) {
@@ -299,7 +299,7 @@ BOOST_AUTO_TEST_CASE(destroy_leaves_alone_what_was_written_after_it_had_begun) {
 }
 
 /// The first transaction was refused, or not applied.
-BOOST_AUTO_TEST_CASE(destroy_begins_anew_while_the_record_of_its_first_look_is_there) {
+BOOST_AUTO_TEST_CASE(destroy_begins_anew_while_the_record_of_its_first_read_is_there) {
   inspection s = semaphore("a", "a");
   s.lock_created = 5;
   CHECK_STEP(destroy(s, true, 9), "remove .lock @50 | remove a @10");
@@ -352,23 +352,23 @@ BOOST_AUTO_TEST_CASE(an_inspection_finds_what_no_session_holds) {
 BOOST_AUTO_TEST_CASE(of_two_that_have_seen_the_same_one_looks_again_and_both_get_what_they_want) {
   test::core_consul consul;
   const time_point now{};
-  const auto look = [&] { return make_inspection(prefix, lock_key, consul.list(prefix), 0).value(); };
+  const auto read = [&] { return make_inspection(prefix, lock_key, consul.list(prefix), 0).value(); };
   const auto apply = [&](const instruction& next) { return consul.transact(next.operations, now).applied; };
-  BOOST_TEST(apply(create(look(), 2)));
+  BOOST_TEST(apply(create(read(), 2)));
   const std::string holder = consul.create_session(std::chrono::hours(1), now);
   consul.transact({{kv_verb::lock, prefix + holder, "d", contender_magic, 0, holder}}, now);
-  BOOST_TEST(apply(resize(look(), 1)));
-  const inspection seen = look();
+  BOOST_TEST(apply(resize(read(), 1)));
+  const inspection seen = read();
   BOOST_TEST(seen.now.holds(holder));
   BOOST_TEST(apply(set_closed(seen, true)));
   for (const instruction& late : {resize(seen, 3), revoke(seen, holder), destroy(seen, true), create(none(), 5)})
     BOOST_TEST(!apply(late), told(late));
-  BOOST_TEST(apply(resize(look(), 3)));
-  BOOST_TEST(apply(revoke(look(), holder)));
-  CHECK_STEP(set_closed(look(), true), "nothing");
-  CHECK_STEP(resize(look(), 3), "nothing");
-  CHECK_STEP(revoke(look(), holder), "nothing");
-  BOOST_TEST(apply(destroy(look(), true)));
+  BOOST_TEST(apply(resize(read(), 3)));
+  BOOST_TEST(apply(revoke(read(), holder)));
+  CHECK_STEP(set_closed(read(), true), "nothing");
+  CHECK_STEP(resize(read(), 3), "nothing");
+  CHECK_STEP(revoke(read(), holder), "nothing");
+  BOOST_TEST(apply(destroy(read(), true)));
   BOOST_TEST(consul.list(prefix).empty());
 }
 

@@ -18,15 +18,15 @@ constexpr time_point start{std::chrono::hours(1)};
 constexpr time_point at(std::chrono::milliseconds since_start) { return start + since_start; }
 
 // `waits_since`: the oldest request to the current agent was sent at this time, and is pending.
-agent_choice::advice look(agent_choice& choice, time_point now, std::optional<time_point> waits_since) {
+agent_choice::advice evaluate(agent_choice& choice, time_point now, std::optional<time_point> waits_since) {
   if (waits_since) choice.silent(choice.current(), *waits_since);
-  return choice.look(now);
+  return choice.evaluate(now);
 }
 
 // Three agents. The current one was sent a request at the start, and says nothing.
 struct doubted {
   agent_choice choice{3};
-  agent_choice::advice first = look(choice, at(1'000ms), start);
+  agent_choice::advice first = evaluate(choice, at(1'000ms), start);
 };
 
 }  // namespace
@@ -35,7 +35,7 @@ BOOST_AUTO_TEST_CASE(one_agent_is_neither_doubted_nor_left) {
   agent_choice choice(1);
   choice.not_reached(0, start);
   choice.erred(0, start);
-  const auto advice = look(choice, at(1h), start);
+  const auto advice = evaluate(choice, at(1h), start);
   BOOST_TEST(advice.to_try.empty());
   BOOST_TEST(!advice.has_left);
   BOOST_TEST(choice.current() == 0u);
@@ -68,32 +68,32 @@ BOOST_AUTO_TEST_CASE(one_that_is_not_reached_again_and_again_is_avoided_for_long
 
 BOOST_AUTO_TEST_CASE(silence_is_doubted_after_a_second) {
   agent_choice choice(3);
-  auto advice = look(choice, at(999ms), start);
+  auto advice = evaluate(choice, at(999ms), start);
   BOOST_TEST(advice.to_try.empty());
-  BOOST_TEST((advice.look_again == at(1'000ms)));
+  BOOST_TEST((advice.evaluate_again_at == at(1'000ms)));
   choice.answered(0, at(999ms));
-  advice = look(choice, at(1'000ms), start);
+  advice = evaluate(choice, at(1'000ms), start);
   BOOST_TEST(advice.to_try.empty(), "it has answered something meanwhile");
-  BOOST_TEST((advice.look_again == at(1'999ms)));
-  advice = look(choice, at(1'999ms), start);
+  BOOST_TEST((advice.evaluate_again_at == at(1'999ms)));
+  advice = evaluate(choice, at(1'999ms), start);
   BOOST_TEST(advice.to_try == agents({0, 1, 2}));
 }
 
 BOOST_AUTO_TEST_CASE(nobody_waits_and_nobody_is_doubted) {
   agent_choice choice(3);
-  const auto advice = look(choice, at(1h), std::nullopt);
+  const auto advice = evaluate(choice, at(1h), std::nullopt);
   BOOST_TEST(advice.to_try.empty());
-  BOOST_TEST((advice.look_again == time_point::max()));
+  BOOST_TEST((advice.evaluate_again_at == time_point::max()));
 }
 
 BOOST_AUTO_TEST_CASE(a_frozen_agent_is_left_for_one_that_answers) {
   doubted d;
   BOOST_TEST(d.first.to_try == agents({0, 1, 2}));
   d.choice.tried(2, trial::knows_leader);
-  auto advice = look(d.choice, at(1'001ms), start);
+  auto advice = evaluate(d.choice, at(1'001ms), start);
   BOOST_TEST(!advice.has_left, "it has a moment to answer, too");
-  BOOST_TEST((advice.look_again == at(1'300ms)));
-  advice = look(d.choice, at(1'300ms), start);
+  BOOST_TEST((advice.evaluate_again_at == at(1'300ms)));
+  advice = evaluate(d.choice, at(1'300ms), start);
   BOOST_TEST(advice.has_left);
   BOOST_TEST(d.choice.current() == 2u);
 }
@@ -101,10 +101,10 @@ BOOST_AUTO_TEST_CASE(a_frozen_agent_is_left_for_one_that_answers) {
 BOOST_AUTO_TEST_CASE(a_slow_cluster_is_no_reason_to_leave) {
   doubted d;
   for (const std::size_t each : {1, 2, 0}) d.choice.tried(each, trial::knows_leader);
-  auto advice = look(d.choice, at(1'300ms), start);
+  auto advice = evaluate(d.choice, at(1'300ms), start);
   BOOST_TEST(!advice.has_left);
-  BOOST_TEST((advice.look_again == at(2'000ms)), "and all are tried again");
-  advice = look(d.choice, at(2'000ms), start);
+  BOOST_TEST((advice.evaluate_again_at == at(2'000ms)), "and all are tried again");
+  advice = evaluate(d.choice, at(2'000ms), start);
   BOOST_TEST(advice.to_try == agents({0, 1, 2}));
   BOOST_TEST(d.choice.current() == 0u);
 }
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(a_slow_cluster_is_no_reason_to_leave) {
 BOOST_AUTO_TEST_CASE(an_election_is_no_reason_to_leave) {
   doubted d;
   for (const std::size_t each : {1, 2}) d.choice.tried(each, trial::knows_none);
-  BOOST_TEST(!look(d.choice, at(1'900ms), start).has_left);
+  BOOST_TEST(!evaluate(d.choice, at(1'900ms), start).has_left);
   BOOST_TEST(d.choice.current() == 0u);
 }
 
@@ -120,11 +120,11 @@ BOOST_AUTO_TEST_CASE(an_agent_that_has_lost_the_others_is_left) {
   doubted d;
   d.choice.tried(0, trial::knows_leader);  // what it knew
   d.choice.tried(1, trial::knows_leader);
-  BOOST_TEST(!look(d.choice, at(1'400ms), start).has_left);
-  const auto again = look(d.choice, at(2'000ms), start);
+  BOOST_TEST(!evaluate(d.choice, at(1'400ms), start).has_left);
+  const auto again = evaluate(d.choice, at(2'000ms), start);
   BOOST_TEST(again.to_try == agents({0, 1}), "the third one has not answered yet");
   d.choice.tried(0, trial::knows_none);
-  BOOST_TEST(look(d.choice, at(2'001ms), start).has_left, "the other one has said that it knows a leader");
+  BOOST_TEST(evaluate(d.choice, at(2'001ms), start).has_left, "the other one has said that it knows a leader");
   BOOST_TEST(d.choice.current() == 1u);
 }
 
@@ -132,11 +132,11 @@ BOOST_AUTO_TEST_CASE(errors_for_a_second_are_doubted) {
   agent_choice choice(2);
   choice.erred(0, at(0ms));
   choice.erred(0, at(900ms));
-  BOOST_TEST((look(choice, at(900ms), std::nullopt).look_again == at(1'000ms)));
-  BOOST_TEST(look(choice, at(1'000ms), std::nullopt).to_try == agents({0, 1}));
+  BOOST_TEST((evaluate(choice, at(900ms), std::nullopt).evaluate_again_at == at(1'000ms)));
+  BOOST_TEST(evaluate(choice, at(1'000ms), std::nullopt).to_try == agents({0, 1}));
   choice.tried(0, trial::knows_none);
   choice.tried(1, trial::knows_leader);
-  BOOST_TEST(look(choice, at(1'001ms), std::nullopt).has_left);
+  BOOST_TEST(evaluate(choice, at(1'001ms), std::nullopt).has_left);
   BOOST_TEST(choice.current() == 1u);
 }
 
@@ -144,8 +144,8 @@ BOOST_AUTO_TEST_CASE(a_doubt_ends_with_an_answer_and_with_it_what_was_heard_in_i
   doubted d;
   d.choice.tried(1, trial::knows_leader);
   d.choice.answered(0, at(1'100ms));
-  BOOST_TEST(!look(d.choice, at(1'300ms), at(1'200ms)).has_left);
-  const auto next = look(d.choice, at(2'200ms), at(1'200ms));
+  BOOST_TEST(!evaluate(d.choice, at(1'300ms), at(1'200ms)).has_left);
+  const auto next = evaluate(d.choice, at(2'200ms), at(1'200ms));
   BOOST_TEST(!next.has_left, "that was another doubt");
   BOOST_TEST(next.to_try == agents({1}), "the others have not answered yet");
 }
@@ -154,21 +154,21 @@ BOOST_AUTO_TEST_CASE(the_first_is_returned_to_when_it_works_again) {
   agent_choice choice(3);
   choice.not_reached(0, at(0ms));
   choice.answered(1, at(1ms));
-  BOOST_TEST((look(choice, at(2ms), std::nullopt).look_again == at(60s)));
-  auto advice = look(choice, at(60s), std::nullopt);
+  BOOST_TEST((evaluate(choice, at(2ms), std::nullopt).evaluate_again_at == at(60s)));
+  auto advice = evaluate(choice, at(60s), std::nullopt);
   BOOST_TEST(advice.to_try == agents({0}));
   choice.tried(0, trial::failed);
-  advice = look(choice, at(61s), std::nullopt);
+  advice = evaluate(choice, at(61s), std::nullopt);
   BOOST_TEST(advice.to_try.empty());
-  BOOST_TEST((advice.look_again == at(120s)));
-  BOOST_TEST(look(choice, at(120s), std::nullopt).to_try == agents({0}));
+  BOOST_TEST((advice.evaluate_again_at == at(120s)));
+  BOOST_TEST(evaluate(choice, at(120s), std::nullopt).to_try == agents({0}));
   choice.tried(0, trial::knows_leader);
-  advice = look(choice, at(121s), std::nullopt);
+  advice = evaluate(choice, at(121s), std::nullopt);
   BOOST_TEST(choice.current() == 0u);
   BOOST_TEST(!advice.has_left, "what is under way at the other may end there");
-  BOOST_TEST((look(choice, at(122s), std::nullopt).look_again == time_point::max()));
+  BOOST_TEST((evaluate(choice, at(122s), std::nullopt).evaluate_again_at == time_point::max()));
   choice.not_reached(0, at(200s));
-  BOOST_TEST(look(choice, at(260s), std::nullopt).to_try == agents({0}), "what it said before does not count");
+  BOOST_TEST(evaluate(choice, at(260s), std::nullopt).to_try == agents({0}), "what it said before does not count");
   BOOST_TEST(choice.current() == 1u);
 }
 
@@ -183,7 +183,7 @@ agent_choice in_state(state wanted) {
   agent_choice choice(3);
   if (wanted == state::silent) choice.silent(0, at(-100ms));
   if (wanted == state::erring) choice.erred(0, at(-100ms));
-  if (wanted == state::doubted) look(choice, at(0ms), at(-1'000ms));
+  if (wanted == state::doubted) evaluate(choice, at(0ms), at(-1'000ms));
   BOOST_TEST_REQUIRE((choice.current_state() == wanted));
   return choice;
 }
@@ -201,8 +201,8 @@ constexpr event it_knows{"tried: it knows a leader", [](auto& choice) { choice.t
 constexpr event it_fails{"tried: it fails", [](auto& choice) { choice.tried(0, trial::failed); }};
 constexpr event other_knows{"tried: another one knows a leader",
                             [](auto& choice) { choice.tried(1, trial::knows_leader); }};
-constexpr event a_moment{"100 ms", [](auto& choice) { choice.look(at(100ms)); }};
-constexpr event a_second{"1 s", [](auto& choice) { choice.look(at(1'000ms)); }};
+constexpr event a_moment{"100 ms", [](auto& choice) { choice.evaluate(at(100ms)); }};
+constexpr event a_second{"1 s", [](auto& choice) { choice.evaluate(at(1'000ms)); }};
 
 struct row {
   state before;
@@ -253,40 +253,40 @@ BOOST_AUTO_TEST_CASE(each_event_in_each_state) {
 BOOST_AUTO_TEST_CASE(silence_belongs_to_the_agent_and_not_to_a_request) {
   agent_choice choice(2);
   for (const auto since : {0ms, 300ms, 600ms}) choice.cancelled(0, at(since));
-  BOOST_TEST(look(choice, at(1'000ms), at(900ms)).to_try == agents({0, 1}));
+  BOOST_TEST(evaluate(choice, at(1'000ms), at(900ms)).to_try == agents({0, 1}));
   choice.tried(1, trial::knows_leader);
-  BOOST_TEST(look(choice, at(1'300ms), at(900ms)).has_left);
+  BOOST_TEST(evaluate(choice, at(1'300ms), at(900ms)).has_left);
 }
 
 BOOST_AUTO_TEST_CASE(an_answer_ends_the_silence_of_requests_before_it) {
   agent_choice choice(2);
   choice.answered(0, at(500ms));
   choice.silent(0, at(100ms));
-  BOOST_TEST((choice.look(at(1'100ms)).look_again == at(1'500ms)));
+  BOOST_TEST((choice.evaluate(at(1'100ms)).evaluate_again_at == at(1'500ms)));
 }
 
 BOOST_AUTO_TEST_CASE(a_trial_clears_an_agent_for_which_nobody_waits_any_more) {
   agent_choice choice(2);
   choice.cancelled(0, at(0ms));
-  BOOST_TEST(choice.look(at(1'000ms)).to_try == agents({0, 1}));
+  BOOST_TEST(choice.evaluate(at(1'000ms)).to_try == agents({0, 1}));
   choice.tried(0, trial::knows_leader);
   choice.tried(1, trial::knows_leader);
-  const auto advice = choice.look(at(1'010ms));
+  const auto advice = choice.evaluate(at(1'010ms));
   BOOST_TEST(!advice.has_left);
-  BOOST_TEST((advice.look_again == time_point::max()));
+  BOOST_TEST((advice.evaluate_again_at == time_point::max()));
 }
 
 // 1 s for each reply, that of a trial too.
 BOOST_AUTO_TEST_CASE(a_slow_agent_may_be_left_and_is_not_returned_to) {
   agent_choice choice(2);
-  look(choice, at(1'000ms), start);
+  evaluate(choice, at(1'000ms), start);
   choice.tried(1, trial::knows_leader);
-  BOOST_TEST(look(choice, at(1'300ms), start).has_left);
+  BOOST_TEST(evaluate(choice, at(1'300ms), start).has_left);
   choice.tried(0, trial::failed);  // its deadline is over
   std::size_t moves = 0;
   for (auto now = 2s; now != 600s; ++now) {
     choice.answered(choice.current(), at(now));
-    const auto advice = choice.look(at(now));
+    const auto advice = choice.evaluate(at(now));
     for (const std::size_t each : advice.to_try) choice.tried(each, each == 0 ? trial::failed : trial::knows_leader);
     if (choice.current() != 1) ++moves;
   }
@@ -298,7 +298,7 @@ BOOST_AUTO_TEST_CASE(an_agent_that_closes_new_connections_and_answers_on_others_
   for (auto now = 0ms; now != 5'000ms; now += 100ms) {
     choice.erred(0, at(now));
     if (now % 500ms == 0ms) choice.answered(0, at(now));
-    const auto advice = choice.look(at(now));
+    const auto advice = choice.evaluate(at(now));
     BOOST_TEST(advice.to_try.empty());
   }
   BOOST_TEST(choice.current() == 0u);

@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(reads) {
 BOOST_AUTO_TEST_CASE(blocking_reads_wait_in_a_lane_of_their_own) {
   const call c = made(list_request{"a/", reading(consistency::leader, 18446744073709551615u, 16s)});
   BOOST_TEST(first_line(c) == "GET /v1/kv/a/?recurse&index=18446744073709551615&wait=16000ms");
-  BOOST_TEST((c.where == lane::blocking));
+  BOOST_TEST((c.where == connection_class::blocking));
   BOOST_TEST((c.time == 16s + 1s + 5s));
 }
 
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(writes) {
   BOOST_TEST(written(kind::remove).request.body == "");
   BOOST_TEST((c.does == effect::write));
   BOOST_TEST(c.request.is_write);
-  BOOST_TEST((c.where == lane::ordinary));
+  BOOST_TEST((c.where == connection_class::ordinary));
   BOOST_TEST(c.key == "a/b c");
 }
 
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(sessions) {
   BOOST_TEST((create.does == effect::write));
   const call renew = made(session_renew_request{"id", {}});
   BOOST_TEST(first_line(renew) == "PUT /v1/session/renew/id");
-  BOOST_TEST((renew.where == lane::renewal));
+  BOOST_TEST((renew.where == connection_class::renewal));
   BOOST_TEST((renew.does == effect::idempotent));
   const call destroy = made(session_destroy_request{"id", {}});
   BOOST_TEST(first_line(destroy) == "PUT /v1/session/destroy/id");
@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(keys_that_are_not_utf8_are_not_sent) {
     const call c = made(txn_request{{txn_operation::get("k"), txn_operation::get(key)}, {}});
     BOOST_TEST(c.refused == error::bad_request);
     BOOST_TEST(c.key == key);
-    exchange nothing;
+    attempt_result nothing;
     nothing.error = c.refused;
     BOOST_TEST(describe(c, "h:1", nothing) == "transact: not sent: a key that is not UTF-8");
   }
@@ -273,12 +273,12 @@ BOOST_AUTO_TEST_CASE(what_may_be_repeated) {
 BOOST_AUTO_TEST_CASE(failures_are_told_in_one_sentence) {
   const call c = made(get_request{"k", {}});
   const auto told = [&c](error e, unsigned status = 0) {
-    exchange outcome;
+    attempt_result outcome;
     outcome.error = e;
     outcome.reply.status = status;
     return describe(c, "h:1", outcome);
   };
-  exchange refused;
+  attempt_result refused;
   refused.error = error::unreachable;
   refused.cause = make_error_code(boost::system::errc::connection_refused);
   BOOST_TEST(describe(c, "h:1", refused) == "get: cannot connect to h:1: Connection refused");

@@ -29,7 +29,7 @@ asio::awaitable<error_code> connect(asio::any_io_executor ex, connection::endpoi
   error_code result;
   asio::steady_timer done(ex, asio::steady_timer::time_point::max());
   asio::co_spawn(strand, link->connect(std::move(candidates), clock::now() + limit, agent_address(), tunnel),
-                 [&](const std::exception_ptr& failure, const exchange& outcome) {
+                 [&](const std::exception_ptr& failure, const attempt_result& outcome) {
                    BOOST_TEST(!failure);
                    result = outcome.cause;
                    done.cancel();
@@ -117,7 +117,7 @@ ASYNC_TEST_CASE(many_silent_addresses_have_a_least_time_each, 10s) {
   const auto link = std::make_shared<connection>(strand, std::make_shared<counters>(), 1024);
   asio::steady_timer done(ex, asio::steady_timer::time_point::max());
   asio::co_spawn(strand, link->connect(candidates, clock::now() + 1s, agent_address()),
-                 [&](const std::exception_ptr&, const exchange& outcome) {
+                 [&](const std::exception_ptr&, const attempt_result& outcome) {
                    BOOST_TEST(outcome.cause == asio::error::timed_out);
                    done.cancel();
                  });

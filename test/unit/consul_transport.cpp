@@ -57,18 +57,18 @@ struct tested : std::enable_shared_from_this<tested> {
                  });
   }
 
-  void send(std::string_view target, lane which, std::chrono::milliseconds wait = 0ms, bool repeatable = true,
-            std::chrono::milliseconds limit = 1min) {
-    auto body = [](transport& link, http_request request, lane lane,
-                   std::chrono::milliseconds limit) -> awaitable<exchange> {
-      exchange result = co_await link.send(request, lane, clock::now() + limit);
+  void send(std::string_view target, connection_class which, std::chrono::milliseconds wait = 0ms,
+            bool repeatable = true, std::chrono::milliseconds limit = 1min) {
+    auto body = [](transport& link, http_request request, connection_class connection_class,
+                   std::chrono::milliseconds limit) -> awaitable<attempt_result> {
+      attempt_result result = co_await link.send(request, connection_class, clock::now() + limit);
       co_return result;
     };
     link->owned_by(weak_from_this());
     http_request request = request_for(target, wait);
     request.repeatable = repeatable;
     asio::co_spawn(strand, body(*link, std::move(request), which, limit),
-                   [self = shared_from_this()](const std::exception_ptr& failure, const exchange& result) {
+                   [self = shared_from_this()](const std::exception_ptr& failure, const attempt_result& result) {
                      if (failure) std::rethrow_exception(failure);
                      self->errors.push_back(result.error);
                      ++self->answered;
@@ -109,9 +109,9 @@ BOOST_AUTO_TEST_SUITE(consul_transport)
 ASYNC_TEST_CASE(what_nobody_needs_is_closed_while_another_request_runs) {
   scripted_server server(ex);
   const auto t = std::make_shared<tested>(ex, server, 1ms);
-  t->send("/watch?index=1&wait=60000ms", lane::blocking, 1min);
+  t->send("/watch?index=1&wait=60000ms", connection_class::blocking, 1min);
   auto [watched, watch] = co_await server.accept_request();
-  for (const lane which : {lane::ordinary, lane::renewal}) {
+  for (const connection_class which : {connection_class::ordinary, connection_class::renewal}) {
     t->send("/", which);
     auto [peer, request] = co_await server.accept_request();
     co_await peer.reply("");
@@ -125,15 +125,15 @@ ASYNC_TEST_CASE(what_nobody_needs_is_closed_while_another_request_runs) {
 ASYNC_TEST_CASE(what_is_needed_again_soon_is_kept) {
   scripted_server server(ex);
   const auto t = std::make_shared<tested>(ex, server, 1min);
-  t->send("/watch?index=1&wait=60000ms", lane::blocking, 1min);
+  t->send("/watch?index=1&wait=60000ms", connection_class::blocking, 1min);
   auto [watched, watch] = co_await server.accept_request();
-  t->send("/1", lane::ordinary);
+  t->send("/1", connection_class::ordinary);
   auto [peer, request] = co_await server.accept_request();
   co_await peer.reply("");
   for (const char* const target : {"/2", "/3"}) {
     while (t->open() != 2 || t->answered == 0) co_await asio::post(ex, asio::use_awaitable);
     t->answered = 0;
-    t->send(target, lane::ordinary);
+    t->send(target, connection_class::ordinary);
     co_await peer.read_request();
     co_await peer.reply("");
   }
@@ -146,7 +146,7 @@ ASYNC_TEST_CASE(without_requests_no_more_is_kept_than_ordinary_ones_need) {
   const auto t = std::make_shared<tested>(ex, server, 1min);
   std::vector<holdfast::test::scripted_peer> peers;
   for (int i = 0; i < 5; ++i) {
-    t->send("/watch?index=1&wait=60000ms", lane::blocking, 1min);
+    t->send("/watch?index=1&wait=60000ms", connection_class::blocking, 1min);
     auto [peer, request] = co_await server.accept_request();
     peers.push_back(std::move(peer));
   }
@@ -158,12 +158,13 @@ ASYNC_TEST_CASE(without_requests_no_more_is_kept_than_ordinary_ones_need) {
 ASYNC_TEST_CASE(what_is_refused_is_tried_again_while_others_work) {
   scripted_server server(ex);
   const auto t = std::make_shared<tested>(ex, server, 1min);
-  t->send("/1?index=1&wait=60000ms", lane::blocking, 1min);
+  t->send("/1?index=1&wait=60000ms", connection_class::blocking, 1min);
   auto [first, one] = co_await server.accept_request();
   int refused = 0;
   for (const bool by_answer : {false, true}) {
-    for (const lane which : {lane::blocking, lane::ordinary, lane::renewal}) {
-      t->send("/2?index=1&wait=60000ms", which, which == lane::blocking ? 1min : 0ms);
+    for (const connection_class which :
+         {connection_class::blocking, connection_class::ordinary, connection_class::renewal}) {
+      t->send("/2?index=1&wait=60000ms", which, which == connection_class::blocking ? 1min : 0ms);
       auto [second, other] = co_await server.accept_request();
       if (by_answer) {
         co_await second.send(too_many);
@@ -191,7 +192,7 @@ ASYNC_TEST_CASE(fewer_queries_run_when_some_are_refused) {
   scripted_server server(ex);
   const auto t = std::make_shared<tested>(ex, server, 1min);
   std::vector<holdfast::test::scripted_peer> peers;
-  const auto watch = [t] { t->send("/w?index=1&wait=60000ms", lane::blocking, 1min); };
+  const auto watch = [t] { t->send("/w?index=1&wait=60000ms", connection_class::blocking, 1min); };
   for (int i = 0; i < 3; ++i) {
     watch();
     auto [peer, request] = co_await server.accept_request();
@@ -211,16 +212,16 @@ ASYNC_TEST_CASE(fewer_queries_run_when_some_are_refused) {
 ASYNC_TEST_CASE(a_write_goes_only_where_something_was_answered_when_connections_are_refused) {
   scripted_server server(ex);
   const auto t = std::make_shared<tested>(ex, server, 1min);
-  t->send("/w?index=1&wait=60000ms", lane::blocking, 1min);
+  t->send("/w?index=1&wait=60000ms", connection_class::blocking, 1min);
   auto [watched, watch] = co_await server.accept_request();
-  t->send("/write", lane::ordinary, 0ms, false);
+  t->send("/write", connection_class::ordinary, 0ms, false);
   auto [lost, first] = co_await server.accept_request();
   BOOST_TEST(first.starts_with("GET /write "));
   lost.reset();
   while (t->answered == 0) co_await asio::post(ex, asio::use_awaitable);
   BOOST_TEST(t->errors.back() == error::connection_lost, "it may have been applied");
 
-  t->send("/write", lane::ordinary, 0ms, false);
+  t->send("/write", connection_class::ordinary, 0ms, false);
   auto [refused, probe] = co_await server.accept_request();
   BOOST_TEST(probe.starts_with("GET /v1/status/leader "));
   refused.reset();
@@ -237,9 +238,9 @@ ASYNC_TEST_CASE(a_write_goes_only_where_something_was_answered_when_connections_
 ASYNC_TEST_CASE(an_agent_that_comes_back_has_refused_nothing) {
   scripted_server server(ex);
   const auto t = std::make_shared<tested>(ex, server, 1min);
-  t->send("/w?index=1&wait=60000ms", lane::blocking, 1min);
+  t->send("/w?index=1&wait=60000ms", connection_class::blocking, 1min);
   auto [watched, watch] = co_await server.accept_request();
-  t->send("/write", lane::ordinary, 0ms, false);
+  t->send("/write", connection_class::ordinary, 0ms, false);
   auto [lost, first] = co_await server.accept_request();
   lost.reset();
   while (t->answered == 0) co_await asio::post(ex, asio::use_awaitable);
@@ -247,11 +248,11 @@ ASYNC_TEST_CASE(an_agent_that_comes_back_has_refused_nothing) {
 
   const auto endpoint = server.endpoint();
   server.stop();
-  t->send("/write", lane::ordinary, 0ms, false);
+  t->send("/write", connection_class::ordinary, 0ms, false);
   while (t->answered == 1) co_await asio::post(ex, asio::use_awaitable);
   BOOST_TEST(t->errors.back() == error::unreachable);
   scripted_server again(ex, endpoint);
-  t->send("/write", lane::ordinary, 0ms, false);
+  t->send("/write", connection_class::ordinary, 0ms, false);
   auto [peer, write] = co_await again.accept_request();
   BOOST_TEST(write.starts_with("GET /write "));
 }
@@ -259,7 +260,7 @@ ASYNC_TEST_CASE(an_agent_that_comes_back_has_refused_nothing) {
 ASYNC_TEST_CASE(a_connection_that_is_lost_alone_is_no_refusal) {
   scripted_server server(ex);
   const auto t = std::make_shared<tested>(ex, server, 1min);
-  t->send("/1", lane::ordinary);
+  t->send("/1", connection_class::ordinary);
   auto [peer, request] = co_await server.accept_request();
   peer.reset();
   while (t->answered == 0) co_await asio::post(ex, asio::use_awaitable);
@@ -273,21 +274,21 @@ ASYNC_TEST_CASE(renewals_and_writes_take_what_a_query_leaves_when_connections_ar
   const auto t = std::make_shared<tested>(ex, server, 1min);
   std::vector<holdfast::test::scripted_peer> peers;
   for (int i = 0; i < 4; ++i) {
-    t->send("/w?index=1&wait=60000ms", lane::blocking, 1min);
+    t->send("/w?index=1&wait=60000ms", connection_class::blocking, 1min);
     auto [peer, request] = co_await server.accept_request();
     peers.push_back(std::move(peer));
   }
-  t->send("/refused", lane::ordinary);
+  t->send("/refused", connection_class::ordinary);
   auto [refused, request] = co_await server.accept_request();
   refused.reset();
   auto [accepted, again] = co_await server.accept_request();
   co_await accepted.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
   while (t->answered < 1) co_await asio::post(ex, asio::use_awaitable);
 
-  t->send("/waits?index=1&wait=60000ms", lane::blocking, 1min);
+  t->send("/waits?index=1&wait=60000ms", connection_class::blocking, 1min);
   co_await peers.back().reply("");
   while (t->answered < 2) co_await asio::post(ex, asio::use_awaitable);
-  t->send("/first", lane::renewal);
+  t->send("/first", connection_class::renewal);
   const std::string next = co_await peers.back().read_request();
   BOOST_TEST(next.starts_with("GET /first "));
   BOOST_TEST(t->statistics->connections_opened == 6u);
@@ -300,8 +301,8 @@ BOOST_AUTO_TEST_CASE(no_timer_keeps_the_context_running) {
   asio::co_spawn(
       context,
       [&]() -> asio::awaitable<void> {
-        t->send("/1", lane::ordinary);
-        t->send("/2", lane::renewal);
+        t->send("/1", connection_class::ordinary);
+        t->send("/2", connection_class::renewal);
         auto [first, one] = co_await server.accept_request();
         auto [second, other] = co_await server.accept_request();
         co_await first.reply("");
@@ -317,10 +318,10 @@ ASYNC_TEST_CASE(a_name_is_more_than_its_first_address, 30s) {
   scripted_server silent(ex);
   scripted_server works(ex);
   const auto t = std::make_shared<tested>(ex, std::vector<const scripted_server*>{&silent, &works});
-  t->send("/first", lane::ordinary);
+  t->send("/first", connection_class::ordinary);
   auto [peer, request] = co_await silent.accept_request();
   co_await peer.reply("");
-  t->send("/second", lane::ordinary);
+  t->send("/second", connection_class::ordinary);
   std::string again = co_await peer.read_request();
   BOOST_TEST(again.starts_with("GET /second "));
   // A second later both are asked whether they know a leader.
@@ -337,7 +338,7 @@ ASYNC_TEST_CASE(a_name_is_more_than_its_first_address, 30s) {
   while (t->log.empty()) co_await asio::post(ex, asio::use_awaitable);
   BOOST_TEST(t->log.front().starts_with("requests go to consul.example:8500 (127.0.0.1) now"));
   // The next connection goes there at once.
-  t->send("/third", lane::renewal);
+  t->send("/third", connection_class::renewal);
   auto [third, last] = co_await works.accept_request();
   BOOST_TEST(last.starts_with("GET /third "));
 }
@@ -345,13 +346,13 @@ ASYNC_TEST_CASE(a_name_is_more_than_its_first_address, 30s) {
 ASYNC_TEST_CASE(a_name_with_one_address_that_is_gone_says_so_once) {
   scripted_server only(ex);
   const auto t = std::make_shared<tested>(ex, std::vector<const scripted_server*>{&only});
-  t->send("/first", lane::ordinary);
+  t->send("/first", connection_class::ordinary);
   auto [peer, request] = co_await only.accept_request();
   co_await peer.reply("");
   peer.close();
   only.stop();
   for (int i = 2; i != 5; ++i) {
-    t->send("/", lane::ordinary);
+    t->send("/", connection_class::ordinary);
     while (t->answered != i) co_await asio::post(ex, asio::use_awaitable);
     BOOST_TEST(t->errors.back() == error::unreachable);
   }
@@ -363,18 +364,18 @@ ASYNC_TEST_CASE(a_lookup_that_hangs_or_fails_holds_up_nobody_who_knows_the_addre
   scripted_server server(ex);
   const auto t = std::make_shared<tested>(ex, std::vector<const scripted_server*>{&server});
   const std::string last_reply = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
-  t->send("/first", lane::ordinary);
+  t->send("/first", connection_class::ordinary);
   auto [peer, request] = co_await server.accept_request();
   co_await peer.send(last_reply);
   t->lookup_fails = true;
-  t->send("/fails", lane::ordinary);
+  t->send("/fails", connection_class::ordinary);
   auto [second, failed] = co_await server.accept_request();
   co_await second.send(last_reply);
   t->lookup_fails = false;
   t->lookup_hangs = true;
-  t->send("/hangs?index=1&wait=60000ms", lane::blocking, 1min);
-  t->send("/hangs", lane::ordinary);
-  t->send("/hangs", lane::ordinary);
+  t->send("/hangs?index=1&wait=60000ms", connection_class::blocking, 1min);
+  t->send("/hangs", connection_class::ordinary);
+  t->send("/hangs", connection_class::ordinary);
   for (int i = 0; i < 3; ++i) {
     auto [third, hung] = co_await server.accept_request();
     BOOST_TEST(hung.starts_with("GET /hangs"));
@@ -389,11 +390,11 @@ ASYNC_TEST_CASE(requests_that_wait_for_a_dead_agent_make_one_attempt_at_a_time, 
   scripted_server gone(ex);
   const auto t = std::make_shared<tested>(ex, std::vector<const scripted_server*>{&gone});
   gone.stop();
-  t->send("/first", lane::ordinary);
+  t->send("/first", connection_class::ordinary);
   while (t->answered == 0) co_await asio::post(ex, asio::use_awaitable);
   const int before = t->lookups;
   constexpr int many = 1'000;
-  for (int i = 0; i < many; ++i) t->send("/", lane::ordinary, 0ms, true, 300ms);
+  for (int i = 0; i < many; ++i) t->send("/", connection_class::ordinary, 0ms, true, 300ms);
   while (t->answered != 1 + many) co_await asio::post(ex, asio::use_awaitable);
   for (const auto& each : t->errors) BOOST_TEST(each == error::unreachable);
   BOOST_TEST(t->lookups - before < 100);

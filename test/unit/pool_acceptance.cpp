@@ -67,7 +67,7 @@ BOOST_FIXTURE_TEST_SUITE(pool_acceptance, accepting_story)
 
 BOOST_AUTO_TEST_CASE(an_entry_says_that_it_accepts) {
   hold();
-  BOOST_TEST(words_in(consul.get("p/" + real("s1"))->value).lease->accepts);
+  BOOST_TEST(parse_entry_value(consul.get("p/" + real("s1"))->value).lease->accepts);
   BOOST_TEST(!acceptance_open());  // it has taken the slot itself
   after(1s);
   BOOST_TEST(!acceptance_open());

@@ -292,8 +292,8 @@ BOOST_AUTO_TEST_CASE(entries_say_since_when_they_stand_there) {
   };
   s.hold();
   const std::string first = value();
-  BOOST_TEST(words_in(first).description == "us");
-  BOOST_TEST((words_in(first).since_1970 == seconds(s.now)));
+  BOOST_TEST(parse_entry_value(first).description == "us");
+  BOOST_TEST((parse_entry_value(first).since_1970 == seconds(s.now)));
   s.others_join();
   s.acquire(2);
   s.go_on();
@@ -301,7 +301,7 @@ BOOST_AUTO_TEST_CASE(entries_say_since_when_they_stand_there) {
   const time_point again = s.now;
   s.give_back('A');  // joins anew, and later
   const std::string second = value();
-  BOOST_TEST((words_in(second).since_1970 == seconds(again)));
+  BOOST_TEST((parse_entry_value(second).since_1970 == seconds(again)));
 }
 
 BOOST_AUTO_TEST_CASE(who_comes_next_is_understood_behind_a_stamp) {

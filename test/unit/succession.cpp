@@ -91,8 +91,8 @@ BOOST_AUTO_TEST_CASE(a_stamp_says_since_when_and_is_a_part_of_the_description_fo
   const std::string stamped = with_stamp("host:7", seconds(1'763'752'382));
   BOOST_TEST(stamped == "host:7\n@1763752382");
   for (const std::string& value : {stamped, written({waiting("s1", 7)}, 0, stamped)}) {
-    BOOST_TEST(words_in(value).description == "host:7");
-    BOOST_TEST((words_in(value).since_1970 == seconds(1'763'752'382)));
+    BOOST_TEST(parse_entry_value(value).description == "host:7");
+    BOOST_TEST((parse_entry_value(value).since_1970 == seconds(1'763'752'382)));
     BOOST_TEST(description_in(value) == stamped);
   }
   BOOST_TEST(succession_in(written({waiting("s1", 7)}, 0, stamped), stamped).has_value());
@@ -105,17 +105,17 @@ BOOST_AUTO_TEST_CASE(a_stamp_says_whether_grants_are_accepted) {
       const entry_lease lease{15s, 1500ms, node, accepts};
       const std::string stamped = with_stamp("host:7", 5s, lease);
       BOOST_TEST(stamped.starts_with(accepts ? "host:7\n~\n@5+15000-1500" : "host:7\n@5+15000-1500"), stamped);
-      BOOST_TEST(words_in(stamped).description == "host:7");
-      BOOST_TEST((words_in(stamped).lease == lease));
+      BOOST_TEST(parse_entry_value(stamped).description == "host:7");
+      BOOST_TEST((parse_entry_value(stamped).lease == lease));
     }
-  BOOST_TEST(words_in("host:7\n~\n@5").description == "host:7\n~");
+  BOOST_TEST(parse_entry_value("host:7\n~\n@5").description == "host:7\n~");
 }
 
 BOOST_AUTO_TEST_CASE(who_has_no_stamp_has_no_age) {
   for (const std::string_view value : {"host:7", "", "\n@", "x\n@12a", "x\n@-5", "x\n@0", "x\n@9000000001", "x @12",
                                        "x\n@99999999999999999999", "x\n@12\n"}) {
-    BOOST_TEST(words_in(value).description == value);
-    BOOST_TEST(!words_in(value).since_1970.has_value(), value);
+    BOOST_TEST(parse_entry_value(value).description == value);
+    BOOST_TEST(!parse_entry_value(value).since_1970.has_value(), value);
   }
   BOOST_TEST(with_stamp("d", std::chrono::seconds(0)) == "d");
   BOOST_TEST(with_stamp("d", -std::chrono::seconds(5)) == "d");

@@ -58,13 +58,13 @@ world::order world::some_order(int number) {
   }
 }
 
-void world::carry_out(int number, order what, bool first_look) {
-  in(random_.between(50us, options_.latency_max), [this, number, what = std::move(what), first_look] {
+void world::carry_out(int number, order what, bool first_read) {
+  in(random_.between(50us, options_.latency_max), [this, number, what = std::move(what), first_read] {
     auto seen = make_inspection(std::string(world_prefix), std::string(world_lock_key), consul_.list(world_prefix),
                                 consul_.store.raft_index());
     if (!seen) return;
     if (options_.request_bytes != 0) seen->request_bytes = options_.request_bytes;
-    const instruction next = what(*seen, first_look);
+    const instruction next = what(*seen, first_read);
     if (next.refused || (next.session.empty() && next.operations.empty())) return;
     in(random_.between(50us, 2 * options_.latency_max),
        [this, number, what, next] { write_order(number, what, next); });
@@ -91,7 +91,7 @@ void world::write_order(int number, order what, const instruction& next) {
   const bool applied = transact(nullptr, written.operations).applied;
   if (applied) free_since_ = never;
   if (!applied || lost || next.more) return carry_out(number, std::move(what), false);
-  if (next.looks) grant_the_rest(number, std::move(what));
+  if (next.reads) grant_the_rest(number, std::move(what));
 }
 
 /// The order is carried out. Its write has shown what stood there then: whoever had joined unseen is granted, unless

@@ -249,7 +249,7 @@ bool world::is_disturbed(const process& p) const {
 void world::check_order(const process* sender, const snapshot& before) {
   if (referee_.excused(now())) return;
   const snapshot& after = look();
-  const auto maker = [](const contender& each) { return protocol::words_in(each.value).description; };
+  const auto maker = [](const contender& each) { return protocol::parse_entry_value(each.value).description; };
   // A process gives the slots that it takes back to its own waiters first, because they certainly live.
   // After that it grants the other entries of the process that did not accept last, and others may hear of those only.
   bool takes_back = false;

@@ -326,10 +326,10 @@ private:
   void check_no_lock_left();
 
   // world_administrators.cpp
-  using order = std::function<instruction(const inspection&, bool first_look)>;
+  using order = std::function<instruction(const inspection&, bool first_read)>;
   void administrate(int number);
   order some_order(int number);
-  void carry_out(int number, order what, bool first_look);
+  void carry_out(int number, order what, bool first_read);
   void write_order(int number, order what, const instruction& next);
   void grant_the_rest(int number, order what);
   void restore_order();

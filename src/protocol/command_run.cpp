@@ -1,4 +1,4 @@
-#include "protocol/order_run.hpp"
+#include "protocol/command_run.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -16,65 +16,65 @@ constexpr duration watch_wait = 10s;
 constexpr duration longest_pause = 100ms;
 
 /// Whether a look, or another one, may do better.
-bool is_worth_another_look(const error_code& ec) {
+bool is_worth_another_read(const error_code& ec) {
   return ec == condition::unavailable || ec == condition::outcome_unknown || ec == error::transaction_conflict;
 }
 
 }  // namespace
 
-order_run::order_run(order what, std::uint64_t seed, time_point now)
+command_run::command_run(command what, std::uint64_t seed, time_point now)
     : what_(std::move(what)), random_(seed), deadline_(now + what_.time) {
   if (!is_waiting()) return;
   const duration longest = std::max(*what_.waits, duration::zero());
   if (longest < never - now) wait_ends_ = now + longest;
 }
 
-next_step order_run::begin(time_point now) {
+next_step command_run::begin(time_point now) {
   if (what_.limit && (*what_.limit == 0 || *what_.limit > limit_max))
     return end(failed(error::invalid_limit, "the limit is not between 1 and " + std::to_string(limit_max)));
   return again({}, now);
 }
 
 /// The next look, at once or after a pause if something has failed.
-next_step order_run::again(failure why, time_point now) {
+next_step command_run::again(failure why, time_point now) {
   why_ = std::move(why);
   if (is_waiting()) {
-    if (!why_.code) return look(now);
+    if (!why_.code) return read(now);
     watched_ = 0;
     if (!outage_.on()) deadline_ = now + what_.time;  // the outage begins now, not with the wait
     return rest(now);
   }
   if (in_vain_++ == what_.attempts_max) return end(why_);
   if (!why_.code && now >= deadline_) why_ = failed(error::timed_out, "not done in time");
-  return why_.code ? rest(now) : look(now);
+  return why_.code ? rest(now) : read(now);
 }
 
 /// A pause before the next look, with jitter; or the end, if there is no time for one. Whoever was beaten by another
 /// writer looks again soon: on a busy semaphore that is the rule.
-next_step order_run::rest(time_point now) {
+next_step command_run::rest(time_point now) {
   const bool beaten = why_.code == error::transaction_conflict;
   if (!beaten) outage_.failed(why_, now, random_);
   const duration bound = backoff_bound(conflicts_, 1ms, 20ms);
   const time_point until = beaten ? now + random_.between({}, bound) : outage_.retry_at();
   if (until >= deadline_) return end(why_);
-  return order_step::pause{std::max(until - now, duration::zero())};
+  return command_step::pause{std::max(until - now, duration::zero())};
 }
 
-next_step order_run::rested(time_point now) {
+next_step command_run::rested(time_point now) {
   why_ = {};
-  return look(now);
+  return read(now);
 }
 
-next_step order_run::look(time_point now) {
-  if (!is_waiting()) return order_step::look{0, {}, within(now)};
+next_step command_run::read(time_point now) {
+  if (!is_waiting()) return command_step::read{0, {}, within(now)};
   deadline_ = now + what_.time;  // it is an outage that this bounds, not the wait
   if (outage_.on()) deadline_ = outage_.since() + what_.time;
   const duration left = wait_ends_ == never ? watch_wait : std::min(watch_wait, wait_ends_ - now);
   if (left <= duration::zero() && watched_ != 0) return wait({.more = true}, now);
-  return order_step::look{watched_, std::max<duration>(left, 1ms), within(now)};
+  return command_step::read{watched_, std::max<duration>(left, 1ms), within(now)};
 }
 
-next_step order_run::looked(event::prefix_listed&& e, time_point now) {
+next_step command_run::read_done(event::prefix_listed&& e, time_point now) {
   if (!e.error.code && e.filtered)  // whoever is left out would be taken for dead
     e.error = {make_error_code(error::permission_denied),
                {"the ACL token may not read all that stands there", what_.prefix, {}, {}}};
@@ -85,12 +85,12 @@ next_step order_run::looked(event::prefix_listed&& e, time_point now) {
     else
       e.error = failed(seen.error(), seen.error().message());
   }
-  if (is_worth_another_look(e.error.code)) return again(std::move(e.error), now);
+  if (is_worth_another_read(e.error.code)) return again(std::move(e.error), now);
   if (e.error.code) return end(std::move(e.error));
   return saw(now);
 }
 
-next_step order_run::saw(time_point now) {
+next_step command_run::saw(time_point now) {
   if (is_waiting()) outage_.over();
   there_ = count_leftovers(seen_);
   if (const auto before = std::exchange(unanswered_, std::nullopt)) {
@@ -99,8 +99,8 @@ next_step order_run::saw(time_point now) {
   }
   history_.in_doubt = bool(doubt_.code);
   asked_ = what_.next(seen_, history_);
-  if (std::exchange(history_.is_first_look, false)) history_.first_look = seen_.now.index;
-  if (is_carried_out_ && (asked_.refused || asked_.operations.empty() || now >= deadline_)) return order_step::done{};
+  if (std::exchange(history_.is_first_read, false)) history_.first_read = seen_.now.index;
+  if (is_carried_out_ && (asked_.refused || asked_.operations.empty() || now >= deadline_)) return command_step::done{};
   if (asked_.refused) {
     failure why = failed(asked_.refused, asked_.refused.message());
     if (asked_.refused == error::limit_conflict)
@@ -108,24 +108,24 @@ next_step order_run::saw(time_point now) {
     return end(std::move(why));
   }
   if (is_waiting()) return wait(asked_, now);
-  if (!asked_.session.empty()) return order_step::end_session{asked_.session, within(now)};
-  if (asked_.operations.empty()) return order_step::done{};
-  return order_step::write{asked_.operations, within(now)};
+  if (!asked_.session.empty()) return command_step::end_session{asked_.session, within(now)};
+  if (asked_.operations.empty()) return command_step::done{};
+  return command_step::write{asked_.operations, within(now)};
 }
 
 /// Nothing is to be written: a pause, and then the next look, which waits for news.
-next_step order_run::wait(const instruction& next, time_point now) {
-  if (!next.more) return order_step::done{};
+next_step command_run::wait(const instruction& next, time_point now) {
+  if (!next.more) return command_step::done{};
   watched_ = seen_.now.index < watched_ ? 0 : seen_.now.index;
   if (now >= wait_ends_) return end(failed(error::in_use, "somebody still holds a slot"));
-  return order_step::pause{std::min(random_.between({}, longest_pause), wait_ends_ - now)};
+  return command_step::pause{std::min(random_.between({}, longest_pause), wait_ends_ - now)};
 }
 
-next_step order_run::session_ended(failure why, time_point now) { return attempted(std::move(why), now); }
+next_step command_run::session_ended(failure why, time_point now) { return attempted(std::move(why), now); }
 
-next_step order_run::written(event::txn_done&& e, time_point now) {
-  if (is_carried_out_ && e.outcome != event::outcome::applied) return order_step::done{};
-  if (e.outcome == event::outcome::applied && asked_.looks) return looked_beside(std::move(e), now);
+next_step command_run::written(event::txn_done&& e, time_point now) {
+  if (is_carried_out_ && e.outcome != event::outcome::applied) return command_step::done{};
+  if (e.outcome == event::outcome::applied && asked_.reads) return read_beside(std::move(e), now);
   if (e.outcome != event::outcome::refused) return attempted(std::move(e.error), now);
   const bool denied = std::any_of(e.refusals.begin(), e.refusals.end(), [](const event::refused_operation& each) {
     return each.reason == event::refusal::permission_denied;
@@ -139,7 +139,7 @@ next_step order_run::written(event::txn_done&& e, time_point now) {
 }
 
 /// The write has also read all that stands there now.
-next_step order_run::looked_beside(event::txn_done&& e, time_point now) {
+next_step command_run::read_beside(event::txn_done&& e, time_point now) {
   outage_.over();
   removed_.holders += asked_.swept.holders;
   removed_.entries += asked_.swept.entries;
@@ -147,41 +147,41 @@ next_step order_run::looked_beside(event::txn_done&& e, time_point now) {
   in_vain_ = 0;
   is_carried_out_ = is_carried_out_ || !asked_.more;
   const std::size_t written = results_before_reads(asked_.operations);
-  if (e.results.size() < written) return is_carried_out_ ? next_step(order_step::done{}) : again({}, now);
+  if (e.results.size() < written) return is_carried_out_ ? next_step(command_step::done{}) : again({}, now);
   std::uint64_t index = 0;
   for (std::size_t i = 0; i != written; ++i) index = std::max(index, e.results[i].modify_index);
   e.results.erase(e.results.begin(), e.results.begin() + static_cast<std::ptrdiff_t>(written));
   auto seen = make_inspection(what_.prefix, what_.lock_key, std::move(e.results), index);
-  if (!seen) return is_carried_out_ ? next_step(order_step::done{}) : again({}, now);
+  if (!seen) return is_carried_out_ ? next_step(command_step::done{}) : again({}, now);
   seen_ = *std::move(seen);
   return saw(now);
 }
 
-next_step order_run::attempted(failure why, time_point now) {
+next_step command_run::attempted(failure why, time_point now) {
   if (why.code == condition::outcome_unknown) {
     doubt_ = why;
     unanswered_ = there_;
   }
-  if (why.code) return is_worth_another_look(why.code) ? again(std::move(why), now) : end(std::move(why));
+  if (why.code) return is_worth_another_read(why.code) ? again(std::move(why), now) : end(std::move(why));
   outage_.over();
   removed_.holders += asked_.swept.holders;
   removed_.entries += asked_.swept.entries;
-  if (asked_.session.empty() && !asked_.more) return order_step::done{};
+  if (asked_.session.empty() && !asked_.more) return command_step::done{};
   doubt_ = {};
   in_vain_ = 0;  // it gets on
   return again({}, now);
 }
 
 /// If a request may have been applied, or may be later, that is what a failure must say.
-next_step order_run::end(failure why) const {
+next_step command_run::end(failure why) const {
   if (doubt_.code && why.code == condition::not_applied) why.code = doubt_.code;
-  return order_step::done{std::move(why)};
+  return command_step::done{std::move(why)};
 }
 
-failure order_run::failed(error_code code, std::string text) const {
+failure command_run::failed(error_code code, std::string text) const {
   return {code, {std::move(text), what_.lock_key, {}, {}}};
 }
 
-duration order_run::within(time_point now) const { return std::clamp<duration>(deadline_ - now, 1ms, request_max); }
+duration command_run::within(time_point now) const { return std::clamp<duration>(deadline_ - now, 1ms, request_max); }
 
 }  // namespace holdfast::protocol

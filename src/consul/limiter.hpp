@@ -10,36 +10,36 @@
 namespace holdfast::consul::detail {
 
 /// At most `limit` are inside at once; the others wait. Lives on one strand.
-class gate {
+class limiter {
 public:
   /// Who goes in next: who has waited longest, or whose deadline comes first.
   enum class order { arrival, deadline };
 
   /// The right to be inside; leaves when destroyed. Empty after a wait that reached its deadline.
-  class pass {
+  class permit {
   public:
-    pass() = default;
-    explicit pass(gate& owner) noexcept : owner_(&owner) {}
-    pass(pass&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)) {}
-    pass& operator=(pass&& other) noexcept {
+    permit() = default;
+    explicit permit(limiter& owner) noexcept : owner_(&owner) {}
+    permit(permit&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)) {}
+    permit& operator=(permit&& other) noexcept {
       std::swap(owner_, other.owner_);
       return *this;
     }
-    ~pass() {
+    ~permit() {
       if (owner_ != nullptr) owner_->leave();
     }
     explicit operator bool() const noexcept { return owner_ != nullptr; }
 
   private:
-    gate* owner_ = nullptr;
+    limiter* owner_ = nullptr;
   };
 
   /// What a request to an agent takes is less than `moment`, and the time that it is given is much more.
-  gate(const strand_type& strand, std::size_t limit, clock::duration moment = std::chrono::milliseconds(10),
-       order next = order::arrival) noexcept
+  limiter(const strand_type& strand, std::size_t limit, clock::duration moment = std::chrono::milliseconds(10),
+          order next = order::arrival) noexcept
       : strand_(strand), limit_(limit), moment_(moment), order_(next) {}
-  gate(const gate&) = delete;
-  gate& operator=(const gate&) = delete;
+  limiter(const limiter&) = delete;
+  limiter& operator=(const limiter&) = delete;
 
   /// Whether not all places are taken.
   bool is_open() const noexcept { return inside_ < limit_; }
@@ -51,18 +51,18 @@ public:
   /// Those who go in use something that is costly to make, of which there are `spare` lying about. Who finds none of
   /// those waits a moment for somebody to leave one, even though it is open; then one more goes in, and the others wait
   /// another moment. By default, nobody does.
-  awaitable<pass> enter(time_point deadline, std::size_t spare = SIZE_MAX);
+  awaitable<permit> enter(time_point deadline, std::size_t spare = SIZE_MAX);
   /// The same, without any wait: empty where that would wait.
-  pass try_enter(std::size_t spare = SIZE_MAX) noexcept;
+  permit try_enter(std::size_t spare = SIZE_MAX) noexcept;
 
 private:
   struct waiter;
   using hook = boost::intrusive::list_base_hook<>;
   struct waiter : hook {
-    waiter(gate& owner, time_point deadline);
+    waiter(limiter& owner, time_point deadline);
     ~waiter();
 
-    gate& owner;
+    limiter& owner;
     const time_point deadline;
     timer_type timer;
     bool admitted = false;

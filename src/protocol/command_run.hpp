@@ -15,16 +15,16 @@
 namespace holdfast::protocol {
 
 /// What an order knows of its own past, besides what stands in Consul.
-struct order_history {
-  bool is_first_look = true;
+struct command_history {
+  bool is_first_read = true;
   bool in_doubt = false;         ///< an earlier write of it may have been applied, or may be later
-  std::uint64_t first_look = 0;  ///< the index of the first one, at the later ones
+  std::uint64_t first_read = 0;  ///< the index of the first one, at the later ones
 };
 
 /// An operator's order, and how long it may take.
-struct order {
+struct command {
   /// What has to be done next, where this stands in Consul.
-  std::function<instruction(const inspection&, const order_history&)> next;
+  std::function<instruction(const inspection&, const command_history&)> next;
   std::string prefix;    ///< with its trailing slash
   std::string lock_key;  ///< whole
   duration time{};       ///< for all of it
@@ -38,8 +38,8 @@ struct order {
 };
 
 // What the shell has to do next, and to tell the run what became of it. `within`: how long that request may take.
-namespace order_step {
-struct look {
+namespace command_step {
+struct read {
   std::uint64_t index = 0;  ///< other than 0: when the index goes past it, or when `wait` is over
   duration wait{};
   duration within{};
@@ -59,23 +59,23 @@ struct pause {
 struct done {
   failure why{};
 };
-}  // namespace order_step
-using next_step =
-    std::variant<order_step::look, order_step::end_session, order_step::write, order_step::pause, order_step::done>;
+}  // namespace command_step
+using next_step = std::variant<command_step::read, command_step::end_session, command_step::write, command_step::pause,
+                               command_step::done>;
 
 /// An order on its way: looks, asks what comes next, lets that be done, and looks again until nothing is left to do.
 /// After a write of unknown outcome it looks, too: what is done already is not done again.
-class order_run {
+class command_run {
 public:
-  order_run(order what, std::uint64_t seed, time_point now);
+  command_run(command what, std::uint64_t seed, time_point now);
 
   next_step begin(time_point now);
-  next_step looked(event::prefix_listed&& e, time_point now);
+  next_step read_done(event::prefix_listed&& e, time_point now);
   next_step session_ended(failure why, time_point now);
   next_step written(event::txn_done&& e, time_point now);
   next_step rested(time_point now);
   /// The pause was cut short for good.
-  next_step cancelled(error_code why) const { return order_step::done{{why, why_.details}}; }
+  next_step cancelled(error_code why) const { return command_step::done{{why, why_.details}}; }
 
   /// What the last look that succeeded has shown.
   const inspection& seen() const { return seen_; }
@@ -85,17 +85,17 @@ public:
 private:
   next_step again(failure why, time_point now);
   next_step rest(time_point now);
-  next_step look(time_point now);
+  next_step read(time_point now);
   next_step saw(time_point now);
   next_step wait(const instruction& next, time_point now);
   next_step attempted(failure why, time_point now);
-  next_step looked_beside(event::txn_done&& e, time_point now);
+  next_step read_beside(event::txn_done&& e, time_point now);
   next_step end(failure why) const;
   failure failed(error_code code, std::string text) const;
   duration within(time_point now) const;
   bool is_waiting() const { return what_.waits.has_value(); }
 
-  order what_;
+  command what_;
   random_source random_;
   time_point deadline_;
   time_point wait_ends_ = never;
@@ -104,7 +104,7 @@ private:
   unsigned in_vain_ = 0;
   failure doubt_{};  ///< what a write of unknown outcome failed with
   failure why_{};    ///< the latest failure
-  order_history history_{};
+  command_history history_{};
   inspection seen_{};
   std::uint64_t watched_ = 0;  ///< the index to wait from
   /// What there was when a write got no answer.

@@ -11,7 +11,7 @@ namespace holdfast::consul::detail {
 /// the others a client sees nothing but that a new connection is refused. So it gives up what was refused, tries one
 /// more now and then, and from time to time lets go of a connection that works, which another may get: each lets go the
 /// more often the more it has, so that in the end all have about as many. Pure: time is an argument.
-class share {
+class concurrency_limit {
 public:
   using time_point = std::chrono::steady_clock::time_point;
 
@@ -24,7 +24,7 @@ public:
   /// For how long a refusal is remembered.
   static constexpr std::chrono::milliseconds pressed_for{60'000};
 
-  explicit share(std::size_t most) noexcept : most_(most), target_(most) {}
+  explicit concurrency_limit(std::size_t most) noexcept : most_(most), target_(most) {}
 
   std::size_t allowed(time_point now) {
     while (target_ < most_ && grows_at_ <= now) {

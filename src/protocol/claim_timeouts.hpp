@@ -13,7 +13,7 @@ namespace holdfast::protocol {
 
 /// Go and guide contenders take a slot that is left free for them by themselves. Each has some time for that; then it
 /// is passed over until its entry changes.
-class slow_takers {
+class claim_timeouts {
 public:
   bool passed_over(std::string_view session) const;
   std::vector<std::string> passed_over() const;
@@ -24,12 +24,12 @@ public:
   bool wait(context& ctx, const grant_plan& next, duration claim_timeout);
 
 private:
-  struct taker {
+  struct claim {
     std::uint64_t modify_index = 0;
     time_point until{};
     bool passed_over = false;
   };
-  std::map<std::string, taker, std::less<>> takers_;
+  std::map<std::string, claim, std::less<>> claims_;
 };
 
 }  // namespace holdfast::protocol

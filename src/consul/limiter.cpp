@@ -1,4 +1,4 @@
-#include "gate.hpp"
+#include "limiter.hpp"
 
 #include <algorithm>
 #include <boost/asio/this_coro.hpp>
@@ -6,7 +6,7 @@
 
 namespace holdfast::consul::detail {
 
-gate::waiter::waiter(gate& owner, time_point deadline) : owner(owner), deadline(deadline), timer(owner.strand_) {
+limiter::waiter::waiter(limiter& owner, time_point deadline) : owner(owner), deadline(deadline), timer(owner.strand_) {
   auto at = owner.waiters_.end();
   if (owner.order_ == order::deadline) {
     while (at != owner.waiters_.begin() && std::prev(at)->deadline > deadline) --at;
@@ -16,20 +16,20 @@ gate::waiter::waiter(gate& owner, time_point deadline) : owner(owner), deadline(
 
 // A waiter may end admitted and yet not go in: it was cancelled, or the context went away. Then the place is the next
 // one's.
-gate::waiter::~waiter() {
+limiter::waiter::~waiter() {
   if (is_linked()) owner.waiters_.erase(owner.waiters_.iterator_to(*this));
   if (!admitted) return;
   --owner.admitted_;
   owner.leave();
 }
 
-gate::pass gate::try_enter(std::size_t spare) noexcept {
-  if (!is_open() || (inside_ != 0 && spare <= admitted_)) return pass();
+limiter::permit limiter::try_enter(std::size_t spare) noexcept {
+  if (!is_open() || (inside_ != 0 && spare <= admitted_)) return permit();
   ++inside_;
-  return pass(*this);
+  return permit(*this);
 }
 
-awaitable<gate::pass> gate::enter(time_point deadline, std::size_t spare) {
+awaitable<limiter::permit> limiter::enter(time_point deadline, std::size_t spare) {
   if (auto at_once = try_enter(spare)) co_return at_once;
   const time_point now = clock::now();
   waiter self(*this, deadline);
@@ -38,13 +38,13 @@ awaitable<gate::pass> gate::enter(time_point deadline, std::size_t spare) {
     co_await self.timer.async_wait(as_result);
     // Cancelled in the moment of its admission: then it must not take a connection only to close it.
     const asio::cancellation_state cancellation = co_await asio::this_coro::cancellation_state;
-    if (cancellation.cancelled() != asio::cancellation_type::none) co_return pass();
+    if (cancellation.cancelled() != asio::cancellation_type::none) co_return permit();
     if (self.admitted) {
       self.admitted = false;
       --admitted_;
-      co_return pass(*this);
+      co_return permit(*this);
     }
-    if (self.timer.expiry() >= deadline) co_return pass();
+    if (self.timer.expiry() >= deadline) co_return permit();
     const time_point at = clock::now();
     if (is_open() && at >= grown_ + moment_) {
       grown_ = at;
@@ -55,18 +55,18 @@ awaitable<gate::pass> gate::enter(time_point deadline, std::size_t spare) {
   }
 }
 
-void gate::leave() noexcept {
+void limiter::leave() noexcept {
   --inside_;
   if (!waiters_.empty() && is_open()) admit_next();
 }
 
-void gate::set_limit(std::size_t limit) noexcept {
+void limiter::set_limit(std::size_t limit) noexcept {
   limit_ = limit;
   while (!waiters_.empty() && is_open()) admit_next();
 }
 
 // The place is handed over here, not when the waiter runs: nobody who comes in between can take it.
-void gate::admit_next() noexcept {
+void limiter::admit_next() noexcept {
   waiter& next = waiters_.front();
   waiters_.pop_front();
   ++inside_;

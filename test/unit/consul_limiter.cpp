@@ -5,7 +5,7 @@
 #include <boost/test/unit_test.hpp>
 #include <optional>
 
-#include "consul/gate.hpp"
+#include "consul/limiter.hpp"
 #include "support/async.hpp"
 #include "support/participant.hpp"
 
@@ -18,15 +18,15 @@ namespace {
 /// Somebody who asks to go in and, once inside, stays until told to leave.
 struct visitor {
   bool back = false;  ///< from the gate, with a pass or without
-  std::optional<gate::pass> pass{};
+  std::optional<limiter::permit> permit{};
 
-  bool inside() const { return pass && *pass; }
+  bool inside() const { return permit && *permit; }
 };
 
-void ask(const strand_type& strand, gate& g, visitor& v, std::size_t spare, clock::duration patience = 1h) {
-  auto body = [](gate& entrance, visitor& who, std::size_t lying_about, time_point deadline) -> awaitable<void> {
-    gate::pass pass = co_await entrance.enter(deadline, lying_about);
-    who.pass.emplace(std::move(pass));
+void ask(const strand_type& strand, limiter& g, visitor& v, std::size_t spare, clock::duration patience = 1h) {
+  auto body = [](limiter& entrance, visitor& who, std::size_t lying_about, time_point deadline) -> awaitable<void> {
+    limiter::permit permit = co_await entrance.enter(deadline, lying_about);
+    who.permit.emplace(std::move(permit));
     who.back = true;
   };
   asio::co_spawn(strand, body(g, v, spare, clock::now() + patience), [](std::exception_ptr failure) {
@@ -46,11 +46,11 @@ asio::awaitable<void> until_back(const visitor& v) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(consul_gate)
+BOOST_AUTO_TEST_SUITE(consul_limiter)
 
 ASYNC_TEST_CASE(who_finds_nothing_spare_waits_for_somebody_to_leave) {
   const strand_type strand(ex);
-  gate g(strand, 3, 10min);
+  limiter g(strand, 3, 10min);
   visitor first, second, third;
   ask(strand, g, first, 0);
   ask(strand, g, second, 0);
@@ -58,19 +58,19 @@ ASYNC_TEST_CASE(who_finds_nothing_spare_waits_for_somebody_to_leave) {
   BOOST_TEST(first.inside());
   BOOST_TEST(!second.back);
   BOOST_TEST(g.waiting() == 1u);
-  first.pass.reset();
+  first.permit.reset();
   ask(strand, g, third, 1);  // what the first left is promised to the second
   co_await settle();
   BOOST_TEST(second.inside());
   BOOST_TEST(!third.back);
-  second.pass.reset();
+  second.permit.reset();
   co_await settle();
   BOOST_TEST(third.inside());
 }
 
 ASYNC_TEST_CASE(who_finds_something_spare_goes_in_at_once) {
   const strand_type strand(ex);
-  gate g(strand, 3, 10min);
+  limiter g(strand, 3, 10min);
   visitor first, second, third;
   ask(strand, g, first, 0);
   ask(strand, g, second, 1);
@@ -83,7 +83,7 @@ ASYNC_TEST_CASE(who_finds_something_spare_goes_in_at_once) {
 
 ASYNC_TEST_CASE(nobody_waits_longer_than_a_moment_while_it_is_open) {
   const strand_type strand(ex);
-  gate g(strand, 2, 1ms);
+  limiter g(strand, 2, 1ms);
   visitor first, second, third, last;
   ask(strand, g, first, 0);
   ask(strand, g, second, 0);
@@ -94,14 +94,14 @@ ASYNC_TEST_CASE(nobody_waits_longer_than_a_moment_while_it_is_open) {
   co_await until_back(last);
   BOOST_TEST(!last.inside());
   BOOST_TEST(!third.back);
-  first.pass.reset();
+  first.permit.reset();
   co_await until_back(third);
   BOOST_TEST(third.inside());
 }
 
 ASYNC_TEST_CASE(whose_moment_ends_at_a_full_gate_waits_on_in_its_place) {
   const strand_type strand(ex);
-  gate g(strand, 2, 1ms);
+  limiter g(strand, 2, 1ms);
   visitor first, second, third;
   ask(strand, g, first, 0);
   ask(strand, g, second, 0);
@@ -109,14 +109,14 @@ ASYNC_TEST_CASE(whose_moment_ends_at_a_full_gate_waits_on_in_its_place) {
   co_await pause(5ms);
   BOOST_TEST(third.inside());
   BOOST_TEST(!second.back);
-  third.pass.reset();
+  third.permit.reset();
   co_await until_back(second);
   BOOST_TEST(second.inside());
 }
 
 ASYNC_TEST_CASE(whose_deadline_is_first_may_go_in_first) {
   const strand_type strand(ex);
-  gate g(strand, 1, 1ms, gate::order::deadline);
+  limiter g(strand, 1, 1ms, limiter::order::deadline);
   visitor first, late, early, as_late;
   ask(strand, g, first, SIZE_MAX);
   ask(strand, g, late, SIZE_MAX, 2h);
@@ -127,23 +127,23 @@ ASYNC_TEST_CASE(whose_deadline_is_first_may_go_in_first) {
   for (visitor* const v : turns) {
     co_await settle();
     BOOST_TEST(v->inside());
-    v->pass.reset();
+    v->permit.reset();
   }
 }
 
 ASYNC_TEST_CASE(a_limit_may_change) {
   const strand_type strand(ex);
-  gate g(strand, 2);
+  limiter g(strand, 2);
   visitor first, second, third, fourth;
   for (visitor* const v : {&first, &second, &third, &fourth}) ask(strand, g, *v, SIZE_MAX);
   co_await settle();
   BOOST_TEST(g.inside() == 2u);
   g.set_limit(1);
-  first.pass.reset();
+  first.permit.reset();
   co_await settle();
   BOOST_TEST(g.inside() == 1u);
   BOOST_TEST(!third.back, "there was one too many");
-  second.pass.reset();
+  second.permit.reset();
   co_await settle();
   BOOST_TEST(third.inside());
   BOOST_TEST(!fourth.back);

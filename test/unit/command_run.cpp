@@ -1,4 +1,4 @@
-#include "protocol/order_run.hpp"
+#include "protocol/command_run.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <string>
@@ -32,9 +32,9 @@ event::txn_done not_sent() { return {0, event::outcome::not_sent, {}, {}, failed
 
 /// A run on a clock of its own.
 struct story {
-  explicit story(order what) : run(complete(std::move(what)), 1, now), next(run.begin(now)) {}
+  explicit story(command what) : run(complete(std::move(what)), 1, now), next(run.begin(now)) {}
 
-  static order complete(order what) {
+  static command complete(command what) {
     what.prefix = prefix;
     what.lock_key = lock_key;
     if (what.time == duration()) what.time = 10s;
@@ -46,36 +46,36 @@ struct story {
     return std::get<Step>(next);
   }
   story& sees(event::prefix_listed seen) {
-    is<order_step::look>();
-    next = run.looked(std::move(seen), now);
+    is<command_step::read>();
+    next = run.read_done(std::move(seen), now);
     return *this;
   }
   story& writes(event::txn_done outcome) {
-    is<order_step::write>();
+    is<command_step::write>();
     next = run.written(std::move(outcome), now);
     return *this;
   }
   story& rests() {
-    now += is<order_step::pause>().time;
+    now += is<command_step::pause>().time;
     next = run.rested(now);
     return *this;
   }
-  error_code ends_with() { return is<order_step::done>().why.code; }
+  error_code ends_with() { return is<command_step::done>().why.code; }
 
   time_point now{};
-  order_run run;
+  command_run run;
   next_step next;
 };
 
-order resize_to(std::uint32_t limit) {
-  order what;
-  what.next = [limit](const inspection& s, const order_history&) { return protocol::resize(s, limit); };
+command resize_to(std::uint32_t limit) {
+  command what;
+  what.next = [limit](const inspection& s, const command_history&) { return protocol::resize(s, limit); };
   return what;
 }
 
-order wait_for(duration longest) {
-  order what;
-  what.next = [](const inspection& s, const order_history& past) { return protocol::drain(s, past.is_first_look); };
+command wait_for(duration longest) {
+  command what;
+  what.next = [](const inspection& s, const command_history& past) { return protocol::drain(s, past.is_first_read); };
   what.waits = longest;
   return what;
 }
@@ -86,14 +86,14 @@ const lock_record held{record_form::map, 2, {one}};
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(order_run)
+BOOST_AUTO_TEST_SUITE(command_run)
 
 BOOST_AUTO_TEST_CASE(it_looks_writes_and_is_done) {
   story s(resize_to(3));
-  BOOST_TEST(s.is<order_step::look>().index == 0u);
-  BOOST_TEST((s.is<order_step::look>().within == 5s));
+  BOOST_TEST(s.is<command_step::read>().index == 0u);
+  BOOST_TEST((s.is<command_step::read>().within == 5s));
   s.sees(record_of(two, 7));
-  BOOST_TEST(s.is<order_step::write>().operations.front().index == 7u);
+  BOOST_TEST(s.is<command_step::write>().operations.front().index == 7u);
   BOOST_TEST(!s.writes(applied()).ends_with());
 }
 
@@ -103,13 +103,13 @@ BOOST_AUTO_TEST_CASE(who_has_joined_unseen_is_granted_by_a_second_write_unless_o
   for (const bool is_beaten : {false, true}) {
     story s(resize_to(2));
     s.sees(record_of({record_form::map, 1, {one}}, 7, {one}));
-    BOOST_TEST((s.is<order_step::write>().operations.back() == kv_operation{kv_verb::get_tree, prefix}));
+    BOOST_TEST((s.is<command_step::write>().operations.back() == kv_operation{kv_verb::get_tree, prefix}));
     event::txn_done done = applied();
     done.results.push_back({lock_key, {}, semaphore_flags, {}, 5, 9, 0});
     for (kv_entry& each : record_of({record_form::map, 2, {one}}, 9, {one, two}).listing)
       done.results.push_back(std::move(each));
     s.writes(std::move(done));
-    const auto& operations = s.is<order_step::write>().operations;
+    const auto& operations = s.is<command_step::write>().operations;
     BOOST_REQUIRE(operations.size() == 3u);
     BOOST_TEST(operations[1].key == prefix + two);
     BOOST_TEST(!s.writes(is_beaten ? refused() : applied()).ends_with());
@@ -117,17 +117,17 @@ BOOST_AUTO_TEST_CASE(who_has_joined_unseen_is_granted_by_a_second_write_unless_o
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_done_anyhow_asks_nothing) {
-  order what = resize_to(0);
+  command what = resize_to(0);
   what.limit = 0;
   BOOST_TEST((story(what).ends_with() == error::invalid_limit));
 }
 
 BOOST_AUTO_TEST_CASE(what_is_cancelled_in_a_pause_says_what_was_wrong_before) {
   story s(resize_to(3));
-  s.sees(no_answer(error::unreachable)).is<order_step::pause>();
+  s.sees(no_answer(error::unreachable)).is<command_step::pause>();
   s.next = s.run.cancelled(make_error_code(error::timed_out));
   BOOST_TEST((s.ends_with() == error::timed_out));
-  BOOST_TEST(s.is<order_step::done>().why.details.message == "why");
+  BOOST_TEST(s.is<command_step::done>().why.details.message == "why");
 }
 
 BOOST_AUTO_TEST_CASE(what_is_as_ordered_needs_no_write) {
@@ -137,12 +137,12 @@ BOOST_AUTO_TEST_CASE(what_is_as_ordered_needs_no_write) {
 BOOST_AUTO_TEST_CASE(whoever_was_beaten_looks_again_soon) {
   story s(resize_to(3));
   s.sees(record_of(two, 7)).writes(refused());
-  BOOST_TEST((s.is<order_step::pause>().time <= 20ms));
+  BOOST_TEST((s.is<command_step::pause>().time <= 20ms));
   BOOST_TEST(!s.rests().sees(record_of(two, 9)).writes(applied()).ends_with());
 }
 
 BOOST_AUTO_TEST_CASE(it_gives_up_after_so_many_attempts_in_a_row) {
-  order what = resize_to(3);
+  command what = resize_to(3);
   what.attempts_max = 3;
   story s(what);
   for (std::uint64_t index : {7, 8}) s.sees(record_of(two, index)).writes(refused()).rests();
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(a_write_without_an_answer_is_looked_for) {
 
 /// A failure must not say "not applied" where an earlier write may have been.
 BOOST_AUTO_TEST_CASE(a_doubt_outlasts_a_later_failure) {
-  order what = resize_to(3);
+  command what = resize_to(3);
   what.attempts_max = 2;
   story s(what);
   s.sees(record_of(two, 7)).writes(lost()).rests().sees(record_of(two, 7)).writes(not_sent());
@@ -176,22 +176,22 @@ BOOST_AUTO_TEST_CASE(what_the_token_may_not_write_is_not_tried_again) {
 }
 
 BOOST_AUTO_TEST_CASE(an_outage_lasts_as_long_as_the_order_at_most) {
-  order what = resize_to(3);
+  command what = resize_to(3);
   what.time = 1s;
   what.attempts_max = 1000;
   story s(what);
-  while (std::holds_alternative<order_step::look>(s.next)) {
-    BOOST_TEST((s.is<order_step::look>().within <= 1s));
+  while (std::holds_alternative<command_step::read>(s.next)) {
+    BOOST_TEST((s.is<command_step::read>().within <= 1s));
     s.sees(no_answer(error::unreachable));
-    if (std::holds_alternative<order_step::pause>(s.next)) s.rests();
+    if (std::holds_alternative<command_step::pause>(s.next)) s.rests();
   }
   BOOST_TEST((s.ends_with() == error::unreachable));
   BOOST_TEST((s.now - time_point() < 1s));
 }
 
 BOOST_AUTO_TEST_CASE(what_is_gone_after_a_write_without_an_answer_is_counted_as_removed) {
-  order what;
-  what.next = [](const inspection& s, const order_history&) { return protocol::sweep(s); };
+  command what;
+  what.next = [](const inspection& s, const command_history&) { return protocol::sweep(s); };
   story s(what);
   s.sees(record_of(held, 7)).writes(lost()).rests();
   BOOST_TEST(!s.sees(record_of(two, 8)).ends_with());
@@ -199,13 +199,13 @@ BOOST_AUTO_TEST_CASE(what_is_gone_after_a_write_without_an_answer_is_counted_as_
 }
 
 BOOST_AUTO_TEST_CASE(an_eviction_ends_the_session_and_then_takes_it_out) {
-  order what;
-  what.next = [](const inspection& s, const order_history& past) {
-    return protocol::evict(s, one, past.is_first_look);
+  command what;
+  what.next = [](const inspection& s, const command_history& past) {
+    return protocol::evict(s, one, past.is_first_read);
   };
   story s(what);
   s.sees(record_of(held, 7, {one}));
-  BOOST_TEST(s.is<order_step::end_session>().session == one);
+  BOOST_TEST(s.is<command_step::end_session>().session == one);
   s.next = s.run.session_ended({}, s.now);
   BOOST_TEST(!s.sees(record_of(held, 8)).writes(applied()).ends_with());
 }
@@ -213,33 +213,33 @@ BOOST_AUTO_TEST_CASE(an_eviction_ends_the_session_and_then_takes_it_out) {
 BOOST_AUTO_TEST_CASE(a_wait_asks_for_news_and_ends_when_nobody_holds) {
   story s(wait_for(60s));
   s.sees(record_of(held, 7, {one}));
-  BOOST_TEST((s.is<order_step::pause>().time <= 100ms));
+  BOOST_TEST((s.is<command_step::pause>().time <= 100ms));
   s.rests();
-  BOOST_TEST(s.is<order_step::look>().index == 7u);
-  BOOST_TEST((s.is<order_step::look>().wait == 10s));
+  BOOST_TEST(s.is<command_step::read>().index == 7u);
+  BOOST_TEST((s.is<command_step::read>().wait == 10s));
   BOOST_TEST(!s.sees(record_of(two, 8)).ends_with());
 }
 
 BOOST_AUTO_TEST_CASE(a_wait_that_is_over_says_who_is_in_the_way) {
   story s(wait_for(0s));
   BOOST_TEST((s.sees(record_of(held, 7, {one})).ends_with() == error::in_use));
-  BOOST_TEST(s.is<order_step::done>().why.details.key == lock_key);
+  BOOST_TEST(s.is<command_step::done>().why.details.key == lock_key);
 }
 
 /// The time of an order bounds each outage, not the wait.
 BOOST_AUTO_TEST_CASE(a_wait_rides_out_an_agent_that_cannot_answer) {
-  order what = wait_for(600s);
+  command what = wait_for(600s);
   what.time = 1s;
   story s(what);
   s.sees(record_of(held, 7, {one})).rests();
   s.now += 30s;
   s.sees(no_answer(error::unreachable)).rests();
-  BOOST_TEST(s.is<order_step::look>().index == 0u);
+  BOOST_TEST(s.is<command_step::read>().index == 0u);
   s.sees(record_of(held, 9, {one})).rests();
   s.now += 30s;
-  while (!std::holds_alternative<order_step::done>(s.next)) {
+  while (!std::holds_alternative<command_step::done>(s.next)) {
     s.sees(no_answer(error::unreachable));
-    if (std::holds_alternative<order_step::pause>(s.next)) s.rests();
+    if (std::holds_alternative<command_step::pause>(s.next)) s.rests();
   }
   BOOST_TEST((s.ends_with() == error::unreachable));
 }

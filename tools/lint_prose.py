@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""Finds prose that is hard to read, in documents and in comments: what a pattern can find of it.
+
+usage: lint_prose.py [--count] [PATH...]   files and folders; without one, all of the repository that git knows.
+                                           --count: how many findings each folder has, by rule
+       lint_prose.py --self-test           shows that each rule finds what it is for, and nothing in good prose
+
+Documents are *.md. Comments are those of C++, Python, shell and CMake. Code blocks and code spans are left out.
+"""
+
+import collections
+import pathlib
+import re
+import subprocess
+import sys
+from typing import NamedTuple
+
+import sources
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+WORDS_MAX = 35
+
+RULES = {
+    "subject": "the sentence begins with a pronoun that stands for a noun: name the subject",
+    "long": f"the sentence has more than {WORDS_MAX} words: make two or three of it",
+    "private": "a word of ours where the field has one",
+}
+
+_BEGINS = re.compile(r"(What|Who|Whom|Whoever|Whatever|Whose|Of|Else|None|Those)\b(?! course)")
+_ARTICLE = r"(?:an?|the|this|that|one|each|every|first|second|next|last|another|its|their|no|such|later|new|plain|single)"
+_PRIVATE = [
+    (rf"\b{_ARTICLE} (?:\w+ )?(?:look|looks)\b(?! (?:at|like|for|up)\b)", "a look: a read, a snapshot"),
+    (r"\b(?:the|its|these|those|own|in|of|few|more|such) words\b(?<!other words)", "words: a text, a message"),
+    (rf"\b{_ARTICLE} (?:share|gate|journey|lane|reminder|wish)\b(?! of\b)", "share, gate, journey, lane, reminder, wish"),
+    (r"\b(?:whoever|whomever)\b", "whoever: the process, the client, the contender that ..."),
+    (r"\b(?:is|are|be|was|were) at work\b|\bprograms at work\b|^At work\b", "at work: in production, in use"),
+    (r"\bfor nothing\b|\bof (?:no )?use\b", "for nothing, of use: say what happens"),
+    (r"\b(?:lets?|letting) (?:it|them|one|that|its?|their|his)?\s*(?:\w+ )?go\b", "lets go: releases"),
+    (r"\b(?:gives?|giving|gave|given) (?:it|them|one|its?|their|slots?|the slot|a slot)? ?(?:\w+ )?back\b", "gives back: releases"),
+]
+_PRIVATE = [(re.compile(pattern, re.IGNORECASE), why) for pattern, why in _PRIVATE]
+
+
+class Finding(NamedTuple):
+    path: str
+    line: int
+    rule: str
+    text: str
+
+
+def paragraphs_of_document(text):
+    """(line, text) of each paragraph, list item, heading and cell."""
+    found, current, start, in_code = [], [], 0, False
+
+    def end():
+        if current:
+            found.append((start, " ".join(current)))
+            current.clear()
+
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.lstrip().startswith(("```", "~~~")):
+            in_code = not in_code
+            end()
+        elif in_code or line.startswith("<!--") or not line.strip():
+            end()
+        elif line.lstrip().startswith("|"):
+            end()
+            found += [(number, cell.strip()) for cell in re.split(r"(?<!\\)\|", line.strip().strip("|")) if cell.strip(" -:")]
+        else:
+            if re.match(r"\s*(?:[-*+]|\d+\.|#+|>)\s", line):
+                end()
+            if not current:
+                start = number
+            current.append(re.sub(r"^\s*(?:[-*+]|\d+\.|#+|>)\s+", "", line).strip())
+    end()
+    return found
+
+
+def paragraphs_of_comments(path, text):
+    found = []
+    for comment in sources.comments(path, text):
+        if re.match(r"(NOLINT|clang-format|SPDX|namespace|!)", comment.text):
+            continue
+        current, start = [], comment.line
+        for number, line in enumerate(comment.text.split("\n"), comment.line):
+            bare = line.strip()
+            is_item = re.match(r"(?:[-*]|\d+\.|@\w+|\\\w+)\s", bare)
+            if not bare or is_item or re.match(r"[-=]{3,}|usage:", bare):
+                if current:
+                    found.append((start, " ".join(current)))
+                current = []
+            if bare and not re.match(r"[-=]{3,}|usage:", bare):
+                if not current:
+                    start = number
+                current.append(re.sub(r"^[-*]\s+", "", bare))
+        if current:
+            found.append((start, " ".join(current)))
+    return found
+
+
+def sentences(paragraph):
+    plain = re.sub(r"`[^`]*`", "X", paragraph)
+    plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", plain)
+    plain = re.sub(r"\*\*|__|https?://\S+", "", plain)
+    plain = re.sub(r"\b(e\.g|i\.e|etc|cf|vs|No|approx)\.", r"\1", plain)
+    return [each.strip() for each in re.split(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9`])", plain) if each.strip()]
+
+
+def rules_broken(sentence):
+    if sentence.endswith("?"):
+        return []
+    found = []
+    if _BEGINS.match(sentence) and len(sentence.split()) > 3:
+        found.append("subject")
+    if len(re.findall(r"[A-Za-z0-9][\w'.-]*", sentence)) > WORDS_MAX:
+        found.append("long")
+    if any(pattern.search(sentence) for pattern, _ in _PRIVATE):
+        found.append("private")
+    return found
+
+
+def findings(path, text):
+    paragraphs = paragraphs_of_document(text) if path.endswith(".md") else paragraphs_of_comments(path, text)
+    for line, paragraph in paragraphs:
+        for sentence in sentences(paragraph):
+            for rule in rules_broken(sentence):
+                yield Finding(path, line, rule, sentence)
+
+
+def files(paths):
+    listed = subprocess.run(["git", "ls-files", "-z", "--", *paths], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    for path in listed.stdout.split("\0"):
+        if not path or "/corpus/" in path or not (ROOT / path).is_file():
+            continue
+        try:
+            text = (ROOT / path).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        if path.endswith(".md") or sources.kind_of(path, text):
+            yield path, text
+
+
+def self_test():
+    cases = [
+        ("What a store tells its answers is kept.", ["subject"]),
+        ("Whoever waits is first.", ["subject", "private"]),
+        ("Of an empty one only assignment is allowed.", ["subject"]),
+        ("Who is it for?", []),
+        ("Of course it is.", []),
+        ("A process that waits is first.", []),
+        (" ".join(["word"] * 36) + ".", ["long"]),
+        (" ".join(["word"] * 35) + ".", []),
+        ("The next look shows it.", ["private"]),
+        ("Take a look at the example.", []),
+        ("Its words name the key.", ["private"]),
+        ("In other words, it is released.", []),
+        ("Requests wait at the gate.", ["private"]),
+        ("Programs at work never do.", ["private"]),
+        ("The user lets it go.", ["private"]),
+        ("It gives the slot back.", ["private"]),
+    ]
+    failures = [(sentence, expected, rules_broken(sentence)) for sentence, expected in cases if rules_broken(sentence) != expected]
+    document = "# Title\n\nOf one.  It is good.\nWhat it is, is bad and goes on.\n```\nWhat code is here in it.\n```\n| a | Of the table's cell there |\n"
+    seen = [(each.line, each.rule) for each in findings("a.md", document)]
+    if seen != [(3, "subject"), (8, "subject")]:
+        failures.append(seen)
+    code = 'int a;  // Of a trailing comment here\n// One line,\n// and another. What is this now here.\nchar b[] = "// Of a string there is";\n'
+    seen = [(each.line, each.rule) for each in findings("a.cpp", code)]
+    if seen != [(1, "subject"), (2, "subject")]:
+        failures.append(seen)
+    for failure in failures:
+        print("self-test:", failure)
+    return 1 if failures else 0
+
+
+def main():
+    words = sys.argv[1:]
+    if words == ["--self-test"]:
+        return self_test()
+    count = "--count" in words
+    paths = [word for word in words if word != "--count"]
+    if any(path.startswith("-") for path in paths):
+        print(__doc__.strip(), file=sys.stdout if paths in (["-h"], ["--help"]) else sys.stderr)
+        return 0 if paths in (["-h"], ["--help"]) else 2
+    found = [each for path, text in files(paths) for each in findings(path, text)]
+    if count:
+        table = collections.Counter(("/".join(each.path.split("/")[:2]), each.rule) for each in found)
+        for folder in sorted({folder for folder, _ in table}):
+            print(folder.ljust(28), *(f"{rule} {table[folder, rule]}".ljust(14) for rule in RULES))
+    else:
+        for each in found:
+            print(f"{each.path}:{each.line}: {each.rule}: {each.text}")
+    by_rule = collections.Counter(each.rule for each in found)
+    print(f"{len(found)} findings:", ", ".join(f"{rule} {by_rule[rule]}" for rule in RULES))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
