@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that the state diagrams in doc/*.md have the states and the transitions of the code.
+"""Checks that the state diagrams in doc/ have the states and the transitions of the code.
 
 In a document a line `<!-- states of FILE: ENUM -->` precedes a mermaid stateDiagram. The diagram's states are the
 enumerators of that enum in that file, all of them and no others. The diagram's arrows are the rows of the enum's table
@@ -131,9 +131,12 @@ def main():
         return self_test()
     if sys.argv[1:]:
         sys.exit(__doc__.strip())
-    documents = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in ROOT.glob("doc/*.md")}
+    documents = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in ROOT.glob("doc/**/*.md")}
     found = list(problems(documents, lambda file: (ROOT / file).read_text(encoding="utf-8")))
-    print("\n".join(found) or f"{sum(text.count('<!-- states of') for text in documents.values())} diagrams, as the code")
+    diagrams = sum(text.count("<!-- states of") for text in documents.values())
+    if diagrams == 0:
+        found.append("no document in doc/ has a diagram")
+    print("\n".join(found) or f"{diagrams} diagrams, as the code")
     return 1 if found else 0
 
 

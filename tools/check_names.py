@@ -85,12 +85,12 @@ def of_struct(name):
 # Where the names are, which; where they must be named, in which part of it; by what regular expression; for whom.
 RULES = [
     ("include/holdfast/loss_reason.hpp", lambda text: [e for e in enumerators(text, "loss_reason") if e != "none"],
-     "doc/losses.md", whole, row(""), "a loss reason has a row"),
-    (OPTIONS, of_struct("tuning"), "doc/options.md", whole, said("tuning."), "an option is documented"),
-    *((OPTIONS, of_struct(kind), "doc/options.md", whole, said(""), "an option is documented")
+     "doc/reference/losses.md", whole, row(""), "a loss reason has a row"),
+    (OPTIONS, of_struct("tuning"), "doc/reference/options.md", whole, said("tuning."), "an option is documented"),
+    *((OPTIONS, of_struct(kind), "doc/reference/options.md", whole, said(""), "an option is documented")
       for kind in ("semaphore_options", "mutex_options", "mutex_set_options", "election_options", "acquire_options")),
-    (CONFIG, of_struct("config"), "doc/consul.md", whole, said(""), "an option of the client is documented"),
-    (CONFIG, of_struct("tls_options"), "doc/consul.md", whole, said("tls."), "an option of TLS is documented"),
+    (CONFIG, of_struct("config"), "doc/reference/consul.md", whole, said(""), "an option of the client is documented"),
+    (CONFIG, of_struct("tls_options"), "doc/reference/consul.md", whole, said("tls."), "an option of TLS is documented"),
     (WORLDS + ".hpp", faults_of_worlds, "test/sim/support/world_accidents.cpp",
      lambda text: part(text, "world::accidents{", "\n};"), lambda name: rf"&world_options::{name}\b",
      "a flag of simulated faults has a row in `accidents`"),

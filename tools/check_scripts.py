@@ -19,7 +19,7 @@ import tempfile
 SCRIPTS = [f"scripts/{name}" for name in "setup consul consul-build root go-program debian-package demo bench test with-agent".split()]
 SCRIPTS += [".ci/run"]
 # Where the project's programs are. Builds and caches lie elsewhere.
-FOLDERS = ".ci bench cmake doc example include scripts src test".split()
+FOLDERS = ".ci bench cmake doc example include scripts src test tools".split()
 # A command in a row of CONTRIBUTING.md, which may begin with variables. The programs in `build/` are made by a build.
 COMMAND = re.compile(r"^\| `(?:[A-Z_]+=\S+ )*((?:scripts|test|bench|example)/[\w./-]+)", re.MULTILINE)
 # What answering takes. A script that goes on instead finds none of the programs that it wants.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Builds holdfast by a compiler and with a Boost of some Debian release, in a root of that release (scripts/root), and
 runs the unit tests there. Keeps what came of it in doc/results/compilers.json, and makes the table of
-doc/compatibility.md of it (tools/figures.py writes it there).
+doc/reference/compatibility.md of it (tools/figures.py writes it there).
 
 usage: compiler_matrix.py rows            the names of the rows
        compiler_matrix.py passed ROW      prints how many tests of the row have passed at this code; exit status 1 if

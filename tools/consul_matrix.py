@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Keeps how many tests have passed on which version of Consul in doc/results/consul.json, and makes the table of
-doc/compatibility.md of it (tools/figures.py writes it there).
+doc/reference/compatibility.md of it (tools/figures.py writes it there).
 
 usage: consul_matrix.py passed VERSION    prints how many tests have passed on that version at this code; exit status 1 if
                                           it was not run at this code, or if a test failed

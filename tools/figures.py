@@ -149,7 +149,7 @@ def main():
         print(__doc__.strip())
         return 0 if sys.argv[1:] in (["-h"], ["--help"]) else 2
     renderers = Renderers([load(path) for path in MODULES])
-    paths = [ROOT / "README.md", *sorted((ROOT / "doc").glob("*.md"))]
+    paths = [ROOT / "README.md", *sorted((ROOT / "doc").rglob("*.md"))]
     documents = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in paths}
     if sys.argv[1:] == ["--write"]:
         for module in dict.fromkeys(renderers.of.values()):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Takes holdfast as a subproject, and without its library for tests, in the ways that doc/cmake.md describes.
+"""Takes holdfast as a subproject, and without its library for tests, in the ways that doc/reference/cmake.md describes.
 
 It needs no network: FETCHCONTENT_SOURCE_DIR_HOLDFAST names this checkout. CPM.cmake is not run. It calls FetchContent with
 the same source, and sets options in the way that test/package/parent sets HOLDFAST_INSTALL.

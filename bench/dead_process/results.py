@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts rows of holdfast_dead_process into doc/results/dead_process.json, and renders the table of doc/dead_process.md.
+"""Puts rows of holdfast_dead_process into doc/results/dead_process.json, and renders the table of doc/explanation/dead_process.md.
 
 usage: results.py COMMIT ROWS...     ROWS: files with what holdfast_dead_process has printed at this commit
 then:  tools/figures.py --write

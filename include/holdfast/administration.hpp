@@ -62,7 +62,7 @@ concept command_token = asio::completion_token_for<Token, void(error_code, Resul
 
 /// An operator's hand on a semaphore that is in use, by any number of processes. All that it orders stands in Consul:
 /// it needs no process that listens, and is not undone when this one ends. What each order means to other clients, and
-/// what it does not do, is in doc/administration.md.
+/// what it does not do, is in doc/reference/administration.md.
 ///
 /// An order reads what stands below the prefix and writes one transaction that Consul refuses if the record has changed
 /// since; then it looks again, up to `attempts_max` times in vain. So any number of operators and processes can act at

@@ -23,7 +23,7 @@ void start_try_lock(const std::shared_ptr<driver>&, const std::string& name, dia
 /// lock: `try_lock` tells whether it was free.
 ///
 /// The lock NAME is the key PREFIX/NAME, as of `holdfast::mutex`, Go's `api.Lock` or `consul lock -n 1`, which may take
-/// part. Its key goes when it is released. See doc/mutex_set.md.
+/// part. Its key goes when it is released. See doc/reference/mutex_set.md.
 ///
 /// A lock in use is a `held_mutex`. If the session is lost, all of them are. `with_slot(std::move(lock), body)` runs
 /// `body(held_mutex&)` while a lock is held.

@@ -131,7 +131,7 @@ protected:
 ///   look at the record); not_a_semaphore, limit_conflict, corrupt_record; permission_denied, invalid_ttl,
 ///   plain_http_refused, malformed_reply, reply_too_large, bad_request.
 /// - Errors, after `tuning::give_up_after`: what `condition::unavailable` stands for. A process that has a place in the
-///   queue keeps it, and waits, for as long as the lease of the place's session lasts: see doc/errors.md.
+///   queue keeps it, and waits, for as long as the lease of the place's session lasts: see doc/reference/errors.md.
 /// - Cancellation: terminal, partial, total; operation_aborted, and no slot is taken: one that is granted at that
 ///   moment goes to the next waiter or back. Nothing stays in Consul but, for a while, an idle session.
 /// - Lifetimes: `acquire_options::diag`, which gets the words of a failure, must outlive it; the handle need not.

@@ -10,7 +10,7 @@
 namespace holdfast::runtime {
 
 /// Puts a question of `store.hpp` by `ask(question)` of whom it is given, and completes with the answer. Not a lambda
-/// in the expression that awaits it: see doc/gcc12.md.
+/// in the expression that awaits it: see doc/reference/gcc12.md.
 template <class Answer, class Asker, class Question>
 boost::asio::awaitable<Answer> answer_of(std::shared_ptr<Asker> by, Question question) {
   namespace asio = boost::asio;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Lines of the core that are changed on purpose, and the guarantee that each change breaks (doc/guarantees.md).
+"""Lines of the core that are changed on purpose, and the guarantee that each change breaks (doc/explanation/guarantees.md).
 
 Each mutant is one changed place of src/protocol, built as the simulator is, and linked in place of the original. It has
 to be found by what `sim.worlds` claims to be clean: by an objection of its guarantee, and before any other.

@@ -70,7 +70,7 @@ struct config {
   /// `user:password`, for an HTTP server before the agent (Authorization: Basic); empty: none. Never logged.
   std::string http_auth{};
   /// The datacenter that all requests are for, locks and sessions included; the agent forwards them to a server there.
-  /// Empty: the agent's own. doc/consul.md says which agents can do that.
+  /// Empty: the agent's own. doc/reference/consul.md says which agents can do that.
   std::string datacenter{};
   /// Of Consul Enterprise, for keys and sessions; empty: the token's own. Without Enterprise Consul refuses them from
   /// 1.11 on; before that it ignores the partition, and keys are made in the one there is.

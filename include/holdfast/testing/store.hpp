@@ -50,7 +50,7 @@ struct store_options {
   /// `limits.txn_max_req_len`: of a transaction's body, in which values are in base64. The larger of both counts for
   /// that.
   std::size_t txn_bytes_max = 512 * 1024;
-  /// Whose ways it has: doc/compatibility.md says in what they differ. 1.8.7 or later was compared.
+  /// Whose ways it has: doc/reference/compatibility.md says in what they differ. 1.8.7 or later was compared.
   consul_version version = newest_consul_version;
 };
 
