@@ -10,15 +10,15 @@
 
 boost::asio::awaitable<void> work(holdfast::consul::client consul) {
   holdfast::semaphore sem(consul, {.prefix = "quickstart/reports", .limit = 2});
-  holdfast::slot slot = co_await sem.acquire();  // waits until fewer than two hold one, in the whole cluster
+  holdfast::slot slot = co_await sem.acquire();  // waits while two others in the cluster hold one
   std::cout << "working, with fencing token " << slot.fencing_token().to_string() << std::endl;
   co_await slot.release();  // the destructor does it too, in the background
 }
 
 int main() {
   boost::asio::io_context io;
-  auto config = holdfast::consul::config::from_environment();  // CONSUL_HTTP_ADDR says where Consul is
-  holdfast::testing::server fake;                              // without it, this one is used: to try it
+  auto config = holdfast::consul::config::from_environment();  // reads CONSUL_HTTP_ADDR
+  holdfast::testing::server fake;                              // stands in for Consul without it
   if (std::getenv("CONSUL_HTTP_ADDR") == nullptr) config = fake.client_config();
   const auto rethrow = [](std::exception_ptr failed) {
     if (failed) std::rethrow_exception(failed);

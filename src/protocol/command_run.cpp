@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 constexpr duration request_max = 5s;
 constexpr duration watch_wait = 10s;
 /// Between two looks at a semaphore that never rests.
-constexpr duration longest_pause = 100ms;
+constexpr duration pause_max = 100ms;
 
 /// Whether a look, or another one, may do better.
 bool is_worth_another_read(const error_code& ec) {
@@ -118,7 +118,7 @@ next_step command_run::wait(const instruction& next, time_point now) {
   if (!next.more) return command_step::done{};
   watched_ = seen_.now.index < watched_ ? 0 : seen_.now.index;
   if (now >= wait_ends_) return end(failed(error::in_use, "somebody still holds a slot"));
-  return command_step::pause{std::min(random_.between({}, longest_pause), wait_ends_ - now)};
+  return command_step::pause{std::min(random_.between({}, pause_max), wait_ends_ - now)};
 }
 
 next_step command_run::session_ended(failure why, time_point now) { return attempted(std::move(why), now); }
