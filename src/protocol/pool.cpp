@@ -30,19 +30,19 @@ void pool::step(core_event&& e, time_point now, core_actions& out) {
 void pool::on(event::acquire& e) {
   was_asked_ = true;
   if (closing_.has_begun()) return act(action::fail{e.ticket, failed(error::closed, "the semaphore is closed")});
-  // A recorded limit may have changed: whether there are enough slots, a look at the record says.
+  // A recorded limit may have changed. So a later read of the record decides whether there are enough slots.
   if (e.count == 0 || (e.count > limit() && !options_.use_recorded_limit) || e.count > acquire_max)
     return act(action::fail{e.ticket, too_many(e.count)});
   if (waiters_.size() >= options_.waiters_max)
     return act(action::fail{e.ticket, failed(error::too_many_waiters, "the local queue is full")});
-  if (e.deadline <= now()) {  // no time to wait: one look
+  if (e.deadline <= now()) {  // no time to wait: one attempt
     e.once = true;
     e.deadline = never;
   }
-  // A single look does not overtake those who wait here already.
+  // An acquire that does not wait does not overtake the local waiters.
   if (e.once && waiters_.patient() != 0) return act(action::deny{e.ticket});
   if (waiters_.empty()) {
-    // What failed before its time does not keep it waiting.
+    // Failures from before this acquire do not delay it.
     for (outage* o : {&read_.failures, &write_.failures, &members_.failures}) o->retry_now();
     if (now() < slots_.given_back_at() + options_.rejoin_window) returns_soon_ = true;
   }
@@ -118,13 +118,13 @@ void pool::on(event::session_renewed& e) {
     return;
   }
   if (m->lease.deadline() != deadline && m->slot != slot_id::none) report(*m);
-  // It lived a moment ago, and so did its node: that we end it now says nothing of the node.
-  // While sessions are being created, a request for several slots may need this one, too.
+  // Consul has just renewed the session, so its node stands. Its end by us says nothing about the node. While sessions
+  // are being created, a request for several slots may need this one, too.
   if (is_idle && e.outcome == event::renewal::renewed && members_.creating() == 0 && is_idle_for_too_long(*m) &&
       m->asked_at >= m->idle_since + options_.session_idle_timeout)
     return end(*m, loss_reason::none);
-  // On its way here a request may have been repeated, and its copy may come late: a join after the release. One look
-  // shows that of all sessions.
+  // A request may be repeated on its way to Consul, and the copy may be applied late: a join after the release. One
+  // read shows this for all sessions.
   const bool is_renewed = e.outcome == event::renewal::renewed;
   if (is_idle && is_renewed && due_or_wake(read_.everything_at() + options_.ttl / 4)) read_prefix();
 }
@@ -142,8 +142,8 @@ void pool::on(event::prefix_listed& e) {
   if (!watched && !read_.is(e.id)) return;  // a watch that was stopped
   const time_point asked_at = watched ? watched->asked_at : read_.sent_at();
   if (!watched) read_.done();
-  // Whoever is left out would be taken for dead. But what begins with a mutex's key may be others', and who holds it is
-  // told by the key itself.
+  // A contender that the token may not read would be taken for dead. A mutex is the exception: keys that begin with its
+  // key may belong to others, and the key itself names the holder.
   if (!e.error.code && e.filtered && options_.form != record_form::session)
     e.error = failed(error::permission_denied, "the ACL token may not read all that stands there");
   // Without an index there is nothing to watch from: such a watch would answer at once, again and again.
@@ -208,7 +208,7 @@ void pool::on(event::txn_done& e) {
     case event::outcome::not_sent:
       if (txn->returned.empty()) {
         end_moves(*txn, false);
-      } else {  // what it should have mended is still open
+      } else {  // the outcome of the write before it is still open
         view_.mark_stale();
         write_.doubt(ctx_, *txn);
       }

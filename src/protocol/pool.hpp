@@ -25,16 +25,20 @@
 
 namespace holdfast::protocol {
 
-/// One process's share of a semaphore: the local queue, the sessions that contend for it in the cluster, and every
-/// decision about them. One transaction and one read are under way at a time, a few watches beside them, and one
-/// renewal for each session.
+/// The core of a semaphore or a mutex in one process: the local queue, the sessions that contend for slots in the
+/// cluster, and every decision about them. At most one write and one plain read are pending at a time. Besides these, a
+/// few watches, a few requests that accept grants, and one renewal for each session may be pending.
 ///
-/// The flow of a slot: an acquire queues -> sessions are created (`member`s) -> they join the cluster's queue, or take
-/// a free slot in one write -> the record names them -> the slot is handed to the front of the local queue -> a release
-/// hands it on locally, or `plan`s a write that gives it to whoever waits in the cluster.
+/// The flow of a slot:
+/// 1. An acquire enters the local queue.
+/// 2. Sessions are created (`member`).
+/// 3. The sessions join the cluster's queue, or take a free slot in one write.
+/// 4. The record names the sessions.
+/// 5. The slot is handed to the front of the local queue.
+/// 6. A release hands the slot on locally, or a write moves it on to a contender that waits elsewhere (`plan`).
 ///
-/// It routes events to its parts, and in `advance` asks each in turn what is to be done. A pool is a value: its copy
-/// goes on from the same state.
+/// The pool routes events to its parts. In `advance` it asks each part in turn what has to be done. A pool is a value:
+/// a copy continues from the same state.
 class pool final : public core {
 public:
   pool(pool_options options, std::uint64_t seed);
@@ -81,13 +85,13 @@ private:
   bool serving() { return !watches_.failures.on() || !due_or_wake(watches_.failures.since() + options_.outage_grace); }
   void serve();
   bool all_in_use();
-  /// Its user is told. The sessions stay until the user lets go.
+  /// Marks the slot as lost and notifies its user. The sessions stay until the user releases the slot.
   void lose(slot_id id, loss_reason reason, failure why = {});
   void lose_all(loss_reason reason, const failure& why = {});
   void report(const member& m);
-  /// The session ends now. If it stands for a slot, the slot is lost for this reason.
+  /// Ends the session. If it stands for a slot, the slot is lost for `reason`.
   void end(member& m, loss_reason reason, failure why = {});
-  /// The same, for a session that may have ended by itself, with its node.
+  /// Does the same for a session that Consul may have ended together with its node.
   void drop(member& m, loss_reason reason, failure why = {});
   bool is_idle_for_too_long(const member& m);
   bool may_retire(member& m);
@@ -96,17 +100,17 @@ private:
   void fail_waiters(const failure& why);
   bool fail_too_wide();
 
-  // pool_watch.cpp: what we want to hear of, and what we hear
+  // pool_watch.cpp: watches and their answers
   void check_watches();
   void saw_record(std::optional<kv_entry> pair);
   void saw_entry(const watch& asked, std::optional<kv_entry> pair, duration wait);
   void saw_grant(const kv_entry& pair);
   void saw_number(const watch& asked, std::optional<kv_entry> pair);
-  /// These log one line when watching stops to work, and one when it works again.
+  /// These two log one line when the watches begin to fail, and one when they work again.
   void on_watch_failed(const watch& asked, failure why);
   void watches_work();
 
-  // pool_cluster.cpp: what the cluster says, and what it means for us
+  // pool_cluster.cpp: snapshots of the cluster, outcomes of writes, and their consequences
   void take_listing(boost::system::result<snapshot> listing, request_id id, time_point asked_at);
   bool may_be_filtered(const snapshot& seen) const;
   void saw_own_join(const transaction& txn, snapshot seen);
@@ -129,7 +133,7 @@ private:
   void check_acceptance(member& m);
   void accepted(const std::vector<acceptances::grant>& grants, event::txn_done& e);
 
-  // pool_write.cpp: what we write
+  // pool_write.cpp: writes
   void write();
   bool must_read_before_writing();
   void write_from_view();
@@ -164,7 +168,7 @@ private:
   waiter_queue waiters_;
   members members_;
   slot_ledger slots_;
-  std::vector<member*> usable_;  ///< a list that `serve` makes; its memory is kept
+  std::vector<member*> usable_;  ///< filled by `serve`; a field so that its memory is reused
   view view_;
   situation situation_;
   claim_timeouts claims_;
@@ -177,20 +181,21 @@ private:
   doubtful_processes doubtful_;
   write_in_flight write_;
   read_in_flight read_;
-  std::string node_asked_;  ///< which node the read under way is of, if it is of one
+  std::string node_asked_;  ///< the node that the pending read asks for, if it is a read of a node
   watch_set watches_;
   wait_limit waits_;
   closing closing_;
-  std::optional<outage> sat_out_;  ///< the outage through which a place in the queue was kept
-  bool was_asked_ = false;         ///< for a slot, ever
-  bool returns_soon_ = false;      ///< the last slot that a user gave back was wanted again at once
-  /// When it last advanced: what tells whether all of that must be done again after a local event.
+  /// The outage during which this process kept a place in the queue that it has just lost.
+  std::optional<outage> sat_out_;
+  bool was_asked_ = false;     ///< there was an acquire
+  bool returns_soon_ = false;  ///< the user is expected to acquire again soon after a release
+  /// The result of the last `advance`. It tells whether another `advance` is needed after a local event.
   struct {
-    bool calm = false;     ///< there was nothing that a local event could have changed
-    bool blind = false;    ///< no contender was known to wait elsewhere, and no watch would have told of one
-    bool suspect = false;  ///< a member was
-    bool lost = false;     ///< a member was
-    bool open = false;     ///< an acceptance is due, and could not be sent yet
+    bool calm = false;     ///< there was no closing, loss, doubt or outage, so a local event concerns only the queue
+    bool blind = false;    ///< no contender was known to wait elsewhere, and no watch would have shown one
+    bool suspect = false;  ///< a member was suspect
+    bool lost = false;     ///< a member was lost
+    bool open = false;     ///< an acceptance was due and could not be sent yet
   } last_;
 };
 

@@ -19,11 +19,11 @@ void pool::advance() {
   serve();
   const std::size_t waiting = waiters_.size();
   write();
-  if (waiters_.size() != waiting) serve();  // whoever stood behind one that was told no
+  if (waiters_.size() != waiting) serve();  // the next waiters, after one was denied or has failed
   accept_grants();                          // a slot that was handed on here is accepted for its new user
   const std::size_t sessions = members_.size();
   retire_sessions();
-  if (members_.size() != sessions && !waiters_.empty()) write();  // there is room for another one
+  if (members_.size() != sessions && !waiters_.empty()) write();  // there is room for another session
   finish_close();
   last_.calm = !closing_.has_begun() && !last_.suspect && !last_.lost && !last_.open && !write_.is_in_doubt() &&
                !read_.failures.on() && !write_.failures.on() && !members_.failures.on() && !watches_.failures.on() &&
@@ -31,8 +31,9 @@ void pool::advance() {
   last_.blind = !situation_.contested && !watches_.has_everything();
 }
 
-/// After a local event: serves the queue, and says whether that was all. So it is while every slot is in a user's hands
-/// here, as nothing else of what `advance` looks at has changed since it last ran, and none of its times has come.
+/// Serves the queue after a local event. Returns true if nothing else has to be done. This is so while users of this
+/// process hold every slot: then nothing else that `advance` looks at has changed since its last run, and none of its
+/// timers has expired.
 bool pool::serve_only() {
   if (!last_.calm || now() >= wake()) return false;
   serve();
@@ -43,10 +44,10 @@ bool pool::serve_only() {
   return true;
 }
 
-/// Whether all that there is, is in users' hands here: then nothing is asked of the cluster.
+/// Whether users of this process hold all slots. Then the pool asks nothing of the cluster.
 bool pool::all_in_use() {
   if (slots_.in_use() < limit()) return false;
-  // With a lower limit than before, some of what we have may be too much; and what was taken away may stand in the
+  // If the limit was lowered, we may hold too many slots. If a slot was taken from us, its entry may stand in the
   // queue.
   const bool others = last_.lost || slots_.in_use() != members_.size();
   if (others && (!slots_.spares().empty() || any_waits(members_))) return false;
@@ -104,13 +105,14 @@ void pool::check_leases() {
   }
 }
 
-/// For how long a write is tried that gives a slot back, before the session is ended in its place. A pool that closes
-/// needs the other half of its time for that; but while no write is answered, that would not be either.
+/// How long the pool tries to release a slot by a write. After that it ends the session instead. A closing pool needs
+/// the other half of its time for that. While writes fail, ending a session would fail, too, so the write gets all of
+/// the time.
 duration pool::giving_back_max() const {
   return closing_.has_begun() && !write_.failures.on() ? options_.give_up_after / 2 : options_.give_up_after;
 }
 
-/// Whether what it holds should have gone back to the cluster long ago.
+/// Whether this member still has a slot or an entry that should have been released long ago.
 bool pool::is_stuck(const member& m) {
   if (m.gives_back != slot_id::none) return due_or_wake(m.idle_since + giving_back_max());
   const bool unwanted = m.slot == slot_id::none && m.standing != standing::absent && waiters_.empty();
@@ -131,21 +133,22 @@ time_point pool::queued_until() const {
   return until;
 }
 
-/// A blocking query of the entry that is pending may have been sent `watch_wait` ago, and the one before it, whose
-/// answer showed the entry, twice that.
+/// The pending blocking query of the entry may have been sent `watch_wait` ago. The query before it, whose answer
+/// showed the entry, may have been sent twice that time ago.
 time_point pool::shown_until(const member& m) const {
   if (m.ungranted_at == time_point::min()) return time_point::min();
   return m.ungranted_at + 2 * options_.watch_wait + options_.ttl;
 }
 
-/// A place is lost with the lease of its session. Then the outage that it was kept through counts for its waiters.
+/// When the lease of a waiting session expires, its place in the queue is lost. Then the outage during which the place
+/// was kept counts for the local waiters.
 void pool::note_sat_out() {
   for (const outage* o : {&read_.failures, &write_.failures, &members_.failures, &watches_.failures})
     if (o->on() && (!sat_out_ || o->since() < sat_out_->since())) sat_out_ = *o;
 }
 
-/// The one rule for acquires during an outage. While this process has a place in the queue, nobody gives it up. Without
-/// one, an acquire fails when the outage has lasted for `give_up_after` of its time.
+/// The rule for acquires during an outage. While this process has a place in the queue, no acquire fails. Without a
+/// place, an acquire fails when it has waited for `give_up_after` during the outage.
 void pool::check_outage() {
   const std::optional<outage> before = std::exchange(sat_out_, std::nullopt);
   if (waiters_.empty() || all_in_use()) return;
@@ -166,7 +169,8 @@ void pool::check_outage() {
     fail_waiters_since(asked, failed(error::timed_out, "Consul does not answer"));
 }
 
-/// When the oldest request was sent that waiters wait for, blocking queries left out.
+/// The time at which the oldest pending request was sent that the waiters depend on. Blocking queries do not count.
+/// `never` if there is no such request.
 time_point pool::first_unanswered() const {
   time_point first = write_.is_sent() ? write_.current().sent_at : never;
   if (read_.under_way()) first = std::min(first, read_.sent_at());
@@ -184,7 +188,8 @@ void pool::serve() {
     for (auto spare = spares.begin(); spare != spares.end() && usable_.size() < first.count; ++spare)
       if (member& m = members_[*spare]; f.is_usable(m)) usable_.push_back(&m);
     if (usable_.size() < first.count) {
-      // Spares that are kept for it have to go back when the time for local handoffs is over: wake up then.
+      // The spares that are kept for this waiter must be released when the time for local handoffs is over. Set a timer
+      // for that.
       for (const member_id id : spares)
         if (const member& m = members_[id]; situation_.contested && m.handoffs > 0)
           due_or_wake(m.granted_at + options_.local_handoff_time);
@@ -216,7 +221,7 @@ std::vector<core::entry> pool::entries_of(slot_id id) {
 void pool::lose(slot_id id, loss_reason reason, failure why) {
   slot* s = slots_.find(id);
   if (!s) return;
-  // If the grant was not accepted, other processes take the slot back, although the user still goes on with it.
+  // If the grant was not accepted, other processes take the slot back, although its user may still use it.
   if (session_after_loss(reason) == session_after::protects &&
       std::any_of(s->members.begin(), s->members.end(),
                   [this](member_id each) { return members_[each].acceptance != acceptance_state::not_needed; }))
@@ -262,10 +267,11 @@ void pool::end(member& m, loss_reason reason, failure why) {
 
 bool pool::is_idle_for_too_long(const member& m) { return due_or_wake(m.idle_since + options_.session_idle_timeout); }
 
-/// Whether a session that nobody needs can be ended at once. If it might have ended already, with its node, without a
-/// word, then holders that this process has never seen may still believe. Where the node can be read, that shows later
-/// whether it still stands. Elsewhere the session is renewed first, and ended when the answer comes. A pool that closes
-/// grants nobody any more, so that it need not know.
+/// Whether a session that is not needed can be ended at once. Consul may have ended it already, together with its node,
+/// without notifying us. Then holders that this process has never seen may have lost their sessions, too, and may still
+/// believe in their slots. If the node can be read, a later read shows whether it still stands. If it cannot be read,
+/// the session is renewed first, and is ended when the answer arrives. A closing pool grants nothing any more, so it
+/// does not need to know.
 bool pool::may_retire(member& m) {
   if (closing_.has_begun() || m.lost || (others_.may_read_node() && m.entry_created != 0)) return true;
   if (m.asked_at < m.idle_since + options_.session_idle_timeout) {
@@ -300,7 +306,7 @@ void pool::finish_close() {
   const bool clean = members_.empty() && members_.ending().empty() && write_.is_idle() && !duty_.owes();
   if (!clean && !closing_.is_due(ctx_)) return;
   lose_all(loss_reason::closed);
-  if (slots_.in_use() != 0) {  // whose users have had their time to let go
+  if (slots_.in_use() != 0) {  // the users' time to release them has expired
     slots_.let_go_of_all(ctx_, members_);
     closing_.once_more(ctx_, options_.give_up_after);
     write();
@@ -312,8 +318,9 @@ void pool::finish_close() {
   closing_.end(ctx_, why);
 }
 
-/// Whoever wants more than there are: not even a lower limit, lately, lets it block those behind it. False: that must
-/// be looked up first.
+/// Fails the first waiters that want more slots than the limit. Such a waiter must not block the waiters behind it,
+/// even if the limit was lowered after it came. Returns false if the view is older than the waiter, so that the limit
+/// must be read first.
 bool pool::fail_too_wide() {
   while (!waiters_.empty() && waiters_.front().count > limit()) {
     if (view_.as_of() <= waiters_.front().asked) return false;

@@ -15,48 +15,53 @@ namespace holdfast::protocol {
 
 /// The semaphore's options as the core needs them; `semaphore_options` documents them.
 struct pool_options : core_options {
-  std::string lock_key{};               ///< whole
-  record_form form = record_form::map;  ///< of the lock key: a semaphore's, if not `session`
+  std::string lock_key{};               ///< the full key
+  record_form form = record_form::map;  ///< the form of the lock key; `session` means a mutex
   std::uint32_t limit = 1;
   bool use_recorded_limit = false;
-  bool single = false;    ///< for one acquire: it closes when that is answered, and what it gave is released
-  bool numbered = false;  ///< a slot is not used before its session has locked a number, too
-  std::size_t request_bytes = request_bytes_max;  ///< the largest that Consul takes
+  /// The pool serves one acquire, and closes when that acquire is answered and its slot is released.
+  bool single = false;
+  bool numbered = false;                          ///< a slot is used only after its session has also locked a number
+  std::size_t request_bytes = request_bytes_max;  ///< the largest request that Consul accepts
   duration local_handoff_time = std::chrono::milliseconds(100);
   duration slot_idle_timeout{};
-  bool accepts = false;  ///< grants by other processes, so that these may be taken back while they are not accepted
-  /// A slot that is held for less is not accepted: it goes back before anybody could take it.
+  bool accepts = false;  ///< grants by other processes are provisional until this process accepts them
+  /// A provisional slot that is held for less time than this is not accepted. It is released before anybody could take
+  /// it back.
   duration accept_delay = std::chrono::milliseconds(100);
   duration claim_timeout = std::chrono::milliseconds(500);
   duration lock_delay{};
-  /// A slot that is held for less gets no watch: a burst of short holds costs two writes each and nothing else.
+  /// A slot that is held for less time than this gets no watch. So a burst of short holds costs two writes for each
+  /// hold and nothing else.
   duration watch_delay = std::chrono::milliseconds(10);
-  /// How long a slot may be held before an entry of ours is watched beside all the others, for the sake of deletions
-  /// that a watch of everything is not told of.
+  /// If a slot has been held for this time, one entry of ours is watched beside the watch of everything. That watch
+  /// does not notice all deletions (`wanted_watches`).
   duration own_entry_delay = std::chrono::seconds(1);
-  /// If the last acquire came within this time after the last release, the next release queues again in the same write,
-  /// and keeps that place in the queue for this time, although nobody here wants it yet. So a loop of acquire and
-  /// release costs one write a turn.
+  /// If the last acquire came within this time after the last release, another acquire is expected soon. Then the next
+  /// release queues again in the same write, although nobody here wants a slot yet. The entry keeps that place in the
+  /// queue for this time. So a loop of acquire and release costs one write a turn.
   duration rejoin_window = std::chrono::milliseconds(5);
-  /// With no more contenders than this, whoever watches anything watches all of it.
+  /// If there are no more contenders than this, a holder watches everything, and so does a waiter after `own_watch`.
   std::size_t watch_all_max = 4;
-  /// A waiter watches its own entry only, which a grant touches, for `own_watch`, and `own_watch_each` more for each
-  /// contender that waits (`facts::own_watch`). After that it also watches those before it: slots do not move fast
-  /// there.
+  /// A waiter watches only its own entry, which a grant touches, for `own_watch`, and for `own_watch_each` more for
+  /// each contender that waits (`facts::own_watch`). After that it watches the entry before its own, or everything. By
+  /// then slots move slowly.
   duration own_watch = std::chrono::milliseconds(100);
   duration own_watch_each = std::chrono::milliseconds(5);
-  /// With more contenders than `watch_all_max`, a watch of everything begins so long after the last one was answered,
-  /// for each contender there is, but a quarter of a second at most: `facts::everything_pause`.
+  /// If there are more contenders than `watch_all_max`, a watch of everything begins only after a pause since the last
+  /// one was answered. The pause is this time for each contender, and at most a quarter of a second
+  /// (`facts::everything_pause`).
   duration watch_pause_each = std::chrono::microseconds(500);
-  /// Of a mutex: how long it goes from hand to hand before it is let go for once, with the head of the queue only
-  /// woken. Clients of other kinds have no entry, and would get it never. 0: there are none.
+  /// For a mutex: how long the key passes from holder to holder before a holder unlocks it without a grant, and only
+  /// wakes the head of the queue. Clients of other kinds have no entry, and would never get the key otherwise. 0 if
+  /// there are no such clients.
   duration yield_interval = std::chrono::seconds(1);
-  /// How long other processes leave it to the process of the first waiter to write the grant of a free slot. After once
-  /// to twice that, by chance, one of them writes it.
+  /// How long other processes leave the grant of a free slot to the process of the first waiter. After a random time
+  /// between once and twice this value, one of them writes the grant.
   duration grant_backup = std::chrono::milliseconds(100);
 };
 
-/// What contenders' keys begin with, before their sessions.
+/// The prefix of the contenders' keys. The session follows it.
 inline std::string entries_of(const pool_options& o) {
   return o.form == record_form::session ? o.lock_key + '/' : o.prefix;
 }
