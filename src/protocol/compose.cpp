@@ -28,7 +28,7 @@ public:
     else if (!what_.join.empty())
       choose_reads();
     for (const member* m : what_.give_back) move(*m, true, false);
-    for (const member* m : what_.leave) {  // if nobody has granted it meanwhile
+    for (const member* m : what_.leave) {  // only if nobody has granted it meanwhile
       move(*m, true, false);
       kv_operation& last = txn_.operations.back();
       last = {kv_verb::remove_cas, last.key, {}, 0, f_.now().find(m->session)->modify_index};
@@ -36,8 +36,8 @@ public:
     for (const member* m : what_.requeue) move(*m, true, true);
     for (const member* m : what_.join) move(*m, false, true);
     for (std::size_t i = 0; i != what_.number.size(); ++i) take_number(*what_.number[i], what_.numbers[i]);
-    // A mutex's record is read by `get`: `get_tree` would read the entries below its key, too. Where there is no such
-    // key `get` refuses the transaction.
+    // `get` reads a mutex's record, because `get_tree` would also read the entries below its key. If the key does not
+    // exist, `get` refuses the transaction.
     const kv_verb one = f_.options.form == record_form::session ? kv_verb::get : kv_verb::get_tree;
     if (txn_.reads == transaction::read_scope::record) add({one, f_.keys.lock});
     if (txn_.reads == transaction::read_scope::everything) add({kv_verb::get_tree, f_.keys.prefix});
@@ -71,7 +71,8 @@ private:
     }
     for (const contender* each : next.taken_back) {
       add({kv_verb::check_not_exists, f_.keys.acceptance(each->session)});
-      // Not `remove_cas`, which is applied to a missing entry, too: its session may have ended with its node.
+      // `remove_cas` alone does not suffice, because Consul also applies it to a missing entry. The entry's session may
+      // have ended with its node.
       add({kv_verb::check_index, f_.keys.entry(each->session), {}, 0, each->modify_index});
       add({kv_verb::remove, f_.keys.entry(each->session)});
       txn_.removed.push_back(each->session);
@@ -79,7 +80,7 @@ private:
       const slot_number* const its = f_.options.numbered ? now.number_of(each->session) : nullptr;
       if (its) hand_on_number(each->session, its->number);
     }
-    if (woken) {  // any change of its entry does that
+    if (woken) {  // any change of its entry wakes it
       txn_.woken = woken->session;
       add({kv_verb::cas, f_.keys.entry(woken->session), touched(woken->value), woken->flags, woken->modify_index});
     }
@@ -90,7 +91,7 @@ private:
     if (txn_.frees) txn_.reads = transaction::read_scope::everything;
   }
 
-  /// With a number to each that wants one, of those that go with the slots.
+  /// Adds the grants. A contender that wants a number gets one of those that are released with the slots.
   void grant(grant_plan& next) {
     std::vector<std::uint32_t> free = numbers_left(f_, what_, next);
     for (const contender* entry : next.granted) {
@@ -107,8 +108,8 @@ private:
     }
   }
 
-  /// A join that reads the record only does not see who has died. So now and then it reads everything, also where
-  /// acquires never wait for long.
+  /// A join that reads only the record does not see which contenders have died. So from time to time a join reads
+  /// everything, even if acquires never wait for long.
   void choose_reads() {
     const view& v = f_.view;
     const bool known = v.state() != view::state::none && v.state() != view::state::stale;
@@ -120,7 +121,7 @@ private:
 
   void move(const member& m, bool out, bool in) {
     txn_.movers.push_back(m.id);
-    const bool keeps_number = m.lost && m.slot != slot_id::none;  // as long as its user has not let go
+    const bool keeps_number = m.lost && m.slot != slot_id::none;  // until its user releases the slot
     if (const slot_number* const its = keeps_number ? nullptr : f_.number_of(m)) hand_on_number(m.session, its->number);
     if (out && m.may_have_accepted) add({kv_verb::remove, f_.keys.acceptance(m.session)});
     const std::string key = f_.keys.entry(m.session);
@@ -150,7 +151,7 @@ private:
   const facts& f_;
   const moves& what_;
   transaction txn_{};
-  std::map<std::uint32_t, const contender*> heirs_{};  ///< who gets the numbers that go with slots given away
+  std::map<std::uint32_t, const contender*> heirs_{};  ///< the contenders that get the numbers of released slots
 };
 
 }  // namespace

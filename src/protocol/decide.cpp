@@ -8,7 +8,7 @@ namespace {
 
 /// Room for the write of the record, and for a listing.
 constexpr std::size_t operations_for_moves = operations_max - 4;
-/// So many sessions that must end are taken out of the record by one write.
+/// One write takes at most this many sessions that must end out of the record.
 constexpr std::size_t ending_at_once = 8;
 
 std::size_t bytes_of_move(const facts& f) {
@@ -27,8 +27,8 @@ bool keeps(context& ctx, const facts& f, const member& m, const demand& need) {
   if (need.slots == 0)
     return !f.situation.contested &&
            !ctx.due_or_wake(std::min(m.idle_since + f.options.slot_idle_timeout, f.yields_at()));
-  // It is part of a wide request, and others wait elsewhere. It stays as long as there are enough free slots for all
-  // who stand in the queue before our first entry.
+  // The slot is part of a wide request, and others wait elsewhere. It stays as long as there are enough free slots for
+  // all contenders that stand in the queue before our first entry.
   const snapshot& now = f.now();
   std::size_t free = f.situation.limit - std::min<std::size_t>(f.situation.limit, now.record.holders.size());
   for (const contender& entry : now.contenders) {
@@ -39,7 +39,8 @@ bool keeps(context& ctx, const facts& f, const member& m, const demand& need) {
   return true;
 }
 
-/// Whether the first `count` of those that wait here have nobody else's between them.
+/// Whether at least `count` entries of ours wait, and no other process's contender stands between the first `count` of
+/// them.
 bool stand_together(const facts& f, const moves::list& waiting, std::size_t count) {
   const snapshot& now = f.now();
   if (waiting.size() < count) return false;
@@ -49,7 +50,7 @@ bool stand_together(const facts& f, const moves::list& waiting, std::size_t coun
   });
 }
 
-/// Whoever waits leaves the queue, and who should join it at its back does not.
+/// All our waiting entries leave the queue. The sessions that were to join again at its back do not join.
 void leave_all(moves& what, moves::list& waiting) {
   for (const member* m : what.requeue) (m->holds() ? what.give_back : what.leave).push_back(m);
   what.leave.insert(what.leave.end(), waiting.begin(), waiting.end());
@@ -57,12 +58,12 @@ void leave_all(moves& what, moves::list& waiting) {
   waiting.clear();
 }
 
-/// Of one that leaves its slot or the queue: its number goes, too.
+/// The number of operations for a session that leaves its slot or the queue. Its number and its acceptance go, too.
 std::size_t operations_of(const facts& f, const member& m, bool joins_again) {
   return 1 + (joins_again ? 1 : 0) + (f.number_of(m) != nullptr ? 1 : 0) + (m.may_have_accepted ? 1 : 0);
 }
 
-/// The rest goes with the next write.
+/// Cuts the moves down to those that fit into one write. The next write makes the rest.
 void cut(const facts& f, moves& what) {
   const std::size_t most = operations_that_fit(f, what);
   for (std::size_t used = operations(f, what); used > most;) {
@@ -75,7 +76,7 @@ void cut(const facts& f, moves& what) {
   }
 }
 
-/// How many slots the first requests want that `most` suffice for.
+/// The number of slots that the first requests want: as many whole requests as `most` slots suffice for.
 std::size_t whole_requests(const demand& need, std::size_t most) {
   std::size_t whole = 0;
   for (const std::uint32_t count : need.requests) {
@@ -85,7 +86,8 @@ std::size_t whole_requests(const demand& need, std::size_t most) {
   return whole;
 }
 
-/// Cuts the newcomers down to as many as fill whole requests, on top of the `supply` there is, and fit the transaction.
+/// Cuts the newcomers down to those that fit into the transaction and that, with the existing `supply`, fill whole
+/// requests.
 void join_whole_requests(const facts& f, moves& what, const demand& need, std::size_t supply) {
   const std::size_t all = operations_that_fit(f, what);
   const std::size_t others = operations(f, what) - what.join.size();
@@ -130,7 +132,7 @@ private:
   moves::list waiting_{};  ///< in the order of the queue
   moves::list absent_{};
   std::size_t creating_ = 0;
-  std::size_t missing_ = 0;  ///< sessions that those who wait here need besides
+  std::size_t missing_ = 0;  ///< sessions that the local waiters still need
   bool all_leave_ = false;
 };
 
@@ -164,7 +166,7 @@ void draft::find_members() {
   for (const auto& [id, m] : f_.members) {
     creating_ += m.phase == phase::creating;
     if (m.phase != phase::ready) continue;
-    if (m.lost) {  // taken away, and not to be granted again
+    if (m.lost) {  // its slot was lost, and must not be granted to it again
       if (m.waits()) what_.leave.push_back(&m);
       continue;
     }
@@ -183,9 +185,9 @@ bool draft::is_wanted_soon() const {
          what_.give_back.size() == 1 && waiting_.empty();
 }
 
-/// A session that gives its slot back, while somebody here still needs one, joins the queue again behind the others.
-/// Entries that wait already count, and keep their places; unless they are of a request for several slots and do not
-/// stand together: then all of that request moves.
+/// A session that releases its slot, while a waiter here still needs one, joins the queue again behind the others.
+/// Entries that wait already count, and keep their places. The exception is a request for several slots whose entries
+/// do not stand together: then all of its entries move.
 void draft::requeue_what_is_wanted() {
   const bool are_of_use = wide_ == 0 || stand_together(f_, waiting_, wide_);
   const std::size_t waiting = are_of_use ? waiting_.size() : 0;
@@ -200,8 +202,9 @@ void draft::requeue_what_is_wanted() {
   what_.give_back.insert(what_.give_back.end(), ending_.begin(), ending_.end());
 }
 
-/// The entries of a wide request move to the back together: standing together they are filled together, and no two wide
-/// requests can each hold half. What does not fit one write leaves the queue, and joins when all of it has left.
+/// Moves the entries of a wide request to the back of the queue together. Entries that stand together are granted
+/// together, so that two wide requests do not each hold half of their slots. If the entries do not fit into one write,
+/// all of them leave the queue first, and join when all have left.
 void draft::keep_wide_request_together() {
   if (wide_ == 0 || what_.requeue.empty() || stand_together(f_, waiting_, wide_)) return;
   while (what_.requeue.size() < missing_ && !waiting_.empty()) {
@@ -216,7 +219,7 @@ bool draft::stays(const member& m) {
          !ctx_.due_or_wake(m.waiting_since + f_.options.rejoin_window);
 }
 
-/// The newest leave when there are too many.
+/// If too many of our entries wait, the newest leave the queue.
 void draft::dismiss_surplus() {
   missing_ -= std::min(missing_, what_.requeue.size());
   while (waiting_.size() > missing_ && !stays(*waiting_.back())) {
@@ -233,8 +236,8 @@ void draft::create_missing() {
   if (absent_.size() > missing_) absent_.resize(missing_);
 }
 
-/// Some entries of a wide request have left the queue. As soon as there are sessions for all of it the others leave,
-/// too, and the next write has them join together.
+/// Handles a wide request of which some entries have left the queue. As soon as there are sessions for the whole
+/// request, the other entries leave, too. The next write then joins all of them together.
 void draft::leave_to_join_together() {
   const std::size_t supply = result_.kept.size() + waiting_.size();
   const bool some_have_left = !waiting_.empty() && supply < wide_;
@@ -304,13 +307,14 @@ plan_rules rules_for(context& ctx, const facts& f, const moves& what, const othe
   const snapshot& now = f.now();
   const pool_options& o = f.options;
   plan_rules rules;
-  // Where the recorded limit counts, it is written back unchanged, also if we have rejected it.
+  // The recorded limit is written unchanged if it is the one in force, or if this process has rejected it.
   const bool theirs = f.situation.limit_disagrees || (o.use_recorded_limit && now.lock_index != 0);
   rules.limit = theirs ? now.record.limit : f.situation.limit;
   for (const moves::list* list : {&what.give_back, &what.requeue, &what.leave})
     for (const member* m : *list) rules.leaving.push_back(m->session);
-  // Sessions of ours that must end. Of those that still hold by the record, the entries go with the write that takes
-  // them out of it, or `entries_of` would guard what is another's by then.
+  // Sessions of ours that must end. If the record still names a session, the write that takes it out of the record also
+  // removes its entry. Otherwise checks of that entry (`entries_of`) would still succeed when the slot belongs to
+  // somebody else.
   std::size_t used = operations(f, what), ending = 0;
   for (const auto& [session, its] : f.members.ending()) {
     const bool holds = now.holds(session) || now.has_given_back(session);
@@ -319,7 +323,7 @@ plan_rules rules_for(context& ctx, const facts& f, const moves& what, const othe
     ending += holds;
     used += holds;
   }
-  // Others that have given their slots back, with their entries.
+  // Sessions of other processes that have released their slots without writing the record. Their entries go, too.
   for (const contender& each : now.given_back) {
     if (rules.given_back.size() == given_back_at_once || used + 2 >= operations_max) break;  // the next write
     if (f.members.is_ours(each.session)) continue;

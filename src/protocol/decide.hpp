@@ -12,14 +12,14 @@
 
 namespace holdfast::protocol {
 
-/// What those who wait here need from the cluster, in the order of the queue.
+/// The slots that the local waiters need from the cluster, in the order of the queue.
 struct demand {
-  std::uint32_t slots = 0;                ///< in all
-  std::vector<std::uint32_t> requests{};  ///< each one's count
-  bool needs_read = false;                ///< one that does not wait needs a fresh view
+  std::uint32_t slots = 0;                ///< in total
+  std::vector<std::uint32_t> requests{};  ///< the count of each waiter
+  bool needs_read = false;                ///< a `once` waiter needs a newer view
 };
 
-/// What one write does to our own entries, besides what `plan` does to the record.
+/// The changes that one write makes to our own entries. The changes of the record are in the plan (`plan`).
 struct moves {
   using list = std::vector<const member*>;
   list give_back{};  ///< leave the record and the queue
@@ -27,10 +27,10 @@ struct moves {
   list leave{};      ///< leave the queue
   list join{};
   list number{};                         ///< hold, and take a number
-  std::vector<std::uint32_t> numbers{};  ///< theirs
-  bool rejoins_early = false;            ///< the one of `requeue` is wanted by nobody here yet
+  std::vector<std::uint32_t> numbers{};  ///< the numbers that the members of `number` take
+  bool rejoins_early = false;            ///< the only member of `requeue` joins before anybody here wants a slot
 
-  /// Whether it leaves the record.
+  /// Whether a session of ours leaves the record.
   bool gives() const {
     return !give_back.empty() ||
            std::any_of(requeue.begin(), requeue.end(), [](const member* m) { return m->holds(); });
@@ -40,27 +40,29 @@ struct moves {
 
 struct decision {
   moves what{};
-  std::vector<member_id> kept{};  ///< spares that stay here: who gave them back is answered
-  std::size_t sessions = 0;       ///< to be created
-  bool has_sessions = false;      ///< there are as many as are needed
-  bool returns_soon = false;      ///< still
+  std::vector<member_id> kept{};  ///< spares that stay here; their releases are answered
+  std::size_t sessions = 0;       ///< the number of sessions to create
+  bool has_sessions = false;      ///< there are enough sessions
+  bool returns_soon = false;      ///< the user is still expected to acquire again soon
 };
 
-/// Which sessions join, leave and stay. `returns_soon`: the last slot that was given back was wanted again at once.
+/// Decides which sessions join, leave and stay. `returns_soon`: the user is expected to acquire again soon after a
+/// release.
 decision decide(context& ctx, const facts& f, const demand& need, bool returns_soon);
 
-/// How many operations the moves take: whoever leaves its slot, or the queue, gives its number back, too.
+/// The number of operations that the moves take. A session that leaves its slot or the queue also releases its number,
+/// and removes the key of its acceptance.
 std::size_t operations(const facts& f, const moves& what);
 /// The numbers of the sessions that leave their slots, or whose slots are taken back. Only numbers below the limit.
 std::vector<std::uint32_t> numbers_left(const facts& f, const moves& what, const grant_plan& next);
-/// How many operations of ours have room in a request beside the record and one grant: more than one member needs. Only
-/// a very long record leaves less than a transaction takes.
+/// How many operations for our own entries fit into a request beside the record and one grant. That is always enough
+/// for one member. It is less than a transaction allows only if the record is very long.
 std::size_t moves_beside_record(const facts& f);
 
 /// Whether one more newcomer that takes a slot may take a number in the same write.
 bool has_room_for_number(const facts& f, const moves& what, const grant_plan& next);
 
-/// What the plan of a write with these moves has to respect.
+/// The rules for the plan of a write with these moves.
 plan_rules rules_for(context& ctx, const facts& f, const moves& what, const other_holders& others,
                      const grant_duty& duty, const std::vector<const contender*>& taken_back);
 

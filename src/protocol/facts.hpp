@@ -16,7 +16,7 @@ namespace holdfast::protocol {
 inline constexpr duration own_watch_max = std::chrono::seconds(5);
 inline constexpr duration watch_pause_max = std::chrono::milliseconds(250);
 
-/// What the decisions of a pool rest on: all of it to be read, for the length of one decision.
+/// The facts on which a decision of a pool rests. They are read-only, and live for one decision.
 struct facts {
   const pool_options& options;
   const key_names& keys;
@@ -28,7 +28,7 @@ struct facts {
   const mutex_policy& mutex;
   time_point time;
   std::size_t waiting;  ///< acquires in the local queue
-  bool wide;            ///< the first of them wants several slots
+  bool wide;            ///< the first acquire in the local queue wants several slots
   bool closing;
 
   const snapshot& now() const { return view.now(); }
@@ -37,10 +37,11 @@ struct facts {
     return options.numbered ? now().number_of(m.session) : nullptr;
   }
   bool lacks_number(const member& m) const { return options.numbered && !number_of(m); }
-  /// Whether an operator wants its slot back: to hand it on here would be to grant it.
+  /// Whether the slot must not be granted again: an operator has asked for it, or closed the record, or the limit was
+  /// lowered. A local handoff would be such a grant.
   bool is_withdrawn(const member& m) const;
-  /// Whether nobody here may get its slot: it is withdrawn, or has been used here for so long that somebody elsewhere
-  /// should have it.
+  /// Whether no user here may get its slot. The slot is lost, returned or withdrawn, or it has been used here for so
+  /// long that another process should have it.
   bool must_go_back(const member& m) const {
     if (m.lost || m.has_returned || is_withdrawn(m)) return true;
     const bool used_for_long = situation.contested && time >= m.granted_at + options.local_handoff_time;
@@ -50,10 +51,11 @@ struct facts {
     return !must_go_back(m) && !lacks_number(m) && m.acceptance != acceptance_state::unaccepted;
   }
 
-  /// When it is time to give those a chance of whom nothing is seen.
+  /// The time at which the mutex is released even though no waiter is visible, so that clients without an entry can
+  /// take it.
   time_point yields_at() const { return mutex.yields_at(options, now().crowd()); }
   bool must_yield() const { return time >= yields_at(); }
-  /// About how many contenders wait.
+  /// The approximate number of waiting contenders.
   std::size_t queue() const { return situation.waiting + now().unseen; }
   /// How long a waiter watches its own entry only. It grows with the queue, so that a long one does not list everything
   /// at once. The first of the queue does not wait for longer than `options.own_watch`: if a holder dies, the first
@@ -72,7 +74,7 @@ struct facts {
     return std::min(static_cast<duration::rep>(crowd) * options.watch_pause_each, watch_pause_max);
   }
   std::uint64_t entry_flags() const { return contender_magic | (options.numbered ? numbered_flag : 0); }
-  /// What an entry says that is made now.
+  /// The text of an entry that is created now.
   std::string entry_text() const;
 };
 

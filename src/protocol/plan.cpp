@@ -7,7 +7,7 @@ namespace holdfast::protocol {
 
 namespace {
 
-/// Names that many others are looked for among.
+/// A sorted list of names, for many lookups.
 class names {
 public:
   explicit names(const std::vector<std::string>& all) : sorted_(all.begin(), all.end()) {
@@ -19,7 +19,7 @@ private:
   std::vector<std::string_view> sorted_;
 };
 
-/// Since it joined the queue.
+/// Whether the entry is as it was when it joined the queue.
 bool is_untouched(const contender& entry) {
   return entry.grantable() && grants_in(entry.flags) == 0 && entry.create_index == entry.modify_index;
 }
@@ -27,7 +27,7 @@ bool is_untouched(const contender& entry) {
 }  // namespace
 
 std::size_t room_beside(const lock_record& record, std::string_view lock_key, std::size_t request_bytes) {
-  constexpr std::size_t rest = 2048;  // of sessions that must end, of a listing, and of the request itself
+  constexpr std::size_t rest = 2048;  // for sessions that must end, a listing, and the request itself
   const std::size_t used = rest + bytes_of_operation(lock_key.size(), size_of(record, operations_max));
   return request_bytes - std::min(request_bytes, used);
 }
@@ -38,7 +38,8 @@ std::size_t grants_that_fit(std::size_t room, std::string_view lock_key) {
 }
 
 kv_operation grant_to(const contender& entry, std::string key, const succession_view& after, bool is_provisional) {
-  // Only if that is still where it stood: who has left and come back stands at the end.
+  // The grant applies only if the entry is unchanged. A contender that has left and come back stands at the end of the
+  // queue.
   const std::string_view description = description_in(entry.value).substr(0, description_max);
   return {kv_verb::cas, std::move(key), with_succession(description, after),
           next_grant_flags(entry.flags, is_provisional), entry.modify_index};
@@ -109,7 +110,7 @@ grant_plan plan(const snapshot& now, const plan_rules& rules) {
     const bool may_grant = rules.complete && free != 0 && !result.cut;
     if (!may_grant || !grants(each)) ++result.after.behind;
   }
-  if (result.cut) free = 0;  // what is left belongs to those who wait: the next write
+  if (result.cut) free = 0;  // the next write grants the rest to waiting contenders
 
   bool gap = result.cut || !result.left_free.empty();
   for (; entry != now.contenders.end(); ++entry) {

@@ -4,13 +4,14 @@
 
 #include "protocol/pool.hpp"
 
-// What the cluster says, and what it means for us.
+// Snapshots of the cluster, outcomes of writes, and their consequences for us.
 
 namespace holdfast::protocol {
 
 namespace {
 
-/// So many slots are given back at a time without the record: two operations each, and one that wakes a waiter.
+/// One write returns at most this many slots without writing the record. Each slot takes up to three operations, and
+/// one more operation wakes a waiter.
 constexpr std::size_t returns_max = 20;
 
 }  // namespace
@@ -20,7 +21,8 @@ void pool::take_listing(boost::system::result<snapshot> listing, request_id id, 
   saw_entries(*listing, asked_at);
   const std::uint64_t index_before = view_.now().lock_index;
   waits_.answered(id, listing->index < view_.now().index || listing->lock_index != index_before);
-  if (!view_.accept(*std::move(listing), id, ctx_.last_request())) return refresh();  // what is known is newer
+  // The view is newer than this listing.
+  if (!view_.accept(*std::move(listing), id, ctx_.last_request())) return refresh();
   view_.listed(now());
   if (view_.current()) watches_.stop_sleeping(ctx_, view_.listed_index());
   if (view_.now().lock_index != index_before) duty_.moved_on();
@@ -30,8 +32,8 @@ void pool::take_listing(boost::system::result<snapshot> listing, request_id id, 
   assess_limit();
 }
 
-/// The lock key belongs to something else, or cannot be read. Nothing may be written: what we have in there goes with
-/// its sessions.
+/// The lock key belongs to another application, or its record cannot be read. Nothing may be written there. So our
+/// entries are removed only by ending their sessions.
 void pool::refuse_listing(const error_code& why) {
   view_.forget();
   const bool foreign = why != error::corrupt_record;
@@ -41,7 +43,7 @@ void pool::refuse_listing(const error_code& why) {
     member& m = (at++)->second;
     if (m.slot != slot_id::none) {
       lose(m.slot, loss_reason::removed, failed(why, "left"));
-      m.standing.go_to(standing::absent);  // there is nothing to be looked at any more
+      m.standing.go_to(standing::absent);  // its place in the cluster is not tracked any more
     } else if (m.standing != standing::absent || m.phase == phase::moving) {
       drop(m, loss_reason::none, failed(why, "left"));
     }
@@ -62,7 +64,7 @@ void pool::refresh() {
   check_revoked();
 }
 
-/// An operator's wish reaches whoever has the slot.
+/// Passes an operator's request to the user of the slot.
 void pool::check_revoked() {
   for (const std::string& session : view_.now().record.revoked) {
     const member* const m = members_.find(session);
@@ -81,9 +83,10 @@ void pool::refresh(member& m) {
   const standing seen = !entry                                     ? standing::absent
                         : view_.now().record.names(entry->session) ? standing::holding
                                                                    : standing::waiting;
-  if (m.phase == phase::moving) return m.standing.go_to(seen);  // the write that is under way explains any change
+  if (m.phase == phase::moving) return m.standing.go_to(seen);  // the pending write explains any change
   if (before != standing::absent && seen == standing::absent) {
-    // Not by us: the session ended, or somebody deleted the entry, or took back what was not accepted.
+    // This process did not remove the entry. The session has ended, or somebody has deleted the entry, or another
+    // process has taken back a grant that was not accepted.
     const bool is_accepted = m.acceptance == acceptance_state::not_needed;
     return drop(m, is_accepted ? loss_reason::session_invalidated : loss_reason::not_accepted);
   }
@@ -104,10 +107,11 @@ void pool::refresh(member& m) {
     return drop(m, loss_reason::none);
   }
   if (m.slot != slot_id::none && (!m.holds() || has_number != options_.numbered)) lose(m.slot, loss_reason::removed);
-  // Somebody has taken its slot away, and not the number, which nobody else can have until this session has ended.
+  // Somebody has taken the slot away, but not the number. Nobody else can have that number until this session has
+  // ended.
   if (has_number && !m.holds()) return drop(m, loss_reason::removed);
-  // The session may have lost and got its slot again unseen, or a write of ours may not have been applied: only a new
-  // index of the entry is a new grant.
+  // The session may have lost its slot and got it again unseen, or a write of ours may not have been applied. So a
+  // grant is new only if the entry has a new index.
   if (m.holds() && m.grant != entry->modify_index) {
     slots_.free_member(ctx_, m.gives_back);
     m.granted_at = m.idle_since = now();
@@ -124,8 +128,9 @@ void pool::refresh(member& m) {
   if (m.waits() && before != standing::waiting) m.waiting_since = now();
 }
 
-/// A session that has given its slot back without the record. It may be used again when neither the record names it nor
-/// its entry stands: before that others may take it out of the record by the record's index alone.
+/// Refreshes a session that has released its slot without writing the record. The session may be used again when the
+/// record does not name it and its entry is gone. Before that, another process may take it out of the record by a write
+/// that only the record's index guards.
 void pool::refresh_returned(member& m) {
   const snapshot& seen = view_.now();
   const bool is_marked = seen.has_given_back(m.session);
@@ -140,8 +145,8 @@ void pool::refresh_returned(member& m) {
   m.idle_since = ctx_.now();
 }
 
-/// A session of ours has ended, maybe with its node, and then holders that were never seen here may still believe. If
-/// it held a mutex there is no such holder.
+/// A session of ours has ended, maybe together with its node. Then holders that this process has never seen may still
+/// believe in their slots. If our session held a mutex, there is no such holder.
 void pool::node_may_be_gone(const member& ours) {
   if (options_.form == record_form::session && ours.holds()) return;
   others_.ours_ended(ctx_, ours.entry_created, options_.ttl);
@@ -162,7 +167,8 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
     view_.mark_stale();
     return write_.doubt(ctx_, std::move(txn));
   }
-  for (const member_id id : txn.movers)  // whoever has left by this write is free of what it gave back
+  // This write has removed the member's entry, and the record does not name the member any more.
+  for (const member_id id : txn.movers)
     if (member& m = members_[id]; std::find(txn.removed.begin(), txn.removed.end(), m.session) != txn.removed.end())
       m.has_returned = false;
   for (const auto& [session, text] : txn.inserted)
@@ -172,7 +178,8 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
     auto seen = snapshot_of(std::move(its.read), its.index);
     if (!seen)
       for (const member_id id : txn.movers)
-        members_[id].standing.go_to(standing::waiting);  // joined: they go with the rest
+        // They have joined, so `refuse_listing` drops them with the others.
+        members_[id].standing.go_to(standing::waiting);
     if (seen && txn.reads == transaction::read_scope::record) return saw_own_join(txn, *std::move(seen));
     if (seen && may_be_filtered(*seen)) {
       saw_own_join(txn, *std::move(seen));
@@ -180,11 +187,11 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
     }
     return take_listing(std::move(seen), txn.id, txn.sent_at);
   }
-  const bool is_news = view_.now().index < its.index;  // not so if a listing has shown it
+  const bool is_news = view_.now().index < its.index;  // false if a listing has already shown this write
   view_.wrote(its.index, txn.id, ctx_.last_request(), txn.guarded, [&](snapshot& now) { txn.patch(now, its.index); });
   open_grants_.saw(ctx_, view_.now(), members_);
   open_grants_.granted(txn.provisional);
-  // Others may stand before those that queue now.
+  // Other contenders may stand before the sessions that this write puts into the queue.
   for (const auto& [session, text] : txn.inserted)
     if (is_news && !view_.now().record.names(session)) view_.mark_partial();
   duty_.moved_on();
@@ -192,9 +199,9 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
   assess_limit();
 }
 
-/// Whether a listing that came with a write of ours may have left out what the token may not read. Of a listing alone
-/// Consul says so, of one in a transaction it does not. If it shows no entry of any other holder, either all of them
-/// have died, or they are hidden: a listing alone must tell.
+/// Whether a listing that came with a write of ours may lack entries that the token may not read. Consul reports this
+/// for a plain listing, but not for a listing in a transaction. If the listing shows no entry of any other holder,
+/// either all of them have died, or their entries are hidden. Then a plain listing must decide.
 bool pool::may_be_filtered(const snapshot& seen) const {
   if (options_.form == record_form::session) return false;
   bool names_others = false;
@@ -206,13 +213,14 @@ bool pool::may_be_filtered(const snapshot& seen) const {
   return names_others;
 }
 
-/// Who joins the back of a full queue has no need of all that stands before it. If a slot is free, or anything is not
-/// as it should be, the whole is needed after all.
+/// Takes the reply to a join that has read only the record, or whose listing may be incomplete. A session that joins
+/// the back of the queue while no slot is free does not need to know the entries before it. If a slot is free, or
+/// anything else is unexpected, everything must be read.
 void pool::saw_own_join(const transaction& txn, snapshot seen) {
   const bool is_news = view_.now().index < seen.index;
   const std::uint32_t limit = limit_of(seen.record, options_);
   const bool full = seen.record.limit == limit && (seen.record.closed || seen.record.holders.size() >= limit);
-  const bool is_grant = grants_us(seen.record, members_);  // of which our entry tells more
+  const bool is_grant = grants_us(seen.record, members_);  // then our entry must be read, too
   view_.wrote(seen.index, txn.id, ctx_.last_request(), false, [&](snapshot& now) {
     txn.patch(now, seen.index);
     if (seen.lock_index > now.lock_index) now.take_record(seen.record, seen.lock_flags, seen.lock_index);
@@ -225,11 +233,11 @@ void pool::saw_own_join(const transaction& txn, snapshot seen) {
   assess_limit();
 }
 
-/// Gives back the slots that users have released, without writing the record. `refused` is the write that lost to
-/// faster processes. When the new write is applied, the releases are answered. From now on these sessions serve nobody,
-/// whatever the outcome of the write: another process may take them out of the record, guarded by the record's index
-/// alone. The other moves of `refused` stay open until a read shows their outcome. Returns false if there are no such
-/// slots.
+/// Returns to the cluster the slots that users have released, without writing the record. `refused` is the write that
+/// lost to faster processes. When the new write is applied, the releases are answered. From now on these sessions serve
+/// no user, whatever the outcome of the write: another process may take them out of the record, guarded by the record's
+/// index alone. The other moves of `refused` stay open until a read shows their outcome. Returns false if there are no
+/// such slots.
 bool pool::return_slots(transaction& refused, bool wakes) {
   if (limit() == 1 || options_.form != record_form::map) return false;
   std::vector<const member*> who;
@@ -240,7 +248,7 @@ bool pool::return_slots(transaction& refused, bool wakes) {
     if (m.holds() && m.gives_back != slot_id::none && is_as_granted && is_free) who.push_back(&m);
   }
   if (who.empty()) return false;
-  // Slot by slot, or many releases of several slots each would all be answered last.
+  // The order is slot by slot. Otherwise many releases of several slots each would all be answered only at the end.
   std::stable_sort(who.begin(), who.end(), [](const member* a, const member* b) {
     return std::tie(a->idle_since, a->gives_back) < std::tie(b->idle_since, b->gives_back);
   });
@@ -260,8 +268,8 @@ bool pool::return_slots(transaction& refused, bool wakes) {
   return true;
 }
 
-/// The record still names these sessions, so the process goes on trying to write it. Slots that did not fit this write
-/// are given back first.
+/// The record still names these sessions, so the process goes on trying to write it. Slots that did not fit into this
+/// write are returned first.
 void pool::slots_returned(transaction txn, std::uint64_t index) {
   view_.wrote(index, txn.id, ctx_.last_request(), false, [&](snapshot& now) { txn.patch(now, index); });
   for (const std::string& session : txn.returned)
@@ -288,14 +296,15 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
     return write_.failures.failed(failed(error::transaction_conflict, "a transaction was refused"), now(),
                                   ctx_.random());
   }
-  // A lock delay says all: a look would not show it.
+  // If a lock delay is the only reason, no read is needed, because a read would not show the lock delay.
   const bool only_delayed = !refusals.empty() && std::all_of(refusals.begin(), refusals.end(), [&](const auto& each) {
     return each.reason == event::refusal::lock_delay;
   });
   const bool seen_why = only_delayed || (view_.current() && txn.guarded && view_.now().lock_index != txn.base);
   const bool gave =
       std::any_of(txn.movers.begin(), txn.movers.end(), [this](member_id id) { return members_[id].holds(); });
-  // Only the record's index was wrong, because other slots have moved: what we give back can still be handed on.
+  // Only the record's index was wrong, because other slots have moved. The slots that we release can still be handed
+  // on.
   const bool by_record = gave && !refusals.empty() &&
                          std::all_of(refusals.begin(), refusals.end(), [&](const event::refused_operation& each) {
                            return each.operation < txn.record_operations && each.reason == event::refusal::conflict;
@@ -305,7 +314,7 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
            each.reason == event::refusal::conflict;
   });
   // Other processes were faster, and nothing else is wrong. They may have changed the record, granted the slot, or
-  // removed the entry of a slot that was given back.
+  // removed the entry of a released slot.
   const bool by_others = std::all_of(refusals.begin(), refusals.end(), [&](const event::refused_operation& each) {
     return each.reason == event::refusal::conflict;
   });
@@ -357,8 +366,8 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
   write_.conflicted(ctx_, delayed);
 }
 
-/// The transaction is over. Where its members stand now, the next refresh tells: after a write that was applied, or may
-/// have been, a member that holds does so by a new grant.
+/// Ends the moves of a transaction. The next `refresh` finds out where its members stand. After a write that was
+/// applied, or may have been, a member that holds has a new grant.
 void pool::end_moves(const transaction& txn, bool maybe_applied) {
   for (const member_id id : txn.movers) {
     member& m = members_[id];
@@ -369,11 +378,11 @@ void pool::end_moves(const transaction& txn, bool maybe_applied) {
   }
 }
 
-/// A listing that was asked for after a write of unknown outcome: does it tell what became of that write? Otherwise it
-/// may still be applied later, and the sessions that it moves must end first.
+/// Takes a listing that was requested after a write of unknown outcome. If the listing does not show the outcome, the
+/// write may still be applied later. Then the sessions that it moves must end.
 void pool::resolve() {
   const transaction txn = write_.take();
-  if (txn.refused) return end_moves(txn, false);  // what was seen is newer, and tells where they stand
+  if (txn.refused) return end_moves(txn, false);  // the listing is newer, and shows where the members stand
   if (txn.is_decided_by(view_.now())) return end_moves(txn, true);
   act(action::note{"a write below " + options_.prefix + " has an unknown outcome: its sessions end"});
   for (const member_id id : txn.movers) {
@@ -385,8 +394,8 @@ void pool::resolve() {
   }
 }
 
-/// A look at the record alone, after a write that gives slots back was refused for the record's index: whoever is still
-/// named there, still holds.
+/// Takes a read of the record alone, after a write that releases slots was refused only for the record's index. A
+/// member that the record still names still holds its slot.
 void pool::resolve_by_record(std::uint64_t index) {
   const lock_record& record = view_.now().record;
   const std::vector<member_id>& movers = write_.current().movers;

@@ -3,7 +3,7 @@
 
 #include "protocol/pool.hpp"
 
-// What we want to hear of, and what we hear.
+// Watches and their answers.
 
 namespace holdfast::protocol {
 
@@ -22,17 +22,18 @@ void pool::check_watches() {
 }
 
 void pool::on_watch_failed(const watch& asked, failure why) {
-  // Only some deletions are told by it.
+  // A watch of a key beside a watch of everything is needed only for some deletions. It is not started again for a
+  // while.
   const bool is_of_key = !asked.is_of_everything();
   if (watches_.has_everything() && is_of_key) watches_.own_entry_from = now() + options_.watch_wait;
-  // It is not wanted any more, or a watch of everything is running, which tells the same.
+  // The failed watch is not wanted any more, or a watch of everything is running and shows the same.
   if (!watch_set::is_among(wanted_watches(ctx_, facts_now(), watches_), asked.key) || watches_.has_everything()) return;
   if (is_of_key) {
     watches_.everything_until = now() + options_.watch_wait;
     const bool is_record = asked.key == keys_.lock;
     const member* m = is_record ? nullptr : members_.find(keys_.session_in(asked.key));
     const bool is_holders = is_record || (m && m->holds());
-    if (!is_holders && any_holds(members_)) return;  // no slot is in danger: everything is asked for next
+    if (!is_holders && any_holds(members_)) return;  // no slot is in danger; a watch of everything is next
   }
   if (!watches_.failures.on()) {
     act(action::note{"watch of " + (is_of_key ? asked.key : options_.prefix) + " failed: " + why.details.to_string()});
@@ -47,15 +48,15 @@ void pool::watches_work() {
 }
 
 void pool::saw_record(std::optional<kv_entry> pair) {
-  if (pair && pair->modify_index == view_.now().lock_index) {  // its wait is over
+  if (pair && pair->modify_index == view_.now().lock_index) {  // the record is unchanged: the wait has expired
     if (view_.outrun()) view_.mark_stale();
     return;
   }
   std::vector<kv_entry> listing;
   if (pair) listing.push_back(*pair);
   const auto seen = snapshot_of(std::move(listing), 0);
-  // A newer record that concerns others only is taken as it is. Otherwise everything is listed: the token of a grant,
-  // say, is in the entry.
+  // A newer record that concerns only others is taken as it is. Otherwise everything is listed, because the token of a
+  // grant, for example, is in the entry.
   const bool is_grant = seen && grants_us(seen->record, members_);
   const bool is_free = seen && !seen->record.closed && seen->record.holders.size() < limit_of(seen->record, options_) &&
                        any_waits(members_);
@@ -69,7 +70,7 @@ void pool::saw_record(std::optional<kv_entry> pair) {
 void pool::saw_entry(const watch& asked, std::optional<kv_entry> pair, duration wait) {
   const std::string_view session = keys_.session_in(asked.key);
   const contender* known = view_.now().find(session);
-  if (!known || known->modify_index != asked.index) return;  // we know better by now
+  if (!known || known->modify_index != asked.index) return;  // the view is newer
   const member* m = members_.find(session);
   if (pair && pair->modify_index == asked.index) {
     if (member* const own = members_.find(session); own && own->waits()) own->had_no_grant(asked.asked_at);
@@ -80,7 +81,7 @@ void pool::saw_entry(const watch& asked, std::optional<kv_entry> pair, duration 
     return;
   }
   if (m && m->has_returned) return view_.mark_stale();
-  if (!m) return view_.mark_partial();  // whoever stood before us does not any more
+  if (!m) return view_.mark_partial();  // the entry before ours has changed or is gone
   if (m->phase == phase::moving) return;
   if (!pair || pair->session != session) {
     view_.learned(0, ctx_.last_request(), [&](snapshot& now) { now.contenders.erase(session); });
@@ -89,8 +90,8 @@ void pool::saw_entry(const watch& asked, std::optional<kv_entry> pair, duration 
     return;
   }
   if (pair->modify_index < asked.index || !is_grantable(pair->flags)) return view_.mark_stale();
-  // Only a grant counts the flags up, and the record names us by the same write. An entry that was made anew, by a
-  // write whose outcome was unknown, stands at the back, and counts from 0.
+  // Only a grant increments the counter in the flags, and the same write puts us into the record. An entry that was
+  // created again, by a write of unknown outcome, stands at the back of the queue, and its counter begins at 0.
   const bool is_new = pair->create_index != known->create_index;
   if (!is_new && pair->flags != known->flags) return saw_grant(*pair);
   view_.learned(pair->modify_index, ctx_.last_request(), [&](snapshot& now) {
@@ -102,18 +103,19 @@ void pool::saw_entry(const watch& asked, std::optional<kv_entry> pair, duration 
   refresh();
 }
 
-/// Nobody but an operator takes a number from whoever has it.
+/// Only an operator takes a number from the session that has it.
 void pool::saw_number(const watch& asked, std::optional<kv_entry> pair) {
   const auto& numbers = view_.now().numbers;
   const auto known = std::find_if(numbers.begin(), numbers.end(), [&](const slot_number& each) {
     return each.number == number_in(asked.key, keys_.entries);
   });
-  if (known == numbers.end() || known->modify_index != asked.index) return;  // we know better by now
-  if (pair && pair->modify_index == asked.index) return;                     // its wait is over
+  if (known == numbers.end() || known->modify_index != asked.index) return;  // the view is newer
+  if (pair && pair->modify_index == asked.index) return;  // the number is unchanged: the wait has expired
   view_.mark_stale();
 }
 
-/// Our entry says that we have been granted; and, if whoever did that knew it, who comes next.
+/// Our entry shows that we have been granted. If the granting process knew the queue, the entry also names the
+/// contenders that come next.
 void pool::saw_grant(const kv_entry& pair) {
   const std::uint64_t index = pair.modify_index;
   const auto who = succession_in(pair.value, members_.find(pair.session)->text);
@@ -130,7 +132,7 @@ void pool::saw_grant(const kv_entry& pair) {
   if (!who || who->next.empty() || who->limit != limit() ||
       !std::all_of(who->next.begin(), who->next.end(), is_entry)) {
     refresh();
-    return read_prefix();  // while the slot is in use: whoever gives it back must know who waits
+    return read_prefix();  // while the slot is in use, because its release must know who waits
   }
   view_.succeeded([&](snapshot& now) {
     if (limit() == 1 && now.lock_index < index)  // then the record names nobody else, and was not closed

@@ -3,17 +3,18 @@
 
 #include "protocol/pool.hpp"
 
-// What we write to the cluster: one transaction at a time, with everything that is due.
+// The writes: one transaction at a time, which does everything that is due.
 
 namespace holdfast::protocol {
 
 namespace {
 
 constexpr unsigned once_conflicts_max = 3;
-/// So many sessions are created at a time; the others as these are answered. A request for several slots has all of its
-/// own created at once, since it waits for the last of them.
+/// At most this many sessions are created at a time. The others are created as these are answered. A request for
+/// several slots has all of its sessions created at once, because it waits for the last of them.
 constexpr std::size_t sessions_at_once = 16;
-/// For how long the process that lets a mutex go does not take it itself.
+/// A process that has unlocked a mutex without a grant does not take it for a random time between once and twice this
+/// value.
 constexpr duration yield_pause = std::chrono::milliseconds(10);
 
 }  // namespace
@@ -25,7 +26,7 @@ void pool::write() {
   const std::vector<const contender*> to_take_back = overdue();
   const bool takes_back = !to_take_back.empty();
   if (waiters_.empty() && !stands && !duty_.owes() && !takes_back) return;
-  if (all_in_use()) {  // so no failure keeps anybody waiting
+  if (all_in_use()) {  // no waiter needs the cluster, so earlier failures do not count
     for (outage* o : {&read_.failures, &write_.failures, &members_.failures}) o->over();
     return;
   }
@@ -38,15 +39,16 @@ void pool::write() {
       if (!waiters_.empty()) read_prefix();
       break;
     case view::state::stale:
-      // Whoever only wants to join can do that and look in one request.
+      // A process that only wants to join can join and read in one request.
       if (stands || waiters_.empty() || waiters_.front().once)
         read_prefix();
       else
         write_from_view();
       break;
     case view::state::partial:
-      // A view of a part is enough to wait, to join or leave the queue, and to hand a slot on to whoever is known to
-      // come next. It is not enough where a slot stays free for a Go contender: its time must end.
+      // A partial view is enough to wait, to join or leave the queue, and to hand a slot on to the contender that is
+      // known to be next. It is not enough if a slot stays free for a Go contender, whose time limit runs only with a
+      // current view.
       if (must_read_before_writing())
         read_prefix();
       else if (view_.outrun() &&
@@ -59,14 +61,15 @@ void pool::write() {
       write_from_view();
       break;
   }
-  // Nothing was sent, though it might have been: so nobody needs what has failed, and its failures are over.
+  // A request could have been sent, and none was. So nobody needs the requests that have failed, and their outages are
+  // over.
   const bool creates = members_.failures.on() || members_.creating() != 0;
   if (write_.is_sent() || read_.under_way() || creates) return;
   read_.failures.over();
   write_.failures.over();
 }
 
-/// Whether a view that shows only a part is not enough for anything.
+/// Whether a partial view allows no write, so that everything must be read first.
 bool pool::must_read_before_writing() {
   const lock_record& record = view_.now().record;
   const bool is_any_free = !record.closed && record.holders.size() < limit() && any_waits(members_);
@@ -83,7 +86,7 @@ void pool::write_from_view() {
     fail_waiters(why);
   }
   const bool awaits_node = read_node();
-  moves unclaimed;  // who has only rejoined early has no claim on what somebody here wants now
+  moves unclaimed;  // the waiters here come before sessions that only rejoined early
   for (const auto& [id, m] : members_)
     if (m.rejoined_early && m.phase == phase::ready && m.waits()) unclaimed.leave.push_back(&m);
   const demand need = wanted(
@@ -96,7 +99,7 @@ void pool::write_from_view() {
         return static_cast<std::uint32_t>(usable) + free;
       },
       awaits_node);
-  if (need.needs_read) read_prefix();  // what goes back does not wait for that
+  if (need.needs_read) read_prefix();  // releases do not wait for this read
 
   moves what = carry_out(decide(ctx_, facts_now(), need, returns_soon_));
   if (!view_.current()) {
@@ -106,7 +109,7 @@ void pool::write_from_view() {
     return;
   }
   const bool is_anybody_waiting = need.slots != 0 || any_waits(members_);
-  if (what.empty() && !is_anybody_waiting && !duty_.owes() && overdue().empty()) {  // so no plan would be written
+  if (what.empty() && !is_anybody_waiting && !duty_.owes() && overdue().empty()) {  // no plan would be written
     duty_.moved_on();
     return numbers_.nobody_needs_one();
   }
@@ -114,18 +117,20 @@ void pool::write_from_view() {
   if (is_anybody_waiting)
     while (claims_.wait(ctx_, next, options_.claim_timeout)) next = plan(view_.now(), rules(what));
   const bool grants = !what.gives() || duty_.grants_with_release();
-  if (next.granted.empty() && !next.cut && grants) duty_.now_owes(false);  // there is nobody to grant
-  // Who rejoins early would come into a slot at once.
+  if (next.granted.empty() && !next.cut && grants) duty_.now_owes(false);  // there is no contender to grant
+  // A session that rejoins early would get a slot at once, although nobody here wants it.
   if (next.free != 0 && what.rejoins_early) {
     what.rejoins_early = members_[what.requeue.front()->id].rejoined_early = false;
     what.give_back.swap(what.requeue);
   }
 
-  // What nobody who waits has a claim on, the newcomers take in the same write.
+  // The newcomers take the slots on which no waiting contender has a claim, in the same write.
   const facts f = facts_now();
   if (what.gives() && f.must_yield()) next.free = 0;
-  if (!what.gives() && operations(f, what) > moves_beside_record(f)) next.free = 0;  // they queue at first
-  // Where others write the record faster, newcomers queue without it, and whoever writes next grants them.
+  // The newcomers only queue at first.
+  if (!what.gives() && operations(f, what) > moves_beside_record(f)) next.free = 0;
+  // If other processes write the record faster, newcomers queue without writing it. The process that writes it next
+  // grants them.
   if (write_.is_outrun() && options_.form == record_form::map && limit() > 1) next.free = 0;
   bool takes = false;
   for (const moves::list* newcomers : {&what.requeue, &what.join})
@@ -153,8 +158,8 @@ bool pool::is_turn_to_read() {
   return ctx_.random().between(duration(0), duration(releases - 1)) == duration(0);
 }
 
-/// Gives slots back to those who are known to come next. There must be enough of them: whoever leaves a slot free has
-/// to know everybody.
+/// Hands our slots on to the contenders that are known to be next. There must be enough such contenders, because a
+/// process that leaves a slot free must know the whole queue.
 void pool::hand_on(const moves& what) {
   if (view_.outrun()) return read_record();
   plan_rules known = rules(what);
@@ -164,8 +169,9 @@ void pool::hand_on(const moves& what) {
   send(what, next, true);
 }
 
-/// What the queue needs beyond the slots in use: whole requests, in order, as long as they fit. A waiter that only
-/// looks gets its own if they are among those that can be had at once; else it is told no, by a view younger than it.
+/// The demand of the local queue beyond the slots in use: whole requests, in order, as long as they fit. A `once`
+/// waiter gets its slots if they can be had at once. Otherwise it is denied as soon as the view is newer than the
+/// waiter, or after `once_conflicts_max` conflicts.
 demand pool::wanted(const std::function<std::uint32_t()>& count_takeable, bool awaits_node) {
   demand need;
   std::optional<std::uint32_t> takeable;
@@ -202,7 +208,7 @@ demand pool::wanted(const std::function<std::uint32_t()>& count_takeable, bool a
   return need;
 }
 
-/// All of a decision that is not the write itself.
+/// Carries out everything of a decision except the write. Returns the moves for the write.
 moves pool::carry_out(decision d) {
   for (const member_id id : slots_.spares()) members_[id].rejoined_early = false;
   for (const member_id id : d.kept) slots_.free_member(ctx_, members_[id].gives_back);
@@ -213,7 +219,8 @@ moves pool::carry_out(decision d) {
   return std::move(d.what);
 }
 
-/// A number for each that needs one, of those that nobody is known to have. Whoever gets none waits.
+/// Chooses a number for each member that needs one, from the numbers that nobody is known to have. A member that gets
+/// no number waits.
 void pool::choose_numbers(moves& what) {
   if (what.number.empty()) return numbers_.nobody_needs_one();
   if (numbers_.may_choose(ctx_)) {
@@ -234,8 +241,8 @@ void pool::choose_numbers(moves& what) {
   what.number.resize(what.numbers.size());
 }
 
-/// If somebody here wants a slot that is spared, and its node may show that it is free: reads that node. Whether the
-/// answer is awaited.
+/// Reads a node if somebody here wants a slot, the holder of a slot is spared, and the node may show that it is free.
+/// Returns true if such an answer is awaited.
 bool pool::read_node() {
   if (!view_.current() || (waiters_.empty() && !any_waits(members_))) return false;
   std::optional<std::string> node = others_.node_to_read(ctx_, view_.now(), members_, options_);
