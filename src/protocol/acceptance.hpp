@@ -90,8 +90,8 @@ public:
   /// ours waits in the queue.
   ///
   /// The process that has written a grant takes it back first, and gives the slot to its own waiter, which certainly
-  /// lives. If it has no waiter, it leaves the grant to other processes that wait, and acts only if they do not: it
-  /// would have to grant the next in the queue, which may be dead, too.
+  /// lives. If it has no waiter, it would have to grant the next contender in the queue, which may be dead, too. So it
+  /// leaves the grant to other processes that wait, and acts only if they do not.
   std::vector<const contender*> overdue(context& ctx, const snapshot& now, bool waits) const;
   /// Whether the last listing is older than the time of one of these grants. That grant may have been accepted since.
   bool is_unseen(const std::vector<const contender*>& overdue, time_point listed_at) const;

@@ -11,16 +11,16 @@
 
 namespace holdfast::protocol {
 
-/// Go and guide contenders take a slot that is left free for them by themselves. Each has some time for that; then it
-/// is passed over until its entry changes.
+/// Time limits for Go and guide contenders, which take the slots that are left free for them without a grant. A
+/// contender that does not take its slot in time is passed over until its entry changes.
 class claim_timeouts {
 public:
   bool passed_over(std::string_view session) const;
   std::vector<std::string> passed_over() const;
-  /// Forgets those that have taken their slot, gone, or come anew.
+  /// Forgets the contenders that have taken their slots, have left, or have come anew.
   void refresh(const snapshot& now);
-  /// Those that the plan leaves a slot free for get `claim_timeout`. True if the time of one is over: another plan is
-  /// needed.
+  /// Gives each contender for which the plan leaves a slot free some time: between `claim_timeout` and one and a half
+  /// times that. Returns true if the time of one of them has expired, so that another plan is needed.
   bool wait(context& ctx, const grant_plan& next, duration claim_timeout);
 
 private:

@@ -80,7 +80,7 @@ private:
       const slot_number* const its = f_.options.numbered ? now.number_of(each->session) : nullptr;
       if (its) hand_on_number(each->session, its->number);
     }
-    if (woken) {  // any change of its entry wakes it
+    if (woken) {  // any change of its entry wakes its process
       txn_.woken = woken->session;
       add({kv_verb::cas, f_.keys.entry(woken->session), touched(woken->value), woken->flags, woken->modify_index});
     }

@@ -10,13 +10,13 @@
 
 namespace holdfast::protocol {
 
-/// What the parts of a core share during a step: the time, random numbers, the numbers of requests, and the list of
-/// what the shell has to do. Parts get it with each call and do not keep it, so that a core can be copied.
+/// The state that the parts of a core share during a step: the time, random numbers, the numbers of requests, and the
+/// list of actions for the shell. Parts receive it with each call and do not keep it, so that a core can be copied.
 class context {
 public:
   explicit context(std::uint64_t seed) : random_(seed) {}
 
-  /// A step begins. `now` never goes backwards.
+  /// Begins a step. The core's time never goes backwards.
   void begin(time_point now, core_actions& out) {
     now_ = std::max(now_, now);
     out_ = &out;
@@ -26,12 +26,12 @@ public:
   time_point now() const { return now_; }
   random_source& random() { return random_; }
 
-  /// When a `tick` is due, at the latest.
+  /// The latest time at which the next `tick` is due.
   time_point wake() const { return wake_; }
   void wake_at(time_point when) { wake_ = std::min(wake_, when); }
-  /// Forgets all times so far, because everything is looked at again. Returns what `wake` was.
+  /// Forgets all timers so far, because everything is evaluated again. Returns the old `wake`.
   time_point forget_times(time_point instead = never) { return std::exchange(wake_, instead); }
-  /// Whether this time has come. If not, a tick is due then.
+  /// Returns true if this time has come. Otherwise it sets a timer for it.
   bool due_or_wake(time_point when) {
     if (when <= now_) return true;
     wake_at(when);
@@ -42,7 +42,7 @@ public:
   void act(Action a) {
     out_->emplace_back(std::move(a));
   }
-  /// The same, made in place.
+  /// Constructs the action in place and returns it.
   template <class Action>
   Action& act() {
     return std::get<Action>(out_->emplace_back(std::in_place_type<Action>));

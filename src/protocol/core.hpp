@@ -13,35 +13,36 @@
 
 namespace holdfast::protocol {
 
-/// What can be told of a core at any time.
+/// The status of a core, which is available at any time.
 struct core_status {
-  std::size_t waiting = 0;  ///< acquires
+  std::size_t waiting = 0;  ///< acquires in the local queue
   std::size_t sessions = 0;
-  std::uint32_t limit = 0;  ///< as configured, or as the record says, where that counts and one was seen
+  std::uint32_t limit = 0;  ///< the configured limit, or the recorded one if it counts and was seen
 };
 
-/// A machine that the shell hosts: events in, actions out; the same events give the same actions.
+/// A state machine that the shell hosts: events go in, actions come out. The same events give the same actions.
 class core {
 public:
   virtual ~core() = default;
 
-  /// Takes the event and appends what must be done, in order. `now` never goes backwards.
+  /// Takes the event and appends the resulting actions to `out`, in order. `now` never goes backwards.
   virtual void step(core_event&& e, time_point now, core_actions& out) = 0;
-  /// When a `tick` is due, at the latest.
+  /// The latest time at which the next `tick` is due.
   time_point wake() const { return ctx_.wake(); }
   time_point now() const { return ctx_.now(); }
 
-  /// Whether an acquire that sets no deadline only queues now, so that the time does not matter to it.
+  /// Whether an acquire without a deadline would only join the local queue now. Then the current time does not matter
+  /// to it.
   bool only_queues() const { return only_queues_; }
   virtual core_status status() const = 0;
 
-  /// Where Consul notes that one slot is ours: this key is locked by this session, and was last written by the grant.
+  /// The proof in Consul that one slot is ours: the session has locked the key, and the grant was the key's last write.
   struct entry {
     std::string key;
     std::string session;
     std::uint64_t grant = 0;
   };
-  /// One for each that the slot counts; none if it is not in use.
+  /// One entry for each session that stands for the slot. Empty if the slot is not in use.
   virtual std::vector<entry> entries_of(slot_id id) = 0;
   /// The key that the holder of a mutex has locked.
   virtual std::string lock_key(slot_id id) = 0;

@@ -12,14 +12,14 @@ namespace holdfast::protocol {
 
 inline constexpr duration usual_ttl = std::chrono::seconds(15);
 
-/// What all cores need to be told. Here are the defaults of the public options, too (`holdfast/options.hpp`).
+/// The options that all cores have. They also contain the defaults of the public options (`holdfast/options.hpp`).
 struct core_options {
-  std::string prefix;  ///< of the keys: with its trailing slash, or a mutex's whole key
+  std::string prefix;  ///< the prefix of the keys with its trailing slash, or a mutex's full key
   std::string description;
-  /// What makes wall-clock time, since 1970, of the core's. None: our entries say neither since when they stand, nor
-  /// for how long we may believe in them.
+  /// Add this offset to the core's clock to get the wall-clock time (Unix epoch). Without it, our entries state neither
+  /// the time at which they were made nor the lease of their sessions.
   std::optional<duration> wall_offset{};
-  /// Which node of Consul's catalog our sessions end with; empty: the agent's own.
+  /// The node of Consul's catalog that our sessions belong to, and end with. Empty: the agent's own node.
   std::string node{usual_node};
   duration ttl = usual_ttl;
   duration lease_margin = std::chrono::milliseconds(1500);

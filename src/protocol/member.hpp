@@ -24,7 +24,7 @@ inline constexpr transition<standing> standing_transitions[] = {
 enum class phase {
   creating,  ///< has no session yet
   ready,
-  moving,  ///< a transaction that is under way, or of unknown outcome, adds or removes its entry
+  moving,  ///< a transaction that is pending, or of unknown outcome, adds or removes its entry or number
 };
 inline constexpr transition<phase> phase_transitions[] = {
     {outside, phase::creating},    {phase::creating, phase::ready}, {phase::ready, phase::moving},
@@ -39,23 +39,25 @@ enum class acceptance_state {
   unaccepted    ///< nobody uses the slot before it is accepted
 };
 
-/// One session of a pool's, and the slot that it stands for.
+/// One session of a pool, and the slot that it stands for.
 struct member : own_session {
   guarded_state<protocol::phase, phase_transitions> phase{};
   guarded_state<protocol::standing, standing_transitions> standing{};
-  slot_id slot = slot_id::none;        ///< in a user's hands
-  slot_id gives_back = slot_id::none;  ///< the slot that a user gave back, until this session is free of it
-  time_point granted_at{};             ///< by the cluster: the time for local handoffs runs from here
-  time_point waiting_since{};          ///< in the cluster's queue
-  time_point idle_since{};             ///< in nobody's hands since
-  std::string text{};                  ///< what its entry says, for people
-  std::uint64_t entry_created = 0;     ///< the CreateIndex of the last entry that it had; 0: it never had one
-  std::uint64_t grant = 0;             ///< the index of the granting write
+  slot_id slot = slot_id::none;        ///< the slot that a user holds by this session
+  slot_id gives_back = slot_id::none;  ///< the slot that a user has released, until this session is free of it
+  time_point granted_at{};             ///< when the cluster granted its slot; the time for local handoffs begins here
+  /// When it joined the cluster's queue, or when the entry before its own was last checked.
+  time_point waiting_since{};
+  time_point idle_since{};          ///< since when no user has held its slot
+  std::string text{};               ///< the text of its entry
+  std::uint64_t entry_created = 0;  ///< the CreateIndex of the last entry that it had; 0: it never had one
+  std::uint64_t grant = 0;          ///< the index of the write that granted its slot
   std::uint64_t handoffs = 0;
   bool suspect = false;
-  bool rejoined_early = false;  ///< it has queued before it was wanted
-  /// Its slot was lost. Until the user lets go of that, it is not ended, so that Consul keeps the slot from everybody
-  /// else for as long as it can; and then it gives back what it has, and ends. It is neither renewed nor used again.
+  bool rejoined_early = false;  ///< it has queued again before anybody here wanted a slot
+  /// Its slot was lost. The session is kept until the user releases the slot, or until Consul has ended the session. So
+  /// Consul keeps the slot from everybody else for as long as possible. After that the session releases what it has,
+  /// and ends. It is neither renewed nor used again.
   bool lost = false;
 
   acceptance_state acceptance = acceptance_state::not_needed;
@@ -65,8 +67,8 @@ struct member : own_session {
   time_point accept_by = never;     ///< if the grant is provisional, the time until which the slot may be used
   bool may_have_accepted = false;   ///< an acceptance was sent, so the key of the acceptance may exist
 
-  /// Its slot was given back without writing the record, or that was tried: its entry says so, or may say so. It holds
-  /// for as long as the record names it or its entry stands, but it serves nobody.
+  /// Its slot was released without writing the record, or that was tried. So its entry is marked, or may be. The
+  /// session counts as holding for as long as the record names it or its entry stands, but it serves no user.
   bool has_returned = false;
 
   bool holds() const { return standing == standing::holding; }
@@ -81,10 +83,10 @@ struct member : own_session {
   time_point deadline() const { return std::min(lease.deadline(), accept_by); }
 };
 
-/// One that must end.
+/// A session that must end.
 struct ending_member : ending_session {
-  slot_id gives_back = slot_id::none;  ///< the slot that is given back by the session's end
-  time_point answer_by = never;        ///< at the latest, with the reason below
+  slot_id gives_back = slot_id::none;  ///< the released slot that is free when the session has ended
+  time_point answer_by = never;        ///< the latest time to answer the release, with `why` as the error
   failure why{};
 };
 

@@ -9,7 +9,8 @@ namespace holdfast::protocol {
 void other_holders::saw(context& ctx, const snapshot& now, const members& ours, const pool_options& o) {
   const bool is_mutex = o.form == record_form::session;
   std::string_view witness;
-  time_point node_stands_since = never;  // for certain: sessions of ours that live were created then
+  // Our node has certainly stood since then: a living session of ours was created then.
+  time_point node_stands_since = never;
   for (const auto& [id, m] : ours) {
     if (!now.find(m.session)) continue;
     if (witness.empty()) witness = m.session;
@@ -33,7 +34,7 @@ void other_holders::saw(context& ctx, const snapshot& now, const members& ours, 
   if (o.lock_delay != duration::zero())
     for (const std::string& session : now.record.holders)
       if (is_others(session)) holders_.try_emplace(session);
-  // A mutex is let go by a write that leaves its key there; with a session it goes.
+  // A release of a mutex leaves its key in place. The end of the holder's session removes the key.
   std::erase_if(holders_, [&](const auto& each) {
     const bool is_named = is_mutex && !now.find(each.first) ? now.lock_index == 0 : now.record.names(each.first);
     return !is_named || given_back_.contains(each.first);
@@ -44,7 +45,7 @@ void other_holders::saw(context& ctx, const snapshot& now, const members& ours, 
     else
       note_absent(ctx, its, now, node_stands_since, o);
   }
-  // Where sessions belong to the agents' own nodes, those of others may belong to another node than ours.
+  // If sessions belong to the agents' own nodes, sessions of other processes may belong to another node than ours.
   if (node_stands_since == never || o.node.empty()) return;
   for (end_of_ours& each : ends_)
     each.unseen_believe_until = std::min(each.unseen_believe_until, node_stands_since + o.ttl);
@@ -56,7 +57,7 @@ void other_holders::note(const contender& entry, std::string_view beside, std::o
   holder& its = at->second;
   if (is_new) {
     const std::optional<entry_lease> lease = parse_entry_value(entry.value).lease;
-    if (lease) its.lease = lease->ttl;  // it believes for less; what is left is for clocks
+    if (lease) its.lease = lease->ttl;  // it believes for less; the difference is for clocks
     if (lease) its.node = lease->node;
   }
   its.created = entry.create_index;
@@ -65,7 +66,7 @@ void other_holders::note(const contender& entry, std::string_view beside, std::o
   if (!has_witness) its.witness = beside;
 }
 
-/// `node_stands_since`: our own node, for certain.
+/// `node_stands_since`: our own node has certainly stood since then.
 void other_holders::note_absent(context& ctx, holder& its, const snapshot& now, time_point node_stands_since,
                                 const pool_options& o) {
   const bool is_on_our_node = !its.node.empty() && its.node == o.node;

@@ -19,19 +19,19 @@ namespace holdfast::protocol {
 /// Holders in other processes, and for how long each of them may still believe in its slot.
 ///
 /// Consul ends a session before its TTL if somebody deregisters the session's node, or if a health check fails. The
-/// owner of the session does not know that, and believes in its slot until it is told or its lease is over. This class
-/// keeps what is known of a holder for that time, and its slot is granted to nobody meanwhile: the holder is *spared*.
+/// owner of the session does not know that. It believes in its slot until it is notified or its lease expires. For that
+/// time this class keeps what is known of the holder, and its slot is granted to nobody: the holder is *spared*.
 ///
-/// A holder is not spared if its node has certainly stood since before the holder's session ended: then the session has
+/// A holder is not spared if its node has certainly stood since before the holder's session ended. Then the session has
 /// ended alone, and its owner knows. Three things show that:
 /// - A session of ours that lives belongs to the same node, and stood beside the holder. Or it was created later, and
 ///   then the holder believes for one lease at most from that time on.
 /// - The node's CreateIndex in Consul's catalog is lower than that of the holder's entry (`node_to_read`).
-/// - A session of ours was renewed just before we ended it ourselves: its end says nothing of the node. The pool does
-///   not call `ours_ended` then.
+/// - A session of ours was renewed just before we ended it ourselves: its end says nothing about the node. The pool
+///   does not call `ours_ended` then.
 class other_holders {
 public:
-  /// A listing of everything has shown this.
+  /// A listing of everything has shown this snapshot.
   void saw(context& ctx, const snapshot& now, const members& ours, const pool_options& o);
   /// A session of ours ends, and the record may still name it.
   void left(const std::string& session) { former_.insert(session); }
@@ -40,8 +40,9 @@ public:
   /// CreateIndex of the last entry that the session had; 0 if it had none.
   void ours_ended(context& ctx, std::uint64_t entry, duration ttl);
 
-  /// The node that must be read next: somebody is spared who would not be if it has stood for long enough. None if
-  /// nobody is, or if the node is an agent's own: there a health check ends sessions, and the node stays.
+  /// The node that must be read next. There is one if a holder is spared that need not be if the node has stood for
+  /// long enough. The result is empty for an agent's own node, because a health check there ends sessions although the
+  /// node stays.
   std::optional<std::string> node_to_read(context& ctx, const snapshot& now, const members& ours,
                                           const pool_options& o) const;
   /// The answer to a read of that node.
@@ -49,22 +50,22 @@ public:
   /// Whether the last read of our own node succeeded.
   bool may_read_node() const { return node_created_ != 0; }
 
-  /// What a plan must not give away yet.
+  /// Adds to the rules which slots a plan must not grant yet.
   void spare(context& ctx, plan_rules& rules, const snapshot& now, const members& ours, const pool_options& o) const;
   /// The numbers, below the limit, of slots whose holders are spared.
   std::vector<std::uint32_t> spared_numbers(context& ctx, std::uint32_t limit, const pool_options& o) const;
 
 private:
   struct holder {
-    duration lease{};           ///< for so long it believes at most
-    std::string node{};         ///< that its session belongs to; empty if it is not known, or an agent's own
-    std::uint64_t created = 0;  ///< the CreateIndex of its entry
-    std::optional<std::uint32_t> number{};  ///< of its slot
-    std::string witness{};                  ///< a session of ours, of the same node, that stood beside it
-    time_point gone_since = never;          ///< its entry was not there any more
-    request_id gone_as_of = 0;              ///< the last request that was sent before that was seen
-    time_point believes_until{};            ///< at the latest, once it is gone
-    bool node_was_read = false;             ///< since it is gone
+    duration lease{};                       ///< how long it believes in its slot at most
+    std::string node{};                     ///< the node of its session; empty if that is unknown or an agent's own
+    std::uint64_t created = 0;              ///< the CreateIndex of its entry
+    std::optional<std::uint32_t> number{};  ///< the number of its slot
+    std::string witness{};                  ///< a session of ours that stood beside it
+    time_point gone_since = never;          ///< when its entry was first missing
+    request_id gone_as_of = 0;              ///< the last request that was sent before that was noticed
+    time_point believes_until{};  ///< the latest time until which it believes in its slot, once its entry is missing
+    bool node_was_read = false;   ///< since its entry is missing; also true if a read would show nothing
   };
   /// A session of ours that has ended, maybe with its node.
   struct end_of_ours {
@@ -83,14 +84,15 @@ private:
                         const pool_options& o) const;
 
   std::map<std::string, holder, std::less<>> holders_;  ///< by their sessions
-  std::set<std::string, std::less<>> former_;           ///< ours, gone, and maybe named by the record still
-  /// Sessions of other processes whose entries say that they have given their slots back, each with the index of the
+  /// Sessions of ours that have ended, and that the record may still name.
+  std::set<std::string, std::less<>> former_;
+  /// Sessions of other processes that have released their slots without writing the record, each with the index of the
   /// record at that time. A newer record may name such a session again.
   std::map<std::string, std::uint64_t, std::less<>> given_back_;
   std::vector<end_of_ours> ends_;
   std::uint64_t node_created_ = 0;  ///< the CreateIndex of our own node, as it was read last; 0: unknown
   time_point node_read_at_{};       ///< when that CreateIndex was first read
-  outage node_reads_;               ///< those that failed
+  outage node_reads_;               ///< failed reads of nodes
 };
 
 }  // namespace holdfast::protocol

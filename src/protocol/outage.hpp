@@ -9,7 +9,7 @@
 
 namespace holdfast::protocol {
 
-/// A run of failures without a success between: since when, and when to try again (exponential, full jitter).
+/// A run of failures without a success between: when it began, and when to try again (exponential backoff with jitter).
 class outage {
 public:
   bool on() const { return failures_ != 0; }
@@ -17,7 +17,7 @@ public:
   time_point retry_at() const { return retry_at_; }
   const failure& last() const { return last_; }
 
-  /// `asked_at`: when the request that failed was sent. The outage has lasted since then.
+  /// `asked_at`: when the failed request was sent. The outage has lasted since then.
   void failed(failure why, time_point now, random_source& random, time_point asked_at = never) {
     if (failures_++ == 0) since_ = std::min(asked_at, now);
     retry_at_ = now + random.between(first_pause, backoff_bound(failures_, first_pause, longest_pause));

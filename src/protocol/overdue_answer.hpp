@@ -6,8 +6,8 @@
 
 namespace holdfast::protocol {
 
-/// Whether an answer that was due has not come. If this process was away, it may lie here unread, or the request has
-/// just been sent: so it gets a moment more.
+/// Finds out whether an answer that was due has not come. If this process was suspended, the answer may have arrived
+/// and not been read yet, or the request has only just been sent. So the answer gets a moment more.
 class overdue_answer {
 public:
   bool check(context& ctx, time_point when, duration moment) {

@@ -167,7 +167,7 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
     view_.mark_stale();
     return write_.doubt(ctx_, std::move(txn));
   }
-  // This write has removed the member's entry, and the record does not name the member any more.
+  // If this write has removed a member's entry, the record does not name that member any more, so it may be used again.
   for (const member_id id : txn.movers)
     if (member& m = members_[id]; std::find(txn.removed.begin(), txn.removed.end(), m.session) != txn.removed.end())
       m.has_returned = false;

@@ -8,7 +8,7 @@
 
 namespace holdfast::protocol {
 
-/// The plain read that is under way, of everything, of the record or of a node: one at a time.
+/// The pending plain read: of everything, of the record, or of a node. There is at most one.
 class read_in_flight {
 public:
   outage failures{};
@@ -16,7 +16,7 @@ public:
   bool under_way() const { return id_ != 0; }
   bool is(request_id id) const { return under_way() && id_ == id; }
   time_point sent_at() const { return sent_at_; }
-  /// When everything was last asked for.
+  /// The time at which a read of everything was last sent.
   time_point everything_at() const { return everything_at_; }
 
   void everything(context& ctx, const std::string& prefix) {

@@ -7,7 +7,8 @@ namespace holdfast::protocol {
 void situation::assess_contenders(const view& v, const members& ours, const claim_timeouts& slow,
                                   const pool_options& o) {
   const snapshot& now = v.now();
-  // A mutex that is held without an entry is another client's, which lets it go without a word to us.
+  // If the holder of a mutex has no entry, it is another kind of client. Such a client releases the mutex without
+  // notifying us.
   const bool strange =
       o.form == record_form::session && !now.record.holders.empty() && !now.find(now.record.holders.front());
   if (v.current()) foreign_holder = strange;
@@ -23,13 +24,13 @@ void situation::assess_contenders(const view& v, const members& ours, const clai
   }
 }
 
-/// A record that nobody lives by is ours to write anew; otherwise all must agree on the limit. Whoever uses the
-/// recorded one takes any that it could have been configured with.
+/// If no living contender relies on the record, this process may write it anew with its own limit. Otherwise all
+/// processes must agree on the limit. A process with `use_recorded_limit` takes any recorded limit up to `limit_max`.
 void situation::assess_limit(const view& v, const members& ours, const pool_options& o) {
   const snapshot& now = v.now();
   if (v.knows_record()) over_limit = now.lock_index != 0 && now.record.holders.size() > now.record.limit;
   if (o.use_recorded_limit) {
-    if (now.lock_index == 0 && !v.knows_record()) return;  // there is one that was not seen
+    if (now.lock_index == 0 && !v.knows_record()) return;  // there is a record that was not seen
     limit_disagrees = now.lock_index != 0 && now.record.limit > limit_max;
     limit = now.lock_index == 0 || limit_disagrees ? o.limit : now.record.limit;
     return;

@@ -75,7 +75,7 @@ void slot_ledger::free_member(context& ctx, slot_id& gives_back, const failure* 
   if (--find(id)->not_free != 0) return;
   slots_.close(id);
   given_back_at_ = ctx.now();
-  // In place: it comes with each handoff, and is large.
+  // Constructed in place, because this action comes with each handoff and is large.
   auto& done = ctx.act<action::released>();
   done.slot = id;
   if (why) done.error = *why;

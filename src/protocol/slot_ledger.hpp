@@ -8,43 +8,43 @@
 
 namespace holdfast::protocol {
 
-/// The slots of this process: which sessions stand for each, which of them users hold, which they have given back and
-/// Consul has not yet, and which sessions hold one that nobody uses (the spares).
+/// The slots of this process: which sessions stand for each slot, which slots users hold, and which slots users have
+/// released but Consul has not. It also lists the spares: the sessions that hold a slot which nobody uses.
 class slot_ledger {
 public:
   struct slot {
     bool held = false;
-    bool lost = false;     ///< its user was told, and has not let go yet
-    bool revoked = false;  ///< its user was told
+    bool lost = false;     ///< its user was notified of the loss, and has not released it yet
+    bool revoked = false;  ///< its user was notified that an operator asks for it
     std::vector<member_id> members{};
-    std::uint32_t not_free = 0;  ///< after it was given back: so many members are not free of it yet
+    std::uint32_t not_free = 0;  ///< after its release: how many members are not free of it yet
   };
 
   slot* find(slot_id id) { return slots_.find(id); }
-  /// Sessions in users' hands, also those whose slots are lost.
+  /// The number of sessions whose slots users hold, including lost slots.
   std::uint32_t in_use() const { return in_use_; }
-  /// Sessions that are ready and hold, in nobody's hands.
+  /// The sessions that are ready and hold a slot which no user has.
   const std::vector<member_id>& spares() const { return spares_; }
-  /// When a user last gave a slot back.
+  /// The time at which a release was last completed.
   time_point given_back_at() const { return given_back_at_; }
 
-  /// A user gets a slot, without sessions at first: `take` adds one.
+  /// Opens a slot for a user, without sessions at first. `take` adds one.
   slot_id open();
-  /// This spare stands for the slot from now on.
+  /// Makes this spare stand for the slot.
   void take(context& ctx, slot_id id, member& m);
-  /// Its user gives it back.
+  /// The user releases a slot that it holds.
   void give_up(context& ctx, slot& s, slot_id id, members& all);
-  /// False: nobody holds it. Else its user has to be told.
+  /// Marks the slot as lost. Returns false if no user holds it. If the result is true, its user must be notified.
   bool lose(slot& s, members& all);
-  /// The user of a lost slot has done with it: now its sessions may end, and others come.
+  /// The user releases a lost slot. Now its sessions may end, and others may replace them.
   void let_go(context& ctx, slot& s, slot_id id, members& all);
   void let_go_of_all(context& ctx, members& all);
-  /// A session of that slot, which its user gave back, is free of it. If it was the last one, the release is answered.
+  /// A session is free of the slot that its user has released. If it was the last session, the release is answered.
   void free_member(context& ctx, slot_id& gives_back, const failure* why = nullptr);
   /// The session ends: it stands for no slot any more.
   void drop(const member& m);
 
-  /// Finds out who is a spare now.
+  /// Lists the spares anew.
   void list_spares(const members& all);
   void erase_spare(member_id id) { std::erase(spares_, id); }
 
@@ -54,7 +54,7 @@ public:
   }
 
 private:
-  slot_table<slot> slots_;  ///< free places are those that nobody has, nor waits for the release of
+  slot_table<slot> slots_;  ///< a place is free if no user holds its slot or waits for its release
   std::vector<member_id> spares_;
   std::uint32_t in_use_ = 0;
   time_point given_back_at_{};

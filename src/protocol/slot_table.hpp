@@ -9,11 +9,11 @@
 
 namespace holdfast::protocol {
 
-/// Slots by their ids, which are never used twice, and have small indices.
+/// Slots by their ids. An id is never used twice, and its index is small.
 template <class Slot>
 class slot_table {
 public:
-  /// A place for one more: what stood there before is still in it.
+  /// Opens a place for one more slot. The place still has the contents of its last slot.
   std::pair<slot_id, Slot*> open() {
     if (free_.empty()) {
       free_.push_back(places_.size());
@@ -25,7 +25,7 @@ public:
     ++at.generation;  // the first is 1, so that no id is 0
     return {make_slot_id(at.generation, index), &at.slot};
   }
-  /// Null if its place has been opened anew.
+  /// Null if the place of this slot has been opened anew.
   Slot* find(slot_id id) {
     const std::size_t index = index_of(id);
     if (index >= places_.size() || places_[index].generation != generation_of(id)) return nullptr;

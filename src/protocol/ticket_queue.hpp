@@ -10,15 +10,15 @@
 
 namespace holdfast::protocol {
 
-/// Entries in the order in which they came, which is that of their `ticket`s. Finding one is a binary search; what is
-/// taken out of the middle leaves a hole (`is_hole()`, for good after `leave_hole()`) that goes when it reaches the
-/// front, or when holes are most of it.
+/// Entries in the order in which they came, which is the order of their `ticket`s. An entry is found by a binary
+/// search. An entry that is removed from the middle leaves a hole (`is_hole()` is true for good after `leave_hole()`).
+/// The hole is removed when it reaches the front, or when most places are holes.
 template <class Entry>
 class ticket_queue {
 public:
   std::size_t size() const { return live_; }
   bool empty() const { return live_ == 0; }
-  std::size_t room() const { return entries_.size(); }  ///< with the holes
+  std::size_t room() const { return entries_.size(); }  ///< the number of places, including the holes
   Entry& front() { return entries_.front(); }
 
   void push(Entry&& e) {
@@ -26,14 +26,14 @@ public:
     entries_.push_back(std::move(e));
     ++live_;
   }
-  /// Null if it is not there (any more).
+  /// Null if there is no such entry (any more).
   Entry* find(ticket t) {
-    if (!entries_.empty() && front().ticket == t) return &front();  // as most are that are looked for
+    if (!entries_.empty() && front().ticket == t) return &front();  // the usual case
     const auto at = std::lower_bound(entries_.begin(), entries_.end(), t,
                                      [](const Entry& e, ticket wanted) { return e.ticket < wanted; });
     return at == entries_.end() || at->ticket != t || at->is_hole() ? nullptr : &*at;
   }
-  /// Takes out one of its entries. Others may move.
+  /// Removes one of its entries. Other entries may move.
   void erase(Entry& e) {
     e.leave_hole();
     --live_;

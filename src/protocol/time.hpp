@@ -8,7 +8,7 @@ namespace holdfast::protocol {
 using std::chrono::nanoseconds;
 using duration = nanoseconds;
 
-/// The protocol's time line. It has no now(): time is an argument, so that a simulation owns it.
+/// The protocol's clock. It has no `now()`: the time is an argument, so that a simulation controls it.
 struct clock {
   using rep = std::int64_t;
   using period = std::nano;

@@ -18,7 +18,8 @@ void transaction::patch(snapshot& now, std::uint64_t index) const {
     now.take_number(std::move(each));
   }
   if (record_operations != 0 && index > now.lock_index) {
-    // Nobody else has written the record since it was seen: who had given back then still has.
+    // Nobody else has written the record since it was seen. So the marks of the sessions that had released their slots
+    // by then are still valid.
     std::vector<contender> given_back = std::exchange(now.given_back, {});
     now.take_record(record, now.lock_flags, index);
     std::erase_if(given_back, [this](const contender& each) {
@@ -69,10 +70,10 @@ bool transaction::is_granted_since(const snapshot& now, std::uint64_t index) con
          });
 }
 
-/// Whether this look at Consul shows what has become of the transaction, for good. Consul applies a guarded transaction
-/// only while the record has the index `base`. So when the record has another index, the transaction has been applied
-/// or never will be. A transaction that is guarded by there being no record (`base` 0) is different: somebody may make
-/// a record and delete it again, and then the transaction may still be applied.
+/// Whether this snapshot shows the final outcome of the transaction. Consul applies a guarded transaction only while
+/// the record has the index `base`. So when the record has another index, the transaction has been applied or never
+/// will be. A transaction that requires that there is no record (`base` 0) is different: somebody may make a record and
+/// delete it again, and then the transaction may still be applied.
 bool transaction::is_decided_by(const snapshot& now) const {
   const auto present = [&](const std::string& session) { return now.find(session) != nullptr; };
   const auto joined = [&](const auto& each) { return present(each.first); };

@@ -32,7 +32,7 @@ class guarded_state {
 public:
   operator State() const { return state_; }
   void go_to(State next) {
-    // The text that a broken invariant ends a test with names the enum.
+    // This text names the enum. A test that finds a broken invariant fails with it.
     check_invariant(__PRETTY_FUNCTION__, [&] { return allows(table, state_, next); });
     state_ = next;
   }

@@ -8,14 +8,15 @@
 
 namespace holdfast::protocol {
 
-/// Tells whether a blocking query without news was answered because its wait was over. If it was answered earlier, all
-/// of Consul's state may have been replaced, as by a restored snapshot: then everything has to be read.
+/// Finds out whether a blocking query without news was answered because its wait had expired. If it was answered
+/// earlier, all of Consul's state may have been replaced, as by a restored snapshot. Then everything has to be read.
 ///
-/// An agent may let queries wait for less time than they ask for (`max_query_time`), and says so in no reply. It is
-/// learned: from an answer that comes too early, and a read after it that shows nothing new.
+/// An agent may let queries wait for less time than they ask for (`max_query_time`), and no reply says so. This class
+/// learns that limit from an answer that comes too early, if the next read shows nothing new.
 class wait_limit {
 public:
-  /// `elapsed`: since the query was sent. `wait`: what it asked for. `last_sent`: the last request so far.
+  /// `elapsed`: the time since the query was sent. `wait`: the time that it asked for. `last_sent`: the last request so
+  /// far.
   bool is_over(duration elapsed, duration wait, request_id last_sent) {
     suspected_ = {};
     const bool has_limit = longest_ != duration();
@@ -28,7 +29,7 @@ public:
     as_of_ = last_sent;
     return false;
   }
-  /// Everything was read by this request.
+  /// Everything was read by request `id`. `is_news`: the read showed something new.
   void answered(request_id id, bool is_news) {
     if (id <= as_of_) return;  // it was sent before
     const duration its = std::exchange(suspected_, {});
@@ -38,12 +39,12 @@ public:
   }
 
 private:
-  // How long the agent has let queries wait that asked for more: its limit, and the time that the answers take. 0: it
-  // is not known to have a limit.
+  // The shortest and the longest time after which the agent has answered queries that asked for more. Each is the
+  // agent's limit and the time that the answer takes. 0: the agent is not known to have a limit.
   duration shortest_{};
   duration longest_{};
   request_id as_of_ = 0;  ///< only a later request is the next read
-  duration suspected_{};  ///< one more, if the next read shows nothing new; 0: nothing was answered early
+  duration suspected_{};  ///< such a time, if the next read shows nothing new; 0: no answer came early
 };
 
 }  // namespace holdfast::protocol

@@ -15,19 +15,19 @@ struct waiter {
   bool once = false;
   time_point deadline = never;
   time_point came{};
-  request_id asked = 0;    ///< the last request that was sent before it came: only later ones are a look for it
-  unsigned conflicts = 0;  ///< attempts for a `once` waiter that another writer beat
+  request_id asked = 0;    ///< the last request that was sent before it came; only later reads count for it
+  unsigned conflicts = 0;  ///< attempts for a `once` waiter that lost to another writer
 
   bool is_hole() const { return count == 0; }
   void leave_hole() { count = 0; }
 };
 
-/// First come, first served; nobody overtakes, whatever its count.
+/// First come, first served. No waiter overtakes another, whatever its count.
 class waiter_queue {
 public:
   std::size_t size() const { return queue_.size(); }
   bool empty() const { return queue_.empty(); }
-  /// How many of them wait for as long as it takes. (A `once` waiter never stands behind one of those.)
+  /// The number of waiters that are not `once`. No `once` waiter stands behind one of these.
   std::size_t patient() const { return patient_; }
   std::size_t room() const { return queue_.room(); }
   waiter& front() { return queue_.front(); }

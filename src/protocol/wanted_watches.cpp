@@ -8,10 +8,11 @@ namespace holdfast::protocol {
 
 namespace {
 
-/// So many keys of our own slots are watched one by one. More slots in one process share one watch of everything.
+/// At most this many keys of our own slots are watched one by one. If a process has more, it watches everything
+/// instead.
 constexpr std::size_t own_keys_max = 8;
 
-/// One whose entry is watched whatever else is.
+/// The member whose entry is always watched, whatever else is.
 const member* long_holder(context& ctx, const facts& f, const watch_set& running) {
   for (const auto& [id, m] : f.members) {
     if (!m.holds() || m.has_returned) continue;
@@ -30,7 +31,7 @@ std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set&
   const contender* first_entry = nullptr;
   std::vector<const member*> holders;
   for (const auto& [id, m] : f.members) {
-    if (m.phase == phase::moving || m.has_returned) continue;  // the write's reply will tell
+    if (m.phase == phase::moving || m.has_returned) continue;  // the reply to the write will show it
     if (m.holds() && ctx.due_or_wake(m.granted_at + o.watch_delay)) holders.push_back(&m);
     if (!m.waits() || m.lost) continue;
     const contender* entry = now.find(m.session);
@@ -40,7 +41,8 @@ std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set&
   }
   if (holders.empty() && !first) return {};
 
-  // After a failure a plain look first: it answers at once, and so ends the outage as soon as there is an answer.
+  // After a failure, the first watch has no index. It is answered at once, so the outage ends as soon as Consul
+  // answers.
   std::vector<watch> everything;
   everything.reserve(2);
   everything.push_back({{}, running.failures.on() ? 0 : f.view.listed_index(), o.watch_wait});
@@ -53,7 +55,7 @@ std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set&
   };
   const auto all_in_time = [&] {
     if (!is_pause()) return std::move(everything);
-    // During the pause a waiter hears of its own grant.
+    // During the pause, a waiter watches its own entry, so that it notices its grant.
     everything.erase(everything.begin());
     if (first_entry) everything.push_back({f.keys.entry(first->session), first_entry->modify_index, o.watch_wait});
     return std::move(everything);

@@ -8,21 +8,22 @@
 
 namespace holdfast::protocol {
 
-/// What has to be watched now. A handoff should wake those whom it concerns, and send them what they need: so a waiter
-/// watches its own entry, for a grant touches it. That suffices as long as those who free a slot see to it that it goes
-/// to whoever waits (`grant_duty`). If they die before, nothing may be touched at all, so who has waited for long looks
-/// after those before it: the head of the queue after everything, any other after the entry just before its own, which
-/// is touched when that contender is granted, leaves or dies.
+/// The watches that are wanted now. A handoff should wake only the processes that it concerns, and send them only what
+/// they need. So a waiter watches its own entry, because a grant touches it. That suffices as long as each process that
+/// frees a slot grants it to a waiter (`grant_duty`). If such a process dies first, it may touch nothing at all. So a
+/// process that has waited for long watches the contenders before it. The head of the queue watches everything. Any
+/// other waiter watches the entry just before its own, which is touched when that contender is granted, leaves or dies.
 ///
-/// A watch of everything is not told when the folder itself is deleted, by its name without the slash, or one above it:
-/// Consul keeps the trace of that outside of the folder. Those who watch a key below it are told. So whoever holds for
-/// long watches an entry of its own, too.
+/// A watch of everything is not answered when the folder itself, or a folder above it, is deleted by its name without
+/// the slash. Consul keeps the trace of that deletion outside of the folder. A watch of a key below the folder is
+/// answered. So a process that holds for long also watches an entry of its own.
 std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set& running);
 
-/// Whether this is the entry of ours that is watched whatever else is.
+/// Whether `key` is the entry of ours that is always watched, whatever else is.
 bool is_own_entry(context& ctx, const facts& f, const watch_set& running, const std::string& key);
 
-/// Slots may be kept here, or handed on here, only while nobody waits elsewhere: then it must be seen who comes.
+/// Whether this process keeps slots, or hands them on locally. It may do so only while nobody waits elsewhere, so it
+/// must notice new contenders.
 bool must_know_who_comes(const facts& f);
 
 }  // namespace holdfast::protocol

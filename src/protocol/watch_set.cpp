@@ -7,7 +7,7 @@ namespace holdfast::protocol {
 
 namespace {
 
-/// So many may run on that are not needed any more.
+/// At most this many watches run on that are not wanted any more.
 constexpr std::size_t unwanted_max = 2;
 
 }  // namespace
@@ -18,7 +18,8 @@ bool watch_set::is_among(const std::vector<watch>& list, const std::string& key)
 
 bool watch_set::has(const std::string& key) const { return is_among(running_, key); }
 
-/// An old one that still runs costs nothing until it ends; but they must not pile up.
+/// Stops a watch that is not wanted any more if there are too many. Such a watch costs nothing until it ends, but they
+/// must not pile up.
 void watch_set::make_room(context& ctx, const std::vector<watch>& wanted) {
   if (running_.size() < wanted.size() + unwanted_max) return;
   const auto unwanted = std::find_if(running_.begin(), running_.end(),

@@ -25,16 +25,17 @@ struct watch {
 class watch_set {
 public:
   outage failures{};
-  time_point everything_until{};  ///< a watch of a single key has failed: until then one of everything takes its place
-  time_point everything_seen_at{};  ///< a watch of everything was answered last
-  time_point own_entry_from{};      ///< a watch of an entry of our own beside that has failed: until then there is none
+  time_point everything_until{};    ///< a watch of one key has failed: until then a watch of everything replaces it
+  time_point everything_seen_at{};  ///< when a watch of everything was last answered
+  /// Beside a watch of everything, no entry of our own is watched before this time, because such a watch has failed.
+  time_point own_entry_from{};
 
   bool has(const std::string& key) const;
   bool has_everything() const { return has({}); }
 
-  /// Starts those that are wanted and not under way. `is_covered` says of which a watch of everything tells, too.
-  /// `prefix`: what everything begins with. `longest`: the wait that is made a little shorter by chance, lest all come
-  /// back at once.
+  /// Starts the watches that are wanted and not running. `is_covered` returns true for a key if a watch of everything
+  /// shows its changes, too. `prefix`: the prefix of all keys. `longest`: a wait of this length is made a little
+  /// shorter at random, so that not all watches end at once.
   template <class Covered>
   void want(context& ctx, const std::vector<watch>& wanted, const std::string& prefix, duration longest,
             Covered is_covered) {
@@ -45,9 +46,10 @@ public:
       start(ctx, each, prefix, longest);
     }
   }
-  /// None if it was stopped.
+  /// Removes the watch and returns it. The result is empty if the watch was stopped.
   std::optional<watch> take(request_id id);
-  /// From above Consul's own index, as after a loss of its state, nothing is told before the wait is over.
+  /// Stops the watches whose index is above Consul's own index, as after a loss of Consul's state. Such a watch would
+  /// report nothing until its wait has expired.
   void stop_sleeping(context& ctx, std::uint64_t consuls_index);
 
   static bool is_among(const std::vector<watch>& list, const std::string& key);

@@ -13,8 +13,8 @@
 
 namespace holdfast::protocol {
 
-/// The write that is under way: one at a time. It is idle; or one is sent; or the outcome of the last one is in doubt,
-/// and no later view has told it yet.
+/// The pending write; there is at most one. Either no write is pending, or one is sent, or the outcome of the last one
+/// is in doubt, because no later view has shown it yet.
 class write_in_flight {
 public:
   outage failures{};
@@ -22,10 +22,10 @@ public:
   bool is_sent() const { return state_ == state::sent; }
   bool is_in_doubt() const { return state_ == state::in_doubt; }
   bool is_idle() const { return state_ == state::idle; }
-  /// The one that is sent, or in doubt.
+  /// The transaction that is sent or in doubt.
   const transaction& current() const { return txn_; }
 
-  /// Whether another one may be sent now.
+  /// Whether another write may be sent now.
   bool is_due(context& ctx) const { return ctx.due_or_wake(failures.retry_at()) && ctx.due_or_wake(not_before_); }
   void wait_until(time_point when) { not_before_ = when; }
   void send(context& ctx, transaction txn) {
@@ -33,12 +33,12 @@ public:
     txn_ = std::move(txn);
     state_.go_to(state::sent);
   }
-  /// None if it is not the one that was sent.
+  /// Removes the write that was sent, and returns it. The result is empty if `id` is not that write's.
   std::optional<transaction> done(request_id id) {
     if (!is_sent() || txn_.id != id) return std::nullopt;
     return take();
   }
-  /// What became of it will be told by an answer to a later request.
+  /// Puts the write in doubt. The answer to a later request will show its outcome.
   void doubt(context& ctx, transaction txn) {
     txn.newest_request = ctx.last_request();
     txn_ = std::move(txn);
@@ -46,15 +46,15 @@ public:
   }
   bool is_told_by(request_id id) const { return is_in_doubt() && id > txn_.newest_request; }
   void needs_everything() { txn_.by_record = false; }
-  /// The doubt is over.
+  /// Ends the pending state or the doubt, and returns the transaction.
   transaction take() {
     state_.go_to(state::idle);
     return std::exchange(txn_, {});
   }
   void drop(member_id id) { std::erase(txn_.movers, id); }
 
-  /// Others write, too: a pause that grows. `delayed`: Consul keeps a key from everybody for a while, and tells nobody
-  /// when that ends.
+  /// Sets a pause before the next write, because others write, too. The pause grows with each refusal. If `delayed` is
+  /// true, Consul keeps a key from everybody for a while, and does not report the end of that time.
   void conflicted(context& ctx, bool delayed) {
     using std::chrono::milliseconds;
     const duration pause = delayed ? backoff_bound(conflicts_, milliseconds(20), milliseconds(1000))
@@ -64,7 +64,7 @@ public:
                   : conflicts_ > 1 ? ctx.now() + ctx.random().between({}, pause)
                                    : ctx.now();
   }
-  /// Somebody has the key. The next lock delay is another one, and its pauses begin anew.
+  /// Somebody holds the key, so the lock delay is over. The pauses of the next lock delay begin anew.
   void lock_delay_is_over() {
     if (!std::exchange(is_delayed_, false)) return;
     not_before_ = {};
@@ -85,9 +85,9 @@ private:
 
   guarded_state<state, transitions> state_{};
   transaction txn_{};
-  unsigned conflicts_ = 0;   ///< in a row
-  time_point not_before_{};  ///< others were writing, too
-  bool is_delayed_ = false;  ///< or Consul keeps a key from everybody
+  unsigned conflicts_ = 0;   ///< refusals in a row
+  time_point not_before_{};  ///< no write is sent before this time
+  bool is_delayed_ = false;  ///< this pause is for a lock delay
 };
 
 }  // namespace holdfast::protocol
