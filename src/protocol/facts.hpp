@@ -57,9 +57,9 @@ struct facts {
   bool must_yield() const { return time >= yields_at(); }
   /// The approximate number of waiting contenders.
   std::size_t queue() const { return situation.waiting + now().unseen; }
-  /// How long a waiter watches its own entry only. It grows with the queue, so that a long one does not list everything
-  /// at once. The first of the queue does not wait for longer than `options.own_watch`: if a holder dies, the first
-  /// grants the slot. `most` bounds what another waiter loses when the first has died, too.
+  /// How long a waiter watches its own entry only. This time grows with the queue, so that the waiters of a long queue
+  /// do not list everything at once. The first of the queue does not wait for longer than `options.own_watch`: if a
+  /// holder dies, the first grants the slot. `most` bounds what another waiter loses when the first has died, too.
   duration own_watch(bool is_first) const {
     if (is_first) return options.own_watch;
     const duration grown = options.own_watch + static_cast<duration::rep>(queue()) * options.own_watch_each;

@@ -118,8 +118,8 @@ void pool::on(event::session_renewed& e) {
     return;
   }
   if (m->lease.deadline() != deadline && m->slot != slot_id::none) report(*m);
-  // Consul has just renewed the session, so its node stands. Its end by us says nothing about the node. While sessions
-  // are being created, a request for several slots may need this one, too.
+  // If Consul has just renewed the session, its node stands. So our ending the session says nothing about the node.
+  // While sessions are being created, a request for several slots may need this one, too.
   if (is_idle && e.outcome == event::renewal::renewed && members_.creating() == 0 && is_idle_for_too_long(*m) &&
       m->asked_at >= m->idle_since + options_.session_idle_timeout)
     return end(*m, loss_reason::none);

@@ -35,7 +35,7 @@ struct transaction {
   lock_record record{};
   std::uint64_t base = 0;  ///< the index that the record must have for a guarded write; 0: there must be no record
   bool guarded = false;    ///< it is refused if anybody else has changed the record
-  /// The operations that write the record, which come first; 0 if it does not write it.
+  /// How many of the operations write the record. They come first. 0 if the record is not written.
   std::size_t record_operations = 0;
   /// The write leaves a slot free, and contenders may wait that are not seen yet. So it also reads the entries.
   bool frees = false;

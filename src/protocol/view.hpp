@@ -67,10 +67,10 @@ public:
   /// The time at which everything was last seen.
   time_point listed_at() const { return listed_at_; }
   void listed(time_point now) { listed_at_ = now; }
-  /// Our write has been applied at `index`. `patch(snapshot&)` applies its changes, unless the view is already newer.
-  /// `guarded`: Consul has applied the write only because nobody else had changed the record. So a view that was
-  /// current is now current as of this request. A view that has become partial or stale while the write was pending is
-  /// not, because the cause may be newer than the write.
+  /// Notes that our write has been applied at `index`. `patch(snapshot&)` applies its changes, unless the view is
+  /// already newer. `guarded`: Consul has applied the write only because nobody else had changed the record. So a view
+  /// that was current is now current as of this request. A view that has become partial or stale while the write was
+  /// pending is not, because the cause may be newer than the write.
   template <class Patch>
   void wrote(std::uint64_t index, request_id id, request_id last_sent, bool guarded, Patch patch) {
     news_arrived(last_sent);
@@ -79,7 +79,8 @@ public:
     now_.index = std::max(now_.index, index);
     if (guarded && state_ == state::current) as_of_ = std::max(as_of_, id);
   }
-  /// A read has shown some keys only. `patch(snapshot&)` applies what it showed. Other keys may have changed, too.
+  /// Notes that a read has shown some keys only. `patch(snapshot&)` applies what it showed. Other keys may have
+  /// changed, too.
   template <class Patch>
   void learned(std::uint64_t index, request_id last_sent, Patch patch) {
     news_arrived(last_sent);

@@ -19,7 +19,7 @@ namespace holdfast::protocol {
 /// answered. So a process that holds for long also watches an entry of its own.
 std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set& running);
 
-/// Whether `key` is the entry of ours that is always watched, whatever else is.
+/// Whether `key` is the entry of ours that is watched in any case.
 bool is_own_entry(context& ctx, const facts& f, const watch_set& running, const std::string& key);
 
 /// Whether this process keeps slots, or hands them on locally. It may do so only while nobody waits elsewhere, so it
