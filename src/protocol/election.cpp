@@ -9,26 +9,28 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// So often a proclaim begins anew because somebody else has written the key meanwhile.
+/// A proclaim fails after this many of its writes were refused because somebody else had written the key meanwhile.
 constexpr int proclaim_tries = 4;
-/// A key that does not exist has an index that every write beside it moves: those are not asked after one by one.
+/// The longest pause before the next question after an answer without news. The index of a key that does not exist
+/// moves with every write near it. The pause keeps the observer from asking once for each of these writes.
 constexpr duration longest_pause = 100ms;
-/// So long a question about an entry waits. The key may have changed without a change of the entry.
+/// The longest time that a question about an entry waits. The key may change without a change of the entry.
 constexpr duration longest_doubt = 500ms;
 
 bool is_foreign(const std::optional<kv_entry>& key) { return key && key->flags != 0 && key->flags != mutex_flags; }
 
 }  // namespace
 
-/// The key is written as its holder finds it, under the hold: with its flags, for they say whose form it has; with
-/// `lock`, which keeps the lock index, and with it the sequencers; and guarded by its index, so that of two proclaims
-/// the one whose outcome is unknown cannot come after the one that followed it.
+/// The write changes only the value, and is applied only if the session still holds the key:
+/// - It keeps the key's flags, which tell which kind of client made the key.
+/// - It uses `lock`, which keeps the lock index, so that sequencers stay valid.
+/// - It is guarded by the key's index. So a proclaim of unknown outcome cannot be applied after a later proclaim.
 boost::system::result<std::vector<kv_operation>> proclamation::write(const std::optional<kv_entry>& seen,
                                                                      std::string session) {
   if (!seen || seen->session != session) return make_error_code(error::slot_lost);
   const bool has_moved = seen->modify_index != tried_at_;
   if (doubtful_ && has_moved && seen->value == value_) return std::vector<kv_operation>();
-  if (has_moved) doubtful_ = false;  // what asks for an index that has gone by is never applied
+  if (has_moved) doubtful_ = false;  // a write that is guarded by an older index is never applied
   withdrawn_ = refused_ == proclaim_tries && has_moved;
   if (refused_ == proclaim_tries) return reported(error::transaction_conflict);
   tried_at_ = seen->modify_index;
@@ -66,11 +68,11 @@ std::optional<leading> leading_in(const std::optional<kv_entry>& key) {
 observer::question observer::ask() {
   const duration wait = random_.between(longest_wait_ * 3 / 4, longest_wait_);
   if (!doubt_ || doubt_->asks_key) return {{}, doubt_ ? 0 : index_, wait};
-  const bool knows = told_ && !last_;  // else the answer is news, whatever it says
+  const bool knows = told_ && !last_;  // otherwise each answer is news
   return {doubt_->holder.session, knows ? doubt_->index : 0, std::min<duration>(longest_wait_, longest_doubt)};
 }
 
-/// No conclusion if the answer is not a failure.
+/// Returns nothing if the answer is not a failure.
 template <class Answer>
 std::optional<observer::conclusion> observer::failed(Answer& answer, time_point now) {
   if (!answer.error.code) {
@@ -98,7 +100,7 @@ observer::conclusion observer::hear(event::key_watched answer, time_point now) {
                     {"the key's flags are another application's", answer.pair->key, {}, {}}};
     return result;
   }
-  heard_index_ = answer.index < index_ ? 0 : answer.index;  // one that went backwards starts over
+  heard_index_ = answer.index < index_ ? 0 : answer.index;  // after an index that went backwards, start at 0
   std::optional<leading> holder = leading_in(answer.pair);
   if (!holder || (sure_ && is_same_term(*sure_, *holder))) {
     doubt_.reset();

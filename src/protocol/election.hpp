@@ -13,36 +13,39 @@
 #include "protocol/random.hpp"
 #include "protocol/snapshot.hpp"
 
-// What an election adds to a mutex: who holds its key may write another value into it, and others watch it.
+// An election is a mutex with two additions: the holder of the key may write another value into it, and observers watch
+// the key.
 namespace holdfast::protocol {
 
-/// One proclaim: the holder of the key writes a value into it. Look at the key, consistently; send what `write` says;
-/// tell `replied` what Consul said; and so again, until that says that it is over. The pool is notified of each try
-/// before it is sent, with `tried`, and of the end, with `ended`.
+/// One proclaim: the holder of the key writes a value into it. The shell repeats three steps until the proclaim is
+/// over. It reads the key consistently, sends the operations that `write` returns, and passes Consul's reply to
+/// `replied`. The pool is notified of each try before it is sent, with `tried`, and of the end, with `ended`.
 class proclamation {
 public:
-  /// `id`: no other proclaim of this hold has the same.
+  /// `id` must differ from the ids of all other proclaims of this hold.
   proclamation(std::uint64_t id, std::string value) : id_(id), value_(std::move(value)) {}
 
   const std::string& value() const { return value_; }
-  /// `session`: by which we hold the key. error::slot_lost if that does not hold it any more,
-  /// error::transaction_conflict if others have written the key before us too often. No operations: the value stands
-  /// there by a write of ours, of which a copy was refused, and nothing is left to do.
+  /// Returns the operations of the next write. `session` is the one with which we hold the key. Fails with
+  /// error::slot_lost if that session does not hold the key any more. Fails with error::transaction_conflict, or as
+  /// `reported` says, if others have written the key before us too often. Returns no operations if nothing is left to
+  /// do: a write of ours was applied, and the refusal that we received was that of its copy.
   boost::system::result<std::vector<kv_operation>> write(const std::optional<kv_entry>& seen, std::string session);
-  /// What its caller is told if it ends for this reason: that nothing was written, only if no earlier try can have
-  /// been.
+  /// The error to report to the caller if the proclaim ends because of `why`. An error that says that nothing was
+  /// written is reported only if no earlier try can have been applied.
   error_code reported(const error_code& why) const;
-  /// What became of it: done, or why not, or why nobody knows. None: somebody else has written meanwhile, so look
-  /// again.
+  /// Returns the final result of the proclaim: success, or an error. Returns nothing if somebody else has written
+  /// meanwhile. Then the key must be read again.
   std::optional<error_code> replied(const event::txn_done& reply);
   event::value_written tried() const { return {id_, value_}; }
   event::value_written ended() const {
     using enum event::value_written::stage;
     return {id_, {}, withdrawn_ ? withdrawn : over};
   }
-  /// It does not stand there, and never will.
+  /// The value was not written, and never will be.
   bool is_withdrawn() const { return withdrawn_; }
-  /// Its write was refused. If the network has repeated that, the refusal may be the copy's: the next look tells.
+  /// A write was refused. If the network has made a copy of the write, the refusal may be that of the copy. The next
+  /// read of the key shows whether it was.
   bool is_doubtful() const { return doubtful_; }
 
 private:
@@ -54,7 +57,7 @@ private:
   int refused_ = 0;
 };
 
-/// Who leads, by what stands in an election's key.
+/// The leader that an election's key names.
 struct leading {
   std::string value;
   std::string session;
@@ -64,7 +67,7 @@ struct leading {
   bool operator==(const leading&) const = default;
 };
 
-/// None: nobody.
+/// Returns nothing if nobody leads.
 std::optional<leading> leading_in(const std::optional<kv_entry>& key);
 
 /// The questions of an observer of an election, and the news in the answers. One question is pending at a time.
@@ -78,7 +81,7 @@ public:
   /// No question waits for longer than `longest_wait`.
   observer(duration longest_wait, std::uint64_t seed) : longest_wait_(longest_wait), random_(seed) {}
 
-  /// A consistent read. It is answered when the index has gone past `index`, or when `wait` is over.
+  /// A consistent read. It is answered when the index exceeds `index`, or when `wait` has passed.
   struct question {
     std::string session{};    ///< list the keys that begin with this session's entry. If empty: read the election's key
     std::uint64_t index = 0;  ///< 0: at once
@@ -86,7 +89,7 @@ public:
   };
   question ask();
 
-  /// What follows from an answer: news, or a failure that no repetition will mend, or a pause before the next question.
+  /// The result of an answer: news, or a failure that repetition cannot mend, or a pause before the next question.
   struct conclusion {
     bool is_news = false;
     std::optional<leading> leader{};
@@ -96,7 +99,7 @@ public:
   };
   conclusion hear(event::key_watched answer, time_point now);
   conclusion hear(event::prefix_listed answer, time_point now);
-  /// The last news has reached whoever waited for it. Otherwise the next answer is news, too.
+  /// The last news has reached the caller that waited for it. Until this is called, the next answer is news, too.
   void told(std::optional<leading> leader);
 
 private:
@@ -119,12 +122,12 @@ private:
   const duration longest_wait_;
   random_source random_;
   outage outage_;
-  std::uint64_t index_ = 0;        ///< to ask with: what is not told will be answered again at once
+  std::uint64_t index_ = 0;  ///< for the next question; it stays until the news is told, so the answer comes again
   std::uint64_t heard_index_ = 0;  ///< of the last answer
-  bool told_ = false;              ///< `last_` was
+  bool told_ = false;              ///< the caller has been told `last_`
   std::optional<leading> last_{};
-  std::optional<leading> sure_{};  ///< the last holder of which it is known that it needs no acceptance any more
-  std::optional<doubt> doubt_{};   ///< the present holder, while that is not known
+  std::optional<leading> sure_{};  ///< the last holder that is known to need no acceptance any more
+  std::optional<doubt> doubt_{};   ///< the present holder, as long as it may need an acceptance
 };
 
 }  // namespace holdfast::protocol

@@ -7,8 +7,8 @@
 
 namespace holdfast::protocol {
 
-/// One session's lease as its owner may believe in it: counted from before the last successful request was sent, so
-/// that Consul, which counts from when it got the request, can only be later.
+/// The lease of one session, as its owner may rely on it. It counts from the time before the last successful request
+/// was sent. Consul counts from when it received the request, so in Consul the lease can only end later.
 class lease {
 public:
   lease() = default;
@@ -20,11 +20,11 @@ public:
     renew_at_ = sent_ + random.between(ttl_ * 3 / 10, ttl_ * 11 / 30);  // a third of the TTL, +-10 %
     asking_ = false;
   }
-  /// A renewal is due at this time at the latest.
+  /// Makes a renewal due at this time at the latest.
   void renew_by(time_point when) { renew_at_ = std::min(renew_at_, when); }
-  /// A renewal is on its way.
+  /// A renewal request was sent.
   void asked() { asking_ = true; }
-  /// A renewal failed without an answer that counts: try again soon.
+  /// A renewal failed, or its answer did not decide anything. The next one is due soon.
   void failed(time_point now, random_source& random) {
     renew_at_ = now + random.between(ttl_ / 60, ttl_ / 20);
     asking_ = false;
@@ -32,7 +32,7 @@ public:
 
   /// Until this instant Consul has certainly not ended the session for its TTL.
   time_point deadline() const { return sent_ + ttl_ - margin_; }
-  /// By this instant Consul has ended the session, unless a new leader has let its TTL start anew.
+  /// By this instant Consul has ended the session, unless a new leader has started its TTL anew.
   time_point over_at() const { return sent_ + 2 * ttl_; }
   /// From this instant a renewal is overdue.
   time_point suspect_at() const { return sent_ + ttl_ / 2; }

@@ -10,8 +10,8 @@
 
 namespace holdfast::protocol {
 
-/// What is different where the record is a mutex's key: it says what its last holder has written, and clients of other
-/// kinds, which have no entry, must get it now and then.
+/// The rules that apply only to a mutex, whose record is the mutex's key. The key keeps the value that its last holder
+/// has written. Clients of other kinds have no entry, and must get the key now and then.
 class mutex_policy {
 public:
   /// Our holder writes a value into the key.
@@ -22,14 +22,15 @@ public:
     return values_.empty() ? std::nullopt : std::optional(values_.back().text);
   }
 
-  /// The record was seen: free, or held by a client of another kind.
+  /// The record was seen. `is_free_or_foreign`: nobody holds it, or a client of another kind does.
   void saw(context& ctx, bool is_free_or_foreign) {
     if (is_free_or_foreign || free_at_ == time_point()) free_at_ = ctx.now();
   }
   /// When the holder must unlock the key without granting it to anybody, and only wake the head of the queue. Clients
-  /// of other kinds wait without an entry, so that we cannot see them: they get the key only if it is free for a
-  /// moment. Where many processes contend (`crowd`), each sees few of the moments at which another one has let the key
-  /// go. So each waits for `crowd` intervals, and all of them together let it go about once in an interval.
+  /// of other kinds wait without an entry, so we cannot see them. They get the key only if it is free for a moment. If
+  /// there are more than `watch_all_max` contenders (`crowd`), each process sees few of the moments at which another
+  /// one leaves the key free. So each waits for `crowd` intervals, and all of them together free it about once per
+  /// interval.
   time_point yields_at(const pool_options& o, std::size_t crowd) const {
     if (o.form != record_form::session || o.yield_interval == duration::zero()) return never;
     const std::size_t share = crowd > o.watch_all_max ? crowd : 1;

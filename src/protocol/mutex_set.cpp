@@ -11,7 +11,8 @@ mutex_set::mutex_set(mutex_set_options options, std::uint64_t seed) : core(seed)
 
 void mutex_set::step(core_event&& e, time_point now, core_actions& out) {
   ctx_.begin(now, out);
-  // What is told of a session whose lease is over comes too late. Who releases now still has to be answered.
+  // If the lease has expired, an event about the session comes too late, so the lease is checked first. A release is
+  // taken before the check, because it must be answered, and the release of a lost slot is not.
   if (!closing_.is_over() && !std::holds_alternative<event::release>(e)) check_lease();
   std::visit(
       [this]<class Event>(Event& concrete) {
@@ -31,10 +32,10 @@ void mutex_set::on(event::acquire& e) {
   if (is_new) at = locks_.emplace_hint(at, e.name, lock());
   lock& l = at->second;
   if (l.asked || l.standing == standing::held || l.standing == standing::lost) return act(action::deny{e.ticket});
-  // What failed before its time does not keep it waiting.
+  // If no other caller waits, this one does not wait for the backoff of earlier failures.
   if (asking_.empty()) {
     write_outage_.retry_now();
-    if (is_watch_good_) sessions_.failures.retry_now();  // or each would have a session, and lose it
+    if (is_watch_good_) sessions_.failures.retry_now();  // otherwise each caller would create a session and lose it
   }
   l.asked = e.ticket;
   l.came = ctx_.now();
@@ -111,7 +112,7 @@ void mutex_set::on(event::session_renewed& e) {
   if (!renewed(ctx_, *session(), e)) {
     if (!session()->open) return drop_session(loss_reason::session_invalidated);
     if (watch_ != 0) act(action::stop_watch{std::exchange(watch_, 0)});
-    watch_index_ = 0;  // a plain look, which answers at once
+    watch_index_ = 0;  // a read that does not block
     return watch_outage_.retry_now();
   }
   if (e.outcome == event::renewal::renewed) session()->copies_due = !session()->refused.empty();
@@ -128,7 +129,7 @@ void mutex_set::on(event::session_destroyed& e) {
 void mutex_set::on(event::key_watched& e) {
   if (e.id != watch_) return;
   watch_ = 0;
-  watch_index_ = 0;  // after a failure a plain look first: it answers at once
+  watch_index_ = 0;  // after a failure, the next read does not block
   if (e.error.code) {
     if (!watch_outage_.on()) {
       act(action::note{"watch of " + session_key() + " failed: " + e.error.details.to_string()});
@@ -179,7 +180,7 @@ void mutex_set::check_watch() {
   act(action::watch_key{watch_, session_key(), watch_index_, wait});
 }
 
-/// While nobody watches, nobody gets a lock: it would be lost at once.
+/// False if the watch has failed for too long. Then no lock is granted, because it would be lost at once.
 bool mutex_set::serving() { return !watch_outage_.on() || !due_or_wake(watch_outage_.since() + options_.outage_grace); }
 
 void mutex_set::check_outage() {
@@ -215,7 +216,7 @@ mutex_set::ending* mutex_set::blocker_of(std::string_view name) {
   return nullptr;
 }
 
-/// Each is answered in time, whatever becomes of its key.
+/// Answers each release within `give_up_after`, even if its key is still locked.
 void mutex_set::check_releases() {
   while (!releases_.empty()) {
     const auto [since, id] = releases_.front();
@@ -228,7 +229,7 @@ void mutex_set::check_releases() {
   }
 }
 
-/// Consul has ended them by now.
+/// Consul has ended sessions by their `until`.
 void mutex_set::forget_expired() {
   for (auto at = sessions_.ending().begin(); at != sessions_.ending().end();)
     at = due_or_wake(at->second.until) ? has_ended(at) : std::next(at);
@@ -236,8 +237,8 @@ void mutex_set::forget_expired() {
 
 void mutex_set::retire_sessions() {
   if (session() && session()->ready) {
-    // What is on its way out goes with the session, too.
-    // The end of the session lets go of what Consul refuses to unlock.
+    // When the set is closed, pending unlocks need not finish: the end of the session removes their keys, too. It also
+    // removes the keys that Consul refuses to unlock.
     const bool only_denied = locks_.size() == denied_.size() && txn_ == 0 && doubt_ == doubt::none;
     const bool unused = closing_.has_begun() ? held_ + lost_ == 0 : only_denied;
     if (unused &&
@@ -255,11 +256,11 @@ void mutex_set::finish_close() {
   if (!closing_.has_begun()) return;
   const bool any_lost = lost_ != 0 || std::any_of(sessions_.ending().begin(), sessions_.ending().end(),
                                                   [](const auto& each) { return !each.second.lost.empty(); });
-  // What goes back has its time, too, however long its users have taken.
+  // Once no slot is in use, the session gets `give_up_after` to end, however long the users have taken.
   if (held_ == 0 && !any_lost) closing_.nobody_uses_anything(ctx_, options_.give_up_after);
   const bool clean = !session() && sessions_.ending().empty();
   if (!clean && !closing_.is_due(ctx_)) return;
-  if (any_lost) {  // whose users have had their time to let go
+  if (any_lost) {  // the time for their users to release them has expired
     if (lost_ != 0) drop_session(loss_reason::none);
     for (auto& [session, d] : sessions_.ending()) d.over_at = ctx_.now();
     retire_sessions();
@@ -290,7 +291,8 @@ void mutex_set::grant(place& at, std::uint64_t index) {
   if (suspect_) act(action::update{id, session()->lease.deadline(), true});
 }
 
-/// Somebody asks for it. What a lost session of ours may still hold waits until that has ended.
+/// Queues a lock that a caller asks for. If a lost session of ours may still hold it, it waits until that session has
+/// ended.
 void mutex_set::want(place& at) {
   lock& l = at.second;
   l.standing = standing::wanted;
@@ -302,14 +304,14 @@ void mutex_set::want(place& at) {
     wanted_.push_back(&at);
 }
 
-/// Nobody here has to do with it any more; or, if somebody asks for it, from the start.
+/// Removes a name that nobody here uses any more. If a caller asks for it, the request starts anew instead.
 void mutex_set::forget(place& at) {
   if (at.second.asked) return want(at);
   locks_.erase(locks_.find(at.first));
   if (locks_.empty()) idle_since_ = ctx_.now();
 }
 
-/// What was blocked is forgotten with that.
+/// Removes the request of a caller. If a lost session blocked it, the name is forgotten, too.
 void mutex_set::stop_asking(place& at) {
   lock& l = at.second;
   const ticket asked = *std::exchange(l.asked, std::nullopt);
@@ -342,7 +344,7 @@ void mutex_set::answer_release(slot_id id, const failure& why) {
   act(action::released{id, why});
 }
 
-/// All that it holds is lost, for this reason. Whoever asks goes on with another session.
+/// Stops using the session. All its locks are lost for this reason. Callers that wait go on with another session.
 void mutex_set::drop_session(loss_reason reason, failure why) {
   if (watch_ != 0) act(action::stop_watch{std::exchange(watch_, 0)});
   watch_index_ = 0;
@@ -359,10 +361,10 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
     if (is_ours && (in_hands ? is_end_of_session(reason) : l.standing == standing::leaving || l.sent))
       d.names.insert(name);
   }
-  // By then we take the session for ended, and no longer try to destroy it. Two TTLs are enough unless Consul's leader
-  // changes: each new leader lets all TTLs start anew. If that happens while we want nothing, no harm is done. But
-  // where somebody wants a lock, a session that still lives may have its key locked, and Consul would refuse the lock
-  // to us; so that we go on for ten TTLs.
+  // From `until` on we assume that the session has ended, and no longer try to destroy it. Two TTLs are enough unless
+  // Consul's leader changes: each new leader starts all TTLs anew. If that happens while we need no lock, no harm is
+  // done. But if a name is in use here, a session that still lives may have its key locked, and Consul would refuse the
+  // lock to us. So in that case we go on for ten TTLs.
   d.until = ctx_.now() + (locks_.empty() ? 2 : 10) * options_.ttl;
   wanted_.clear();
   for (auto& [session, each] : sessions_.ending()) each.blocked.clear();
@@ -377,7 +379,7 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
   for (auto at = locks_.begin(); at != locks_.end();) {
     place& each = *at++;
     lock& l = each.second;
-    if (l.standing == standing::lost && is_of_lost_session(l.slot)) continue;  // with an earlier session
+    if (l.standing == standing::lost && is_of_lost_session(l.slot)) continue;  // lost with an earlier session
     const bool in_hands = l.standing == standing::held || l.standing == standing::lost;
     if (l.standing == standing::held) act(action::lose{l.slot, reason, why, each.first});
     if (in_hands && !is_end_of_session(reason)) {
@@ -400,7 +402,8 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
   for (const auto& [asked, at] : asking_) want(*at);  // in their order
 }
 
-/// The user of a lost slot has done with it. It is nobody's then who asks here, until its session has ended.
+/// The user of a lost slot has released it. Until the slot's session has ended, no caller in this process gets the
+/// lock.
 void mutex_set::let_go(ending& d, slot_id id) {
   if (std::erase(d.lost, id) == 0) return;
   place& at = *std::exchange(slots_.find(id)->place, nullptr);

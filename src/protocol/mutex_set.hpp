@@ -20,28 +20,34 @@
 
 namespace holdfast::protocol {
 
-/// `holdfast::mutex_set_options` documents them.
+/// `holdfast::mutex_set_options` documents these options.
 using mutex_set_options = core_options;
 
-/// Flags of the set's two keys of its own: a magic number in the high half. In those of the sequence guard the low half
-/// is the number of the transaction that wrote it last.
+/// The flags of the two keys that only the set itself uses. The high half is this magic number. In the flags of the
+/// sequence guard, the low half is the number of the transaction that wrote it last.
 inline constexpr std::uint64_t set_magic = std::uint64_t{0x68736574} << 32;
 
-/// So many refused transactions a set remembers. If a copy of an earlier one is applied, it loses all of its locks.
+/// The number of refused transactions that a set remembers. If a copy of an earlier one is applied, the set loses all
+/// of its locks.
 inline constexpr std::size_t set_refused_max = 1024;
 
-/// One process's locks below a prefix: any number of them, by one session. Each `acquire` is one look for one name.
+/// The core of a mutex set: the locks of one process below a prefix. One session holds any number of them. Each
+/// `acquire` tries once to lock one name.
 ///
-/// One transaction is under way at a time; what is asked for meanwhile goes together into the next. Each begins with a
-/// compare-and-set of the *sequence guard*, a key that nobody else writes, so it is applied once at most, and never
-/// after a later one. Of a transaction of unknown outcome the next one that is applied, an empty one (the *barrier*),
-/// says that it was not and never will be; if that is refused, the guard says which of the two was.
+/// One transaction is pending at a time. All that callers request meanwhile goes together into the next one. Each
+/// transaction begins with a compare-and-set of the *sequence guard*, a key that nobody else writes. So it is applied
+/// at most once, and never after a later one.
 ///
-/// A transaction that Consul refused has not written the guard. If the network makes a copy of it, that may be applied
-/// when the names are free: nobody here believes in what it locks, so it has to be found and unlocked. Therefore, if
-/// any was refused since the guard was written last, an empty transaction follows the next renewal of the session.
+/// If the outcome of a transaction is unknown, the set sends an empty transaction, the *barrier*. If the barrier is
+/// applied, the other transaction was not applied and never will be. If the barrier is refused, the set reads the
+/// guard, which shows which of the two was applied.
 ///
-/// A second key, which is never written again, is watched: it goes when the session ends, and all locks with it.
+/// A transaction that Consul refused has not written the guard. If the network makes a copy of it, Consul may apply the
+/// copy when the names are free. No user here holds the locks that such a copy takes, so the set must find and unlock
+/// them. Therefore, if any transaction was refused since the guard was last written, an empty transaction follows the
+/// next renewal of the session.
+///
+/// The set watches a second key, which is written once. Consul deletes that key and all locks when the session ends.
 class mutex_set final : public core {
 public:
   mutex_set(mutex_set_options options, std::uint64_t seed);
@@ -55,58 +61,58 @@ public:
 private:
   enum class standing {
     wanted,   ///< to be locked
-    held,     ///< in a user's hands
-    lost,     ///< still there, but lost: until the user lets go, nobody else here gets it
-    leaving,  ///< to be unlocked; whoever has asked meanwhile comes next
+    held,     ///< a user holds it
+    lost,     ///< lost, but not yet released by its user: until then, nobody else in this process gets it
+    leaving,  ///< to be unlocked; a caller that has asked for it meanwhile is next
   };
   struct ending;
-  /// All that is known of one name, as long as anybody here has to do with it.
+  /// The state of one name. It exists while anybody in this process holds, requests or releases the lock.
   struct lock {
     mutex_set::standing standing = standing::wanted;
-    std::optional<ticket> asked{};  ///< who waits for it; none: nobody, any more
-    time_point came{};              ///< when that was
-    request_id asked_after = 0;     ///< only later requests are a look for it
-    slot_id slot = slot_id::none;   ///< in a user's hands, or whose release is not answered yet
+    std::optional<ticket> asked{};  ///< the caller that waits for the lock, if there is one
+    time_point came{};              ///< when that caller asked
+    request_id asked_after = 0;     ///< only requests later than this one count as a try for that caller
+    slot_id slot = slot_id::none;   ///< held by a user, or its release is not answered yet
     std::uint64_t grant = 0;        ///< the index of the locking write
-    bool sent = false;              ///< it is in the transaction under way, or of unknown outcome
-    bool is_rest = false;           ///< it was in a batch that locks of others may have had refused, and is to be sent
-    ending* blocker = nullptr;      ///< the lost session that it waits for, as one of its `blocked`
+    bool sent = false;              ///< in the transaction that is pending or whose outcome is unknown
+    bool is_rest = false;           ///< its batch was refused, maybe because of others' locks; to be sent again
+    ending* blocker = nullptr;      ///< the lost session whose end it waits for, in that session's `blocked`
   };
   using locks = std::map<std::string, lock, std::less<>>;
   using place = locks::value_type;
   struct slot {
-    mutex_set::place* place = nullptr;  ///< of a slot in a user's hands
+    mutex_set::place* place = nullptr;  ///< the lock of this slot, until its user releases it
     bool releasing = false;             ///< a user waits for the end of its release
   };
 
   /// A part of a transaction.
   struct part {
     mutex_set::place* place = nullptr;
-    bool locks = false;         ///< or else unlocks
-    std::size_t operation = 0;  ///< its first one
-    bool absent = false;        ///< its key was looked for, and is not there
+    bool locks = false;         ///< true: it locks the name; false: it unlocks it
+    std::size_t operation = 0;  ///< the index of its first operation
+    bool absent = false;        ///< a read has shown that its key does not exist
     std::optional<event::refusal> refused{};
   };
-  /// What a part of a refused transaction would have done.
+  /// The effect that a part of a refused transaction would have had.
   struct effect {
     std::string name;
-    bool locks = false;  ///< or else unlocks
+    bool locks = false;  ///< true: it locks the name; false: it unlocks it
   };
   enum class request { opening, batch, barrier, read };
   /// How much is known of the transaction that was sent last.
   enum class doubt {
     none,
-    unknown,  ///< it may be applied yet: a barrier will tell
-    moved,    ///< the guard is not as it was: a look at it will tell
+    unknown,  ///< it may have been applied, or may be yet: a barrier is to be sent
+    moved,    ///< something may have written the guard: the guard is to be read
   };
   struct own : own_session {
-    bool ready = false;  ///< it has been created
+    bool ready = false;  ///< Consul has created it
     bool open = false;   ///< it has its two keys
     std::uint64_t guard_index = 0;
-    /// What the batches would do that were refused since the guard was last written, by the flags that they would give
-    /// it: a copy of one of them, and of one only, may come late and be applied.
+    /// The effects of the batches that were refused since the guard was last written. The key of the map is the flags
+    /// that the batch would have given the guard. A copy of at most one of these batches may still be applied.
     std::map<std::uint64_t, std::vector<effect>> refused{};
-    /// An empty batch is to be sent, which keeps copies out or finds the one that was applied.
+    /// An empty batch is to be sent. It keeps late copies from being applied, or shows that one was applied.
     bool copies_due = false;
     void guard_is_at(std::uint64_t index) {
       guard_index = index;
@@ -116,17 +122,18 @@ private:
   };
   struct ending : ending_session {
     time_point since{};
-    std::set<std::string, std::less<>> names{};  ///< of keys that it may still have locked: they would be refused to us
-    /// Slots that were lost with it, and whose users have not let go: until then it is not ended, so that Consul keeps
-    /// the keys from everybody else for as long as it can, which is until `over_at`.
+    std::set<std::string, std::less<>>
+        names{};  ///< names that it may still have locked: Consul would refuse them to us
+    /// Slots that were lost with this session and that their users have not released. Until they are released, or until
+    /// `over_at`, we do not destroy the session, so that Consul keeps the keys from other processes.
     std::vector<slot_id> lost{};
     time_point over_at{};
-    std::vector<slot_id> releasing{};
-    std::map<ticket, place*> blocked{};  ///< those of the names that somebody asks for: who came first is first
+    std::vector<slot_id> releasing{};    ///< slots whose releases are answered when the session has ended
+    std::map<ticket, place*> blocked{};  ///< the `names` that somebody asks for, in the order of the requests
   };
   using set_of_sessions = session_set<own, ending>;
 
-  // mutex_set.cpp: events, and what time brings
+  // mutex_set.cpp: events, and what is due at a certain time
   void on(event::acquire& e);
   void on(event::cancel& e);
   void on(event::release& e);
@@ -147,7 +154,7 @@ private:
   void retire_sessions();
   void finish_close();
 
-  // mutex_set.cpp: locks and those who ask for them
+  // mutex_set.cpp: locks, and the callers that ask for them
   void grant(place& at, std::uint64_t index);
   void want(place& at);
   void forget(place& at);
@@ -186,7 +193,7 @@ private:
   void not_done(event::txn_done& e);
   void refused_as_a_whole();
 
-  /// Null: there is none.
+  /// The session in use, or null.
   own* session() { return sessions_.empty() ? nullptr : &sessions_.begin()->second; }
   const own* session() const { return sessions_.empty() ? nullptr : &sessions_.begin()->second; }
   std::string session_key() const { return options_.prefix + ".sessions/" + session()->session; }
@@ -197,33 +204,33 @@ private:
   const mutex_set_options options_;
 
   locks locks_;
-  std::map<ticket, place*> asking_;  ///< in the order in which they came
-  std::deque<place*> wanted_;        ///< to be sent; what nobody asks for any more goes when its turn comes
-  std::deque<place*> leaving_;       ///< to be sent
-  std::deque<place*> denied_;        ///< to be unlocked, which ACL rules, say, forbid: tried again after pauses
+  std::map<ticket, place*> asking_;  ///< callers that wait for an answer, in the order in which they came
+  std::deque<place*> wanted_;        ///< locks to be sent; one that nobody asks for any more is dropped in its turn
+  std::deque<place*> leaving_;       ///< unlocks to be sent
+  std::deque<place*> denied_;        ///< unlocks that Consul refused, for example by ACL rules; retried after pauses
   slot_table<slot> slots_;
   std::size_t held_ = 0;
-  std::size_t lost_ = 0;                                 ///< as the set is closed: by the session that is still there
+  std::size_t lost_ = 0;                                 ///< slots lost by closing the set, whose session still exists
   std::deque<std::pair<time_point, slot_id>> releases_;  ///< in the order in which they began; some are answered
 
-  set_of_sessions sessions_;  ///< one in use, at most
+  set_of_sessions sessions_;  ///< at most one is in use
   time_point idle_since_{};
   bool suspect_ = false;
 
-  request_id txn_ = 0;    ///< under way
-  time_point sent_at_{};  ///< when it, or the last one, was sent
+  request_id txn_ = 0;    ///< the pending transaction, or 0
+  time_point sent_at_{};  ///< when the last transaction was sent
   request sent_ = request::batch;
   doubt doubt_ = doubt::none;
-  std::vector<part> parts_;   ///< of the batch that was sent last, while its outcome is open
-  std::size_t head_ = 0;      ///< how many of its operations come before them
-  std::uint32_t number_ = 0;  ///< of the batch that was sent last; its barrier's is the next
+  std::vector<part> parts_;   ///< the parts of the last batch, while its outcome is open
+  std::size_t head_ = 0;      ///< the number of operations of the last batch that precede its parts
+  std::uint32_t number_ = 0;  ///< the number of the last batch or applied barrier; a barrier has the next one
   bool barrier_sent_ = false;
   outage write_outage_;
   outage denied_outage_;
 
   request_id watch_ = 0;
   std::uint64_t watch_index_ = 0;
-  bool is_watch_good_ = true;  ///< false: that of the last session failed, and this one's has not answered yet
+  bool is_watch_good_ = true;  ///< false: the watch failed with an earlier session, and has not succeeded since
   outage watch_outage_;
 
   closing closing_;

@@ -5,7 +5,7 @@
 #include "protocol/mutex_set.hpp"
 #include "protocol/succession.hpp"
 
-// What we write, and what became of it.
+// The transactions of a mutex set, and their outcomes.
 
 namespace holdfast::protocol {
 
@@ -58,9 +58,9 @@ void mutex_set::send_batch(bool empty) {
   send(session()->open ? request::batch : request::opening, std::move(ops));
 }
 
-/// As much of what is to be done as fits: what can be let go first.
+/// Adds as many unlocks and locks as fit. Unlocks come first.
 void mutex_set::add_parts(std::vector<kv_operation>& ops) {
-  // With one operation to spare: a look at what became of it has a key more for itself.
+  // One operation is left free, because the read that finds out the outcome of this batch may have one more.
   constexpr std::size_t most = operations_max - 1;
   const std::string& id = session()->session;
   const auto add = [&](place& at, bool locks) {
@@ -70,9 +70,8 @@ void mutex_set::add_parts(std::vector<kv_operation>& ops) {
   const auto begins_with_rest = [](const std::deque<place*>& places) {
     return !places.empty() && places.front()->second.is_rest;
   };
-  // Other processes may take the same locks, and have batch after batch refused. A release that was in a refused batch
-  // goes without locks, so it is refused once at most because of them. The locks of a refused batch go without
-  // newcomers.
+  // If other processes take the same locks, batch after batch may be refused. A release that was in a refused batch is
+  // sent without locks, so locks delay it only once. The locks of a refused batch are sent without newcomers.
   const bool may_lock = serving() && !begins_with_rest(leaving_);
   const bool only_rest = begins_with_rest(wanted_);
   while (!leaving_.empty() && ops.size() + 2 <= most) {
@@ -100,7 +99,7 @@ void mutex_set::send_barrier() {
   send(request::barrier, {cas_guard(number_ + 1)});
 }
 
-/// The removal of nothing makes it a write: what it reads is then no older than the answer.
+/// The transaction removes a key that does not exist. This makes it a write, so its reads are never stale.
 void mutex_set::send_read() {
   std::vector<kv_operation> ops{{kv_verb::remove, guard_key() + "/none"}, {kv_verb::get, guard_key()}};
   for (part& each : parts_) {
@@ -155,7 +154,7 @@ void mutex_set::batch_done(event::txn_done& e) {
       return not_done(e);
     case event::outcome::unknown:
       if (sent_ == request::opening)
-        drop_session(loss_reason::none);  // there is no guard yet to tell what became of it
+        drop_session(loss_reason::none);  // there is no guard yet that could show the outcome
       else
         doubt_ = doubt::unknown;
       return not_done(e);
@@ -163,8 +162,8 @@ void mutex_set::batch_done(event::txn_done& e) {
 }
 
 void mutex_set::batch_applied(const std::vector<kv_entry>& results) {
-  std::size_t next = sent_ == request::opening ? 2 : 1;  // after those of the head
-  if (results.size() != next + parts_.size()) {          // an answer that cannot be used: it is looked up
+  std::size_t next = sent_ == request::opening ? 2 : 1;  // after the results of the head
+  if (results.size() != next + parts_.size()) {          // the answer cannot be used: read the guard instead
     if (sent_ == request::opening) return drop_session(loss_reason::none);
     doubt_ = doubt::moved;
     return;
@@ -204,7 +203,7 @@ void mutex_set::batch_refused(const std::vector<event::refused_operation>& refus
   }
   if (any && !by_head)
     write_outage_.over();
-  else  // nothing that could be left out of the next one
+  else  // leaving out the refused parts would not help the next batch
     refused_as_a_whole();
   auto& effects = session()->refused[set_magic | number_];
   for (const part& each : parts_) effects.push_back({each.place->first, each.locks});
@@ -226,14 +225,14 @@ void mutex_set::part_refused(const part& each) {
   const failure why = *each.refused == event::refusal::permission_denied
                           ? failed(error::permission_denied, "the ACL token may not write " + key_of(*each.place))
                           : failed(error::transaction_conflict, "Consul refused to write " + key_of(*each.place));
-  if (!each.locks && !wrong)  // the key is not ours any more
+  if (!each.locks && !wrong)  // our session has not locked the key any more
     return release_done(*each.place, failed(error::slot_lost, "the key was not locked by its session"));
   if (!each.locks) {
     answer_release(std::exchange(l.slot, slot_id::none), why);
     denied_.push_back(each.place);
     denied_outage_.failed(why, ctx_.now(), ctx_.random());
   }
-  // Whoever came after the request was sent has not had a look yet.
+  // A caller that asked after this request was sent is not answered by it. It gets a try of its own.
   if (l.asked && (wrong || l.asked_after < txn_)) {
     const ticket asked = *l.asked;
     stop_asking(*each.place);
@@ -245,7 +244,7 @@ void mutex_set::part_refused(const part& each) {
   if (each.locks) forget(*each.place);
 }
 
-/// None of it was done, nor will be: it goes first into the next one.
+/// The parts that are left were not applied. They go first into the next batch.
 void mutex_set::put_back() {
   for (auto each = parts_.rbegin(); each != parts_.rend(); ++each) {
     each->place->second.sent = false;
@@ -255,16 +254,17 @@ void mutex_set::put_back() {
   doubt_ = doubt::none;
 }
 
-/// Consul refused a batch, and has then applied a copy of it that the network delivered later: `effects` are done after
-/// all. This gave the guard a new index. Batches that we have sent meanwhile name the old one, so Consul will never
-/// apply them, and `put_back` sends what was in them once more.
+/// Consul refused a batch, and then applied a copy of it that the network delivered later. So `effects` have taken
+/// place after all. The copy gave the guard a new index. The batch that we have sent meanwhile names the old index, so
+/// Consul will never apply it, and `put_back` queues its parts again.
 void mutex_set::copy_applied(const std::vector<effect>& effects) {
   put_back();
   for (const effect& each : effects) {
     const auto at = each.locks ? locks_.try_emplace(each.name).first : locks_.find(each.name);
     if (at == locks_.end()) continue;
     if (each.locks && at->second.standing == standing::wanted) {
-      // Its key is unlocked before anybody asks for it again, because they may have been denied it, or have gone.
+      // The caller may have been denied the lock, or may have stopped asking. So the key is unlocked first. If somebody
+      // asks for it, the request starts anew after that.
       std::erase(wanted_, &*at);
       at->second.standing = standing::leaving;
       leaving_.push_back(&*at);
@@ -280,7 +280,7 @@ void mutex_set::barrier_done(event::txn_done& e) {
   switch (e.outcome) {
     case event::outcome::applied:
       write_outage_.retry_now();
-      if (e.results.empty()) break;  // an answer that cannot be used: a look will tell
+      if (e.results.empty()) break;  // the answer cannot be used: read the guard instead
       session()->guard_is_at(e.results.front().modify_index);
       ++number_;
       return put_back();
@@ -300,7 +300,7 @@ void mutex_set::read_done(event::txn_done& e) {
     bool any = false;
     for (const event::refused_operation& each : e.refusals) {
       if (each.reason != event::refusal::conflict) continue;
-      if (each.operation == 1) return drop_session(loss_reason::session_invalidated);  // the guard has gone
+      if (each.operation == 1) return drop_session(loss_reason::session_invalidated);  // the guard does not exist
       for (part& its : parts_)
         if (its.locks && !its.absent && its.operation == each.operation) its.absent = any = true;
     }
@@ -318,7 +318,7 @@ void mutex_set::read_done(event::txn_done& e) {
   const std::uint64_t flags = guard && guard->session == session()->session ? guard->flags : 0;
   const auto copy = session()->refused.extract(flags);
   if (!copy && flags != batch && !(barrier_sent_ && flags == barrier))
-    return drop_session(loss_reason::removed);  // somebody else has written it: nothing is certain any more
+    return drop_session(loss_reason::removed);  // somebody else has written the guard: nothing is certain any more
   session()->guard_is_at(guard->modify_index);
   if (copy) return copy_applied(copy.mapped());
   if (flags == barrier) {
@@ -337,7 +337,7 @@ void mutex_set::read_done(event::txn_done& e) {
     if (key && key->session == session()->session)
       grant(*each.place, key->modify_index);
     else
-      forget(*each.place);  // it was ours, and has been taken away meanwhile
+      forget(*each.place);  // we had locked it, and it was taken away meanwhile
   }
 }
 

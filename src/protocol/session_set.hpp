@@ -13,8 +13,9 @@
 
 namespace holdfast::protocol {
 
-/// The sessions that a core has in Consul: those that it uses, which have an id from before they have a name, and those
-/// that must end. `Member` is an `own_session` and what the core knows of it besides, `Ending` an `ending_session`.
+/// The sessions that a core has in Consul: those that it uses, and those that must end. A session in use has a
+/// `member_id`, also before Consul has named it. `Member` derives from `own_session`, and `Ending` from
+/// `ending_session`. Both add what else the core knows of the session.
 template <class Member, class Ending>
 class session_set {
 public:
@@ -23,7 +24,7 @@ public:
   /// Why sessions could not be created, and when to try again.
   outage failures{};
 
-  // --- Those in use, in the order in which they were asked for.
+  // --- The sessions in use, in the order in which they were requested.
 
   auto begin() { return members_.begin(); }
   auto end() { return members_.end(); }
@@ -50,7 +51,7 @@ public:
   const Member* find(std::string_view session) const { return const_cast<session_set*>(this)->find(session); }
   bool is_ours(std::string_view session) const { return ids_.contains(session) || ending_.contains(session); }
 
-  /// Asks for one more.
+  /// Requests one more session.
   Member& create(context& ctx) {
     const member_id id{++last_id_};
     Member& m = members_[id];
@@ -63,8 +64,8 @@ public:
     protocol::created(ctx, m, std::move(session), fresh);
     ids_.emplace(m.session, m.id);
   }
-  /// It could not be created because its node is not in Consul's catalog. True: that is registered now, and then the
-  /// session is created once more, by `create_again`.
+  /// The session could not be created. If the cause is that its node is not in Consul's catalog, this registers the
+  /// node and returns true, but only once for each session. `create_again` then creates the session.
   bool registers_node(context& ctx, Member& m, const failure& why, std::string_view node) {
     if (why.code != error::missing_node || node.empty() || std::exchange(m.had_node, true)) return false;
     m.awaits_node = true;
@@ -72,7 +73,7 @@ public:
     if (!std::exchange(registering_, true)) ctx.act(action::register_node{});
     return true;
   }
-  /// Those that waited for that.
+  /// The request to register the node is answered. Returns the sessions that waited for it.
   std::vector<member_id> node_registered() {
     registering_ = false;
     std::vector<member_id> waiting;
@@ -86,15 +87,15 @@ public:
     m.asked_at = ctx.now();
     ctx.act(action::create_session{id});
   }
-  /// It was never created.
+  /// Removes a session that was never created.
   void forget(member_id id) { members_.erase(id); }
 
-  // --- Those that must end, by their names.
+  // --- The sessions that must end, by their names.
 
   ending_map& ending() { return ending_; }
   const ending_map& ending() const { return ending_; }
 
-  /// A session in use must end.
+  /// Moves a session in use to those that must end.
   Ending& retire(member_id id) {
     const auto at = members_.find(id);
     ids_.erase(at->second.session);
@@ -108,7 +109,7 @@ private:
   std::map<std::string, member_id, std::less<>> ids_;
   ending_map ending_;
   std::uint64_t last_id_ = 0;
-  bool registering_ = false;  ///< the node
+  bool registering_ = false;  ///< a request to register the node is pending
 };
 
 }  // namespace holdfast::protocol
