@@ -34,7 +34,8 @@ struct send_txn {
   std::vector<kv_operation> operations;
   bool operator==(const send_txn&) const = default;
 };
-/// List the prefix, consistently: now (index 0), or when it has gone past `index`, or when `wait` is over.
+/// List the prefix, consistently. With index 0, the answer comes at once. Otherwise it comes when the prefix has
+/// changed after `index`, or when `wait` has passed.
 struct list_prefix {
   request_id id;
   std::string prefix;
@@ -43,7 +44,8 @@ struct list_prefix {
   bool operator==(const list_prefix&) const = default;
 };
 
-/// Read one key, consistently, when it has gone past `index`, or when `wait` is over.
+/// Read one key, consistently. With index 0, the answer comes at once. Otherwise it comes when the key has changed
+/// after `index`, or when `wait` has passed.
 struct watch_key {
   request_id id;
   std::string key;
@@ -57,22 +59,22 @@ struct read_node {
   std::string node;
   bool operator==(const read_node&) const = default;
 };
-/// The watch's answer is of no use any more.
+/// Cancel the watch. Its answer is not needed any more.
 struct stop_watch {
   request_id id;
   bool operator==(const stop_watch&) const = default;
 };
 
-/// The acquire is done: the caller has a slot.
+/// The acquire is done. The caller holds a slot.
 struct grant {
   protocol::ticket ticket;
   slot_id slot;
   fencing_token token;
   time_point deadline;
-  std::vector<std::uint32_t> numbers{};  ///< one for each that the slot counts, if they are numbered
+  std::vector<std::uint32_t> numbers{};  ///< if slots are numbered: one for each slot that the acquire asked for
   bool operator==(const grant&) const = default;
 };
-/// The acquire is done: none was free (in time).
+/// The acquire is done. No slot was free, or none became free in time.
 struct deny {
   protocol::ticket ticket;
   bool operator==(const deny&) const = default;
@@ -82,8 +84,9 @@ struct fail {
   failure error;
   bool operator==(const fail&) const = default;
 };
-/// The release is done: locally, in Consul, or, with an error, when the session expires at the latest. One for each
-/// release of a slot in use, after `give_up_after` at the latest; none for a slot that was lost before.
+/// The release is done, locally or in Consul. With an error, the slot becomes free when the session expires at the
+/// latest. There is one such action for each release of a slot in use, after `give_up_after` at the latest. There is
+/// none for a slot that was lost before.
 struct released {
   slot_id slot;
   failure error{};
@@ -92,23 +95,23 @@ struct released {
 struct lose {
   slot_id slot;
   loss_reason reason;
-  failure why{};       ///< what led there
+  failure why{};       ///< the failure that led to the loss, if any
   std::string lock{};  ///< the name of the lock, if the core has several
   bool operator==(const lose&) const = default;
 };
-/// An operator asks for the slot: it is held as before. Once for a slot.
+/// An operator asks the user to release the slot. The slot is still held. There is at most one such action for a slot.
 struct revoke {
   slot_id slot;
   bool operator==(const revoke&) const = default;
 };
-/// The slot's lease deadline, or whether it is in doubt, has changed.
+/// The slot's lease deadline has changed, or it has become suspect, or is not suspect any more.
 struct update {
   slot_id slot;
   time_point deadline;
   bool suspect = false;
   bool operator==(const update&) const = default;
 };
-/// The pool has given everything back; with an error, what it could not give back expires with its sessions.
+/// The core is closed, and has released all that it held in Consul. With an error, the rest expires with its sessions.
 struct closed {
   failure error{};
   bool operator==(const closed&) const = default;

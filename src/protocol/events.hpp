@@ -16,11 +16,12 @@
 
 namespace holdfast::protocol {
 
-/// A local acquire; tickets grow, and are never used twice.
+/// Identifies a local acquire. Later acquires have higher tickets, and no ticket is used twice.
 enum class ticket : std::uint64_t {};
-/// A slot in a user's hands; never used twice. 0 is none. Those in use at a time have different indices, small ones.
+/// Identifies a slot that a user holds. No id is used twice, and 0 stands for no slot. The slots that are in use at the
+/// same time have different indices, which are small numbers.
 enum class slot_id : std::uint64_t { none = 0 };
-// A million slots at once; and a million handoffs a second do not use a generation twice in half a year.
+// This allows a million slots at once. With a million handoffs per second, no generation repeats within half a year.
 inline constexpr unsigned slot_index_bits = 20;
 inline constexpr std::size_t slots_max = std::size_t{1} << slot_index_bits;
 constexpr slot_id make_slot_id(std::uint64_t generation, std::size_t index) noexcept {
@@ -30,30 +31,30 @@ constexpr std::size_t index_of(slot_id id) noexcept {
   return static_cast<std::uint64_t>(id) & ((std::uint64_t{1} << slot_index_bits) - 1);
 }
 constexpr std::uint64_t generation_of(slot_id id) noexcept { return static_cast<std::uint64_t>(id) >> slot_index_bits; }
-/// One session of the pool's, from before it has an id; never used twice.
+/// Identifies a session of the core, also before Consul has given it an id. No `member_id` is used twice.
 enum class member_id : std::uint64_t {};
-/// A request to Consul; later requests have higher numbers.
+/// Identifies a request to Consul. Later requests have higher numbers.
 using request_id = std::uint64_t;
 
-/// Why something could not be done: a code for programs, words for people.
+/// The reason of a failure: a code for programs, and a text for people.
 struct failure {
   error_code code{};
   diagnostics details{};
   bool operator==(const failure&) const = default;
 };
 
-/// Errors that no repetition will mend: those who wait should hear at once.
+/// True for an error that repetition cannot mend. Callers that wait should receive it at once.
 inline bool is_final(const error_code& code) { return !(code == condition::unavailable); }
 
 namespace event {
 
-/// A caller wants `count` slots: all of them, or none.
+/// A caller wants `count` slots, all of them or none.
 struct acquire {
   protocol::ticket ticket;
   std::uint32_t count = 1;
-  bool once = false;            ///< one look at the cluster, no waiting
-  time_point deadline = never;  ///< then it is denied
-  std::string_view name{};      ///< which lock of a set; valid during the step only
+  bool once = false;            ///< try once, without waiting for a slot
+  time_point deadline = never;  ///< the acquire is denied at this time
+  std::string_view name{};      ///< the name of the lock in a mutex set; valid only during the step
   bool operator==(const acquire&) const = default;
 };
 struct cancel {
@@ -64,10 +65,10 @@ struct release {
   slot_id slot;
   bool operator==(const release&) const = default;
 };
-/// No more acquires; everything goes back to the cluster.
+/// Accept no more acquires, and release everything in Consul.
 struct close {
   bool lose_slots = true;  ///< slots in use are lost; otherwise they stay until released
-  bool at_once = false;    ///< no request can be made any more: what stands in Consul is left to expire
+  bool at_once = false;    ///< no request can be made any more, so sessions and keys in Consul are left to expire
   bool operator==(const close&) const = default;
 };
 struct session_created {
@@ -76,7 +77,7 @@ struct session_created {
   failure error{};
   bool operator==(const session_created&) const = default;
 };
-/// The node that our sessions belong to is in Consul's catalog now; with an error, it is not.
+/// The node that our sessions belong to is now in Consul's catalog. With an error, it could not be registered.
 struct node_registered {
   failure error{};
   bool operator==(const node_registered&) const = default;
@@ -85,15 +86,15 @@ enum class renewal { renewed, gone, failed };
 struct session_renewed {
   member_id member;
   renewal outcome;
-  failure error{};  ///< why not
+  failure error{};  ///< why it was not renewed
   bool operator==(const session_renewed&) const = default;
 };
 struct session_destroyed {
   std::string session;
-  bool gone = true;  ///< false: nobody knows
+  bool gone = true;  ///< false: the session may still exist
   bool operator==(const session_destroyed&) const = default;
 };
-/// What became of a transaction. Unknown is not a failure: it may have been applied, or may be applied later.
+/// The outcome of a transaction. `unknown` is not a failure: the transaction may have been applied, or may be later.
 enum class outcome { applied, refused, not_sent, unknown };
 enum class refusal { conflict, lock_delay, invalid_session, permission_denied, other };
 struct refused_operation {
@@ -109,25 +110,25 @@ struct txn_done {
   failure error{};
   bool operator==(const txn_done&) const = default;
 };
-/// A listing of the prefix: a plain read's, or the watch's.
+/// A listing of the prefix. It answers a read or the watch.
 struct prefix_listed {
   request_id id;
   std::vector<kv_entry> listing{};
   std::uint64_t index = 0;
   failure error{};
-  bool filtered = false;  ///< the token may not read all that stands there
+  bool filtered = false;  ///< the ACL token may not read all keys of the prefix, so some are missing
   bool operator==(const prefix_listed&) const = default;
 };
-/// What a watched key has become, or still is: none if there is no such key.
+/// The state of a watched key, changed or not. `pair` is empty if there is no such key.
 struct key_watched {
   request_id id;
   std::optional<kv_entry> pair{};
   failure error{};
   std::uint64_t index = 0;
-  duration wait{};  ///< that Consul was asked for; 0: as long as the action says
+  duration wait{};  ///< the time for which Consul was asked to wait; 0: the `wait` of the action
   bool operator==(const key_watched&) const = default;
 };
-/// A node of Consul's catalog, as a consistent read has shown it.
+/// A consistent read has shown a node of Consul's catalog.
 struct node_seen {
   request_id id;
   std::uint64_t create_index = 0;  ///< 0: there is no such node, or the token may not read it
@@ -143,7 +144,7 @@ struct value_written {
     over,       ///< the value was written, or nobody knows; there are no more tries
   };
   std::uint64_t proclaim;  ///< identifies the proclaim, since two of them may have the same value
-  std::string value{};     ///< only looked at with `tried`
+  std::string value{};     ///< used only with `tried`
   stage is = stage::tried;
   bool operator==(const value_written&) const = default;
 };
@@ -154,7 +155,8 @@ struct tick {
 
 }  // namespace event
 
-/// What only a pool is told: others list nothing, and have no key whose value is their user's.
+/// True for the events that only a pool receives. Other cores list no prefix, read no node, and have no key with a
+/// value of their user's.
 template <class Event>
 inline constexpr bool is_of_a_pool =
     std::is_same_v<Event, event::prefix_listed> || std::is_same_v<Event, event::node_seen> ||

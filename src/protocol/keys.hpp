@@ -11,10 +11,10 @@ namespace holdfast::protocol {
 
 /// The names of the keys of a semaphore or a mutex.
 struct key_names {
-  std::string prefix;   ///< what is listed and watched begins with this
-  std::string lock;     ///< of the record
-  std::string entries;  ///< what the contenders' keys begin with, before their sessions
-  std::string numbers;  ///< what the numbers' keys begin with
+  std::string prefix;   ///< the common beginning of all keys that are listed and watched
+  std::string lock;     ///< the key of the record
+  std::string entries;  ///< the part of the contenders' keys before their sessions
+  std::string numbers;  ///< the part of the numbers' keys before the number
 
   explicit key_names(const pool_options& o)
       : prefix(o.prefix), lock(o.lock_key), entries(entries_of(o)), numbers(numbers_of(entries)) {}

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t holders_max = 100'000;
 constexpr std::uint64_t recorded_limit_max = std::uint64_t{1} << 31;
 
-// Sorted lists, each name once.
+// The lists are sorted and contain each name once.
 bool is_in(const std::vector<std::string>& list, std::string_view session) {
   return std::binary_search(list.begin(), list.end(), session);
 }

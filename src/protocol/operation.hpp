@@ -6,22 +6,23 @@
 
 namespace holdfast::protocol {
 
-/// How many operations every Consul takes in one transaction. From 1.14 on it takes twice as many.
+/// The number of operations that every version of Consul accepts in one transaction. Versions from 1.14 on accept twice
+/// as many.
 inline constexpr std::size_t operations_max = 64;
 
-/// Consul's bound on the bytes of a request that is a transaction, and on those of a value.
+/// Consul's limit on the bytes of a transaction's request, and on the bytes of a value.
 inline constexpr std::size_t request_bytes_max = 512 * 1024;
 
-/// As a value travels.
+/// The size of a value in a request, where it is encoded in base64.
 constexpr std::size_t in_base64(std::size_t bytes) noexcept { return (bytes + 2) / 3 * 4; }
 
-/// What an operation with a key and a value of so many bytes has in a request at most.
+/// The largest size of an operation in a request, in bytes. `key` and `value` are the sizes of its key and its value.
 constexpr std::size_t bytes_of_operation(std::size_t key, std::size_t value) noexcept {
   return 200 + key + in_base64(value);  // the names of all fields, two numbers, and a session
 }
 
-/// What Consul returns for an operation of this verb. What is read stands behind all the rest, because transactions of
-/// ours read at their end.
+/// The kind of result that Consul returns for an operation. Our transactions read at their end, so the results of reads
+/// are the last ones.
 enum class result_kind { none, unchanged, written, read };
 constexpr result_kind result_of(kv_verb v) noexcept {
   switch (v) {
@@ -45,7 +46,7 @@ constexpr result_kind result_of(kv_verb v) noexcept {
   return result_kind::none;
 }
 
-/// How many results Consul returns for these before those of the reads at their end.
+/// The number of results that precede those of the reads at the end of a transaction.
 inline std::size_t results_before_reads(const std::vector<kv_operation>& operations) noexcept {
   std::size_t count = 0;
   for (const kv_operation& op : operations) {

@@ -39,7 +39,7 @@ contender_queue::contender_queue(std::vector<contender> all) : list_(std::move(a
   sort();
   const auto is_same = [this](std::uint32_t a, std::uint32_t b) { return list_[a].session == list_[b].session; };
   if (std::adjacent_find(by_session_.begin(), by_session_.end(), is_same) == by_session_.end()) return;
-  // Consul names each key once. Of what does not, the first counts.
+  // Consul lists each key once. If a session appears more than once all the same, its first contender counts.
   std::set<std::string_view> seen;
   std::vector<contender> once;
   for (const contender& each : list_)
@@ -56,7 +56,7 @@ void contender_queue::sort() {
             [this](std::uint32_t a, std::uint32_t b) { return list_[a].session < list_[b].session; });
 }
 
-/// The first that is not before this session.
+/// The first place whose session is not before this one in the order of names.
 std::vector<std::uint32_t>::const_iterator contender_queue::place_of(std::string_view session) const {
   return std::lower_bound(by_session_.begin(), by_session_.end(), session,
                           [this](std::uint32_t place, std::string_view name) { return list_[place].session < name; });

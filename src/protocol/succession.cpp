@@ -17,12 +17,12 @@ constexpr std::string_view opening = "\n{\"Limit\":";
 constexpr std::size_t session_size_max = 64;
 constexpr std::string_view stamp_opening = "\n@";
 constexpr std::string_view accepts_line = "\n~";
-/// In the year 2255: more would overflow a clock that counts nanoseconds.
+/// A time in the year 2255. A later one would overflow a clock that counts nanoseconds.
 constexpr std::int64_t stamp_max = 9'000'000'000;
 
 constexpr std::chrono::milliseconds ttl_max = std::chrono::hours(24);
 
-/// At the front of `text`, which is what is behind it then.
+/// Reads a number at the front of `text`, and removes it from there.
 bool take_number(std::string_view& text, std::int64_t& number) {
   const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (ec != std::errc()) return false;
@@ -39,7 +39,7 @@ std::optional<contender> read_contender(const json::value& from) {
   error_code ec;
   const auto index = (*fields)[1].to_number<std::uint64_t>(ec);
   if (ec || index == 0 || !session || !description) return std::nullopt;
-  // It becomes a key below the prefix: one name, not a path.
+  // The session becomes a key below the prefix. So it must be a single name, not a path.
   if (session->empty() || session->size() > session_size_max || session->find('/') != json::string::npos)
     return std::nullopt;
   const std::uint64_t flags = contender_magic | (is_numbered ? numbered_flag : 0);
@@ -118,7 +118,7 @@ std::string_view description_in(std::string_view value) noexcept { return value.
 std::optional<succession> succession_in(std::string_view value, std::string_view description) {
   if (!value.starts_with(description) || !value.substr(description.size()).starts_with(opening)) return std::nullopt;
   const std::string_view text = value.substr(description.size() + 1);
-  // The descriptions in it may be escaped.
+  // Escaped characters in the descriptions take more bytes.
   if (text.size() > 8 * succession_bytes_max) return std::nullopt;
   json::parse_options options;
   options.max_depth = 4;

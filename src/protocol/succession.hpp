@@ -13,51 +13,56 @@
 
 namespace holdfast::protocol {
 
-/// Who comes next in the queue, as whoever granted a slot saw it. It travels in the value of the entry that the grant
-/// touches, behind its description, so that the new holder can hand the slot on without a look at the whole queue.
-/// It may be out of date, or forged: a write that rests on it is guarded by the index of each entry that it names.
+/// The next contenders in the queue, as the process that granted a slot saw them. The granting process writes the
+/// succession into the value of the entry that it grants, after the description. So the new holder can hand the slot on
+/// without reading the whole queue. A succession may be out of date, or forged. Therefore a write that relies on it is
+/// guarded by the index of each entry that it names.
 template <class Contender>
 struct succession_of {
-  std::vector<Contender> next{};  ///< the first of those that wait, without gaps; never touched since they joined
-  std::size_t behind = 0;         ///< how many more were seen to wait; beyond `behind_max`, that
-  std::uint32_t limit = 1;        ///< that the record names: if 1, then nobody else
-  std::optional<std::uint32_t> number{};  ///< which the grant has locked for the granted
+  std::vector<Contender> next{};  ///< the first waiting contenders, without gaps; not written since they joined
+  std::size_t behind = 0;         ///< the number of contenders that were seen to wait after these, at most `behind_max`
+  std::uint32_t limit = 1;        ///< the record's limit; if it is 1, the new holder is the only holder
+  std::optional<std::uint32_t> number{};  ///< the number that the grant has locked for the new holder
 };
 using succession = succession_of<contender>;
 using succession_view = succession_of<const contender*>;
 
-/// How many of those that wait are named at most, and in how many bytes.
+/// The largest number of contenders in a succession, and the largest number of bytes that they take.
 inline constexpr std::size_t succession_max = 16;
 inline constexpr std::size_t succession_bytes_max = 2048;
 inline constexpr std::size_t behind_max = 100'000;
 
-/// No entry of ours says more of itself, its stamp included. Of what others' say, a grant keeps so much.
+/// The largest size in bytes of a description, its stamp included, in our entries. A grant keeps at most this much of
+/// the description in an entry of another process.
 inline constexpr std::size_t description_max = 1536;
 
-/// An entry's value: the description, and who comes next if anybody does.
+/// An entry's value: the description, and the succession if it names a contender or a number.
 std::string with_succession(std::string_view description, const succession_view& s);
 
-/// The description in such a value; or its beginning, if it looks like a succession itself.
+/// The description in such a value. If the description itself contains text that looks like a succession, and nothing
+/// follows it, only the part before that text is returned.
 std::string_view description_in(std::string_view value) noexcept;
 
-/// Another value that says the same, but for who comes next: a write of it wakes whoever watches the entry.
+/// Another value with the same description and without a succession. Writing it wakes the processes that watch the
+/// entry.
 std::string touched(std::string_view value);
 
-/// For how long whoever has made an entry may believe in its session at most, should that end without a word: its TTL
-/// minus its margin. And which node of Consul's catalog the session ends with.
+/// The lease of the process that has made an entry. If its session ends unnoticed, the process may still rely on it for
+/// the TTL minus the margin, at most.
 struct entry_lease {
   duration ttl{};
   duration margin{};
-  std::string_view node{};  ///< empty: its agent's own
-  bool accepts = false;     ///< a grant by another process counts only when its maker accepts it (acceptance.hpp)
+  std::string_view node{};  ///< the session ends with this node of Consul's catalog; empty: the agent's own node
+  bool accepts = false;     ///< the maker accepts grants by other processes; until then they are provisional
   bool operator==(const entry_lease&) const = default;
 };
-/// The description, since when it stands there, and for how long its maker may believe in it: a line of its own, `@`
-/// and the seconds since 1970, `+` and the TTL, `-` and the margin, both in milliseconds; a space and the node follow
-/// where that is not the usual one, and only the space where it is the agent's own. Before it stands a line `~` if the
-/// maker accepts grants. A process that grants keeps all of this as a part of the description.
+/// The description with a stamp, which says when the entry was made and what lease its maker has. The stamp is a line
+/// of its own. It consists of `@` and the seconds since 1970, `+` and the TTL, and `-` and the margin. TTL and margin
+/// are in milliseconds. A space and the node follow if the node is not `usual_node`. If it is the agent's own node,
+/// only the space follows. A line `~` precedes the stamp if the maker accepts grants (acceptance.hpp). A process that
+/// grants the entry keeps all of this as a part of the description.
 std::string with_stamp(std::string_view description, duration since_1970, const std::optional<entry_lease>& lease = {});
-/// What such a value says, without the stamp and without who comes next.
+/// The parts of such a value, without the succession.
 struct entry_value {
   std::string_view description;
   std::optional<std::chrono::seconds> since_1970{};
@@ -65,10 +70,10 @@ struct entry_value {
 };
 entry_value parse_entry_value(std::string_view value) noexcept;
 
-/// The node that sessions belong to unless told otherwise: no agent stands behind it, and none ends them.
+/// The node that sessions belong to by default. It has no agent, so no agent's failure ends the sessions.
 inline constexpr std::string_view usual_node = "holdfast-sessions";
 
-/// Nothing if there is none behind exactly this description, or if it is malformed.
+/// The succession that follows exactly this description. Nothing if there is none, or if it is malformed.
 std::optional<succession> succession_in(std::string_view value, std::string_view description);
 
 }  // namespace holdfast::protocol
