@@ -10,7 +10,7 @@ namespace holdfast::protocol {
 
 namespace {
 
-/// As Consul writes a session's id: 8-4-4-4-12 hexadecimal digits.
+/// True if the text is a session id in Consul's form: 8-4-4-4-12 hexadecimal digits.
 bool is_session_id(std::string_view text) {
   if (text.size() != 36) return false;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -32,7 +32,7 @@ instruction refuse(error why) {
 
 std::string entry_key(const inspection& s, std::string_view session) { return s.prefix + std::string(session); }
 
-/// Holders without an entry. A session that has given its slot back is not one of them.
+/// Holders without an entry, except those that have released their slot without writing the record.
 std::vector<std::string> dead_holders(const snapshot& now) {
   std::vector<std::string> dead;
   for (const std::string& holder : now.record.holders)
@@ -44,8 +44,8 @@ kv_operation remove(const inspection& s, const contender& entry) {
   return {kv_verb::remove_cas, entry_key(s, entry.session), {}, 0, entry.modify_index, {}};
 }
 
-/// Makes the record `wanted`, with the grants that it leaves room for, if there is anything to write. Of the dead, only
-/// those stay that are `spared`.
+/// Changes the record to `wanted`, and grants the slots that are free then. Returns an empty instruction if there is
+/// nothing to write. Dead holders are removed, except those in `spared`.
 instruction write(const inspection& s, lock_record wanted, std::vector<std::string> spared,
                   std::size_t grants_max = operations_max - 2, std::size_t given_back_max = given_back_at_once) {
   snapshot then = s.now;
@@ -72,7 +72,7 @@ instruction write(const inspection& s, lock_record wanted, std::vector<std::stri
 
 instruction write(const inspection& s, lock_record wanted) { return write(s, std::move(wanted), dead_holders(s.now)); }
 
-/// A contender that joins between a read and the write that rests on it sees a full record, and waits. So a write that
+/// A contender that joins between a read and the write that relies on it sees a full record, and waits. So a write that
 /// may free a slot reads everything in the same transaction. The next write then grants that contender.
 instruction with_read(const inspection& s, instruction next) {
   if (next.reads) next.operations.push_back({kv_verb::get_tree, s.prefix});
@@ -153,7 +153,7 @@ instruction evict(const inspection& s, std::string_view session, bool first_read
     result = write(s, s.now.record, std::move(spared), left ? operations_max - 3 : operations_max - 2);
   } else if (!left && first_read) {
     return refuse(error::not_held);
-  } else if (s.now.lock_index != 0) {  // whoever has joined since the last look
+  } else if (s.now.lock_index != 0) {  // grant contenders that have joined since the last read
     result = write(s, s.now.record, dead_holders(s.now), left ? operations_max - 3 : operations_max - 2);
   }
   if (left) result.operations.push_back(remove(s, *left));

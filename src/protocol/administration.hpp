@@ -12,76 +12,80 @@
 #include "protocol/operation.hpp"
 #include "protocol/snapshot.hpp"
 
-// What an operator orders, on a semaphore that is in use. Each order is a pure function from what stands in Consul to
-// the one transaction that comes next, guarded by the record's index: whoever has written meanwhile, another operator
-// included, lets it be refused, and one looks again. What is done already needs no write: so an order whose write has
-// an unknown outcome is just given again, and the record decides.
+// The commands of an operator, for a semaphore that is in use. Each command is a pure function from the state in Consul
+// to the next transaction. The index of the record guards the transaction. If somebody else has written the record
+// meanwhile, such as another operator, Consul refuses the transaction, and the state is read again. A command that is
+// already carried out needs no write. So after a write of unknown outcome, the command is simply run again, and the
+// record decides.
 namespace holdfast::protocol {
 
-/// All that stands below a semaphore's prefix, at one index.
+/// The state of all keys below a semaphore's prefix at one index.
 struct inspection {
   std::string prefix;    ///< with its trailing slash
-  std::string lock_key;  ///< whole
+  std::string lock_key;  ///< the full name of the record's key
   snapshot now;
-  std::uint64_t lock_created = 0;  ///< the record's CreateIndex; 0: there is none
-  /// Entries that no session has locked any more, as sessions leave them that do not delete their keys.
+  std::uint64_t lock_created = 0;  ///< the record's CreateIndex; 0: there is no record
+  /// Entries that no session has locked any more. A session leaves such an entry if its behavior is not to delete its
+  /// keys.
   std::vector<contender> leftovers{};
-  std::size_t request_bytes = request_bytes_max;  ///< the largest that Consul takes
+  std::size_t request_bytes = request_bytes_max;  ///< the largest request that Consul accepts
 };
 
-/// Errors as `make_snapshot`.
+/// Fails with the same errors as `make_snapshot`.
 boost::system::result<inspection> make_inspection(std::string prefix, std::string lock_key,
                                                   std::vector<kv_entry> listing, std::uint64_t index);
 
-/// What dead processes have left.
+/// The number of traces that dead processes have left.
 struct leftovers_count {
-  std::size_t holders = 0;  ///< dead ones, in the record
+  std::size_t holders = 0;  ///< dead holders in the record
   std::size_t entries = 0;
   bool operator==(const leftovers_count&) const = default;
 };
 
-/// What is to be done next. Nothing at all: it is as it was ordered to be.
+/// The next thing to do. An empty instruction means that the command is carried out.
 struct instruction {
-  error_code refused{};                    ///< then nothing is done
-  std::string session{};                   ///< to be destroyed; then look again
-  std::vector<kv_operation> operations{};  ///< of one transaction
-  bool more = false;                       ///< it is not the last one: look again
-  /// The last operation reads all that stands there then. Go on with that as with another look.
+  error_code refused{};                    ///< why the command is refused; then nothing is done
+  std::string session{};                   ///< destroy this session, then read again
+  std::vector<kv_operation> operations{};  ///< send these operations in one transaction
+  bool more = false;                       ///< more is to be done after this instruction: read again
+  /// The last operation of the transaction reads all keys below the prefix. Use its result as the next read.
   bool reads = false;
-  leftovers_count swept{};  ///< what a transaction of `sweep` removes
+  leftovers_count swept{};  ///< the traces of dead processes that a transaction of `sweep` removes
   bool operator==(const instruction&) const = default;
 };
 
-// A write that may free a slot ends with a look (`instruction::reads`), and the order is over when that shows nobody
-// who could be granted.
+// A write that may free a slot ends with a read (`instruction::reads`). The command is done when this read shows no
+// contender that could be granted.
 //
-// Whoever writes the record grants what is free then: who waits and can run hears of it by this very write. Dead
-// holders keep their slots, because theirs may be a lock delay that only the pools know of; but for `sweep`, and the
-// one whom `evict` has ended.
+// Each write of the record also grants the free slots. A granted contender is notified by this write, because the write
+// touches its entry. Dead holders keep their slots, because a lock delay may protect them, which only the pools know.
+// There are two exceptions: `sweep` removes all dead holders, and `evict` removes the one that it has ended.
 
-/// The record, if there is none. error::limit_conflict if there is one with another limit.
+/// Creates the record, if there is none. Refused with error::limit_conflict if there is one with another limit.
 instruction create(const inspection& s, std::uint32_t limit);
-/// No slot is taken away by a lower limit.
+/// Changes the limit. A lower limit takes no slot away from a holder.
 instruction resize(const inspection& s, std::uint32_t limit);
-/// While it is closed nobody is granted; who holds goes on.
+/// Closes or opens the semaphore. While it is closed, no contender is granted. Holders keep their slots.
 instruction set_closed(const inspection& s, bool closed);
-/// Marks a holder; error::not_held if the session is none. `doubt`: an earlier write of the mark may have been applied,
-/// and then a session that holds no more has heard of it.
+/// Marks a holder, to ask it to release its slot. Refused with error::not_held if the session is no holder. With
+/// `doubt`, an earlier write of the mark may have been applied. Then a session that holds no longer is no error,
+/// because the mark may have been the cause.
 instruction revoke(const inspection& s, std::string_view session, bool doubt = false);
-/// Ends the session, then takes it out of the record. error::not_held if it neither holds nor waits, unless this is
-/// not the first look: then that is what was wanted.
+/// Ends the session, then takes it out of the record. Refused with error::not_held if the session neither holds nor
+/// waits at the first read. At a later read, this means that the command is carried out.
 instruction evict(const inspection& s, std::string_view session, bool first_read);
-/// What nobody lives by any more.
+/// Removes the traces of dead processes: dead holders, and entries that no session has locked.
 instruction sweep(const inspection& s);
-/// The record and all entries. error::in_use if anybody holds or waits, unless `even_in_use`. `first`: the index of
-/// this order's first look; 0: this is it. Once the record of that time has gone, what was written since is other
-/// people's, who use the semaphore anew: it is left alone.
+/// Removes the record, all entries with their acceptances, and all numbers. Refused with error::in_use if anybody holds
+/// or waits, unless `even_in_use`. `first` is the index of the command's first read, or 0 if this is the first read.
+/// Once the record of the first read is gone, keys that were written later belong to processes that use the semaphore
+/// anew. They are kept.
 instruction destroy(const inspection& s, bool even_in_use, std::uint64_t first = 0);
-/// `more` while somebody alive holds; nothing is ever written. Without a record nobody does, but if that is so at the
-/// first look there is nothing to wait for: error::no_semaphore.
+/// Sets `more` while a live session holds a slot, and never writes. Without a record there is no holder. If there is no
+/// record at the first read, the command is refused with error::no_semaphore.
 instruction drain(const inspection& s, bool first_read);
 
-/// What `sweep` would find.
+/// The number of traces of dead processes that `sweep` would find.
 leftovers_count count_leftovers(const inspection& s);
 
 }  // namespace holdfast::protocol

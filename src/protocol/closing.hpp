@@ -8,12 +8,12 @@
 
 namespace holdfast::protocol {
 
-/// How a core comes to its end: it is open, or closing until a deadline, or closed.
+/// The end of a core. The core is open, or closing until a deadline, or closed.
 class closing {
 public:
   bool has_begun() const { return state_ != state::open; }
   bool is_over() const { return state_ == state::over; }
-  /// No request can be made any more.
+  /// True if no request can be made any more.
   bool at_once() const { return at_once_; }
 
   void begin() {
@@ -24,11 +24,12 @@ public:
     at_once_ = nothing_in_use_ = true;
     deadline_ = ctx.now();
   }
-  /// All users have let go. What goes back has its time from then on, however long they have taken.
+  /// All users have released their slots. The first call starts the time limit for releasing sessions and entries in
+  /// Consul, however long the users have taken.
   void nobody_uses_anything(context& ctx, duration time) {
     if (!std::exchange(nothing_in_use_, true)) deadline_ = ctx.now() + time;
   }
-  /// The users' time is over, and what goes back gets some, too.
+  /// The time for users has expired. Starts the time limit for releasing sessions and entries in Consul.
   void once_more(context& ctx, duration time) {
     nothing_in_use_ = true;
     deadline_ = ctx.now() + time;
@@ -50,7 +51,7 @@ private:
 
   guarded_state<state, transitions> state_{};
   bool at_once_ = false;
-  bool nothing_in_use_ = false;  ///< all users have let go, and the deadline was set anew then
+  bool nothing_in_use_ = false;  ///< no user holds a slot any more, and the deadline was set anew then
   time_point deadline_ = never;
 };
 

@@ -12,10 +12,10 @@ using namespace std::chrono_literals;
 
 constexpr duration request_max = 5s;
 constexpr duration watch_wait = 10s;
-/// Between two looks at a semaphore that never rests.
+/// The longest pause between two reads of a semaphore that changes all the time.
 constexpr duration pause_max = 100ms;
 
-/// Whether a look, or another one, may do better.
+/// True if another read may lead to success.
 bool is_worth_another_read(const error_code& ec) {
   return ec == condition::unavailable || ec == condition::outcome_unknown || ec == error::transaction_conflict;
 }
@@ -35,7 +35,7 @@ next_step command_run::begin(time_point now) {
   return again({}, now);
 }
 
-/// The next look, at once or after a pause if something has failed.
+/// Reads again, at once, or after a pause if something has failed. Ends the command if it has failed too often.
 next_step command_run::again(failure why, time_point now) {
   why_ = std::move(why);
   if (is_waiting()) {
@@ -49,8 +49,8 @@ next_step command_run::again(failure why, time_point now) {
   return why_.code ? rest(now) : read(now);
 }
 
-/// A pause before the next look, with jitter; or the end, if there is no time for one. Whoever was beaten by another
-/// writer looks again soon: on a busy semaphore that is the rule.
+/// Pauses before the next read, with jitter, or ends the command if there is no time left. If another writer was first,
+/// the pause is short, because this is common on a busy semaphore.
 next_step command_run::rest(time_point now) {
   const bool beaten = why_.code == error::transaction_conflict;
   if (!beaten) outage_.failed(why_, now, random_);
@@ -67,7 +67,7 @@ next_step command_run::rested(time_point now) {
 
 next_step command_run::read(time_point now) {
   if (!is_waiting()) return command_step::read{0, {}, within(now)};
-  deadline_ = now + what_.time;  // it is an outage that this bounds, not the wait
+  deadline_ = now + what_.time;  // this limits an outage, not the wait
   if (outage_.on()) deadline_ = outage_.since() + what_.time;
   const duration left = wait_ends_ == never ? watch_wait : std::min(watch_wait, wait_ends_ - now);
   if (left <= duration::zero() && watched_ != 0) return wait({.more = true}, now);
@@ -75,7 +75,7 @@ next_step command_run::read(time_point now) {
 }
 
 next_step command_run::read_done(event::prefix_listed&& e, time_point now) {
-  if (!e.error.code && e.filtered)  // whoever is left out would be taken for dead
+  if (!e.error.code && e.filtered)  // holders whose entries are missing would count as dead
     e.error = {make_error_code(error::permission_denied),
                {"the ACL token may not read all that stands there", what_.prefix, {}, {}}};
   if (!e.error.code) {
@@ -113,7 +113,7 @@ next_step command_run::saw(time_point now) {
   return command_step::write{asked_.operations, within(now)};
 }
 
-/// Nothing is to be written: a pause, and then the next look, which waits for news.
+/// Nothing is to be written. Pauses before the next read, which waits for a change.
 next_step command_run::wait(const instruction& next, time_point now) {
   if (!next.more) return command_step::done{};
   watched_ = seen_.now.index < watched_ ? 0 : seen_.now.index;
@@ -138,7 +138,7 @@ next_step command_run::written(event::txn_done&& e, time_point now) {
   return attempted(failed(error::transaction_conflict, "others wrote first each time"), now);
 }
 
-/// The write has also read all that stands there now.
+/// The write was applied, and has also read all keys below the prefix.
 next_step command_run::read_beside(event::txn_done&& e, time_point now) {
   outage_.over();
   removed_.holders += asked_.swept.holders;
@@ -168,11 +168,11 @@ next_step command_run::attempted(failure why, time_point now) {
   removed_.entries += asked_.swept.entries;
   if (asked_.session.empty() && !asked_.more) return command_step::done{};
   doubt_ = {};
-  in_vain_ = 0;  // it gets on
+  in_vain_ = 0;  // there is progress
   return again({}, now);
 }
 
-/// If a request may have been applied, or may be later, that is what a failure must say.
+/// Ends the command. If one of its writes may have been applied, or may be later, the error must say so.
 next_step command_run::end(failure why) const {
   if (doubt_.code && why.code == condition::not_applied) why.code = doubt_.code;
   return command_step::done{std::move(why)};

@@ -14,33 +14,34 @@
 
 namespace holdfast::protocol {
 
-/// What an order knows of its own past, besides what stands in Consul.
+/// The past of a command, as far as the state in Consul does not show it.
 struct command_history {
   bool is_first_read = true;
-  bool in_doubt = false;         ///< an earlier write of it may have been applied, or may be later
-  std::uint64_t first_read = 0;  ///< the index of the first one, at the later ones
+  bool in_doubt = false;         ///< an earlier write of the command may have been applied, or may be later
+  std::uint64_t first_read = 0;  ///< the index of the first read; 0 during the first read
 };
 
-/// An operator's order, and how long it may take.
+/// A command of an operator, and how long it may take.
 struct command {
-  /// What has to be done next, where this stands in Consul.
+  /// Returns the next thing to do for this state in Consul.
   std::function<instruction(const inspection&, const command_history&)> next;
   std::string prefix;    ///< with its trailing slash
-  std::string lock_key;  ///< whole
-  duration time{};       ///< for all of it
-  /// How often in a row it looks and writes in vain.
+  std::string lock_key;  ///< the full name of the record's key
+  duration time{};       ///< the time limit for the whole command; with `waits`, for an outage
+  /// The largest number of successive attempts without progress.
   unsigned attempts_max = 100;
-  /// It writes nothing, but waits for so long until there is no more to be done. Then `time` is how long an outage may
-  /// last.
+  /// If set, the command writes nothing. It waits for up to this long until there is nothing more to do, and `time` is
+  /// how long an outage may last.
   std::optional<duration> waits{};
-  /// The limit that it sets, if it sets one. One that no semaphore can have is refused before anything is asked.
+  /// The limit that the command sets, if any. A limit that no semaphore can have is refused before any request is sent.
   std::optional<std::uint32_t> limit{};
 };
 
-// What the shell has to do next, and to tell the run what became of it. `within`: how long that request may take.
+// The steps that the shell carries out. It reports the outcome of each step to the run. `within` is how long the
+// request may take.
 namespace command_step {
 struct read {
-  std::uint64_t index = 0;  ///< other than 0: when the index goes past it, or when `wait` is over
+  std::uint64_t index = 0;  ///< unless 0, the read is answered when the index exceeds this, or after `wait`
   duration wait{};
   duration within{};
 };
@@ -55,7 +56,7 @@ struct write {
 struct pause {
   duration time{};
 };
-/// It is over: carried out, or why not.
+/// The command is finished. It is carried out, or `why` tells why not.
 struct done {
   failure why{};
 };
@@ -63,8 +64,9 @@ struct done {
 using next_step = std::variant<command_step::read, command_step::end_session, command_step::write, command_step::pause,
                                command_step::done>;
 
-/// An order on its way: looks, asks what comes next, lets that be done, and looks again until nothing is left to do.
-/// After a write of unknown outcome it looks, too: what is done already is not done again.
+/// The execution of a command. It reads the state, asks the command for the next step, has the shell carry it out, and
+/// reads again until nothing is left to do. It also reads after a write of unknown outcome, so that a change that was
+/// applied is not made again.
 class command_run {
 public:
   command_run(command what, std::uint64_t seed, time_point now);
@@ -74,12 +76,13 @@ public:
   next_step session_ended(failure why, time_point now);
   next_step written(event::txn_done&& e, time_point now);
   next_step rested(time_point now);
-  /// The pause was cut short for good.
+  /// The caller has cancelled the command during a pause. It ends with this error.
   next_step cancelled(error_code why) const { return command_step::done{{why, why_.details}}; }
 
-  /// What the last look that succeeded has shown.
+  /// The state that the last successful read has shown.
   const inspection& seen() const { return seen_; }
-  /// What its writes have removed. If one got no answer, what is gone at the next look is taken for its work.
+  /// The traces of dead processes that the command has removed. After a write without an answer, those that are gone at
+  /// the next read count as removed by that write.
   const leftovers_count& removed() const { return removed_; }
 
 private:
@@ -102,17 +105,17 @@ private:
   outage outage_{};
   unsigned conflicts_ = 0;
   unsigned in_vain_ = 0;
-  failure doubt_{};  ///< what a write of unknown outcome failed with
+  failure doubt_{};  ///< the failure of a write whose outcome is unknown
   failure why_{};    ///< the latest failure
   command_history history_{};
   inspection seen_{};
   std::uint64_t watched_ = 0;  ///< the index to wait from
-  /// What there was when a write got no answer.
+  /// The traces of dead processes that existed before a write without an answer.
   std::optional<leftovers_count> unanswered_{};
   leftovers_count there_{};
   leftovers_count removed_{};
-  instruction asked_{};          ///< under way
-  bool is_carried_out_ = false;  ///< what is still to be done are grants only, which others may write as well
+  instruction asked_{};          ///< the current instruction
+  bool is_carried_out_ = false;  ///< only grants are left to write, and other processes may write these as well
 };
 
 }  // namespace holdfast::protocol

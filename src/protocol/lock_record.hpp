@@ -25,7 +25,7 @@ inline constexpr std::uint64_t mutex_flags = 0x2ddccbc058a50c18;
 enum class record_form {
   map,      ///< `{"<session>":true}` in its value, as HashiCorp's Go semaphore does; also the form of a new record
   list,     ///< `["<session>"]` in its value, as in the semaphore guide
-  session,  ///< a mutex: its one holder has locked it. The value is the holder's description
+  session,  ///< a mutex: its one holder has locked it. The value is the holder's description, or what it has proclaimed
 };
 
 /// The content of the lock key: the semaphore's limit, the holders of its slots, and the effects of an operator's

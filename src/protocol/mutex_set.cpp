@@ -229,7 +229,7 @@ void mutex_set::check_releases() {
   }
 }
 
-/// Consul has ended sessions by their `until`.
+/// Removes the sessions whose `until` has passed, because Consul has ended them by then.
 void mutex_set::forget_expired() {
   for (auto at = sessions_.ending().begin(); at != sessions_.ending().end();)
     at = due_or_wake(at->second.until) ? has_ended(at) : std::next(at);

@@ -10,20 +10,21 @@
 
 namespace holdfast::protocol {
 
-/// Which numbers our sessions try to lock. Consul keeps numbers for the lock delay of their last owners, and tells
-/// nobody when that ends.
+/// Chooses the numbers that our sessions try to lock. Consul keeps a number locked for the lock delay of its last
+/// owner, and does not notify anybody when the delay ends.
 class number_allocator {
 public:
-  /// `count` numbers, if there are so many that are not taken: from any place on, so that two who choose at once seldom
-  /// choose the same.
+  /// Chooses up to `count` numbers that are not taken. The search starts at a random number, so that two processes that
+  /// choose at the same time seldom choose the same numbers.
   std::vector<std::uint32_t> choose(context& ctx, std::vector<bool> taken, std::size_t count);
-  /// Whether it makes sense to choose now: none was free lately.
+  /// False during the pause after no number was free.
   bool may_choose(context& ctx) const { return ctx.due_or_wake(none_free_.retry_at()); }
   void nobody_needs_one() { none_free_.over(); }
-  /// Whether the last choice left out a free number, because it was refused lately. Its pause wakes us, and a look at
-  /// Consul would show nothing new.
+  /// True if the last choice left out a free number because Consul refused it lately. We are woken at the end of the
+  /// pause for that number, and a read of Consul before that would show nothing new.
   bool leaves_out_a_free_one() const { return leaves_out_a_free_one_; }
-  /// None is free. Only a view that rests on a later request than this is another look.
+  /// When no number was free, this was the last request so far. Only a view from a later request may show a free
+  /// number.
   request_id sought() const { return sought_; }
   void found_none(context& ctx);
 
