@@ -11,117 +11,144 @@
 
 namespace holdfast {
 
-/// Of sessions, unless they are given another one. A process that dies keeps its slots for up to twice that.
+/// The default TTL of sessions. If a process dies, its slots stay taken for up to twice the TTL.
 inline constexpr std::chrono::milliseconds default_session_ttl{15'000};
-/// The node of Consul's catalog that sessions belong to, unless they are given another one: no agent stands behind it.
+/// The default node, in Consul's catalog, that sessions belong to. No agent runs on it.
 inline constexpr std::string_view default_session_node = "holdfast-sessions";
 
-/// What few have to change. What is not given has its default, or is derived; what a kind of lock has no use for is
-/// error::invalid_option there. Times are 0 to 24 h unless it says otherwise; what is wrong is named by the error.
+/// Options that most users do not change. An option that is not set has its default, or a value that is derived from
+/// other options.
+///
+/// An option that does not apply to a kind of lock must not be set there; otherwise the constructor throws
+/// error::invalid_option. Times are 0 to 24 h unless stated otherwise. The text of the error names the wrong option.
 struct tuning {
-  /// How much earlier than Consul we give a slot up, for clock drift and for the holder to stop: above 0, half the TTL
-  /// at most. A tenth of the TTL.
+  /// How much earlier than Consul this process gives up a slot. The margin covers clock drift, and gives the holder
+  /// time to stop. Above 0, at most half the TTL. Default: a tenth of the TTL.
   std::optional<std::chrono::milliseconds> lease_margin{};
-  /// For how long what a session held stays taken after that session has ended: 0 to 60 s. Who sees to that, and how
-  /// long it is if it is not given:
-  /// - a semaphore with node health checks: whoever grants; the TTL. Less than the TTL, and than 60 s, is an error;
-  /// - numbered slots: Consul keeps the number; the TTL, without health checks 15 s at least, 60 s at most;
-  /// - a mutex, a set, an election: Consul keeps the key; 0, because the lease is over before Consul ends a session. On
-  ///   the agent's own node, whose sessions may end sooner, the TTL, 60 s at most: then a lease (TTL minus margin) of
-  ///   over 60 s is an error, and with health checks a delay under the TTL, and under 60 s;
-  /// - a semaphore without either may be given one, and it has no effect.
+  /// How long a slot or key stays taken after the session of its holder has ended, so that a holder with a slow clock
+  /// cannot overlap the next one. 0 to 60 s. With node health checks, a value below both the TTL and 60 s is an error.
+  /// It depends on the kind of lock who enforces it, and what the default is:
+  /// - Semaphore with node health checks: the process that grants the slot enforces it. Default: the TTL.
+  /// - Numbered slots: Consul enforces it for the key of the number. Default: the TTL, at most 60 s; without health
+  ///   checks at least 15 s.
+  /// - Mutex, mutex set, election: Consul enforces it for the key. Default: 0, because the lease expires before Consul
+  ///   ends a session. On the agent's own node, sessions may end sooner. There the default is the TTL, at most 60 s,
+  ///   and without a value of your own a lease (TTL minus margin) of over 60 s is an error.
+  /// - Semaphore without health checks and without numbers: the option is accepted and has no effect.
   std::optional<std::chrono::milliseconds> lock_delay{};
-  /// How long the watch of what is held may fail before it is lost, never past the lease. 24 h, so that the lease alone
-  /// counts, and an election of Consul's leader costs nobody a slot. 0: at the first failure, as the semaphore guide
-  /// has it.
+  /// How long the watch of a held slot may fail before the slot is lost. The slot is also lost when its lease expires.
+  /// Default: 24 h, so that only the lease counts, and an election of Consul's leader costs nobody a slot. 0: the slot
+  /// is lost at the first failure, as the semaphore guide has it.
   std::optional<std::chrono::milliseconds> outage_grace{};
-  /// How long an acquire or a release rides out an agent that cannot answer before it fails with the last error. 5 s.
+  /// How long an acquire or a release retries while the agent cannot answer. Then it fails with the last error.
+  /// Default: 5 s.
   std::optional<std::chrono::milliseconds> give_up_after{};
-  /// Time for one request, 1 ms to 10 min. A third of the TTL, at most 5 s.
+  /// Timeout of one request, 1 ms to 10 min. Default: a third of the TTL, at most 5 s.
   std::optional<std::chrono::milliseconds> request_timeout{};
 
-  // Not of elections:
-  /// How long a session that nobody needs is kept warm for the next acquire. Until then it also keeps the execution
-  /// context running. While further sessions are being created, idle sessions are kept for longer. 10 s.
+  // Not for elections:
+  /// How long an unused session is kept for the next acquire. During this time it also keeps the execution context
+  /// running. While further sessions are being created, unused sessions are kept longer. Default: 10 s.
   std::optional<std::chrono::milliseconds> session_idle_timeout{};
-  /// Acquires that may wait here at once; the next fails with error::too_many_waiters. 1'000'000.
+  /// How many acquires may wait in this process at once, at least 1. The next one fails with error::too_many_waiters.
+  /// Default: 1'000'000.
   std::optional<std::size_t> waiters_max{};
 
-  // Of semaphores and mutexes:
-  /// How long a slot may go from hand to hand inside this process while others wait elsewhere. Longer is fewer
-  /// requests, and a longer wait for the others. 100 ms.
+  // For semaphores and mutexes only:
+  /// How long a slot may be handed from caller to caller inside this process while contenders wait elsewhere. A longer
+  /// time saves requests and makes the others wait longer. Default: 100 ms.
   std::optional<std::chrono::milliseconds> local_handoff_time{};
-  /// How long a slot that nobody uses is kept for the next acquire, as long as nobody waits elsewhere. 0: not at all,
-  /// which is the default.
+  /// How long an unused slot is kept for the next acquire. It is kept only while nobody waits elsewhere. Default: 0,
+  /// the slot is not kept.
   std::optional<std::chrono::milliseconds> slot_idle_timeout{};
 
-  /// Of semaphores: how long a free slot is left for a Go or guide contender at the head of the queue, which claims it
-  /// itself. 500 ms.
+  /// For semaphores only. How long a free slot is reserved for a contender at the head of the queue whose client is
+  /// HashiCorp's Go client or follows Consul's guide. Such a client has to claim the slot itself. Default: 500 ms.
   std::optional<std::chrono::milliseconds> claim_timeout{};
-  /// Of mutexes: how long the mutex may go from hand to hand, in a process or among those who have entries, before it
-  /// is let go for whoever comes first: clients of other kinds wait without a trace. That costs some 20 ms. 0: there
-  /// are none. 1 s.
+  /// For mutexes only. How long the mutex may go from hand to hand, inside a process or between contenders that have
+  /// entries. Then it is unlocked, and the first client that asks gets it. Clients of other kinds need this, because
+  /// they wait without an entry. Unlocking costs about 20 ms. 0: no such clients take part, and the mutex is not
+  /// unlocked for them. Default: 1 s.
   std::optional<std::chrono::milliseconds> yield_interval{};
 };
 
-/// What all participants of a semaphore must agree on (`prefix`, `lock_key`, `limit`), and how this process takes part.
-/// Checked once, by the semaphore's constructor.
+/// Options of a semaphore. All participants must use the same `prefix`, `lock_key` and `limit`; the other options are
+/// each process's own unless stated otherwise. The constructor of the semaphore checks all of them.
 struct semaphore_options {
-  /// The KV folder that the semaphore lives in, say "service/db/semaphore". Not empty, no leading slash, no empty
-  /// segment, none that is "." or ".."; UTF-8 without control characters, at most 400 bytes. One trailing slash is
-  /// accepted. Else error::invalid_prefix.
+  /// The KV folder of the semaphore, for example "service/db/semaphore". Not empty; no leading slash; no empty segment;
+  /// no segment "." or ".."; UTF-8 without control characters; at most 400 bytes. One trailing slash is accepted.
+  /// Otherwise the constructor throws error::invalid_prefix.
   std::string prefix{};
-  /// How many slots there are, 1 to 4'200. A record in use with another limit: error::limit_conflict.
+  /// The number of slots, 1 to 4'200. If a record in use has another limit, acquires fail with error::limit_conflict.
   std::uint32_t limit = 0;
-  /// Whether the limit in the record, where there is a record, counts instead of `limit`, which then is only what a new
-  /// record gets. It may change while it is in use (`semaphore_administration::resize`): a lower one takes no slot
-  /// away, and nobody is granted until fewer hold. All participants should agree on it: one without it fails while the
-  /// record in use has another limit, and writes its own into one that nobody uses.
+  /// If true, the limit in the record replaces `limit` wherever there is a record. `limit` is then only written into a
+  /// new record.
+  ///
+  /// The limit may change while the semaphore is in use (`semaphore_administration::resize`). A lower limit takes no
+  /// slot away; nothing is granted until fewer slots are held.
+  ///
+  /// All participants should use the same value. A process without it fails with error::limit_conflict while the record
+  /// in use has another limit. If nobody uses the record, that process writes its own limit into it.
   bool use_recorded_limit = false;
-  /// Whether each slot that is held has a number of its own, 0 to limit - 1, see `slot::numbers`, so that it can stand
-  /// for a real thing: the GPU 3, the port 8003. The session that holds the slot has locked "PREFIX/.slot/<number>",
-  /// too, and nobody uses a slot without: a number is had by one holder at a time. Who finds the slots numbered and
-  /// does not ask for numbers, as HashiCorp's clients, may take part, and has none. A number goes with its slot, in the
-  /// same write; where it does not, as after a holder has died, it costs one more.
+  /// If true, each held slot has a number of its own, 0 to limit - 1, so that it can stand for a real thing: GPU 3, or
+  /// port 8003. See `slot::numbers`.
+  ///
+  /// The session that holds the slot has also locked the key "PREFIX/.slot/<number>", and a slot is not handed out
+  /// before that. So only one holder at a time has a number.
+  ///
+  /// Clients that do not ask for numbers, for example HashiCorp's clients, may use the same semaphore. Their slots have
+  /// no numbers.
+  ///
+  /// Usually a number moves with its slot in the same write. If it does not, for example after a holder has died, it
+  /// costs one more write.
   bool numbered = false;
-  /// The name of the coordinating record below the prefix. HashiCorp's clients use ".lock". One segment, by the rules
-  /// of `prefix`; else error::invalid_option.
+  /// The name of the lock record below the prefix. HashiCorp's clients use ".lock". It is one segment and follows the
+  /// rules of `prefix`; otherwise the constructor throws error::invalid_option.
   std::string lock_key = ".lock";
-  /// What an operator reads in our contender entries. Empty: "host:pid". At most 1 KiB, without "\n{\"Limit\":" in it,
-  /// and without a last line that is "@" and a number: we add such ourselves. Else error::invalid_option.
+  /// A text for operators in the entries of this process. If empty, "host:pid" is used. At most 1 KiB. It must not
+  /// contain "\n{\"Limit\":", and its last line must not be "@" and a number, because the library itself appends such
+  /// text. Otherwise the constructor throws error::invalid_option.
   std::string description{};
 
-  /// TTL of our sessions, renewed every third of it. Above 0, at most 24 h; the server's range is 10 s to 24 h unless
-  /// configured otherwise. A process that dies keeps its slots for up to twice that; a process that cannot reach Consul
-  /// loses them after TTL minus margin.
+  /// TTL of the sessions of this process. They are renewed every third of it. Above 0, at most 24 h; the server accepts
+  /// 10 s to 24 h unless configured otherwise. If the process dies, its slots stay taken for up to twice the TTL. If it
+  /// cannot reach Consul, it loses its slots after TTL minus margin.
   std::chrono::milliseconds session_ttl = default_session_ttl;
-  /// The node of Consul's catalog that our sessions belong to, at most 128 bytes: when a node is deregistered, Consul
-  /// ends its sessions at once. By default one that no agent stands behind, and that nobody has a reason to deregister;
-  /// it is registered where it is missing. The ACL token needs `session "holdfast-sessions" { policy = "write" }`, and
-  /// as long as the node is missing `node "holdfast-sessions" { policy = "write" }`; else error::permission_denied.
-  /// Empty: the agent's own, whose sessions end when the agent leaves, as for a restart, or when it is removed; then
-  /// whoever grants a slot leaves that of a holder that is gone alone for that holder's TTL.
+  /// The node, in Consul's catalog, that the sessions belong to. At most 128 bytes. When a node is deregistered, Consul
+  /// ends its sessions at once.
+  ///
+  /// The default is a node on which no agent runs, so nobody has a reason to deregister it. The library registers the
+  /// node if it is missing. The ACL token needs `session "holdfast-sessions" { policy = "write" }`, and while the node
+  /// is missing also `node "holdfast-sessions" { policy = "write" }`. Otherwise acquires fail with
+  /// error::permission_denied.
+  ///
+  /// If empty, sessions belong to the agent's own node. They end when the agent leaves, as for a restart, or when the
+  /// node is removed. After such an end, processes that grant slots leave the slot of the vanished holder alone for
+  /// that holder's TTL.
   std::string session_node{default_session_node};
-  /// Whether the node's health (serfHealth) ends our sessions too; on the agent's own node only, else
-  /// error::invalid_option. Then a holder may lose its session before its TTL, so pruning waits `tuning::lock_delay`.
-  /// All participants should agree on it.
+  /// If true, a failed health check of the node (serfHealth) also ends the sessions. Only allowed with the agent's own
+  /// node (an empty `session_node`); otherwise the constructor throws error::invalid_option. A holder may then lose its
+  /// session before its TTL, so its slot stays taken for `tuning::lock_delay`. All participants should use the same
+  /// value.
   bool node_health_checks = false;
 
-  /// Told what an operator may want to read, one line each. Called on the client's strand: be quick, and do not throw.
+  /// Called with messages for operators, one line each. It is called on the client's strand. It must return quickly and
+  /// must not throw.
   std::function<void(const std::string&)> log{};
   holdfast::tuning tuning{};
 };
 
-/// What all participants of a mutex must agree on (`key`), and how this process takes part. What is not explained here
-/// is as in `semaphore_options`. Checked once, by the mutex's constructor.
+/// Options of a mutex. All participants must use the same `key`. Options without a comment are described in
+/// `semaphore_options`. The constructor of the mutex checks all of them.
 struct mutex_options {
-  /// The key that whoever holds the mutex has locked, as of HashiCorp's Go `api.Lock`; of `consul lock -n 1 PREFIX` it
-  /// is "PREFIX/.lock". The rules of `semaphore_options::prefix`, but no trailing slash. Those who wait have entries
-  /// below it, "KEY/<session>". No key of another purpose should begin with it: "tasks/1" is the beginning of
-  /// "tasks/10" too, and every change there would wake those who watch here.
+  /// The key that the holder of the mutex has locked. It is the key of HashiCorp's Go `api.Lock`; for `consul lock -n 1
+  /// PREFIX` it is "PREFIX/.lock". The rules of `semaphore_options::prefix` apply, but no trailing slash is accepted.
+  ///
+  /// Waiters have entries below the key, "KEY/<session>". The keys of other locks and data should not begin with `key`:
+  /// every change of "tasks/10" would wake the watchers of "tasks/1".
   std::string key{};
-  /// The key's value while we hold it, and what an operator reads in our entries. Empty: "host:pid". By the rules of
-  /// `semaphore_options::description`.
+  /// The value of the key while this process holds the mutex, and a text for operators in its entries. If empty,
+  /// "host:pid" is used. The rules of `semaphore_options::description` apply.
   std::string description{};
 
   std::chrono::milliseconds session_ttl = default_session_ttl;
@@ -131,13 +158,14 @@ struct mutex_options {
   holdfast::tuning tuning{};
 };
 
-/// What all processes of a mutex set must agree on (`prefix`), and how this process takes part. What is not explained
-/// here is as in `mutex_options`. Checked once, by the set's constructor.
+/// Options of a mutex set. All processes must use the same `prefix`. Options without a comment are described in
+/// `mutex_options`. The constructor of the set checks all of them.
 struct mutex_set_options {
-  /// The folder of the locks, say "jobs/locks": the key of the lock NAME is "PREFIX/NAME". Nothing else should stand in
-  /// it. The rules of `semaphore_options::prefix`.
+  /// The folder of the locks, for example "jobs/locks". The lock NAME has the key "PREFIX/NAME". The folder must not
+  /// contain anything else. The rules of `semaphore_options::prefix` apply.
   std::string prefix{};
-  /// The value of each key that we have locked. Empty: "host:pid". At most 1 KiB.
+  /// The value of each key that this process has locked. If empty, "host:pid" is used. The rules of
+  /// `semaphore_options::description` apply.
   std::string description{};
 
   std::chrono::milliseconds session_ttl = default_session_ttl;
@@ -147,14 +175,14 @@ struct mutex_set_options {
   holdfast::tuning tuning{};
 };
 
-/// What all candidates of an election must agree on (`key`), and how this process takes part. What is not explained
-/// here is as in `mutex_options`. Checked once, by the election's constructor.
+/// Options of an election. All candidates must use the same `key`. Options without a comment are described in
+/// `mutex_options`. The constructor of the election checks all of them.
 struct election_options {
-  /// The key that the leader has locked, say "service/reports/leader".
+  /// The key that the leader has locked, for example "service/reports/leader".
   std::string key{};
 
-  /// A leader that dies is followed by another after one to two of these; one that cannot reach Consul steps down after
-  /// one minus margin.
+  /// TTL of the sessions. If the leader dies, another candidate can be elected one to two TTLs later. If the leader
+  /// cannot reach Consul, it steps down after TTL minus margin.
   std::chrono::milliseconds session_ttl = default_session_ttl;
   std::string session_node{default_session_node};
   bool node_health_checks = false;
@@ -162,9 +190,10 @@ struct election_options {
   holdfast::tuning tuning{};
 };
 
-/// Arguments of one acquire. Trivially destructible, so that g++ 12 compiles it well in braces at a co_await, too.
+/// Options of one acquire. The type is trivially destructible, because g++ 12 miscompiles braced arguments of other
+/// types in a co_await expression.
 struct acquire_options {
-  std::uint32_t count = 1;      ///< slots, all or nothing; at most the limit, and at most 60
+  std::uint32_t count = 1;      ///< number of slots, all or none; at most the limit, and at most 60
   diagnostics* diag = nullptr;  ///< filled in on failure; must outlive the operation
 };
 

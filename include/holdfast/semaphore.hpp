@@ -17,14 +17,15 @@
 
 namespace holdfast {
 
-/// What one semaphore or mutex did in this process since its construction; `waiting`, `sessions` and `held` are levels.
+/// Counters of one semaphore, mutex or mutex set in this process. `granted`, `handoffs` and `lost` count since its
+/// construction. `waiting`, `sessions` and `held` are current values. An acquire of several slots counts once.
 struct semaphore_statistics {
-  std::uint64_t granted = 0;   ///< slots handed to callers
-  std::uint64_t handoffs = 0;  ///< of these: from one caller to the next, without a request
-  std::uint64_t lost = 0;
-  std::uint64_t waiting = 0;
-  std::uint64_t sessions = 0;
-  std::uint64_t held = 0;
+  std::uint64_t granted = 0;   ///< acquires that completed with a slot
+  std::uint64_t handoffs = 0;  ///< grants of a slot that this process already had, without a request
+  std::uint64_t lost = 0;      ///< held slots that were lost
+  std::uint64_t waiting = 0;   ///< acquires that wait
+  std::uint64_t sessions = 0;  ///< Consul sessions
+  std::uint64_t held = 0;      ///< handles that hold
 };
 
 namespace detail {
@@ -38,7 +39,7 @@ struct acquire_request {
   diagnostics* diag = nullptr;
 };
 
-/// This does not compile when `acquire_options` gets another member. Pass the member on here, and let
+/// If `acquire_options` gets another member, this function does not compile. Pass the member on here, and let
 /// `unit.runtime_options` expect its value.
 inline acquire_request request_of(const acquire_options& options, bool once,
                                   std::optional<std::chrono::nanoseconds> within) {
@@ -55,35 +56,38 @@ concept slot_token = asio::completion_token_for<Token, void(error_code, Held)>;
 
 }  // namespace detail
 
-/// What `semaphore`, `mutex` and `mutex_set` have in common: where slots come from. Each of them is one; there is
-/// nothing else to make of it. Of an empty one only assignment, destruction and `valid()` are allowed.
+/// Base class of `semaphore`, `mutex` and `mutex_set`; not meant to be used directly.
 ///
-/// Operations: as for `semaphore`.
+/// An empty (default-constructed or moved-from) object only supports assignment, destruction and `valid()`.
 ///
-/// Threads: operations and const members are safe from any thread; assignment, move and destruction are not beside
-/// them.
+/// Completion tokens, executors and allocators: as described for `semaphore`.
+///
+/// Threads: operations and const members may be called from any thread at any time. Assignment, move and destruction
+/// must not run at the same time as another call on the same object.
 class slot_source {
 public:
   using executor_type = asio::any_io_executor;
 
-  /// Whether it is not empty.
+  /// False if the object is empty.
   bool valid() const noexcept { return impl_ != nullptr; }
-  /// The client's.
+  /// The client's executor.
   executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
   semaphore_statistics statistics() const noexcept;
 
-  /// Ends it: those who wait fail with error::closed, what is held is lost (loss_reason::closed), everything in Consul
-  /// is given back and the sessions are destroyed. It waits until the handles of lost slots are released or destroyed,
-  /// `tuning::give_up_after` at most: so long nobody else gets those slots. Completes when all is given back, or after
-  /// `tuning::give_up_after` more.
+  /// Closes the semaphore. Waiting acquires fail with error::closed. Held slots are lost (loss_reason::closed).
+  /// Everything that this process has in Consul is released, and its sessions are destroyed.
   ///
-  /// So release or destroy your own handles first. If the caller of `close` still has one in its hands, `close` takes
-  /// `tuning::give_up_after` (5 s) and succeeds.
+  /// `close` first waits until all handles of the lost slots are released or destroyed, but not longer than
+  /// `tuning::give_up_after`. During this time nobody else gets these slots. Then it releases everything in Consul. It
+  /// completes when that is done, or after another `tuning::give_up_after`.
+  ///
+  /// Release or destroy your own handles before you call `close`. If the caller of `close` still has a handle, `close`
+  /// takes `tuning::give_up_after` (5 s) and then succeeds.
   ///
   /// Signature: void(error_code).
-  /// Errors: timed_out (what is left expires with its sessions).
-  /// Cancellation: none.
-  /// Lifetimes: the handle may be destroyed before.
+  /// Errors: timed_out. In this case the rest is released when its sessions expire.
+  /// Cancellation: not supported.
+  /// Lifetimes: this object may be destroyed before the operation completes.
   template <class Token = throwing_t>
   auto close(Token&& token = {}) {
     return detail::begin_operation<>(impl_, detail::calling<detail::start_close>(), std::forward<Token>(token));
@@ -96,7 +100,7 @@ protected:
   ~slot_source();
 
   explicit slot_source(std::shared_ptr<detail::driver> impl) noexcept : impl_(std::move(impl)) {}
-  // `Held` is a slot, or what is made of one.
+  // `Held` is `slot`, or a type that is constructed from one.
   template <class Held, class Token>
   auto initiate(detail::acquire_request request, Token&& token) {
     auto start = [request](const std::shared_ptr<detail::driver>& impl, detail::pending<slot>&& handler) {
@@ -111,77 +115,89 @@ protected:
   std::shared_ptr<detail::driver> impl_;
 };
 
-/// A distributed counting semaphore over Consul: at most `limit` slots are held at any time by all processes that agree
-/// on prefix, lock key and limit.
+/// A distributed counting semaphore over Consul. All processes that use the same prefix, lock key and limit hold at
+/// most `limit` slots at any time.
 ///
-/// Any number of coroutines of one process may wait: they queue here, first come first served, and share at most
-/// `limit` Consul sessions. A released slot goes to the next local waiter without a request while nobody waits
-/// elsewhere or `tuning::local_handoff_time` lasts; otherwise one write moves it to whoever waits longest in the
-/// cluster.
+/// Any number of coroutines of one process may wait. They queue in the process, first come, first served, and share at
+/// most `limit` Consul sessions. A released slot can go to the next waiter in the same process without a request to
+/// Consul. This happens while nobody waits in another process, and otherwise for at most `tuning::local_handoff_time`.
+/// After that time, one write moves the slot to the contender that has waited longest in the cluster.
 ///
-/// Operations take a completion token, by default `throwing`. Handlers run on their associated executor, by
-/// default the client's, never inside the initiating function. Their associated allocator gives the memory in which
-/// they wait, and, where the client's executor is an `io_context`'s, that in which they are posted. There is no
-/// `rebind_executor`, nor a default token by the executor (`asio::default_completion_token_t`): every handle has an
-/// `asio::any_io_executor`, and `co_await sem.acquire()` names no token in a coroutine on any executor. Of every
-/// acquire:
+/// Completion tokens: each operation takes one. The default is `throwing`. There is no `rebind_executor`, and no
+/// default token by executor (`asio::default_completion_token_t`), because every handle has an `asio::any_io_executor`.
+/// So `co_await sem.acquire()` works in a coroutine on any executor.
+///
+/// Executors and allocators: a completion handler runs on its associated executor, by default the client's executor. It
+/// is never called inside the initiating function. A waiting handler is stored in memory from its associated allocator.
+/// If the client's executor is an `io_context`'s, the memory for posting the handler comes from that allocator, too.
+///
+/// All acquires (`acquire`, `try_acquire`, `try_acquire_for`) have this in common:
 ///
 /// - Signature: void(error_code, slot).
-/// - Errors, at once: closed, too_many_waiters, too_many_slots (with `use_recorded_limit` when its turn comes, after a
-///   look at the record); not_a_semaphore, limit_conflict, corrupt_record; permission_denied, invalid_ttl,
-///   plain_http_refused, malformed_reply, reply_too_large, bad_request.
-/// - Errors, after `tuning::give_up_after`: what `condition::unavailable` stands for. A process that has a place in the
-///   queue keeps it, and waits, for as long as the lease of the place's session lasts: see doc/reference/errors.md.
-/// - Cancellation: terminal, partial, total; operation_aborted, and no slot is taken: one that is granted at that
-///   moment goes to the next waiter or back. Nothing stays in Consul but, for a while, an idle session.
-/// - Lifetimes: `acquire_options::diag`, which gets the words of a failure, must outlive it; the handle need not.
+/// - Errors that are reported at once: closed, too_many_waiters, too_many_slots, not_a_semaphore, limit_conflict,
+///   corrupt_record, permission_denied, invalid_ttl, plain_http_refused, malformed_reply, reply_too_large, bad_request.
+///   With `use_recorded_limit`, too_many_slots is reported when the acquire reaches the head of the local queue, after
+///   a read of the record.
+/// - Errors that are reported after `tuning::give_up_after`: all that equal `condition::unavailable`. If the process
+///   has a place in the cluster's queue, it keeps the place, and the acquire waits until the lease of the place's
+///   session expires: see doc/errors.md.
+/// - Cancellation: terminal, partial, total. The acquire completes with operation_aborted and takes no slot. A slot
+///   that is granted at that moment goes to the next waiter or is released. Only an idle session stays in Consul, for a
+///   while.
+/// - Lifetimes: the object that `acquire_options::diag` points to must outlive the operation. The semaphore object need
+///   not.
 ///
-/// Threads: operations and const members are safe from any thread; assignment, move and destruction are not beside
-/// them.
+/// Threads: operations and const members may be called from any thread at any time. Assignment, move and destruction
+/// must not run at the same time as another call on the same object.
 ///
-/// Lifetimes: the handle may be destroyed at any time: waiting acquires fail with error::closed, held slots stay held
-/// until released, then the sessions are destroyed in the background. `close` does it all and waits.
+/// Lifetimes: the semaphore object may be destroyed at any time. Waiting acquires then fail with error::closed. Held
+/// slots stay held until they are released; then the sessions are destroyed in the background. `close` also ends the
+/// held slots, and reports when everything is done.
 ///
-/// When `io_context::run` returns: a semaphore with a session keeps the client's execution context running. An idle
-/// session is kept for `tuning::session_idle_timeout` (10 s). So `run` returns up to 10 s after the last release if the
-/// semaphore still exists. It returns at once after `close` has completed, and as soon as the sessions have ended after
-/// the semaphore and all of its slots are destroyed. The same is true of `mutex` and `mutex_set`.
+/// When `io_context::run` returns: a semaphore that has a session keeps the client's execution context running. An idle
+/// session is kept for `tuning::session_idle_timeout` (10 s). So, while the semaphore exists, `run` returns up to 10 s
+/// after the last release. After `close` has completed, `run` returns at once. After the semaphore and all of its slots
+/// are destroyed, `run` returns as soon as the sessions are destroyed. The same is true of `mutex` and `mutex_set`.
 ///
-/// Where the application's threads are busy for long, give the
-/// client a context and a thread of its own, so that renewals are on time.
+/// Busy threads: if the application's threads are busy for long, renewals may be late. Give the client an execution
+/// context and a thread of its own.
 ///
-/// Connections: a semaphore that is held or waited for has one blocking query under way, or two. A client has
-/// `consul::config::blocking_max` (32) of them at once; semaphores beyond that take turns, and may see grants and
-/// losses 10 s later. One whose turn does not come in time loses its slots, after `tuning::outage_grace`
-/// (loss_reason::watch_failed), and the log names the option.
+/// Connections: a semaphore that is held or waited for has one or two blocking queries pending. A client runs at most
+/// `consul::config::blocking_max` (32) blocking queries at once. Semaphores beyond that number take turns, and may see
+/// grants and losses 10 s later. If a semaphore's turn does not come within `tuning::outage_grace`, it loses its slots
+/// (loss_reason::watch_failed). The log then names the option.
 class semaphore : public slot_source {
 public:
-  /// Empty.
+  /// Creates an empty object.
   semaphore() noexcept = default;
-  /// Sends nothing yet. Throws `system_error`: invalid_prefix, invalid_limit, invalid_ttl, invalid_option.
+  /// Sends nothing. Throws `system_error`: invalid_prefix, invalid_limit, invalid_ttl, invalid_option.
   semaphore(const lock_store& where, semaphore_options options);
 
   const std::string& prefix() const noexcept;
-  /// As configured, or, with `semaphore_options::use_recorded_limit`, as the record was last seen to say.
+  /// The configured limit. With `semaphore_options::use_recorded_limit`, the limit that the record had when it was last
+  /// read.
   std::uint32_t limit() const noexcept;
 
-  /// Waits for a slot, however long that takes.
+  /// Acquires one slot. Completes when the slot is granted, without a time limit. Errors, cancellation and lifetimes:
+  /// see the class comment.
   template <detail::slot_token Token = throwing_t>
   auto acquire(Token&& token = {}) {
     return initiate<slot>({}, std::forward<Token>(token));
   }
-  /// Waits for `options.count` slots: all of them, or none. Later acquires of this process do not overtake.
+  /// Acquires `options.count` slots: all of them, or none. Completes when all are granted, with one handle for all.
+  /// Later acquires of this process do not overtake it.
   template <detail::slot_token Token = throwing_t>
   auto acquire(acquire_options options, Token&& token = {}) {
     return initiate<slot>(detail::request_of(options, false, {}), std::forward<Token>(token));
   }
-  /// The same for `count` slots.
+  /// Acquires `count` slots, as above.
   template <detail::slot_token Token = throwing_t>
   auto acquire(std::uint32_t count, Token&& token = {}) {
     return initiate<slot>({.count = count}, std::forward<Token>(token));
   }
 
-  /// One look, no waiting: completes with an empty slot if not enough are free, or others wait here already.
+  /// Acquires one slot if that is possible without waiting for a release. Reads the state in Consul if necessary.
+  /// Completes with an empty slot if too few slots are free, or if other acquires of this process already wait.
   template <detail::slot_token Token = throwing_t>
   auto try_acquire(Token&& token = {}) {
     return initiate<slot>({.once = true}, std::forward<Token>(token));
@@ -191,8 +207,8 @@ public:
     return initiate<slot>(detail::request_of(options, true, {}), std::forward<Token>(token));
   }
 
-  /// Waits for at most `duration`; completes with an empty slot if none was granted in that time. With no time at all
-  /// it is `try_acquire`.
+  /// Acquires one slot, but waits for at most `duration`. Completes with an empty slot if none was granted in that
+  /// time. With a `duration` of zero it does the same as `try_acquire`.
   template <detail::slot_token Token = throwing_t>
   auto try_acquire_for(std::chrono::nanoseconds duration, Token&& token = {}) {
     return initiate<slot>({.within = duration}, std::forward<Token>(token));

@@ -23,9 +23,9 @@ class slot;
 enum class slot_state {
   empty,     ///< a default-constructed or moved-from handle
   held,      ///< the lease is fresh and the record is watched
-  suspect,   ///< held, but a renewal is overdue or the watch is down; the lease has not run out
-  lost,      ///< gone for good: nothing revives it
-  released,  ///< given back
+  suspect,   ///< held, but a renewal is overdue or the watch is down; the lease has not expired
+  lost,      ///< no longer held; this is final
+  released,  ///< the caller has released it; also the state of a copy in a child of fork()
 };
 
 constexpr std::string_view to_string(slot_state state) noexcept {
@@ -57,33 +57,35 @@ const std::shared_ptr<slot_impl>& impl_of(const slot&) noexcept;
 
 }  // namespace detail
 
-/// One or more slots of a semaphore in your hands, from `semaphore::acquire`.
+/// A handle to one or more held slots of a semaphore, from `semaphore::acquire`.
 ///
-/// The handle may be moved, not copied. Its destructor gives the slot back in the background, without blocking or
-/// throwing; `release` does the same and tells when it is done. If the process dies, Consul ends its session after one
-/// to two TTLs, and the slot is free again.
+/// The handle can be moved, not copied. Its destructor releases the slot in the background; it does not block or throw.
+/// `release` does the same and reports when it is done. If the process dies, Consul ends its session after one to two
+/// TTLs, and the slot is free again.
 ///
-/// A slot can be lost at any time: see `loss_reason`. Then the stop token fires and `wait_lost` completes, once. Until
-/// the handle is released or destroyed, nobody else gets the slot, here or elsewhere: for two TTLs after the last
-/// renewal at most, as Consul ends the session then, and not if an operator has taken the slot away. So end what you do
-/// with it, and let go. Advisory: nothing stops a paused process from acting after its lease ran out. Ask `held` or
-/// `valid_for` before work that cannot be undone, and give the resource the `fencing_token`.
+/// Loss: a slot can be lost at any time, for a reason of `loss_reason`. Then the stop token fires and each `wait_lost`
+/// completes. When you notice a loss, stop the work that the slot protects, and release or destroy the handle. Until
+/// you do, nobody else gets the slot, in this process or elsewhere. There are two exceptions: Consul ends the session
+/// two TTLs after the last renewal at the latest, and an operator can take the slot away.
 ///
-/// Operations take a completion token, by default `throwing`. Handlers run on their associated executor, by
-/// default the client's, never inside the initiating function.
+/// The lock is advisory: nothing stops a paused process from acting after its lease has expired. Check `held` or
+/// `valid_for` before work that cannot be undone, and pass the `fencing_token` to the resource.
 ///
-/// Threads: operations and const members are safe from any thread; assignment, move and destruction are not beside
-/// them.
+/// Operations take a completion token, by default `throwing`. A completion handler runs on its associated executor, by
+/// default the client's executor. It is never called inside the initiating function.
 ///
-/// Lifetimes: a slot keeps its semaphore's machinery alive. It may outlive the execution context: then it is not held.
-/// Its destructor may run while another thread destroys the context.
+/// Threads: operations and const members may be called from any thread at any time. Assignment, move and destruction
+/// must not run at the same time as another call on the same handle.
 ///
-/// fork(): the slot stays with the parent. In the child, the copy of the handle is not held, its state is `released`
-/// (or `lost`, if it was lost before), and its destructor does nothing. No operation of the copy may be called: it
-/// sends nothing, and does not complete. The same is true of copies of semaphores, mutexes, sets, elections and
-/// clients. The child must not run the parent's execution context. It may use a context of its own with clients of its
-/// own. `vfork`,
-/// `_Fork` and a bare `clone` are not noticed: after these, only exec or `_exit`.
+/// Lifetimes: a slot keeps the internals of its semaphore alive. The slot may outlive the execution context; then it is
+/// not held. Its destructor may run while another thread destroys the context. The slot may be destroyed while its
+/// operations are pending; this releases it.
+///
+/// fork(): the slot stays with the parent. In the child, the copy of the handle is not held. Its state is `released`
+/// (or `lost`, if it was lost before), and its destructor does nothing. No operation of the copy may be called: the
+/// operation sends nothing and does not complete. The same is true of copies of semaphores, mutexes, sets, elections
+/// and clients. The child must not run the parent's execution context. It may create its own context with its own
+/// clients. The library does not notice `vfork`, `_Fork` and a bare `clone`: after these, call only exec or `_exit`.
 class slot {
 public:
   slot() noexcept = default;
@@ -93,76 +95,83 @@ public:
     if (impl_) give_back();
   }
 
-  /// Whether the handle came from an acquire, whatever became of the slot.
+  /// True if the handle came from an acquire, even if the slot has been lost or released since.
   bool valid() const noexcept { return impl_ != nullptr; }
   explicit operator bool() const noexcept { return valid(); }
 
   slot_state state() const noexcept;
-  /// Whether the slot is ours at this instant: not lost, and the lease, on a clock that counts suspend, not over.
-  /// False in a child of fork().
+  /// True if the slot is held at this instant: it is neither lost nor released, and its lease has not expired. The
+  /// lease is measured on a clock that also runs while the machine is suspended. False in a child of fork().
   bool held() const noexcept { return valid_for() > std::chrono::nanoseconds::zero(); }
-  /// Time for which Consul certainly grants nobody else this slot; 0 when it is not held.
+  /// The time for which Consul certainly grants this slot to nobody else. 0 if the slot is not held.
   std::chrono::nanoseconds valid_for() const noexcept;
-  /// Why it was lost; `loss_reason::none` if it was not.
+  /// The reason of the loss. `loss_reason::none` if the slot was not lost.
   loss_reason lost_because() const noexcept;
-  /// What led to the loss, for people: say, what Consul answered to the renewals before a lease ran out. Empty if it
-  /// was not lost, or if there is no more to say than the reason.
+  /// Explains the loss to a person, for example by Consul's answers to the renewals before a lease expired. Empty if
+  /// the slot was not lost, or if there is nothing to add to the reason.
   diagnostics loss_details() const;
-  /// The highest of the slots' tokens; see `fencing_token`.
+  /// The highest token of the slots in this handle; see `fencing_token`.
   holdfast::fencing_token fencing_token() const noexcept;
-  /// How many slots of the semaphore this is.
+  /// The number of slots in this handle.
   std::uint32_t count() const noexcept;
-  /// With `semaphore_options::numbered`, the number of each of them, below the limit at that time: nobody else who asks
-  /// for numbers has these while this slot is held. None otherwise.
+  /// The number of each slot, if `semaphore_options::numbered` is set; otherwise empty. A number is lower than the
+  /// limit at the time of the grant. While this slot is held, no other holder with `numbered` has the same number.
   std::vector<std::uint32_t> numbers() const;
-  /// What Consul itself can check of the hold: put these operations before your own in one `consul::client::transact`.
-  /// Consul then refuses all of it (txn_refusal::conflict or missing_key) if the session of the slot has ended, or if
-  /// it was given back or granted anew, however late that is noticed here: so no stale holder can write. Two operations
-  /// for each slot of `count()`; a transaction has up to 64 operations, and up to 128 from Consul 1.14 on. Throws
-  /// system_error, slot_lost or not_held, if the slot is known not to be held, so that a caller cannot omit the checks
-  /// by accident. It guards one process's hold against
-  /// others. While a slot goes from hand to hand inside the process they stay true: there the `fencing_token` tells.
-  /// They do not see an operator who edits the lock record and leaves the entry.
+  /// Returns operations by which Consul itself checks that this slot is held. Put them before your own operations in
+  /// one `consul::client::transact`. Consul refuses the whole transaction (txn_refusal::conflict or missing_key) if the
+  /// slot's session has ended, or if the slot was released or granted again. Consul refuses it even if this process has
+  /// not noticed the loss yet. So a stale holder cannot write.
+  ///
+  /// There are two operations for each slot of `count()`. A transaction takes up to 64 operations, and up to 128 from
+  /// Consul 1.14 on.
+  ///
+  /// The function throws system_error (slot_lost or not_held) if it knows that the slot is not held. It throws instead
+  /// of returning an empty list, so that a caller cannot omit the checks by accident.
+  ///
+  /// The checks protect the hold of one process against other processes. They stay valid while a slot is handed on
+  /// inside the process; use the `fencing_token` to tell these holds apart. They do not detect an operator who edits
+  /// the lock record and leaves the entry.
   std::vector<consul::txn_operation> fence_checks() const;
-  /// Fires when the slot is lost (not when it is released). Callbacks run on the client's executor. In a child of
-  /// fork() tokens of before do not fire, and a new one has fired already.
+  /// A token that is stopped when the slot is lost, but not when it is released. Its callbacks run on the client's
+  /// executor. In a child of fork(), tokens from before the fork are never stopped, and a new token is stopped already.
   std::stop_token stop_token() const;
 
-  /// Waits until the slot is lost, and completes with the reason.
+  /// Waits until the slot is lost. Completes with the reason; at once, if the slot is lost already.
   ///
   /// Signature: void(error_code, loss_reason).
-  /// Errors: not_held (it is or gets released, or is empty).
-  /// Cancellation: terminal, partial, total; it ends the wait and nothing else.
-  /// Lifetimes: the slot may be destroyed before: that releases it.
+  /// Errors: not_held, if the handle is empty, or if the slot is released before or during the wait.
+  /// Cancellation: terminal, partial, total. It ends the wait and does not affect the slot.
   template <class Token = throwing_t>
   auto wait_lost(Token&& token = {}) const {
     return detail::begin_operation_if_held<loss_reason>(impl_, detail::calling<detail::start_wait_lost>(),
                                                         std::forward<Token>(token));
   }
 
-  /// Whether an operator has asked for the slot (`semaphore_administration::revoke`). It only asks: the slot is held as
-  /// before, until it is released; then it goes to the cluster, not to the next waiter here. Stays true.
+  /// True if an operator has asked for the slot (`semaphore_administration::revoke`). The slot stays held until it is
+  /// released. Then it goes to the cluster, not to the next waiter of this process. Once true, it stays true.
   bool revoked() const noexcept;
-  /// Waits until an operator asks for the slot; not at all if one has.
+  /// Waits until an operator asks for the slot. Completes at once if an operator has asked already.
   ///
   /// Signature: void(error_code).
-  /// Errors: slot_lost (it is or gets lost), not_held (it is or gets released, or is empty).
-  /// Cancellation: terminal, partial, total; it ends the wait and nothing else.
-  /// Lifetimes: the slot may be destroyed before: that releases it.
+  /// Errors: slot_lost, if the slot is lost before or during the wait. not_held, if the handle is empty, or if the slot
+  /// is released before or during the wait.
+  /// Cancellation: terminal, partial, total. It ends the wait and does not affect the slot.
   template <class Token = throwing_t>
   auto wait_revoked(Token&& token = {}) const {
     return detail::begin_operation_if_held<>(impl_, detail::calling<detail::start_wait_revoked>(),
                                              std::forward<Token>(token));
   }
 
-  /// Gives the slot back: to the next local waiter, or to the cluster. Completes when that is done: at once, after one
-  /// write, or, if that write's outcome stays unknown, when its session has been destroyed. When Consul does not answer
-  /// it ends with the lease, with an error: the slot is free when its session ends, within two TTLs.
+  /// Releases the slot to the next waiter of this process, or to the cluster.
+  ///
+  /// Completes at once if the process keeps the slot, for example for its next waiter. Otherwise it completes after one
+  /// write. If the outcome of the write stays unknown, it completes when the slot's session has been destroyed. If
+  /// Consul does not answer, it completes with an error when the lease expires. The slot is then free when Consul ends
+  /// the session, within two TTLs.
   ///
   /// Signature: void(error_code).
-  /// Errors: not_held (empty, or released before), slot_lost, or what the write failed with.
-  /// Cancellation: none; the slot is given back in any case.
-  /// Lifetimes: the slot may be destroyed before.
+  /// Errors: not_held, if the handle is empty or was released before. slot_lost. Or the error of the write.
+  /// Cancellation: not supported. The slot is released in any case.
   template <class Token = throwing_t>
   auto release(Token&& token = {}) {
     return detail::begin_operation_if_held<>(impl_, detail::calling<detail::start_release>(),

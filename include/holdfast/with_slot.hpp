@@ -29,9 +29,9 @@
 
 namespace holdfast {
 
-/// The exception of `with_slot`, `with_lock` and `with_leadership` when the slot was lost. The code is
-/// `error::slot_lost`; `get_diagnostics()` is `slot::loss_details`. If the body has thrown an exception of its own,
-/// that is nested in this one (`std::rethrow_if_nested`).
+/// Thrown by `with_slot`, `with_lock` and `with_leadership` if the slot was lost. The code is `error::slot_lost`.
+/// `get_diagnostics()` returns `slot::loss_details`. If the body has thrown an exception, it is nested in this one
+/// (`std::rethrow_if_nested`).
 class slot_lost_error : public error_with_diagnostics {
 public:
   slot_lost_error(loss_reason reason, const diagnostics& details);
@@ -43,25 +43,26 @@ private:
 
 namespace detail {
 
-/// `from_body`: what the body has thrown, or null. The cancellation that came with the loss is not nested.
+/// `from_body` is the exception of the body, or null. It is nested unless it is a `system_error` with
+/// operation_aborted, which is the usual result of the cancellation that came with the loss.
 [[noreturn]] void throw_lost(loss_reason reason, const diagnostics& details, const std::exception_ptr& from_body);
 
-/// `Slot` is what the body is given: a slot, or what is one.
+/// `Slot` is `slot` or a class derived from it. The body receives a reference to it.
 template <class Slot, class Body>
 asio::awaitable<void> run_with_slot(Slot held, Body body) {
   const auto executor = co_await asio::this_coro::executor;
-  // Cancellation is for the body, and does not keep the release from running.
+  // Cancellation reaches the body, and does not prevent the release.
   co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
   co_await asio::this_coro::throw_if_cancelled(false);
 
-  // The loss comes on the client's executor, but may cancel the body on the body's own only.
+  // The loss is reported on the client's executor, but may cancel the body only on the body's own executor.
   auto group = asio::experimental::make_parallel_group(asio::co_spawn(executor, body(held), asio::deferred),
                                                        held.wait_lost(asio::bind_executor(executor, asio::deferred)));
   auto [order, failure, wait_error, reason] =
       co_await group.async_wait(asio::experimental::wait_for_one(), asio::use_awaitable);
 
   co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
-  // The lease may have run out without anybody having been told yet: this thread may have been away.
+  // The lease may have expired without a notification yet, because this thread may have been paused.
   if (reason == loss_reason::none && held.state() == slot_state::lost) reason = loss_reason::lease_expired;
   if (reason != loss_reason::none) throw_lost(reason, held.loss_details(), failure);
   error_code ignored;
@@ -74,10 +75,10 @@ asio::awaitable<void> with_held(Slot held, Body body) {
   const auto executor = co_await asio::this_coro::executor;
   const auto before = co_await asio::this_coro::cancellation_state;
   if (before.cancelled() != asio::cancellation_type::none)
-    throw system_error(asio::error::operation_aborted);  // the handle gives the slot back
-  // A coroutine of its own: what it does to its cancellation state would otherwise stay done to its caller. On a strand
-  // of its own: the body, and what cancels it, may come from several threads. Asio 1.81 itself brings a cancellation to
-  // another strand by a pointer that may be stale when it arrives.
+    throw system_error(asio::error::operation_aborted);  // the destructor of `held` releases the slot
+  // The body runs in a separate coroutine, so that changes of its cancellation state do not affect the caller. The
+  // coroutine runs on a strand of its own, because the body and its cancellation may come from several threads. Asio
+  // 1.81 itself forwards a cancellation to another strand through a pointer that may be stale when it arrives.
   const asio::strand<asio::any_io_executor> strand(executor);
   const auto cancellation = std::make_shared<asio::cancellation_signal>();
   asio::cancellation_slot from = before.slot();
@@ -94,24 +95,32 @@ asio::awaitable<void> with_held(Slot held, Body body) {
 
 }  // namespace detail
 
-/// Runs `body(slot&)` (a coroutine: `asio::awaitable<void>`) while the slot is held, and releases the slot. For slots
-/// from `try_acquire` and the like; `held` must not be empty. A `held_mutex` or a `leadership` comes as what it is: the
-/// body may take a `held_mutex&` or a `leadership&`.
+/// Runs `body(slot&)`, a coroutine that returns `asio::awaitable<void>`, while the slot is held. Then releases the
+/// slot. This overload is for slots that you have already, for example from `try_acquire`; `held` must not be empty. If
+/// you pass a `held_mutex` or a `leadership`, the body may take a `held_mutex&` or a `leadership&`.
 ///
-/// When the slot is lost, the body is cancelled (terminal) and waited for; then `slot_lost_error` is thrown, with the
-/// reason, whatever the body made of it. Until then nobody else gets the slot, for at most two TTLs after the last
-/// renewal: so a body has ended before the next begins, unless it goes on for longer, or an operator has taken the slot
-/// away. Otherwise the body's own exception is passed on, after the release. A failed release is not reported: the slot
-/// is free when its session ends. Cancelling the coroutine that awaits this cancels the body, and then releases. The
-/// body runs on a strand of its own, over the awaiting coroutine's executor, which may have several threads. Write the
-/// body as a captureless lambda, one that captures by reference, or a named one: g++ 12 destroys what a temporary
-/// lambda captured by value in a co_await expression twice.
+/// If the body ends: the slot is released. If the body has thrown, its exception is rethrown after the release. A
+/// failed release is not reported; in this case the slot is free when its session ends.
+///
+/// If the slot is lost: the body is cancelled (terminal). When the body has ended, `slot_lost_error` is thrown with the
+/// reason, no matter how the body ended. Until then nobody else gets the slot, so one body has ended before the next
+/// begins. There are two exceptions: Consul ends the session two TTLs after the last renewal at the latest, and an
+/// operator can take the slot away.
+///
+/// If the awaiting coroutine is cancelled: the body is cancelled, and then the slot is released.
+///
+/// Threads: the body runs on a strand of its own over the executor of the awaiting coroutine. That executor may have
+/// several threads.
+///
+/// Write the body as a lambda without captures, as a lambda that captures by reference, or as a named lambda. g++ 12
+/// destroys the captured values of a temporary lambda in a co_await expression twice.
 template <std::derived_from<slot> Slot, class Body>
 asio::awaitable<void> with_slot(Slot held, Body body) {
   return detail::with_held(std::move(held), std::move(body));
 }
 
-/// Acquires a slot first. Cancelling the coroutine that awaits this cancels the acquire, too.
+/// Acquires a slot, runs `body(slot&)` and releases the slot, as above. If the awaiting coroutine is cancelled during
+/// the acquire, the acquire is cancelled.
 template <class Body>
 asio::awaitable<void> with_slot(semaphore& sem, Body body) {
   slot held = co_await sem.acquire();
