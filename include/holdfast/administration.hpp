@@ -18,22 +18,24 @@ namespace holdfast {
 
 namespace asio = boost::asio;
 
-/// Which semaphore, and how long an order may take.
+/// Identifies the semaphore, and limits the time and the attempts of its commands.
 struct administration_options {
   std::string prefix{};            ///< as `semaphore_options::prefix`
   std::string lock_key = ".lock";  ///< as `semaphore_options::lock_key`
-  /// For one order, all its requests and repetitions included, unless its own `request_options::timeout` says
-  /// otherwise. 1 ms to 10 min.
+  /// Timeout of one command, with all its requests and retries. `request_options::timeout` of a command replaces it. 1
+  /// ms to 10 min.
   std::chrono::milliseconds timeout{10'000};
-  /// How often in a row an order looks and writes in vain at most, while others write at the same time: what takes
-  /// several transactions begins to count anew with each that is done. 1 or more.
+  /// How many attempts in a row (a read and a write) may fail because others write at the same time. A command that
+  /// needs several transactions counts from 0 again after each one. 1 or more. `inspect` and `wait_until_drained`
+  /// ignore it.
   unsigned attempts_max = 100;
 };
 
-/// What `sweep` has removed. If a write of it got no answer, what is gone at the next look is taken for its work.
+/// The number of items that `sweep` has removed. If one of its writes got no answer, items that are gone at the next
+/// read are counted.
 struct swept {
-  std::size_t holders = 0;  ///< dead ones, from the record
-  std::size_t entries = 0;  ///< that no session held
+  std::size_t holders = 0;  ///< dead holders, removed from the record
+  std::size_t entries = 0;  ///< entries without a session
   bool operator==(const swept&) const = default;
 };
 
@@ -60,55 +62,59 @@ concept command_token = asio::completion_token_for<Token, void(error_code, Resul
 
 }  // namespace detail
 
-/// An operator's hand on a semaphore that is in use, by any number of processes. All that it orders stands in Consul:
-/// it needs no process that listens, and is not undone when this one ends. What each order means to other clients, and
-/// what it does not do, is in doc/reference/administration.md.
+/// Lets an operator change a semaphore while any number of processes use it. Each command only changes the state in
+/// Consul. So it needs no process that listens, and it stays in effect after the process that sent it has ended.
+/// doc/administration.md states the effects of each command on other clients.
 ///
-/// An order reads what stands below the prefix and writes one transaction that Consul refuses if the record has changed
-/// since; then it looks again, up to `attempts_max` times in vain. So any number of operators and processes can act at
-/// once. After a write without an answer it looks too: what is done already is not done again. Slots that an order
-/// makes free are granted in the same write, so whoever can run wakes up, and nobody else.
+/// A command reads all keys below the prefix. Then it writes one transaction, which Consul refuses if the record has
+/// changed since the read. If Consul refuses it, the command reads again and retries, up to `attempts_max` times. So
+/// any number of operators and processes can act at the same time. After a write without an answer the command also
+/// reads again, and does not repeat what is done already. If a command makes slots free, the same write grants them. So
+/// only the contenders that are granted wake up.
 ///
-/// What does not fit into one transaction takes several: an order that fails may have been carried out in part, and
-/// goes on from there when it is given again.
+/// A command that does not fit into one transaction uses several. If it fails, a part of it may have been carried out.
+/// If you send the command again, it continues from there.
 ///
-/// Operations take a completion token, by default `throwing`. Handlers run on their associated executor, by
-/// default the client's, never inside the initiating function. The token may take the place of a request's options that
-/// are not given; of those `request_options::retry` is not used. Of every order:
+/// Operations take a completion token, by default `throwing`. A completion handler runs on its associated executor, by
+/// default the client's executor. It is never called inside the initiating function. `request_options` may be omitted
+/// before the token. `request_options::retry` is ignored.
 ///
-/// - Signature: void(error_code).
-/// - Errors, at once: invalid_option (`request_options::timeout` is neither 0 nor from 1 ms to 10 min; nothing was
-///   sent); not_a_semaphore, corrupt_record; permission_denied, plain_http_refused, bad_request, too_large; closed (of
-///   the client); and what an order says besides.
-/// - Errors, after the timeout or `attempts_max`: what `condition::unavailable` stands for, malformed_reply,
-///   reply_too_large; transaction_conflict, if others wrote first each time. With a `condition::outcome_unknown` the
-///   order may have been carried out, or may be later.
-/// - Cancellation: terminal, partial, total; operation_aborted. What was written stays: the order may have been carried
-///   out, or a part of it, or may be later.
-/// - Lifetimes: `request_options::diag`, which gets the words of a failure, must outlive it; the handle need not.
+/// All commands have this in common:
 ///
-/// no_semaphore, where an order says it, is also what an ACL token sees that may not read the prefix.
+/// - Completion: when the change is written in Consul, unless stated otherwise.
+/// - Signature: void(error_code), unless stated otherwise.
+/// - Errors that are reported at once: invalid_option, if `request_options::timeout` is neither 0 nor from 1 ms to 10
+///   min (nothing was sent); not_a_semaphore, corrupt_record, permission_denied, plain_http_refused, bad_request,
+///   too_large; closed, if the client was closed; and the errors that a command lists.
+/// - Errors that are reported after the timeout or after `attempts_max`: all that equal `condition::unavailable`;
+///   malformed_reply and reply_too_large; transaction_conflict, if others wrote first each time. If the error equals
+///   `condition::outcome_unknown`, the command may have been carried out, or may be carried out later.
+/// - Cancellation: terminal, partial, total. The command completes with operation_aborted. Written changes stay. So the
+///   command, or a part of it, may have been carried out or may be carried out later.
+/// - Lifetimes: the object that `request_options::diag` points to must outlive the operation. This object need not.
 ///
-/// Threads: operations and const members are safe from any thread; assignment, move and destruction are not beside
-/// them.
+/// no_semaphore may also mean that the ACL token is not allowed to read the prefix.
+///
+/// Threads: operations and const members may be called from any thread at any time. Assignment, move and destruction
+/// must not run at the same time as another call on the same object.
 ///
 /// Lifetimes: as for `consul::client`.
 class semaphore_administration {
 public:
   using executor_type = asio::any_io_executor;
 
-  /// An empty handle: only assignment, destruction and `valid()` are allowed.
+  /// Creates an empty object. It only supports assignment, destruction and `valid()`.
   semaphore_administration() noexcept = default;
-  /// Sends nothing yet. Throws `system_error`: invalid_prefix, invalid_option.
+  /// Sends nothing. Throws `system_error`: invalid_prefix, invalid_option.
   semaphore_administration(consul::client client, administration_options options);
 
   bool valid() const noexcept { return impl_ != nullptr; }
   executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
 
-  /// Writes the record, with nobody in it. If there is one with this limit, that is all. A semaphore needs no such
-  /// order: the first acquire writes the record, too.
+  /// Writes a record with this limit. If there is a record with this limit already, the command succeeds and writes
+  /// nothing. You need not create a semaphore: the first acquire also writes the record.
   ///
-  /// Errors: invalid_limit (nothing was sent); limit_conflict (there is one with another limit).
+  /// Errors: invalid_limit (nothing was sent). limit_conflict, if there is a record with another limit.
   template <detail::command_token Token = throwing_t>
   auto create(std::uint32_t limit, Token&& token = {}) {
     return create(limit, consul::request_options(), std::forward<Token>(token));
@@ -117,11 +123,13 @@ public:
   auto create(std::uint32_t limit, consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = command::create, .limit = limit, .request = request}, token);
   }
-  /// Another limit, from now on. Whoever waits and fits into a higher one is granted. A lower one takes no slot away:
-  /// nobody is granted until fewer hold. For processes with `semaphore_options::use_recorded_limit`; those without it
-  /// fail with error::limit_conflict at their next acquire, and keep what they hold.
+  /// Sets another limit. A higher limit grants waiting contenders in the same write. A lower limit takes no slot away;
+  /// nothing is granted until fewer slots are held.
   ///
-  /// Errors: invalid_limit (nothing was sent); no_semaphore.
+  /// Use it only if all processes have `semaphore_options::use_recorded_limit`. Processes without it fail with
+  /// error::limit_conflict at their next acquire, and keep the slots that they hold.
+  ///
+  /// Errors: invalid_limit (nothing was sent). no_semaphore.
   template <detail::command_token Token = throwing_t>
   auto resize(std::uint32_t limit, Token&& token = {}) {
     return resize(limit, consul::request_options(), std::forward<Token>(token));
@@ -130,7 +138,8 @@ public:
   auto resize(std::uint32_t limit, consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = command::resize, .limit = limit, .request = request}, token);
   }
-  /// Nobody is granted from now on, until `open`. Holders go on; those who wait keep waiting, in their places.
+  /// Closes the semaphore: nothing is granted until `open`. Holders keep their slots, and waiters keep waiting in their
+  /// places.
   ///
   /// Errors: no_semaphore.
   template <detail::command_token Token = throwing_t>
@@ -141,7 +150,7 @@ public:
   auto close(consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = command::close, .request = request}, token);
   }
-  /// Ends what `close` began: those who come next are granted.
+  /// Opens the semaphore again after `close`. The same write grants the next contenders.
   ///
   /// Errors: no_semaphore.
   template <detail::command_token Token = throwing_t>
@@ -152,11 +161,11 @@ public:
   auto open(consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = command::open, .request = request}, token);
   }
-  /// Asks the holder with that session to give its slot up: it sees that as `slot::revoked` and `slot::wait_revoked`.
-  /// Completes when the wish is written, not when it is fulfilled.
+  /// Asks the holder with that session to release its slot. The holder sees the request by `slot::revoked` and
+  /// `slot::wait_revoked`. Completes when the request is written, not when the slot is released.
   ///
-  /// Errors: no_semaphore; not_held (the session holds no slot); too_large (a thousand wishes are there that nobody has
-  /// fulfilled).
+  /// Errors: no_semaphore. not_held, if the session holds no slot. too_large, if the record has no room for another
+  /// request.
   template <detail::command_token Token = throwing_t>
   auto revoke(std::string session, Token&& token = {}) {
     return revoke(std::move(session), consul::request_options(), std::forward<Token>(token));
@@ -165,11 +174,12 @@ public:
   auto revoke(std::string session, consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = command::revoke, .session = std::move(session), .request = request}, token);
   }
-  /// Takes a slot, or a place in the queue, away: destroys the session and grants the slot to whoever comes next. The
-  /// holder hears of it as of any loss, and may act on its slot until then.
+  /// Takes away the slot or the place in the queue of that session. The command destroys the session and grants the
+  /// slot to the next contender. The holder notices this like any loss, and may act on its slot until then.
   ///
-  /// Errors: not_held (the session neither holds nor waits).
-  /// Cancellation: the session may have been destroyed, and its slot not granted yet: whoever waits sees to that.
+  /// Errors: not_held, if the session neither holds nor waits.
+  /// Cancellation: the session may have been destroyed while its slot is not granted yet. Then a process that waits
+  /// grants it.
   template <detail::command_token Token = throwing_t>
   auto evict(std::string session, Token&& token = {}) {
     return evict(std::move(session), consul::request_options(), std::forward<Token>(token));
@@ -178,8 +188,8 @@ public:
   auto evict(std::string session, consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = command::evict, .session = std::move(session), .request = request}, token);
   }
-  /// Removes the record and all entries, if nobody holds or waits. Whoever acquires later creates it anew; that is left
-  /// alone.
+  /// Removes the record and all entries if nobody holds or waits. A later acquire creates the semaphore again; the
+  /// command does not remove what is created during its run.
   ///
   /// Errors: in_use.
   template <detail::command_token Token = throwing_t>
@@ -190,7 +200,8 @@ public:
   auto destroy(consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = command::destroy, .request = request}, token);
   }
-  /// The same, whoever uses it: all slots are lost, and who waits joins a new queue. Never error::in_use.
+  /// Removes the record and all entries even if the semaphore is in use. All slots are lost, and waiters join a new
+  /// queue. It does not fail with error::in_use.
   template <detail::command_token Token = throwing_t>
   auto destroy_in_use(Token&& token = {}) {
     return destroy_in_use(consul::request_options(), std::forward<Token>(token));
@@ -199,9 +210,10 @@ public:
   auto destroy_in_use(consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = command::destroy, .even_in_use = true, .request = request}, token);
   }
-  /// Removes what dead processes have left: holders whose sessions have ended, from the record, and entries that no
-  /// session holds. Nobody needs it to be safe, or to get those slots: whoever waits takes them. With
-  /// `semaphore_options::node_health_checks` it does not wait for the lock delay. Completes with what was removed.
+  /// Removes what dead processes have left: in the record, holders whose sessions have ended, and entries that no
+  /// session holds. This is not needed for safety, nor to make those slots available, because waiting processes take
+  /// them anyway. With `semaphore_options::node_health_checks` it does not wait for the lock delay. Completes with the
+  /// number of removed items.
   ///
   /// Signature: void(error_code, swept).
   template <detail::command_token<swept> Token = throwing_t>
@@ -212,12 +224,14 @@ public:
   auto sweep(consul::request_options request, Token&& token = {}) {
     return initiate<Token, swept>({.what = command::sweep, .request = request}, token);
   }
-  /// Reads the state in Consul. If there is no semaphore, the answer says so. It lists sessions, not coroutines: of a
-  /// process in which any number of coroutines wait, the queue shows no more sessions than `limit`. How many coroutines
-  /// wait in a process is in its own `semaphore::statistics`.
+  /// Reads the state in Consul, and completes with it. If there is no semaphore, it succeeds with
+  /// `semaphore_status::exists` false.
+  ///
+  /// The result lists sessions, not coroutines. If any number of coroutines of one process wait, the queue has at most
+  /// `limit` sessions of that process. The number of waiting coroutines is in `semaphore::statistics` of that process.
   ///
   /// Signature: void(error_code, semaphore_status).
-  /// Cancellation: nothing is ever written.
+  /// Cancellation: as above. It never writes anything.
   template <detail::command_token<semaphore_status> Token = throwing_t>
   auto inspect(Token&& token = {}) {
     return inspect(consul::request_options(), std::forward<Token>(token));
@@ -226,12 +240,15 @@ public:
   auto inspect(consul::request_options request, Token&& token = {}) {
     return initiate<Token, semaphore_status>({.what = command::inspect, .request = request}, token);
   }
-  /// Completes when nobody alive holds a slot: of use after `close`, for otherwise somebody may have one in the next
-  /// moment. One look in any case, and no end if no time is given. Looks again when something changes, with pauses of
-  /// up to 100 ms. Rides out an agent that cannot answer for the timeout.
+  /// Waits until no living holder holds a slot. Use it after `close`, because a slot of an open semaphore may be
+  /// granted again at any moment.
   ///
-  /// Errors: in_use (it takes longer than `within`); no_semaphore (there is no record at the first look).
-  /// Cancellation: nothing is ever written.
+  /// It reads at least once. Then it waits for changes, and reads again after each one, with pauses of up to 100 ms.
+  /// Without `within` there is no time limit. While the agent cannot answer, it retries; it fails if the outage lasts
+  /// for the command's timeout.
+  ///
+  /// Errors: in_use, if it takes longer than `within`. no_semaphore, if there is no record at the first read.
+  /// Cancellation: as above. It never writes anything.
   template <detail::command_token Token = throwing_t>
   auto wait_until_drained(Token&& token = {}) {
     return wait_until_drained(std::chrono::nanoseconds::max(), consul::request_options(), std::forward<Token>(token));

@@ -6,28 +6,30 @@
 
 namespace holdfast {
 
-/// What a person needs to know about a failure: our words, the key it is about, and the server's words, kept apart
-/// because the server's text is not ours to trust. Operations fill one in on failure when their options point to it;
-/// it must outlive the operation, and is not touched on success, nor after completion. (The client says there what a
-/// read that succeeded had to leave out: see `consul::request_options::diag`.)
+/// Explains a failure to a person: the library's message, the key, and the server's message. The server's message is
+/// kept apart, because its text is untrusted.
+///
+/// If the options of an operation point to a `diagnostics`, the operation fills it in on failure. The object must
+/// outlive the operation. It is not changed on success, nor after completion. There is one exception: if a successful
+/// read had to leave something out, the client says so there. See `consul::request_options::diag`.
 struct diagnostics {
   struct limits {
-    std::uint32_t recorded = 0;  ///< what the lock record says
-    std::uint32_t ours = 0;      ///< what this semaphore was configured with
+    std::uint32_t recorded = 0;  ///< the limit in the lock record
+    std::uint32_t ours = 0;      ///< the configured limit of this semaphore
     bool operator==(const limits&) const = default;
   };
 
-  std::string message;                   ///< one sentence of ours
+  std::string message;                   ///< one sentence from this library
   std::string key;                       ///< the KV key or session concerned, empty if none
-  std::string server_message;            ///< what Consul answered, cut to a sane length
+  std::string server_message;            ///< Consul's answer, cut to a reasonable length
   std::optional<limits> limit_conflict;  ///< set with error::limit_conflict
 
-  /// All of it on one line, for logs.
+  /// Returns all fields as one line, for logs.
   std::string to_string() const;
   bool operator==(const diagnostics&) const = default;
 };
 
-/// Options of an operation that has no others. All operations take `diag` in their options.
+/// Options of an operation that has no other options. `diag` is in the options of all operations.
 struct operation_options {
   /// Filled in on failure. Must outlive the operation.
   diagnostics* diag = nullptr;

@@ -16,12 +16,13 @@ namespace holdfast {
 
 class leadership;
 
-/// Who leads, as whoever looks at the key sees it.
+/// The current leader, as an observer sees it.
 struct leader {
-  std::string value;  ///< what the leader campaigned with, or has proclaimed since
-  /// Names this term: `verify(client, leader.term)` asks whether it lasts.
+  std::string value;  ///< the value of the leader's campaign, or of its last proclaim
+  /// Identifies this term. `verify(client, leader.term)` asks whether the term still lasts.
   sequencer term;
-  /// The key's ModifyIndex: at the beginning of a term of ours its `fencing_token().grant`; each proclaim raises it.
+  /// The key's ModifyIndex. At the beginning of a term of this library's clients it equals `fencing_token().grant`.
+  /// Each proclaim raises it.
   std::uint64_t index = 0;
   bool operator==(const leader&) const = default;
 };
@@ -39,26 +40,32 @@ void start_next(const std::shared_ptr<observation>&, diagnostics*, pending<std::
 
 }  // namespace detail
 
-/// A term, from `election::campaign`: a `held_mutex`, with all that one can do. The destructor resigns in the
-/// background. Like any slot it can be lost at any time; a process that was paused may still believe to lead, so give
-/// what it commands the `fencing_token` or `fence_checks`.
+/// A term as the leader, from `election::campaign`. It is a `held_mutex`, with all of its operations. The destructor
+/// resigns in the background.
+///
+/// Like any slot, the leadership can be lost at any time. A process that was paused may still believe that it leads. So
+/// protect what the leader writes by the `fencing_token` or `fence_checks`.
 class leadership : public held_mutex {
 public:
-  /// Empty.
+  /// Creates an empty handle.
   leadership() noexcept = default;
 
-  /// Puts another value in the key, for observers to see; by the rules of `election::campaign`. Consul itself refuses
-  /// it if we do not lead any more, so a deposed leader never overwrites its successor's value; and one of which it is
-  /// not known whether it was done is never done after a later one. Two requests. Two proclaims may overlap. Then
-  /// either value may last, but a proclaim that certainly was not applied (`condition::not_applied`) leaves no value
-  /// behind.
+  /// Writes a new value into the key, for observers to read. The value follows the rules of `election::campaign`.
+  /// Completes when the value is written, usually after two requests.
+  ///
+  /// Consul refuses the write if this process no longer leads. So a deposed leader never overwrites the value of its
+  /// successor. A proclaim with an unknown outcome is never applied after a later proclaim.
+  ///
+  /// Two proclaims may overlap. Then either value may last, but a proclaim that certainly was not applied
+  /// (`condition::not_applied`) leaves no value behind.
   ///
   /// Signature: void(error_code).
-  /// Errors: invalid_option; not_held (empty, or resigned), slot_lost; transaction_conflict (somebody else writes the
-  /// key all the time, and ours does not stand there); and those of `consul::client`.
-  /// Cancellation: none; it ends by its own deadline.
-  /// Lifetimes: `operation_options::diag` must outlive the operation; the handle may be destroyed before, which
-  /// resigns.
+  /// Errors: invalid_option, for the value. not_held, if the handle is empty or has resigned. slot_lost.
+  /// transaction_conflict, if another client writes the key all the time and this value is not in it. Also those of
+  /// `consul::client`.
+  /// Cancellation: not supported. The operation ends at its own deadline.
+  /// Lifetimes: the object that `operation_options::diag` points to must outlive the operation. The handle may be
+  /// destroyed before the operation completes; this resigns.
   template <class Token = throwing_t>
   auto proclaim(std::string value, Token&& token = {}) {
     return initiate_proclaim(std::move(value), nullptr, std::forward<Token>(token));
@@ -67,8 +74,8 @@ public:
   auto proclaim(std::string value, operation_options options, Token&& token = {}) {
     return initiate_proclaim(std::move(value), options.diag, std::forward<Token>(token));
   }
-  /// Gives the leadership up: whoever is next in the queue gets it. The same as `release`. The key keeps the value: the
-  /// last one proclaimed, also if it is not known whether that was done.
+  /// Resigns: the next candidate in the queue gets the leadership. It is the same as `release`, and completes like it.
+  /// The key keeps the value of the last proclaim, even if the outcome of that proclaim is unknown.
   template <class Token = throwing_t>
   auto resign(Token&& token = {}) {
     return release(std::forward<Token>(token));
@@ -89,47 +96,52 @@ private:
   }
 };
 
-/// Reports the leader, and every change of the leader. An observer has no session and no entry, and writes nothing. One
-/// blocking query is pending while `next` is, one of the `consul::config::blocking_max` of its client.
+/// Reports the leader, and every change of the leader. An observer has no session and no entry, and writes nothing.
+/// While `next` is pending, the observer uses one of the `consul::config::blocking_max` blocking queries of its client.
 ///
 /// The ACL token must be allowed to read the key and the keys below it (`key_prefix`). If the token may read only the
-/// key, Consul hides the candidates' entries. Then a candidate that another process has granted the key is reported
-/// before it has accepted the grant, even if it is dead.
+/// key, Consul hides the candidates' entries. Then a candidate is reported as soon as another process has granted it
+/// the key, even if the candidate is dead and never accepts the grant.
 ///
-/// Operations take a completion token, by default `throwing`. Handlers run on their associated executor, by
-/// default the client's, never inside the initiating function.
+/// Operations take a completion token, by default `throwing`. A completion handler runs on its associated executor, by
+/// default the client's executor. It is never called inside the initiating function.
 ///
-/// Threads: operations and const members are safe from any thread; assignment, move and destruction are not beside
-/// them.
+/// Threads: operations and const members may be called from any thread at any time. Assignment, move and destruction
+/// must not run at the same time as another call on the same object.
 ///
-/// Lifetimes: the handle may be destroyed before its `next` ends. It is cheap to copy, and its copies are the same.
+/// Lifetimes: the handle may be destroyed while `next` is pending. It is cheap to copy. All copies refer to the same
+/// observer.
 class election_observer {
 public:
   using executor_type = asio::any_io_executor;
 
-  /// Empty: only assignment, destruction and `valid()` are allowed.
+  /// Creates an empty object. It only supports assignment, destruction and `valid()`.
   election_observer() noexcept = default;
-  /// Sends nothing yet. Throws `system_error`: invalid_prefix (of the key). An `election` is not needed.
+  /// Sends nothing. Throws `system_error`: invalid_prefix (for the key). No `election` is needed.
   election_observer(const lock_store& where, std::string key);
 
   bool valid() const noexcept { return impl_ != nullptr; }
   executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
 
-  /// The first call completes with the present leader. Each later call completes when the leader differs from the last
-  /// result: another leader, another value, or nobody, `std::nullopt`. A lasting state is always reported. A state that
-  /// comes and goes while no call is pending, or within a moment, may be skipped. So a change of leaders may show
-  /// without the time between in which there was none. The result was true when Consul answered a consistent read.
+  /// Waits for news of the leader. The first call completes with the present leader. Each later call completes when the
+  /// leader differs from the last result: another leader, another value, or no leader (`std::nullopt`).
   ///
-  /// A candidate that another process has granted the key is reported when it has accepted the grant. Until then nobody
-  /// leads: the candidate may be dead, and then the key goes to another one.
+  /// A lasting state is always reported. A state may be skipped if it begins and ends while no call is pending, or
+  /// within a moment. So a change of leaders may be reported without the time between them. The read is consistent, so
+  /// the result was true when Consul answered.
   ///
-  /// While Consul cannot answer it asks again, with pauses that grow to a second, for as long as it takes.
+  /// If another process has granted the key to a candidate, the candidate is reported when it has accepted the grant.
+  /// Until then the result is `std::nullopt`, because the candidate may be dead. If it is dead, the key goes to another
+  /// candidate.
+  ///
+  /// While Consul cannot answer, the operation retries without a time limit, with pauses of up to one second.
   ///
   /// Signature: void(error_code, std::optional<leader>).
-  /// Errors: permission_denied, not_a_mutex (the key belongs to something else), and whatever is not
-  /// `condition::unavailable`: the next call asks anew. too_many_waiters: another `next` of this observer is under way.
-  /// Cancellation: terminal, partial, total; it loses nothing, however late it comes: the next call tells.
-  /// Lifetimes: `operation_options::diag` must outlive the operation; the handle need not.
+  /// Errors: permission_denied; not_a_mutex, if the key belongs to something else; and all others that do not equal
+  /// `condition::unavailable`. After such an error the next call reads again. too_many_waiters, if another `next` of
+  /// this observer is pending.
+  /// Cancellation: terminal, partial, total. It loses no news: the next call reports them.
+  /// Lifetimes: the object that `operation_options::diag` points to must outlive the operation. The handle need not.
   template <class Token = throwing_t>
   auto next(Token&& token = {}) {
     return initiate(nullptr, std::forward<Token>(token));
@@ -154,44 +166,48 @@ private:
   std::shared_ptr<detail::observation> impl_;
 };
 
-/// Leader election over Consul, with the key of Consul's guide: whoever has locked it leads, and its value says what
-/// the others should know, an address, say. A Go program with `api.Lock`, `consul lock -n 1`, and whoever acquires the
-/// key by hand as the guide says may take part.
+/// Leader election over Consul, with the key of Consul's guide. The client that has locked the key is the leader. The
+/// key's value is a text for the other processes, for example the leader's address. Go programs with `api.Lock`,
+/// `consul lock -n 1`, and clients that acquire the key by hand as in the guide may take part.
 ///
-/// Each campaign is a candidate of its own, a contender for a `mutex` with a session that ends with it: one process may
-/// have several, and each term has its own session. Candidates are elected in the order in which they came.
+/// Each campaign is a candidate of its own: a contender for a `mutex`, with a session that ends with the candidate. So
+/// one process may have several candidates, and each term has its own session. Candidates are elected in the order in
+/// which they joined.
 ///
-/// Operations: as for `semaphore`.
+/// Completion tokens, executors and allocators: as for `semaphore`.
 ///
-/// Threads: operations and const members are safe from any thread; assignment, move and destruction are not beside
-/// them.
+/// Threads: operations and const members may be called from any thread at any time. Assignment, move and destruction
+/// must not run at the same time as another call on the same object.
 ///
-/// Lifetimes: the handle may be destroyed at any time; campaigns under way, and those that were won, go on. It is cheap
-/// to copy, and its copies are the same.
+/// Lifetimes: the handle may be destroyed at any time. Pending campaigns and terms that were won continue. The handle
+/// is cheap to copy. All copies refer to the same election.
 ///
-/// There is no `close`, and so no time limit for it. A campaign ends when it is cancelled, a term when the `leadership`
-/// is resigned or destroyed. Then its session ends at once, and keeps the execution context running until that is done.
+/// There is no `close`, and so no time limit for it. A campaign ends when it is cancelled. A term ends when its
+/// `leadership` is resigned or destroyed. Then its session is destroyed at once. Until that is done, the session keeps
+/// the execution context running.
 class election {
 public:
   using executor_type = asio::any_io_executor;
 
-  /// Empty: only assignment, destruction and `valid()` are allowed.
+  /// Creates an empty object. It only supports assignment, destruction and `valid()`.
   election() noexcept = default;
-  /// Sends nothing yet. Throws `system_error`: invalid_prefix (of the key), invalid_ttl, invalid_option.
+  /// Sends nothing. Throws `system_error`: invalid_prefix (for the key), invalid_ttl, invalid_option.
   election(const lock_store& where, election_options options);
 
   bool valid() const noexcept { return impl_ != nullptr; }
   executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
   const std::string& key() const noexcept;
 
-  /// Stands for election, and completes when it is won, however long that takes. From then on the key has this value,
-  /// in one write with the lock; before, an operator reads it in our entry below the key. Empty, or none: "host:pid".
-  /// By the rules of `semaphore_options::description`, else invalid_option.
+  /// Becomes a candidate. Completes when the election is won, without a time limit. The write that wins the election
+  /// also puts `value` into the key. Before that, operators can read the value in the candidate's entry below the key.
+  /// If the value is empty or omitted, "host:pid" is used.
   ///
   /// Signature: void(error_code, leadership).
-  /// Errors: as of `mutex::lock`.
-  /// Cancellation: terminal, partial, total; operation_aborted, and its entry and session go in the background.
-  /// Lifetimes: `operation_options::diag` must outlive the operation; the handle need not.
+  /// Errors: invalid_option, if the value breaks the rules of `semaphore_options::description`. Also those of
+  /// `mutex::lock`.
+  /// Cancellation: terminal, partial, total. It completes with operation_aborted. The candidate's entry and session are
+  /// removed in the background.
+  /// Lifetimes: the object that `operation_options::diag` points to must outlive the operation. The handle need not.
   template <detail::slot_token<leadership> Token = throwing_t>
   auto campaign(Token&& token = {}) {
     return campaign(std::string(), std::forward<Token>(token));
@@ -205,7 +221,7 @@ public:
     return initiate(std::move(value), options.diag, std::forward<Token>(token));
   }
 
-  /// For leaders, candidates, and those who only follow.
+  /// Returns a new observer of this election. It works for leaders, candidates and other processes.
   election_observer observe() const;
 
 private:
@@ -221,8 +237,8 @@ private:
   std::shared_ptr<const detail::election_impl> impl_;
 };
 
-/// Campaigns, and runs `body(leadership&)` (a coroutine: `asio::awaitable<void>`) while we lead: see `with_slot`. To
-/// stand again when the leadership is lost, call it in a loop.
+/// Campaigns, runs `body(leadership&)` (a coroutine that returns `asio::awaitable<void>`) while this process leads, and
+/// resigns: see `with_slot`. To campaign again after a loss of the leadership, call it in a loop.
 template <class Body>
 asio::awaitable<void> with_leadership(election candidate, std::string value, Body body) {
   leadership won = co_await candidate.campaign(std::move(value));

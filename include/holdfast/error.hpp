@@ -11,11 +11,11 @@ namespace holdfast {
 using boost::system::error_code;
 using boost::system::system_error;
 
-/// Everything that an operation of this library can fail with. The text behind a code is `error_code::message()`;
-/// the text that names the key and what Consul said is in `diagnostics`.
+/// The errors of this library. A cancelled operation completes with asio::error::operation_aborted instead.
+/// `error_code::message()` describes the code. `diagnostics` names the key and contains Consul's answer.
 enum class error {
-  // What the caller asked for cannot be. Nothing was sent.
-  invalid_prefix = 1,  ///< breaks a rule of `semaphore_options::prefix`
+  // The request cannot be carried out as asked. Nothing was written, except that `closed` says nothing about writes.
+  invalid_prefix = 1,  ///< the prefix breaks a rule of `semaphore_options::prefix`
   invalid_limit,       ///< a limit of 0, or over the largest supported
   invalid_ttl,         ///< a session TTL that this library or the Consul server does not accept
   invalid_option,      ///< any other option out of its documented range
@@ -26,45 +26,45 @@ enum class error {
   not_held,            ///< the slot is empty, or was released before
   closed,              ///< the semaphore or client was closed
 
-  // Consul's record does not fit. Nothing was written.
+  // The state in Consul does not allow it. Nothing was written.
   not_a_semaphore,  ///< the lock key belongs to something else (its flags say so)
-  not_a_mutex,      ///< the same, of a mutex's key
+  not_a_mutex,      ///< the mutex's key belongs to something else
   limit_conflict,   ///< the record in use names another limit
   corrupt_record,   ///< the lock record or a contender entry cannot be parsed
   no_semaphore,     ///< there is no lock record
   in_use,           ///< somebody holds a slot or waits for one
 
-  // The slot is gone.
+  // The slot is no longer held.
   slot_lost,  ///< the slot was lost while it was held
 
-  // Definite refusals: the request had no effect.
+  // The request certainly had no effect.
   unreachable,                 ///< no connection to the agent could be made
   certificate_refused,         ///< the agent's TLS certificate is not valid, not trusted, or for another host
-  client_certificate_refused,  ///< the agent does not accept our TLS certificate, or that we have none
+  client_certificate_refused,  ///< the agent does not accept the client's TLS certificate, or requires one
   too_busy,                    ///< no connection was free before the deadline; nothing was sent
   permission_denied,           ///< 403: the ACL token is missing, unknown or lacks the right
   plain_http_refused,          ///< the agent speaks TLS on this port
-  invalid_session,             ///< the session does not exist (any more)
+  invalid_session,             ///< the session does not exist, or no longer exists
   missing_node,                ///< the node that a session is to belong to is not in Consul's catalog
-  bad_request,           ///< another 4xx: Consul does not accept the request; or nothing was sent, for the key's sake
-  too_large,             ///< the request is over one of Consul's size limits
-  too_many_requests,     ///< 429, or such a 503: a server's rate limit, or the agent's limit of connections
-  transaction_conflict,  ///< a transaction was refused, for a reason of its own (see the reply)
+  bad_request,                 ///< another 4xx; or the request was not sent because Consul would not accept its key
+  too_large,                   ///< the request exceeds one of Consul's size limits
+  too_many_requests,           ///< 429, or a 503 of that kind: a server's rate limit, or the agent's connection limit
+  transaction_conflict,        ///< Consul refused a transaction; the reply has the reason
 
-  // Unknown outcomes: a write may have been applied, or may be applied later.
+  // The outcome is unknown: a write may have been applied, or may be applied later.
   timed_out,        ///< no complete reply before the deadline
-  connection_lost,  ///< the connection ended before a complete reply
+  connection_lost,  ///< the connection was closed before a complete reply
   server_error,     ///< 5xx
   malformed_reply,  ///< the reply is not what Consul sends
-  reply_too_large,  ///< the reply is over `config::reply_bytes_max`, or takes more memory than there is
+  reply_too_large,  ///< the reply exceeds `config::reply_bytes_max` or the available memory
 };
 
-/// Classes of errors, to compare an `error_code` with.
+/// Classes of errors, for comparison with an `error_code`. An error may belong to several classes.
 enum class condition {
-  not_applied = 1,  ///< definite: the request had no effect
+  not_applied = 1,  ///< the request certainly had no effect
   outcome_unknown,  ///< a write may have been applied, or may be applied later
   unavailable,      ///< the agent could not answer now; the same request may work later
-  misuse,           ///< the caller's arguments or configuration
+  misuse,           ///< the caller's arguments or configuration are wrong
 };
 
 const boost::system::error_category& error_category() noexcept;

@@ -1,11 +1,14 @@
 #pragma once
 
-/// The front page. Most users need `holdfast::semaphore` (semaphore.hpp) or `holdfast::mutex` (mutex.hpp), the
-/// `holdfast::slot` that they give (slot.hpp), `holdfast::with_slot` around a critical section (with_slot.hpp), and a
-/// `holdfast::consul::client` to reach Consul (consul/client.hpp), which is of use without semaphores too. A service
-/// with one leader and standbys: `holdfast::election` (election.hpp). Workers that share a long list of tasks:
-/// `holdfast::mutex_set` (mutex_set.hpp). Operators have
-/// `holdfast::semaphore_administration` (administration.hpp).
+/// Includes the whole library. Most users need:
+///
+/// - `holdfast::consul::client` (consul/client.hpp) to reach Consul. You can use it on its own, too.
+/// - `holdfast::semaphore` (semaphore.hpp) or `holdfast::mutex` (mutex.hpp), and the `holdfast::slot` that an acquire
+///   returns (slot.hpp).
+/// - `holdfast::with_slot` to run a critical section (with_slot.hpp).
+/// - `holdfast::election` for a service with one leader and standbys (election.hpp).
+/// - `holdfast::mutex_set` for workers that process a long list of tasks (mutex_set.hpp).
+/// - `holdfast::semaphore_administration` for operators (administration.hpp).
 
 #include <holdfast/administration.hpp>
 #include <holdfast/consul/client.hpp>

@@ -5,11 +5,11 @@
 #include <string_view>
 #include <utility>
 
-// What stands in a key-value store with sessions and transactions, and what is done to it: the same values for the
-// protocol, which knows Consul's rules and not its client, and for that client.
+// The entries of a key-value store with sessions and transactions, and the operations on them. The protocol and the
+// Consul client both use these types. So the protocol needs Consul's rules, but not its client.
 namespace holdfast {
 
-/// One key, as Consul returns it, `value` decoded from base64. All numbers are exact 64-bit.
+/// One key, as Consul returns it. `value` is decoded from base64. All numbers are exact 64-bit values.
 struct kv_entry {
   std::string key;
   std::string value;
@@ -36,14 +36,14 @@ enum class kv_verb {
   set,
   remove_tree,
 };
-/// All of them.
+/// All verbs.
 inline constexpr kv_verb kv_verbs[] = {
     kv_verb::lock,        kv_verb::unlock,           kv_verb::cas,    kv_verb::check_session,
     kv_verb::check_index, kv_verb::check_not_exists, kv_verb::remove, kv_verb::remove_cas,
     kv_verb::get,         kv_verb::get_tree,         kv_verb::set,    kv_verb::remove_tree,
 };
 
-/// Consul's word for it.
+/// The name of the verb in Consul's API.
 constexpr std::string_view to_string(kv_verb verb) noexcept {
   switch (verb) {
     case kv_verb::lock:
@@ -74,7 +74,7 @@ constexpr std::string_view to_string(kv_verb verb) noexcept {
   return {};
 }
 
-/// Whether it changes anything; the others only read, or check.
+/// True if the verb can change something. The other verbs only read or check.
 constexpr bool is_write(kv_verb verb) noexcept {
   switch (verb) {
     case kv_verb::lock:
@@ -95,8 +95,8 @@ constexpr bool is_write(kv_verb verb) noexcept {
   return true;
 }
 
-/// One operation of a transaction. The fields that its verb does not use stay empty; the named makers below fill what
-/// each verb needs.
+/// One operation of a transaction. Fields that the verb does not use stay empty. The named functions below fill the
+/// fields that each verb needs.
 struct kv_operation {
   kv_verb verb = kv_verb::get;
   std::string key;
@@ -109,7 +109,7 @@ struct kv_operation {
   static kv_operation set(std::string key, std::string value, std::uint64_t flags = 0) {
     return {kv_verb::set, std::move(key), std::move(value), flags, 0, {}};
   }
-  /// Index 0: only if the key does not exist.
+  /// With index 0, the operation succeeds only if the key does not exist.
   static kv_operation cas(std::string key, std::string value, std::uint64_t index, std::uint64_t flags = 0) {
     return {kv_verb::cas, std::move(key), std::move(value), flags, index, {}};
   }

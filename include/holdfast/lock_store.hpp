@@ -11,17 +11,17 @@ class store_factory;
 
 }  // namespace runtime
 
-/// Where locks keep their sessions and keys, as their constructors take it. A `consul::client` becomes one by itself;
-/// there is no other kind in this library.
+/// The place where locks keep their sessions and keys, as an argument of their constructors. A `consul::client`
+/// converts to it implicitly. The library has no other kind of store.
 ///
-/// Threads: const members are safe from any thread.
+/// Threads: const members may be called from any thread at any time.
 ///
-/// Lifetimes: cheap to copy; a lock has a copy of its own.
+/// Lifetimes: it is cheap to copy. Each lock has its own copy.
 class lock_store {
 public:
-  // NOLINTNEXTLINE(google-explicit-constructor): whoever has a client has the store, and nothing is lost on the way.
+  // NOLINTNEXTLINE(google-explicit-constructor): a client is a complete store, and the conversion loses nothing.
   lock_store(consul::client client);
-  /// Another kind: `src/runtime/store.hpp` says what it has to do.
+  /// Creates a store of another kind. `src/runtime/store.hpp` states what it must do.
   explicit lock_store(std::shared_ptr<const runtime::store_factory> factory) noexcept : factory_(std::move(factory)) {}
 
   const runtime::store_factory& factory() const noexcept { return *factory_; }

@@ -5,21 +5,21 @@
 
 namespace holdfast {
 
-/// Why a slot was lost while it was held.
+/// Why a slot was lost.
 enum class loss_reason {
-  none,                 ///< it was not
-  removed,              ///< the lock record no longer names it (an operator's edit, or a client that broke the rules)
-  session_invalidated,  ///< its contender entry is gone: the session ended, or somebody deleted the key or the prefix
-  lease_expired,        ///< the session could not be renewed in time: Consul may end it from now on
-  watch_failed,         ///< the lock record could not be watched, for longer than `outage_grace`
+  none,                 ///< it was not lost
+  removed,              ///< the lock record no longer names it: an operator edited it, or a client broke the rules
+  session_invalidated,  ///< its entry is gone: the session ended, or somebody deleted the key or the prefix
+  lease_expired,        ///< the session was not renewed in time; Consul may end it from now on
+  watch_failed,         ///< the watch failed for longer than `tuning::outage_grace`
   closed,               ///< the semaphore was closed
-  /// Another process has granted the slot, and the acceptance of that was not confirmed in time: another process may
-  /// take the slot back from now on, or has done so. An entry that has gone for another reason before the acceptance
-  /// is reported like this, too.
+  /// Another process has granted the slot, and this process could not confirm its acceptance in time. Another process
+  /// may take the slot back from now on, or has done so already. If the entry vanishes for another reason before the
+  /// acceptance, this reason is reported, too.
   not_accepted,
 };
 
-/// All of them.
+/// All enumerators.
 inline constexpr loss_reason loss_reasons[] = {
     loss_reason::none,         loss_reason::removed, loss_reason::session_invalidated, loss_reason::lease_expired,
     loss_reason::watch_failed, loss_reason::closed,  loss_reason::not_accepted};

@@ -16,23 +16,25 @@
 
 namespace holdfast {
 
-/// Names one hold of a mutex to whoever receives requests from its holder, as Consul's session documentation defines
-/// it: the key, how often it has been locked, and the session that has locked it. `verify` asks Consul whether that
-/// hold lasts. It says nothing of the order of two holds: the lock index starts anew when the key is deleted, as it is
-/// when the session of a holder ends. `slot::fencing_token` grows.
+/// Identifies one hold of a mutex, as Consul's session documentation defines it: the key, how often it has been locked,
+/// and the session that has locked it. The holder sends it with its requests, and a receiver asks Consul by `verify`
+/// whether the hold still lasts.
+///
+/// Sequencers do not order two holds. The lock index starts again when the key is deleted, as happens when the session
+/// of a holder ends. To order holds, use `slot::fencing_token`, which grows with each grant.
 struct sequencer {
   std::string key;
   std::uint64_t lock_index = 0;
   std::string session;
-  /// The key's CreateIndex, by which `verify` knows a key that was deleted and locked anew by the same session. 0, as
-  /// in a sequencer that another client has made: not known, and not compared.
+  /// The key's CreateIndex. With it, `verify` detects a key that was deleted and then locked again by the same session.
+  /// 0 means unknown, as in sequencers of other clients; then it is not compared.
   std::uint64_t create_index = 0;
   bool operator==(const sequencer&) const = default;
 };
 
 namespace detail {
 
-/// A claim under examination.
+/// A sequencer that `verify` checks, and the client for it.
 struct verification {
   consul::client client;
   sequencer claimed;
@@ -44,11 +46,11 @@ void start_sequencer(const std::shared_ptr<slot_impl>&, pending<sequencer>&&);
 
 }  // namespace detail
 
-/// A mutex in your hands, from `mutex::lock` or `mutex_set::try_lock`: a `slot`, with all that one can do, of which the
-/// cluster has one. `sequencer_of` names it to others. Threads, lifetimes: as for `slot`.
+/// A held mutex, from `mutex::lock` or `mutex_set::try_lock`. It is a `slot` with `count()` 1. Pass its `sequencer_of`
+/// to other processes. Threads and lifetimes: as for `slot`.
 class held_mutex : public slot {
 public:
-  /// Empty.
+  /// Creates an empty handle.
   held_mutex() noexcept = default;
 
 protected:
@@ -57,33 +59,36 @@ protected:
   explicit held_mutex(slot&& locked) noexcept : slot(std::move(locked)) {}
 };
 
-/// A distributed mutex over Consul: at most one of all who agree on the key holds it. It is a semaphore of one slot
-/// whose key is HashiCorp's: a Go program with `api.Lock`, or `consul lock -n 1`, may take part.
+/// A distributed mutex over Consul. At most one of the processes that use the same key holds it. It is a semaphore with
+/// one slot whose key follows HashiCorp's rules: a Go program with `api.Lock`, or `consul lock -n 1`, may take part.
 ///
-/// Its waiters queue as those of a `semaphore` do: here first, and then by entries below the key; whoever lets go of
-/// the mutex hands it, in one write, to the session that comes next, which is the only one that hears of it. Clients of
-/// other kinds have no entry: they get the mutex when it is let go and no entry waits.
+/// Waiters queue as those of a `semaphore` do: first in the process, then in the cluster, with an entry below the key
+/// for each contender. When the mutex is released, one write hands it to the next contender in the queue. No other
+/// waiter of this library is woken. Clients of other kinds have no entry. They get the mutex when it is unlocked and no
+/// contender with an entry is granted it.
 ///
-/// Operations: as for `semaphore`. Of every lock:
+/// Completion tokens, executors and allocators: as for `semaphore`. `lock`, `try_lock` and `try_lock_for` have this in
+/// common:
 ///
 /// - Signature: void(error_code, held_mutex).
-/// - Errors: as of a semaphore's acquires, but that not_a_mutex takes the place of not_a_semaphore, and limit_conflict,
+/// - Errors: those of a semaphore's acquire, with not_a_mutex instead of not_a_semaphore. limit_conflict,
 ///   corrupt_record and too_many_slots do not occur.
-/// - Cancellation: terminal, partial, total; operation_aborted, and it is not locked: if it is granted at that moment
-///   it goes to the next waiter or back.
-/// - Lifetimes: `operation_options::diag` must outlive the operation; the handle need not.
+/// - Cancellation: terminal, partial, total. The operation completes with operation_aborted and does not lock the
+///   mutex. If the mutex is granted at that moment, it goes to the next waiter or is released.
+/// - Lifetimes: the object that `operation_options::diag` points to must outlive the operation. The mutex object need
+///   not.
 ///
 /// Threads, lifetimes, connections: as for `semaphore`.
 class mutex : public slot_source {
 public:
-  /// Empty.
+  /// Creates an empty object.
   mutex() noexcept = default;
-  /// Sends nothing yet. Throws `system_error`: invalid_prefix (of the key), invalid_ttl, invalid_option.
+  /// Sends nothing. Throws `system_error`: invalid_prefix (for the key), invalid_ttl, invalid_option.
   mutex(const lock_store& where, mutex_options options);
 
   const std::string& key() const noexcept;
 
-  /// Waits for the mutex, however long that takes.
+  /// Locks the mutex. Completes when it is locked, without a time limit.
   template <detail::slot_token<held_mutex> Token = throwing_t>
   auto lock(Token&& token = {}) {
     return initiate<held_mutex>({}, std::forward<Token>(token));
@@ -92,7 +97,8 @@ public:
   auto lock(operation_options options, Token&& token = {}) {
     return initiate<held_mutex>({.diag = options.diag}, std::forward<Token>(token));
   }
-  /// One look, no waiting: completes with an empty handle if the mutex is held, or others wait for it here already.
+  /// Locks the mutex if that is possible without waiting for a release. Completes with an empty handle if the mutex is
+  /// held, or if other operations of this process already wait for it.
   template <detail::slot_token<held_mutex> Token = throwing_t>
   auto try_lock(Token&& token = {}) {
     return initiate<held_mutex>({.once = true}, std::forward<Token>(token));
@@ -101,7 +107,8 @@ public:
   auto try_lock(operation_options options, Token&& token = {}) {
     return initiate<held_mutex>({.once = true, .diag = options.diag}, std::forward<Token>(token));
   }
-  /// Waits for at most `duration`; completes with an empty slot if it was not had in that time.
+  /// Locks the mutex, but waits for at most `duration`. Completes with an empty handle if the mutex was not granted in
+  /// that time.
   template <detail::slot_token<held_mutex> Token = throwing_t>
   auto try_lock_for(std::chrono::nanoseconds duration, Token&& token = {}) {
     return initiate<held_mutex>({.within = duration}, std::forward<Token>(token));
@@ -112,26 +119,29 @@ public:
   }
 };
 
-/// Reads the sequencer of a hold from Consul.
+/// Reads the sequencer of `held` from Consul. Completes with the sequencer after one read.
 ///
 /// Signature: void(error_code, sequencer).
-/// Errors: not_held (the slot is empty, was released, or lost before), slot_lost (Consul says that the key is not
-/// locked by it), and those of `consul::client::get`.
-/// Cancellation: none; it ends by its own deadline.
-/// Lifetimes: the handle may be destroyed before.
+/// Errors: not_held, if the handle is empty, or if the slot was released or lost before. slot_lost, if Consul answers
+/// that this slot's session has not locked the key. Also those of `consul::client::get`.
+/// Cancellation: not supported. The operation ends at the deadline of its request.
+/// Lifetimes: the handle may be destroyed before the operation completes.
 template <class Token = throwing_t>
 auto sequencer_of(const held_mutex& held, Token&& token = {}) {
   return detail::begin_operation_if_held<sequencer>(detail::impl_of(held), detail::calling<detail::start_sequencer>(),
                                                     std::forward<Token>(token));
 }
 
-/// Whether the hold that `claimed` names lasts: for the receiving side, which needs nothing but a client. Consul is
-/// asked for a consistent answer. It was true when Consul answered; by the time that the answer is here it may not be.
+/// Asks Consul whether the hold that `claimed` identifies still lasts. Use it in a process that receives requests from
+/// a holder; that process needs only a client.
+///
+/// Completes with true if the hold lasts. The read is consistent, so the result was true when Consul answered. The hold
+/// may have ended since.
 ///
 /// Signature: void(error_code, bool).
 /// Errors: those of `consul::client::get`.
-/// Cancellation: terminal, partial, total; operation_aborted, and nothing stays in Consul.
-/// Threads: from any thread.
+/// Cancellation: terminal, partial, total. It completes with operation_aborted. It never writes anything.
+/// Threads: may be called from any thread.
 template <class Token = throwing_t>
 auto verify(consul::client client, sequencer claimed, Token&& token = {}) {
   auto claim = std::make_shared<detail::verification>();
@@ -141,7 +151,7 @@ auto verify(consul::client client, sequencer claimed, Token&& token = {}) {
                                        std::forward<Token>(token));
 }
 
-/// Locks the mutex and runs `body(held_mutex&)`: see `with_slot`.
+/// Locks the mutex, runs `body(held_mutex&)` and releases the mutex: see `with_slot`.
 template <class Body>
 asio::awaitable<void> with_lock(mutex& m, Body body) {
   held_mutex held = co_await m.lock();

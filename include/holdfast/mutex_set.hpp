@@ -18,42 +18,47 @@ void start_try_lock(const std::shared_ptr<driver>&, const std::string& name, dia
 
 }  // namespace detail
 
-/// Any number of mutexes below a prefix, for workers that share a long list of tasks: one session holds them all, and
-/// what is asked for and given back at the same time goes together, up to 62 locks in one request. Nobody waits for a
-/// lock: `try_lock` tells whether it was free.
+/// Any number of mutexes below a prefix, for workers that process a long list of tasks. One session holds all of them.
+/// Requests to lock and to release that are made at the same time are sent together, up to 62 locks in one request. No
+/// operation waits until another holder releases a lock: `try_lock` reports whether the lock was free.
 ///
-/// The lock NAME is the key PREFIX/NAME, as of `holdfast::mutex`, Go's `api.Lock` or `consul lock -n 1`, which may take
-/// part. Its key goes when it is released. See doc/reference/mutex_set.md.
+/// The lock NAME has the key PREFIX/NAME. A `holdfast::mutex`, Go's `api.Lock` and `consul lock -n 1` may use the same
+/// key. The key is deleted when the lock is released. See doc/mutex_set.md.
 ///
-/// A lock in use is a `held_mutex`. If the session is lost, all of them are. `with_slot(std::move(lock), body)` runs
-/// `body(held_mutex&)` while a lock is held.
+/// Each held lock is a `held_mutex`. If the session is lost, all locks are lost. `with_slot(std::move(lock), body)`
+/// runs `body(held_mutex&)` while a lock is held.
 ///
-/// `close` waits for the handles of the locks in use, `tuning::give_up_after` at most: release them first.
+/// `close` waits until the handles of the held locks are released or destroyed, but not longer than
+/// `tuning::give_up_after`. Release them before you call `close`.
 ///
-/// Operations: as for `semaphore`. Of `try_lock`:
+/// Completion tokens, executors and allocators: as for `semaphore`. For `try_lock`:
 ///
 /// - Signature: void(error_code, held_mutex).
-/// - Errors, at once: closed, too_many_waiters; invalid_prefix (of the name); permission_denied, invalid_ttl,
-///   plain_http_refused, malformed_reply, reply_too_large, bad_request; transaction_conflict.
-/// - Errors, after `tuning::give_up_after`: what `condition::unavailable` stands for.
-/// - Cancellation: terminal, partial, total; operation_aborted: a lock that is granted at that moment is given back.
-/// - Lifetimes: `operation_options::diag` must outlive the operation; the handle need not.
+/// - Errors that are reported at once: closed, too_many_waiters, invalid_prefix (for the name), permission_denied,
+///   invalid_ttl, plain_http_refused, malformed_reply, reply_too_large, bad_request, transaction_conflict.
+/// - Errors that are reported after `tuning::give_up_after`: all that equal `condition::unavailable`.
+/// - Cancellation: terminal, partial, total. The operation completes with operation_aborted. A lock that is granted at
+///   that moment is released.
+/// - Lifetimes: the object that `operation_options::diag` points to must outlive the operation. The set object need
+///   not.
 ///
 /// Threads, lifetimes: as for `semaphore`.
 ///
-/// Connections: there is one blocking query, however many locks are in use.
+/// Connections: a set has one blocking query, no matter how many locks are held.
 class mutex_set : public slot_source {
 public:
-  /// Empty.
+  /// Creates an empty object.
   mutex_set() noexcept = default;
-  /// Sends nothing yet. Throws `system_error`: invalid_prefix, invalid_ttl, invalid_option.
+  /// Sends nothing. Throws `system_error`: invalid_prefix, invalid_ttl, invalid_option.
   mutex_set(const lock_store& where, mutex_set_options options);
 
   const std::string& prefix() const noexcept;
 
-  /// One look, no waiting: completes with an empty slot if somebody has the lock, here or elsewhere, or asks for it
-  /// here already. While it is being given back here it waits for the end of that. The rules of names are those of
-  /// `prefix`, and they do not begin with a dot.
+  /// Locks NAME if it is free. Completes with an empty handle if the lock is held, in this process or elsewhere, or if
+  /// another operation of this process already asks for it. If this process is just releasing the lock, the operation
+  /// first waits until the release is done.
+  ///
+  /// A name follows the rules of `prefix`, and must not begin with a dot.
   template <detail::slot_token<held_mutex> Token = throwing_t>
   auto try_lock(std::string name, Token&& token = {}) {
     return initiate(std::move(name), nullptr, std::forward<Token>(token));

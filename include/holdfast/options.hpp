@@ -106,8 +106,8 @@ struct semaphore_options {
   /// rules of `prefix`; otherwise the constructor throws error::invalid_option.
   std::string lock_key = ".lock";
   /// A text for operators in the entries of this process. If empty, "host:pid" is used. At most 1 KiB. It must not
-  /// contain "\n{\"Limit\":", and its last line must not be "@" and a number, because the library itself appends such
-  /// text. Otherwise the constructor throws error::invalid_option.
+  /// contain "\n{\"Limit\":", and must not end with a line "~" or with a line of "@" and a number, because the library
+  /// itself appends such text. Otherwise the constructor throws error::invalid_option.
   std::string description{};
 
   /// TTL of the sessions of this process. They are renewed every third of it. Above 0, at most 24 h; the server accepts

@@ -11,11 +11,11 @@
 
 namespace holdfast {
 
-/// Which client a contender's entry was written by, as far as its flags tell.
+/// The kind of client that wrote a contender's entry. The flags of the entry tell it.
 enum class contender_kind {
   holdfast,
-  go_client,  ///< HashiCorp's, `consul lock` included
-  guide,      ///< follows Consul's semaphore guide
+  go_client,  ///< HashiCorp's Go client, also in `consul lock`
+  guide,      ///< a client that follows Consul's semaphore guide
 };
 
 constexpr std::string_view to_string(contender_kind kind) noexcept {
@@ -30,35 +30,38 @@ constexpr std::string_view to_string(contender_kind kind) noexcept {
   return "unknown";
 }
 
-/// One slot in use, or one contender that waits for one: a session, not a coroutine. A process that holds several, or
-/// waits for several, has as many.
+/// One holder, or one contender that waits. It is a session, not a coroutine. A process that holds or waits for several
+/// slots has one session for each.
 struct contender_status {
   std::string session;
-  std::string description;  ///< what its process says of itself, `semaphore_options::description`; not ours to trust
+  std::string description;  ///< `semaphore_options::description` of its process; untrusted text
   contender_kind kind = contender_kind::holdfast;
-  std::size_t place = 0;  ///< in the queue, from 1; 0: it holds
-  /// The slot's, as the holder had it when the cluster granted it. Nothing for those who wait, and for other clients'.
+  std::size_t place = 0;  ///< the place in the queue, from 1; 0 for a holder
+  /// The fencing token that the holder got with the cluster's grant. Empty for waiters and for holders of other
+  /// clients.
   holdfast::fencing_token token{};
-  bool revoked = false;  ///< it was asked to give its slot up
-  /// Since it joined the queue, by its clock then and by ours now. Nothing for other clients', and for older entries.
+  bool revoked = false;  ///< an operator has asked it to release its slot
+  /// The time since it joined the queue. The start is from its clock, the end from the clock of this process. Empty for
+  /// other clients, and for entries of older versions.
   std::optional<std::chrono::seconds> age{};
-  std::optional<std::uint32_t> number{};  ///< of a numbered slot
-  /// Another process has granted the slot, and the holder has not accepted the grant yet. A living holder accepts a
-  /// grant 0.1 s after it, unless it releases the slot before. If the holder is dead, the slot is taken back.
+  std::optional<std::uint32_t> number{};  ///< the number, if the slot has one
+  /// True if another process has granted the slot and the holder has not accepted the grant yet. A living holder
+  /// accepts 0.1 s after the grant, unless it releases the slot before. If the holder is dead, another process takes
+  /// the slot back.
   bool provisional = false;
   bool operator==(const contender_status&) const = default;
 };
 
-/// What stands in Consul of a semaphore, at one instant.
+/// The state of a semaphore in Consul at one instant.
 struct semaphore_status {
-  bool exists = false;  ///< there is a lock record; otherwise its limit is not known
+  bool exists = false;  ///< true if there is a lock record; otherwise the limit is unknown
   std::uint32_t limit = 0;
-  bool closed = false;
-  std::vector<contender_status> holders;  ///< those that live, in the order in which they joined
-  std::vector<contender_status> queue;    ///< whoever comes next first
-  std::size_t dead_holders = 0;           ///< named in the record, their sessions gone: their slots come back later
-  std::size_t given_back = 0;             ///< named in the record, but given back: their slots are free
-  std::size_t dead_entries = 0;           ///< entries that no session holds any more
+  bool closed = false;                    ///< closed by `semaphore_administration::close`
+  std::vector<contender_status> holders;  ///< living holders, in the order in which they joined
+  std::vector<contender_status> queue;    ///< waiters; the first is granted next
+  std::size_t dead_holders = 0;           ///< in the record, but without a session; their slots become free later
+  std::size_t given_back = 0;             ///< in the record, but released; their slots are free
+  std::size_t dead_entries = 0;           ///< entries whose session has ended
   std::uint64_t index = 0;                ///< the record's ModifyIndex
   bool operator==(const semaphore_status&) const = default;
 };

@@ -7,16 +7,21 @@
 #include <boost/version.hpp>
 #include <string_view>
 
-/// Asio is compiled into the program and into this library, and the linker keeps one copy of what both have. So both
-/// must be built with the same Boost and the same values of the macros that change Asio's types or functions. Each
-/// translation unit that includes a header of ours which includes Boost needs a symbol for each value that it was
-/// compiled with. The library defines the symbols of the values that it was built with; where they differ the linker
-/// says which one is missing: "undefined reference to holdfast::was_built_with::BOOST_VERSION_is<108200>()". Nothing is
-/// done at run time.
+/// Compatibility check at link time. Asio is compiled into the program and into this library, and the linker keeps one
+/// copy of each function that both contain. So both must be built with the same Boost version, and with the same values
+/// of the macros that change Asio's types or functions.
 ///
-/// Not in the list, because a mixture works: BOOST_ASIO_NO_DEPRECATED hides functions (the library, built with it,
-/// neither calls nor keeps any of those that it changes), BOOST_ASIO_SEPARATE_COMPILATION only moves functions
-/// elsewhere, and BOOST_ASIO_NO_TS_EXECUTORS and BOOST_ASIO_NO_EXTENSIONS remove overloads.
+/// Each translation unit that includes Boost through a header of this library needs one symbol for each value that it
+/// was compiled with. The library defines the symbols of the values that it was built with. If a value differs, the
+/// linker names the missing symbol: "undefined reference to holdfast::was_built_with::BOOST_VERSION_is<108200>()".
+/// Nothing is done at run time.
+///
+/// Macros that are not in the list, because the two values work together:
+///
+/// - BOOST_ASIO_NO_DEPRECATED hides functions. The library, built with it, neither calls nor stores any of the
+///   functions that it changes.
+/// - BOOST_ASIO_SEPARATE_COMPILATION only moves functions elsewhere.
+/// - BOOST_ASIO_NO_TS_EXECUTORS and BOOST_ASIO_NO_EXTENSIONS remove overloads.
 #define HOLDFAST_ASIO_SWITCHES(X)                                                                                 \
   X(BOOST_ASIO_HAS_THREADS)                       /* without it mutexes and thread-local pointers do nothing */   \
   X(BOOST_ASIO_HAS_THREAD_KEYWORD_EXTENSION)      /* where a thread keeps the io_context that it runs */          \
@@ -50,7 +55,8 @@ void BOOST_ASIO_ENABLE_BUFFER_DEBUGGING_is();  // a member of each buffer
 HOLDFAST_ASIO_SWITCHES(HOLDFAST_DECLARE)
 #undef HOLDFAST_DECLARE
 
-// <boost/asio/buffer.hpp> may define that macro later, so that it does not count alone.
+// <boost/asio/buffer.hpp> may define BOOST_ASIO_ENABLE_BUFFER_DEBUGGING later, so the check also looks at
+// _GLIBCXX_DEBUG.
 #if defined(BOOST_ASIO_ENABLE_BUFFER_DEBUGGING) || \
     (defined(_GLIBCXX_DEBUG) && !defined(BOOST_ASIO_DISABLE_BUFFER_DEBUGGING))
 static constexpr bool debugs_buffers = true;
@@ -58,11 +64,11 @@ static constexpr bool debugs_buffers = true;
 static constexpr bool debugs_buffers = false;
 #endif
 
-// Whether a macro is defined: if not, its name is all that it expands to.
+// True if the macro is defined. A macro that is not defined expands to its own name.
 #define HOLDFAST_SYMBOL(name) , &name##_is<(std::string_view(BOOST_STRINGIZE(name)) != #name)>
 #define HOLDFAST_VALUE(name) , (std::string_view(BOOST_STRINGIZE(name)) != #name)
 
-// All translation units with the same values share one table, which nothing reads and which the linker must not drop.
+// All translation units with the same values share one table. Nothing reads it, and the linker must not drop it.
 template <int Version, int CacheSize, bool... Switches>
 struct checked {
   [[gnu::used, gnu::retain]] static constexpr void (*by_linker[])() = {

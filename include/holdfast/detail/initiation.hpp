@@ -29,12 +29,13 @@ namespace asio = boost::asio;
 
 namespace detail {
 
-/// How an operation has ended. Plain completion tokens get the code alone; `throwing` makes the exception of the code
-/// and the diagnostics. On success nothing is allocated, and the object is as large as a pointer.
+/// The result of an operation: success, or a code with diagnostics. Plain completion tokens get only the code.
+/// `throwing` gets an exception that contains the code and the diagnostics. On success nothing is allocated. The object
+/// is as large as a pointer.
 class outcome {
 public:
   outcome() noexcept = default;
-  outcome(const error_code& ec) {  // NOLINT(google-explicit-constructor): most failures have no more to say
+  outcome(const error_code& ec) {  // NOLINT(google-explicit-constructor): most failures have only a code
     if (ec) *this = outcome(ec, {});
   }
   outcome(const error_code& ec, diagnostics why);
@@ -44,7 +45,7 @@ public:
   std::exception_ptr exception() const { return failure_ ? make_exception() : nullptr; }
 
 private:
-  // Out of line: outcomes are moved often, and most of them are successes.
+  // Allocated separately, because outcomes are moved often and most of them are successes.
   struct failure;
   struct deleter {
     void operator()(failure* ended) const noexcept;
@@ -55,10 +56,10 @@ private:
   std::unique_ptr<failure, deleter> failure_{};
 };
 
-/// An `exception_ptr` of our own type. With it `co_await` works in Boost 1.81, too: see the end of this file.
+/// An `exception_ptr` as a type of this library. It makes `co_await` work in Boost 1.81, too: see the end of this file.
 struct thrown : std::exception_ptr {
   thrown() = default;
-  thrown(std::exception_ptr failure) noexcept  // NOLINT(google-explicit-constructor): it is one
+  thrown(std::exception_ptr failure) noexcept  // NOLINT(google-explicit-constructor): it is an exception_ptr
       : std::exception_ptr(std::move(failure)) {}
 };
 
@@ -70,7 +71,7 @@ template <class...>
 using failure_of = std::exception_ptr;
 #endif
 
-/// Gives the handler of a plain token the code of an outcome.
+/// Calls the handler of a plain token with the code of an outcome.
 template <class Handler>
 struct plain_handler {
   Handler handler;
@@ -80,7 +81,7 @@ struct plain_handler {
   }
 };
 
-/// Gives the handler of `throwing` the exception of an outcome.
+/// Calls the handler of `throwing` with the exception of an outcome.
 template <class Handler>
 struct throwing_handler {
   Handler handler;
@@ -90,7 +91,7 @@ struct throwing_handler {
   }
 };
 
-/// Gives the handler of a `To` what it is made of, a `From`.
+/// Calls a handler that takes a `To` with a `To` that is constructed from a `From`.
 template <class To, class From, class Handler>
 struct converting {
   Handler handler;
@@ -104,7 +105,7 @@ struct takes_outcome<throwing_handler<Handler>> : std::true_type {};
 template <class To, class From, class Handler>
 struct takes_outcome<converting<To, From, Handler>> : std::true_type {};
 
-/// A handler of an outcome, from the one that a completion token has made.
+/// Makes a handler of an outcome from the handler of a completion token.
 template <class Handler>
 auto receiving(Handler&& handler) {
   using own = std::decay_t<Handler>;
@@ -127,7 +128,8 @@ public:
   }
 };
 
-/// A handler that waits, its type erased. Its executor is looked at before that: afterwards it costs an allocation.
+/// A pending completion handler, type-erased. The associated executor is read before the erasure, because reading it
+/// afterwards allocates.
 template <class... Results>
 struct pending {
   pending() = default;
@@ -152,10 +154,12 @@ struct pending {
   }
 
   asio::any_completion_handler<void(outcome, Results...)> handler{};
-  std::unique_ptr<asio::any_completion_executor> elsewhere{};  ///< its executor, at work, if it is not the client's
+  std::unique_ptr<asio::any_completion_executor>
+      elsewhere{};  ///< its executor, with tracked work; null if it is the client's
 };
 
-/// A function as an object that takes no room: initiations stand in the frames of the coroutines that wait.
+/// A function as an object of size 0. Initiations are stored in the frames of waiting coroutines, so they should be
+/// small.
 template <auto Function>
 struct calling {
   template <class... Arguments>
@@ -164,8 +168,9 @@ struct calling {
   }
 };
 
-/// What an operation of the library begins with, when its completion token says so: `start` gets what performs it and
-/// the handler. Not an aggregate: g++ 12 destroys aggregate temporaries in a co_await expression twice.
+/// The initiation of an operation of this library. When it is called, it passes the implementation object and the
+/// handler to `start`. It is not an aggregate, because g++ 12 destroys aggregate temporaries in a co_await expression
+/// twice.
 template <class Impl, class Start, class... Results>
 class initiation {
 public:
@@ -183,9 +188,10 @@ protected:
   [[no_unique_address]] Start start_;
 };
 
-/// The same for what an empty handle may be asked, and then answers error::not_held: on the handler's executor, for it
-/// has none of its own, and not by way of another thread's. That would keep hold of the handler's executor for a moment
-/// longer than the handler, and maybe its context.
+/// An `initiation` for operations that may be called on an empty handle. On an empty handle the operation completes
+/// with error::not_held. The empty handle has no executor, so the completion is posted to the handler's own executor.
+/// It is not posted through another thread: that thread would keep the handler's executor, and perhaps its context,
+/// alive for a moment longer than the handler.
 template <class Impl, class Start, class... Results>
 class initiation_if_held : public initiation<Impl, Start, Results...> {
 public:
@@ -203,7 +209,8 @@ public:
   }
 
 private:
-  // From Boost 1.90 on the default of a handler without an executor is to be called in place: nothing is posted there.
+  // The default is `system_executor`: from Boost 1.90 on, asio's own default for a handler without an executor is to
+  // call the handler in place, and nothing would be posted.
   template <class Handler>
   static void answer(Handler&& handler) {
     auto executor = asio::get_associated_executor(handler, asio::system_executor());
@@ -212,7 +219,7 @@ private:
   }
 };
 
-/// The same for an operation that completes with a `To`, where `start` takes the handler of a `From`.
+/// An `initiation` for an operation that completes with a `To`, while `start` takes a handler of a `From`.
 template <class To, class From, class Impl, class Start>
 class initiation_as : public initiation<Impl, Start, From> {
 public:
@@ -226,7 +233,7 @@ public:
   }
 };
 
-/// The body of every operation: `begin_operation<Results...>(impl, start, token)`, completed with (error_code,
+/// The body of every operation. `begin_operation<Results...>(impl, start, token)` completes with (error_code,
 /// Results...).
 template <class... Results, class Impl, class Start, class Token>
 auto begin_operation(std::shared_ptr<Impl> impl, Start start, Token&& token) {
@@ -258,7 +265,7 @@ struct boost::asio::async_result<holdfast::throwing_t, void(boost::system::error
   }
 };
 
-/// Executor, cancellation slot and allocator are those of the handler within.
+/// The executor, the cancellation slot and the allocator are those of the inner handler.
 template <template <class, class> class Associator, class Handler, class Default>
 struct boost::asio::associator<Associator, holdfast::detail::plain_handler<Handler>, Default>
     : Associator<Handler, Default> {
@@ -291,8 +298,9 @@ struct boost::asio::associator<Associator, holdfast::detail::converting<To, From
 };
 
 #if BOOST_VERSION < 108300
-/// How `awaitable` awaits an operation that completes with an exception and one result. Asio's own handler for that
-/// does not compile before Boost 1.83. No other library can name `thrown`, so this is ours to define.
+/// Lets `awaitable` await an operation that completes with an exception and one result. Asio's own handler for that
+/// does not compile before Boost 1.83. No other library uses `thrown`, so this specialization cannot collide with
+/// another one.
 template <class Result, class Executor>
 class boost::asio::detail::awaitable_async_op_handler<void(holdfast::detail::thrown, Result), Executor>
     : public boost::asio::detail::awaitable_thread<Executor> {
