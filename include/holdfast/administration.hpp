@@ -25,9 +25,9 @@ struct administration_options {
   /// Timeout of one command, with all its requests and retries. `request_options::timeout` of a command replaces it. 1
   /// ms to 10 min.
   std::chrono::milliseconds timeout{10'000};
-  /// How many attempts in a row (a read and a write) may fail because others write at the same time. A command that
-  /// needs several transactions counts from 0 again after each one. 1 or more. `inspect` and `wait_until_drained`
-  /// ignore it.
+  /// How many attempts in a row may fail. An attempt is a read and usually a write. Most failures occur because others
+  /// write at the same time. A command that needs several transactions counts from 0 again after each one. 1 or more.
+  /// `inspect` and `wait_until_drained` ignore it.
   unsigned attempts_max = 100;
 };
 
@@ -62,8 +62,8 @@ concept command_token = asio::completion_token_for<Token, void(error_code, Resul
 
 }  // namespace detail
 
-/// Lets an operator change a semaphore while any number of processes use it. Each command only changes the state in
-/// Consul. So it needs no process that listens, and it stays in effect after the process that sent it has ended.
+/// Lets an operator change a semaphore while any number of processes use it. Commands act only on the state in Consul.
+/// So a command needs no process that listens, and it stays in effect after the process that sent it has ended.
 /// doc/administration.md states the effects of each command on other clients.
 ///
 /// A command reads all keys below the prefix. Then it writes one transaction, which Consul refuses if the record has
@@ -83,9 +83,9 @@ concept command_token = asio::completion_token_for<Token, void(error_code, Resul
 ///
 /// - Completion: when the change is written in Consul, unless stated otherwise.
 /// - Signature: void(error_code), unless stated otherwise.
-/// - Errors that are reported at once: invalid_option, if `request_options::timeout` is neither 0 nor from 1 ms to 10
-///   min (nothing was sent); not_a_semaphore, corrupt_record, permission_denied, plain_http_refused, bad_request,
-///   too_large; closed, if the client was closed; and the errors that a command lists.
+/// - Errors that are reported at once: not_a_semaphore, corrupt_record, permission_denied, plain_http_refused,
+///   bad_request, too_large. closed, if the client was closed. invalid_option, if `request_options::timeout` is neither
+///   0 nor from 1 ms to 10 min; nothing was sent. Also the errors that a command lists.
 /// - Errors that are reported after the timeout or after `attempts_max`: all that equal `condition::unavailable`;
 ///   malformed_reply and reply_too_large; transaction_conflict, if others wrote first each time. If the error equals
 ///   `condition::outcome_unknown`, the command may have been carried out, or may be carried out later.

@@ -27,7 +27,7 @@ struct tuning {
   std::optional<std::chrono::milliseconds> lease_margin{};
   /// How long a slot or key stays taken after the session of its holder has ended, so that a holder with a slow clock
   /// cannot overlap the next one. 0 to 60 s. With node health checks, a value below both the TTL and 60 s is an error.
-  /// It depends on the kind of lock who enforces it, and what the default is:
+  /// The enforcement and the default depend on the kind of lock:
   /// - Semaphore with node health checks: the process that grants the slot enforces it. Default: the TTL.
   /// - Numbered slots: Consul enforces it for the key of the number. Default: the TTL, at most 60 s; without health
   ///   checks at least 15 s.

@@ -74,8 +74,8 @@ public:
   executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
   semaphore_statistics statistics() const noexcept;
 
-  /// Closes the semaphore. Waiting acquires fail with error::closed. Held slots are lost (loss_reason::closed).
-  /// Everything that this process has in Consul is released, and its sessions are destroyed.
+  /// Closes the semaphore, mutex or mutex set. Waiting acquires fail with error::closed. Held slots are lost
+  /// (loss_reason::closed). Everything that this process has in Consul is released, and its sessions are destroyed.
   ///
   /// `close` first waits until all handles of the lost slots are released or destroyed, but not longer than
   /// `tuning::give_up_after`. During this time nobody else gets these slots. Then it releases everything in Consul. It
@@ -136,8 +136,8 @@ protected:
 /// - Signature: void(error_code, slot).
 /// - Errors that are reported at once: closed, too_many_waiters, too_many_slots, not_a_semaphore, limit_conflict,
 ///   corrupt_record, permission_denied, invalid_ttl, plain_http_refused, malformed_reply, reply_too_large, bad_request.
-///   With `use_recorded_limit`, too_many_slots is reported when the acquire reaches the head of the local queue, after
-///   a read of the record.
+///   With `semaphore_options::use_recorded_limit`, too_many_slots is reported when the acquire reaches the head of the
+///   local queue, after a read of the record.
 /// - Errors that are reported after `tuning::give_up_after`: all that equal `condition::unavailable`. If the process
 ///   has a place in the cluster's queue, it keeps the place, and the acquire waits until the lease of the place's
 ///   session expires: see doc/errors.md.
