@@ -75,7 +75,8 @@ public:
     return initiate_proclaim(std::move(value), options.diag, std::forward<Token>(token));
   }
   /// Resigns: the next candidate in the queue gets the leadership. It is the same as `release`, and completes like it.
-  /// The key keeps the value of the last proclaim, even if the outcome of that proclaim is unknown.
+  /// The key keeps its value: that of the last proclaim, even if the outcome of that proclaim is unknown, or else that
+  /// of the campaign.
   template <class Token = throwing_t>
   auto resign(Token&& token = {}) {
     return release(std::forward<Token>(token));
