@@ -64,7 +64,7 @@ concept command_token = asio::completion_token_for<Token, void(error_code, Resul
 
 /// Lets an operator change a semaphore while any number of processes use it. Commands act only on the state in Consul.
 /// So a command needs no process that listens, and it stays in effect after the process that sent it has ended.
-/// doc/administration.md states the effects of each command on other clients.
+/// doc/reference/administration.md states the effects of each command on other clients.
 ///
 /// A command reads all keys below the prefix. Then it writes one transaction, which Consul refuses if the record has
 /// changed since the read. If Consul refuses it, the command reads again and retries, up to `attempts_max` times. So

@@ -23,7 +23,7 @@ void start_try_lock(const std::shared_ptr<driver>&, const std::string& name, dia
 /// operation waits until another holder releases a lock: `try_lock` reports whether the lock was free.
 ///
 /// The lock NAME has the key PREFIX/NAME. A `holdfast::mutex`, Go's `api.Lock` and `consul lock -n 1` may use the same
-/// key. The key is deleted when the lock is released. See doc/mutex_set.md.
+/// key. The key is deleted when the lock is released. See doc/reference/mutex_set.md.
 ///
 /// Each held lock is a `held_mutex`. If the session is lost, all locks are lost. `with_slot(std::move(lock), body)`
 /// runs `body(held_mutex&)` while a lock is held.

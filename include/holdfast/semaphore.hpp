@@ -140,7 +140,7 @@ protected:
 ///   local queue, after a read of the record.
 /// - Errors that are reported after `tuning::give_up_after`: all that equal `condition::unavailable`. If the process
 ///   has a place in the cluster's queue, it keeps the place, and the acquire waits until the lease of the place's
-///   session expires: see doc/errors.md.
+///   session expires: see doc/reference/errors.md.
 /// - Cancellation: terminal, partial, total. The acquire completes with operation_aborted and takes no slot. A slot
 ///   that is granted at that moment goes to the next waiter or is released. Only an idle session stays in Consul, for a
 ///   while.
