@@ -7,19 +7,22 @@
 
 namespace holdfast::consul::detail {
 
-/// How many blocking queries may run at once. An agent's connections are for all processes of a host together, and of
-/// the others a client sees nothing but that a new connection is refused. So it gives up what was refused, tries one
-/// more now and then, and from time to time lets go of a connection that works, which another may get: each lets go the
-/// more often the more it has, so that in the end all have about as many. Pure: time is an argument.
+/// Decides how many blocking queries may run at once.
+///
+/// An agent limits the connections from one address, and so all processes of a host share them. A client notices the
+/// others only when a new connection of its own is refused. After a refusal, a client allows itself fewer queries, and
+/// tries one more at intervals. From time to time it also closes a connection that works, which another process can
+/// get. A client with more connections closes them more often, so all clients end up with about the same number. Pure:
+/// the time is an argument.
 class concurrency_limit {
 public:
   using time_point = std::chrono::steady_clock::time_point;
 
-  /// So many are tried whatever is refused.
+  /// The limit never falls below this number, whatever is refused.
   static constexpr std::size_t least = 2;
-  /// How long after a refusal one more is tried.
+  /// The time after a refusal, and after each increase, before one more is allowed.
   static constexpr std::chrono::milliseconds before_one_more{2'000};
-  /// How long the place of a connection that was let go stays free for others.
+  /// How long this client leaves the place of a connection that it closed to other processes.
   static constexpr std::chrono::milliseconds before_it_is_taken_back{300};
   /// For how long a refusal is remembered.
   static constexpr std::chrono::milliseconds pressed_for{60'000};
@@ -35,28 +38,29 @@ public:
     return at_least(target_ - std::min(target_, free_until_.size()));
   }
 
-  /// When more may be allowed, if nothing else happens; max: never.
+  /// The next time at which `allowed` may grow without another event; max if there is none.
   time_point changes_at() const noexcept {
     const time_point grows = target_ < most_ ? grows_at_ : time_point::max();
     return free_until_.empty() ? grows : std::min(grows, free_until_.front());
   }
 
-  /// A connection was refused, while so many queries ran that are to run on.
+  /// A connection was refused. `running` queries run now and may go on.
   void refused(std::size_t running, time_point now) noexcept {
     target_ = at_least(std::min(target_, running));
     grows_at_ = now + before_one_more;
     pressed_until_ = now + pressed_for;
   }
+  /// Returns true if a connection was refused within the last `pressed_for`.
   bool is_pressed(time_point now) const noexcept { return now < pressed_until_; }
 
-  /// A connection was let go.
+  /// The client has closed a connection so that another process can get it.
   void ceded(time_point now) { free_until_.push_back(now + before_it_is_taken_back); }
 
 private:
   std::size_t at_least(std::size_t n) const noexcept { return std::max(n, std::min(least, most_)); }
 
   std::size_t most_;
-  std::size_t target_;  // as far as refusals tell
+  std::size_t target_;  // the limit that follows from refusals alone
   time_point grows_at_;
   time_point pressed_until_;
   std::deque<time_point> free_until_;

@@ -48,7 +48,7 @@ private:
 
 }  // namespace
 
-// Closes the socket at the deadline, which ends the operation that is outstanding on it.
+// Closes the socket at the deadline, which cancels the operation that is pending on it.
 class connection::alarm {
 public:
   alarm(connection& owner, time_point deadline) : owner_(owner) {
@@ -84,7 +84,7 @@ void connection::close() noexcept {
   if (std::exchange(connected_, false)) counters::subtract(statistics_->connections_open);
 }
 
-// Asio's own open() lets programs that this process starts inherit the socket: they would keep the connection.
+// With Asio's own open(), programs that this process starts inherit the socket and so keep the connection open.
 error_code connection::open(const asio::generic::stream_protocol& protocol) {
   const int fd = ::socket(protocol.family(), protocol.type() | SOCK_CLOEXEC, protocol.protocol());
   if (fd < 0) return {errno, asio::error::get_system_category()};
@@ -103,7 +103,7 @@ awaitable<attempt_result> connection::connect(endpoints candidates, time_point d
   for (const auto& candidate : candidates) {
     const time_point now = clock::now();
     if (is_given_up_ || (last.cause == asio::error::timed_out && now >= deadline)) break;
-    // An address that drops everything must not use up the time that the ones behind it need.
+    // An address that drops all packets must not use up the time that the addresses behind it need.
     const clock::duration part = std::max<clock::duration>((deadline - now) / left--, candidate_time_min);
     const alarm bell(*this, std::min(now + part, deadline));
     error_code ec = open(candidate.protocol());
@@ -137,12 +137,13 @@ awaitable<attempt_result> connection::connect(endpoints candidates, time_point d
   co_return last;
 }
 
-// Best effort: none of these is needed to be right, only to be quick; a UNIX socket has no use for most.
+// Errors are ignored: the options for TCP only make requests faster and failures noticed sooner, and a UNIX socket does
+// not have them.
 void connection::configure() {
   error_code ignored;
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
   socket_.non_blocking(true, ignored);  // for is_alive()
-  // A black hole in the network during a long blocking query is noticed after about 11 s.
+  // If the network drops all packets during a long blocking query, that is noticed after about 11 s.
   socket_.set_option(asio::socket_base::keep_alive(true), ignored);
 #ifdef TCP_KEEPIDLE
   socket_.set_option(tcp_option(TCP_KEEPIDLE, 5), ignored);
@@ -150,12 +151,13 @@ void connection::configure() {
   socket_.set_option(tcp_option(TCP_KEEPCNT, 3), ignored);
 #endif
 #ifdef TCP_USER_TIMEOUT
-  // The same for a request that was written and is not acknowledged: then there are no keepalive probes.
+  // The same time limit for a request that was written and is not acknowledged, because then TCP sends no keepalive
+  // probes.
   socket_.set_option(tcp_option(TCP_USER_TIMEOUT, 11'000), ignored);
 #endif
 }
 
-// Of the reply only the header is read: what follows is the agent's.
+// Reads only the header of the proxy's reply: the bytes behind it come from the agent.
 awaitable<attempt_result> connection::ask_for_tunnel(const std::string& tunnel) {
   constexpr std::size_t header_bytes_max = 16 * 1024;
   attempt_result result;
@@ -164,7 +166,8 @@ awaitable<attempt_result> connection::ask_for_tunnel(const std::string& tunnel) 
   result.cause = write_error;
   std::string header;
   while (!result.cause && !header.ends_with("\r\n\r\n")) {
-    // A byte at a time, that nothing behind it is taken; there are few of them, once for each connection.
+    // The header is read byte by byte, so that nothing behind it is consumed. It is short, and read once per
+    // connection.
     char byte = 0;
     auto [read_error, size] = co_await socket_.async_read_some(asio::buffer(&byte, 1), as_result);
     counters::add(statistics_->bytes_received, size);
@@ -242,8 +245,8 @@ awaitable<attempt_result> connection::converse(const std::string& request, bool 
     if (secure_) secure_->keep_session();
     co_return result;
   }
-  // After a failed write the reply may still have been there: Consul answers 413 and closes before it has read a large
-  // body.
+  // A reply may arrive although the write has failed: Consul answers 413 and closes before it has read a large body.
+  // Without a reply, the failed write is the cause.
   if (result.error == error::connection_lost && failure) result.cause = failure;
   result.is_cut = !has_begun && result.cause == asio::error::eof;
   if (expired_) {

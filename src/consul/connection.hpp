@@ -11,66 +11,70 @@
 
 namespace holdfast::consul::detail {
 
-/// What came of one attempt: a reply, or an error of ours with the system's reason behind it.
+/// The result of one attempt: a reply, or an error of this library and its cause.
 struct attempt_result {
   error_code error;
-  error_code cause;
+  error_code cause;       ///< the system's or OpenSSL's error behind `error`, if there is one
   std::string message{};  ///< more about the error
   http_reply reply;
-  std::size_t agent = 0;                        ///< which was asked
+  std::size_t agent = 0;                        ///< the number of the agent that was asked
   unsigned token = 0;                           ///< the version of the token that was sent
   std::shared_ptr<const std::string> secret{};  ///< that token
   bool turned_away = false;     ///< the agent did not take the connection: the request may be tried again
-  bool is_cut = false;          ///< the agent closed the connection before it said anything
+  bool is_cut = false;          ///< the agent closed the connection without answering
   bool is_barred = false;       ///< a new connection was closed, or answered 429, before it had served a request
   bool has_no_address = false;  ///< the agent has no IP address of its own
   bool goes_on = false;         ///< another agent is asked from now on: the request may be sent there at once
   bool is_held_up = false;      ///< an outage began while the request waited: nothing was tried
-  bool is_cancelled = false;    ///< by the user
+  bool is_cancelled = false;    ///< the user has cancelled the request
   bool shows_no_agent = false;  ///< a connection was tried for long enough, and could not be made
 };
 
-/// One connection to the agent, by TCP or a UNIX socket, for one request at a time. Between requests it has no
-/// operation outstanding, so it keeps no io_context running. Lives on the strand.
+/// One connection to the agent, over TCP or a UNIX socket, for one request at a time. Between requests no operation is
+/// pending on it, so an idle connection does not keep the io_context running. Lives on the strand.
 class connection : public std::enable_shared_from_this<connection> {
 public:
   using endpoint = asio::generic::stream_protocol::endpoint;
   using endpoints = std::vector<endpoint>;
 
-  /// `tls`: none, to speak plain.
+  /// Without `tls` the connection is not encrypted.
   connection(const strand_type& strand, std::shared_ptr<counters> statistics, std::size_t reply_bytes_max,
              tls_client* tls = nullptr);
   ~connection();
 
-  /// Tries one after the other, `to`'s, or those of a proxy, to which `tunnel` is said first if it is not empty (RFC
-  /// 9110, CONNECT). Ends with the last one's error: unreachable, with asio::error::timed_out for its cause after the
-  /// deadline; certificate_refused, client_certificate_refused.
+  /// Tries the candidates one after the other, and completes when one is connected. The candidates are endpoints of
+  /// `to`, or of a proxy. If `tunnel` is not empty, it is sent to the proxy first (RFC 9110, CONNECT). If all fail,
+  /// completes with the error of the last one: unreachable, certificate_refused or client_certificate_refused. After a
+  /// timeout the error is unreachable, and its cause is asio::error::timed_out.
   ///
-  /// Each candidate has an equal part of the time for TCP's handshake, but at least `candidate_time_min`. Once TCP
-  /// stands, it has all that is left, less that least time for each candidate that is still to come.
+  /// Each candidate has an equal part of the time for the TCP handshake, but at least `candidate_time_min`. A candidate
+  /// whose TCP connection is established may use all the time that is left, except `candidate_time_min` for each of the
+  /// candidates behind it.
   awaitable<attempt_result> connect(endpoints candidates, time_point deadline, const agent_address& to,
                                     std::string tunnel = {});
 
-  /// Writes the request and reads the reply. error::unreachable: nothing was written. timed_out, connection_lost,
-  /// malformed_reply, reply_too_large: the request may have arrived.
+  /// Writes the request and reads the reply. If nothing was written, fails with unreachable. After timed_out,
+  /// connection_lost, malformed_reply and reply_too_large the request may have arrived. After
+  /// client_certificate_refused the agent has not read it.
   awaitable<attempt_result> converse(const std::string& request, bool is_write, time_point deadline);
 
-  /// What is under way ends at once: connection_lost, or unreachable if nothing was sent.
+  /// Closes the connection. A pending operation fails at once with connection_lost, or with unreachable if it is
+  /// `connect` or has sent nothing.
   void give_up() noexcept {
     is_given_up_ = true;
     close();
   }
   bool is_given_up() const noexcept { return is_given_up_; }
-  /// Whether the last reply left the connection fit for another request.
+  /// Returns true if the connection can take another request after the last reply.
   bool reusable() const noexcept;
-  /// Whether the agent has ever sent anything.
+  /// Returns true if a byte of any reply has arrived.
   bool has_answered() const noexcept { return has_answered_; }
   time_point opened_at() const noexcept { return opened_at_; }
-  /// To whom it was connected.
+  /// The endpoint that it was connected to: the agent's or the proxy's.
   const endpoint& peer() const noexcept { return peer_; }
   /// The endpoints that used up their time while `connect` tried them.
   const endpoints& unresponsive() const noexcept { return unresponsive_; }
-  /// Whether the agent has neither closed an idle connection nor sent something that nobody asked for.
+  /// Returns false if the agent has closed this idle connection, or has sent bytes that no request asked for.
   bool is_alive() noexcept;
 
   static constexpr std::chrono::milliseconds candidate_time_min{200};
@@ -89,7 +93,7 @@ private:
   timer_type timer_;
   reply_parser parser_;
   std::shared_ptr<counters> statistics_;
-  unsigned turn_ = 0;       // which alarm is set: a late expiry of an earlier one finds another number
+  unsigned turn_ = 0;       // the number of the current alarm, by which a late expiry of an earlier alarm is ignored
   bool expired_ = false;    // the alarm has closed the socket
   bool connected_ = false;  // counted in connections_open
   bool has_answered_ = false;

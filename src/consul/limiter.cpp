@@ -14,8 +14,8 @@ limiter::waiter::waiter(limiter& owner, time_point deadline) : owner(owner), dea
   owner.waiters_.insert(at, *this);
 }
 
-// A waiter may end admitted and yet not go in: it was cancelled, or the context went away. Then the place is the next
-// one's.
+// An admitted waiter may be destroyed before it takes its permit, by a cancellation or with the execution context. Then
+// its place goes to the next waiter.
 limiter::waiter::~waiter() {
   if (is_linked()) owner.waiters_.erase(owner.waiters_.iterator_to(*this));
   if (!admitted) return;
@@ -36,7 +36,7 @@ awaitable<limiter::permit> limiter::enter(time_point deadline, std::size_t spare
   self.timer.expires_at(is_open() ? now + std::min(moment_, (deadline - now) / 4) : deadline);
   for (;;) {
     co_await self.timer.async_wait(as_result);
-    // Cancelled in the moment of its admission: then it must not take a connection only to close it.
+    // If it was cancelled just after its admission, it must not take a connection only to close it.
     const asio::cancellation_state cancellation = co_await asio::this_coro::cancellation_state;
     if (cancellation.cancelled() != asio::cancellation_type::none) co_return permit();
     if (self.admitted) {
@@ -65,7 +65,7 @@ void limiter::set_limit(std::size_t limit) noexcept {
   while (!waiters_.empty() && is_open()) admit_next();
 }
 
-// The place is handed over here, not when the waiter runs: nobody who comes in between can take it.
+// The waiter gets its place here and not when it runs, so that no caller in between can take the place.
 void limiter::admit_next() noexcept {
   waiter& next = waiters_.front();
   waiters_.pop_front();

@@ -9,13 +9,13 @@
 
 namespace holdfast::consul::detail {
 
-/// At most `limit` are inside at once; the others wait. Lives on one strand.
+/// Gives out at most `limit` permits at a time; further callers wait. Lives on one strand.
 class limiter {
 public:
-  /// Who goes in next: who has waited longest, or whose deadline comes first.
+  /// The waiter that is admitted next: the one that has waited longest, or the one with the earliest deadline.
   enum class order { arrival, deadline };
 
-  /// The right to be inside; leaves when destroyed. Empty after a wait that reached its deadline.
+  /// Occupies one place, and frees it when destroyed. An empty permit occupies none.
   class permit {
   public:
     permit() = default;
@@ -34,25 +34,30 @@ public:
     limiter* owner_ = nullptr;
   };
 
-  /// What a request to an agent takes is less than `moment`, and the time that it is given is much more.
+  /// `moment` is how long a caller waits for a spare (see `enter`). It must be longer than a typical request and much
+  /// shorter than a request's timeout.
   limiter(const strand_type& strand, std::size_t limit, clock::duration moment = std::chrono::milliseconds(10),
           order next = order::arrival) noexcept
       : strand_(strand), limit_(limit), moment_(moment), order_(next) {}
   limiter(const limiter&) = delete;
   limiter& operator=(const limiter&) = delete;
 
-  /// Whether not all places are taken.
+  /// Returns true if a place is free.
   bool is_open() const noexcept { return inside_ < limit_; }
   std::size_t inside() const noexcept { return inside_; }
   std::size_t waiting() const noexcept { return waiters_.size(); }
-  /// Nobody is sent out: if there are more inside, nobody goes in until enough have left.
+  /// Admits waiters if there are free places now. Permits that are given out stay valid: if they are more than `limit`,
+  /// nothing is admitted until enough of them have been destroyed.
   void set_limit(std::size_t limit) noexcept;
 
-  /// Those who go in use something that is costly to make, of which there are `spare` lying about. Who finds none of
-  /// those waits a moment for somebody to leave one, even though it is open; then one more goes in, and the others wait
-  /// another moment. By default, nobody does.
+  /// Completes with a permit, or with an empty one after the deadline or a cancellation.
+  ///
+  /// The holder of a permit uses something that is costly to make, such as a connection, and `spare` of those are idle.
+  /// If none is idle, the caller waits for `moment` even if a place is free, so that another holder can leave one. Then
+  /// one waiter is admitted, and the others wait for another `moment`. If no permit is given out, the caller does not
+  /// wait. By default there is always a spare.
   awaitable<permit> enter(time_point deadline, std::size_t spare = SIZE_MAX);
-  /// The same, without any wait: empty where that would wait.
+  /// Returns a permit, or an empty one if `enter` would wait.
   permit try_enter(std::size_t spare = SIZE_MAX) noexcept;
 
 private:
@@ -76,8 +81,8 @@ private:
   const clock::duration moment_;
   const order order_;
   std::size_t inside_ = 0;
-  std::size_t admitted_ = 0;  ///< of these, waiters that have yet to run
-  time_point grown_;          ///< when one more went in that found nothing spare
+  std::size_t admitted_ = 0;  ///< how many of these are waiters that were admitted and have not run yet
+  time_point grown_;          ///< when a waiter was last admitted without a spare
   boost::intrusive::list<waiter> waiters_;
 };
 

@@ -19,44 +19,46 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long a renewal waits before it has another connection opened for it: long enough for most networks' answers, and
-// short beside any session's TTL.
+// How long a renewal waits for a connection before another one is opened for it. This is longer than a round trip in
+// most networks, and short compared with the TTL of any session.
 constexpr milliseconds renewal_moment{100};
 
-// While the agent refuses connections blocking queries wait no longer than this: only when one ends can its connection
-// go to somebody else. To close it before does not free it on the agent.
+// While the agent refuses connections, a blocking query asks for no longer wait than this. A connection can pass to
+// another client only when the query on it is answered: closing it earlier does not free it at the agent.
 constexpr milliseconds pressed_wait_max{1'000};
 
 // The first and the longest pause before a request that was turned away is tried again.
 constexpr milliseconds turned_away_pause_min{25};
 constexpr milliseconds turned_away_pause_max{250};
 
-// So many refusals in a row are no accident, even of a client that has no connection that works.
+// After this many refusals in a row, a client believes that the agent has too many connections, even if none of its own
+// connections works.
 constexpr unsigned refusals_believed = 3;
 
-// A client that has few connections keeps those. Of more, each is let go after about this time.
+// A client with up to `kept_for_good` running blocking queries keeps their connections. With more, a connection is
+// closed when it is about `ceded_after` old.
 constexpr std::size_t kept_for_good = 4;
 constexpr std::chrono::seconds ceded_after{4};
 
 // An agent that has too many connections closes a new one as soon as it has accepted it.
 constexpr std::chrono::seconds refused_within{1};
 
-// Whether the connection was closed: not by us, nor by a network that has lost it.
+// Returns true if the peer has closed or refused the connection: neither this client nor a timeout of the network has.
 bool is_ended_by_agent(const attempt_result& result) {
   const bool is_cut = result.error == error::connection_lost || result.error == error::unreachable;
   return is_cut && result.cause != asio::error::timed_out && result.cause != asio::error::operation_aborted;
 }
 
-// Whether a new connection was closed before it was used.
+// Returns true if the agent has closed a new connection without serving it, or after a 429.
 bool is_refusal(const attempt_result& result, const connection& link) {
   if (result.reply.status == 429) return !link.reusable();
   return is_ended_by_agent(result) && !link.has_answered() && clock::now() - link.opened_at() < refused_within;
 }
 
-// How long a lookup may take before the addresses are used that the last one has found.
+// After this time without an answer, the addresses of the last successful lookup are used.
 constexpr milliseconds lookup_wait_max{250};
 
-// How long a lookup is waited for by anybody. The system's resolver goes on until it has an answer.
+// The time after which a lookup fails. The system's resolver itself goes on until it has an answer.
 constexpr std::chrono::seconds lookup_max{30};
 
 bool is_secure(const agent_address& address) { return address.scheme == scheme::https; }
@@ -67,7 +69,7 @@ std::optional<proxy_address> proxy_of(const config& settings) {
   return proxy;
 }
 
-// By a proxy, it is that which knows the host's addresses.
+// Returns true if the host is a name. Behind a proxy, the proxy resolves an agent's name: callers check for that.
 bool has_a_name(const agent_address& address) {
   error_code not_ip;
   asio::ip::make_address(address.host, not_ip);
@@ -92,7 +94,7 @@ agent_lines lines_for(const agent_address& to, const config& settings, const std
   return lines;
 }
 
-// What asks a proxy for a way to the agent.
+// The request that asks a proxy for a tunnel to the agent.
 std::string tunnel_request(const agent_address& to, const proxy_address& proxy) {
   return format_request("CONNECT", to.authority(),
                         "Host: " + to.authority() + "\r\nUser-Agent: holdfast/" HOLDFAST_VERSION_STRING "\r\n" +
@@ -100,7 +102,7 @@ std::string tunnel_request(const agent_address& to, const proxy_address& proxy) 
                         {});
 }
 
-// One that every agent answers by itself, that needs no right, and changes nothing.
+// A request that every agent answers at once. It needs no ACL permission and changes nothing.
 http_request harmless_request() {
   http_request request;
   request.target = "/v1/status/leader";
@@ -117,7 +119,7 @@ attempt_result failure(error e, error_code cause = {}) {
 
 }  // namespace
 
-// A request, from the first that is asked of the transport to the last.
+// Counts a request for as long as the transport works on it. The last one to leave puts the transport to rest.
 class transport::activity {
 public:
   explicit activity(transport& owner) : owner_(owner) { ++owner_.active_; }
@@ -151,7 +153,7 @@ void transport::wake_all(waiter_list& all) noexcept {
   while (!all.empty()) wake(all.front());
 }
 
-// The right to try to reach an agent during an outage. One request at a time has it, for all that it tries.
+// The right to try to reach an agent during an outage. One request at a time has it, and keeps it for all its attempts.
 class transport::scout {
 public:
   explicit scout(transport& owner) : owner_(owner) {}
@@ -231,7 +233,8 @@ awaitable<attempt_result> transport::send(const http_request& request, connectio
       if (first.error != error::unreachable && !result.has_no_address) first = std::move(result);
       continue;
     }
-    // One agent's certificate is no reason to give up where another one may be back soon.
+    // If one agent's certificate is refused and another agent is unreachable, the latter error is reported, because
+    // that agent may soon be back.
     if ((result.has_no_address && first.error) ||
         (result.error == error::certificate_refused && first.error == error::unreachable)) {
       result = std::exchange(first, {});
@@ -254,8 +257,8 @@ bool transport::may_try(const http_request& request) const noexcept {
   return !outage_->is_tried && (clock::now() >= outage_->try_at || !request.waits_in_outage);
 }
 
-// Returns whether the request may go on: the outage is over, or it is time for an attempt. Otherwise its time is over;
-// or it does not wait, and the attempt that was pending has failed.
+// Completes with true if the request may go on: the outage is over, or the request may make an attempt. Completes with
+// false if the deadline has passed, or if the request does not wait in an outage and the pending attempt has failed.
 awaitable<bool> transport::wait_for_an_agent(const http_request& request, connection_class which, time_point deadline) {
   while (is_held_up(which) && !may_try(request)) {
     if (clock::now() >= deadline) co_return false;
@@ -274,7 +277,7 @@ awaitable<bool> transport::wait_for_an_agent(const http_request& request, connec
   co_return true;
 }
 
-// The first of those who wait tries, as soon as it is time for that and nobody else tries.
+// Wakes the first waiting request as soon as an attempt is due and no other request makes one.
 void transport::wake_a_scout() {
   if (outage_->is_tried || outage_->waiting.empty()) return;
   if (clock::now() >= outage_->try_at) return wake(outage_->waiting.front());
@@ -308,9 +311,9 @@ awaitable<attempt_result> transport::attempt(scout& self, const http_request& re
                                              time_point deadline) {
   limiter& entrance = limiter_of(which);
   admit_in_time();
-  // Renewals are few, one for each session, and a lost one costs somebody a slot: they may always queue.
+  // Renewals may always queue: they are few, one for each session, and a lost renewal costs a holder its slot.
   const bool full = which != connection_class::renewal && entrance.waiting() >= settings_.queue_max;
-  // Most requests are answered sooner than another connection is made, and an agent has only so many.
+  // Most requests are answered sooner than another connection is made, and an agent allows a limited number of them.
   const std::size_t spare = which != connection_class::blocking && !full ? idle_of(which).size() : SIZE_MAX;
   limiter::permit permit = entrance.try_enter(spare);
   if (!permit) {
@@ -320,7 +323,7 @@ awaitable<attempt_result> transport::attempt(scout& self, const http_request& re
     if (!permit && outage_) co_return outage_->last;
     if (!permit) co_return failure(refusals_ == 0 ? error::too_busy : error::too_many_requests);
   }
-  // Only now: a request that waits for its turn must not keep others from trying.
+  // The request becomes the one that tries only now: while it waits for a permit, it must not keep others from trying.
   if (is_held_up(which) && !self.tries()) {
     if (!may_try(request)) {
       attempt_result later;
@@ -345,7 +348,7 @@ awaitable<attempt_result> transport::perform(pending_request& way, const http_re
   http_request shorter;
   const http_request* sent = &request;
   if (request.wait.count() != 0) {
-    // At least 1 ms, because 0 means 5 minutes to Consul.
+    // The wait is at least 1 ms, because 0 means 5 minutes to Consul.
     const time_point now = clock::now();
     deadline = std::max(deadline, now + milliseconds(1) + request.slack);
     auto left = std::chrono::ceil<milliseconds>(deadline - request.slack - now);
@@ -406,7 +409,7 @@ awaitable<attempt_result> transport::perform(pending_request& way, const http_re
   co_return result;
 }
 
-// Translates what came of a request into an event of its agent.
+// Reports the result of a request to `choice_` as an event of its agent.
 void transport::note(pending_request& way, const http_request& request, attempt_result& result) {
   result.agent = way.agent;
   way.is_noted = true;
@@ -418,7 +421,7 @@ void transport::note(pending_request& way, const http_request& request, attempt_
   }
   const std::string message = message_of(result);
   if (!message.empty() && !result.has_no_address) failed(way.agent, message);
-  // A request with little time has not shown that there is no agent.
+  // A timeout of a request that had little time does not show that the agent cannot be reached.
   const bool is_early = result.cause == asio::error::timed_out && now - way.since < settings_.connect_timeout;
   if ((is_unreached && !is_early) || result.error == error::client_certificate_refused) {
     result.shows_no_agent = result.error == error::unreachable;
@@ -443,7 +446,8 @@ void transport::failed(std::size_t agent, std::string message) {
   health_.failed(name_of(agent) + ": " + agents_[agent].last_failure);
 }
 
-// Has those tried who are to be, leaves the current agent for a better one, and comes back when that is due.
+// Starts the trials that are due, leaves the current agent for a better one, and sets the timer for the next
+// evaluation.
 void transport::choose_agent() {
   if (agents_.size() == 1 || closed_) return;
   for (const pending_request& each : under_way_)
@@ -451,7 +455,7 @@ void transport::choose_agent() {
   const std::size_t before = choice_.current();
   const agent_choice::advice advice = choice_.evaluate(clock::now());
   if (advice.has_left) {
-    // An agent that errs has said why.
+    // If the agent has answered with an error, that is its last failure already.
     if (agents_[before].last_failure.empty()) failed(before, "says nothing, and another agent answers");
     note_silence(agents_[before].used);
     leave_others();
@@ -464,7 +468,7 @@ void transport::choose_agent() {
 }
 
 void transport::answered_by(std::size_t agent) {
-  if (agent == answered_last_ || agent != choice_.current()) return;  // or it is a late reply of one that was left
+  if (agent == answered_last_ || agent != choice_.current()) return;  // a late reply of an agent that was left
   const std::string before = health_.read().address;
   const std::string& why = agents_[answered_last_].last_failure;
   tell("requests go to " + name_of(agent) + " now, no longer to " + before + (why.empty() ? "" : ": " + why));
@@ -494,8 +498,10 @@ transport::agent* transport::twin_of(std::size_t which) {
   return which + 1 != agents_.size() && agents_[which + 1].is_second ? &agents_[which + 1] : nullptr;
 }
 
-// The IP addresses of a name: the one that was used last, as long as nothing speaks against it; the others, in the
-// resolver's order; those that said nothing of late. Last what the other agent of this name uses, or not at all.
+// Sorts the IP addresses of a name. First comes the address that was used last, unless it has stopped answering; then
+// the others in the resolver's order; then those that have lately not answered. The address that the other agent of
+// this name uses comes last for the first agent, and is left out for the second one. If the first agent has none yet,
+// the second one gets no address at all.
 connection::endpoints transport::in_order(std::size_t which, connection::endpoints found) {
   const agent& its = agents_[which];
   const agent* const twin = twin_of(which);
@@ -514,7 +520,8 @@ connection::endpoints transport::in_order(std::size_t which, connection::endpoin
   return found;
 }
 
-// The connections are closed; whoever uses one goes to the current agent.
+// Gives up the connections to all agents but the current one. The requests on them go to the current agent, if they may
+// be repeated.
 void transport::leave_others() {
   concurrency_limit_ = concurrency_limit(settings_.blocking_max);
   refusals_ = 0;
@@ -522,7 +529,7 @@ void transport::leave_others() {
     if (each.agent != choice_.current() && each.link) each.link->give_up();
 }
 
-// Any agent answers this by itself.
+// Makes a trial of an agent: asks it for the leader, which an agent answers without its servers.
 awaitable<void> transport::try_out([[maybe_unused]] std::shared_ptr<void> owner, transport& self, std::size_t agent) {
   const activity counted(self);
   const time_point deadline = clock::now() + agent_choice::doubted_after;
@@ -565,14 +572,15 @@ awaitable<attempt_result> transport::open(std::size_t agent, std::shared_ptr<con
     connected.message = "the proxy " + door.to_string() + ": " + connected.cause.message();
   }
   if (agent == choice_.current() &&
-      connected.cause == asio::error::connection_refused) {  // the agent is gone, and with it what it had too many of
+      connected.cause == asio::error::connection_refused) {  // the agent has stopped, and so have its connections
     concurrency_limit_ = concurrency_limit(settings_.blocking_max);
     refusals_ = 0;
   }
   co_return connected;
 }
 
-// The addresses behind a name change seldom, and its server may hang: then the last good ones are used.
+// Completes with the IP addresses of a name. If the lookup fails or takes long, the last addresses that were found are
+// used: they seldom change, and a name server may hang.
 awaitable<resolution> transport::find(const agent_address& door, time_point deadline) {
   if (!has_a_name(door)) {
     resolution literal = co_await look_up_(strand_, door, deadline);
@@ -601,7 +609,7 @@ awaitable<void> transport::look_up([[maybe_unused]] std::shared_ptr<void> owner,
   resolution found;
   try {
     found = co_await self.look_up_(self.strand_, door, clock::now() + lookup_max);
-  } catch (const std::exception&) {  // for example, the system has no thread for it
+  } catch (const std::exception&) {  // for example, the system cannot start a resolver thread
     found.error = asio::error::no_recovery;
   }
   known_name& its = self.names_[door.authority()];
@@ -611,8 +619,8 @@ awaitable<void> transport::look_up([[maybe_unused]] std::shared_ptr<void> owner,
   wake_all(job->waiting);
 }
 
-// A write that an agent has closed the connection on may have been applied, for all that anybody can tell. So it goes
-// to a connection on which the agent has answered what does nothing.
+// If the agent closes a connection on which a write was sent, the outcome of the write is unknown. So this opens a
+// connection and completes only when the agent has answered a harmless request on it.
 awaitable<attempt_result> transport::open_accepted(std::size_t agent, std::shared_ptr<connection>& link,
                                                    time_point deadline) {
   attempt_result opened = co_await open(agent, link, deadline);
@@ -627,16 +635,16 @@ awaitable<attempt_result> transport::open_accepted(std::size_t agent, std::share
     co_return refused;
   }
   if (asked.error) co_return failure(error::unreachable, asked.cause);
-  opened = co_await open(agent, link, deadline);  // it answers, and closes: then each has another
+  opened = co_await open(agent, link, deadline);  // the agent closes after each answer: every request needs another
   co_return opened;
 }
 
-// A new connection was closed unused. Whether that is for want of connections: an agent that goes down, or is not there
-// behind a proxy, does the same.
+// To be called when a new connection was closed unused, or answered 429. Returns true if the reason is that the agent
+// has too many connections. An agent that shuts down, or a proxy whose agent is absent, also closes new connections.
 bool transport::note_refusal(const attempt_result& result, std::size_t agent, std::shared_ptr<connection> link) {
   link.reset();
   ++refusals_;
-  // With TLS an open connection may be one whose handshake hangs.
+  // With TLS, the handshake of a connection that counts as open may hang.
   const bool others_work =
       is_secure(agents_[agent].address) ? has_a_working_connection(agent) : statistics_->connections_open > 0;
   if (result.reply.status != 429 && !others_work && refusals_ < refusals_believed) return false;
@@ -644,7 +652,8 @@ bool transport::note_refusal(const attempt_result& result, std::size_t agent, st
   const time_point now = clock::now();
   limiter& blocking = limiter_of(connection_class::blocking);
   const bool is_news = !concurrency_limit_.is_pressed(now);
-  // One fewer than now: either this was one of them, or what was refused goes first and needs the place of one.
+  // Allow one fewer than run now. Either the refused request was one of them, or it takes precedence and needs the
+  // connection of one of them.
   concurrency_limit_.refused(blocking.inside() - std::min<std::size_t>(blocking.inside(), 1), now);
   const std::size_t allowed = concurrency_limit_.allowed(now);
   blocking.set_limit(allowed);
@@ -667,12 +676,12 @@ void transport::tell_of_refusals(std::size_t allowed) const {
        " blocking queries run at once now; raise limits.http_max_conns_per_client (200 by default) there");
 }
 
-// Whatever it throws is no request's failure.
+// Posts the call, so that an exception from the log function does not fail a request.
 void transport::tell(std::string line) const {
   if (settings_.log) asio::post(strand_, [log = settings_.log, line = std::move(line)] { log(line); });
 }
 
-// What an agent, or the way to it, is to blame for; empty: nothing.
+// Describes the failure of the agent or of the connection to it. Empty if there was none.
 std::string transport::message_of(const attempt_result& result) const {
   const unsigned status = result.reply.status;
   if (status >= 500 || status == 429 || status == 403) {
@@ -689,7 +698,7 @@ std::string transport::message_of(const attempt_result& result) const {
 }
 
 std::string transport::without_secrets(std::string_view body, const attempt_result& of) const {
-  constexpr std::size_t scanned_max = 4096;  // far beyond what anybody shows of it
+  constexpr std::size_t scanned_max = 4096;  // much more than is ever shown
   std::string text(body.substr(0, scanned_max));
   const auto hide = [&text](std::string_view secret) {
     if (secret.empty()) return;
@@ -698,7 +707,7 @@ std::string transport::without_secrets(std::string_view body, const attempt_resu
       text.replace(at, secret.size(), in_its_place);
     }
   };
-  // As it is sent, as it was configured, and the password alone.
+  // Hides the login as it is sent, as it was configured, and the password alone.
   const auto hide_login = [&hide](const std::string& login) {
     if (login.empty()) return;
     const std::string sent = basic_credentials(login);
@@ -719,7 +728,7 @@ bool transport::has_another_token(unsigned refused) {
 
 bool transport::is_to_cede(const connection& link, time_point now) {
   if (limiter_of(connection_class::blocking).inside() <= kept_for_good) return false;
-  // Spread out, so that those that were opened together are not let go together.
+  // The age is random, so that connections that were opened together are not closed together.
   const milliseconds age(std::uniform_int_distribution<milliseconds::rep>(
       milliseconds(ceded_after).count() * 3 / 4, milliseconds(ceded_after).count() * 5 / 4)(random_));
   return now - link.opened_at() >= age;
@@ -732,7 +741,7 @@ std::shared_ptr<connection> transport::take_idle(std::size_t agent, connection_c
       idle->pop_back();
       if (found.agent == agent && found.link->is_alive()) return found.link;
     }
-    // Renewals have theirs, and take what others have left only if they may not get another.
+    // A renewal uses an ordinary connection only if a new one may not be had.
     if (!concurrency_limit_.is_pressed(clock::now()) && !outage_) break;
   }
   return nullptr;
@@ -743,7 +752,7 @@ void transport::keep(std::shared_ptr<connection> link, std::size_t agent, connec
   close_idle_in_time();
 }
 
-// Closes what has been idle for long enough, and comes back when that is so of the next.
+// Closes the connections that have been idle for long enough, and sets the timer for the next one.
 void transport::close_idle_in_time() {
   if (!idle_timer_.may_be_set()) return;
   const time_point now = clock::now();
@@ -757,7 +766,8 @@ void transport::close_idle_in_time() {
   if (next != time_point::max()) idle_timer_.set(next, owner_, [this] { close_idle_in_time(); });
 }
 
-// A place becomes free with time, too, and for minutes nothing else may happen here.
+// Sets the limit of blocking queries to what is allowed now. The limit also grows with time alone, so if queries wait,
+// a timer is set for the next change: nothing else may happen here for minutes.
 void transport::admit_in_time(bool one_waits) {
   limiter& blocking = limiter_of(connection_class::blocking);
   blocking.set_limit(concurrency_limit_.allowed(clock::now()));
@@ -766,8 +776,8 @@ void transport::admit_in_time(bool one_waits) {
   if (place_timer_.may_be_set()) place_timer_.set(next, owner_, [this] { admit_in_time(); });
 }
 
-// Nobody is there whom a reminder could serve. What a burst of blocking queries has left is closed now; what ordinary
-// requests may need is kept.
+// Called when no request is left, so no timer is needed. Closes the connections that a burst of blocking queries has
+// left, and keeps those that ordinary requests and renewals may need.
 void transport::rest() {
   idle_timer_.cancel();
   place_timer_.cancel();

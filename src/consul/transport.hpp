@@ -25,61 +25,70 @@
 
 namespace holdfast::consul::detail {
 
-/// Who a request shares its connections with: renewals wait behind nothing else, and blocking queries, which keep a
-/// connection for minutes, hold up nobody.
+/// Requests share connections only with requests of the same class. So a renewal waits only behind other renewals, and
+/// a blocking query, which occupies a connection for minutes, delays no other request.
 enum class connection_class { ordinary, renewal, blocking };
 
-/// The connections to the agents, of which one is asked at a time. An address whose host is a name stands for two: all
-/// that is behind the name may be tried, but an agent that takes connections and says nothing is only left for another
-/// agent. Lives on the strand.
+/// The connections of a client to the agents. Requests go to one agent at a time, which `agent_choice` chooses.
+///
+/// An address whose host is a name counts as two agents, which never use the same IP address. A connection attempt
+/// tries all IP addresses of the name. But an agent that accepts connections and does not answer is only left for
+/// another agent: for such an address, that is the second agent. Lives on the strand.
 class transport {
 public:
   using resolver = std::function<awaitable<resolution>(const strand_type&, const agent_address&, time_point)>;
-  /// A connection that was not needed for `idle_max` is closed, and frees one of the 200 that an agent has for each
-  /// client address. A burst of blocking queries that ends and starts again is not in that case.
+  /// A connection that has been idle for `idle_max` is closed. That frees one of the 200 connections that an agent
+  /// allows for each client address by default. The time is long enough for the connections of a burst of blocking
+  /// queries to be used again by the next burst.
   transport(const strand_type& strand, const config& settings, const std::vector<agent_address>& addresses,
             std::shared_ptr<counters> statistics, health_record& health,
             clock::duration idle_max = std::chrono::minutes(1), resolver look_up = resolve);
 
-  /// What holds this, and lives no longer: its last owner may go on another thread.
+  /// Sets the owner of this object, which must not outlive its owner. Timers and coroutines of the transport hold the
+  /// owner while they run. The last reference to the owner may be released on another thread.
   void owned_by(std::weak_ptr<void> owner) noexcept { owner_ = std::move(owner); }
 
-  /// One request on a connection of its lane, opened if none is idle: for a renewal and an ordinary request only if
-  /// none becomes so in a moment. Errors beside those of connection::converse: too_busy (the queue is full, or the
-  /// deadline came first) and unreachable; both say that nothing was sent.
+  /// Sends one request on an idle connection of its class, and completes with the reply or an error. If no connection
+  /// is idle, a new one is opened. A renewal or an ordinary request first waits a moment for a connection to become
+  /// idle. Errors beside those of `connection::connect` and `connection::converse`: too_busy (the queue is full, or the
+  /// deadline came first; nothing was sent) and too_many_requests.
   ///
-  /// An agent that has too many connections closes new ones before it answers anything, or answers 429. Then fewer
-  /// blocking queries run from now on, and the request is tried again until its deadline: too_many_requests then. But
-  /// not a write, if it cannot be told from one that was lost on its way; the next ones are sent when the agent has
-  /// answered something else on their connection.
+  /// An agent that has too many connections closes a new one before it answers anything, or answers 429. From then on
+  /// fewer blocking queries run. The request is repeated until its deadline, and then fails with too_many_requests. A
+  /// write is not repeated if it may have been applied. While the agent refuses connections, a later write is sent on a
+  /// new connection only after the agent has answered a harmless request there.
   ///
-  /// A blocking query spends its wait in the queue: what is left of it when it gets its place is what it asks Consul
-  /// for. So those that are too many take turns. It queues for up to one wait past its deadline, because those before
-  /// it may wait longer than it; and then has its slack from there on.
-  /// What is under way at an agent that is left for another one goes to that, if it may be repeated.
+  /// The time that a blocking query has queued is taken off the wait that it asks Consul for, so queries beyond the
+  /// limit take turns. A query may queue for up to one wait past its deadline, because the queries before it may have
+  /// longer waits. Its slack counts from the end of its queueing.
+  ///
+  /// If the transport changes to another agent, requests that are pending at the former one are repeated at the new
+  /// one, if they may be repeated.
   awaitable<attempt_result> send(const http_request& request, connection_class which, time_point deadline);
 
-  /// The beginning of a text that came as an answer to that request, without the token and the passwords that the
-  /// request carried.
+  /// Returns the first 4 KiB of `text`, which came as the answer to a request. The token and the passwords that the
+  /// request carried are replaced.
   std::string without_secrets(std::string_view text, const attempt_result& of) const;
 
-  /// Consul has refused the token that `attempt_result::token` says. Whether the next request has another one.
+  /// To be called when Consul has refused the token of version `refused` (`attempt_result::token`). Gets the token from
+  /// its source again. Returns true if the next request will carry another one.
   bool has_another_token(unsigned refused);
 
-  /// Of `attempt_result::agent`.
+  /// The address of an agent, by its number in `attempt_result::agent`.
   const agent_address& address_of(std::size_t agent) const noexcept { return agents_[agent].address; }
 
-  /// Drops the idle connections; those in use are not kept when their request ends.
+  /// Closes the idle connections and stops the timers. A connection in use is closed when its request completes.
   void close() noexcept;
 
 private:
-  // Calls back at a time, once, unless it is cancelled before. It runs only while there are requests, for a timer alone
-  // must not keep the io_context running.
+  // Calls a function once at a given time, unless it is cancelled before. It is set only while there are requests,
+  // because a timer alone must not keep the io_context running.
   class wake_timer {
   public:
     explicit wake_timer(const strand_type& strand) : timer_(strand) {}
     bool may_be_set() const noexcept { return timer_ && !is_set_; }
-    // `owner` is kept while `then` runs; if it is gone by then, so is this.
+    // The handler locks `owner` while `then` runs. If the owner has been destroyed, the handler touches nothing,
+    // because this timer has been destroyed with it.
     template <class Function>
     void set(time_point when, std::weak_ptr<void> owner, Function then) {
       is_set_ = true;
@@ -90,7 +99,7 @@ private:
         then();
       });
     }
-    // At this time, if that is earlier than the time that it is set to.
+    // Sets the timer to `when`, unless it is already set to that time or an earlier one.
     template <class Function>
     void set_by(time_point when, std::weak_ptr<void> owner, Function then) {
       if (!timer_ || (is_set_ && timer_->expiry() <= when)) return;
@@ -104,10 +113,10 @@ private:
     void close() noexcept { timer_.reset(); }
 
   private:
-    std::optional<timer_type> timer_;  // none: closed
+    std::optional<timer_type> timer_;  // empty after close()
     bool is_set_ = false;
   };
-  // A coroutine that waits for an event, until a time of its own.
+  // A coroutine that waits for an event until its own deadline.
   struct waiter : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
     waiter(const strand_type& strand, time_point until) : timer(strand, until) {}
     timer_type timer;
@@ -120,11 +129,12 @@ private:
   struct agent {
     agent_address address;
     agent_lines lines;
-    bool is_second = false;  // of the two of a name: never asked at the other one's IP address
+    bool is_second = false;  // the second of the two agents of a name; never uses the first one's IP address
     connection::endpoint used{};
     std::string last_failure{};
   };
-  // The IP addresses of a name. One lookup at a time, for all who need it; it may last longer than they wait for it.
+  // A lookup of the IP addresses of a name. All requests that need the name share one lookup. The lookup may last
+  // longer than they wait for it.
   struct lookup {
     std::optional<resolution> answer{};
     waiter_list waiting{};
@@ -138,20 +148,22 @@ private:
     std::size_t agent;
     time_point since;
   };
-  // The hottest is at the back.
+  // The most recently used connection is at the back.
   using idle_list = std::vector<idle_connection>;
   class activity;
-  // No agent can be reached. One request at a time goes on trying, and the others wait for what comes of it.
+  // A time in which no agent can be reached. One request at a time tries to connect, and the others wait for its
+  // result.
   struct outage {
     unsigned number = 0;
-    attempt_result last;  // why the last attempt has failed
+    attempt_result last;  // the failure of the last attempt
     unsigned failures = 0;
     time_point try_at{};
     bool is_tried = false;
-    waiter_list waiting{};    // for their turn to try
-    waiter_list impatient{};  // for the end of the attempt that is pending
+    waiter_list waiting{};    // requests that wait for their turn to try
+    waiter_list impatient{};  // requests that only wait for the result of the pending attempt
   };
-  // A request that has its turn, from then until it has its reply. Unless it is noted, the user has cancelled it.
+  // A request from the time it has its permit until its reply. If it is destroyed before it is noted, the user has
+  // cancelled it.
   struct pending_request : boost::intrusive::list_base_hook<> {
     pending_request(transport& owner, std::size_t agent, bool is_quick);
     ~pending_request();
@@ -161,7 +173,7 @@ private:
     transport& owner;
     std::size_t agent;
     const time_point since = clock::now();
-    const bool is_quick;  // no blocking query: to be answered at once
+    const bool is_quick;  // not a blocking query: the agent should answer at once
     bool is_noted = false;
     std::shared_ptr<connection> link{};
   };
@@ -216,19 +228,19 @@ private:
   std::vector<agent> agents_;
   std::map<std::string, known_name> names_;
   std::size_t answered_last_ = 0;
-  // IP addresses of names that said nothing, until when they are asked only if there is no other.
+  // The endpoints that did not answer. Until the given time, each is tried only after those that have answered.
   std::vector<std::pair<connection::endpoint, time_point>> silent_;
   token_source tokens_;
-  std::unique_ptr<tls_client> tls_;  // none: plain
+  std::unique_ptr<tls_client> tls_;  // null if no address needs TLS
   std::shared_ptr<counters> statistics_;
   health_record& health_;
   std::array<limiter, 3> limiters_;
   agent_choice choice_;
   boost::intrusive::list<pending_request> under_way_;
-  wake_timer choice_timer_;         // that the choice has to be looked at again
-  wake_timer outage_timer_;         // that an agent has to be tried again
-  std::unique_ptr<outage> outage_;  // while no agent can be reached
-  unsigned outages_ = 0;            // how many there were
+  wake_timer choice_timer_;         // evaluates the choice of the agent again
+  wake_timer outage_timer_;         // wakes a request that tries an agent again
+  std::unique_ptr<outage> outage_;  // set while no agent can be reached
+  unsigned outages_ = 0;            // the number of outages so far
   concurrency_limit concurrency_limit_;
   unsigned refusals_ = 0;  // since the last reply
   std::minstd_rand random_;
@@ -237,8 +249,8 @@ private:
   idle_list idle_;
   idle_list idle_renewal_;
   std::size_t active_ = 0;  // requests
-  wake_timer idle_timer_;   // that a connection has been idle for long enough
-  wake_timer place_timer_;  // that another blocking query may run
+  wake_timer idle_timer_;   // closes connections that have been idle for long enough
+  wake_timer place_timer_;  // lets another blocking query run
   const std::shared_ptr<void> alive_ = std::make_shared<char>();
   std::weak_ptr<void> owner_ = alive_;
   bool closed_ = false;
