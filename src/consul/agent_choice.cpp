@@ -40,7 +40,8 @@ void agent_choice::not_reached(std::size_t which, time_point now, bool has_no_ad
   if (has_no_address) its.avoided_for = 2 * avoided_max;  // longer than any other
   its.avoided_until = now + its.avoided_for;
   if (which != current_) return;
-  // The agents behind it come first, then the ones before it. If all are avoided, the one that has been for longest.
+  // The agents behind it in the order come first, then those before it. If all are avoided, the one whose time ends
+  // first becomes current.
   std::size_t next = current_;
   for (std::size_t step = 1; step < agents_.size(); ++step) {
     const std::size_t each = (current_ + step) % agents_.size();
@@ -85,7 +86,8 @@ std::optional<std::size_t> agent_choice::better_one(std::size_t end) const noexc
   return std::nullopt;
 }
 
-// Another agent knows a leader. The current one is left unless it does too, after a moment in which to say so.
+// If another agent knows a leader, and the current one does not or has not said so within `head_start`, the current one
+// is left.
 void agent_choice::weigh(advice& into, time_point now) {
   const auto other = better_one(agents_.size());
   const agent& its = agents_[current_];
@@ -125,7 +127,8 @@ agent_choice::advice agent_choice::evaluate(time_point now) {
   return result;
 }
 
-// A trial's answer shows that the agent is there. If requests are still pending, it stays doubted for their sake.
+// An agent that knows a leader is not silent. If requests are still pending, the transport reports `silent` for them
+// again, so the agent stays doubted.
 void agent_choice::tried(std::size_t which, trial result) noexcept {
   agent& its = agents_[which];
   its.is_tried = false;

@@ -13,9 +13,9 @@ namespace holdfast::consul::detail {
 /// one for as long as it works. Pure: the transport reports events, and reads from `current` which agent to ask and
 /// from `evaluate` which agents to try.
 ///
-/// A trial is a request beside the others that an agent answers at once and without its servers: whether it knows a
-/// leader. An agent that takes connections, and then says nothing or errs, is only left by a trial. So an agent is not
-/// left when the whole cluster is slow, because it answers the trial as well as the others do.
+/// A trial is an extra request that an agent answers at once and without its servers: whether it knows a leader. An
+/// agent that accepts connections, but does not answer or answers with errors, is left only after a trial. So the agent
+/// is kept when the whole cluster is slow, because then it answers the trial as well as the others do.
 ///
 /// The current agent is in one of these states. The table in unit.consul_agent_choice has a row for each event in each
 /// state.
@@ -46,10 +46,10 @@ public:
   /// A request that is to be answered at once was sent at `since`, and there is no answer yet. The request may have
   /// ended meanwhile.
   void silent(std::size_t agent, time_point since) noexcept;
-  /// The user has cancelled such a request. The agent is not to blame for that, but for the time before.
+  /// The user has cancelled such a request. The agent counts as silent since the request was sent.
   void cancelled(std::size_t agent, time_point since) noexcept { silent(agent, since); }
-  /// No connection could be made. The next agent is asked from now on. `has_no_address`: there is no such agent, for
-  /// now.
+  /// No connection to the agent could be made. The agent is avoided for a while. If it is the current one, another
+  /// agent becomes current. `has_no_address` says that the agent does not exist for now, so it is avoided for longer.
   void not_reached(std::size_t agent, time_point now, bool has_no_address = false) noexcept;
   /// A trial has ended. `silent` has to be reported again for each request that is still pending.
   void tried(std::size_t agent, trial result) noexcept;
@@ -59,14 +59,14 @@ public:
     bool has_left = false;                             ///< abort the requests at other agents than `current`
     time_point evaluate_again_at = time_point::max();  ///< call `evaluate` again at this time, or after the next event
   };
-  /// Time has passed.
+  /// Re-evaluates the choice at the time `now`. May change `current`.
   advice evaluate(time_point now);
 
-  /// How long an agent may say nothing, or only err, before it is tried; and how often it is tried then.
+  /// How long an agent may not answer, or answer with errors only, before trials begin. Also the time between trials.
   static constexpr std::chrono::milliseconds doubted_after{1'000};
-  /// How much longer than another agent it may take to answer a trial.
+  /// If another agent answers a trial sooner, the current agent still has this long from the start of its own trial.
   static constexpr std::chrono::milliseconds head_start{300};
-  /// How long an agent that could not be reached is not asked, at first and at most.
+  /// How long an agent that could not be reached is avoided: the first time, and at most.
   static constexpr std::chrono::milliseconds avoided_min{1'000};
   static constexpr std::chrono::milliseconds avoided_max{30'000};
   /// How often an agent that comes earlier in the order is tried again.

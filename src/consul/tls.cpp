@@ -44,7 +44,7 @@ using stamps = std::vector<std::pair<std::string, file_stamp>>;
   throw system_error(error::invalid_option, "tls." + option + " \"" + file + "\": " + why.message());
 }
 
-// All files below a folder, whatever they are called, in the order of their names.
+// All regular files in a folder and its subfolders, in the order of their names.
 std::vector<std::string> files_in(const std::string& folder) {
   std::vector<std::string> found;
   std::error_code ec;
@@ -94,7 +94,7 @@ std::shared_ptr<ssl::context> load(const tls_options& options) {
   SSL_CTX_set_min_proto_version(made->native_handle(), TLS1_2_VERSION);
   if (!options.insecure_skip_verify) load_authorities(*made, options);
   if (options.certificate_file.empty()) return made;
-  // OpenSSL would ask whoever sits at the terminal.
+  // Without this callback, OpenSSL asks for the password of an encrypted key on the terminal.
   made->set_password_callback([](std::size_t, ssl::context::password_purpose) { return std::string(); });
   error_code ec;
   made->use_certificate_chain_file(options.certificate_file, ec);
@@ -104,18 +104,18 @@ std::shared_ptr<ssl::context> load(const tls_options& options) {
   return made;
 }
 
-// A session that can be resumed until the first of the agent's certificates expires: a resumed handshake does not
-// verify them again.
+// A session that can be resumed until the first of the agent's certificates expires. A resumed handshake does not
+// verify the certificates again.
 struct kept_session {
   session_ptr session;
   std::chrono::system_clock::time_point until;
 };
 
-// The certificates that were read at one time, and the sessions that were made with them. No session is resumed with
+// The certificates that were read at one time, and the sessions that were made with them. So no session is resumed with
 // other certificates.
 struct generation {
   std::shared_ptr<ssl::context> context;
-  std::map<std::string, kept_session> sessions{};  // by the address
+  std::map<std::string, kept_session> sessions{};  // by the agent's address
 };
 
 std::chrono::system_clock::time_point end_of(const X509* certificate) {
@@ -138,7 +138,8 @@ std::string text_of(const ASN1_STRING* text) {
           static_cast<std::size_t>(ASN1_STRING_length(text))};
 }
 
-// What the certificate is for, as an operator reads it. It comes from whoever answers: only what prints is kept.
+// The names that the certificate is for, in readable form. The certificate comes from an untrusted peer, so only
+// printable characters are kept.
 std::string names_in(X509* certificate) {
   std::string list;
   const names_ptr names(
@@ -170,7 +171,7 @@ std::string names_in(X509* certificate) {
   return list.empty() ? "no host" : list;
 }
 
-// Whether the agent says that it does not take us for who we are.
+// Returns true if the error is an alert by which the agent refuses our certificate, or asks for one.
 bool is_about_our_certificate(const error_code& ec) {
   if (ec.category() != asio::error::get_ssl_category()) return false;
   switch (ERR_GET_REASON(static_cast<unsigned long>(ec.value()))) {
@@ -196,7 +197,7 @@ public:
   stream_of_openssl(const tls_options& options, std::shared_ptr<generation> with, socket_type& below,
                     const agent_address& to);
   ~stream_of_openssl() override {
-    // A connection that ends without this has its session taken for one that must not be resumed.
+    // OpenSSL does not resume the session of a connection that is destroyed without a shutdown.
     SSL_set_shutdown(stream_.native_handle(), SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
   }
 
@@ -213,11 +214,11 @@ private:
   const tls_options& options_;
   const std::shared_ptr<generation> with_;
   const std::string key_;
-  const std::string name_;                    // that the certificate has to be for
+  const std::string name_;                    // the name that the certificate must be for
   mutable ssl::stream<socket_type&> stream_;  // native_handle() is not const
   std::string refusal_;
   bool is_set_up_;
-  bool is_kept_ = false;  // whatever there was to keep; so the agent has answered
+  bool is_kept_ = false;  // keep_session() was called, so the agent has answered
 };
 
 stream_of_openssl::stream_of_openssl(const tls_options& options, std::shared_ptr<generation> with, socket_type& below,
@@ -229,7 +230,7 @@ stream_of_openssl::stream_of_openssl(const tls_options& options, std::shared_ptr
       stream_(below, *with_->context),
       is_set_up_(set_up()) {}
 
-// Returns whether OpenSSL has accepted each of the settings.
+// Returns true if OpenSSL has accepted all settings.
 bool stream_of_openssl::set_up() {
   SSL* const native = stream_.native_handle();
   error_code not_ip;
@@ -241,9 +242,10 @@ bool stream_of_openssl::set_up() {
   } else {
     is_accepted = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(native), name_.c_str()) == 1;
   }
-  // As Go does: the names are those of the extension, never the subject's.
+  // As in Go, only the names in the certificate's extension count, never the subject.
   SSL_set_hostflags(native, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
-  // The context may be the application's own, and serve other connections, too.
+  // Set on the connection and not on the context, because the context may belong to the application and serve other
+  // connections.
   const long oldest = std::max<long>(TLS1_2_VERSION, SSL_get_min_proto_version(native));
   is_accepted = SSL_set_min_proto_version(native, oldest) == 1 && is_accepted;
   error_code ec;
@@ -263,7 +265,8 @@ bool stream_of_openssl::set_up() {
   return is_accepted;
 }
 
-// OpenSSL has decided; what it knows of the reason is only known now.
+// Called with OpenSSL's verdict on a certificate, and does not change it. Composes the reason of a refusal, which is
+// known only during this call.
 bool stream_of_openssl::judge(bool accepted, ssl::verify_context& about) {
   if (accepted || !refusal_.empty()) return accepted;
   X509_STORE_CTX* const state = about.native_handle();
@@ -306,7 +309,7 @@ awaitable<transferred> stream_of_openssl::write(asio::const_buffer bytes) {
 awaitable<transferred> stream_of_openssl::read_some(asio::mutable_buffer space) {
   auto [ec, n] = co_await stream_.async_read_some(space, as_result);
   transferred result{ec, n};
-  // With TLS 1.3 the handshake is over for us before the agent has looked at our certificate.
+  // With TLS 1.3, our side of the handshake completes before the agent has verified our certificate.
   if (!is_kept_ && is_about_our_certificate(ec)) result.error = error::client_certificate_refused;
   co_return result;
 }
@@ -319,8 +322,8 @@ void stream_of_openssl::keep_session() {
   with_->sessions[key_] = {std::move(its), first_end_in(SSL_get_peer_cert_chain(native))};
 }
 
-// Bytes that `ssl::stream` has read from the socket lie in OpenSSL or in the BIO between the two. It never reads more
-// than fits the BIO.
+// Bytes that `ssl::stream` has read from the socket are in OpenSSL, or in the BIO between the stream and OpenSSL. The
+// stream never reads more than fits into the BIO.
 bool stream_of_openssl::is_quiet() const noexcept {
   SSL* const native = stream_.native_handle();
   return SSL_has_pending(native) == 0 && BIO_ctrl_pending(SSL_get_rbio(native)) == 0;
@@ -343,8 +346,8 @@ public:
   }
 
 private:
-  // A half-written file, or a key that does not fit the certificate yet, is looked at again; until then it goes on with
-  // what there was.
+  // If the new files cannot be used, for example because one is half written or the key does not match the certificate
+  // yet, the old certificates stay in use. The next connection tries again.
   void renew_if_changed(socket_type& below) {
     try {
       stamps seen = stamps_of(options_);
@@ -361,7 +364,7 @@ private:
     }
   }
 
-  // Whatever it throws is no connection's failure.
+  // Posts the call, so that an exception from the log function does not fail a connection.
   void tell(socket_type& below, std::string line) const {
     if (log_) asio::post(below.get_executor(), [log = log_, line = std::move(line)] { log(line); });
   }

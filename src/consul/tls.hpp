@@ -11,7 +11,7 @@
 #include "net.hpp"
 #include "url.hpp"
 
-// What connections need of TLS. Without it (the build option HOLDFAST_TLS) there is no client to be made.
+// TLS for connections. A library that was built without it (HOLDFAST_TLS=OFF) makes no `tls_client`.
 namespace holdfast::consul::detail {
 
 using socket_type = asio::basic_stream_socket<asio::generic::stream_protocol, strand_type>;
@@ -21,43 +21,46 @@ struct transferred {
   std::size_t bytes = 0;
 };
 
-/// Why a handshake has failed.
+/// The result of a handshake.
 struct tls_failure {
-  error_code error;       ///< ours; none: it has not failed
-  error_code cause;       ///< OpenSSL's, or the socket's
-  std::string message{};  ///< what was expected and what came, if that is the reason
+  error_code error;       ///< an error of this library; not set if the handshake has succeeded
+  error_code cause;       ///< the error of OpenSSL or of the socket behind it
+  std::string message{};  ///< why the agent's certificate or our settings were refused; otherwise empty
 };
 
-/// TLS over one socket, which is connected, and which it outlives not. For one operation at a time. To close the socket
-/// ends what is under way.
+/// A TLS stream over a connected socket. The socket must outlive the stream. At most one operation may be pending.
+/// Closing the socket cancels it.
 class tls_stream {
 public:
   virtual ~tls_stream() = default;
 
-  /// Errors: certificate_refused, client_certificate_refused, unreachable.
+  /// Completes when the handshake has succeeded or failed. Errors: certificate_refused, client_certificate_refused,
+  /// unreachable.
   virtual awaitable<tls_failure> handshake() = 0;
-  /// All of them, or an error: then nobody knows how much the agent has got.
+  /// Writes all bytes, or fails. After an error, it is unknown how many of them the agent has received.
   virtual awaitable<transferred> write(asio::const_buffer bytes) = 0;
-  /// asio::error::eof only where the agent has said that this is the end. client_certificate_refused: it has not read
-  /// what was written.
+  /// Reads some bytes. Fails with asio::error::eof only if the agent has ended the TLS stream properly. Fails with
+  /// client_certificate_refused if the agent refuses our certificate after the handshake: then it has not read anything
+  /// that was written.
   virtual awaitable<transferred> read_some(asio::mutable_buffer space) = 0;
-  /// The agent has answered: what it has sent to resume with serves the next connections.
+  /// To be called when the agent has answered. Keeps the TLS session, so that the next connections can resume it.
   virtual void keep_session() = 0;
-  /// Whether nothing that the agent has sent is still unread in this stream. The socket may have more.
+  /// Returns true if this stream holds no unread bytes. The socket may still have some.
   virtual bool is_quiet() const noexcept = 0;
 };
 
-/// What a client's TLS connections have in common: the certificates, read again when their files have changed, and the
-/// sessions that can be resumed. Lives on the strand.
+/// The TLS state that all connections of a client share: the certificates, and the sessions that can be resumed. The
+/// certificates are read again when their files have changed. Lives on the strand.
 class tls_client {
 public:
   virtual ~tls_client() = default;
   virtual std::unique_ptr<tls_stream> open(socket_type& below, const agent_address& to) = 0;
 };
 
-/// Reads the files that the options name, also where no address is `https` (`is_needed`): a wrong one is found sooner.
-/// Throws `system_error`: invalid_option, with the option and the file; unsupported_scheme if TLS is needed, and the
-/// library was built without it.
+/// Reads the files that the options name. With TLS in the library, they are read even if no address is `https`
+/// (`is_needed` is false), so that a wrong file is found early. Returns null if TLS is not needed and no file is named,
+/// or if TLS is not needed and the library was built without it. Throws `system_error`: invalid_option, which names the
+/// option and the file; unsupported_scheme if TLS is needed and the library was built without it.
 std::unique_ptr<tls_client> make_tls_client(const config& settings, bool is_needed);
 
 }  // namespace holdfast::consul::detail

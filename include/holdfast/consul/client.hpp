@@ -24,22 +24,23 @@ namespace holdfast::consul {
 
 namespace asio = boost::asio;
 
-/// Counters of one client since its construction; `connections_open` is a level.
+/// Counters of one client since its construction. Only `connections_open` can also fall.
 struct client_statistics {
   std::uint64_t requests = 0;  ///< HTTP requests written, retries and blocking queries included
-  std::uint64_t writes = 0;    ///< of these: KV writes, transactions, session create/renew/destroy
+  std::uint64_t writes = 0;    ///< those of the requests that change something in Consul
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
   std::uint64_t connections_opened = 0;
-  std::uint64_t connections_open = 0;     ///< now
-  std::uint64_t connections_refused = 0;  ///< of those opened, that the agent closed because it had too many
+  std::uint64_t connections_open = 0;     ///< connections that are open now
+  std::uint64_t connections_refused = 0;  ///< opened connections that the agent closed because it had too many
 };
 
-/// What a client knows of its way to Consul, for people and for health checks.
+/// The state of a client's connection to Consul, for people and for health checks.
 struct client_health {
-  std::string address{};  ///< of the agent that requests go to now
-  std::chrono::system_clock::time_point since = std::chrono::system_clock::now();  ///< when they began to
-  std::string last_failure{};  ///< what became of the last attempt that failed, at which address; empty: none has
+  std::string address{};  ///< the address of the agent that requests go to now
+  /// The time since which requests go to that agent.
+  std::chrono::system_clock::time_point since = std::chrono::system_clock::now();
+  std::string last_failure{};  ///< the last failed attempt: the address and the reason; empty if no attempt has failed
   std::chrono::system_clock::time_point last_failure_at{};
 };
 
@@ -47,7 +48,7 @@ namespace detail {
 
 class client_impl;
 
-// One struct per shape of request: what crosses from the templates below into client.cpp.
+// One struct for each kind of request. The templates below pass it to client.cpp.
 struct get_request {
   std::string key;
   read_options options;
@@ -117,7 +118,7 @@ void start(const std::shared_ptr<client_impl>&, node_read_request, handler_of<an
 void start(const std::shared_ptr<client_impl>&, txn_request, handler_of<txn_reply>);
 asio::any_io_executor executor_of(const client_impl&) noexcept;
 
-// Not an aggregate: g++ 12 destroys aggregate temporaries in a co_await expression twice.
+// This is not an aggregate, because g++ 12 destroys aggregate temporaries in a co_await expression twice.
 template <class Request>
 class initiation {
 public:
@@ -143,60 +144,72 @@ auto initiate(std::shared_ptr<client_impl> impl, Request request, Token& token) 
 
 }  // namespace detail
 
-/// A Consul HTTP client on Asio: keep-alive connections, deadlines on everything, blocking queries, transactions.
+/// A Consul HTTP client on Asio. It keeps connections alive between requests, gives every operation a deadline, and
+/// supports blocking queries and transactions.
 ///
-/// `condition::not_applied` says that a failed write certainly had no effect, `condition::outcome_unknown` that it may
-/// have been applied or may be applied later (Consul was seen to apply a write 86 s after it had answered 500). Reading
-/// what does not exist is not an error.
+/// If a write fails with an error of `condition::not_applied`, it certainly had no effect. With an error of
+/// `condition::outcome_unknown`, it may have been applied or may be applied later. (Consul was seen to apply a write 86
+/// s after it had answered 500.) Reading a key, session or node that does not exist is not an error.
 ///
-/// Keys must be UTF-8, and what may create one refuses spaces at either end of it: error::bad_request, and nothing is
-/// sent. A key with such spaces that exists can still be read and deleted, on Consul 1.22 in a transaction only.
+/// Keys must be UTF-8. An operation that may create a key refuses one that begins or ends with a space. In both cases
+/// it fails with error::bad_request, and nothing is sent. An existing key with such spaces can be read and deleted, on
+/// Consul 1.22 only in a transaction.
 ///
-/// Deadline: each operation ends by `request_options::timeout`, a blocking query by `wait` + `wait`/16 + that.
+/// Deadline: each operation completes within `request_options::timeout`. A blocking query completes within `wait` +
+/// `wait`/16 + `timeout`, or later if it has to queue (`read_options::index`).
 ///
-/// Operations take a completion token, by default `throwing`. Handlers run on their associated executor, by
-/// default the client's, never inside the initiating function. The token may take the place of options that are not
-/// given. Of every operation:
+/// Operations take a completion token, by default `throwing`. Handlers run on their associated executor, by default the
+/// client's, and never inside the initiating function. Trailing options can be left out: the token then takes their
+/// place. For every operation:
 ///
-/// - Errors, nothing was sent: invalid_option (of the options), bad_request (of the key); unreachable, too_busy.
-/// - Errors, it was refused, and had no effect: permission_denied, plain_http_refused, bad_request, too_large,
-///   too_many_requests, and what an operation says besides.
-/// - Errors, a write may have been applied, or may be later: timed_out, connection_lost, server_error, malformed_reply,
-///   reply_too_large; closed.
-/// - Cancellation: terminal, partial, total; operation_aborted. A read leaves nothing in Consul; a write may have been
-///   applied, or may be later. The connection of a request that was sent is closed.
-/// - Lifetimes: `request_options::diag`, which gets the words of a failure, must outlive it; the handle need not.
+/// - Errors after which nothing was sent: invalid_option (an option is out of range), bad_request (the key is not
+///   valid), unreachable, too_busy, certificate_refused, client_certificate_refused.
+/// - Errors of a refused request, which had no effect: permission_denied, plain_http_refused, bad_request, too_large,
+///   too_many_requests, and the errors that the operation lists.
+/// - Errors after which a write may have been applied, or may be applied later: timed_out, connection_lost,
+///   server_error, malformed_reply, reply_too_large, closed.
+/// - Cancellation: terminal, partial and total are supported. The operation completes with operation_aborted. A read
+///   leaves nothing in Consul. A write may have been applied, or may be applied later. If the request was sent, its
+///   connection is closed.
+/// - Lifetimes: `request_options::diag`, which receives the description of a failure, must outlive the operation. The
+///   handle need not.
 ///
-/// Threads: operations and const members are safe from any thread; assignment, move and destruction are not beside
-/// them.
+/// Threads: operations and const members may be called from any thread. Assignment, move and destruction must not run
+/// concurrently with other uses of the same handle.
 ///
-/// Lifetimes: the handle is cheap to copy, and its copies are the same. Operations keep the connections alive, which
-/// live on an internal strand. The handle may outlive the execution context: handlers that have not run by then, and
-/// those of later operations, are destroyed without being called.
+/// Lifetimes: the handle is cheap to copy, and all copies refer to the same client. The connections live on an internal
+/// strand, and pending operations keep them alive. The handle may outlive the execution context. Then handlers that
+/// have not run, and those of later operations, are destroyed without being called.
 class client {
 public:
   using executor_type = asio::any_io_executor;
 
-  /// An empty handle: only assignment, destruction and `valid()` are allowed.
+  /// Constructs an empty handle. It only supports assignment, destruction and `valid()`.
   client() noexcept = default;
-  /// Sends nothing yet. Throws `system_error` (invalid_address, unsupported_scheme, invalid_option).
+  /// Checks the settings, and reads the token and the certificates. Sends nothing yet. Throws `system_error`:
+  /// invalid_address, unsupported_scheme, invalid_option.
   explicit client(asio::any_io_executor executor, config settings = config());
   template <class Context>
-    requires(!std::same_as<Context, client>)  // that has an executor, too, but is to be copied
+    requires(!std::same_as<Context, client>)  // a client also has get_executor(), but is copied
             && requires(Context& c) { c.get_executor(); }
   explicit client(Context& context, config settings = config())
       : client(asio::any_io_executor(context.get_executor()), std::move(settings)) {}
 
+  /// Returns false for an empty handle.
   bool valid() const noexcept { return impl_ != nullptr; }
+  /// The executor that the client was made with, and the default executor of its handlers. Empty if the execution
+  /// context has been destroyed.
   executor_type get_executor() const noexcept;
-  /// The strand that the client's own work runs on; a part that lives on it calls, and is called, without a thread hop.
+  /// The strand that the client's own work runs on. Code that runs on it calls the client, and receives its
+  /// completions, without a switch of threads. Empty if the execution context has been destroyed.
   asio::any_io_executor strand() const noexcept;
-  /// `host:port` of the agent, for messages.
+  /// The configured address of the agent, for messages; of several addresses the first. See `health` for the address
+  /// that is in use.
   const std::string& address() const noexcept;
   client_statistics statistics() const noexcept;
   client_health health() const;
 
-  /// One key; nullopt if it does not exist.
+  /// Reads one key. Completes with its entry, or with nullopt if the key does not exist.
   ///
   /// Signature: void(error_code, answer<std::optional<kv_entry>>).
   template <detail::token_for<answer<std::optional<kv_entry>>> Token = throwing_t>
@@ -208,8 +221,9 @@ public:
     return detail::initiate<Token, answer<std::optional<kv_entry>>>(impl_, detail::get_request{std::move(key), options},
                                                                     token);
   }
-  /// All keys that start with `prefix` (a string prefix: end it with a slash), in key order. Keys that the token may
-  /// not read are left out, or all: see `query_meta::filtered_by_acls`. The same holds for `keys`.
+  /// Reads all keys that start with `prefix`. Completes with their entries in key order. `prefix` is a string prefix,
+  /// so it usually ends with a slash. Keys that the token may not read are left out: see
+  /// `query_meta::filtered_by_acls`.
   ///
   /// Signature: void(error_code, answer<std::vector<kv_entry>>).
   template <detail::token_for<answer<std::vector<kv_entry>>> Token = throwing_t>
@@ -221,7 +235,9 @@ public:
     return detail::initiate<Token, answer<std::vector<kv_entry>>>(
         impl_, detail::list_request{std::move(prefix), options}, token);
   }
-  /// The names of the keys that start with `prefix`, cut after the next `separator` unless that is empty.
+  /// Reads the names of all keys that start with `prefix`. Completes with the names in key order. If `separator` is not
+  /// empty, each name is cut after the first separator behind the prefix, and equal names are listed once. Keys that
+  /// the token may not read are left out: see `query_meta::filtered_by_acls`.
   ///
   /// Signature: void(error_code, answer<std::vector<std::string>>).
   template <detail::token_for<answer<std::vector<std::string>>> Token = throwing_t>
@@ -255,7 +271,8 @@ public:
     return detail::initiate<Token, bool>(
         impl_, write{write::kind::put, std::move(key), std::move(value), flags, 0, {}, options}, token);
   }
-  /// Sets the key if its ModifyIndex is `index` (0: if it does not exist). Completes with whether it was.
+  /// Sets the key if its ModifyIndex is `index`; with an `index` of 0, if it does not exist. Completes with true if the
+  /// key was set.
   ///
   /// Signature: void(error_code, bool).
   template <detail::token_for<bool> Token = throwing_t>
@@ -272,10 +289,11 @@ public:
     return detail::initiate<Token, bool>(
         impl_, write{write::kind::cas, std::move(key), std::move(value), flags, index, {}, options}, token);
   }
-  /// Locks the key with the session and sets it. Completes with false if another session has it, or lock delay runs.
+  /// Locks the key with the session and sets it. Completes with true, or with false if another session has locked the
+  /// key or its lock delay is running.
   ///
   /// Signature: void(error_code, bool).
-  /// Errors: invalid_session (there is no such session).
+  /// Errors: invalid_session (the session does not exist).
   template <detail::token_for<bool> Token = throwing_t>
   auto acquire(std::string key, std::string value, std::string session, Token&& token = {}) {
     return acquire(std::move(key), std::move(value), std::move(session), 0, request_options(),
@@ -293,7 +311,7 @@ public:
         impl_, write{write::kind::acquire, std::move(key), std::move(value), flags, 0, std::move(session), options},
         token);
   }
-  /// Unlocks the key and sets it. Completes with false if that session does not have it.
+  /// Unlocks the key and sets it. Completes with true, or with false if the session has not locked the key.
   ///
   /// Signature: void(error_code, bool).
   template <detail::token_for<bool> Token = throwing_t>
@@ -337,7 +355,7 @@ public:
     return detail::initiate<Token, bool>(
         impl_, write{write::kind::remove_tree, std::move(prefix), {}, 0, 0, {}, options}, token);
   }
-  /// Deletes the key if its ModifyIndex is `index`. Completes with whether it was.
+  /// Deletes the key if its ModifyIndex is `index`. Completes with false if it has another one.
   ///
   /// Signature: void(error_code, bool).
   template <detail::token_for<bool> Token = throwing_t>
@@ -350,12 +368,12 @@ public:
         impl_, write{write::kind::remove_cas, std::move(key), {}, 0, index, {}, options}, token);
   }
 
-  /// Creates a session; completes with its id. After an unknown outcome a session may be left to its TTL, if it has
-  /// one.
+  /// Creates a session. Completes with its id. After an error with an unknown outcome, a session of unknown id may
+  /// exist until its TTL has expired, or for good if it has none.
   ///
-  /// Signature: void(error_code, std::string).
-  /// Errors: invalid_ttl; invalid_option (also of `lock_delay`); missing_node (its node is not in the catalog).
-  /// Cancellation: the same may be left.
+  /// Signature: void(error_code, std::string). Errors: invalid_ttl; invalid_option (also for `lock_delay`);
+  /// missing_node (the session's node is not in the catalog). Cancellation: a session may exist as after an unknown
+  /// outcome.
   template <detail::token_for<std::string> Token = throwing_t>
   auto create_session(session_options session, Token&& token = {}) {
     return create_session(std::move(session), request_options(), std::forward<Token>(token));
@@ -365,10 +383,10 @@ public:
     return detail::initiate<Token, std::string>(impl_, detail::session_create_request{std::move(session), options},
                                                 token);
   }
-  /// Renews the session's TTL, on a connection that is reserved for that.
+  /// Renews the session's TTL, on a connection that is reserved for renewals.
   ///
   /// Signature: void(error_code).
-  /// Errors: invalid_session (it is gone).
+  /// Errors: invalid_session (the session does not exist any more).
   template <detail::token_for<> Token = throwing_t>
   auto renew_session(std::string id, Token&& token = {}) {
     return renew_session(std::move(id), request_options(), std::forward<Token>(token));
@@ -377,7 +395,7 @@ public:
   auto renew_session(std::string id, request_options options, Token&& token = {}) {
     return detail::initiate<Token>(impl_, detail::session_renew_request{std::move(id), options}, token);
   }
-  /// Destroys the session; destroying one that is gone succeeds.
+  /// Destroys the session. Succeeds also if the session does not exist any more.
   ///
   /// Signature: void(error_code).
   template <detail::token_for<> Token = throwing_t>
@@ -388,7 +406,8 @@ public:
   auto destroy_session(std::string id, request_options options, Token&& token = {}) {
     return detail::initiate<Token>(impl_, detail::session_destroy_request{std::move(id), options}, token);
   }
-  /// The session, nullopt if it does not exist, or the token may not read it (`query_meta::filtered_by_acls`).
+  /// Reads a session. Completes with nullopt if the session does not exist, or if the token may not read it
+  /// (`query_meta::filtered_by_acls`).
   ///
   /// Signature: void(error_code, answer<std::optional<session_info>>).
   template <detail::token_for<answer<std::optional<session_info>>> Token = throwing_t>
@@ -401,9 +420,9 @@ public:
         impl_, detail::session_info_request{std::move(id), options}, token);
   }
 
-  /// Registers a node in the catalog of `config::datacenter`, without an id and without checks: sessions can belong to
-  /// it, and no agent's end ends them. If it is there already, its address is set to this one. ACL: `node` write;
-  /// `node` read is enough where nothing would change.
+  /// Registers a node in the catalog of `config::datacenter`, without an id and without checks. A session that belongs
+  /// to the node does not depend on any agent. If the node is registered already, its address is set to this one. ACL:
+  /// `node` write; if nothing would change, `node` read is enough.
   ///
   /// Signature: void(error_code).
   /// Errors: invalid_option (an empty name or address).
@@ -417,8 +436,8 @@ public:
   }
 
   /// Reads a node of the catalog. Completes with nullopt if there is no such node, or if the token may not read it:
-  /// Consul does not tell the two apart. ACL: `node` read. The index in the answer is the catalog's, which writes to
-  /// other tables do not move.
+  /// Consul's answer is the same. ACL: `node` read. The index in the answer is the catalog's; writes to other tables do
+  /// not change it.
   ///
   /// Signature: void(error_code, answer<std::optional<catalog_node>>).
   /// Errors: invalid_option (an empty name).
@@ -432,11 +451,12 @@ public:
         impl_, detail::node_read_request{std::move(name), options}, token);
   }
 
-  /// All of the operations, or none: `txn_reply::applied` tells. A refusal is an answer, not an error.
+  /// Applies all operations, or none. Completes with a reply whose `txn_reply::applied` is true if they were applied.
+  /// If Consul refuses an operation, that is a reply and not an error.
   ///
-  /// Signature: void(error_code, txn_reply).
-  /// Errors: too_large (more bytes or operations than Consul takes; nothing is sent of more than `txn_operations_max`
-  /// operations, or of more than the number that Consul has named when it refused a transaction of this client).
+  /// Signature: void(error_code, txn_reply). Errors: too_large (more bytes or operations than Consul accepts). Nothing
+  /// is sent if there are more operations than `txn_operations_max`, or than the number that Consul has named when it
+  /// refused a transaction of this client.
   template <detail::token_for<txn_reply> Token = throwing_t>
   auto transact(std::vector<txn_operation> operations, Token&& token = {}) {
     return transact(std::move(operations), request_options(), std::forward<Token>(token));
@@ -446,8 +466,9 @@ public:
     return detail::initiate<Token, txn_reply>(impl_, detail::txn_request{std::move(operations), options}, token);
   }
 
-  /// Ends every running and queued operation with error::closed and closes all connections. Later ones fail the same
-  /// way. It satisfies no condition: a write may have been sent before. From any thread, as the operations.
+  /// Makes all pending and later operations complete with error::closed, and closes all connections. Returns at once;
+  /// the work is done on the client's strand. A write that was pending may have been applied, so error::closed
+  /// satisfies neither `condition::not_applied` nor `condition::outcome_unknown`. May be called from any thread.
   void close() noexcept;
 
 private:
