@@ -27,7 +27,7 @@ namespace asio = boost::asio;
 /// Counters of one client since its construction. Only `connections_open` can also fall.
 struct client_statistics {
   std::uint64_t requests = 0;  ///< HTTP requests written, retries and blocking queries included
-  std::uint64_t writes = 0;    ///< those of the requests that change something in Consul
+  std::uint64_t writes = 0;    ///< the requests among them that are not reads; every transaction counts
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
   std::uint64_t connections_opened = 0;
@@ -355,7 +355,8 @@ public:
     return detail::initiate<Token, bool>(
         impl_, write{write::kind::remove_tree, std::move(prefix), {}, 0, 0, {}, options}, token);
   }
-  /// Deletes the key if its ModifyIndex is `index`. Completes with false if it has another one.
+  /// Deletes the key if its ModifyIndex is `index`. Completes with true, also if the key does not exist, or with
+  /// false if it has another ModifyIndex.
   ///
   /// Signature: void(error_code, bool).
   template <detail::token_for<bool> Token = throwing_t>
@@ -467,8 +468,9 @@ public:
   }
 
   /// Makes all pending and later operations complete with error::closed, and closes all connections. Returns at once;
-  /// the work is done on the client's strand. A write that was pending may have been applied, so error::closed
-  /// satisfies neither `condition::not_applied` nor `condition::outcome_unknown`. May be called from any thread.
+  /// the work is done on the client's strand. An operation whose reply has arrived by then completes with it. A write
+  /// that was pending may have been applied, so error::closed satisfies neither `condition::not_applied` nor
+  /// `condition::outcome_unknown`. May be called from any thread.
   void close() noexcept;
 
 private:

@@ -13,14 +13,16 @@ enum class consistency {
   stale,       ///< any server answers; may be arbitrarily old. Decides nothing in this library
 };
 
-/// What every operation takes. Trivially destructible, so that braces at the call are safe with g++ 12 coroutines.
+/// The options of every operation. Trivially destructible, so that `{...}` as an argument is safe in g++ 12 coroutines.
 struct request_options {
-  /// Time for the whole operation, retries included; also the queueing for a connection. Up to 10 min; 0:
-  /// `config::request_timeout`. Outside: error::invalid_option.
+  /// The timeout of the whole operation, which includes queueing for a connection and retries. Up to 10 min. 0 means
+  /// `config::request_timeout`. Another value fails with error::invalid_option.
   std::chrono::milliseconds timeout{0};
-  /// Whether to repeat the request while time is left, where repeating is safe: anything that was certainly not sent;
-  /// reads, renewals and destroys also after error::connection_lost, server_error and too_many_requests. Exponential
-  /// backoff with full jitter. A blocking query is not repeated once it was sent.
+  /// If true, the request is repeated while time is left, if repeating it is safe. Every request is repeated after
+  /// error::unreachable. Reads, renewals, destroys and node registrations are also repeated after connection_lost,
+  /// server_error and too_many_requests; a blocking query is not. The pauses between attempts are set by
+  /// `config::backoff_min` and `config::backoff_max`. If false, and no agent can be reached, the
+  /// operation fails with the first failed attempt to connect.
   bool retry = true;
   /// Filled in on failure, and when an answer lacks what the ACL token may not read (`query_meta::filtered_by_acls`).
   /// Must outlive the operation. See `diagnostics`.
@@ -29,27 +31,30 @@ struct request_options {
 
 struct read_options {
   consistency mode = consistency::leader;
-  /// Not 0: a blocking query, which answers when the index has gone past this value or `wait` is over. It has a
-  /// connection of its own, and ends by `wait` + `wait`/16 + `request_options::timeout` at the latest. While
-  /// `config::blocking_max` others run it queues, up to one `wait` longer than that and then with error::too_busy; what
-  /// it has queued is taken off its `wait`, and once it runs it has `wait`/16 + `timeout` in any case.
+  /// If not 0, the read is a blocking query: it is answered when the index has passed this value, or after `wait`. It
+  /// has a connection of its own, and completes within `wait` + `wait`/16 + `request_options::timeout` unless it has to
+  /// queue.
+  ///
+  /// While `config::blocking_max` other queries run, it queues. If it gets no place for one `wait` beyond the time
+  /// above, it fails with error::too_busy. The time in the queue is taken off the wait that it asks Consul for. When it
+  /// leaves the queue, it has at least `wait`/16 + `timeout` left.
   std::uint64_t index = 0;
-  /// How long a blocking query may wait, 1 ms to 10 min (Consul's maximum); Consul adds up to 1/16. Outside:
-  /// error::invalid_option. Only used with an index.
+  /// How long Consul may hold a blocking query, 1 ms to 10 min (Consul's maximum). Consul adds up to 1/16. Another
+  /// value fails with error::invalid_option. Only used with an index.
   std::chrono::milliseconds wait{60'000};
   request_options request{};
 };
 
-/// What comes with every read.
+/// The metadata of the answer to a read.
 struct query_meta {
-  std::uint64_t index = 0;  ///< X-Consul-Index, 0 when the reply had none
-  bool known_leader = true;
-  std::chrono::milliseconds last_contact{0};
-  /// X-Consul-Results-Filtered-By-ACLs: there is more, which the token may not read. Consul says so from 1.11 on, and
-  /// only to requests with a token: to others, and before, what may not be read looks as if it were not there.
+  std::uint64_t index = 0;                    ///< X-Consul-Index, or 0 if the reply had none
+  bool known_leader = true;                   ///< X-Consul-Knownleader
+  std::chrono::milliseconds last_contact{0};  ///< X-Consul-Lastcontact: the server's last contact with the leader
+  /// X-Consul-Results-Filtered-By-ACLs. True if the answer lacks something that the token may not read. Consul sends it
+  /// from 1.11 on, and only for requests with a token. Otherwise the answer does not show that something is missing.
   bool filtered_by_acls = false;
-  /// The wait that the agent was asked for, 0 of a query without an index. It is shorter than `read_options::wait`
-  /// where little time was left, or while the agent refuses connections.
+  /// The wait that the agent was asked for; 0 for a read without an index. It is shorter than `read_options::wait` if
+  /// the query has queued, or while the agent refuses connections.
   std::chrono::milliseconds wait{0};
   bool operator==(const query_meta&) const = default;
 };
@@ -60,8 +65,9 @@ struct answer {
   query_meta meta{};
 };
 
-/// The index to ask with next, from the one asked with and the one answered: an index that is 0 or went backwards
-/// starts over at 0, which answers at once (https://www.consul.io/api-docs/features/blocking).
+/// Returns the index for the next blocking query, from the index of the last query and the index of its answer. If the
+/// answer's index is 0 or has gone backwards, returns 0: the next read is then answered at once
+/// (https://www.consul.io/api-docs/features/blocking).
 constexpr std::uint64_t next_index(std::uint64_t asked, std::uint64_t answered) noexcept {
   return answered < asked ? 0 : answered;
 }

@@ -7,30 +7,33 @@
 
 namespace holdfast::consul {
 
-/// What happens to the keys that a session has locked when it ends.
+/// Decides whether Consul unlocks or deletes the keys that a session has locked when the session ends.
 enum class session_behavior { release, remove };
 
-/// Arguments of session creation. Strings inside: give it a name of its own before a co_await (g++ 12).
+/// The arguments of `client::create_session`. In a g++ 12 coroutine, pass a named object: temporaries with strings are
+/// destroyed twice.
 struct session_options {
   std::string name{};
-  /// Consul ends the session between TTL and 2 x TTL after its last renewal. 0: no TTL. The server's range is by
-  /// default 10 s to 24 h; outside it, error::invalid_ttl.
+  /// If the session is not renewed, Consul ends it between one and two TTLs after its last renewal. 0: no TTL. The
+  /// server accepts 10 s to 24 h by default. Another value fails with error::invalid_ttl.
   std::chrono::milliseconds ttl{15'000};
-  /// How long keys of an invalidated session cannot be locked again. 0 to 60 s.
+  /// How long the keys of an invalidated session cannot be locked again. 0 to 60 s.
   std::chrono::milliseconds lock_delay{15'000};
   session_behavior behavior = session_behavior::release;
-  /// Whether the node's health (serfHealth) ends the session too. Without it only the TTL does, and the node's own end.
-  /// Only the agent's own node has that check: with a `node` this has no effect.
+  /// If true, the session also ends when its node fails its health check (serfHealth). If false, it ends only by its
+  /// TTL or with the node. Only the agent's own node has that check, so this has no effect if `node` is set.
   bool node_checks = true;
-  /// The node of Consul's catalog that the session belongs to and ends with, empty: the agent's own. See
-  /// `client::register_node`.
+  /// The node of Consul's catalog that the session belongs to. The session ends when the node is deregistered. Empty:
+  /// the agent's own node. See `client::register_node`.
   std::string node{};
 };
 
-/// A node for Consul's catalog. Strings inside: give it a name of its own before a co_await (g++ 12).
+/// The arguments of `client::register_node`. In a g++ 12 coroutine, pass a named object: temporaries with strings are
+/// destroyed twice.
 struct node_registration {
   std::string name{};
-  /// Consul wants one, and connects to it for nothing. A node that no agent stands behind may have any, 127.0.0.1 say.
+  /// Required by Consul, which never connects to it. A node without an agent may have any address, for example
+  /// 127.0.0.1.
   std::string address{};
 };
 
@@ -38,8 +41,8 @@ struct node_registration {
 struct catalog_node {
   std::string name;
   std::string address;
-  /// The node has stood since this index: it is a new one when the node was deregistered and registered again, and
-  /// stays when only the address changes.
+  /// The index at which the node was registered. It changes if the node is deregistered and registered again. It does
+  /// not change if only the address changes.
   std::uint64_t create_index = 0;
   std::uint64_t modify_index = 0;
 };
