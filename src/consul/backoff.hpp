@@ -8,9 +8,9 @@
 
 namespace holdfast::consul::detail {
 
-/// A pause before something that has failed is tried again, with full jitter: random between nothing and a bound that
-/// doubles from `first` to `longest` (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter).
-/// Clients that failed together do not come back together.
+/// Returns the pause before the next attempt. It has full jitter: it is random between 0 and a bound, which doubles
+/// with each failure from `first` to `longest`. So clients that failed at the same time do not try again at the same
+/// time. See https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter.
 inline clock::duration pause_after(unsigned failures, clock::duration first, clock::duration longest,
                                    std::minstd_rand& random) {
   const clock::duration bound = std::min(first * (std::int64_t{1} << std::min(failures, 20u)), longest);

@@ -55,7 +55,7 @@ bool decode_base64(std::string_view text, std::string& out) {
   out.resize(text.size() / 4 * 3 - padding);
   char* to = out.data();
 
-  // What is no digit has a bit that no digit has.
+  // `no_digit` has bits that no digit has, so one comparison at the end finds every character that is not a digit.
   std::uint32_t all = 0;
   for (std::size_t i = 0; i < whole; i += 4) {
     const std::uint32_t a = digit_at(text, i), b = digit_at(text, i + 1), c = digit_at(text, i + 2),

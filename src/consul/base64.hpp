@@ -5,10 +5,11 @@
 
 namespace holdfast::consul::detail {
 
-/// Standard alphabet, padded (RFC 4648 section 4): how Consul writes KV values in JSON.
+/// Appends base64 in the standard alphabet with padding (RFC 4648, section 4), as Consul writes KV values in JSON.
 void append_base64(std::string& out, std::string_view bytes);
 
-/// Strict: no white space, full padding, no stray bits after the last byte. False leaves `out` unspecified.
+/// Decodes strictly: no white space, full padding, no stray bits after the last byte. Returns false for other text, and
+/// then leaves `out` unspecified.
 bool decode_base64(std::string_view text, std::string& out);
 
 }  // namespace holdfast::consul::detail

@@ -64,8 +64,8 @@ call start_call(const call_settings& settings, std::string_view name, std::strin
   return c;
 }
 
-// What is not UTF-8 would be another key in a transaction's JSON than in a path. Consul 1.22 refuses to make keys with
-// spaces around them, but in a transaction it makes some that no path can name.
+// A key that is not UTF-8 would name different keys in the JSON of a transaction and in a path. Consul 1.22 refuses to
+// create keys that begin or end with a space, but in a transaction it creates some that no path can name.
 void check_key(call& c, const std::string& key, bool may_create = false) {
   if (!is_utf8(key)) {
     c.refused_for = "a key that is not UTF-8";
@@ -307,7 +307,7 @@ call make_call(const call_settings& settings, const txn_request& request, std::s
 bool may_repeat(const call& c, const error_code& e) noexcept {
   if (!c.retry) return false;
   if (e == error::unreachable) return true;  // certainly not sent
-  // A blocking query is its caller's to repeat: the caller knows whether it still wants to wait.
+  // Only the caller of a blocking query knows whether it still wants to wait, so the caller repeats it.
   if (c.does == effect::write || c.where == connection_class::blocking) return false;
   return e == error::connection_lost || e == error::server_error || e == error::too_many_requests;
 }

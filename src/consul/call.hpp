@@ -6,14 +6,14 @@
 
 #include "transport.hpp"
 
-// What to send for an operation, and how. Pure: arguments in, bytes and rules out.
+// Turns the arguments of an operation into a request and the rules for sending it. Pure.
 namespace holdfast::consul::detail {
 
-/// What a repetition would do.
+/// The effect of a request on Consul, which decides whether it may be repeated.
 enum class effect {
   none,        ///< a read
   idempotent,  ///< a write that may be repeated after an unknown outcome: renew, destroy
-  write,       ///< one that may not
+  write,       ///< a write that may not be repeated after an unknown outcome
 };
 
 struct call {
@@ -25,15 +25,15 @@ struct call {
   bool retry = true;
   std::chrono::milliseconds time{0};  ///< from start to deadline
   diagnostics* diag = nullptr;
-  error_code refused;            ///< set: the arguments are not valid, and nothing is to be sent
-  std::string_view refused_for;  ///< what in them, if the error does not say it
+  error_code refused;            ///< if set, the arguments are not valid, and nothing is sent
+  std::string_view refused_for;  ///< the invalid part of the arguments, if `refused` does not name it
 };
 
-/// What all calls of a client have in common.
+/// The settings that all calls of a client share.
 struct call_settings {
   explicit call_settings(const config& settings);
 
-  // Empty: the agent's own, or the token's.
+  // If empty, the datacenter is the agent's own. The namespace and the partition are the token's.
   std::string datacenter;
   std::string consul_namespace;
   std::string partition;
@@ -50,14 +50,15 @@ call make_call(const call_settings& settings, const session_destroy_request& req
 call make_call(const call_settings& settings, const session_info_request& request);
 call make_call(const call_settings& settings, const node_register_request& request);
 call make_call(const call_settings& settings, const node_read_request& request);
-/// `operations_max`: of more operations nothing is sent.
+/// If there are more operations than `operations_max`, the call is refused with too_large.
 call make_call(const call_settings& settings, const txn_request& request,
                std::size_t operations_max = txn_operations_max);
 
-/// Whether the call may be sent once more after an attempt that ended with `e`.
+/// Returns true if the call may be sent once more after an attempt that failed with `e`.
 bool may_repeat(const call& c, const error_code& e) noexcept;
 
-/// One sentence about a failure: which operation, and why. About a success, if the answer lacks something.
+/// Returns one line about a failure: the operation and the reason. After a success, it says that the answer lacks
+/// something that the token may not read.
 std::string describe(const call& c, std::string_view address, const attempt_result& outcome);
 
 }  // namespace holdfast::consul::detail

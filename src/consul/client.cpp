@@ -11,7 +11,7 @@ namespace holdfast::consul {
 namespace detail {
 namespace {
 
-// An operation with its results and its user's handler. `Decode` is called as decode(reply, results...).
+// An operation with its results and the user's handler. `Decode` is called as decode(reply, results...).
 template <class Decode, class... Results>
 class typed_operation final : public operation {
 public:
@@ -21,7 +21,7 @@ public:
         home_(asio::get_associated_executor(handler, this->owner().executor())),
         handler_(std::move(handler)) {
     lives_on_strand_ = home_ == this->owner().home();
-    // The coroutine is work for the strand, and so for this handler too.
+    // A handler on the strand needs no work of its own: the coroutine counts as work for the strand.
     if (!lives_on_strand_) home_ = asio::prefer(home_, asio::execution::outstanding_work.tracked);
   }
 
@@ -29,9 +29,9 @@ public:
     return std::apply([&](Results&... results) { return decode_(reply, results...); }, results_);
   }
 
-  // Posted to the plain executor, not to the strand, from where the handler goes on to its own: so none but the
-  // strand's own handlers run inside the strand. Posting to the handler's executor itself is not open to a type-erased
-  // one (Boost 1.81).
+  // A handler that does not live on the strand is posted to the client's plain executor, which dispatches it to the
+  // handler's own executor. So such a handler never runs inside the strand. A type-erased handler cannot be posted to
+  // its own executor directly (Boost 1.81).
   void complete(outcome ended) override {
     if (ended.code()) results_ = {};
     std::apply(
@@ -60,7 +60,7 @@ void launch(const std::shared_ptr<client_impl>& impl, call what, Decode decode, 
   const auto op = std::make_shared<typed_operation<Decode, Results...>>(impl, std::move(what), std::move(decode),
                                                                         std::move(handler));
   if (slot.is_connected()) {
-    // Signals come on any thread; the operation lives on the strand.
+    // The signal may be emitted on any thread, but the operation lives on the strand.
     slot.assign([weak = std::weak_ptr<operation>(op)](asio::cancellation_type) {
       if (auto found = weak.lock()) found->owner().request_cancel(std::move(found));
     });
@@ -111,7 +111,7 @@ void start(const std::shared_ptr<client_impl>& impl, node_register_request reque
 }
 
 void start(const std::shared_ptr<client_impl>& impl, txn_request request, handler_of<txn_reply> handler) {
-  // The operation owns the client for as long as it decodes.
+  // A plain pointer is enough, because the operation owns the client while it decodes.
   const auto decode = [operations = request.operations.size(), client = impl.get()](const http_reply& reply,
                                                                                     txn_reply& out) {
     if (const auto most = operations_taken(reply)) client->learn_operations_max(*most);

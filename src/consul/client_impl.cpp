@@ -14,10 +14,10 @@
 namespace holdfast::consul::detail {
 namespace {
 
-// A blocking query that was ended without a word after this time was waiting, and its agent there.
+// If the connection of a blocking query is closed without a reply after this time, the agent had accepted the query.
 constexpr std::chrono::seconds cut_after{1};
 
-// In the list of what close() ends, for as long as the coroutine's frame lives.
+// Keeps an operation in the list of operations that close() cancels, for as long as the coroutine's frame lives.
 class registration {
 public:
   registration(boost::intrusive::list<operation>& list, operation& op) : list_(list), op_(op) { list.push_back(op); }
@@ -67,9 +67,9 @@ std::shared_ptr<void> client_impl::on_context_shutdown() noexcept {
 
 void client_impl::start(const std::shared_ptr<operation>& op) {
   if (process().is_foreign()) return;
-  // The coroutine begins here and now if this thread is the strand's, or one of the context's and the strand is free.
-  // The completion handler owns the operation, because it goes last: the coroutine uses the slot to its very end.
-  // An exception is a bug or lack of memory: it leaves through io_context::run(), as from any handler.
+  // The coroutine starts in this call if this thread runs the strand, or runs the context while the strand is free. The
+  // completion handler owns the operation, because it is destroyed last and the coroutine uses the slot to its end. An
+  // exception is a bug or a lack of memory. It leaves through io_context::run(), as from any handler.
   asio::co_spawn(*strand_, perform(*op),
                  asio::bind_cancellation_slot(op->slot(), [op](const std::exception_ptr& failure) {
                    if (failure) std::rethrow_exception(failure);
@@ -133,13 +133,14 @@ awaitable<void> client_impl::perform(operation& op) {
 
 awaitable<attempt_result> client_impl::attempt(operation& op, time_point deadline) {
   const call& what = op.what();
-  error_code unknown;  // what an earlier attempt at a write ended with, if that may have been applied
+  error_code unknown;  // the error of an earlier attempt at a write that may have been applied
   constexpr int new_tokens_max = 3;
   int new_tokens = 0;
   for (unsigned retries = 0;; ++retries) {
     const time_point asked = clock::now();
     attempt_result ended = co_await transport_.send(what.request, what.where, deadline);
-    // What ends a server's every exchange after 30 s has said nothing about Consul: the rest of the wait is asked for.
+    // A proxy or load balancer may close every request after, for example, 30 s. That is no failure of Consul, so the
+    // query is sent again for the rest of its wait.
     if (what.where == connection_class::blocking && ended.is_cut && clock::now() - asked >= cut_after &&
         clock::now() + what.request.slack < deadline) {
       continue;
@@ -154,7 +155,7 @@ awaitable<attempt_result> client_impl::attempt(operation& op, time_point deadlin
     const clock::duration pause =
         again ? pause_after(retries, settings_.backoff_min, settings_.backoff_max, random_) : clock::duration(0);
     if (!again || clock::now() + pause >= deadline) {
-      // That the last attempt had no effect says nothing about the ones before it.
+      // If the last attempt had no effect, an earlier one may still have had one.
       if (unknown && ended.error == condition::not_applied && ended.error == condition::unavailable) {
         ended.error = unknown;
       }
@@ -167,7 +168,7 @@ awaitable<attempt_result> client_impl::attempt(operation& op, time_point deadlin
   }
 }
 
-// How much memory an answer takes is the server's choice: a lack of it is the failure of this operation only.
+// The server decides how much memory an answer takes. If memory runs out, only this operation fails.
 error_code client_impl::decode(operation& op, const http_reply& reply) try {
   return op.decode(reply);
 } catch (const std::bad_alloc&) {

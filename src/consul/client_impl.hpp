@@ -21,8 +21,8 @@ namespace holdfast::consul::detail {
 class client_impl;
 using holdfast::detail::outcome;
 
-/// One operation from its start to the post of its handler. Its coroutine's completion handler owns it; the user's
-/// cancellation slot knows it weakly, so that a late signal finds nothing.
+/// One operation, from its start to the post of its handler. The completion handler of its coroutine owns it. The
+/// user's cancellation slot holds a weak reference, so a late signal has no effect.
 class operation : public boost::intrusive::list_base_hook<> {
 public:
   operation(std::shared_ptr<client_impl> owner, call what) : owner_(std::move(owner)), call_(std::move(what)) {}
@@ -33,18 +33,18 @@ public:
   const call& what() const noexcept { return call_; }
   client_impl& owner() const noexcept { return *owner_; }
 
-  /// What the reply means; the value is kept for `complete`.
+  /// Returns the error that the reply stands for, if any. Keeps the decoded value for `complete`.
   virtual error_code decode(const http_reply& reply) = 0;
-  /// Posts the handler; calls it if it is the strand's own, and not in the stack of who has started the operation.
-  /// Once.
+  /// Posts the handler. If the handler lives on the strand, and the initiating function has returned, calls it instead.
+  /// To be called once.
   virtual void complete(outcome ended) = 0;
 
-  /// On the strand. `reason` is what the operation is to fail with unless its reply is already there.
+  /// Cancels the operation. It fails with `reason` unless its reply has already arrived. To be called on the strand.
   void cancel(const error_code& reason);
   const error_code& cancelled() const noexcept { return cancelled_; }
   asio::cancellation_slot slot() noexcept { return signal_.slot(); }
 
-  /// Who has started it is no longer in the stack.
+  /// To be called when the initiating function is about to return.
   void leave() noexcept { has_left_.store(true, std::memory_order_relaxed); }
   bool has_left() const noexcept { return has_left_.load(std::memory_order_relaxed); }
 
@@ -53,7 +53,7 @@ private:
   call call_;
   asio::cancellation_signal signal_;
   error_code cancelled_;
-  std::atomic<bool> has_left_{false};  // by the starting thread; the strand may be on another by then
+  std::atomic<bool> has_left_{false};  // set by the starting thread, read on the strand
 };
 
 class client_impl final : public std::enable_shared_from_this<client_impl>, private context_hook {
@@ -63,19 +63,20 @@ public:
   ~client_impl() { unhook(); }
   using context_hook::process;
 
-  /// In a child of fork() the operation is dropped: its bytes would go into the parent's connections.
+  /// Starts the operation. In a child of fork() the operation is dropped, because its bytes would go into the parent's
+  /// connections.
   void start(const std::shared_ptr<operation>& op);
-  /// From any thread: has the operation cancelled on the strand.
+  /// Posts the cancellation of the operation to the strand. May be called from any thread.
   void request_cancel(std::shared_ptr<operation> op);
   void close();
 
   const asio::any_io_executor& executor() const noexcept { return executor_; }
   asio::any_io_executor strand() const { return strand_ ? asio::any_io_executor(*strand_) : asio::any_io_executor(); }
-  /// The strand, as it looks from a handler that lives on it.
+  /// The strand, in the form to compare the executor of a handler with.
   const asio::any_completion_executor& home() const noexcept { return home_; }
   const std::string& address() const noexcept { return address_text_; }
   const call_settings& calls() const noexcept { return calls_; }
-  /// How many operations a transaction may have, as far as Consul has said. From any thread.
+  /// The largest number of operations in a transaction that Consul is known to accept. May be called from any thread.
   std::size_t operations_max() const noexcept { return operations_max_.load(std::memory_order_relaxed); }
   void learn_operations_max(std::size_t most) noexcept {
     if (most < operations_max()) operations_max_.store(most, std::memory_order_relaxed);  // by the strand alone
@@ -99,8 +100,8 @@ private:
   std::atomic<std::size_t> operations_max_{txn_operations_max};
   const std::shared_ptr<counters> counters_ = std::make_shared<counters>();
   health_record health_;
-  // What outlives an operation and refers to the execution context, and so must go before that does. The transport
-  // refers to the strand.
+  // These members refer to the execution context and live longer than an operation, so they are cleared or closed
+  // before the context is destroyed. The transport refers to the strand.
   std::optional<strand_type> strand_;
   asio::any_completion_executor home_;
   transport transport_;

@@ -21,7 +21,7 @@ bool is_within(std::size_t value, std::size_t least, std::size_t most) noexcept 
   return value >= least && value <= most;
 }
 
-// An address with a user's name and password is refused, and its text is for a log.
+// Hides the login in an address that is refused, because the text may be logged.
 std::string without_login(const std::string& address) {
   const auto scheme_end = address.find("://");
   const std::size_t begin = scheme_end == std::string::npos ? 0 : scheme_end + 3;
@@ -30,7 +30,7 @@ std::string without_login(const std::string& address) {
   return address.substr(0, begin) + "(hidden)" + address.substr(end);
 }
 
-// These do not compile when their structure gets another member. What it may be is to be checked below.
+// These do not compile if their structure gets another member. Then check the range of the new member in `check`.
 void know_all_of(const config& c) {
   [[maybe_unused]] const auto& [address, addresses, proxy, token, token_file, token_function, http_auth, datacenter,
                                 consul_namespace, partition, tls, request_timeout, connect_timeout, backoff_min,
@@ -58,7 +58,7 @@ std::vector<agent_address> check(const config& c) {
     }
   }
   require(addresses.size() <= 16, error::invalid_option, "addresses must be 16 at most");
-  // What it says may be a password.
+  // The message does not quote the proxy, because it may contain a password.
   proxy_address ignored;
   if (!c.proxy.empty()) {
     const error_code ec = parse_proxy(c.proxy, ignored);

@@ -12,11 +12,11 @@ namespace holdfast::consul::detail {
 /// The longest time that an option may have.
 inline constexpr std::chrono::milliseconds time_max = std::chrono::minutes(10);
 
-/// Whether it can be a header's value: printable ASCII without spaces.
+/// Returns true if the text can be sent as the value of a header: printable ASCII without spaces.
 bool is_header_text(std::string_view text) noexcept;
 
-/// The agents' addresses, at least one, if every field is in its documented range; else throws `system_error` and names
-/// the rule.
+/// Returns the addresses of the agents, at least one. If a field is out of its documented range, throws `system_error`,
+/// which names the broken rule.
 std::vector<agent_address> check(const config& c);
 
 }  // namespace holdfast::consul::detail

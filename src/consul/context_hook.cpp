@@ -10,8 +10,8 @@ namespace holdfast::consul::detail {
 
 namespace {
 
-/// A context shuts its services down in the reverse order of their making. What hooks let go of has to be there still,
-/// so its services are made before that of the hooks.
+/// A context shuts its services down in the reverse order of their creation. A hook needs the services of the objects
+/// that it releases. So this creates those services before the service of the hooks.
 boost::asio::execution_context& with_services(const boost::asio::any_io_executor& executor) {
   const auto strand = boost::asio::make_strand(executor);
   const boost::asio::steady_timer timer(executor);
@@ -24,9 +24,9 @@ boost::asio::execution_context& with_services(const boost::asio::any_io_executor
 
 }  // namespace
 
-/// Outlives the context for as long as any of its hooks does. The lock is held while a hook is called: so none is
-/// destroyed by another thread meanwhile. What it lets go of may destroy it, or others: so the same thread may take the
-/// lock again.
+/// The hooks of one context. The list lives as long as the context or any of its hooks. The mutex is held while a hook
+/// is called, so that no other thread destroys a hook meanwhile. It is recursive, because an object that a hook
+/// releases may destroy that hook or another one.
 struct context_hook::list {
   const process_mark process;
   std::recursive_mutex mutex;
@@ -74,7 +74,7 @@ context_hook::context_hook(const boost::asio::any_io_executor& executor)
   is_linked_ = true;
 }
 
-/// Linked still: the constructor of what is hooked has thrown.
+/// The hook is still linked if the constructor of the hooked object has thrown.
 context_hook::~context_hook() {
   if (process_.is_foreign()) return;
   const std::lock_guard lock(list_->mutex);

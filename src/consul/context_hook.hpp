@@ -8,31 +8,33 @@
 
 namespace holdfast::consul::detail {
 
-/// Tells an object that the execution context under it is going away, while the context's services still exist: the
-/// last chance to let go of sockets, timers and strands, which are not allowed to outlive it. Handles may. And their
-/// last one may go on one thread while another destroys the context: who comes second waits.
+/// Base class of objects that are called when their execution context is destroyed, while its services still exist. The
+/// object must then release its sockets, timers and strands, because these must not outlive the context.
 ///
-/// In a child of fork() nothing is called, because the other threads that may hold locks do not exist there.
+/// Handles may outlive the context. One thread may destroy the last handle while another one destroys the context: the
+/// later of the two waits for the other.
+///
+/// In a child of fork() nothing is called, because the threads that may hold locks do not exist there.
 class context_hook {
 public:
   context_hook(const context_hook&) = delete;
   context_hook& operator=(const context_hook&) = delete;
 
-  /// The process in which the first hook of the context was made. In a child of it, what is hooked must do nothing.
+  /// The process in which the first hook of the context was made. In a child of it, the hooked object must do nothing.
   const process_mark& process() const noexcept { return process_; }
 
 protected:
   explicit context_hook(const boost::asio::any_io_executor& executor);
   ~context_hook();
-  /// The first thing in the destructor of what is hooked, which must be its final class: as if the context went now,
-  /// unless it has. From then on it is not called, nor being called.
+  /// Calls `on_context_shutdown` unless that was called before. Afterwards, no such call is running or will be made.
+  /// The destructor of the hooked object must call this first, and its class must be final.
   void unhook() noexcept;
 
 private:
   struct list;
   class service;
-  /// Lets go of all that belongs to the context. Returns what others have left here, as handlers: that is destroyed
-  /// when no lock is held any more, for nobody knows what it waits for.
+  /// Releases everything that belongs to the context. Returns the objects that others have left here, such as handlers.
+  /// They are destroyed when no lock is held, because their destructors may wait for anything.
   virtual std::shared_ptr<void> on_context_shutdown() noexcept = 0;
 
   const std::shared_ptr<list> list_;
@@ -42,8 +44,8 @@ private:
   context_hook* previous_ = nullptr;
 };
 
-/// Makes what is hooked. In a child of fork() its last owner leaves it where it is: its destructor would wait for locks
-/// of the parent's other threads, and cancel timers and reads in what the two processes share.
+/// Makes a hooked object. In a child of fork(), the last owner does not destroy it: the destructor would wait for locks
+/// of the parent's other threads, and cancel timers and reads that the two processes share.
 template <class Hooked, class... Arguments>
 std::shared_ptr<Hooked> make_hooked(Arguments&&... arguments) {
   const auto destroy = [](Hooked* hooked) {

@@ -5,7 +5,7 @@
 
 namespace holdfast::consul::detail {
 
-/// Behind client::statistics(): written on the strand, read from anywhere.
+/// The values of client::statistics(). Written on the strand, read from any thread.
 struct counters {
   std::atomic<std::uint64_t> requests{0};
   std::atomic<std::uint64_t> writes{0};

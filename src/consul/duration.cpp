@@ -51,7 +51,7 @@ bool parse_go_duration(std::string_view text, std::chrono::nanoseconds& out) noe
       whole = whole * 10 + digit;
     }
 
-    // In units of 10^-9; further digits are dropped.
+    // The fraction in units of 10^-9. Further digits are dropped.
     std::int64_t fraction = 0;
     if (text.starts_with('.')) {
       std::int64_t weight = 100'000'000;
@@ -71,7 +71,7 @@ bool parse_go_duration(std::string_view text, std::chrono::nanoseconds& out) noe
       }
     }
     if (found == nullptr || !add_scaled(sum, whole, found->nanoseconds)) return false;
-    // fraction * nanoseconds / 10^9, in an order that cannot overflow: below 10^9 * 3.6 * 10^9.
+    // Computes fraction * nanoseconds / 10^9 in an order that cannot overflow: the product is below 10^9 * 3.6 * 10^9.
     if (!add_scaled(sum, fraction * (found->nanoseconds / 1'000) / 1'000'000, 1)) return false;
     text.remove_prefix(found->name.size());
   }

@@ -6,11 +6,12 @@
 
 namespace holdfast::consul::detail {
 
-/// How durations are written in requests: `15000ms`. Go parses it, and it is exact.
+/// Returns the duration as it is written in requests, in a form that Go parses and that is exact: `15000ms`.
 std::string to_go_duration(std::chrono::milliseconds duration);
 
-/// Go's duration syntax without a sign ("1h2m3.5s", "300ms", "0"; the empty string is 0): Consul echoes a session's TTL
-/// as its creator wrote it. False for anything else, and beyond what nanoseconds in 64 bits can say.
+/// Parses Go's duration syntax without a sign ("1h2m3.5s", "300ms", "0"; the empty string is 0). Consul returns a
+/// session's TTL as its creator wrote it, so any form may come. Returns false for other text, and for a duration over
+/// 2^63 - 1 ns.
 bool parse_go_duration(std::string_view text, std::chrono::nanoseconds& out) noexcept;
 
 }  // namespace holdfast::consul::detail

@@ -6,20 +6,20 @@
 #include "base64.hpp"
 #include "json.hpp"
 
-// Listings and transactions: what is read again and again, and what gets long. They are read in one pass, straight into
-// our types: a tree of the document costs more than all the rest.
+// Parses listings and transactions, which are read often and can be long. They are read in one pass into the result
+// types, because building a tree of the document would cost more than everything else.
 namespace holdfast::consul::detail {
 namespace {
 
 namespace json = boost::json;
 
-// For a guess at how many entries there are.
+// The assumed size of an entry's JSON, to estimate the number of entries.
 constexpr std::size_t usual_entry_text = 200;
 
-/// Where in a document the parser is: in which object or array.
+/// The object or array of the document that the parser is in.
 enum class place : std::uint8_t { outside, listing, entry, txn, results, result, errors, refusal };
 
-/// What comes next there: an element, or the member that was just named.
+/// The kind of the next value in that place: an element, or the member that was just named.
 enum class item : std::uint8_t {
   element,
   unknown_member,
@@ -76,11 +76,11 @@ constexpr unsigned needed_in(place p) noexcept {
   }
 }
 
-/// Boost.JSON's parser calls it with the parts of a document, in their order, and sees to the syntax. A part of another
-/// type than belongs there ends it. Of a member that comes twice the last one counts.
+/// The handler that Boost.JSON's parser calls with the parts of a document in their order. The parser checks the
+/// syntax. A part of a wrong type ends the parsing. If a member comes twice, the last one counts.
 class reader {
 public:
-  // No limits but the body's size, which bounds them all.
+  // There are no limits here, because the size of the body bounds everything.
   static constexpr std::size_t max_object_size = static_cast<std::size_t>(-1);
   static constexpr std::size_t max_array_size = max_object_size;
   static constexpr std::size_t max_key_size = max_object_size;
@@ -170,7 +170,7 @@ public:
   }
   bool on_double(double, json::string_view, error_code& ec) { return passes_over() || malformed(ec); }
   bool on_bool(bool, error_code& ec) { return passes_over() || malformed(ec); }
-  // How Go writes a slice that is empty.
+  // Go writes an empty slice as null.
   bool on_null(error_code& ec) { return passes_over() || clear() || malformed(ec); }
 
   bool on_number_part(json::string_view, error_code&) { return true; }
@@ -191,7 +191,7 @@ private:
     return true;
   }
 
-  /// Consul writes members in the order of the list: each is looked for behind the one before it first.
+  /// Consul writes members in the order of the list, so the search starts behind the member that was found last.
   item find(std::string_view name) noexcept {
     for (std::size_t tried = 0; tried < known_members.size(); ++tried) {
       const known_member& candidate = known_members[expected_];
@@ -201,7 +201,7 @@ private:
     return item::unknown_member;
   }
 
-  /// Whether what comes now belongs to a member that nobody reads.
+  /// Returns true if the parser is in a member that is not known.
   bool passes_over() const noexcept { return skipped_ > 0 || next_ == item::unknown_member; }
 
   /// A string with escapes comes in parts.

@@ -16,8 +16,8 @@ void override_from(const char* name, std::string& field) {
   if (std::string value = variable(name); !value.empty()) field = std::move(value);
 }
 
-// The words that Go's strconv.ParseBool takes. Where `consul` warns of any other and goes on, here it is refused: a
-// typing error must not turn verification off, nor TLS.
+// Accepts what Go's strconv.ParseBool accepts. For any other value, `consul` warns and goes on, but this throws: a
+// typing error must turn off neither verification nor TLS.
 bool flag(const char* name, bool otherwise) {
   constexpr std::string_view yes[] = {"1", "t", "T", "true", "TRUE", "True"};
   constexpr std::string_view no[] = {"0", "f", "F", "false", "FALSE", "False"};
@@ -28,7 +28,8 @@ bool flag(const char* name, bool otherwise) {
   throw system_error(error::invalid_option, std::string(name) + " is neither true nor false: \"" + value + '"');
 }
 
-// What `consul` makes of CONSUL_HTTP_ADDR: https if that is said anywhere, and without a port HTTP's own.
+// Completes CONSUL_HTTP_ADDR as `consul` does. The scheme is https if the address or CONSUL_HTTP_SSL says so. An
+// address without a port gets HTTP's or HTTPS's own.
 std::string with_scheme_and_port(std::string address, bool is_secure) {
   const auto scheme_end = address.find("://");
   std::string scheme = scheme_end == std::string::npos ? "" : address.substr(0, scheme_end + 3);
@@ -44,7 +45,7 @@ std::string with_scheme_and_port(std::string address, bool is_secure) {
   return scheme + address + path;
 }
 
-// As `consul` takes it: the name of a host, maybe with a port, which names nothing.
+// `consul` accepts a server name with a port, and ignores the port.
 std::string without_port(std::string name) {
   const auto colon = name.rfind(':');
   const auto bracket = name.rfind(']');

@@ -8,7 +8,7 @@
 
 namespace holdfast::consul::detail {
 
-/// Whether a file is the same as before, as far as that can be told without reading it.
+/// Identifies the state of a file without reading it. If two stamps of a file differ, it has changed.
 struct file_stamp {
   file_stamp() = default;
   explicit file_stamp(const std::filesystem::path& file) {

@@ -7,7 +7,7 @@
 
 namespace holdfast::consul::detail {
 
-/// Behind client::health(): written on the strand, read from anywhere.
+/// The value of client::health(). Written on the strand, read from any thread.
 class health_record {
 public:
   explicit health_record(std::string address) { of_.address = std::move(address); }

@@ -18,11 +18,11 @@ namespace http = boost::beast::http;
 
 constexpr std::size_t read_size = 16 * 1024;
 constexpr std::uint32_t header_bytes_max = 16 * 1024;
-// A Content-Length is only a claim: beyond this, memory is taken as the bytes come.
+// A Content-Length may be wrong, so at most this much memory is reserved before the bytes arrive.
 constexpr std::uint64_t body_reserve_max = 1024 * 1024;
-// "0\r\n\r\n". Older ones of Beast look at the first three of these bytes, and assert that all five are there when they
-// look again. Whatever else in chunks begins with a zero is followed by as many bytes, too. Newer ones (1.88, but not
-// 1.83) take those three alone: what may be left is "\r\n".
+// The size of "0\r\n\r\n". Older versions of Beast (1.83) parse the first three of these bytes, and then assert that
+// all five are there. Every other chunk that begins with a zero has at least as many bytes. Newer versions (1.88)
+// consume those three alone, so "\r\n" may be left.
 constexpr std::size_t last_chunk_size_min = 5;
 
 bool may_be_last_chunk(const beast::flat_buffer& buffer) {
@@ -36,7 +36,7 @@ bool parse_number(beast::string_view text, Integer& out) noexcept {
   return ec == std::errc() && stop == end;
 }
 
-// Keeps only what `http_reply` has a place for: no list of header fields is built.
+// Keeps only the fields of `http_reply`, and builds no list of header fields.
 class message_parser final : public http::basic_parser<false> {
 public:
   explicit message_parser(std::size_t body_bytes_max) {
@@ -51,13 +51,13 @@ private:
   void on_request_impl(http::verb, beast::string_view, beast::string_view, int, error_code&) override {}
 
   void on_response_impl(int status, beast::string_view, int, error_code& ec) override {
-    constexpr int switching_protocols = 101;  // nobody asks for that
+    constexpr int switching_protocols = 101;  // the client never asks for that
     if (status < 100 || status == switching_protocols) ec = error::malformed_reply;
     reply.status = static_cast<unsigned>(status);
   }
 
   void on_field_impl(http::field, beast::string_view name, beast::string_view value, error_code& ec) override {
-    if (header_is_over_) return;  // a trailer's field; newer ones call the function below for it
+    if (header_is_over_) return;  // a trailer's field; newer versions of Beast call the function below for it
     if (beast::iequals(name, "X-Consul-Index")) {
       std::uint64_t index = 0;
       if (!parse_number(value, index)) {
@@ -68,7 +68,7 @@ private:
     } else if (beast::iequals(name, "X-Consul-Knownleader")) {
       reply.known_leader = value == "true";
     } else if (beast::iequals(name, "X-Consul-Lastcontact")) {
-      // A server that has never had a leader says the time since the year 1.
+      // A server that has never had a leader sends the time since the year 1.
       std::uint64_t milliseconds = 0;
       if (!parse_number(value, milliseconds)) {
         ec = error::malformed_reply;
@@ -116,7 +116,7 @@ error_code translate(const error_code& ec) {
 }  // namespace
 
 http_request with_wait(http_request request, std::chrono::milliseconds wait) {
-  // In what comes before, keys are encoded: there is no other "&wait=".
+  // Keys are encoded, so "&wait=" does not occur in the part before it.
   constexpr std::string_view name = "&wait=";
   const auto begin = request.target.find(name) + name.size();
   request.target.replace(begin, request.target.find('&', begin) - begin, to_go_duration(wait));
@@ -132,7 +132,7 @@ std::string& begin_request(std::string& out, std::string_view method, std::strin
 }
 
 void end_request(std::string& out, std::string_view method, std::string_view body) {
-  // A PUT without a body says so; a GET or DELETE has none to speak of.
+  // A PUT without a body needs a Content-Length of 0. A GET or DELETE without a body needs none.
   if (!body.empty() || method == "PUT") {
     out.append("Content-Length: ").append(std::to_string(body.size())).append("\r\n");
   }
@@ -142,7 +142,7 @@ void end_request(std::string& out, std::string_view method, std::string_view bod
 }  // namespace
 
 std::string to_bytes(const http_request& request, const agent_lines& to, std::string_view token) {
-  constexpr std::size_t ours = 160;  // what stands between the parts
+  constexpr std::size_t ours = 160;  // the text between the parts
   std::string out;
   out.reserve(to.before_target.size() + request.target.size() + to.headers.size() + token.size() + request.body.size() +
               ours);
@@ -172,7 +172,7 @@ public:
     parser.emplace(body_bytes_max_);
   }
 
-  /// A server may send any number of 1xx replies before the one that answers (RFC 9110, section 15.2).
+  /// Skips an interim reply: a server may send any number of 1xx replies before the final one (RFC 9110, section 15.2).
   bool pass_over_interim() {
     if (!parser->is_done() || parser->reply.status >= 200) return false;
     parser.emplace(body_bytes_max_);
@@ -204,7 +204,7 @@ error_code reply_parser::commit(std::size_t size) {
   machine& m = *machine_;
   m.buffer.commit(size);
   do {
-    // Beast waits for the end of a header before it looks at it; what is no reply at all may never have one.
+    // Beast parses a header only when it is complete. Bytes that are no reply at all may never complete one.
     if (!m.may_be_reply()) return error::malformed_reply;
     while (!m.parser->is_done() && m.buffer.size() > 0) {
       const bool in_chunks = m.parser->is_header_done() && m.parser->chunked();
@@ -215,7 +215,7 @@ error_code reply_parser::commit(std::size_t size) {
       if (ec) return translate(ec);
     }
   } while (m.pass_over_interim());
-  // Beast bounds a header, but not the line of a chunk's size, which may have extensions.
+  // Beast limits the size of a header, but not of a chunk's size line, which may have extensions.
   if (!m.parser->is_done() && m.buffer.size() > header_bytes_max) return error::malformed_reply;
   return {};
 }

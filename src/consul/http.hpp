@@ -12,40 +12,42 @@
 
 namespace holdfast::consul::detail {
 
-/// What the body of a request is.
+/// The type of a request's body.
 enum class content { none, json, bytes };
 
-/// A request, but for what it owes to the agent that gets it, and to the moment at which it is sent.
+/// A request without the parts that depend on the agent or on the time of sending: see `agent_lines` and the token.
 struct http_request {
   std::string_view method = "GET";
   std::string target{};  ///< path and query
   std::string body{};
   content type = content::none;
-  bool is_write = false;        ///< it changes something in Consul: for the statistics
-  bool repeatable = false;      ///< whatever came of it, it may be sent once more
-  bool waits_in_outage = true;  ///< while no agent can be reached it waits for one, until its deadline
-  /// What a blocking query asks Consul to wait, and how much longer its reply may take. 0: it is none.
+  bool is_write = false;        ///< the request changes something in Consul (for the statistics)
+  bool repeatable = false;      ///< the request may be sent once more, whatever the result of the last attempt
+  bool waits_in_outage = true;  ///< while no agent can be reached, the request waits for one until its deadline
+  /// The wait that a blocking query asks Consul for. 0 for all other requests.
   std::chrono::milliseconds wait{0};
+  /// How much longer than `wait` the reply to a blocking query may take.
   std::chrono::milliseconds slack{0};
 };
 
-/// The blocking query with another wait.
+/// Returns the blocking query with another wait.
 http_request with_wait(http_request request, std::chrono::milliseconds wait);
 
-/// What all requests to one agent have in common.
+/// The parts that all requests to one agent share.
 struct agent_lines {
-  std::string before_target{};  ///< what the path stands below, and for a forwarding proxy also the agent's address
-  std::string headers{};        ///< whole lines, each with its CRLF
+  /// The text before each target: the path of the agent's address, and for a forwarding proxy also the address itself.
+  std::string before_target{};
+  std::string headers{};  ///< whole lines, each with its CRLF
 };
 
-/// In one buffer, so that it leaves in one segment. `token`: none if it is empty.
+/// Returns the request in one buffer, so that it leaves in one segment. An empty `token` is not sent.
 std::string to_bytes(const http_request& request, const agent_lines& to, std::string_view token);
 
-/// `headers` are whole lines, each with its CRLF.
+/// Returns a request in one buffer. `headers` are whole lines, each with its CRLF.
 std::string format_request(std::string_view method, std::string_view target, std::string_view headers,
                            std::string_view body);
 
-/// What a reply says that matters here.
+/// The parts of a reply that the client uses.
 struct http_reply {
   unsigned status = 0;
   std::string body;
@@ -53,11 +55,11 @@ struct http_reply {
   bool known_leader = true;            ///< X-Consul-Knownleader
   std::chrono::milliseconds last_contact{0};
   bool filtered_by_acls = false;            ///< X-Consul-Results-Filtered-By-ACLs
-  std::chrono::milliseconds asked_wait{0};  ///< of a blocking query: the wait that was sent
+  std::chrono::milliseconds asked_wait{0};  ///< the wait that a blocking query has sent
 };
 
-/// Takes bytes in any split and makes one reply of them, the final one: interim replies (1xx) are passed over. No
-/// sockets: the owner reads into `space()` and calls `commit`.
+/// Parses one reply from bytes that come in any portions. Interim replies (1xx) are skipped. The parser uses no
+/// sockets: its owner reads into `space()` and calls `commit`.
 class reply_parser {
 public:
   explicit reply_parser(std::size_t body_bytes_max);
@@ -65,20 +67,22 @@ public:
   reply_parser(const reply_parser&) = delete;
   reply_parser& operator=(const reply_parser&) = delete;
 
-  /// Forgets everything and expects a new reply.
+  /// Discards all state, to parse a new reply.
   void restart();
 
-  /// Where to put the next bytes; valid until the next call.
+  /// The buffer for the next bytes. Valid until the next call.
   boost::asio::mutable_buffer space();
-  /// `size` bytes were put there. Errors: malformed_reply, reply_too_large.
+  /// Parses `size` bytes that were put into `space()`. Errors: malformed_reply, reply_too_large.
   error_code commit(std::size_t size);
-  /// The stream ended. error::connection_lost unless that is how this reply ends.
+  /// To be called at the end of the stream. Returns error::connection_lost unless the end of the stream ends this
+  /// reply. Other errors: malformed_reply, reply_too_large.
   error_code finish();
 
   bool done() const noexcept;
-  /// Whether another request may follow on the connection: only when both sides agree where this reply ended.
+  /// Returns true if another request may follow on the connection: the reply is complete, allows that, and no bytes
+  /// follow it.
   bool keep_alive() const noexcept;
-  /// The reply; once, when done().
+  /// Moves the reply out. To be called once, when `done()` is true.
   http_reply take();
 
 private:

@@ -20,7 +20,7 @@ error_code parse(std::string_view body, json::value& out) {
   return ec ? error_code(error::malformed_reply) : error_code();
 }
 
-// A document and the memory it lives in: most replies fit the buffer, and nothing is freed piece by piece.
+// A document with its memory. Most replies fit into the buffer, and all memory is freed at once.
 class document {
 public:
   explicit document(std::string_view body) : root_(&memory_), ec_(parse(body, root_)) {}
@@ -35,7 +35,7 @@ private:
   error_code ec_;
 };
 
-// Each of these reads one required field, and is false if it is missing or of another type.
+// Each of these functions reads one required field. It returns false if the field is missing or of another type.
 bool read(const json::object& from, json::string_view name, std::uint64_t& out) noexcept {
   const json::value* const field = from.if_contains(name);
   if (field == nullptr) return false;
@@ -43,7 +43,7 @@ bool read(const json::object& from, json::string_view name, std::uint64_t& out) 
     out = *u;
     return true;
   }
-  // Boost.JSON keeps what fits in int64 there.
+  // Boost.JSON stores a number as int64 if it fits.
   const auto* i = field->if_int64();
   if (i == nullptr || *i < 0) return false;
   out = static_cast<std::uint64_t>(*i);
@@ -75,7 +75,8 @@ bool read_array(const json::value& from, std::vector<T>& out, Convert convert) {
   const json::array* const elements = from.if_array();
   if (elements == nullptr) return false;
   out.clear();
-  // Beyond this it grows with what was checked: the reply's size alone must not decide how much memory is taken.
+  // Beyond `reserve_max` the list grows as elements are checked, so that the reply's size alone does not decide how
+  // much memory is taken.
   out.reserve(std::min<std::size_t>(elements->size(), reserve_max));
   for (const json::value& element : *elements) {
     if (!convert(element, out.emplace_back())) return false;
@@ -83,7 +84,7 @@ bool read_array(const json::value& from, std::vector<T>& out, Convert convert) {
   return true;
 }
 
-// The same for a field that Consul writes as null when it is empty.
+// Does the same for a field that Consul writes as null if it is empty.
 template <class T, class Convert>
 bool read_optional_array(const json::object& from, json::string_view name, std::vector<T>& out, Convert convert) {
   out.clear();
@@ -140,7 +141,7 @@ void append_number(std::string& out, std::uint64_t number) {
   out.append(digits, end);
 }
 
-// About how long the operation's JSON is.
+// Estimates the size of the operation's JSON.
 std::size_t size_of(const txn_operation& operation) noexcept {
   constexpr std::size_t names_and_numbers = 128;
   return names_and_numbers + operation.key.size() + operation.value.size() / 3 * 4 + operation.session.size();
@@ -183,7 +184,7 @@ error_code parse_node(std::string_view body, std::optional<catalog_node>& out) {
 }
 
 txn_refusal refusal_of(std::string_view text) noexcept {
-  // The beginning and the end of each of Consul's sentences: what is between may be a key, which may say anything.
+  // The beginning and the end of each of Consul's messages. Between them there may be a key, which may be any text.
   struct sentence {
     std::string_view begin;
     std::string_view end;
@@ -253,7 +254,7 @@ std::string write_session(const session_options& options) {
     body += R"(,"Name":)";
     append_quoted(body, options.name);
   }
-  // Without these fields Consul adds serfHealth, a check that only a node with an agent has.
+  // If these fields are missing, Consul adds serfHealth, a check that only a node with an agent has.
   if (!options.node.empty()) {
     append_quoted(body += R"(,"Node":)", options.node);
     body += R"(,"NodeChecks":[],"Checks":[])";

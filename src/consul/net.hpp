@@ -21,7 +21,8 @@ using clock = std::chrono::steady_clock;
 using time_point = clock::time_point;
 using timer_type = asio::basic_waitable_timer<clock, asio::wait_traits<clock>, strand_type>;
 
-/// For co_await: a tuple that starts with the error_code. Cancelling an operation still throws from the next co_await.
+/// The completion token for co_await: the result is a tuple that starts with the error_code. If the coroutine is
+/// cancelled, the next co_await still throws.
 inline constexpr asio::as_tuple_t<asio::deferred_t> as_result{asio::deferred};
 
 }  // namespace holdfast::consul::detail

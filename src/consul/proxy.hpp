@@ -5,29 +5,34 @@
 
 #include "url.hpp"
 
-// Proxies that forward requests (RFC 9110, sections 3.7 and 9.3.6), and what tells which.
+// Proxies that forward requests (RFC 9110, sections 3.7 and 9.3.6), and the environment variables that name them.
 namespace holdfast::consul::detail {
 
-/// Base64 of `user:password`, behind the scheme's name. A user alone has an empty password.
+/// Returns `Basic ` and the base64 of `user:password`. If there is no colon, the password is empty.
 std::string basic_credentials(std::string_view user_and_password);
 
 struct proxy_address {
   agent_address at{};
-  std::string credentials{};  ///< for Proxy-Authorization; empty: none
+  std::string credentials{};  ///< the value of Proxy-Authorization; empty: none
   std::string login{};        ///< the same as `user:password`
 };
 
-/// `http://[user:password@]host[:port]`, without a port 80, or without the scheme. Errors: unsupported_scheme,
-/// invalid_address.
+/// Parses `http://[user:password@]host[:port]`. The default port is 80, and the scheme may be left out. Errors:
+/// unsupported_scheme, invalid_address.
 error_code parse_proxy(std::string_view text, proxy_address& out);
 
-/// Whether NO_PROXY's list, as Go reads it, names the host: a domain and what is below it, only what is below
-/// (`.domain`, `*.domain`), an IP address, a network (`10.0.0.0/8`), each also with a port; or `*`.
+/// Returns true if NO_PROXY's list names the host. The list is read as Go reads it. An entry is one of:
+///
+/// - a domain, which includes its subdomains, or only the subdomains (`.domain`, `*.domain`);
+/// - an IP address, or a network (`10.0.0.0/8`);
+/// - `*`, which names every host.
+///
+/// A domain or an IP address may have a port.
 bool is_excepted(const agent_address& to, std::string_view list);
 
-/// The proxy that HTTP_PROXY or HTTPS_PROXY and NO_PROXY, in capitals or not, give an agent; empty: none. A loopback
-/// address has none. Throws `system_error`: invalid_option, where a web server runs us (CGI) and HTTP_PROXY may be its
-/// client's.
+/// Returns the proxy for an agent according to HTTP_PROXY or HTTPS_PROXY, and NO_PROXY. The variables may also be in
+/// lower case. Empty if there is no proxy, and for a loopback address or a UNIX socket. Throws `system_error`:
+/// invalid_option if HTTP_PROXY is set in a CGI program, where the client of the web server can set it.
 std::string proxy_from_environment(const agent_address& to);
 
 }  // namespace holdfast::consul::detail

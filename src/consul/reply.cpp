@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::size_t readable_max = 512;
 
-// What stands before the words of the one that refused the request: a server that forwards it to the leader puts the
-// first two there, once for each hop; the leader from Consul 1.10 on the others.
+// Removes the prefixes before the text of the server that refused the request. A server that forwards a request to the
+// leader adds the first two prefixes, once for each hop. The leader adds the others, from Consul 1.10 on.
 std::string_view own_text(std::string_view text) noexcept {
   constexpr std::string_view prefixes[] = {
       "rpc error making call: ", "rpc error: ", "raft apply failed: ", "apply failed: "};
@@ -26,7 +26,7 @@ std::string_view own_text(std::string_view text) noexcept {
   return text;
 }
 
-// The few texts that say for certain that the request was refused; Consul sends most of them with status 500.
+// Recognizes the texts that certainly mean a refused request. Consul sends most of them with status 500.
 error_code definite_refusal(std::string_view text) noexcept {
   text = own_text(text);
   if (text.starts_with("invalid session ") || text.starts_with("failed session lookup: index error")) {
@@ -61,7 +61,8 @@ query_meta meta_of(const http_reply& reply) {
   return {reply.index.value_or(0), reply.known_leader, reply.last_contact, reply.filtered_by_acls, reply.asked_wait};
 }
 
-// Consul answers 404 where nothing is there. It says its index then: another server's 404 is no proof of absence.
+// Returns true if Consul says that the object does not exist: a 404 with an index. A 404 without an index may come from
+// another server, and proves nothing.
 bool says_absent(const http_reply& reply) noexcept { return reply.status == 404 && reply.index.has_value(); }
 
 std::string_view trimmed(std::string_view text) noexcept {
@@ -77,7 +78,7 @@ error_code decode_read(const http_reply& reply, answer<Value>& out, Parse parse)
   return parse(reply.body, out.value);
 }
 
-// For questions about one thing, which Consul answers with a list.
+// Takes the only element of a list, for a request about one object that Consul answers with a list.
 template <class T>
 error_code only_element(std::vector<T>& list, std::optional<T>& out) {
   if (list.size() != 1) return error::malformed_reply;
@@ -93,7 +94,7 @@ error_code classify(const http_reply& reply) {
   if (reply.status >= 400 && reply.status < 500) return classify_client_error(reply);
   if (reply.status >= 500 && reply.status < 600) {
     if (const error_code refusal = definite_refusal(reply.body)) return refusal;
-    // The leader's request limit, from Consul 1.16 on: the request went no further.
+    // From Consul 1.16 on, the leader may limit the rate of requests. The request was refused before it had any effect.
     if (reply.status == 503 && reply.body.find("rate limit exceeded") != std::string::npos) {
       return error::too_many_requests;
     }
@@ -141,7 +142,7 @@ error_code decode_session_create(const http_reply& reply, std::string& out) {
 }
 
 error_code decode_session_renew(const http_reply& reply) {
-  // Only Consul's own words: a 404 from something else must not cost anybody a live session.
+  // Only Consul's own text counts, because a 404 from another server must not make a live session look lost.
   if (reply.status == 404 && reply.body.starts_with("Session id ")) return error::invalid_session;
   if (const error_code ec = classify(reply)) return ec;
   std::vector<session_info> sessions;
@@ -164,13 +165,13 @@ error_code decode_txn(const http_reply& reply, std::size_t operations, txn_reply
     if (const error_code ec = classify(reply)) return ec;
   }
   if (const error_code ec = parse_txn(reply.body, operations, out)) return ec;
-  // The status and the body say the same thing twice; a server that contradicts itself is not believed.
+  // The status and the body must agree on whether the transaction was applied.
   return out.applied == (reply.status == 200) ? error_code() : error_code(error::malformed_reply);
 }
 
 std::optional<std::size_t> operations_taken(const http_reply& reply) {
   constexpr std::string_view beginning = "Transaction contains too many operations (";
-  constexpr std::size_t least = 64;  // no Consul takes fewer: whoever says so is not believed
+  constexpr std::size_t least = 64;  // every Consul accepts this many, so a smaller number is not believed
   const std::string_view text = reply.body;
   if (reply.status != 413 || !text.starts_with(beginning)) return std::nullopt;
   const char* const end = text.data() + text.size();

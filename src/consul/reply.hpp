@@ -6,14 +6,14 @@
 
 #include "http.hpp"
 
-// What a reply means. Pure: a reply in, an error or a value out.
+// Turns a reply into an error or a value. Pure.
 namespace holdfast::consul::detail {
 
-/// No error for a 200. Otherwise what the status and, where Consul says a definite thing in a 500, its text mean. A 404
-/// or 409 that is an answer to the question asked is for the functions below.
+/// Returns no error for a status of 200. Otherwise returns the error that the status stands for, or Consul's text if
+/// that names a definite reason. A 404 or 409 that answers a request properly is handled by the functions below.
 error_code classify(const http_reply& reply);
 
-/// Consul's text of a failure, fit for a log: cut, and on one line.
+/// Returns Consul's text of a failure in a form for logs: shortened, and on one line.
 std::string readable(std::string_view server_text);
 
 using entry_answer = answer<std::optional<kv_entry>>;
@@ -26,14 +26,14 @@ error_code decode_get(const http_reply& reply, entry_answer& out);
 error_code decode_list(const http_reply& reply, entries_answer& out);
 error_code decode_keys(const http_reply& reply, keys_answer& out);
 error_code decode_write(const http_reply& reply, bool& out);
-/// Of a write that Consul does or fails to do, but does not decline.
+/// Decodes the reply to a write that Consul cannot decline: `false` is malformed.
 error_code decode_confirmation(const http_reply& reply);
 error_code decode_session_create(const http_reply& reply, std::string& out);
 error_code decode_session_renew(const http_reply& reply);
 error_code decode_session(const http_reply& reply, session_answer& out);
 error_code decode_node(const http_reply& reply, node_answer& out);
 error_code decode_txn(const http_reply& reply, std::size_t operations, txn_reply& out);
-/// How many operations Consul takes, if this refuses a transaction for having more.
+/// If the reply refuses a transaction because it has too many operations, returns the number that Consul accepts.
 std::optional<std::size_t> operations_taken(const http_reply& reply);
 
 }  // namespace holdfast::consul::detail

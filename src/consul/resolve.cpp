@@ -8,7 +8,7 @@
 namespace holdfast::consul::detail {
 namespace {
 
-// Outlives the coroutine that waits for it when the deadline comes first.
+// The state of a lookup. If the deadline comes first, it outlives the coroutine that waits for it.
 struct lookup {
   explicit lookup(const strand_type& strand) : resolver(strand), finished(strand) {}
 
@@ -44,7 +44,7 @@ awaitable<resolution> resolve(const strand_type& strand, const agent_address& ad
   co_await job->finished.async_wait(as_result);
   if (!job->answered) {
     job->resolver.cancel();
-    // A cancelled wait ends up here too; then the caller's next co_await throws.
+    // A cancelled wait also gets here. Then the caller's next co_await throws.
     resolution late;
     late.error = asio::error::timed_out;
     co_return late;

@@ -8,7 +8,7 @@
 namespace holdfast::consul::detail {
 namespace {
 
-// How often the file is looked at; it is read when it has changed.
+// The least time between two checks whether the file has changed. It is read only if it has.
 constexpr std::chrono::seconds read_interval{1};
 
 constexpr std::size_t token_size_max = 16 * 1024;
@@ -32,7 +32,8 @@ token_source::token_source(const config& settings) : settings_(settings) {
   token_ = std::make_shared<const std::string>(read(true));
 }
 
-// A file that has become empty is about to be written. Without a token the client would be somebody else.
+// A file that has become empty is probably about to be written, so it is not taken for "no token": without a token, the
+// client would have other permissions.
 std::string token_source::read(bool is_first) const {
   std::string found = settings_.token_function       ? settings_.token_function()
                       : settings_.token_file.empty() ? std::string()
@@ -41,7 +42,7 @@ std::string token_source::read(bool is_first) const {
     throw system_error(error::invalid_option, "token_file \"" + settings_.token_file + "\" is empty");
   }
   if (found.empty() && !settings_.token_function) found = settings_.token;
-  // Never with the token's text: the message is logged.
+  // The message does not contain the token, because it is logged.
   if (!is_header_text(found))
     throw system_error(error::invalid_option, "the token must be printable ASCII without spaces");
   return found;

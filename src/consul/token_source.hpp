@@ -10,19 +10,21 @@
 
 namespace holdfast::consul::detail {
 
-/// The ACL token that requests are sent with: always the same, or a file's, or what a function of the user's says now.
-/// Lives on the strand.
+/// Provides the ACL token of requests: a fixed one, the content of a file, or the result of a user's function. Lives on
+/// the strand.
 class token_source {
 public:
-  /// Throws `system_error`: invalid_option, if there is no token to be sent to begin with.
+  /// Reads the first token. Throws `system_error`: invalid_option, if the file cannot be read or the token cannot be
+  /// sent. Exceptions of the user's function are passed on.
   explicit token_source(const config& settings);
 
-  /// The token for a request that is sent now. If the new one cannot be sent, or the file has become empty, the last
-  /// one stays in use, and `complain` is called once.
+  /// Returns the token for a request that is sent now. If a new token cannot be read or sent, the last one stays in
+  /// use, and `complain` is called once for each new reason.
   std::shared_ptr<const std::string> get(time_point now, const std::function<void(std::string)>& complain);
-  /// Which token that was: how many there have been.
+  /// The version of the token that `get` returned last: it grows by 1 with each new token.
   unsigned version() const noexcept { return version_; }
-  /// Consul has refused the one of this version. Whether there is another one.
+  /// To be called when Consul has refused the token of this version. Reads the token again if it is still the current
+  /// one. Returns true if there is another token now.
   bool has_another(unsigned version, const std::function<void(std::string)>& complain);
 
 private:
@@ -33,7 +35,7 @@ private:
   std::shared_ptr<const std::string> token_;
   unsigned version_ = 0;
   file_stamp stamp_;
-  time_point read_at_ = time_point::min();  // the file
+  time_point read_at_ = time_point::min();  // when `get` last checked whether the file has changed
   std::string complaint_;
 };
 

@@ -24,7 +24,8 @@ bool is_host_name(std::string_view host) noexcept {
   return !host.empty() && host.size() <= host_size_max && std::all_of(host.begin(), host.end(), is_host_character);
 }
 
-// Asio reads up to a zero byte, and takes anything for the zone behind a '%': but the host becomes a header's text.
+// Asio reads a host up to a zero byte, and accepts any text as the zone behind a '%'. The characters are checked first,
+// because the host is sent in a header.
 bool is_v6_literal(std::string_view host) {
   const auto may_be_there = [](char c) { return is_host_character(c) || c == ':' || c == '%'; };
   if (host.size() > host_size_max || !std::all_of(host.begin(), host.end(), may_be_there)) return false;
@@ -44,7 +45,8 @@ bool parse_port(std::string_view text, std::uint16_t& out) noexcept {
   return ec == std::errc() && stop == end && out != 0;
 }
 
-// As long as the system takes one, and without what would end it early, or a line of a message.
+// Accepts a path that is not too long for the system, and has no control characters: a zero would end the path early,
+// and a line break would split a message.
 error_code parse_path(std::string_view path, agent_address& out) {
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
   if (path.empty() || path.size() > path_size_max) return error::invalid_address;
@@ -53,7 +55,8 @@ error_code parse_path(std::string_view path, agent_address& out) {
   return {};
 }
 
-// A path as RFC 3986 has it, without the slashes at its end. It goes into the request's first line as it is.
+// Accepts a path according to RFC 3986, without the slashes at its end. It is sent unchanged in the request's first
+// line.
 bool parse_prefix(std::string_view text, std::string& out) {
   constexpr std::size_t size_max = 1024;
   while (text.ends_with('/')) text.remove_suffix(1);

@@ -7,7 +7,8 @@
 
 namespace holdfast::consul::detail {
 
-/// The character at the front of `text`, which is not empty, and how many bytes it takes: 0 if they are not UTF-8.
+/// Returns the first character of `text` and its size in bytes. The size is 0 if the text does not begin with valid
+/// UTF-8. `text` must not be empty.
 inline std::pair<char32_t, std::size_t> front_character(std::string_view text) {
   auto at = text.begin();
   const auto character = boost::locale::utf::utf_traits<char>::decode(at, text.end());

@@ -54,7 +54,7 @@ struct query_meta {
   /// from 1.11 on, and only for requests with a token. Otherwise the answer does not show that something is missing.
   bool filtered_by_acls = false;
   /// The wait that the agent was asked for; 0 for a read without an index. It is shorter than `read_options::wait` if
-  /// the query has queued, or while the agent refuses connections.
+  /// part of the time was already used, for example in the queue, or while the agent refuses connections.
   std::chrono::milliseconds wait{0};
   bool operator==(const query_meta&) const = default;
 };
