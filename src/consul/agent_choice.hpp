@@ -43,15 +43,15 @@ public:
   void answered(std::size_t agent, time_point now) noexcept;
   /// The agent has answered with a server's error, or has closed a new connection before it answered anything.
   void erred(std::size_t agent, time_point now) noexcept;
-  /// A request that is to be answered at once was sent at `since`, and there is no answer yet. The request may have
-  /// ended meanwhile.
+  /// A request that the agent should answer at once was sent at `since`, and no answer has arrived. The request may
+  /// have ended meanwhile.
   void silent(std::size_t agent, time_point since) noexcept;
   /// The user has cancelled such a request. The agent counts as silent since the request was sent.
   void cancelled(std::size_t agent, time_point since) noexcept { silent(agent, since); }
   /// No connection to the agent could be made. The agent is avoided for a while. If it is the current one, another
   /// agent becomes current. `has_no_address` says that the agent does not exist for now, so it is avoided for longer.
   void not_reached(std::size_t agent, time_point now, bool has_no_address = false) noexcept;
-  /// A trial has ended. `silent` has to be reported again for each request that is still pending.
+  /// A trial has ended. Report `silent` again for each request that is still pending.
   void tried(std::size_t agent, trial result) noexcept;
 
   struct advice {
@@ -81,7 +81,7 @@ private:
     clock::duration avoided_for{};
     bool is_tried = false;  ///< a trial is pending
     std::optional<time_point> tried{};
-    std::optional<trial> result{};  ///< of the last trial, if that was since the doubt began
+    std::optional<trial> result{};  ///< the result of the last trial since the doubt began
   };
 
   void go_to(std::size_t agent, time_point now) noexcept;

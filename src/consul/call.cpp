@@ -269,7 +269,7 @@ call make_call(const call_settings& settings, const node_register_request& reque
   call c = start_call(settings, "register_node", request.node.name, request.options);
   c.does = effect::idempotent;
   if (request.node.name.empty() || request.node.address.empty()) c.refused = error::invalid_option;
-  // Consul takes the datacenter from the body here, and from nowhere else. A node is in no namespace.
+  // Consul reads the datacenter only from the body here. A node is in no namespace.
   call_settings elsewhere = settings;
   elsewhere.datacenter.clear();
   elsewhere.consul_namespace.clear();
@@ -280,7 +280,7 @@ call make_call(const call_settings& settings, const node_register_request& reque
 
 call make_call(const call_settings& settings, const node_read_request& request) {
   call_settings elsewhere = settings;
-  elsewhere.consul_namespace.clear();  // a node is in none
+  elsewhere.consul_namespace.clear();  // a node is in no namespace
   target where("/v1/catalog/node/");
   where.segment(request.name);
   call c = make_read(elsewhere, "node", request.name, std::move(where), request.options);

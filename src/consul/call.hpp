@@ -12,7 +12,7 @@ namespace holdfast::consul::detail {
 /// The effect of a request on Consul, which decides whether it may be repeated.
 enum class effect {
   none,        ///< a read
-  idempotent,  ///< a write that may be repeated after an unknown outcome: renew, destroy
+  idempotent,  ///< a write that may be repeated after an unknown outcome: renew, destroy, register
   write,       ///< a write that may not be repeated after an unknown outcome
 };
 

@@ -55,7 +55,7 @@ private:
 
 template <class Decode, class... Results>
 void launch(const std::shared_ptr<client_impl>& impl, call what, Decode decode, handler_of<Results...> handler) {
-  if (!impl->executor()) return;  // the context is gone: no handler can run
+  if (!impl->executor()) return;  // the context has been destroyed: no handler can run
   asio::cancellation_slot slot = asio::get_associated_cancellation_slot(handler);
   const auto op = std::make_shared<typed_operation<Decode, Results...>>(impl, std::move(what), std::move(decode),
                                                                         std::move(handler));

@@ -79,7 +79,7 @@ public:
   /// The largest number of operations in a transaction that Consul is known to accept. May be called from any thread.
   std::size_t operations_max() const noexcept { return operations_max_.load(std::memory_order_relaxed); }
   void learn_operations_max(std::size_t most) noexcept {
-    if (most < operations_max()) operations_max_.store(most, std::memory_order_relaxed);  // by the strand alone
+    if (most < operations_max()) operations_max_.store(most, std::memory_order_relaxed);  // only the strand writes
   }
   client_statistics statistics() const noexcept;
   client_health health() const { return health_.read(); }

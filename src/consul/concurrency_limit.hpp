@@ -24,7 +24,7 @@ public:
   static constexpr std::chrono::milliseconds before_one_more{2'000};
   /// How long this client leaves the place of a connection that it closed to other processes.
   static constexpr std::chrono::milliseconds before_it_is_taken_back{300};
-  /// For how long a refusal is remembered.
+  /// How long after a refusal `is_pressed` is true.
   static constexpr std::chrono::milliseconds pressed_for{60'000};
 
   explicit concurrency_limit(std::size_t most) noexcept : most_(most), target_(most) {}

@@ -9,7 +9,7 @@
 
 namespace holdfast::consul::detail {
 
-/// The longest time that an option may have.
+/// The largest duration that an option may have.
 inline constexpr std::chrono::milliseconds time_max = std::chrono::minutes(10);
 
 /// Returns true if the text can be sent as the value of a header: printable ASCII without spaces.

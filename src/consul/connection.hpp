@@ -15,16 +15,16 @@ namespace holdfast::consul::detail {
 struct attempt_result {
   error_code error;
   error_code cause;       ///< the system's or OpenSSL's error behind `error`, if there is one
-  std::string message{};  ///< more about the error
+  std::string message{};  ///< details of the error
   http_reply reply;
   std::size_t agent = 0;                        ///< the number of the agent that was asked
   unsigned token = 0;                           ///< the version of the token that was sent
   std::shared_ptr<const std::string> secret{};  ///< that token
-  bool turned_away = false;     ///< the agent did not take the connection: the request may be tried again
-  bool is_cut = false;          ///< the agent closed the connection without answering
+  bool turned_away = false;                     ///< the agent refused the connection: the request may be tried again
+  bool is_cut = false;                          ///< the agent closed the connection without answering
   bool is_barred = false;       ///< a new connection was closed, or answered 429, before it had served a request
-  bool has_no_address = false;  ///< the agent has no IP address of its own
-  bool goes_on = false;         ///< another agent is asked from now on: the request may be sent there at once
+  bool has_no_address = false;  ///< the second agent of a name has no IP address of its own
+  bool goes_on = false;         ///< another agent is current now: the request may be sent there at once
   bool is_held_up = false;      ///< an outage began while the request waited: nothing was tried
   bool is_cancelled = false;    ///< the user has cancelled the request
   bool shows_no_agent = false;  ///< a connection was tried for long enough, and could not be made

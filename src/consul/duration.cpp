@@ -11,7 +11,7 @@ struct unit {
   std::int64_t nanoseconds;
 };
 
-// A name that starts like a shorter one comes before it ("ms" before "m").
+// A name comes before every shorter name that it begins with ("ms" before "m").
 constexpr unit units[] = {
     {"ns", 1},
     {"us", 1'000},

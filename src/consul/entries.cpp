@@ -137,7 +137,7 @@ public:
     if (at_ == place::outside && !txn_) return go_to(place::listing);
     if (next_ != item::results && next_ != item::errors) return malformed(ec);
     const place inside = next_ == item::results ? place::results : place::errors;
-    clear();  // of an array that comes twice
+    clear();  // if the array comes twice, the last one counts
     return go_to(inside);
   }
 
@@ -204,7 +204,7 @@ private:
   /// Returns true if the parser is in a member that is not known.
   bool passes_over() const noexcept { return skipped_ > 0 || next_ == item::unknown_member; }
 
-  /// A string with escapes comes in parts.
+  /// Keeps a part of a string: a string with escapes comes in parts.
   bool keep(json::string_view part) {
     kept_.append(part.data(), part.size());
     return true;

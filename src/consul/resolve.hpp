@@ -6,7 +6,7 @@
 namespace holdfast::consul::detail {
 
 struct resolution {
-  error_code error;  ///< asio::error::timed_out after the deadline
+  error_code error;  ///< the resolver's error, or asio::error::timed_out after the deadline
   connection::endpoints endpoints;
 };
 

@@ -27,7 +27,7 @@ constexpr milliseconds renewal_moment{100};
 // another client only when the query on it is answered: closing it earlier does not free it at the agent.
 constexpr milliseconds pressed_wait_max{1'000};
 
-// The first and the longest pause before a request that was turned away is tried again.
+// The bounds of the first and of the longest pause before a refused request is tried again.
 constexpr milliseconds turned_away_pause_min{25};
 constexpr milliseconds turned_away_pause_max{250};
 

@@ -140,7 +140,7 @@ private:
     waiter_list waiting{};
   };
   struct known_name {
-    connection::endpoints addresses{};  // of the last lookup that found some
+    connection::endpoints addresses{};  // the result of the last lookup that found any
     std::shared_ptr<lookup> pending{};
   };
   struct idle_connection {
@@ -242,13 +242,13 @@ private:
   std::unique_ptr<outage> outage_;  // set while no agent can be reached
   unsigned outages_ = 0;            // the number of outages so far
   concurrency_limit concurrency_limit_;
-  unsigned refusals_ = 0;  // since the last reply
+  unsigned refusals_ = 0;  // refused connections since the last reply
   std::minstd_rand random_;
   const clock::duration idle_max_;
   const resolver look_up_;
   idle_list idle_;
   idle_list idle_renewal_;
-  std::size_t active_ = 0;  // requests
+  std::size_t active_ = 0;  // the number of requests that the transport works on
   wake_timer idle_timer_;   // closes connections that have been idle for long enough
   wake_timer place_timer_;  // lets another blocking query run
   const std::shared_ptr<void> alive_ = std::make_shared<char>();

@@ -25,9 +25,9 @@ struct agent_address {
   bool operator==(const agent_address&) const = default;
 };
 
-/// Accepts `host`, `host:port`, `[v6]`, `[v6]:port`, each also after `http://` or `https://` (port 8501) and then
-/// before a path; and `unix://path`. Any other scheme is error::unsupported_scheme, anything else
-/// error::invalid_address.
+/// Parses `host`, `host:port`, `[v6]` or `[v6]:port` (default port 8500), or `unix://path`. The former may follow
+/// `http://` or `https://` (default port 8501), and then a path may follow them. Any other scheme is
+/// error::unsupported_scheme, and any other text error::invalid_address.
 error_code parse_address(std::string_view text, agent_address& out);
 
 /// Returns the name or IP address that a certificate must be for. `host` is the host of an address or

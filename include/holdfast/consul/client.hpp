@@ -255,7 +255,8 @@ public:
   }
 
   using write = detail::write_request;
-  /// Sets the key. Completes with true.
+  /// Sets the value and the flags of the key, and creates the key if it does not exist. Without an argument for them,
+  /// the flags are 0, as in all writes below. Completes with true.
   ///
   /// Signature: void(error_code, bool).
   template <detail::token_for<bool> Token = throwing_t>
@@ -343,7 +344,7 @@ public:
     return detail::initiate<Token, bool>(impl_, write{write::kind::remove, std::move(key), {}, 0, 0, {}, options},
                                          token);
   }
-  /// Deletes every key that starts with `prefix` (a string prefix). Completes with true.
+  /// Deletes every key that starts with `prefix`, which is a string prefix as for `list`. Completes with true.
   ///
   /// Signature: void(error_code, bool).
   template <detail::token_for<bool> Token = throwing_t>

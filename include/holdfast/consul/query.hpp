@@ -10,7 +10,7 @@ namespace holdfast::consul {
 enum class consistency {
   leader,      ///< the default mode: the leader answers; stale only in a rare window around a failover
   consistent,  ///< the leader confirms its leadership first: one more round trip among the servers, never stale
-  stale,       ///< any server answers; may be arbitrarily old. Decides nothing in this library
+  stale,       ///< any server answers; may be arbitrarily old. No lock decision of this library relies on it
 };
 
 /// The options of every operation. Trivially destructible, so that `{...}` as an argument is safe in g++ 12 coroutines.
@@ -24,8 +24,8 @@ struct request_options {
   /// `config::backoff_min` and `config::backoff_max`. If false, and no agent can be reached, the
   /// operation fails with the first failed attempt to connect.
   bool retry = true;
-  /// Filled in on failure, and when an answer lacks what the ACL token may not read (`query_meta::filtered_by_acls`).
-  /// Must outlive the operation. See `diagnostics`.
+  /// Receives the description of a failure, or of an answer that lacks something that the ACL token may not read
+  /// (`query_meta::filtered_by_acls`). Must outlive the operation. Null: not used. See `diagnostics`.
   diagnostics* diag = nullptr;
 };
 
