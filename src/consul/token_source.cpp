@@ -69,7 +69,7 @@ void token_source::read_token(const std::function<void(std::string)>& complain) 
 std::shared_ptr<const std::string> token_source::get(time_point now, const std::function<void(std::string)>& complain) {
   if (settings_.token_function) {
     read_token(complain);
-  } else if (!settings_.token_file.empty() && now - read_at_ >= read_interval) {
+  } else if (!settings_.token_file.empty() && (!read_at_ || now - *read_at_ >= read_interval)) {
     read_at_ = now;
     const file_stamp seen(settings_.token_file);
     if (seen != stamp_) read_token(complain);

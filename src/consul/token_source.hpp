@@ -3,6 +3,7 @@
 #include <functional>
 #include <holdfast/consul/config.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "file_stamp.hpp"
@@ -35,7 +36,7 @@ private:
   std::shared_ptr<const std::string> token_;
   unsigned version_ = 0;
   file_stamp stamp_;
-  time_point read_at_ = time_point::min();  // when `get` last checked whether the file has changed
+  std::optional<time_point> read_at_;  // when `get` last checked whether the file has changed
   std::string complaint_;
 };
 

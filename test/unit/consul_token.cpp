@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <holdfast/consul/client.hpp>
 
+#include "consul/token_source.hpp"
 #include "support/async.hpp"
 #include "support/scripted_server.hpp"
 #include "support/temporary_folder.hpp"
@@ -72,6 +73,23 @@ BOOST_AUTO_TEST_CASE(the_file_beats_the_token_unless_it_is_empty_and_has_to_be_t
   BOOST_TEST(!made(settings));
   settings.token_function = [] { return std::string("t"); };
   BOOST_TEST(made(settings) == error::invalid_option);
+}
+
+BOOST_AUTO_TEST_CASE(a_changed_file_is_read_before_the_next_request_at_most_once_in_a_second) {
+  const temporary_folder folder;
+  config settings;
+  settings.token_file = folder.path() + "/token";
+  folder.write("token", "old");
+  holdfast::consul::detail::token_source source(settings);
+  const auto no_complaint = [](const std::string& why) { BOOST_ERROR(why); };
+  const holdfast::consul::detail::time_point start{1h};
+  BOOST_TEST(*source.get(start, no_complaint) == "old");
+  folder.write("token", "newer");
+  BOOST_TEST(*source.get(start + 999ms, no_complaint) == "old");
+  BOOST_TEST(*source.get(start + 1s, no_complaint) == "newer");
+  folder.write("token", "the newest");
+  BOOST_TEST(*source.get(start + 1999ms, no_complaint) == "newer");
+  BOOST_TEST(*source.get(start + 2s, no_complaint) == "the newest");
 }
 
 ASYNC_TEST_CASE(a_new_token_in_the_file_is_taken_when_the_old_one_is_refused) {

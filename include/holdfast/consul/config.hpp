@@ -81,7 +81,7 @@ struct config {
   /// `user:password` for an HTTP server in front of the agent (Authorization: Basic). Empty: none. Never logged.
   std::string http_auth{};
   /// The datacenter of all requests, including those for locks and sessions. The agent forwards them to a server there.
-  /// Empty: the agent's own. doc/consul.md says which agents can forward.
+  /// Empty: the agent's own. doc/reference/consul.md says which agents can forward.
   std::string datacenter{};
   /// The Consul Enterprise namespace of keys and sessions. Empty: the token's own. Without Enterprise, Consul 1.11 and
   /// later refuses requests with a namespace.
