@@ -1,6 +1,6 @@
 #include <holdfast/detail/build.hpp>
 
-// These are instantiated for the values that the library is built with, because the header needs them here, too.
+// The header uses these templates, so including it instantiates them for the values that the library is built with.
 namespace holdfast::was_built_with {
 
 template <int>

@@ -23,8 +23,8 @@ struct error_facts {
   unsigned conditions;
 };
 
-/// In the order of their values. Closing may hit a request before or after it was sent, so it says nothing about the
-/// outcome; a lost slot is no statement about a request at all.
+/// The table of the errors, in the order of their values. `closed` does not tell the outcome of a request, because the
+/// client may be closed before or after the request was sent. `slot_lost` is not about a request at all.
 constexpr auto facts = std::to_array<error_facts>({
     {error::invalid_prefix, "invalid_prefix", "the prefix is empty or not a plain path", not_applied | misuse},
     {error::invalid_limit, "invalid_limit", "the limit is 0 or over the largest supported", not_applied | misuse},
@@ -84,8 +84,8 @@ const error_facts* facts_of(int value) noexcept {
   return is_known ? &facts[static_cast<std::size_t>(value) - 1] : nullptr;
 }
 
-// Two copies of this library in one process, in two plugins say, have two objects of each category: by these random
-// numbers Boost.System knows that they are the same.
+// Two copies of this library in one process, for example in two plugins, have two objects of each category. These
+// random ids let Boost.System treat the two objects as equal.
 constexpr std::uint64_t error_category_id = 0xb86f14ebb9cad622;
 constexpr std::uint64_t condition_category_id = 0x29fc19a4a905c6e0;
 

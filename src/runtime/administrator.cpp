@@ -27,7 +27,8 @@ using kind = administration_command::kind;
 
 constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
 
-/// What one order may take. Throws if it is not in the range of `administration_options::timeout`.
+/// The time limit of one command. Throws if the command's timeout is outside the range of
+/// `administration_options::timeout`.
 milliseconds time_for(const administration_command& command, const administration_options& options) {
   if (command.request.timeout == 0ms) return options.timeout;
   try {
@@ -76,7 +77,7 @@ std::function<protocol::instruction(const inspection&, const command_history&)> 
   return [](const inspection&, const command_history&) { return protocol::instruction(); };
 }
 
-/// For one request. `details`: where the client puts what is to be said about a failure of it.
+/// The options of one request. If the request fails, the client writes its diagnostics to `details`.
 consul::request_options request_within(protocol::duration time, diagnostics& details) {
   return {std::chrono::ceil<milliseconds>(time), false, &details};
 }
@@ -102,7 +103,7 @@ protocol::command administrator::command_of(const administration_command& given)
   result.prefix = prefix_;
   result.lock_key = lock_key_;
   result.time = time_for(given, options_);
-  // A look is not beaten by anybody: it has all of its time.
+  // An inspection writes nothing, so it cannot lose a race against another writer. Only its time limits it.
   result.attempts_max = given.what == kind::inspect ? std::numeric_limits<unsigned>::max() : options_.attempts_max;
   if (given.what == kind::drain) result.waits = given.within;
   if (given.what == kind::create || given.what == kind::resize) result.limit = given.limit;
@@ -130,7 +131,7 @@ asio::awaitable<std::tuple<outcome, semaphore_status>> administrator::inspect(ad
                        runtime::to_status(run.seen(), std::chrono::floor<std::chrono::seconds>(wall)));
 }
 
-/// A failure is told; on success nobody's words are touched.
+/// Runs the steps of a command until it is done. `diag` is written only on failure.
 asio::awaitable<outcome> administrator::carry_out(protocol::command_run& run, diagnostics* diag) {
   protocol::next_step next = run.begin(runtime::now());
   while (!std::holds_alternative<protocol::command_step::done>(next)) next = co_await take(run, std::move(next));
@@ -181,7 +182,7 @@ result_of<Results...> run(std::shared_ptr<administrator> impl, administration_co
 template <class... Results>
 void start(const std::shared_ptr<administrator>& impl, administration_command command, pending<Results...>&& waiting,
            result_of<Results...> (administrator::*member)(administration_command)) {
-  if (!impl->get_executor()) return;  // the context is gone: no handler can run
+  if (!impl->get_executor()) return;  // the context has been destroyed: no handler can run
   const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(waiting.handler);
   runtime::spawn_for(impl->client().get_executor(), impl->client().strand(), stop,
                      run(impl, std::move(command), member), std::move(waiting),

@@ -13,8 +13,8 @@
 
 namespace holdfast::detail {
 
-/// The I/O shell of `semaphore_administration`: does what an `command_run` says, and tells it what became of that. It
-/// has no state but what each order has.
+/// The I/O shell of `semaphore_administration`. It performs the steps of a `command_run` and reports their results to
+/// it. Each command has its own state; the administrator has none.
 class administrator final {
 public:
   administrator(consul::client client, administration_options options);
@@ -22,7 +22,7 @@ public:
   asio::any_io_executor get_executor() const noexcept { return client_.get_executor(); }
   const consul::client& client() const noexcept { return client_; }
 
-  // The caller keeps it alive until they are complete.
+  // The caller keeps the administrator alive until the coroutine has completed.
   asio::awaitable<std::tuple<outcome>> give(administration_command command);
   asio::awaitable<std::tuple<outcome, swept>> sweep(administration_command command);
   asio::awaitable<std::tuple<outcome, semaphore_status>> inspect(administration_command command);
@@ -35,7 +35,7 @@ private:
   consul::client client_;
   administration_options options_;
   std::string prefix_;    ///< with its trailing slash
-  std::string lock_key_;  ///< whole
+  std::string lock_key_;  ///< the whole key, with the prefix
 };
 
 }  // namespace holdfast::detail

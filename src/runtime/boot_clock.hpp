@@ -6,7 +6,8 @@
 
 namespace holdfast::runtime {
 
-/// Now, on a clock that also counts while the machine is suspended: a lease runs out then too.
+/// The current time of a clock that also runs while the machine is suspended, because leases expire during that time,
+/// too. Without CLOCK_BOOTTIME, CLOCK_MONOTONIC is used.
 inline protocol::time_point now() noexcept {
 #ifdef CLOCK_BOOTTIME
   constexpr clockid_t id = CLOCK_BOOTTIME;

@@ -32,7 +32,8 @@ public:
   std::unique_ptr<store> open(store_terms terms) const override {
     return std::make_unique<consul_store>(client_, std::move(terms));
   }
-  // The client knows when its context has gone: an executor that is kept beyond that may not even be destroyed.
+  // Asks the client, because the client knows when its context has been destroyed. A copy of the executor that outlives
+  // the context could not even be destroyed safely.
   asio::any_io_executor executor() const noexcept override { return client_.get_executor(); }
 
 private:
@@ -51,7 +52,7 @@ void consul_store::make(store_request&& request, const sink& to) {
 void consul_store::make(stop_reads&&, const sink&) {
   const std::lock_guard lock(mutex_);
   stopped_ = true;
-  for (auto& [id, signal] : reads_) signal.emit(asio::cancellation_type::all);  // each answer takes its own out
+  for (auto& [id, signal] : reads_) signal.emit(asio::cancellation_type::all);  // each answer removes its own signal
 }
 
 consul::request_options consul_store::request(diagnostics& details) const {
@@ -69,7 +70,8 @@ consul::read_options consul_store::read(std::uint64_t index, protocol::duration 
   return its;
 }
 
-/// A handler for the client: tells what `convert` makes of the answer. A client that was closed ends everything.
+/// Makes a handler for the client. It delivers the event that `convert` makes of the answer. If the client was closed,
+/// the handler also closes the core.
 template <class Convert>
 auto consul_store::told(const sink& to, std::unique_ptr<diagnostics> details, Convert convert) {
   return asio::bind_executor(client_.strand(), [to, details = std::move(details), convert = std::move(convert)](
@@ -95,7 +97,7 @@ auto consul_store::told_unless_stopped(const sink& to, protocol::request_id id, 
   return asio::bind_cancellation_slot(stop, asio::bind_executor(client_.strand(), std::move(answered)));
 }
 
-/// Whether nobody is to hear of its answer any more.
+/// Removes the read. Returns true if its answer must be dropped.
 bool consul_store::has_ended(protocol::request_id id) {
   const std::lock_guard lock(mutex_);
   return reads_.erase(id) == 0 || stopped_;
@@ -110,7 +112,7 @@ void consul_store::make(protocol::action::create_session&& a, const sink& to) {
       }));
 }
 
-/// No agent stands behind that node, so its address is nobody's.
+/// The node has no agent, and Consul never connects to its address.
 void consul_store::make(protocol::action::register_node&&, const sink& to) {
   auto details = std::make_unique<diagnostics>();
   const consul::request_options how = request(*details);
@@ -168,10 +170,10 @@ void consul_store::make(protocol::action::read_node&& a, const sink& to) {
 void consul_store::make(protocol::action::stop_watch&& a, const sink&) {
   const std::lock_guard lock(mutex_);
   const auto at = reads_.find(a.id);
-  if (at != reads_.end()) at->second.emit(asio::cancellation_type::all);  // the answer takes it out
+  if (at != reads_.end()) at->second.emit(asio::cancellation_type::all);  // the answer removes it
 }
 
-/// A handler for the client: answers a question with what `convert` makes of the reply.
+/// Makes a handler for the client. It answers the question with the event that `convert` makes of the reply.
 template <class Question, class Convert>
 auto consul_store::answering(Question& a, std::unique_ptr<diagnostics> details, Convert convert) {
   const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(a.answered);

@@ -12,7 +12,8 @@
 
 namespace holdfast::runtime {
 
-/// Consul as a store: makes its requests, and makes events of the answers. Answers come on the client's strand.
+/// Consul as a store. It makes the requests to Consul and converts the answers to events. The answers are delivered on
+/// the client's strand.
 class consul_store final : public store {
 public:
   consul_store(consul::client client, store_terms terms);
@@ -52,8 +53,8 @@ private:
   const consul::request_options request_;
   const consul::session_options session_;
 
-  std::mutex mutex_;                                                 ///< of what follows
-  std::map<protocol::request_id, asio::cancellation_signal> reads_;  ///< under way, to stop them by
+  std::mutex mutex_;                                                 ///< guards the following members
+  std::map<protocol::request_id, asio::cancellation_signal> reads_;  ///< of the core's pending reads
   bool stopped_ = false;
 };
 

@@ -50,7 +50,7 @@ protocol::event::prefix_listed prefix_listed(protocol::request_id id, const erro
   return {id, std::move(answer.value), answer.meta.index, {ec, std::move(details)}, answer.meta.filtered_by_acls};
 }
 
-/// A key that the token may not read looks as if it were none.
+/// Consul reports a key that the token may not read as missing. This function reports it as permission_denied.
 protocol::event::key_watched key_watched(protocol::request_id id, const error_code& ec,
                                          consul::answer<std::optional<consul::kv_entry>> answer, diagnostics details) {
   const bool is_hidden = !ec && answer.meta.filtered_by_acls;

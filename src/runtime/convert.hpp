@@ -13,11 +13,11 @@
 #include "protocol/operation.hpp"
 #include "protocol/snapshot.hpp"
 
-// From the client's answers to the core's events. `consul_store` and the administrator use these, and so do the
-// simulations, which put the core on the model of Consul: what they show holds for these too.
+// Conversions from the client's answers to the core's events. `consul_store` and the administrator use them. The
+// simulations, which run the core on the model of Consul, use them too, and so test them.
 namespace holdfast::runtime {
 
-/// What the client's answer to a request tells the core. `details` are for people, if it is a failure.
+/// The event for the core that corresponds to the client's answer. `details` describe a failure to people.
 protocol::event::txn_done txn_done(protocol::request_id id, const error_code& ec, consul::txn_reply reply,
                                    diagnostics details);
 protocol::event::prefix_listed prefix_listed(protocol::request_id id, const error_code& ec,

@@ -20,14 +20,14 @@
 namespace holdfast::detail {
 namespace {
 
-// Elections of 12 to 16 s leave it time for a renewal after them: measured by test/cluster/failover.cpp.
+// Elections of 12 to 16 s leave enough time for a renewal with this TTL, as measured by test/cluster/failover.cpp.
 constexpr std::chrono::seconds ttl_for_slow_elections{30};
 
 }  // namespace
 
-/// The mutex, and what is done as soon as it is free again: the requests that came up under it. Nothing may be done if
-/// it converts to false: then the context has gone, or this is a child of fork(), in which the mutex is not even
-/// locked.
+/// Locks the driver's mutex. The destructor unlocks it and makes the requests that were queued meanwhile.
+/// If the object converts to false, the caller must do nothing: either the context has been destroyed, or this is a
+/// child of fork(), where the mutex is not locked at all.
 class driver::locked {
 public:
   explicit locked(driver& of) : of_(of), lock_(of.process().is_foreign() ? lock() : lock(of.mutex_)) {}
@@ -44,9 +44,10 @@ private:
   lock lock_;
 };
 
-/// One thread at a time, so that they keep their order: another that makes requests already makes these, too.
+/// Makes the queued requests with the mutex unlocked. Only one thread at a time does so, which keeps the requests in
+/// order. That thread also makes the requests which other threads queue meanwhile.
 void driver::make_requests(std::unique_lock<std::mutex> lock) {
-  const auto self = shared_from_this();  // maybe the last one, by the end
+  const auto self = shared_from_this();  // maybe the last reference at the end of this function
   makes_requests_ = true;
   while (!to_make_.empty() && !gone_) {
     auto requests = std::exchange(to_make_, {});
@@ -56,10 +57,11 @@ void driver::make_requests(std::unique_lock<std::mutex> lock) {
   }
   makes_requests_ = false;
   made_.notify_all();
-  lock.unlock();  // before `self` goes
+  lock.unlock();  // before `self` is destroyed
 }
 
-/// A cancellation signal comes on any thread, and as late as it likes: it names what it means, and may find nothing.
+/// A cancellation signal can be emitted on any thread, and after the operation has completed. The canceller therefore
+/// identifies its operation by a key, and does nothing if the operation is no longer pending.
 template <class Key>
 struct driver::canceller {
   explicit canceller(std::weak_ptr<driver> of) : owner(std::move(of)) {}
@@ -91,12 +93,14 @@ semaphore_statistics driver::statistics() const noexcept {
   return {counters_.granted, counters_.handoffs, counters_.lost, counters_.waiting, counters_.sessions, counters_.held};
 }
 
-// ---- from any thread
+// ---- functions for any thread
 
-// Once the context is gone no handler can run: it is destroyed, as those that waited were. What is moved under the lock
-// is declared before it, so that it is destroyed after it.
+// Once the context has been destroyed, no handler can run. The functions then destroy their handlers uncalled, as the
+// context's shutdown did with the pending ones. A variable that receives an object under the lock is declared before
+// the lock, so that the object is destroyed after the mutex has been unlocked.
 
-/// What to fill in under the lock; null if nobody can cancel it.
+/// Installs a canceller in the handler's cancellation slot. The caller sets its key under the lock. Null if the handler
+/// cannot be cancelled.
 template <class Key, class Handler>
 driver::canceller<Key>* driver::on_cancel(Handler& handler) {
   auto slot = asio::get_associated_cancellation_slot(handler);
@@ -116,7 +120,7 @@ void driver::acquire(const acquire_request& request, pending<slot>&& handler, st
   waiting.ticket = ticket;
   keep_running();
   acquires_.push(std::move(waiting));
-  const auto now = !request.within && core_->only_queues() ? core_->now() : runtime::now();  // reading it takes a while
+  const auto now = !request.within && core_->only_queues() ? core_->now() : runtime::now();  // saves a clock read
   const bool ends = request.within && *request.within < protocol::never - now;  // else the sum would overflow
   const auto deadline = ends ? now + *request.within : protocol::never;
   feed(protocol::event::acquire{ticket, request.count, request.once, deadline, name}, now);
@@ -141,8 +145,8 @@ void driver::release(const slot_impl& slot, protocol::time_point now, pending<>&
   const locked lock(*this);
   if (!lock) return;
   if (waiting.handler) keep_running();
-  const protocol::slot_id id = slot.id;  // the slot may go as soon as its handler is posted
-  if (in_use(id) != &slot) {             // lost on its way here
+  const protocol::slot_id id = slot.id;  // `slot` may be destroyed as soon as its handler is posted
+  if (in_use(id) != &slot) {             // the slot was lost meanwhile
     if (waiting.handler) complete(std::move(waiting), make_error_code(error::slot_lost));
     return feed(protocol::event::release{id}, now);
   }
@@ -157,9 +161,10 @@ void driver::release(const slot_impl& slot, protocol::time_point now, pending<>&
 void driver::let_go(const slot_impl& slot) {
   const locked lock(*this);
   if (!lock) return;
-  if (in_use(slot.id) == &slot)
-    feed(protocol::event::tick{});  // its lease is over: whoever waits for that hears it first
-  if (in_use(slot.id) == &slot) tell_lost(slot.id, slot.reason(), {});  // unless a renewal has come at this very moment
+  // The lease has expired: the core reports the loss before the release.
+  if (in_use(slot.id) == &slot) feed(protocol::event::tick{});
+  // If a renewal has just arrived, the core does not report the loss.
+  if (in_use(slot.id) == &slot) tell_lost(slot.id, slot.reason(), {});
   feed(protocol::event::release{slot.id});
 }
 
@@ -272,27 +277,27 @@ void driver::feed(protocol::core_event&& e, protocol::time_point now) {
 
 void driver::schedule() {
   const auto wake = core_->wake();
-  // A timer that the core does not need any more would keep the context running.
+  // A timer that the core no longer needs would keep the context running.
   if (wake == protocol::never && armed_ != protocol::never && counters_.held == 0) {
     armed_ = protocol::never;
     sleeps_lightly_ = false;
     timer_->cancel();
   }
   const bool is_soon_enough = wake >= armed_ && (sleeps_lightly_ || counters_.held == 0);
-  if (is_soon_enough) return;  // it wakes then, and looks again
+  if (is_soon_enough) return;
   armed_ = std::min(armed_, wake);
   sleep();
 }
 
-/// Timers stand still while the machine is suspended, and leases do not: so as long as anything is held, it looks at
-/// the clock now and then.
+/// Timers stop while the machine is suspended, but leases continue to run. While a slot is held, the timer therefore
+/// expires at least once a second to read the clock.
 void driver::sleep() {
   constexpr protocol::duration longest = std::chrono::seconds(1);
   const auto left = std::max(armed_ - runtime::now(), protocol::duration::zero());
   sleeps_lightly_ = counters_.held != 0;
   timer_->expires_after(sleeps_lightly_ ? std::min(left, longest) : left);
   timer_->async_wait([self = shared_from_this()](const error_code& ec) {
-    if (ec) return;  // armed anew, or over
+    if (ec) return;  // the timer was set again, or cancelled
     const locked lock(*self);
     if (!lock || (self->armed_ == protocol::never && !self->sleeps_lightly_)) return;
     if (!self->closed_ && runtime::now() < self->armed_) return self->sleep();
@@ -302,13 +307,14 @@ void driver::sleep() {
   });
 }
 
-/// While handlers wait the client's context must not run out of work. One piece of it is enough for all of them.
+/// Keeps the client's context from running out of work while handlers are pending. One tracked executor serves all
+/// handlers.
 void driver::keep_running() {
   if (pending_count_++ == 0) work_ = asio::prefer(post_, asio::execution::outstanding_work.tracked);
 }
 
-/// Posted to the client's executor, from where the handler goes on to its own if that is another. The memory for the
-/// way is what the handler's allocator gives; only an executor whose type is erased has no use for that.
+/// Posts the handler to the client's executor. If the handler has another executor, it is dispatched from there.
+/// The memory for the post comes from the handler's allocator, except with a type-erased executor, which cannot use it.
 template <class... Results>
 void driver::complete(pending<Results...>&& waiting, outcome ended, Results... results) {
   if (waiting.elsewhere) {
@@ -335,13 +341,14 @@ slot_impl* driver::in_use(protocol::slot_id id) const {
   return there && there->id == id ? there : nullptr;
 }
 
-/// On the client's strand, so that lines neither mix nor change places.
+/// Logs on the store's strand, so that lines neither mix nor change order.
 void driver::log(std::string line) {
   if (!options_.log) return;
   asio::post(store_->strand(), [self = shared_from_this(), line = std::move(line)] { self->options_.log(line); });
 }
 
-/// The lock index is in the key. That the key is still locked by the slot's session is part of the answer.
+/// Reads the lock index from the key. If the slot's session no longer locks the key, the operation fails with
+/// error::slot_lost.
 void driver::sequencer(const slot_impl& slot, pending<holdfast::sequencer>&& waiting) {
   const locked lock(*this);
   if (!lock) return;
@@ -398,7 +405,7 @@ void driver::perform(protocol::action::lose& a) { tell_lost(a.slot, a.reason, st
 void driver::tell_lost(protocol::slot_id id, loss_reason reason, diagnostics why, const std::string& lock) {
   slot_impl* const slot = in_use(id);
   if (!slot) return;
-  // The user's stop callbacks run in request_stop: not in here.
+  // request_stop runs the user's stop callbacks, which must not run under the lock.
   const std::string token = std::to_string(slot->token.grant) + '.' + std::to_string(slot->token.handoff);
   std::string line = (lock.empty() ? "slot of " + options_.name : "lock " + options_.name + '/' + lock) +
                      " (fencing token " + token + ") lost: ";
@@ -406,7 +413,7 @@ void driver::tell_lost(protocol::slot_id id, loss_reason reason, diagnostics why
   const bool is_for_want_of_a_leader = protocol::tells_of_no_leader(why);
   std::stop_source stop = slot->lose(reason, std::move(why));
   if (stop.stop_possible()) asio::post(post_, [stop]() mutable { stop.request_stop(); });
-  if (slot->reason() != loss_reason::none) reason = slot->reason();  // else it was released at this very moment
+  if (slot->reason() != loss_reason::none) reason = slot->reason();  // else it was released meanwhile
   slots_[index_of(id)].slot.reset();
   counters::add(counters_.held, -1);
   counters::add(counters_.lost);
@@ -458,7 +465,8 @@ void driver::complete_all(std::map<wait_id, pending<Results...>>& waits, protoco
   }
 }
 
-/// What waits is destroyed, not called, and without a lock: it may hold slots. Handles find `gone_` and do nothing.
+/// Pending handlers are destroyed without being called, and with the mutex unlocked, because they may hold slots.
+/// Handles that are used later find `gone_` set and do nothing.
 std::shared_ptr<void> driver::on_context_shutdown() noexcept {
   std::unique_lock lock(mutex_);
   gone_ = true;

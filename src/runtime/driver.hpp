@@ -30,14 +30,16 @@ namespace holdfast::detail {
 
 namespace asio = boost::asio;
 
-/// The I/O shell around one core: brings it events, does what it says. It decides nothing, and does not know which core
-/// it is, nor which store: that makes the requests. A mutex guards its state: to hand a slot on takes
-/// less time than the way to a strand. Under it no handler is called, nor destroyed, and no request is made.
+/// The I/O shell around one core. The driver feeds events to the core and performs the core's actions. The store makes
+/// the requests. The driver decides nothing, and works with every kind of core and of store.
 ///
-/// Alive while a handle or an operation needs it; a held slot and its driver keep each other alive, until the slot is
-/// released or lost, or the execution context goes.
+/// A mutex guards the driver's state, because a handoff takes less time than posting to a strand. While the mutex is
+/// locked, no handler is called or destroyed, and no request is made.
 ///
-/// In a child of fork() every function drops what it is given, like one whose context has gone.
+/// Handles and pending operations keep the driver alive. A held slot and its driver keep each other alive until the
+/// slot is released or lost, or the execution context is destroyed.
+///
+/// In a child of fork(), or after the context has been destroyed, every function drops its arguments.
 class driver final : public std::enable_shared_from_this<driver>,
                      public runtime::event_sink,
                      consul::detail::context_hook {
@@ -46,25 +48,24 @@ public:
   ~driver();
   using context_hook::process;
 
-  // From any thread.
-  /// `name`: which lock of a set.
+  // The following functions may be called on any thread.
+  /// `name` selects the lock of a mutex set.
   void acquire(const acquire_request& request, pending<slot>&& handler, std::string_view name = {});
-  /// Completes an acquire that never was one.
+  /// Completes an acquire with `why`, without asking the core.
   void refuse(const protocol::failure& why, diagnostics* diag, pending<slot>&& handler);
   void release(const slot_impl& slot, protocol::time_point now, pending<>&& waiting = {});
-  /// The user of a lost slot has done with it.
+  /// The user has released or destroyed the handle of a lost slot.
   void let_go(const slot_impl& slot);
   void wait_lost(const slot_impl& slot, pending<loss_reason>&& waiting);
   void wait_revoked(const slot_impl& slot, pending<>&& waiting);
   std::vector<consul::txn_operation> fence_checks(const slot_impl& slot);
   void sequencer(const slot_impl& slot, pending<holdfast::sequencer>&& waiting);
-  /// The session by which a mutex's slot is held; empty if it is not in use (any more).
+  /// The session that holds the slot of a mutex. Empty if the slot is not in use.
   std::string holding_session(const slot_impl& slot);
-  /// A number that identifies a proclaim.
   std::uint64_t next_proclaim() noexcept { return last_proclaim_.fetch_add(1, std::memory_order_relaxed) + 1; }
   void value_written(const slot_impl& slot, protocol::event::value_written e);
   void close(pending<>&& waiting);
-  /// For a user. Not answered once the context is gone.
+  /// Sends a question of a user to the store. After the context has been destroyed, the question gets no answer.
   void ask(runtime::store_request question);
   void abandon() noexcept;
   const asio::any_io_executor& get_executor() const noexcept { return executor_; }
@@ -73,7 +74,6 @@ public:
   std::uint32_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
   semaphore_statistics statistics() const noexcept;
 
-  /// An answer has come.
   void deliver(protocol::core_event&& e) override;
 
 private:
@@ -85,9 +85,9 @@ private:
     std::uint32_t count = 1;
 
     bool is_hole() const { return !handler; }
-    void leave_hole() {}  // its handler is gone
+    void leave_hole() {}  // nothing to do: the handler has been moved out
   };
-  /// What belongs to a slot in use, or one whose release is under way.
+  /// The state of a slot that is in use, or of one whose release is pending.
   struct slot_in_use {
     std::shared_ptr<slot_impl> slot{};
     pending<> on_released{};
@@ -134,7 +134,7 @@ private:
                     Results... results);
   void log(std::string line);
 
-  /// What a context that goes leaves behind.
+  /// The handlers and requests that are pending when the execution context is destroyed.
   struct what_waits {
     protocol::ticket_queue<acquiring> acquires;
     std::map<wait_id, pending<loss_reason>> losses;
@@ -148,30 +148,31 @@ private:
   const std::unique_ptr<runtime::store> store_;
 
   std::mutex mutex_;
-  std::vector<runtime::store_request> to_make_;  ///< when the mutex is free, by one thread at a time
-  bool makes_requests_ = false;                  ///< one does
-  std::condition_variable made_;                 ///< none does any more
-  bool gone_ = false;                            ///< the execution context is
+  std::vector<runtime::store_request> to_make_;  ///< made by one thread at a time, without the mutex
+  bool makes_requests_ = false;                  ///< a thread is making requests
+  std::condition_variable made_;                 ///< notified when that thread has finished
+  bool gone_ = false;                            ///< the execution context has been destroyed
   asio::any_io_executor executor_;               ///< the client's
-  asio::any_io_executor post_;                   ///< the same, to post to
-  /// `post_`, if it is an io_context's, as most are: that spares each post an allocation.
+  asio::any_io_executor post_;                   ///< `executor_` with `blocking.never`, for posting
+  /// The target of `post_` if `post_` is an executor of an io_context, else null. Most executors are, and a post to
+  /// the target spares an allocation.
   using io_executor =
       decltype(asio::require(std::declval<asio::io_context::executor_type>(), asio::execution::blocking.never));
   const io_executor* post_to_io_ = nullptr;
-  asio::any_io_executor work_;     ///< the same, at work, while handlers wait
-  std::size_t pending_count_ = 0;  ///< how many do
+  asio::any_io_executor work_;     ///< tracks outstanding work while handlers are pending
+  std::size_t pending_count_ = 0;  ///< the number of pending handlers
   std::optional<asio::steady_timer> timer_;
 
   const std::unique_ptr<protocol::core> core_;
   protocol::core_actions actions_;
   protocol::time_point armed_ = protocol::never;
-  bool sleeps_lightly_ = false;  ///< it looks at the clock before that
+  bool sleeps_lightly_ = false;  ///< the timer may expire before `armed_`, only to read the clock
   bool closed_ = false;
   std::uint64_t last_ticket_ = 0;
   std::uint64_t last_wait_ = 0;
 
   protocol::ticket_queue<acquiring> acquires_;
-  std::vector<slot_in_use> slots_;  ///< by the slots' indices
+  std::vector<slot_in_use> slots_;  ///< indexed by `index_of(id)`
   std::map<wait_id, pending<loss_reason>> losses_;
   std::map<wait_id, pending<>> revocations_;
   std::vector<pending<>> closes_;
@@ -180,7 +181,7 @@ private:
 
   struct counters {
     std::atomic<std::uint64_t> granted{0}, handoffs{0}, lost{0}, waiting{0}, sessions{0}, held{0};
-    /// Only whoever has the lock writes: no need for an atomic addition.
+    /// Only the thread that holds the mutex writes, so the addition need not be atomic.
     static void add(std::atomic<std::uint64_t>& counter, int n = 1) noexcept {
       counter.store(counter.load(std::memory_order_relaxed) + static_cast<std::uint64_t>(n), std::memory_order_relaxed);
     }

@@ -20,7 +20,7 @@ namespace holdfast {
 
 namespace detail {
 
-/// What campaigns begin with. Each has a pool of its own.
+/// The store and the options of each campaign. Each campaign has a pool of its own.
 class election_impl {
 public:
   election_impl(lock_store in, election_options options)
@@ -34,16 +34,16 @@ asio::any_io_executor executor_of(const election_impl& impl) noexcept { return i
 
 namespace {
 
-/// Completes without having sent anything.
+/// Completes an operation for which no request was sent.
 template <class... Results>
 void fail(const asio::any_io_executor& executor, error_code ec, std::string text, diagnostics* diag,
           pending<Results...>&& waiting) {
-  if (!executor) return;  // the context is gone: no handler can run
+  if (!executor) return;  // the context has been destroyed: no handler can run
   outcome ended = runtime::outcome_of({ec, {std::move(text), {}, {}, {}}}, diag);
   asio::post(executor, asio::append(std::move(waiting.handler), std::move(ended), Results()...));
 }
 
-/// `proclaim`, `held` and `details` live longer: they are the caller's.
+/// Writes the proclaimed value into the key. The caller keeps the arguments alive until the coroutine has completed.
 asio::awaitable<error_code> write_into_key(const slot_impl& held, protocol::proclamation& proclaim,
                                            diagnostics& details) {
   const std::shared_ptr<driver> owner = held.owner;
@@ -86,7 +86,7 @@ asio::awaitable<std::tuple<outcome>> proclaim(std::shared_ptr<slot_impl> held, s
 }  // namespace
 
 void start_campaign(const election_impl& impl, std::string value, diagnostics* diag, pending<slot>&& won) {
-  if (!executor_of(impl)) return;  // the context is gone: no handler can run
+  if (!executor_of(impl)) return;  // the context has been destroyed: no handler can run
   runtime::pool_setup its = impl.of_each;
   try {
     its.core.description = runtime::checked_value(std::move(value));

@@ -8,7 +8,7 @@
 
 namespace holdfast::detail {
 
-// A driver with its core, on a store of its own.
+// Makes a driver with its core and a store of its own.
 std::shared_ptr<driver> make_driver(const lock_store& where, runtime::pool_setup its);
 std::shared_ptr<driver> make_driver(const lock_store& where, runtime::mutex_set_setup its);
 

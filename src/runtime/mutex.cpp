@@ -39,7 +39,7 @@ asio::awaitable<std::tuple<outcome, bool>> verify(std::shared_ptr<verification> 
 }  // namespace
 
 void start_verify(const std::shared_ptr<verification>& claim, pending<bool>&& waiting) {
-  if (!executor_of(*claim)) return;  // the context is gone: no handler can run
+  if (!executor_of(*claim)) return;  // the context has been destroyed: no handler can run
   const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(waiting.handler);
   runtime::spawn_for(claim->client.get_executor(), claim->client.strand(), stop, verify(claim), std::move(waiting),
                      [](const error_code&, bool) {});

@@ -22,7 +22,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// As long as the holders' own watches: a query that nobody waits for any more keeps a connection of the agent's.
+/// The same wait time as that of the holders' watches. An abandoned query occupies a connection of the agent until its
+/// wait time is over.
 constexpr std::chrono::milliseconds longest_wait = 10s;
 
 asio::awaitable<void> pause(protocol::duration time) {
@@ -45,14 +46,14 @@ void start_next(const std::shared_ptr<observation>& impl, diagnostics* diag, pen
 
 void observation::start_next(diagnostics* diag, pending<std::optional<leader>>&& waiting) {
   const asio::any_io_executor executor = get_executor();
-  if (!executor) return;  // the context is gone: no handler can run
+  if (!executor) return;  // the context has been destroyed: no handler can run
   if (busy_.exchange(true)) {
     const error_code ec = error::too_many_waiters;
     asio::post(executor, asio::append(std::move(waiting.handler), ec, std::optional<leader>()));
     return;
   }
   const auto self = shared_from_this();
-  // However it ends, also before it has begun, the turn is given up.
+  // The turn ends with `tell`, however the operation ends, even before the coroutine has begun.
   auto tell = [self, mine = turn(this)](const error_code& ec, const std::optional<leader>& seen) {
     if (ec) return;
     std::optional<protocol::leading> told;

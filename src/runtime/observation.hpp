@@ -17,16 +17,16 @@
 
 namespace holdfast::detail {
 
-/// A watch of an election's key. Its state belongs to the `next` under way, from its call until its handler runs.
+/// A watch of an election's key. Only the pending `next` uses its state, from the call until the handler runs.
 class observation : public std::enable_shared_from_this<observation> {
 public:
-  /// `timeout` is of each request; 0: the store's.
+  /// `timeout` applies to each request. 0: the store's default.
   observation(const lock_store& where, std::string key, std::chrono::milliseconds timeout);
 
   asio::any_io_executor get_executor() const noexcept { return store_->executor(); }
-  /// Keeps itself alive.
+  /// Keeps the object alive until the operation completes.
   void start_next(diagnostics* diag, pending<std::optional<leader>>&& waiting);
-  /// By `next`.
+  /// Called by `answer_of` for `next`.
   void ask(runtime::store_request question) { store_->make(std::move(question), nullptr); }
 
 private:
@@ -41,7 +41,7 @@ private:
 
   const std::unique_ptr<runtime::store> store_;
   const std::string key_;
-  std::atomic<bool> busy_{false};  ///< a `next` is under way
+  std::atomic<bool> busy_{false};  ///< a `next` is pending
   protocol::observer watch_;
 };
 

@@ -15,12 +15,12 @@ using detail::outcome;
 
 outcome failed(protocol::failure&& why, diagnostics* diag);
 
-/// From the end of an operation in the core. Fills in `diag`, if there is one, on failure.
+/// The outcome of an operation of the core. On failure, fills in `diag` if it is not null.
 inline outcome outcome_of(protocol::failure&& why, diagnostics* diag = nullptr) {
   if (why.code) return failed(std::move(why), diag);
   return {};
 }
-/// From what a coroutine of ours has thrown: a `system_error`. Any other exception is thrown on.
+/// The outcome of a coroutine of the library that has thrown a `system_error`. Rethrows any other exception.
 outcome outcome_of(const std::exception_ptr& thrown);
 
 /// The text of the exception without the text of its code.

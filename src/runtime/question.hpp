@@ -9,8 +9,8 @@
 
 namespace holdfast::runtime {
 
-/// Puts a question of `store.hpp` by `ask(question)` of whom it is given, and completes with the answer. Not a lambda
-/// in the expression that awaits it: see doc/reference/gcc12.md.
+/// Calls `by->ask(question)` with a question of `store.hpp`, and completes with the answer. `ask` and `answer` are
+/// named variables because of a compiler bug: see doc/gcc12.md.
 template <class Answer, class Asker, class Question>
 boost::asio::awaitable<Answer> answer_of(std::shared_ptr<Asker> by, Question question) {
   namespace asio = boost::asio;

@@ -17,13 +17,13 @@ contender_status to_status(const protocol::contender& entry, std::chrono::second
   contender_status result;
   result.session = entry.session;
   result.kind = kind_of(entry);
-  if (!entry.grantable()) {  // what others write is all theirs
+  if (!entry.grantable()) {  // entries of other clients have no format of ours
     result.description = entry.value;
     return result;
   }
   const protocol::entry_value details = protocol::parse_entry_value(entry.value);
   result.description = details.description;
-  // Clocks disagree: nobody has joined in the future.
+  // Clocks disagree, so the difference may be negative.
   if (details.since_1970) result.age = std::max(now_since_1970 - *details.since_1970, std::chrono::seconds(0));
   return result;
 }
@@ -44,7 +44,7 @@ semaphore_status to_status(const protocol::inspection& seen, std::chrono::second
   for (const protocol::contender& entry : now.contenders) {
     contender_status each = to_status(entry, now_since_1970);
     if (now.record.names(entry.session)) {
-      if (entry.grantable()) each.token.grant = entry.modify_index;  // the granting write has touched it last
+      if (entry.grantable()) each.token.grant = entry.modify_index;  // the last write to the entry was the grant
       each.revoked = now.record.revokes(entry.session);
       each.provisional = protocol::is_provisional(entry.flags) && !entry.accepted;
       if (const protocol::slot_number* const its = now.number_of(entry.session)) each.number = its->number;

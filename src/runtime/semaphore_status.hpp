@@ -7,7 +7,7 @@
 
 namespace holdfast::runtime {
 
-/// What a inspection shows, for people. `now_since_1970` is for the ages.
+/// Converts an inspection to the status for users. The ages of the entries are computed from `now_since_1970`.
 semaphore_status to_status(const protocol::inspection& seen, std::chrono::seconds now_since_1970);
 
 }  // namespace holdfast::runtime

@@ -27,7 +27,8 @@ void require(bool holds, error broken, const std::string& rule) {
 
 bool between(milliseconds value, milliseconds low, milliseconds high) { return low <= value && value <= high; }
 
-/// Valid UTF-8, as JSON needs it, and nothing that a log or a terminal would take for a command.
+/// True if the text is valid UTF-8, which JSON requires, without control characters, which could disturb a log or a
+/// terminal.
 bool is_plain_text(std::string_view text) {
   while (!text.empty()) {
     const auto [c, size] = consul::detail::front_character(text);
@@ -37,7 +38,7 @@ bool is_plain_text(std::string_view text) {
   return true;
 }
 
-/// What stands between programs and Consul likes to resolve such segments: the request would be for another key.
+/// Proxies between a program and Consul may resolve such segments. The request would then be for another key.
 bool has_dot_segment(const std::string& path) {
   const std::string framed = '/' + path + '/';
   return framed.find("/./") != std::string::npos || framed.find("/../") != std::string::npos;
@@ -59,7 +60,7 @@ void check_path(const std::string& path, const std::string& name) {
   require(!has_dot_segment(path), error::invalid_prefix, name + ": has a segment \".\" or \"..\"");
 }
 
-/// What we put into an entry, where more of ours may follow it.
+/// Checks a text that holdfast puts into an entry, where holdfast may append data of its own.
 void check_text(const std::string& text, const std::string& name) {
   require(text.size() <= 1024, error::invalid_option, name + ": over 1 KiB");
   const protocol::entry_lease lease{protocol::usual_ttl, {}, protocol::usual_node};
@@ -75,8 +76,8 @@ void check(bool holds, const std::string& rule) { require(holds, error::invalid_
 
 enum class kind { semaphore, mutex, mutex_set, election };
 
-// These do not compile when their structure gets another member. That is to be checked and taken below, by the kinds
-// that have a use for it, and its value is to arrive: `unit.runtime_options`.
+// Each of these functions fails to compile when its structure gets a new member. The author of the member must then
+// check it below, use it for the kinds of lock that need it, and test in `unit.runtime_options` that its value arrives.
 void know_all_of(const tuning& tuned) {
   [[maybe_unused]] const auto& [lease_margin, lock_delay, outage_grace, give_up_after, request_timeout,
                                 session_idle_timeout, waiters_max, local_handoff_time, slot_idle_timeout, claim_timeout,
@@ -97,7 +98,7 @@ void know_all_of(const election_options& options) {
   [[maybe_unused]] const auto& [key, session_ttl, session_node, node_health_checks, log, tuned] = options;
 }
 
-/// What was given, if this kind has a use for it.
+/// Takes over an option that was set. Throws if this kind of lock does not use it.
 void take(const std::optional<milliseconds>& given, const std::string& name, bool is_of_use, protocol::duration& into) {
   if (!given) return;
   check(is_of_use, "tuning." + name + ": of no use here");
@@ -105,7 +106,7 @@ void take(const std::optional<milliseconds>& given, const std::string& name, boo
   into = *given;
 }
 
-/// What all kinds have in common. `name`: of the lock, for people.
+/// Checks and takes over the options that all kinds of lock have. `name` is the lock's name for people.
 template <class Options, class CoreOptions>
 void take_common(Options& options, const std::string& name, kind of, setup<CoreOptions>& result) {
   protocol::core_options& core = result.core;
@@ -154,7 +155,7 @@ void take_common(Options& options, const std::string& name, kind of, setup<CoreO
   }
 }
 
-/// What semaphores and mutexes have in common; refused to the others.
+/// Checks and takes over the options for queues. Kinds of lock that do not use one of them refuse it.
 void take_queues(const tuning& tuned, kind of, protocol::pool_options& pool) {
   const bool is_queue = of == kind::semaphore || of == kind::mutex;
   take(tuned.local_handoff_time, "local_handoff_time", is_queue, pool.local_handoff_time);
@@ -163,8 +164,9 @@ void take_queues(const tuning& tuned, kind of, protocol::pool_options& pool) {
   take(tuned.yield_interval, "yield_interval", of == kind::mutex, pool.yield_interval);
 }
 
-/// Consul itself minds it. Where sessions may end before their time, it covers what a holder may believe then: TTL
-/// minus margin by its own clock, so the whole TTL if Consul takes that, as its clock may be slow.
+/// The lock delay of a mutex, which Consul itself enforces. On the agent's own node, sessions may end early. A holder
+/// may then still trust its lease for TTL minus margin by its own clock. The lock delay therefore is the whole TTL, up
+/// to Consul's maximum, in case the holder's clock is slow.
 milliseconds lock_delay_of_a_mutex(const std::optional<milliseconds>& given, const protocol::core_options& core) {
   if (given) return *given;
   if (!core.node.empty()) return 0ms;
@@ -260,7 +262,7 @@ std::string checked_value(std::string value) {
 pool_setup checked(election_options options) {
   pool_setup result = checked_mutex(options, kind::election);
   result.core.single = true;
-  result.core.accept_delay = {};  // observers name the leader when it has accepted
+  result.core.accept_delay = {};  // observers report the leader only after it has accepted
   return result;
 }
 

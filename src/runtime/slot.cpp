@@ -20,7 +20,7 @@ slot_impl::standing slot_impl::current() const noexcept {
   return seen.is_ours() ? current_at(runtime::now()) : seen;
 }
 
-/// A lease that is over is lost here and now, and for good, though the driver may not have noticed yet.
+/// If the lease has expired, this call marks the slot as lost for good, even if the driver has not noticed yet.
 slot_impl::standing slot_impl::current_at(protocol::time_point now) const noexcept {
   const standing seen = standing_.load(std::memory_order_acquire);
   if (seen.is_ours() && process.is_foreign()) return {slot_state::released, loss_reason::none};
@@ -51,7 +51,7 @@ std::chrono::nanoseconds slot_impl::valid_for() const noexcept {
 }
 
 std::stop_token slot_impl::stop_token() {
-  if (process.is_foreign()) {  // without the mutex, which another thread of the parent may have held
+  if (process.is_foreign()) {  // without the mutex: another thread may have held it at fork()
     std::stop_source stopped;
     stopped.request_stop();
     return stopped.get_token();
@@ -59,13 +59,13 @@ std::stop_token slot_impl::stop_token() {
   const std::lock_guard lock(stop_mutex_);
   if (!stop_.stop_possible()) {
     stop_ = std::stop_source();
-    if (standing_.load().state == slot_state::lost) stop_.request_stop();  // nobody can have registered a callback yet
+    if (standing_.load().state == slot_state::lost) stop_.request_stop();  // no callback can be registered yet
   }
   return stop_.get_token();
 }
 
 std::optional<protocol::time_point> slot_impl::end_hold() noexcept {
-  if (!standing_.load(std::memory_order_acquire).is_ours()) return {};  // as after each release, in the destructor
+  if (!standing_.load(std::memory_order_acquire).is_ours()) return {};  // e.g. the destructor after a release
   const auto now = runtime::now();
   if (!current_at(now).is_ours()) return {};
   return end({slot_state::released, loss_reason::none}) ? std::optional(now) : std::nullopt;
@@ -83,10 +83,10 @@ bool slot_impl::update(protocol::time_point deadline, bool suspect) noexcept {
 std::stop_source slot_impl::lose(loss_reason reason, diagnostics why) noexcept {
   {
     const std::lock_guard lock(stop_mutex_);
-    loss_details_ = std::move(why);  // before anybody can see that it is lost
+    loss_details_ = std::move(why);  // before any thread can see `lost`
   }
   if (!end({slot_state::lost, reason}) && standing_.load().state != slot_state::lost)
-    return std::stop_source(std::nostopstate);  // it was released at this very moment
+    return std::stop_source(std::nostopstate);  // it was released meanwhile
   const std::lock_guard lock(stop_mutex_);
   return stop_;
 }
@@ -101,10 +101,10 @@ const asio::any_io_executor& executor_of(const slot_impl& impl) noexcept { retur
 
 namespace {
 
-/// Completes without a driver's help, outside of the initiating function.
+/// Posts the completion without the driver.
 void complete(const slot_impl& impl, pending<>&& waiting, error_code result) {
   const asio::any_io_executor& executor = executor_of(impl);
-  // Once the context is gone no handler can run. In a child of fork() none may.
+  // Once the context has been destroyed, no handler can run. In a child of fork() no handler may run.
   if (!executor || impl.process.is_foreign()) return;
   asio::post(executor, asio::append(std::move(waiting.handler), result));
 }
@@ -138,7 +138,7 @@ void start_wait_revoked(const std::shared_ptr<slot_impl>& impl, pending<>&& hand
 }  // namespace detail
 
 slot& slot::operator=(slot&& other) noexcept {
-  slot old(std::move(*this));  // gives it back, if it is still held
+  slot old(std::move(*this));  // its destructor releases the slot if it is still held
   impl_ = std::move(other.impl_);
   return *this;
 }

@@ -17,7 +17,7 @@ namespace holdfast::detail {
 
 class driver;
 
-/// How a slot changes. `empty` is no state of a slot: it is what a handle without a slot shows.
+/// The allowed changes of a slot's state. `empty` is not a state of a slot: a handle without a slot reports it.
 inline constexpr protocol::transition<slot_state> slot_transitions[] = {
     {protocol::outside, slot_state::held},       {slot_state::held, slot_state::suspect},
     {slot_state::suspect, slot_state::held},     {slot_state::held, slot_state::lost},
@@ -25,7 +25,7 @@ inline constexpr protocol::transition<slot_state> slot_transitions[] = {
     {slot_state::suspect, slot_state::released}, {protocol::outside, slot_state::empty},
 };
 
-/// What the user's handle and the driver share about one slot. The driver writes, anybody reads.
+/// The state of one slot, shared by the user's handle and the driver. Readers may be on any thread.
 class slot_impl {
 public:
   slot_impl(std::shared_ptr<driver> owner, consul::detail::process_mark process, protocol::slot_id id,
@@ -41,7 +41,7 @@ public:
   static slot make_handle(std::shared_ptr<slot_impl> impl) { return slot(std::move(impl)); }
 
   const std::shared_ptr<driver> owner;
-  /// In a child of that process the slot is not held, and looks released.
+  /// The process that has acquired the slot. In a child of that process the slot reports `released`.
   const consul::detail::process_mark process;
   const protocol::slot_id id;
   const fencing_token token;
@@ -53,22 +53,24 @@ public:
   loss_reason reason() const noexcept { return current().reason; }
   std::stop_token stop_token();
 
-  /// When this call ended the hold, if it did: the caller then owes the release.
+  /// Ends the hold if the slot is held. Returns the time at which this call ended it; the caller must then call
+  /// `driver::release`. Empty if the hold had ended before.
   std::optional<protocol::time_point> end_hold() noexcept;
-  /// Whether it was lost, and this is the first to say that its user has done with it: the caller then owes it to the
-  /// driver to say so.
+  /// True if the slot is lost and this is the first call. The caller must then call `driver::let_go`.
   bool let_go() noexcept;
-  /// False if its lease was seen to be over before: then it is lost, and nobody has been told.
+  /// Returns false if the slot is lost, because a reader found that its lease had expired. The caller must then report
+  /// the loss.
   bool update(protocol::time_point deadline, bool suspect) noexcept;
-  /// The stop source to fire, outside of any lock or strand; empty if nobody asked for a token or it was released
-  /// before.
+  /// Marks the slot as lost. The caller must call `request_stop` on the result, outside of any lock or strand. The
+  /// result has no stop state if no token was requested, or if the slot was released before.
   std::stop_source lose(loss_reason reason, diagnostics why = {}) noexcept;
   diagnostics loss_details() const;
   void revoke() noexcept { revoked_.store(true, std::memory_order_release); }
   bool revoked() const noexcept { return revoked_.load(std::memory_order_acquire); }
 
 private:
-  /// Both at once, so that whoever sees that it is lost sees why; aligned so that this takes no lock.
+  /// State and reason in one atomic object, so that a reader which sees `lost` also sees the reason. The alignment
+  /// makes the atomic lock-free.
   struct alignas(sizeof(slot_state) + sizeof(loss_reason)) standing {
     slot_state state;
     loss_reason reason;
@@ -77,7 +79,8 @@ private:
   static_assert(std::atomic<standing>::is_always_lock_free);
   standing current() const noexcept;
   standing current_at(protocol::time_point now) const noexcept;
-  /// The one place where the state changes. False: another thread was faster, and `now` is what it has made of it.
+  /// Changes the state from `now` to `next`. No other function changes the state. Returns false if `now` was not the
+  /// current state; `now` is then set to the current one.
   bool go_to(standing& now, standing next) const noexcept;
   bool end(standing with) const noexcept;
 
@@ -86,8 +89,8 @@ private:
   std::atomic<bool> revoked_{false};
   std::atomic<protocol::time_point> deadline_;
   diagnostics loss_details_;
-  mutable std::mutex stop_mutex_;            ///< of what follows, and of what comes before
-  std::stop_source stop_{std::nostopstate};  // made for the first who asks: most slots have nobody
+  mutable std::mutex stop_mutex_;            ///< guards `stop_` and `loss_details_`
+  std::stop_source stop_{std::nostopstate};  // made on the first request: most slots get none
 };
 
 }  // namespace holdfast::detail

@@ -23,7 +23,7 @@ namespace holdfast::runtime {
 
 namespace asio = boost::asio;
 
-/// An operation of `spawn_for` under way, and who waits for it.
+/// A pending operation of `spawn_for`, with its completion handler.
 template <class Tell, class... Results>
 struct running {
   running(asio::any_io_executor h, asio::any_io_executor s, detail::pending<Results...>&& w, Tell t)
@@ -36,8 +36,9 @@ struct running {
   std::atomic<bool> cancelled{false};
 };
 
-/// Its result, on the way to the handler, as whose it counts: executor and all. What is cancelled on this way, too, was
-/// not told: a user's `||` drops a result that comes second.
+/// Carries the result of the operation to the handler, with the handler's executor and its other associations.
+/// If the operation is cancelled while the result is on its way, the handler and `tell` get `operation_aborted` instead
+/// of the result, because a user's `||` would drop a result that comes second.
 template <class Tell, class... Results>
 struct arrival {
   std::shared_ptr<running<Tell, Results...>> op;
@@ -56,10 +57,11 @@ struct arrival {
   }
 };
 
-/// Runs `body`, an `asio::awaitable<std::tuple<outcome, Results...>>`, on the strand, which is `home`'s, and
-/// completes what waits for it with its result by way of `home`, outside of the initiating function. What it throws is
-/// the error code. Whoever has `stop` may cancel it, on any thread: the signal goes on to the strand. `tell` is called
-/// with what the handler gets, where it runs, just before it, and is destroyed in any case.
+/// Runs `body`, an `asio::awaitable<std::tuple<outcome, Results...>>`, on the strand, which belongs to `home`. The
+/// result is posted to the handler through `home`, never from within the initiating function. If `body` throws a
+/// `system_error`, that becomes the outcome. `stop` may be signalled on any thread; the signal is forwarded to the
+/// strand. `tell` is called just before the handler, with the same results and on the same executor. It is destroyed in
+/// any case.
 template <class Awaitable, class Tell, class... Results>
 void spawn_for(asio::any_io_executor home, asio::any_io_executor strand, asio::cancellation_slot stop, Awaitable body,
                detail::pending<Results...>&& waiting, Tell tell) {
@@ -71,7 +73,7 @@ void spawn_for(asio::any_io_executor home, asio::any_io_executor strand, asio::c
       if (!found) return;
       found->cancelled = true;
       asio::post(found->strand, [weak] {
-        // The only type that a coroutine hears of before it has begun.
+        // A coroutine that has not begun reacts only to this type.
         if (const auto still = weak.lock()) still->stop.emit(asio::cancellation_type::terminal);
       });
     });

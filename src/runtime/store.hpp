@@ -16,8 +16,8 @@ namespace holdfast::runtime {
 
 namespace asio = boost::asio;
 
-/// Whom a store tells its answers. The store keeps it alive until the last one, and it keeps the store alive: none is
-/// destroyed while it owes an answer, unless its context goes.
+/// Receives the answers of a store. The store holds a reference to its sink until the last answer is delivered, and the
+/// sink owns the store. A store that owes an answer is therefore destroyed only with its context.
 class event_sink {
 public:
   virtual void deliver(protocol::core_event&& e) = 0;
@@ -26,14 +26,16 @@ protected:
   ~event_sink() = default;
 };
 
-/// Requests for a user, not for the core: a consistent read of one key, now or as `action::watch_key`; a consistent
-/// listing, now or as `action::list_prefix`; and a write. The handler keeps the store alive.
+// Requests of a user instead of the core. The handler must keep the store alive.
+
+/// A consistent read of one key: answered at once, or blocking like `action::watch_key` if `index` is not 0.
 struct key_question {
   std::string key;
   asio::any_completion_handler<void(protocol::event::key_watched)> answered{};
   std::uint64_t index = 0;
   protocol::duration wait{};
 };
+/// A consistent listing: answered at once, or blocking like `action::list_prefix` if `index` is not 0.
 struct prefix_question {
   std::string prefix;
   asio::any_completion_handler<void(protocol::event::prefix_listed)> answered{};
@@ -45,94 +47,104 @@ struct write_question {
   asio::any_completion_handler<void(protocol::event::txn_done)> answered;
 };
 
-/// The core is over: its reads end, and what they are answered is told nobody. It asks nothing after that; users may.
+/// The core has finished. The store cancels the core's reads and drops their answers. The core makes no request after
+/// this one, but users may.
 struct stop_reads {};
 
-/// What is asked of a store. The core's other actions concern users.
+/// A request to a store. The core's other actions are performed by the driver.
 using store_request =
     std::variant<protocol::action::create_session, protocol::action::register_node, protocol::action::renew_session,
                  protocol::action::destroy_session, protocol::action::send_txn, protocol::action::list_prefix,
                  protocol::action::watch_key, protocol::action::read_node, protocol::action::stop_watch, key_question,
                  prefix_question, write_question, stop_reads>;
 
-/// Where sessions, the record and the entries are kept: what a driver asks, and knows no more of. The core relies on
-/// these rules, which are Consul's. What stands in brackets is the test of a rule, in `unit.store_contract`, which
-/// every kind of store has to pass: `kinds` there names them.
+/// Where sessions, the record and the entries are kept. A driver reaches them only through this interface. The core
+/// relies on the rules below, which are Consul's rules. The name in brackets after a rule is its test in
+/// `unit.store_contract`. Every kind of store must pass these tests; `kinds` in that file lists the kinds.
 ///
 /// How it answers:
-/// - Not before `make` has returned; on the strand, one at a time; the handler of a question, too, also when it is
-///   cancelled. [an_answer_comes_later_and_on_the_strand]
-/// - Each request once, by its own id, in any order: requests under way at a time may overtake each other. What is
-///   stopped is an exception. [each_request_is_answered_once_by_its_id]
-/// - The sink is let go after its last answer. [the_sink_lives_until_its_last_answer]
-/// - A question may come without a sink, and is answered by its handler only. [a_question_needs_no_sink]
-/// - A look ends soon with an error when the slot of its handler says so. [a_question_ends_when_its_slot_says_so]
-/// - A watch that is stopped may be answered once more, with whatever it is, or never: the core has forgotten its id.
-///   It is over soon, for its sink is let go. Others go on. [a_stopped_watch_is_told_once_more_at_most]
-/// - After `stop_reads` the core is told of none. Questions go on. [nothing_is_told_of_reads_once_they_are_stopped]
-/// - A failure has a code of `error`, or is `operation_aborted` where something was stopped: by other codes the core
-///   would not know whether to try again (`condition::unavailable`), and takes them for final.
-///   [a_failure_is_one_of_ours]
-/// - What is told `not_sent` was not applied, and never will be; `unknown` may have been applied, or may be later.
-///   [what_was_not_sent_has_no_effect]
-/// - A store that is closed answers everything with error::closed. After such an answer to a request of the core, it
-///   delivers `event::close`. [what_is_closed_says_so_and_closes_its_core]
-/// - `executor()` is empty once the context is gone, a store's and a factory's. Nothing is asked then, and what waited
-///   is destroyed unanswered; but stores may be destroyed later. [an_executor_is_empty_once_its_context_is_gone]
+/// - The store answers after `make` has returned, on the strand, one answer at a time. This also holds for the handler
+///   of a question, even if the question is cancelled. [an_answer_comes_later_and_on_the_strand]
+/// - The store answers each request once, by the request's id, and in any order: pending requests may overtake each
+///   other. Stopped reads are the exception. [each_request_is_answered_once_by_its_id]
+/// - The store releases its reference to the sink after the last answer. [the_sink_lives_until_its_last_answer]
+/// - A question needs no sink. Its handler alone receives the answer. [a_question_needs_no_sink]
+/// - A read that is a question ends soon with an error when the cancellation slot of its handler is signalled.
+///   [a_question_ends_when_its_slot_says_so]
+/// - A stopped watch is answered at most once more, with any result. The core has forgotten its id. The watch ends
+///   soon, and the store then releases the sink. Other watches continue. [a_stopped_watch_is_told_once_more_at_most]
+/// - After `stop_reads` the core gets no answer to a read. Questions are still answered.
+///   [nothing_is_told_of_reads_once_they_are_stopped]
+/// - A failure has a code of `error`, or `operation_aborted` if the request was stopped. The core cannot tell of other
+///   codes whether to try again (`condition::unavailable`), so it treats them as final. [a_failure_is_one_of_ours]
+/// - A write that is answered with `not_sent` is never applied. A write that is answered with `unknown` may have been
+///   applied, or may be applied later. [what_was_not_sent_has_no_effect]
+/// - A closed store answers everything with error::closed. After such an answer to a request of the core, it delivers
+///   `event::close`. [what_is_closed_says_so_and_closes_its_core]
+/// - The `executor()` of a store and of a factory is empty once the context has been destroyed. The store then gets no
+///   more requests, and it destroys pending handlers uncalled. Stores may be destroyed later than their context.
+///   [an_executor_is_empty_once_its_context_is_gone]
 ///
 /// What it keeps:
-/// - One index counts the writes. Every key has CreateIndex, ModifyIndex, LockIndex and 64 bits of flags.
+/// - One index counts all writes. Every key has CreateIndex, ModifyIndex, LockIndex and 64 bits of flags.
 ///   [an_entry_has_its_indexes_and_flags]
-/// - A transaction of up to `operations_max` operations is applied as a whole, or refused with each operation that
-///   refuses it. [a_transaction_is_applied_whole_or_not_at_all] [a_transaction_has_as_many_operations_as_there_may_be]
-/// - Why it is refused is told: the core waits for a lock delay, and gives a session up that is invalid.
+/// - A transaction of up to `operations_max` operations is applied as a whole, or refused. A refusal lists each failed
+///   operation. [a_transaction_is_applied_whole_or_not_at_all] [a_transaction_has_as_many_operations_as_there_may_be]
+/// - A refusal states its reason: the core waits for a lock delay to end, and abandons an invalid session.
 ///   [a_refusal_says_why]
 /// - A key is locked by one session. [a_key_is_locked_by_one_session]
-/// - Reads are consistent: they see what any store has been told is applied. Without an index they are answered soon;
-///   from an index, when there is a newer one, or when the wait is over. [a_read_sees_what_was_written_before]
-///   [a_read_from_an_index_waits_for_a_newer_one] [a_read_whose_wait_is_over_is_answered]
+/// - Reads are consistent: a read sees every write whose success was reported to any store. A read without an index is
+///   answered soon. A read from an index is answered when there is a newer index, or when its wait time is over.
+///   [a_read_sees_what_was_written_before] [a_read_from_an_index_waits_for_a_newer_one]
+///   [a_read_whose_wait_is_over_is_answered]
 ///
 /// Its sessions:
-/// - One that is not renewed ends after one to two TTLs. [a_session_lives_for_its_ttl_and_no_longer_unless_renewed]
-/// - Renewed after its end, it is `gone`; destroyed then, that is no failure. [a_session_that_has_ended_is_gone]
-/// - The keys that it has locked are deleted with it, at the same index. [what_a_session_has_locked_goes_with_it]
-/// - For the lock delay of its terms nobody can lock these again. [a_lock_delay_keeps_keys_of_ended_sessions]
-/// - A node's CreateIndex changes only when it was missing in between, which ends its sessions. A store without nodes
-///   answers with 0, which says nothing. [a_nodes_create_index_says_since_when_it_stands]
-/// - Where the node of its terms is missing, it is refused with error::missing_node until that is registered.
-///   [a_session_waits_for_its_node]
+/// - A session that is not renewed expires after one to two TTLs.
+///   [a_session_lives_for_its_ttl_and_no_longer_unless_renewed]
+/// - Renewing a session that has ended is answered with `gone`. Destroying it succeeds.
+///   [a_session_that_has_ended_is_gone]
+/// - The end of a session deletes the keys that it has locked, at the same index.
+///   [what_a_session_has_locked_goes_with_it]
+/// - During the lock delay of the store's terms no session can lock these keys again.
+///   [a_lock_delay_keeps_keys_of_ended_sessions]
+/// - The CreateIndex of a node changes only if the node was missing meanwhile, and the removal of a node ends its
+///   sessions. A store without nodes answers with 0, which means nothing.
+///   [a_nodes_create_index_says_since_when_it_stands]
+/// - If the node of the store's terms is missing, creating a session fails with error::missing_node until the node is
+///   registered. [a_session_waits_for_its_node]
 ///
-/// Of its terms `session_name` is for people, and `timeout` bounds what the store may never hear of: one without either
-/// may ignore both, and one without health checks `node_checks`, which only lets sessions end earlier. The rest counts.
-/// [terms_that_may_be_ignored_may_be_left_out]
+/// A store may ignore `session_name`, which is for people. A store whose requests always get an answer may ignore
+/// `timeout`. A store without health checks may ignore `node_checks`, which can only end sessions earlier. All other
+/// terms are binding. [terms_that_may_be_ignored_may_be_left_out]
 class store {
 public:
   virtual ~store() = default;
 
-  /// Where handlers run that have no executor of their own.
+  /// Runs the handlers that have no executor of their own.
   virtual asio::any_io_executor executor() const noexcept = 0;
-  /// Where it calls `deliver`, and the handlers of questions: one at a time.
+  /// The store calls `deliver` and the handlers of questions here, one at a time.
   virtual asio::any_io_executor strand() const = 0;
-  /// Never calls `deliver` inside. Called by one thread at a time.
+  /// Starts a request. `deliver` is never called from within this function. Only one thread at a time may call it.
   virtual void make(store_request&& request, const std::shared_ptr<event_sink>& to) = 0;
 };
 
-/// What one lock wants of its store, beside what its core asks for. `store` says what may be ignored.
+/// The settings of the store of one lock, in addition to the requests of its core. The documentation of `store` says
+/// which of them a store may ignore.
 struct store_terms {
   std::string session_name{};  ///< for people
   std::chrono::milliseconds ttl{};
-  std::chrono::milliseconds lock_delay{};  ///< for how long a key stays locked whose session has ended
-  std::string node{};                      ///< that sessions belong to; empty: the agent's own
+  std::chrono::milliseconds lock_delay{};  ///< how long a key cannot be locked after its session ended
+  std::string node{};                      ///< the node of the sessions; empty: the agent's own
   bool node_checks = false;                ///< sessions end when the node's health check fails
-  std::chrono::milliseconds timeout{};     ///< of each request; 0: the store's own default
+  std::chrono::milliseconds timeout{};     ///< for each request; 0: the store's default
 };
 
-/// What a `lock_store` stands for: each lock has a store of its own, on its own terms.
+/// The implementation of a `lock_store`. Each lock has a store of its own, with its own terms.
 class store_factory {
 public:
   virtual ~store_factory() = default;
   virtual std::unique_ptr<store> open(store_terms terms) const = 0;
-  /// Of the stores. Empty once its context is gone.
+  /// The executor of the stores. Empty once the context has been destroyed.
   virtual asio::any_io_executor executor() const noexcept = 0;
 };
 

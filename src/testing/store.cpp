@@ -29,7 +29,7 @@ auto from_prefix(Map& map, std::string_view prefix) {
   return map.lower_bound(prefix);
 }
 
-// The first place behind all that starts with the prefix.
+// The position after all keys that start with the prefix.
 template <class Map>
 auto after_prefix(Map& map, std::string_view prefix) {
   std::string next(prefix);
@@ -117,7 +117,7 @@ consul::txn_reply store::transact(const std::vector<txn_operation>& operations, 
   return reply;
 }
 
-// What Consul looks at before it hands the write to Raft.
+// The checks that Consul makes before it passes the write to Raft.
 store::verdict store::check_before(const txn_operation& op, time_point now) const {
   if (op.key.empty() && op.verb != txn_verb::remove_tree) return {verdict::kind::refused, "Must provide key"};
   if (op.verb != txn_verb::lock || breaks(defect::no_lock_delay)) return {};
@@ -227,7 +227,7 @@ store::verdict store::unlock(const txn_operation& op, results& out) {
   return {};
 }
 
-// A plain write keeps the lock, but not its count.
+// A plain write keeps the lock, but resets LockIndex to 0.
 void store::set(const txn_operation& op, results& out) {
   kv_entry entry = entry_of(op);
   if (const kv_entry* const found = find(op.key)) {
@@ -247,7 +247,7 @@ void store::put(kv_entry entry, results& out) {
     const auto tombstone = tombstones_.find(entry.key);
     if (tombstone != tombstones_.end()) entry.create_index = tombstone->second;
   }
-  // What changes nothing moves no index.
+  // A write that changes nothing leaves the indexes unchanged.
   if (is_new || at->second != entry || breaks(defect::identical_write_moves_index)) {
     entry.modify_index = index_;
     touch(entry.key, is_new);
@@ -266,9 +266,9 @@ void store::remove(const std::string& key) {
   bury(key);
 }
 
-// Leaves one tombstone, at the prefix itself, and none if everything goes. Consul 1.8 forgets to wake some of those who
-// wait below the prefix if the same transaction has touched a key there before; which ones depends on the nodes of its
-// radix tree that it happened to copy. Here all are woken.
+// Leaves one tombstone, at the prefix itself, and none if everything is deleted. Consul 1.8 fails to wake some queries
+// below the prefix if the same transaction has touched a key there before. It depends on the copied nodes of the radix
+// tree which queries these are. The model wakes all of them.
 void store::remove_tree(const std::string& prefix) {
   std::vector<std::string> gone;
   const auto end = after_prefix(entries_, prefix);
@@ -283,11 +283,11 @@ void store::remove_tree(const std::string& prefix) {
   bury(prefix);
 }
 
-// A tombstone keeps the index of listings from going back, for a while.
+// For a while, a tombstone prevents the index of listings from decreasing.
 void store::bury(const std::string& key) {
   if (breaks(defect::delete_moves_no_index)) return;
   kv_index_ = index_;
-  if (key.empty()) return;  // all is gone: listings have the index of all keys then
+  if (key.empty()) return;  // everything is deleted: listings then have the index of all keys
   tombstones_[key] = index_;
   const auto since_start = now_.time_since_epoch() + tombstone_life;
   const time_point due(since_start + tombstone_granularity - since_start % tombstone_granularity);
@@ -301,7 +301,7 @@ void store::begin(time_point now) {
   kv_index_before_ = kv_index_;
 }
 
-// Before a change of the key or its tombstone.
+// Called before a change of the key or its tombstone.
 void store::remember(const std::string& key) {
   const kv_entry* const found = find(key);
   const auto tombstone = tombstones_.find(key);
@@ -318,8 +318,8 @@ void store::commit() {
   });
 }
 
-// Consul wakes for what comes and goes beside a missing subject, and then goes on waiting: that it is missing is no
-// news.
+// In newer versions, Consul wakes up for changes next to a missing subject, but continues to wait while the subject is
+// still missing.
 bool store::is_still_missing(const registered& watch) const {
   if (watch.leaf || !detail::ways::missing_is_no_news(options_.version)) return false;
   if (watch.what.what == subject::kind::key) return !entries_.contains(watch.what.name);
@@ -350,13 +350,14 @@ const kv_entry* store::find(std::string_view key) const {
   return at == entries_.end() ? nullptr : &at->second;
 }
 
-// Consul never answers 0: that would make the next query not block.
+// Consul never answers with index 0, because the next query would then not block.
 std::uint64_t store::kv_index() const noexcept { return std::max<std::uint64_t>(kv_index_, 1); }
 
-// The last change below the prefix, deletions included; if there is no trace of any, the last change of all.
+// The index of the last change below the prefix, including deletions. If none is known, the index of the last change of
+// any key.
 std::uint64_t store::prefix_index(std::string_view prefix) const {
   if (prefix.empty() || breaks(defect::listing_index_is_global)) return kv_index();
-  // None is past that of all keys: what reaches it is the last. There may be many tombstones.
+  // No index exceeds `kv_index_`, so the loops stop when they reach it: there may be many tombstones.
   std::uint64_t index = 0;
   const auto end = after_prefix(entries_, prefix);
   for (auto at = from_prefix(entries_, prefix); at != end && index < kv_index_; ++at)
@@ -423,7 +424,8 @@ consul::answer<std::vector<std::string>> store::keys(std::string_view prefix, st
 
 namespace {
 
-// Consul has a zero byte between a node's name and the id of its session; here that is the end of a path, see below.
+// Consul separates a node's name and the id of its session by a zero byte. In the model a zero byte ends a path (see
+// below), so the separator is 1.
 std::string sessions_key(std::string_view node) { return detail::lower_case(node) + '\x01'; }
 
 }  // namespace
@@ -472,7 +474,7 @@ void store::end_session(const std::string& id, time_point now) {
   commit();
 }
 
-// As a part of the write under way.
+// A part of the current write.
 void store::close_session(const std::string& id) {
   const auto at = sessions_.find(id);
   const session_info session = std::move(at->second.info);
@@ -529,7 +531,8 @@ consul::answer<std::vector<session_info>> store::sessions_of(std::string_view no
 
 // --- Nodes
 
-// The agent registers itself. A node that somebody else has registered by its name meanwhile keeps its sessions.
+// The agent registers its node. If another client has registered a node of that name meanwhile, the node keeps its
+// sessions.
 void store::add_own_node() {
   own_node_returns_ = time_point::max();
   const std::string key = detail::lower_case(options_.node);
@@ -643,13 +646,13 @@ void store::restore(const store& image) {
 
 // --- Blocking queries
 //
-// Consul keeps keys in a radix tree: a node for each place where keys begin to differ, and for each key. A write makes
-// new nodes all the way from the root to the key, and every old one that it replaces wakes who watches it. A query
-// watches the last node that the search for its key or prefix comes to. For a missing key that is a node above other
-// keys, which is why it wakes for its neighbours, and then, before 1.10.9, finds that Consul answers it with the index
-// of all keys.
+// Consul keeps keys in a radix tree, with a node for each key and for each place where keys begin to differ. A write
+// replaces all nodes from the root to the key, and wakes the queries that watch a replaced node. A query watches the
+// last node that the search for its key or prefix reaches. For a missing key this is a node above other keys, so a
+// change of a neighbour wakes the query. Before 1.10.9, and in 1.11.0 to 1.11.3, Consul then answers the query with the
+// index of all keys.
 //
-// A key's path ends with a zero byte, so that no key is the beginning of another's path.
+// A key's path ends with a zero byte, so that no key's path is a prefix of another's.
 
 namespace {
 
@@ -659,7 +662,7 @@ std::size_t common_size(std::string_view a, std::string_view b) noexcept {
 
 std::string path_of(std::string_view key) { return std::string(key) + '\0'; }
 
-// How much of the text some key's path begins with.
+// The size of the longest prefix of the text with which some key's path begins.
 template <class Map>
 std::size_t known_size(const Map& map, std::string_view text) {
   std::size_t size = 0;
@@ -669,7 +672,7 @@ std::size_t known_size(const Map& map, std::string_view text) {
   return size;
 }
 
-// What the paths that begin with `beginning` have in common.
+// The longest common prefix of the paths that begin with `beginning`.
 template <class Map>
 std::string common_path(const Map& map, std::string_view beginning) {
   const bool whole_key = beginning.ends_with('\0');
@@ -681,23 +684,24 @@ std::string common_path(const Map& map, std::string_view beginning) {
   return path.substr(0, common_size(path, path_of(std::prev(end)->first)));
 }
 
-// The node that a search for the path, or for what begins with it, comes to. `below_root`: in Consul all paths of the
-// map have a beginning in common, which is left out here, so the root is never it.
+// The node that a search for a path or a prefix reaches. `below_root` is true if all paths of the map have a common
+// beginning in Consul, which the model leaves out. The search then never ends at the root.
 template <class Map>
 std::string node_at(const Map& map, std::string_view sought, bool below_root = false) {
   const std::size_t known = known_size(map, sought);
   return known == 0 && !below_root ? std::string() : common_path(map, sought.substr(0, known));
 }
 
-// The key is about to be written, or has just been removed: `comes_or_goes`, it is not among the others.
+// True if the write of `key` replaces `node`. The key is about to be written, or has just been removed. With
+// `comes_or_goes`, the key is not in the map.
 template <class Map>
 bool is_replaced(const Map& map, std::string_view node, std::string_view key, bool comes_or_goes,
                  bool below_root = false) {
   const std::string path = path_of(key);
   if (path.starts_with(node)) return true;
   if (!comes_or_goes) return false;
-  // A key that comes may split the edge above the node, one that goes may leave the node alone under its parent, which
-  // it is then merged with. Either way the node is replaced, unless what is split or merged is the root.
+  // A new key may split the edge above the node. A removed key may leave the node as the only child of its parent, and
+  // the two are then merged. In both cases the node is replaced, unless the root is split or merged.
   const std::size_t common = common_size(path, node);
   return (common > 0 || below_root) && common_path(map, node.substr(0, common)) == node;
 }
@@ -718,8 +722,8 @@ void store::touch(const std::string& key, bool comes_or_goes) {
   }
 }
 
-// It comes, or it has gone. A missing session's watch fires for every other one here, which is more often than in
-// Consul.
+// The session is about to be created, or has just been removed. In the model, the watch of a missing session fires for
+// every other session, which is more often than in Consul.
 void store::touch_session(const session_info& session) {
   for (registered& watch : watches_) {
     const bool one = watch.what.what == subject::kind::session && (!watch.leaf || watch.what.name == session.id);
@@ -729,8 +733,8 @@ void store::touch_session(const session_info& session) {
   }
 }
 
-// The node is about to be written, or has just been removed. Before 1.13 only those are looked up again, of those who
-// ask for a missing node, whose node it is: the index of the others is 1.
+// The node is about to be written, or has just been removed. Before 1.13, a query for a missing node is woken only by
+// that node itself, because the index of missing nodes is always 1.
 void store::touch_node(const std::string& key, bool comes_or_goes) {
   for (registered& watch : watches_) {
     if (watch.what.what == subject::kind::nodes) watch.fires = true;
@@ -741,7 +745,7 @@ void store::touch_node(const std::string& key, bool comes_or_goes) {
   }
 }
 
-// A key that exists is watched itself, and no node above it.
+// An existing key is watched itself, not a node above it.
 void store::place(registered& watch) const {
   const std::string& name = watch.what.name;
   switch (watch.what.what) {
@@ -762,7 +766,7 @@ void store::place(registered& watch) const {
       watch.leaf = nodes_.contains(detail::lower_case(name));
       if (!watch.leaf) watch.place = node_at(nodes_, path_of(detail::lower_case(name)), true);
       return;
-    default:  // found by its name, or whatever changes
+    default:  // matched by name, or fired by every change
       return;
   }
 }

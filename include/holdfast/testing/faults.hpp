@@ -10,29 +10,31 @@
 
 namespace holdfast::testing {
 
-/// What goes wrong with one request. A new kind goes into `kinds` and `to_string` below: all tests of faults go by
-/// these, and fail with its name where they know nothing of it. Made by the named functions below.
+/// A fault that happens to one request. Use the named functions below to make one, such as `fault::drop_reply()`.
 struct fault {
+  // A new kind must be added to `kinds` and `to_string` below. The tests of faults use these, and fail with the name of
+  // a kind that they do not cover.
   enum class kind {
     none,
-    delay,               ///< it reaches Consul `time` later
-    drop_request,        ///< it never does; its connection is reset
-    drop_reply,          ///< it is applied, and its connection reset in place of the reply
-    cut_reply,           ///< it is applied; the connection ends after half of the reply's bytes
-    duplicate,           ///< it is applied twice; the second reply is the one that is sent
-    answer,              ///< it is not applied; the reply is `status` and `text`
-    answer_applied,      ///< it is applied, and the reply is that all the same: Consul has been seen to do so
-    refuse_connections,  ///< it is not applied; its connection is reset, and so are the next `count` as they are
-                         ///< accepted
-    freeze,              ///< nothing happens until `thaw`: then it is applied, though the client may have gone
-    index_reset,         ///< it is applied, and its reply's X-Consul-Index is 1, as after a loss of state
-    expire_session,      ///< the session that it names (the first UUID of target, else of body) has ended just before
-    trickle,             ///< it is applied; the reply comes one byte after another, `time` apart
-    repeat_later,        ///< it is applied and answered; a copy of it is applied `time` later, whose reply nobody gets
-    interim,             ///< it is applied; `count` interim replies of `status`, a 1xx, come before its reply
+    delay,               ///< the request reaches Consul `time` later
+    drop_request,        ///< the request never reaches Consul; its connection is reset
+    drop_reply,          ///< the request is applied; its connection is reset instead of the reply
+    cut_reply,           ///< the request is applied; the connection is closed after half of the reply's bytes
+    duplicate,           ///< the request is applied twice; the client gets the second reply
+    answer,              ///< the request is not applied; the reply is `status` and `text`
+    answer_applied,      ///< the request is applied; the reply still is `status` and `text`, as observed with Consul
+    refuse_connections,  ///< the request is not applied; its connection is reset, and the next `count` connections are
+                         ///< reset as they are accepted
+    freeze,              ///< nothing happens until `thaw`; then the request is applied, even if the client has gone
+    index_reset,         ///< the request is applied; its reply has X-Consul-Index 1, as after a loss of state
+    expire_session,      ///< the session that the request names ends just before the request is applied; the name is
+                         ///< the first UUID in the target, or else in the body
+    trickle,             ///< the request is applied; the reply comes one byte at a time, `time` apart
+    repeat_later,        ///< the request is applied and answered; a copy of it is applied `time` later, without a reply
+    interim,             ///< the request is applied; `count` interim replies of `status` (1xx) precede its reply
   };
 
-  /// All of them.
+  /// All kinds.
   static constexpr kind kinds[] = {
       kind::none,        kind::delay,          kind::drop_request,   kind::drop_reply,         kind::cut_reply,
       kind::duplicate,   kind::answer,         kind::answer_applied, kind::refuse_connections, kind::freeze,
@@ -57,15 +59,15 @@ struct fault {
   static fault no_leader() { return answer(500, "No cluster leader"); }
   static fault forbidden() { return answer(403, "Permission denied"); }
   static fault too_many_requests() { return answer(429, "Your IP is issuing too many concurrent connections"); }
-  /// As `limits.request_limits` of Consul 1.16 and later has a server answer: the first for itself, the second for want
-  /// of another server. The request was not applied.
+  /// Replies of a server with `limits.request_limits`, in Consul 1.16 and later. After the first, another server may
+  /// accept the request; after the second, only the leader could. The request is not applied.
   static fault rate_limited_by_server() {
     return answer(429, "rate limit exceeded, try again later or against a different server");
   }
   static fault rate_limited_by_leader() {
     return answer(503, "rate limit exceeded for operation that can only be performed by the leader, try again later");
   }
-  /// What a renewal is told of a session that has ended, or by a new leader that does not know it yet.
+  /// The reply to the renewal of a session that has ended, or that a new leader does not know yet.
   static fault session_not_found(const std::string& id) { return answer(404, "Session id '" + id + "' not found"); }
   static fault refuse_connections(std::size_t count = 1) { return {kind::refuse_connections, {}, 0, {}, count}; }
   static fault freeze() { return {kind::freeze, {}, 0, {}, 0}; }
@@ -112,32 +114,33 @@ constexpr std::string_view to_string(fault::kind kind) noexcept {
   return {};
 }
 
-/// Which requests a fault meets.
+/// Selects the requests to which a fault happens.
 struct fault_rule {
   fault what;
-  /// Part of the method and target, as in "PUT /v1/txn" or "index="; empty: any.
+  /// A part of the method and target, such as "PUT /v1/txn" or "index=". Empty: any request.
   std::string target{};
-  /// Part of the body, as in "\"lock\""; empty: any.
+  /// A part of the body, such as "\"lock\"". Empty: any request.
   std::string body{};
-  std::size_t skip = 0;    ///< so many such requests pass first
-  std::size_t times = 1;   ///< so many are met; 0: all
-  double probability = 1;  ///< by the plan's seed
+  std::size_t skip = 0;    ///< the number of selected requests that pass first
+  std::size_t times = 1;   ///< the number of requests to which the fault happens; 0: no limit
+  double probability = 1;  ///< for each selected request; decided with the plan's seed
 };
 
-/// What goes wrong, in what order. Scripted by rules: the first that fits a request decides. Pure: the same plan, asked
-/// about the same requests, gives the same faults.
+/// Decides which requests get a fault, by a list of rules. The first rule that selects a request decides. A plan is
+/// deterministic: the same plan gives the same faults for the same requests.
 class fault_plan {
 public:
-  /// Nothing goes wrong.
+  /// A plan without faults.
   fault_plan() = default;
   explicit fault_plan(std::vector<fault_rule> rules, std::uint64_t seed = 1);
-  /// Every kind of fault but `freeze` now and then: `probability` for each request, times up to `longest`.
+  /// A plan with random faults of every kind except `freeze`. Each request gets a fault with `probability`. Delays are
+  /// at most `longest`.
   static fault_plan random(std::uint64_t seed, double probability,
                            std::chrono::milliseconds longest = std::chrono::milliseconds(50));
 
-  /// The fault for this request; counts it. `line` is method and target: "PUT /v1/txn".
+  /// Returns the fault for this request, and counts the request. `line` is method and target: "PUT /v1/txn".
   fault next(std::string_view line, std::string_view body);
-  std::size_t met() const noexcept { return met_; }  ///< faults given out
+  std::size_t met() const noexcept { return met_; }  ///< the number of faults that `next` has returned
 
 private:
   struct counted {

@@ -4,15 +4,17 @@
 
 namespace holdfast::testing {
 
-/// Stands between a client and a real agent, so that the same faults happen there. Each connection has one of its own
-/// to the agent, opened with its first request and closed with it; when that fails, the client's is reset. Replies come
-/// whole, with a Content-Length, and of at most 64 MiB. `expire_session` destroys the session at the agent.
+/// A proxy between a client and a real agent, which makes the same faults happen with that agent.
+///
+/// Each client connection has its own connection to the agent. That is opened for the first request, and closed with
+/// the client's. If the agent does not answer a request, the client's connection is reset. The proxy sends replies
+/// whole, with a Content-Length. A reply may have at most 64 MiB. `expire_session` destroys the session at the agent.
 class proxy : public front {
 public:
-  /// On a thread of its own. `agent` is "host:port", the host an IP literal: error::invalid_address. Throws as `server`
-  /// does.
+  /// Runs on a thread of its own. `agent` is "host:port", where the host is an IP literal. Throws `system_error` with
+  /// error::invalid_address if it is not, and otherwise like the constructor of `server`.
   explicit proxy(const std::string& agent, const server_options& options = {});
-  /// In the user's context.
+  /// Runs in the user's execution context.
   proxy(asio::any_io_executor executor, const std::string& agent, const server_options& options = {});
 };
 

@@ -25,36 +25,40 @@ class model;
 }  // namespace detail
 
 struct server_options {
-  std::string host = "127.0.0.1";  ///< an IP literal; only loopback addresses are accepted: error::invalid_option
-  std::uint16_t port = 0;          ///< 0: a free one
-  /// From one address, as `http_max_conns_per_client`: one more is reset. 0: no limit.
+  std::string host = "127.0.0.1";  ///< an IP literal of a loopback address, or else error::invalid_option
+  std::uint16_t port = 0;          ///< 0: any free port
+  /// The limit of connections from one address, like Consul's `http_max_conns_per_client`. Further connections are
+  /// reset. 0: no limit.
   std::size_t connections_max = 0;
-  /// A blocking query that has waited for so long gets no reply, only the end of its connection, as from servers and
-  /// proxies that end every exchange after 30 s. 0: no limit. `server` only
+  /// The limit of a blocking query's wait. A query that has waited longer gets no reply: its connection is closed, as
+  /// by servers and proxies that end every request after 30 s. 0: no limit. Used by `server` only.
   std::chrono::milliseconds exchange_max{0};
-  std::uint64_t seed = 1;  ///< of session ids, and of the jitter of blocking queries. `server` only
+  std::uint64_t seed = 1;  ///< for session ids and the jitter of blocking queries; `server` only
   store_options model{};   ///< `server` only
 };
 
-/// Counters since construction; `connections`, `blocked` and `frozen` are levels.
+/// Counters since construction, except `connections`, `blocked` and `frozen`, which are current numbers.
 struct server_statistics {
-  std::uint64_t accepted = 0;   ///< connections, also those that were then refused by a fault or the limit
-  std::uint64_t requests = 0;   ///< that were read whole
-  std::uint64_t faults = 0;     ///< requests that met one, and queries that `answer_blocked` answered
-  std::size_t connections = 0;  ///< also those whose client has gone, while something is still done for them
-  std::size_t blocked = 0;      ///< blocking queries that wait; of a proxy: that are under way
-  std::size_t frozen = 0;       ///< requests and replies that a freeze holds back
+  std::uint64_t accepted = 0;   ///< connections, including those that a fault or the limit then reset
+  std::uint64_t requests = 0;   ///< requests that were read completely
+  std::uint64_t faults = 0;     ///< requests that got a fault, and queries answered by `answer_blocked`
+  std::size_t connections = 0;  ///< including those whose client has gone but whose request is pending
+  std::size_t blocked = 0;      ///< blocking queries that wait; for a proxy: that are pending
+  std::size_t frozen = 0;       ///< requests and replies that a freeze holds
 };
 
-/// What `server` and `proxy` have in common: an HTTP listener on which things go wrong on demand.
+/// Base class of `server` and `proxy`: an HTTP listener that injects faults on demand.
 ///
-/// Requests that come on one connection are answered in their order. What is no request is answered 400, 413 or 431,
-/// and its connection closed. When a client goes, its blocking query is freed at once (Consul keeps it until its wait
-/// is over); every other request that was read whole is applied.
+/// Requests on one connection are answered in order. Bytes that are not a valid request are answered with 400, 413 or
+/// 431, and the connection is closed. When a client closes its connection, its blocking query is dropped at once, while
+/// Consul keeps it until its wait is over. Every other request that was read completely is still applied.
 ///
-/// Threads: safe from any thread. What is set counts at once; what happens to open connections happens on an internal
-/// strand, soon after. Destruction closes all connections; with a thread of its own it also joins that. In the user's
-/// context the rest of the work is dropped by that context, which may be destroyed before or after.
+/// Thread safety: all functions may be called from any thread. Settings take effect at once. Effects on open
+/// connections follow soon after, on an internal strand.
+///
+/// The destructor closes all connections. If the object has a thread of its own, the destructor joins that thread. If
+/// the object runs in the user's context, the context drops the remaining work, and may be destroyed before or after
+/// the object.
 class front {
 public:
   front(const front&) = delete;
@@ -62,29 +66,32 @@ public:
 
   std::string address() const;  ///< "127.0.0.1:port", of this listener
   std::string url() const { return "http://" + address(); }
-  /// For a client of it.
+  /// The configuration of a client of this listener.
   consul::config client_config() const;
   server_statistics statistics() const;
 
-  /// Replaces the plan. Requests that a fault holds already stay held.
+  /// Replaces the plan. Requests that a fault of the old plan holds stay held.
   void set_faults(fault_plan plan);
-  /// Nothing is answered, connections are accepted all the same: like a stopped process, whose kernel goes on. Also
-  /// holds back replies to requests that were read before. Sessions of a server end in their time.
+  /// Stops all answers, including those to requests that were read before. Connections are still accepted, as by the
+  /// kernel for a stopped process. The sessions of a `server` still expire.
   void freeze();
-  /// What was held is applied, in order, also for clients that have gone; then all goes on.
+  /// Applies the held requests and sends the held replies, in order. This includes requests of clients that have gone.
+  /// Then requests are answered as usual.
   void thaw();
-  /// Resets every connection. What had been read is applied all the same, and so is what a freeze holds.
+  /// Resets every connection. Requests that were read before are still applied, including those that a freeze holds.
+  /// Blocking queries are dropped.
   void cut();
-  /// Ends every blocking query that waits with this reply, as Consul does when the leader is lost.
+  /// Answers every blocking query that waits with this reply, as Consul does when the leader is lost.
   void answer_blocked(unsigned status, std::string text);
-  /// Closes the listener and every connection: the next are refused. What was not applied never will be. State is kept,
-  /// and the port stays reserved. Throws `system_error` if it cannot be.
+  /// Closes the listener and every connection. New connections are refused. Requests that were not applied before are
+  /// never applied. The state is kept, and the port stays reserved. Throws `system_error` if the port cannot be
+  /// reserved.
   void stop();
-  /// Listens again, on the same port. Throws `system_error` if it cannot.
+  /// Listens again, on the same port. Throws `system_error` on failure.
   void start();
 
 protected:
-  /// With an empty executor: on a thread of its own.
+  /// With an empty executor, the object runs on a thread of its own.
   front(asio::any_io_executor executor, const server_options& options);
   ~front();
 
@@ -92,25 +99,26 @@ protected:
   const std::shared_ptr<detail::front_impl> impl_;
 };
 
-/// A model of Consul's HTTP API behind a loopback port, for development and tests: one process, nothing persisted, no
-/// ACLs, no cluster. It is not a Consul server. See `store` for what is modelled.
+/// A fake Consul: a model of Consul's HTTP API on a loopback port, for development and tests. It runs in one process,
+/// and has no persistence, no ACLs and no cluster. It is not a Consul server. `store` documents the modelled parts.
 ///
 /// `holdfast::testing::server consul; holdfast::consul::client client(io, consul.client_config());`
 class server : public front {
 public:
-  /// What programs that offer it should print.
+  /// A notice that programs should print when they run the fake.
   static constexpr std::string_view banner =
       "A fake Consul, for development and tests only: one process, nothing is persisted, no ACLs, no cluster. "
       "It is not a Consul server.";
 
-  /// On a thread of its own. Throws `system_error` if it cannot listen, or an option is not valid.
+  /// Runs on a thread of its own. Throws `system_error` if it cannot listen, or if an option is not valid.
   explicit server(server_options options = {});
-  /// In the user's context: it answers while that runs.
+  /// Runs in the user's execution context, and answers while that runs.
   explicit server(asio::any_io_executor executor, server_options options = {});
   ~server();
 
-  /// Runs `f(store&, now)` between two requests, and then wakes the queries that wait for what it has changed. `f` must
-  /// not call the server. It may copy the store, but not assign to it: see `store::restore`.
+  /// Calls `f(store&, now)` between two requests, and returns its result. Then wakes the blocking queries that wait for
+  /// the changes. `f` must not call the server. It may copy the store, but must not assign to it; use `store::restore`
+  /// instead.
   template <class F>
   auto with(F&& f) {
     const access locked(*this);

@@ -18,10 +18,10 @@
 
 namespace holdfast::testing {
 
-/// One rule of Consul that a store can be made to break, to see whether a test notices. See testing/defect.hpp.
+/// A rule of Consul that a store can be made to break, to check that a test notices. See testing/defect.hpp.
 enum class defect : int;
 
-/// A version of Consul, as in `consul_version{1, 22, 7}`. What changed with a version holds from that one on.
+/// A version of Consul, for example `consul_version{1, 22, 7}`.
 struct consul_version {
   unsigned major_number = 0;
   unsigned minor_number = 0;
@@ -29,54 +29,55 @@ struct consul_version {
 
   auto operator<=>(const consul_version&) const = default;
 
-  /// "1.22.7", also with "+ent" or the like behind it. Nothing if it is no version.
+  /// Parses a text such as "1.22.7". A suffix such as "+ent" is ignored. Empty if the text is not a version.
   static std::optional<consul_version> from_text(std::string_view text);
   std::string to_text() const;
 };
 
-/// The newest that the model was compared with.
+/// The newest version of Consul that the model was compared with.
 inline constexpr consul_version newest_consul_version{1, 22, 7};
 
-/// Limits as an agent's configuration has them. The defaults are Consul's.
+/// The settings of the modelled agent. The defaults of the limits are Consul's.
 struct store_options {
-  std::string node = "fake";  ///< the agent's: sessions belong to it that name no other
-  /// How long it takes the agent to register its node again when somebody has deregistered that. Consul's leader looks
-  /// once a minute, so it is some time below that.
+  std::string node = "fake";  ///< the name of the agent's node, to which sessions belong by default
+  /// The time after which the agent's node is registered again when it was deregistered. In Consul the leader checks
+  /// for this once a minute, so the time is at most 60 s.
   std::chrono::nanoseconds node_returns_after = std::chrono::seconds(60);
   std::chrono::nanoseconds session_ttl_min =
-      std::chrono::seconds(10);  ///< `session_ttl_min`; may be far lower in tests
+      std::chrono::seconds(10);  ///< Consul's `session_ttl_min`; tests may set it far lower
   std::chrono::nanoseconds session_ttl_max = std::chrono::hours(24);
   std::size_t value_bytes_max = 512 * 1024;  ///< `limits.kv_max_value_size`
-  /// `limits.txn_max_req_len`: of a transaction's body, in which values are in base64. The larger of both counts for
-  /// that.
+  /// `limits.txn_max_req_len`, which limits the body of a transaction, where values are in base64. The body may be as
+  /// large as the larger of this limit and `value_bytes_max`.
   std::size_t txn_bytes_max = 512 * 1024;
-  /// Whose ways it has: doc/reference/compatibility.md says in what they differ. 1.8.7 or later was compared.
+  /// The version of Consul whose behaviour is modelled. doc/compatibility.md lists the differences between versions.
+  /// The model was compared with versions from 1.8.7 on.
   consul_version version = newest_consul_version;
 };
 
-/// Why Consul would not do something: the status and the body of its reply.
+/// The status and the body of a reply by which Consul refuses a request.
 struct refusal {
   unsigned status = 500;
   std::string text;
   bool operator==(const refusal&) const = default;
 };
 
-/// What a single write came to. Not done and not refused is Consul's `false`: a check did not hold.
+/// The result of a single write. If the write is neither done nor refused, a check failed: Consul's reply is `false`.
 struct write_result {
   bool done = false;
   std::optional<refusal> refused;
 };
 
-/// What a blocking query asks about.
+/// The subject of a blocking query.
 struct subject {
   enum class kind {
     key,            ///< one key: `name`
     prefix,         ///< the entries, or only the keys, that start with `name`
     session,        ///< one session: `name` is its id
-    sessions,       ///< the list of all
-    node_sessions,  ///< the list of one node's: `name` is the node's
+    sessions,       ///< the list of all sessions
+    node_sessions,  ///< the list of the sessions of one node: `name` is the node's name
     node,           ///< one node: `name`
-    nodes,          ///< the list of all
+    nodes,          ///< the list of all nodes
   } what = kind::prefix;
   std::string name;
   bool operator==(const subject&) const = default;
@@ -88,19 +89,22 @@ struct node_info {
   std::string address;
   std::uint64_t create_index = 0;
   std::uint64_t modify_index = 0;
-  bool serf_health = false;  ///< has that check: only the agent's node has
+  bool serf_health = false;  ///< the node has the check "serfHealth"; only the agent's node has
   bool operator==(const node_info&) const = default;
 };
 
-/// The parts of Consul that holdfast and its users rely on, in memory: KV, sessions, transactions, the nodes that
-/// sessions belong to, and the index and wake-up rules of blocking queries, as `store_options::version` of Consul was
-/// measured to behave. It is compared with real agents of several versions on random operations, reply by reply.
+/// An in-memory model of the parts of Consul that holdfast and its users rely on: KV, sessions, transactions, the nodes
+/// that sessions belong to, and the index and wake-up rules of blocking queries. It behaves as measured on Consul of
+/// `store_options::version`. Tests compare it, reply by reply, with real agents of several versions on random
+/// operations.
 ///
-/// Pure: no I/O, no clock, no randomness, no threads. Time and session ids are arguments; the same calls give the same
-/// answers. Times must not go back. Copies are independent; one is a snapshot that `restore` takes.
+/// The model is deterministic: it has no I/O, no clock, no randomness and no threads. Time and session ids are
+/// arguments, and the same calls give the same answers. The times of successive calls must not decrease. Copies are
+/// independent. A copy serves as a snapshot for `restore`.
 ///
-/// Not modelled: ACLs, other datacenters, services, checks but serfHealth, prepared queries.
-/// Threads: distinct objects only. `server` puts a lock around its own.
+/// Not modelled: ACLs, other datacenters, services, checks other than serfHealth, prepared queries.
+///
+/// Thread safety: distinct objects only. `server` guards its store with a mutex.
 class store {
 public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -110,75 +114,80 @@ public:
 
   const store_options& options() const noexcept { return options_; }
 
-  // --- KV. Each write is one step of the index, also one that changes nothing.
+  // --- KV. Each write increments `raft_index`, even if it changes nothing, unless it is refused for an empty key or
+  // for a lock delay.
 
-  /// One operation by itself, as the KV endpoint does it: all verbs of a transaction that write.
+  /// Applies one operation, as the KV endpoint does. Every writing verb of a transaction is allowed.
   write_result write(const consul::txn_operation& operation, time_point now);
-  /// All of them, or none: then `errors` has every refused operation, with Consul's text.
+  /// Applies all operations or none. If none, `errors` lists every refused operation, with Consul's text.
   consul::txn_reply transact(const std::vector<consul::txn_operation>& operations, time_point now);
 
   consul::answer<std::optional<consul::kv_entry>> get(std::string_view key) const;
   consul::answer<std::vector<consul::kv_entry>> list(std::string_view prefix) const;
-  /// Names only, each cut after the first `separator` that follows the prefix.
+  /// Lists keys only. Each key is cut after the first `separator` that follows the prefix.
   consul::answer<std::vector<std::string>> keys(std::string_view prefix, std::string_view separator = {}) const;
 
   // --- Sessions.
 
-  /// `session.id` is the caller's: 36 characters that no other session has. An empty `node` is the agent's;
-  /// `node_checks` are none, or "serfHealth" where the node has that. The indexes are filled in here.
+  /// The caller chooses `session.id`: 36 characters that no other session has. An empty `node` means the agent's node.
+  /// `node_checks` is empty, or "serfHealth" if the node has that check. The store sets the indexes.
   std::optional<refusal> create_session(consul::session_info session, time_point now);
-  /// False if there is no such session. A session ends 2 x TTL after its last renewal, as Consul was measured to do.
+  /// Returns false if there is no such session. A session with a TTL expires 2 x TTL after its last renewal, as
+  /// measured on Consul.
   bool renew_session(std::string_view id, time_point now);
   void destroy_session(std::string_view id, time_point now);
   consul::answer<std::optional<consul::session_info>> session(std::string_view id) const;
   consul::answer<std::vector<consul::session_info>> sessions() const;
   consul::answer<std::vector<consul::session_info>> sessions_of(std::string_view node) const;
 
-  // --- Nodes. Their names are found whatever the case of their letters.
+  // --- Nodes. Their names are not case-sensitive.
 
-  /// A node is registered, or has another address or other letters from now on. What is there already word for word
-  /// stays as it is.
+  /// Registers a node, or changes the address of a node. Before Consul 1.12 this also changes the case of its name. If
+  /// nothing differs, the node's indexes do not change.
   std::optional<refusal> register_node(const std::string& name, const std::string& address, time_point now);
-  /// Ends all of its sessions, whatever their TTL. The agent's own node comes back in `node_returns_after`, by
-  /// `advance`; until then, or until somebody else registers it, no session can be created on it.
+  /// Removes a node and ends all of its sessions, whatever their TTL. `advance` registers the agent's own node again
+  /// after `node_returns_after`. Until then, or until `register_node`, no session can be created on that node.
   void deregister_node(std::string_view name, time_point now);
   consul::answer<std::optional<node_info>> node(std::string_view name) const;
   consul::answer<std::vector<node_info>> nodes() const;
 
-  // --- Time, and what operators and accidents do.
+  // --- Time, operators and accidents.
 
-  /// Ends sessions whose time has come, has the agent's node back, and forgets tombstones after Consul's 15 minutes.
+  /// Ends expired sessions, registers the agent's node again when it is due, and drops tombstones after Consul's
+  /// 15 minutes.
   void advance(time_point now);
-  /// When `advance` has something to do next; `time_point::max()`: never.
+  /// The time of the next event for `advance`. `time_point::max()` if there is none.
   time_point next_deadline() const;
-  /// The leader changes: every TTL starts anew, at its full 2 x TTL.
+  /// Simulates a change of the leader: every session lives for another 2 x TTL.
   void restart_ttls(time_point now);
-  /// Every session ends now, as if its TTL had run out.
+  /// Ends every session now, as if its TTL had expired.
   void expire_sessions(time_point now);
-  /// The health check of the agent's node fails: sessions that depend on it end.
+  /// Simulates a failed health check of the agent's node: ends the sessions that depend on it.
   void fail_node(time_point now);
-  /// From now on the index of a listing may be lower than before.
+  /// Drops all tombstones now. The index of a listing may then be lower than before.
   void collect_tombstones();
-  /// All state is that of `image`, and indexes are its indexes. Every watch fires, as after a snapshot's restoration.
+  /// Replaces all state, including the indexes of entries, by that of `image`. Only `raft_index` does not decrease.
+  /// Every watch fires, as after the restoration of a snapshot in Consul.
   void restore(const store& image);
 
   // --- Blocking queries.
 
   using watch_id = std::uint64_t;
-  /// The index that the read of the subject would answer with.
+  /// The index in the answer to a read of the subject.
   std::uint64_t index_of(const subject& asked) const;
-  /// Fires once, when something changes that Consul would answer for, or look up the subject again. That may be more
-  /// than the subject (before Consul 1.10.9, for a missing key: what is beside it), so whoever waits compares indexes
-  /// again.
+  /// Registers a watch. It fires once, on a change after which Consul would answer the query or look up the subject
+  /// again. Changes of other things than the subject may cause that. For example, the watch of a missing key also fires
+  /// for neighbouring keys before Consul 1.10.9, and in 1.11.0 to 1.11.3. The caller must therefore compare indexes
+  /// after a watch has fired.
   watch_id watch(subject what);
   void unwatch(watch_id id);
   std::size_t watches() const noexcept { return watches_.size(); }
-  /// The watches that have fired since the last call, each named once.
+  /// The watches that have fired since the last call, without duplicates.
   std::vector<watch_id> take_fired();
 
-  /// Counts every write, like Raft's index.
+  /// The number of the last write, like Raft's index.
   std::uint64_t raft_index() const noexcept { return index_; }
-  /// For tests of tests: from now on one rule is broken.
+  /// Breaks one rule from now on, to check that a test notices.
   void break_rule(defect which) noexcept { defect_ = which; }
 
 private:
@@ -188,7 +197,7 @@ private:
     consul::session_info info;
     time_point ends = time_point::max();
   };
-  /// What an operation came to.
+  /// The result of an operation.
   struct verdict {
     enum class kind { done, not_done, refused } what = kind::done;
     std::string text{};
@@ -200,14 +209,14 @@ private:
   };
   struct grave {
     time_point due;
-    std::uint64_t index;  ///< of the last tombstone that goes then
+    std::uint64_t index;  ///< of the last tombstone that is dropped then
   };
   struct registered {
     watch_id id;
     subject what;
-    std::string place;   ///< a node's path in Consul's radix tree; see store.cpp
-    bool leaf = false;   ///< the subject itself, not a node above it
-    bool fires = false;  ///< by the write under way
+    std::string place;   ///< the path of the watched node in Consul's radix tree; see store.cpp
+    bool leaf = false;   ///< the watch is on the subject itself, not on a node above it
+    bool fires = false;  ///< the current write fires it
   };
 
   verdict check_before(const consul::txn_operation& op, time_point now) const;
@@ -245,22 +254,22 @@ private:
 
   store_options options_;
   std::uint64_t index_ = 10;
-  std::uint64_t kv_index_ = 0;       // of the last change of any key, deletions included
+  std::uint64_t kv_index_ = 0;       // of the last change of any key, including deletions
   std::uint64_t session_index_ = 0;  // of the last change of any session
   std::uint64_t node_index_ = 0;     // of the last change of any node
-  std::uint64_t gone_index_ = 0;     // of the last node that went
+  std::uint64_t gone_index_ = 0;     // of the last removal of a node
   entries entries_;
   std::map<std::string, std::uint64_t, std::less<>> tombstones_;
-  std::vector<grave> graves_;  // when tombstones go
+  std::vector<grave> graves_;  // when tombstones are dropped
   std::map<std::string, lease, std::less<>> sessions_;
-  time_point next_end_ = time_point::max();  // of a session, at the earliest
-  /// By node: the key of each is the node's and the id, as in Consul's own index.
+  time_point next_end_ = time_point::max();  // a lower bound of the sessions' expiry times
+  /// The ids of sessions, by node name and id, as in Consul's own index.
   std::map<std::string, std::string, std::less<>> sessions_by_node_;
-  std::map<std::string, node_info, std::less<>> nodes_;  // by their names in small letters
+  std::map<std::string, node_info, std::less<>> nodes_;  // by their names in lower case
   time_point own_node_returns_ = time_point::max();
   std::map<std::string, time_point, std::less<>> lock_delays_;
 
-  // The write under way, and what to put back if it is refused.
+  // The current write, and the state to restore if it is refused.
   time_point now_{};
   std::vector<undo> undo_;
   std::uint64_t kv_index_before_ = 0;
