@@ -36,7 +36,7 @@ int hex_value(char c) noexcept {
   return -1;
 }
 
-// Nothing if an escape is not two hexadecimal digits.
+// Empty if an escape is not followed by two hexadecimal digits.
 std::optional<std::string> percent_decoded(std::string_view text, bool plus_is_space) {
   std::string out;
   out.reserve(text.size());
@@ -78,12 +78,12 @@ bool parse_number(std::string_view text, std::uint64_t& out) noexcept {
   return ec == std::errc() && end == text.data() + text.size();
 }
 
-// Consul refuses paths with characters that cannot be printed: exact for ASCII.
+// Consul refuses paths with unprintable characters. This check is exact for ASCII.
 bool is_printable(std::string_view path) {
   return std::none_of(path.begin(), path.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
 }
 
-// A path that Go's router takes for another one: it redirects there.
+// The path to which Go's router redirects, because it treats the two as equal. Empty if it does not redirect.
 std::optional<std::string> cleaned(std::string_view path) {
   std::vector<std::string_view> segments;
   bool differs = false;
@@ -170,7 +170,7 @@ json::object to_json(const session_info& session) {
   return out;
 }
 
-// As one that somebody has registered: with more than this the agent describes its own.
+// The form of a node that a client has registered. For its own node the agent reports more fields.
 json::object to_json(const node_info& node) {
   json::object out;
   out["ID"] = "";
@@ -191,7 +191,7 @@ json::array to_array(const std::vector<T>& list) {
   return out;
 }
 
-// One value; what follows it does not matter to Go's decoder.
+// Parses one value. Like Go's decoder, it ignores text after the value.
 bool parse_json(std::string_view body, json::value& out) {
   const std::string text = valid_utf8(body);
   json::parse_options options;
@@ -205,7 +205,7 @@ bool parse_json(std::string_view body, json::value& out) {
   return true;
 }
 
-// The message of Go's decoder, as far as it is known.
+// The error text of Go's decoder, as far as it is known.
 std::string decoder_text(std::string_view body) {
   const std::size_t begin = body.find_first_not_of(" \t\r\n");
   if (begin == std::string_view::npos) return "EOF";
@@ -222,7 +222,7 @@ std::string cannot_unmarshal(const json::value& value, std::string_view into) {
   return std::string("json: cannot unmarshal ") + kind + " into " + std::string(into);
 }
 
-// Go's decoder does not care for the case of names.
+// Like Go's decoder, it ignores the case of names.
 const json::value* member_of(const json::object& from, std::string_view name) {
   const json::value* found = from.if_contains(json::string_view(name.data(), name.size()));
   for (const auto& member : from)
@@ -230,7 +230,7 @@ const json::value* member_of(const json::object& from, std::string_view name) {
   return found;
 }
 
-// The same; null counts as nothing.
+// Like `member_of`, but null counts as missing.
 const json::value* field_of(const json::object& from, std::string_view name) {
   const json::value* const found = member_of(from, name);
   return found && !found->is_null() ? found : nullptr;
@@ -242,7 +242,7 @@ std::string_view text_of(const json::object& from, std::string_view name) {
   return text ? std::string_view(text->data(), text->size()) : std::string_view();
 }
 
-// The complaint about one of these fields that is no string.
+// The error text if one of these fields is not a string.
 std::optional<std::string> not_a_text(const json::object& from, std::initializer_list<const char*> names) {
   for (const char* const name : names) {
     const json::value* const field = field_of(from, name);
@@ -252,7 +252,7 @@ std::optional<std::string> not_a_text(const json::object& from, std::initializer
   return std::nullopt;
 }
 
-// --- What is asked of one read: whether it blocks, and on what.
+// --- Reads: whether a read blocks, and on which subject
 
 struct reading {
   std::uint64_t index = 0;
@@ -280,7 +280,7 @@ api_answer read_answer(api_reply reply, const reading& asked, std::uint64_t inde
   return out;
 }
 
-// --- One endpoint each. `name` is what follows the endpoint's path.
+// --- Endpoints. `name` is the rest of the path after the endpoint's path.
 
 struct call {
   store& model;
@@ -302,7 +302,7 @@ std::optional<api_reply> conflicting(const parameters& query, std::initializer_l
   return text_reply(400, std::move(text));
 }
 
-// Nothing if the parameter is there and not a number.
+// Empty if the parameter is present but not a number.
 std::optional<std::uint64_t> number_of(const parameters& query, std::string_view name) {
   std::uint64_t number = 0;
   if (query.contains(name) && !parse_number(value_of(query, name), number)) return std::nullopt;
@@ -390,8 +390,8 @@ std::string new_session_id(std::mt19937_64& random) {
   return id;
 }
 
-// A number below 1000 means seconds, also a negative one, and also one that a text came to. What is neither number nor
-// text is no delay. The complaint if a text is no duration.
+// Parses a lock delay, and returns an error text if a string is not a duration. A number is in nanoseconds, but a value
+// below 1000 is in seconds, even if it is negative or was given as a string. Other JSON types mean 0.
 std::optional<std::string> lock_delay_of(const json::value& field, nanoseconds& out) {
   nanoseconds delay{0};
   if (const json::string* const text = field.if_string()) {
@@ -404,7 +404,7 @@ std::optional<std::string> lock_delay_of(const json::value& field, nanoseconds& 
   return std::nullopt;
 }
 
-// The complaint about the list of checks, if it is none.
+// Parses a list of checks. Returns an error text if it is not a list of strings.
 std::optional<std::string> parse_checks(const json::object& fields, const char* name, std::vector<std::string>& out) {
   const json::value* const given = member_of(fields, name);
   if (!given) return std::nullopt;
@@ -420,7 +420,7 @@ std::optional<std::string> parse_checks(const json::object& fields, const char* 
   return std::nullopt;
 }
 
-// Fills in what the body says; a refusal if it says nonsense.
+// Fills `out` from the body. Returns a refusal if the body is not valid.
 std::optional<refusal> parse_session(std::string_view body, session_info& out) {
   out.lock_delay = std::chrono::seconds(15);
   out.node_checks = {"serfHealth"};
@@ -458,7 +458,7 @@ api_answer session_create(const call& c) {
   return {json_reply(json::object{{"ID", id}})};
 }
 
-// What is wrong with the session id in the path, if anything.
+// The refusal of the session id in the path. Empty if the id is valid.
 std::optional<api_reply> bad_session(const call& c) {
   if (c.name.empty()) return text_reply(400, "Missing session");
   if (ways::session_ids_are_any_text(c.model.options().version)) return std::nullopt;
@@ -519,8 +519,8 @@ struct node_registration {
   std::string data_center;
 };
 
-// Unlike with sessions, a field that Consul does not know is refused. What it knows and the model does not is refused
-// here, too, unless it is empty.
+// Unlike for sessions, Consul refuses unknown fields here. The model also refuses fields that only Consul knows, unless
+// they are empty.
 std::optional<refusal> parse_registration(std::string_view body, std::initializer_list<std::string_view> not_modelled,
                                           const std::string& type, const std::string& field_type,
                                           node_registration& out) {
@@ -596,9 +596,9 @@ api_answer catalog_node(const call& c) {
 
 struct transaction {
   std::vector<txn_operation> operations;
-  std::vector<std::size_t> places;         // of each of these in the request
-  std::vector<consul::txn_error> unknown;  // verbs
-  std::optional<api_reply> too_large;      // of the first value that is
+  std::vector<std::size_t> places;         // the positions of `operations` in the request
+  std::vector<consul::txn_error> unknown;  // operations with unknown verbs
+  std::optional<api_reply> too_large;      // the reply for the first value that is too large
   bool writes = false;
 };
 
@@ -610,7 +610,7 @@ bool number_field(const json::object& from, std::string_view name, std::uint64_t
   return !ec && !field->is_double();
 }
 
-// Where Go's decoder stops: at the first byte that does not belong there, or at a last group that is not full.
+// The position at which Go's decoder stops: the first illegal byte, or the beginning of an incomplete last group.
 std::size_t first_illegal(std::string_view base64) {
   constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   const std::size_t end = std::min(base64.find_first_not_of(digits), base64.size());
@@ -670,7 +670,7 @@ std::optional<api_reply> parse_transaction(const call& c, transaction& out) {
     if (!op || (kv && !fields))
       return text_reply(
           400, "Failed to parse body: " + cannot_unmarshal(op ? *kv : (*list)[place], "Go value of type api.TxnOp"));
-    if (!fields) continue;  // of another kind than KV, or of none
+    if (!fields) continue;  // not a KV operation
     if (auto wrong = parse_operation(*fields, place, c.model.options(), out)) return wrong;
   }
   const std::size_t operations_max = ways::operations_max(c.model.options().version);
@@ -688,9 +688,9 @@ api_answer txn(const call& c) {
     came_to = c.model.transact(asked.operations, c.now);
   } else {
     const bool checked_first = ways::verbs_are_checked_first(c.model.options().version);
-    // Nothing is tried then: an operation without a key is refused before, too.
+    // Consul then refuses the transaction before it tries it. An operation without a key has the same effect here.
     if (checked_first) asked.operations.push_back(txn_operation::set({}, {}));
-    store(c.model).transact(asked.operations, c.now).errors.swap(came_to.errors);  // on a copy: it cannot apply
+    store(c.model).transact(asked.operations, c.now).errors.swap(came_to.errors);  // on a copy: must not apply
     if (checked_first) came_to.errors.pop_back();
   }
   for (consul::txn_error& each : came_to.errors) each.operation = asked.places[each.operation];
@@ -713,7 +713,7 @@ api_answer txn(const call& c) {
   }
   if (!asked.writes) {
     const consul_version version = c.model.options().version;
-    // Where it was refused before it was tried nobody has filled this in.
+    // Consul leaves these fields empty if it refuses the transaction before it tries it.
     const bool tried = asked.unknown.empty() || !ways::verbs_are_checked_first(version);
     body["Index"] = ways::reads_say_more(version) && tried ? 1 : 0;
     body["LastContact"] = 0;
@@ -730,7 +730,7 @@ api_answer txn(const call& c) {
   return {std::move(reply)};
 }
 
-// --- What programs ask an agent about itself
+// --- Information about the agent
 
 api_answer status_leader(const call&) { return {json_reply("127.0.0.1:8300")}; }
 
@@ -746,10 +746,10 @@ api_answer agent_self(const call& c) {
 
 struct route {
   std::string_view path;
-  bool named;  ///< something follows
+  bool named;  ///< the path continues with a name
   std::string_view method;
   api_answer (*handle)(const call&);
-  bool ignores_dc = false;  ///< of the query
+  bool ignores_dc = false;  ///< ignores the query parameter "dc"
 };
 
 constexpr route routes[] = {
@@ -773,7 +773,7 @@ constexpr route routes[] = {
 
 bool leads_to(const route& r, std::string_view path) { return r.named ? path.starts_with(r.path) : path == r.path; }
 
-// Encoded as Go does it, which leaves more as it is than it must.
+// Encodes the path as Go does, which leaves more characters unescaped than necessary.
 api_reply moved_to(std::string_view path, std::string_view query) {
   constexpr std::string_view plain = "-_.~$&+,/:;=@";
   constexpr std::string_view digits = "0123456789ABCDEF";
@@ -802,12 +802,12 @@ api_reply wrong_method(std::string_view path, const std::string& method) {
 
 constexpr std::string_view kv_path = "/v1/kv/";
 
-// What Consul has against a key in a path, if anything.
+// The reason for which Consul refuses a key in a path. Empty if it does not.
 std::optional<std::string> bad_key(std::string_view key) {
   const std::string spaces = "invalid key name, leading/trailing spaces are not allowed";
   const std::string traversal = "invalid key name, path traversal is not allowed";
   if (key.starts_with(' ') || key.ends_with(' ')) return spaces;
-  // It is decoded once more, so a key may neither have what would be a blank then.
+  // Consul decodes the key once more, so a key must not contain an escaped space or ".." either.
   const auto decoded = percent_decoded(key, false);
   if (!decoded || *decoded == key) return std::nullopt;
   if (decoded->find("..") != std::string::npos) return traversal;

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-// Consul's HTTP API on a store. Pure: a request in, a reply out.
+// Consul's HTTP API on a store, without I/O: it maps a request to a reply.
 namespace holdfast::testing::detail {
 
 struct api_request {
@@ -27,8 +27,8 @@ struct api_reply {
 
 struct api_answer {
   api_reply reply;
-  /// Set: a blocking query whose time has not come. It waits on this, for at most `wait`, and asks again when that has
-  /// fired; if the time is over, `reply` is what it gets.
+  /// Set for a blocking query that must wait. The caller watches this subject for at most `wait`. When the watch fires,
+  /// the caller handles the request again. When the time is over, the caller sends `reply`.
   std::optional<subject> waits_for{};
   store::duration wait{0};
 };
@@ -37,7 +37,7 @@ class api {
 public:
   api(store& model, std::uint64_t seed) : model_(model), random_(seed) {}
 
-  /// Time must have been given to the store before, by `advance(now)`.
+  /// The caller must call `advance(now)` of the store first.
   api_answer handle(const api_request& request, store::time_point now);
 
 private:

@@ -5,7 +5,7 @@
 namespace holdfast::testing::detail {
 namespace {
 
-// How long a client has to take the last reply: a socket that is closed with unread bytes in it would destroy that.
+// The time that a client has to receive the last reply. Closing a socket with unread bytes would destroy that reply.
 constexpr std::chrono::milliseconds linger_time{500};
 
 asio::ip::address address_of(const socket_type& socket) {

@@ -25,36 +25,37 @@ using socket_type = asio::basic_stream_socket<asio::ip::tcp, strand_type>;
 class front_impl;
 class connection;
 
-/// What stands behind one client's connection: the model, or an agent. Lives on the strand.
+/// Answers the requests of one client's connection, from the model or from an agent. Used on the strand only.
 class exchange {
 public:
   virtual ~exchange() = default;
-  /// The reply; nothing if there is none to have: then the client's connection is reset.
+  /// Returns the reply. If there is none, the client's connection is reset.
   virtual awaitable<std::optional<api_reply>> perform(const http_request& request) = 0;
   virtual awaitable<void> end_session(std::string id) = 0;
-  /// What is under way is to end at once, with nothing.
+  /// Makes the pending operation complete at once, without a reply.
   virtual void abandon() noexcept = 0;
 };
 
-/// A client's connection. Bytes are read all the time, also while a request is under way, since only so a client's end
-/// is noticed. One coroutine serves it; what that waits for is always `changed()`, in a loop around a condition.
+/// A client's connection. It reads bytes all the time, even while a request is pending, because otherwise it would not
+/// notice that the client has gone. One coroutine serves the connection. It waits by `changed()` in a loop that checks
+/// a condition.
 class connection final : public std::enable_shared_from_this<connection> {
 public:
-  /// `run`: of the listener that accepted it.
+  /// `run` is the run of the listener that has accepted the connection.
   connection(socket_type accepted, std::size_t body_bytes_max, unsigned run);
 
-  /// Completes after `wake`, at `until`, or sooner.
+  /// Completes after `wake`, at `until`, or earlier.
   awaitable<void> changed(time_point until = time_point::max());
   void wake() { timer_.cancel(); }
-  /// False if the client does not take them.
+  /// Returns false if the bytes cannot be sent.
   awaitable<bool> send(std::string_view bytes);
-  /// Ends it in order: the client gets what was sent, and then its end.
+  /// Closes the connection gracefully: the client receives all bytes that were sent, then the end of the stream.
   awaitable<void> finish();
-  /// Ends it with a TCP reset. What was read of it is done all the same, but for a blocking query.
+  /// Closes the connection with a TCP reset. Requests that were read are still applied, except a blocking query.
   void reset() noexcept;
-  /// Ends it, and all that is done for it.
+  /// Closes the connection with a TCP reset, and cancels its requests.
   void drop() noexcept;
-  /// Reads on in the background, while there is room. To be called after each `requests.parse()`.
+  /// Continues to read in the background while there is room. Must be called after each `requests.parse()`.
   void receive();
 
   const asio::ip::address& peer() const noexcept { return peer_; }
@@ -62,15 +63,15 @@ public:
   request_reader requests;
   std::unique_ptr<exchange> behind;
 
-  bool gone = false;     ///< nothing more will come from the client
-  bool dropped = false;  ///< as if it had never been
-  bool held = false;     ///< by a freeze
-  bool blocked = false;  ///< in a blocking query
-  bool overdue = false;  ///< what it waits for has taken too long: it gets the connection's end
-  /// What the query that waits is answered in place of its reply.
+  bool gone = false;     ///< no more bytes will arrive from the client
+  bool dropped = false;  ///< closed by `drop()`: nothing more may happen for it
+  bool held = false;     ///< a freeze holds its request or reply
+  bool blocked = false;  ///< its request is a blocking query that waits
+  bool overdue = false;  ///< its query has waited too long: the connection is closed without a reply
+  /// The reply that a waiting query gets instead of its own.
   std::optional<api_reply> interruption;
 
-  /// A blocking query is not to wait any more.
+  /// True if a blocking query must stop waiting.
   bool abandoned() const noexcept { return gone || dropped || interruption; }
 
 private:
@@ -82,7 +83,7 @@ private:
   const asio::ip::address peer_;
   std::array<char, 8192> incoming_;
   bool receiving_ = false;
-  bool discards_ = false;  // what still comes, after finish()
+  bool discards_ = false;  // discards the bytes that arrive after finish()
 };
 
 }  // namespace holdfast::testing::detail

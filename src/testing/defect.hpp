@@ -3,13 +3,13 @@
 #include <array>
 #include <string_view>
 
-// Ways in which a store can be wrong. Each is one that Consul is not, and that a test of the store has to notice.
+// Rules of Consul that a store can break. A test of the store must notice each of them.
 namespace holdfast::testing {
 
 enum class defect : int {
   none,
   lock_index_not_counted,   // taking a lock leaves LockIndex alone
-  lock_index_survives_put,  // a plain write keeps it
+  lock_index_survives_put,  // a plain write keeps LockIndex
   cas_ignores_index,
   cas_zero_overwrites,          // cas=0 succeeds on a key that exists
   identical_write_moves_index,  // a write that changes nothing counts as a change
@@ -24,17 +24,17 @@ enum class defect : int {
   partial_transaction,  // a refused transaction keeps what was done before the refusal
   first_error_only,     // a transaction reports only its first refused operation
   missing_key_index_zero,
-  listing_index_is_global,  // as if something else below another prefix counted
+  listing_index_is_global,  // a listing has the index of all keys
   flags_truncated,          // to 63 bits
   tree_is_folder,           // a prefix is taken for a folder: "a" does not find "ab"
   keys_not_cut,             // the separator is ignored
   no_lock_delay,
-  sibling_wakes_nobody,      // a missing key's watch does not see what is beside it
+  sibling_wakes_nobody,      // a missing key's watch ignores its neighbours
   deregistration_ends_none,  // a node's sessions outlive it
-  count_                     // how many there are
+  count_                     // the number of defects
 };
 
-/// In their order.
+/// The names, in the order of `defect`.
 inline constexpr std::array<std::string_view, static_cast<int>(defect::count_)> defect_names{
     "none",
     "lock_index_not_counted",

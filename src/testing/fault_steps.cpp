@@ -69,7 +69,7 @@ fault_steps steps_of(const fault& what) {
 
 void reset_index(api_reply& reply) {
   for (auto& [name, value] : reply.headers)
-    if (name == "X-Consul-Index") value = std::string("1");  // g++ 12 at -O3 warns of assigning "1", without a reason
+    if (name == "X-Consul-Index") value = std::string("1");  // g++ 12 at -O3 warns about "1", without a reason
 }
 
 }  // namespace holdfast::testing::detail

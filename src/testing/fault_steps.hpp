@@ -10,30 +10,31 @@
 
 namespace holdfast::testing::detail {
 
-/// What a fault means for one request, nearly in the order in which it happens: all that `front` has to know of it.
+/// The effects of a fault on one request, roughly in the order in which they happen. `front` needs no other description
+/// of a fault.
 struct fault_steps {
   std::chrono::milliseconds delay{0};
-  bool held = false;                   ///< until thaw()
-  bool ends_session = false;           ///< the one that it names
-  unsigned applications = 1;           ///< how often it reaches Consul
-  std::optional<api_reply> instead{};  ///< of Consul's reply
+  bool held = false;                   ///< held until thaw()
+  bool ends_session = false;           ///< ends the session that the request names
+  unsigned applications = 1;           ///< the number of times that the request is applied
+  std::optional<api_reply> instead{};  ///< sent instead of Consul's reply
   bool resets_index = false;
-  std::size_t refuses = 0;          ///< so many connections after it
-  std::vector<unsigned> interim{};  ///< statuses of replies before the reply
+  std::size_t refuses = 0;          ///< the number of later connections to refuse
+  std::vector<unsigned> interim{};  ///< the statuses of interim replies before the reply
   enum class delivery {
     whole,
-    half,          ///< of its bytes, and then the connection's end
-    byte_by_byte,  ///< `between` apart
-    none,          ///< a reset
+    half,          ///< half of its bytes; then the connection is closed
+    byte_by_byte,  ///< one byte at a time, `between` apart
+    none,          ///< no reply: the connection is reset
   } reply = delivery::whole;
   std::chrono::milliseconds between{0};
-  std::optional<std::chrono::milliseconds> copy_after{};  ///< the reply: it reaches Consul once more
+  std::optional<std::chrono::milliseconds> copy_after{};  ///< the request is applied again this long after the reply
   bool operator==(const fault_steps&) const = default;
 };
 
 fault_steps steps_of(const fault& what);
 
-/// X-Consul-Index becomes 1.
+/// Sets X-Consul-Index to 1.
 void reset_index(api_reply& reply);
 
 }  // namespace holdfast::testing::detail

@@ -5,7 +5,7 @@
 namespace holdfast::testing {
 namespace {
 
-// A step of SplitMix64: small, and the same everywhere.
+// A step of SplitMix64, which gives the same numbers on every platform.
 std::uint64_t next_random(std::uint64_t& state) noexcept {
   std::uint64_t z = state += 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -50,8 +50,8 @@ fault_plan fault_plan::random(std::uint64_t seed, double probability, std::chron
                            fault::repeat_later(some()),
                            fault::interim()};
   std::vector<fault_rule> rules;
-  // Each rule is asked only when those before it did not fit: so that all entries are as likely as each other. What
-  // Consul answers for itself stands in several.
+  // A rule is evaluated only if no earlier rule fits. The conditional probabilities make all entries equally likely.
+  // Errors that Consul itself reports have several entries.
   for (std::size_t left = kinds.size(); fault & kind : kinds) {
     const double each = probability / static_cast<double>(kinds.size());
     const double earlier = each * static_cast<double>(kinds.size() - left--);

@@ -14,7 +14,7 @@ namespace {
 using asio::ip::tcp;
 using boost::system::error_code;
 
-// After a failure to accept, as for want of file descriptors.
+// The pause after a failed accept, for example when file descriptors are exhausted.
 constexpr std::chrono::milliseconds accept_pause{20};
 
 tcp::endpoint endpoint_of(const server_options& options) {
@@ -26,7 +26,7 @@ tcp::endpoint endpoint_of(const server_options& options) {
   return {host, options.port};
 }
 
-// An exception is a bug or lack of memory: it leaves through io_context::run(), as from any handler.
+// An exception means a bug or a lack of memory. It leaves through io_context::run(), as from any handler.
 void rethrow(const std::exception_ptr& failure) {
   if (failure) std::rethrow_exception(failure);
 }
@@ -73,7 +73,7 @@ front_impl::blocked_mark::~blocked_mark() {
   --front_.statistics_.blocked;
 }
 
-// --- The listener. Its socket is behind the mutex, so that stop() and start() have happened when they return.
+// --- The listener. The mutex guards its socket, so that stop() and start() have taken effect when they return.
 
 front_impl::front_impl(asio::any_io_executor executor, const server_options& options)
     : context_hook(executor),
@@ -112,7 +112,7 @@ void front_impl::listen() {
   accept(acceptor_);
 }
 
-// With the mutex. Returns the number of the next run.
+// Requires the mutex. Returns the number of the next run.
 unsigned front_impl::close_listener() {
   error_code ignored;
   if (acceptor_) acceptor_->close(ignored);
@@ -128,7 +128,7 @@ void front_impl::stop() {
     const std::lock_guard lock(mutex_);
     if (!listening_) return;
     next_run = close_listener();
-    // A socket that is bound and does not listen refuses connections, and keeps the port from others.
+    // A socket that is bound but does not listen refuses connections, and keeps the port reserved.
     acceptor_ = bind();
   }
   dispatch([self = shared_from_this(), next_run] {
@@ -157,7 +157,7 @@ void front_impl::close() {
   });
 }
 
-// With the mutex.
+// Requires the mutex.
 void front_impl::accept(const acceptor_ptr& listener) {
   listener->async_accept([self = shared_from_this(), listener](const error_code& ec, socket_type socket) {
     self->accepted(listener, ec, std::move(socket));
@@ -184,7 +184,7 @@ void front_impl::accepted(const acceptor_ptr& listener, const error_code& ec, so
   asio::co_spawn(*strand_, serve(shared_from_this(), std::move(client)), rethrow);
 }
 
-// With the mutex.
+// Requires the mutex.
 void front_impl::pause_accepting(const acceptor_ptr& listener) {
   accept_timer_->expires_after(accept_pause);
   accept_timer_->async_wait([self = shared_from_this(), listener](const error_code& ec) {
@@ -239,7 +239,7 @@ awaitable<bool> front_impl::serve_one(connection& client) {
   co_return more;
 }
 
-// `incomplete`: there is none, the client has gone.
+// Returns `incomplete` if there is no further request because the client has gone.
 awaitable<parse_state> front_impl::next_request(connection& client) {
   for (;;) {
     const parse_state state = client.requests.parse();
@@ -282,7 +282,7 @@ awaitable<std::optional<api_reply>> front_impl::apply(connection& client, const 
   co_return reply;
 }
 
-// As if another client had sent it.
+// Applies the request as if another client had sent it.
 awaitable<void> front_impl::apply_copy(std::shared_ptr<front_impl> self, std::shared_ptr<connection> nobody,
                                        http_request request, std::chrono::milliseconds after) {
   const listed counted(*self, self->connections_, &server_statistics::connections, *nobody);
@@ -319,8 +319,8 @@ awaitable<bool> front_impl::deliver(connection& client, std::string bytes, const
   co_return all;
 }
 
-// --- Freezing. Requests and replies wait in one queue, and thaw() lets them go one after the other: each wakes the
-// next. Until the queue is empty, what is new joins it, so that nothing overtakes what was held.
+// --- Freezing. Requests and replies wait in one queue. After thaw() they continue one after the other: each wakes the
+// next. New requests and replies join the queue until it is empty, so that they do not overtake the held ones.
 
 bool front_impl::is_held_back(bool held) const {
   const std::lock_guard lock(mutex_);
@@ -426,7 +426,7 @@ front::front(asio::any_io_executor executor, const server_options& options)
 
 front::~front() {
   impl_->close();
-  thread_.reset();  // while the implementation is there, which the context tells of its end
+  thread_.reset();  // first, because the context notifies `impl_` when it is destroyed
 }
 
 std::string front::address() const {

@@ -16,22 +16,23 @@
 
 namespace holdfast::testing::detail {
 
-/// What stands behind a front.
+/// Makes the replies of a front, from the model or from an agent.
 class backend {
 public:
   virtual ~backend() = default;
-  /// On the strand. `client` outlives the exchange.
+  /// Called on the strand. `client` outlives the result.
   virtual std::unique_ptr<exchange> open(connection& client) = 0;
   virtual std::size_t body_bytes_max() const noexcept = 0;
-  /// The front closes, or the context under it goes: timers are to be let go.
+  /// Called when the front is closed or its context is destroyed. The backend must destroy its timers.
   virtual void release() noexcept = 0;
 };
 
-/// The I/O shell: accepts, reads, asks the plan what goes wrong, has the backend make the reply, writes it. Connections
-/// live on a strand. What users set from any thread is behind the mutex: it counts at once, though the strand is busy.
+/// The I/O shell. It accepts connections, reads requests, gets faults from the plan and replies from the backend, and
+/// writes the replies. Connections are used on a strand. The mutex guards the settings, which users change on any
+/// thread, so that they take effect at once, even while the strand is busy.
 class front_impl final : public std::enable_shared_from_this<front_impl>, private consul::detail::context_hook {
 public:
-  /// Throws `system_error`: an option is not valid.
+  /// Throws `system_error` if an option is not valid.
   front_impl(asio::any_io_executor executor, const server_options& options);
   ~front_impl() { unhook(); }
 
@@ -53,15 +54,15 @@ public:
 
   const strand_type& strand() const noexcept { return *strand_; }
   std::mutex& mutex() noexcept { return mutex_; }
-  /// With the mutex: whether stop() has returned, so that nothing may happen for this connection any more.
+  /// Requires the mutex. True if stop() was called after the connection was accepted: nothing more may happen for it.
   bool is_stopped(const connection& client) const noexcept { return client.run != run_; }
-  /// On the strand: as soon as possible, at once if this is a thread of the context. Dropped if the context is gone.
+  /// Runs `f` on the strand, at once if possible. If the context has been destroyed, `f` is dropped.
   template <class F>
   void dispatch(F f) {
     if (strand_) asio::dispatch(*strand_, std::move(f));
   }
 
-  /// Marks a connection as in a blocking query.
+  /// Marks a connection as waiting in a blocking query.
   class blocked_mark {
   public:
     blocked_mark(front_impl& front, connection& client);
@@ -79,7 +80,7 @@ private:
   using acceptor_ptr = std::shared_ptr<acceptor_type>;
   using connection_list = std::list<connection*>;
   enum class mode { running, frozen, thawing };
-  class listed;  // in a list of connections, and counted, as long as the coroutine's frame lives
+  class listed;  // lists and counts a connection while the coroutine's frame exists
 
   std::shared_ptr<void> on_context_shutdown() noexcept override;
 
@@ -107,22 +108,22 @@ private:
   const std::size_t connections_max_;
 
   mutable std::mutex mutex_;
-  // --- With the mutex.
+  // --- Guarded by the mutex.
   fault_plan plan_;
   mode mode_ = mode::running;
   server_statistics statistics_;
-  std::size_t to_refuse_ = 0;  // connections
-  unsigned run_ = 0;           // counts stop()
-  acceptor_ptr acceptor_;      // bound, so that the port stays ours while it does not listen
+  std::size_t to_refuse_ = 0;  // the number of connections to refuse
+  unsigned run_ = 0;           // counts the calls of stop()
+  acceptor_ptr acceptor_;      // stays bound while it does not listen, to keep the port
   bool listening_ = false;
 
-  // --- On the strand, or set once.
+  // --- Used on the strand, or set once.
   asio::ip::tcp::endpoint endpoint_;
   std::shared_ptr<backend> backend_;
   std::optional<strand_type> strand_;
   std::optional<timer_type> accept_timer_;
   connection_list connections_;
-  connection_list held_;  // by a freeze, in their order
+  connection_list held_;  // held by a freeze, in order
 };
 
 }  // namespace holdfast::testing::detail

@@ -10,7 +10,7 @@
 namespace holdfast::testing::detail {
 namespace {
 
-// At most nine digits behind the point, without zeros at the end.
+// Prints up to nine digits after the decimal point, without trailing zeros.
 std::string decimal(std::int64_t count, std::int64_t unit, std::string_view name) {
   std::string text = std::to_string(count / unit);
   std::string fraction;
@@ -26,7 +26,7 @@ constexpr std::size_t session_id_dashes = 4;
 
 bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 
-// What is wrong with a text without its sign that is no duration.
+// The error text for an invalid duration, which is given without its sign.
 std::string duration_complaint(std::string_view text) {
   constexpr std::string_view units[] = {"ns", "us", "\u00b5s", "\u03bcs", "ms", "s", "m", "h"};
   const auto number_goes_on = [](char c) { return is_digit(c) || c == '.'; };

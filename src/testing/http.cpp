@@ -54,11 +54,11 @@ parse_state parse_some(Parser& parser, beast::flat_buffer& buffer) {
   }
   if (parser.is_done()) return parse_state::complete;
   if (buffer.size() <= header_bytes_max) return parse_state::incomplete;
-  // Beast bounds a header, but not the line of a chunk's size, which may have extensions.
+  // Beast limits a header, but not the line with a chunk's size, which may have extensions.
   return parser.is_header_done() ? parse_state::malformed : parse_state::header_too_large;
 }
 
-// Beast looks at a header only when all of it is there, which for bytes that are no HTTP may be never.
+// Beast parses a header only when it is complete, which may never happen for bytes that are not HTTP.
 bool may_be_request(std::string_view beginning) {
   constexpr std::size_t method_size_max = 16;
   const std::string_view method = beginning.substr(0, std::min(beginning.find(' '), method_size_max));
@@ -118,7 +118,7 @@ public:
 
   const std::size_t body_bytes_max;
   beast::flat_buffer buffer;
-  bool begun = false;  // the request line is parsed
+  bool begun = false;  // a part of the request has been parsed
   std::optional<http::request_parser<http::string_body>> parser;
 };
 
@@ -225,7 +225,7 @@ bool is_blocking_query(const api_request& request) {
   std::size_t at = target.find('?');
   while (at != std::string_view::npos) {
     const std::size_t end = target.find('&', at + 1);
-    const std::string_view pair = target.substr(at + 1, end - at - 1);  // to the end if there is no other
+    const std::string_view pair = target.substr(at + 1, end - at - 1);  // up to the end for the last pair
     if (pair.starts_with(name)) return pair.find_first_not_of('0', name.size()) != std::string_view::npos;
     at = end;
   }

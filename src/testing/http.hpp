@@ -10,12 +10,12 @@
 
 #include "testing/api.hpp"
 
-// HTTP/1.1 as bytes, on both sides of a server and a proxy. Pure: no sockets, no clock.
+// HTTP/1.1 messages for the server and the proxy, without I/O: no sockets, no clock.
 namespace holdfast::testing::detail {
 
 struct http_request {
   api_request call;
-  /// All that concern more than one connection: for an agent behind a proxy.
+  /// The headers that a proxy passes on, that is all except those of a single connection.
   std::vector<std::pair<std::string, std::string>> headers{};
   bool keep_alive = true;
 };
@@ -27,7 +27,7 @@ struct http_reply {
 
 enum class parse_state { incomplete, complete, malformed, header_too_large, body_too_large };
 
-/// Makes requests of a client's bytes, in whatever pieces they come. A header may have 16 KiB.
+/// Parses requests from a client's bytes, which may arrive in pieces of any size. A header may have up to 16 KiB.
 class request_reader {
 public:
   explicit request_reader(std::size_t body_bytes_max);
@@ -36,11 +36,11 @@ public:
   request_reader& operator=(const request_reader&) = delete;
 
   void append(std::string_view bytes);
-  /// Whether what waits to be parsed is enough for now: a client may send its next requests before it is answered.
+  /// True if enough bytes are buffered. A client may send further requests before it is answered, so this limits them.
   bool full() const noexcept;
-  /// After anything but `incomplete` and `complete`, the connection is of no more use.
+  /// If the result is neither `incomplete` nor `complete`, the connection must be closed.
   parse_state parse();
-  /// When complete; the next request begins with the bytes after it.
+  /// Returns the request after `parse` returned `complete`. The next request begins with the bytes after it.
   http_request take();
 
 private:
@@ -48,10 +48,10 @@ private:
   std::unique_ptr<machine> machine_;
 };
 
-/// Makes a reply of an agent's bytes.
+/// Parses a reply from an agent's bytes.
 class reply_reader {
 public:
-  /// The reply to a request of this method: one to HEAD has no body, whatever its header says.
+  /// Parses the reply to a request of this method. A reply to HEAD has no body, whatever its header says.
   reply_reader(std::string_view method, std::size_t body_bytes_max);
   ~reply_reader();
   reply_reader(const reply_reader&) = delete;
@@ -59,7 +59,7 @@ public:
 
   void append(std::string_view bytes);
   parse_state parse();
-  /// The stream has ended: `malformed`, unless that is how this reply ends.
+  /// Called at the end of the stream. Returns `malformed` unless the end of the stream completes the reply.
   parse_state finish();
   http_reply take();
 
@@ -68,15 +68,15 @@ private:
   std::unique_ptr<machine> machine_;
 };
 
-/// With a Content-Length, always. `has_body` is false for a reply to HEAD.
+/// The result always has a Content-Length. `has_body` must be false for a reply to HEAD.
 std::string format_reply(const api_reply& reply, bool keep_alive, bool has_body = true);
-/// Of a reply that only says that another comes.
+/// Formats an interim reply (1xx), after which the final reply follows.
 std::string format_interim(unsigned status);
 std::string format_request(const http_request& request, std::string_view host);
-/// What is answered to bytes that are no request.
+/// The reply to bytes that are not a valid request.
 api_reply refusal_of(parse_state wrong, std::size_t body_bytes_max);
 
-/// Whether the query names an index to wait for.
+/// True if the query has an index other than 0 to wait for.
 bool is_blocking_query(const api_request& request);
 /// The first session id (any UUID) in the target, else in the body.
 std::optional<std::string> session_named(const api_request& request);

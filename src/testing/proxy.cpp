@@ -41,7 +41,7 @@ awaitable<std::optional<api_reply>> upstream::converse(const http_request& reque
   const bool opened = co_await open();
   if (!opened) co_return std::nullopt;
   const std::string bytes = format_request(request, host_);
-  // After a failed write the reply may still be there: Consul answers 413 before it has read a large body.
+  // A reply may arrive even if the write fails: Consul answers 413 before it has read a large body.
   auto [ec, size] = co_await asio::async_write(socket_, asio::buffer(bytes), as_result);
   reply_reader reader(request.call.method, reply_bytes_max);
   const bool complete = co_await read(reader);
@@ -75,7 +75,7 @@ awaitable<bool> upstream::read(reply_reader& reader) {
   }
 }
 
-// Whether the agent has not closed it meanwhile. Asio has made it non-blocking.
+// True if the agent has not closed the connection. The socket is set to non-blocking for the check.
 bool upstream::is_alive() noexcept {
   char byte = 0;
   error_code ec;

@@ -7,7 +7,7 @@
 namespace holdfast::testing {
 namespace detail {
 
-// Above Consul's limits, so that bodies a little too large get its own words.
+// The HTTP limit exceeds Consul's limits by this much, so that a body slightly over them gets Consul's own error text.
 constexpr std::size_t body_bytes_margin = 64 * 1024;
 
 /// The store behind a front, whose mutex guards it.
@@ -32,10 +32,10 @@ public:
 
   front_impl& front() const noexcept { return front_; }
 
-  /// With the mutex.
+  /// Requires the mutex.
   store& contents() noexcept { return store_; }
 
-  /// On the strand, after anything that may have changed the store.
+  /// Called on the strand after any change of the store. Wakes the queries whose watches have fired.
   void settle();
 
   struct waiter {
@@ -44,16 +44,16 @@ public:
   };
   struct asked {
     api_answer answer;
-    store::watch_id watch = 0;  // if the answer waits
+    store::watch_id watch = 0;  // set if the answer waits
     bool stopped = false;
   };
-  /// The answer and the watch come from one state of the store, so that no change is missed between them.
+  /// The answer and the watch are made from the same state of the store, so that no change between them is missed.
   asked ask(const connection& client, const api_request& request);
   void add(store::watch_id watch, waiter& who) { waiters_.emplace(watch, &who); }
   void remove(store::watch_id watch);
-  /// As Consul adds it to the wait of every query.
+  /// The random time that Consul adds to the wait of every query.
   store::duration jitter(store::duration wait);
-  /// When a query that comes now has waited for too long.
+  /// The time limit of a query that begins now, see `server_options::exchange_max`.
   time_point overdue_at() const {
     return exchange_max_ == store::duration::zero() ? time_point::max() : clock::now() + exchange_max_;
   }
@@ -67,11 +67,11 @@ private:
   void follow(const changes& what);
 
   front_impl& front_;
-  // --- With the mutex.
+  // --- Guarded by the mutex.
   store store_;
   api api_;
   const store::duration exchange_max_;
-  // --- On the strand.
+  // --- Used on the strand.
   std::minstd_rand random_;
   std::unordered_map<store::watch_id, waiter*> waiters_;
   std::optional<timer_type> timer_;
@@ -95,7 +95,7 @@ private:
   connection& client_;
 };
 
-// A watch that somebody waits for.
+// Keeps a watch registered while a query waits for it.
 class registration {
 public:
   registration(model& owner, store::watch_id watch, model::waiter& who) : model_(owner), watch_(watch) {
@@ -128,7 +128,7 @@ awaitable<std::optional<api_reply>> model_exchange::perform(const http_request& 
   co_return std::move(now.answer.reply);
 }
 
-// False: `end` came first, or nobody wants to know any more.
+// Returns false if `end` came first, or if the query was abandoned.
 awaitable<bool> model_exchange::fires(store::watch_id watch, time_point end) {
   model::waiter self{client_};
   const registration waits(model_, watch, self);
@@ -162,7 +162,7 @@ model::asked model::ask(const connection& client, const api_request& request) {
     store_.advance(now);
     out.answer = api_.handle(request, now);
     what = take_changes();
-    // Last: nobody waits for it yet, so if it fired now it would be told to nobody.
+    // The watch is made last. No query waits for it yet, so a watch that fired above would be lost.
     if (out.answer.waits_for) out.watch = store_.watch(*out.answer.waits_for);
   }
   follow(what);
@@ -191,7 +191,7 @@ void model::settle() {
 
 model::changes model::take_changes() { return {store_.take_fired(), store_.next_deadline()}; }
 
-// Wakes who waits, and looks when a session ends next.
+// Wakes the waiting queries, and sets the timer for the next deadline of the store.
 void model::follow(const changes& what) {
   for (const store::watch_id watch : what.fired) {
     const auto at = waiters_.find(watch);
