@@ -1,5 +1,5 @@
-// A small command line for operators: one order on a semaphore that any number of processes use, which then stands in
-// Consul. Without a command it shows all of them, one after the other, on a semaphore of its own.
+// A small command line for operators. It carries out one command on a semaphore, which any number of processes may use.
+// Without a command, it shows all commands, one after the other, on a semaphore of its own.
 
 #include <unistd.h>
 
@@ -81,7 +81,7 @@ asio::awaitable<void> carry_out(holdfast::semaphore_administration& admin, const
   std::cout << given.name << ": done" << std::endl;
 }
 
-/// What a process does that takes part: it gives its slot up when an operator wants it.
+/// Shows what a process that uses the semaphore should do: release its slot when an operator revokes it.
 asio::awaitable<void> until_wanted(holdfast::slot slot) {
   co_await slot.wait_revoked();
   std::cout << "the holder: my slot is wanted, and still mine: " << (slot.held() ? "yes" : "no") << std::endl;
@@ -94,7 +94,7 @@ asio::awaitable<void> show_all(holdfast::consul::client consul, const std::strin
   holdfast::semaphore_administration admin(consul, which);
   co_await admin.create(1);
 
-  // With `use_recorded_limit`, the record's limit counts, and an operator can change it.
+  // With `use_recorded_limit`, the limit in the record counts, so that an operator can change it.
   holdfast::semaphore sem(consul,
                           {.prefix = prefix, .limit = 1, .use_recorded_limit = true, .description = "worker 7"});
   holdfast::slot first = co_await sem.acquire();

@@ -1,18 +1,20 @@
-// A long list of tasks, several processes, each task done once: the classic use of a lock service.
+// Several processes work on a long list of tasks, and each task gets one result: the classic use of a lock service.
 //
-// Each task has a lock, of a mutex set: all locks of a process are held by one session, and are taken and released many
-// at a time. And it has a done record, which outlives the lock. A worker
-//   1. takes the task's lock, or goes on to another task if somebody has it;
-//   2. looks for the done record, now that nobody else can write it;
+// Each task has a lock in a mutex set. One session holds all locks of a process, and locks are taken and released many
+// at a time. Each task also has a done record, which outlives the lock. A worker
+//   1. takes the task's lock, or goes on to another task if the lock is held;
+//   2. reads the done record, which no other worker can write now;
 //   3. does the work;
-//   4. writes the done record if there is none yet, in one transaction with the guard of the lock: Consul itself
-//      refuses it if the lock is not held any more;
+//   4. writes the done record if there is none yet, in one transaction with the lock's fence checks, so that Consul
+//      refuses the write if the lock is no longer held;
 //   5. releases the lock.
-// A worker that dies midway loses its locks when its session ends, within two TTLs, and others find no done records and
-// do those tasks: so each task is completed. A worker that dies between 4 and 5 leaves the record, so its task is not
-// done again. A worker that was paused for so long that another has taken over is refused at 4: its result is thrown
-// away. So each task has exactly one result, whatever happens. What no lock can promise is that the work of step 3 is
-// *begun* only once: if it has effects elsewhere, give those the fencing token, or make them harmless to repeat.
+// Each task has exactly one result, whatever happens:
+// - A worker that dies midway loses its locks when its session ends, within two TTLs. Other workers find no done
+//   records, and do those tasks.
+// - A worker that dies between 4 and 5 leaves the record, so its task is not done again.
+// - A worker that was paused until another worker took over is refused at 4. Its result is discarded.
+// No lock can guarantee that the work of step 3 is *begun* only once. If the work has effects elsewhere, pass the
+// fencing token along with them, or make them harmless to repeat.
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -57,13 +59,13 @@ struct options {
   int ttl_ms = 2'000;
   bool crash = false;
   std::string root = "exclusive_workers/" + std::to_string(::getpid());
-  int worker = 0;  // which one this process is; 0: the parent of all
+  int worker = 0;  // the number of this process; 0: the parent of all
 };
 
 std::string task_name(int task) { return "task-" + std::to_string(task); }
 std::string done_key(const options& o, int task) { return o.root + "/done/" + task_name(task); }
 
-/// The names of the done records' keys.
+/// The keys of the done records.
 asio::awaitable<std::set<std::string>> done_keys(holdfast::consul::client consul, const options& o) {
   auto keys = co_await consul.keys(o.root + "/done/");
   co_return std::set<std::string>(keys.value.begin(), keys.value.end());
@@ -90,7 +92,7 @@ public:
       const int before = did_;
       co_await do_chosen(executor);
       if (did_ != before) continue;
-      // What is left, others are at work on: it will be done, or its worker has died.
+      // Other workers hold the locks of the remaining tasks. They finish these tasks, or they have died.
       pause.expires_after(std::chrono::milliseconds(100));
       co_await pause.async_wait(asio::use_awaitable);
     }
@@ -113,7 +115,8 @@ private:
     return locks;
   }
 
-  /// The next few tasks without a result. Each worker begins at another place, so that they seldom meet.
+  /// Chooses the next few tasks without a result. Each worker begins at another position, so that workers seldom
+  /// compete for a task.
   asio::awaitable<void> choose() {
     const std::set<std::string> done = co_await done_keys(consul_, options_);
     constexpr std::size_t few = 500;
@@ -127,7 +130,7 @@ private:
     last_ = chosen_.end();
   }
 
-  /// Many coroutines, each of which does one task after another.
+  /// Runs many coroutines, each of which does one task after another.
   asio::awaitable<void> do_chosen(asio::any_io_executor executor) {
     using operation = decltype(asio::co_spawn(executor, do_tasks(), asio::deferred));
     std::vector<operation> all;
@@ -143,12 +146,12 @@ private:
     while (next_ != last_) {
       const int task = *next_++;
       try {
-        holdfast::slot lock = co_await locks_.try_lock(task_name(task));  // empty if somebody else has the task
+        holdfast::slot lock = co_await locks_.try_lock(task_name(task));  // empty if another has the task
         if (!lock) continue;
         co_await do_locked(task, lock);
         co_await lock.release();
       } catch (const holdfast::system_error& e) {
-        // The lock is lost, or Consul cannot answer at the moment. Whether the task is done, its record will tell.
+        // The lock is lost, or Consul cannot answer at the moment. The done record will show if the task is done.
         const bool passes = e.code() == holdfast::error::slot_lost || e.code() == holdfast::condition::unavailable ||
                             e.code() == holdfast::condition::outcome_unknown;
         if (!passes) throw;
@@ -158,7 +161,7 @@ private:
 
   asio::awaitable<void> do_locked(int task, holdfast::slot& lock) {
     const auto before = co_await consul_.get(done_key(options_, task));
-    if (before.value) co_return;  // done while we looked for the lock
+    if (before.value) co_return;  // done before we got the lock
 
     if (options_.task_ms != 0) {
       asio::steady_timer work(co_await asio::this_coro::executor, std::chrono::milliseconds(options_.task_ms));
@@ -173,7 +176,7 @@ private:
       ::raise(SIGKILL);
     }
 
-    if (!lock.held()) co_return;  // another does it
+    if (!lock.held()) co_return;  // another worker does the task
     std::vector<holdfast::consul::txn_operation> write = lock.fence_checks();
     write.push_back(holdfast::consul::txn_operation::cas(done_key(options_, task), std::to_string(options_.worker), 0));
     const auto reply = co_await consul_.transact(std::move(write));
@@ -216,7 +219,7 @@ pid_t start_worker(const std::string& consul_url, const options& o, int number) 
   return example::start_again(std::move(arguments));
 }
 
-/// Tells once in a second how far they are, until all workers have ended; how many have failed.
+/// Prints the progress once a second until all workers have ended. Returns the number of workers that failed.
 asio::awaitable<int> watch(holdfast::consul::client consul, const options& o, std::vector<pid_t> workers) {
   const pid_t crashing = o.crash ? workers.front() : 0;
   asio::steady_timer timer(co_await asio::this_coro::executor);
@@ -290,7 +293,7 @@ options parse(example::arguments& given) {
   o.at_once = given.number("--at-once", o.at_once, 1, 10'000);
   o.ttl_ms = given.number("--ttl-ms", o.ttl_ms, 100, 86'400'000);
   o.crash = given.flag("--crash");
-  // What the parent tells its workers.
+  // The options that the parent passes to its workers.
   o.worker = given.number("--worker", o.worker, 0, 100);
   o.root = given.text("--root", o.root);
   given.end();

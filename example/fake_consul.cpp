@@ -1,5 +1,5 @@
-// Runs the fake Consul on a port of its own until Ctrl-C, for what cannot have it in its own process: curl,
-// Consul's command line, a program in another language.
+// Runs the fake Consul on a port until Ctrl-C. Clients that cannot run the fake in their own process can use it: curl,
+// Consul's command line, or a program in another language.
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -13,7 +13,7 @@
 
 int main(int argc, char** argv) try {
   holdfast::testing::server_options options;
-  options.port = 8500;  // Consul's own, where programs look that are not told otherwise
+  options.port = 8500;  // Consul's default port, which programs use by default
   if (argc > 1) {
     const char* const end = argv[1] + std::strlen(argv[1]);
     const auto [stopped_at, error] = std::from_chars(argv[1], end, options.port);

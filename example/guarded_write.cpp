@@ -1,6 +1,6 @@
-// A lease says when a holder must stop. It cannot stop one that was paused in the middle of a step: that one writes
-// late, while somebody else has the slot. Consul can refuse it. This program keeps a counter in Consul that only the
-// holder of a slot may change, loses the slot without noticing, and tries to write all the same.
+// A lease tells a holder when it must stop. It cannot stop a holder that is paused in the middle of a step. Such a
+// holder writes late, when another process holds the slot. Consul can refuse the late write. This program keeps a
+// counter in Consul that only the holder of a slot may change. It loses the slot without noticing, and tries to write.
 
 #include <boost/asio/awaitable.hpp>
 #include <holdfast/holdfast.hpp>
@@ -20,7 +20,7 @@ namespace {
 const std::string prefix = "guarded_write/semaphore";
 const std::string counter = "guarded_write/counter";
 
-/// All of it, or nothing: the checks of the slot, and the write.
+/// Sends the checks of the slot and the write in one transaction. Consul applies the write only if all checks hold.
 asio::awaitable<void> write(holdfast::consul::client consul, std::vector<txn_operation> guard, std::string value) {
   guard.push_back(txn_operation::set(counter, value));
   const holdfast::consul::txn_reply reply = co_await consul.transact(std::move(guard));
@@ -37,7 +37,7 @@ asio::awaitable<void> tell(holdfast::consul::client consul) {
   std::cout << "The slot is held:" << std::endl;
   co_await write(consul, guard, "1");
 
-  // The misfortune. An entry's key is `<prefix>/<session>`, and the guard names it.
+  // The slot is lost: its session is destroyed. The fence checks name the session.
   co_await consul.destroy_session(guard.front().session);
   std::cout << "Its session was destroyed, and we have not looked since:" << std::endl;
   co_await write(consul, guard, "2");

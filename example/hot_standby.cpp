@@ -1,14 +1,14 @@
-// A service with one leader and hot standbys: several processes stand for election, the one that is elected does the
-// work, and if it dies or steps down another goes on.
+// A service with one leader and hot standbys. Several processes stand for election, and the elected process does the
+// work. If the leader dies or resigns, another process takes over.
 //
-// Each process campaigns with a value that the others, and the service's clients, should know: here its name and what
-// it is about, in earnest an address. Whoever wants to know who leads observes the election; that needs no session, and
-// may be done by any number of clients. What only the leader may do is guarded, so that Consul refuses it to one that
-// has been deposed and does not know yet.
+// Each process campaigns with a value for the other processes and for the service's clients. Here the value is its name
+// and its current activity; in production it would be an address. A client that needs to know the leader observes the
+// election. Observing needs no session, so any number of clients can do it. The leader guards its writes with fence
+// checks: if it has been deposed and has not noticed yet, Consul refuses them.
 //
-// The parent of all processes is such a client. It kills the first leader (SIGKILL): its session is not renewed any
-// more, and within two TTLs another leads. It asks the second one to stop (SIGTERM): that resigns, and another leads
-// at once.
+// The parent of all processes is such a client. It kills the first leader (SIGKILL). That leader's session is no longer
+// renewed, and another process leads within two TTLs. Then the parent asks the second leader to stop (SIGTERM). That
+// leader resigns, and another process leads at once.
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -46,7 +46,7 @@ struct options {
   int nodes = 3;
   int ttl_ms = 1'000;
   std::string root = "hot_standby/" + std::to_string(::getpid());
-  std::string node{};  // which one this process is; empty: the parent of all
+  std::string node{};  // the name of this process; empty: the parent of all
 };
 
 std::string leader_key(const options& o) { return o.root + "/leader"; }
@@ -69,7 +69,7 @@ public:
   // readme {
   asio::awaitable<void> serve() {
     const auto lead = [this](holdfast::leadership& lead) { return work(lead); };
-    for (;;) {  // until it is cancelled: then it resigns, or withdraws
+    for (;;) {  // until it is cancelled, when it resigns or withdraws
       try {
         co_await holdfast::with_leadership(candidate_, options_.node + ": elected", lead);
       } catch (const holdfast::system_error& e) {
@@ -82,7 +82,7 @@ public:
   // } readme
 
 private:
-  /// Cancelled when the leadership is lost.
+  /// Runs while this process leads. It is cancelled when the leadership is lost.
   asio::awaitable<void> work(holdfast::leadership& lead) {
     print(options_.node + " leads, with fencing token " + lead.fencing_token().to_string());
     asio::steady_timer step(co_await asio::this_coro::executor);
@@ -106,7 +106,7 @@ int run_node(const example::agent& agent, const options& o) {
   asio::io_context io;
   node self(holdfast::consul::client(io, agent.config()), o);
   asio::signal_set stop(io, SIGTERM, SIGINT);
-  // Whichever ends first cancels the other. A node that is asked to stop ends when it has resigned.
+  // The operation that ends first cancels the other. After a signal, the node ends when it has resigned.
   auto running = asio::experimental::make_parallel_group(asio::co_spawn(io, self.serve(), asio::deferred),
                                                          stop.async_wait(asio::deferred));
   int status = 0;
@@ -139,7 +139,7 @@ public:
   }
 
 private:
-  /// The next leader, other than those that have ended, that is at work.
+  /// Waits for the next leader that has proclaimed that it works and that has not been ended by the parent.
   asio::awaitable<std::string> next_at_work() {
     for (;;) {
       const std::optional<holdfast::leader> now = co_await observer_.next();
@@ -161,7 +161,7 @@ private:
   holdfast::consul::client consul_;
   holdfast::election_observer observer_;
   const options& options_;
-  std::map<std::string, pid_t>& nodes_;  // that run
+  std::map<std::string, pid_t>& nodes_;  // the running nodes
 };
 
 int run_parent(const example::agent& agent, const options& o) {
@@ -199,7 +199,7 @@ options parse(example::arguments& given) {
   if (!given.consul().empty()) o.ttl_ms = 10'000;
   o.nodes = given.number("--nodes", o.nodes, 3, 26);
   o.ttl_ms = given.number("--ttl-ms", o.ttl_ms, 100, 86'400'000);
-  // What the parent tells the others.
+  // The options that the parent passes to the nodes.
   o.node = given.text("--node", o.node);
   o.root = given.text("--root", o.root);
   given.end();

@@ -1,6 +1,8 @@
-// A slot can be lost while it is held: its session ended, or Consul could not be reached for too long. This program
-// destroys its own session, as an operator might, and shows the three ways to notice: by a stop token, by `with_slot`,
-// which cancels the work, and by asking `valid_for` before a step that cannot be undone.
+// A slot can be lost while it is held, because its session has ended, or because Consul could not be reached for too
+// long. This program destroys its own session, as an operator might. It shows three ways to notice the loss:
+//   1. a stop token;
+//   2. `with_slot`, which cancels the work;
+//   3. a call of `valid_for` before a step that cannot be undone.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -30,7 +32,7 @@ asio::awaitable<void> sleep_for(std::chrono::milliseconds time) {
   co_await timer.async_wait(asio::use_awaitable);
 }
 
-/// The misfortune: ends every session that has an entry below the prefix. An entry's key is `<prefix>/<session>`.
+/// Causes the loss: destroys every session that has an entry below the prefix.
 asio::awaitable<void> destroy_our_session(holdfast::consul::client consul) {
   const auto entries = co_await consul.list(std::string(prefix) + "/");
   for (const holdfast::consul::kv_entry& entry : entries.value) {
@@ -40,7 +42,7 @@ asio::awaitable<void> destroy_our_session(holdfast::consul::client consul) {
   }
 }
 
-/// Work that is no coroutine, say on a thread of its own, looks at a stop token between its steps.
+/// Work that is not a coroutine, for example on a thread of its own, checks a stop token between its steps.
 asio::awaitable<void> work_on_a_thread(holdfast::semaphore& sem, holdfast::consul::client consul) {
   std::cout << "1. Work on a thread, with the slot's stop token" << std::endl;
   holdfast::slot slot = co_await sem.acquire();
@@ -56,20 +58,21 @@ asio::awaitable<void> work_on_a_thread(holdfast::semaphore& sem, holdfast::consu
   co_await sleep_for(100ms);
   co_await destroy_our_session(consul);
 
-  // A coroutine can wait for the loss itself; the reason says what happened.
+  // A coroutine can wait for the loss. The result is the reason.
   const holdfast::loss_reason reason = co_await slot.wait_lost();
-  worker.join();  // the token has stopped it: nobody works on without the slot
+  worker.join();  // the token has stopped it, so no work goes on without the slot
   std::cout << "    lost: " << reason << "; the thread stopped after " << steps << " steps" << std::endl;
 }
 
-/// Most work is a coroutine: `with_slot` acquires, runs it, releases, and cancels it if the slot is lost.
+/// Most work is a coroutine. `with_slot` acquires a slot, runs the coroutine and releases the slot. If the slot is
+/// lost, it cancels the coroutine.
 asio::awaitable<void> work_in_a_coroutine(holdfast::semaphore& sem, holdfast::consul::client consul) {
   std::cout << "2. Work in a coroutine, with with_slot" << std::endl;
   // The lambda captures by reference: with g++ 12, a temporary lambda that captures by value is destroyed twice.
   auto body = [&consul](holdfast::slot& slot) -> asio::awaitable<void> {
     std::cout << "    held, fencing token " << slot.fencing_token().to_string() << std::endl;
     co_await destroy_our_session(consul);
-    co_await sleep_for(1h);  // ends early, with operation_aborted
+    co_await sleep_for(1h);  // is cancelled, and throws operation_aborted
     std::cout << "    never reached" << std::endl;
   };
   try {
@@ -80,8 +83,8 @@ asio::awaitable<void> work_in_a_coroutine(holdfast::semaphore& sem, holdfast::co
   }
 }
 
-/// Before a step that cannot be undone, ask for how long the slot is certainly ours. And hand over the fencing token,
-/// if the resource can check it: between question and step this process may be paused for any time.
+/// Before a step that cannot be undone, ask how long the slot is certainly held. If the resource can check the fencing
+/// token, pass the token, too: this process may be paused for any time between the question and the step.
 asio::awaitable<void> work_that_cannot_be_undone(holdfast::semaphore& sem, holdfast::consul::client consul) {
   std::cout << "3. A step that cannot be undone, with valid_for" << std::endl;
   holdfast::slot slot = co_await sem.acquire();
@@ -101,7 +104,7 @@ asio::awaitable<void> work_that_cannot_be_undone(holdfast::semaphore& sem, holdf
 asio::awaitable<void> tell(holdfast::consul::client consul) {
   holdfast::semaphore sem(consul, {.prefix = std::string(prefix), .limit = 1});
   co_await work_on_a_thread(sem, consul);
-  co_await work_in_a_coroutine(sem, consul);  // each loss was final; the next acquire takes a new slot
+  co_await work_in_a_coroutine(sem, consul);  // a loss is final: acquire takes a new slot
   co_await work_that_cannot_be_undone(sem, consul);
   co_await sem.close();
   co_await consul.remove_tree(std::string(prefix) + "/");

@@ -1,6 +1,6 @@
-// A machine has three graphics cards, and more programs want one than there are. A semaphore says how many may run;
-// with numbers it says which card is whose, so that no two meet on one. Each job asks for a slot, or for two at once,
-// and uses the cards that the slot's numbers name.
+// A machine has three graphics cards, and more than three jobs need one. A semaphore limits how many jobs run. A
+// numbered semaphore also assigns the cards, so that no two jobs use the same card. Each job acquires one slot or two
+// slots at once, and uses the cards that the slot's numbers name.
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -47,7 +47,7 @@ asio::awaitable<void> run_jobs(holdfast::consul::client consul) {
   options.prefix = "numbered_slots/cards";
   options.limit = cards;
   options.numbered = true;
-  options.tuning.lock_delay = std::chrono::seconds(5);  // a card is left alone for so long after its user has died
+  options.tuning.lock_delay = std::chrono::seconds(5);  // a dead job's card stays unused for so long
   holdfast::semaphore sem(consul, options);
 
   const asio::any_io_executor executor = co_await asio::this_coro::executor;

@@ -1,12 +1,12 @@
-// An HTTP server whose expensive handler is limited in the whole cluster: however many of these servers run, at most
-// `--limit` requests are at work at any time.
+// An HTTP server whose expensive handler is limited in the whole cluster. However many of these servers run, they
+// process at most `--limit` requests at any time.
 //
-//   GET /work     holds a slot while it works: 200 with the slot's fencing token; 503 with Retry-After when no slot was
-//                 free in time, or Consul cannot be reached
-//   GET /status   what this server's semaphore did so far
+//   GET /work     Holds a slot during the work. Replies 200 with the slot's fencing token, or 503 with Retry-After.
+//                 503 means that no slot was free in time, that Consul cannot be reached, or that the slot was lost.
+//   GET /status   Replies with the statistics of this server's semaphore.
 //
-// One semaphore serves all requests. They queue in this process and share a few Consul sessions, so a thousand waiting
-// clients cost Consul no more than a few.
+// One semaphore serves all requests. The requests queue in this process and share a few Consul sessions. A thousand
+// waiting clients therefore cost Consul no more than a few do.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -77,8 +77,9 @@ public:
     }
   }
 
-  /// Graceful: no more connections, the requests at work end, and the slots and sessions go back to Consul. Without the
-  /// last step the slots would stay taken until the sessions end, for up to twice their TTL.
+  /// Stops gracefully. It accepts no more connections, waits for the running requests, and then closes the semaphore,
+  /// which releases its slots and destroys its sessions. Without `close` the slots would stay taken until the sessions
+  /// expire, for up to twice their TTL.
   asio::awaitable<void> stop_on_signal() {
     asio::signal_set signals(acceptor_.get_executor(), SIGINT, SIGTERM);
     co_await signals.async_wait(asio::use_awaitable);
@@ -100,7 +101,7 @@ private:
     holdfast::semaphore_options result;
     result.prefix = o.prefix;
     result.limit = static_cast<std::uint32_t>(o.limit);
-    result.tuning.slot_idle_timeout = 200ms;  // a busy server's next request finds a slot here, without asking Consul
+    result.tuning.slot_idle_timeout = 200ms;  // keeps a slot for the next request, without Consul
     result.log = [](const std::string& line) { std::cerr << line << std::endl; };
     return result;
   }
@@ -116,7 +117,7 @@ private:
       response answer = co_await handle(std::move(asked));
       co_await http::async_write(stream, answer, asio::use_awaitable);
       stream.socket().shutdown(tcp::socket::shutdown_send);
-      // The client has gone; a slot that it had went back with its handle.
+      // The client has gone. If its request held a slot, the handle has released it.
       // NOLINTNEXTLINE(bugprone-empty-catch): so nothing is left to be done
     } catch (const std::exception&) {
     }
@@ -135,19 +136,19 @@ private:
     if (failed) co_return reply(http::status::service_unavailable, why.to_string());
     if (!slot) co_return reply(http::status::service_unavailable, "all slots are taken");
 
-    // The work, which stops if the slot is lost: then somebody else may have it.
+    // Do the work, and stop if the slot is lost, because another request may hold it then.
     asio::steady_timer work(acceptor_.get_executor(), std::chrono::milliseconds(options_.work_ms));
     auto finished = co_await (work.async_wait(asio::use_awaitable) || slot.wait_lost(asio::use_awaitable));
     if (finished.index() == 1)
       co_return reply(http::status::service_unavailable,
                       "lost the slot: " + std::string(to_string(std::get<1>(finished))));
-    // After a pause of this process both may be ready, and `||` takes the first. So the slot itself is asked at the
-    // end.
+    // After a pause of this process both operations may be ready, and `||` takes the first. Therefore check the slot
+    // itself at the end.
     if (!slot.held())
       co_return reply(http::status::service_unavailable,
                       "lost the slot: " + std::string(to_string(slot.lost_because())));
     co_return reply(http::status::ok, "done with fencing token " + slot.fencing_token().to_string());
-  }  // the slot's destructor gives it back: to the next request that waits here, or to another server
+  }  // the slot's destructor releases it for the next request, here or at another server
 
   response status() const {
     const holdfast::semaphore_statistics s = semaphore_.statistics();
@@ -195,7 +196,7 @@ int main(int argc, char** argv) {
   return example::run(argc, argv, help, [](example::arguments& given) {
     const options o = parse(given);
     const example::agent agent(given.consul());
-    asio::io_context io(1);  // one thread, so that the server's own members need no lock
+    asio::io_context io(1);  // one thread, so that the members of `server` need no lock
     holdfast::consul::client consul(io, agent.config());
     server self(io, consul, o);
     auto stopped = asio::co_spawn(io, self.stop_on_signal(), asio::use_future);

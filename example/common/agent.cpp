@@ -10,12 +10,12 @@ namespace example {
 
 agent::agent(const std::string& url) : url_(url) {
   if (!url.empty()) {
-    config_ = holdfast::consul::config::from_environment();  // for the token; the address is the one that was given
+    config_ = holdfast::consul::config::from_environment();  // for the token; `url` is the address
     config_.address = url;
     return;
   }
   holdfast::testing::server_options options;
-  options.model.session_ttl_min = std::chrono::milliseconds(100);  // nobody wants to wait for Consul's usual 10 s
+  options.model.session_ttl_min = std::chrono::milliseconds(100);  // not 10 s, so that examples are fast
   fake_.emplace(options);
   config_ = fake_->client_config();
   url_ = fake_->url();

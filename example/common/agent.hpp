@@ -10,14 +10,14 @@
 
 namespace example {
 
-/// The Consul of an example: the real agent that --consul names, else a fake in this process, whose banner it
-/// prints (on stderr, so that the example's own output is the same on both).
+/// The Consul of an example. It is the real agent that --consul names, or else a fake in this process. The constructor
+/// prints the fake's banner on stderr, so that the example's own output is the same with both.
 class agent {
 public:
   explicit agent(const std::string& url);
 
   const holdfast::consul::config& config() const noexcept { return config_; }
-  /// What other processes give to --consul, to meet here.
+  /// The value of --consul with which other processes use the same Consul.
   const std::string& url() const noexcept { return url_; }
   std::string description() const;  ///< "Consul at http://..." or "fake Consul at http://..."
 

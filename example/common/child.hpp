@@ -7,7 +7,7 @@
 
 namespace example {
 
-/// Starts this program once more, with these arguments and nothing to read. `output` is its stdout; -1: ours.
+/// Starts this program again with these arguments and an empty stdin. `output` becomes its stdout; -1: inherit ours.
 pid_t start_again(std::vector<std::string> arguments, int output = -1);
 
 }  // namespace example

@@ -7,8 +7,8 @@
 
 namespace example {
 
-/// The words of a command line. Each option is taken out with its value; given twice, the last one counts. What is
-/// wrong with them is thrown as std::invalid_argument, for people to read.
+/// The arguments of a command line. Each function removes its option with the value. If an option is given twice, the
+/// last value counts. If an argument is wrong, the functions throw std::invalid_argument with a text for the user.
 class arguments {
 public:
   explicit arguments(std::vector<std::string> words);
@@ -16,10 +16,10 @@ public:
   bool flag(std::string_view option);
   std::string text(std::string_view option, std::string otherwise);
   int number(std::string_view option, int otherwise, int least, int most);
-  /// Throws if something is left: a misspelt option, most likely.
+  /// Throws if an argument is left, which is most likely a misspelt option.
   void end() const;
 
-  /// The value of --consul, which all examples have; empty: it was not given.
+  /// The value of --consul, which all examples accept. Empty if it was not given.
   const std::string& consul() const noexcept { return consul_; }
 
 private:
@@ -27,8 +27,9 @@ private:
   std::string consul_;
 };
 
-/// What every example's main does: prints the help if it is asked for (`help` ends with the example's own options),
-/// runs the body, and says what went wrong. The exit status is the body's; 2 for a wrong command line; 1 for a failure.
+/// The body of every example's main. It prints the help on request, or else runs `body` and prints the error if that
+/// fails. `help` must end with the example's own options, because the common options follow. Returns the exit status:
+/// the result of `body`, 2 for a wrong command line, or 1 for a failure.
 int run(int argc, char** argv, std::string_view help, const std::function<int(arguments&)>& body);
 
 }  // namespace example

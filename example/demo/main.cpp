@@ -1,9 +1,12 @@
-// The demonstration that scripts/demo runs. Worker processes, each with many coroutines, share one semaphore. One is
-// killed midway. A supervisor shows live who holds what, and checks that never more than `limit` hold a slot: once by
-// the lock record, which it reads itself, and once by the workers' own word.
+// The demonstration that scripts/demo runs. Worker processes, each with many coroutines, share one semaphore. One of
+// them is killed midway. A supervisor shows the holders live, and checks that never more than `limit` slots are held.
+// It uses two sources: the lock record, which it reads itself, and the reports of the workers.
 //
-// main.cpp  the command line        supervisor.cpp  starts, kills and watches the workers
-// worker.cpp  what a user writes    model.cpp  what the supervisor knows    screen.cpp  how it shows that
+// main.cpp        the command line
+// worker.cpp      the code that a user of holdfast writes
+// supervisor.cpp  starts, kills and watches the workers
+// model.cpp       the knowledge of the supervisor
+// screen.cpp      the display of that knowledge
 
 #include <unistd.h>
 
@@ -39,7 +42,7 @@ demo::options parse(example::arguments& given) {
   o.limit = given.number("--limit", o.limit, 1, 16);
   o.ttl = std::chrono::milliseconds(given.number("--ttl-ms", static_cast<int>(o.ttl.count()), 500, 60'000));
   o.plain = given.flag("--plain");
-  // What the supervisor tells its workers.
+  // The options that the supervisor passes to its workers.
   o.prefix = given.text("--prefix", "holdfast-demo/" + std::to_string(::getpid()));
   const std::string worker = given.text("--worker", {});
   if (worker.size() > 1) throw std::invalid_argument("--worker wants a letter");

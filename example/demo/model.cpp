@@ -87,7 +87,7 @@ void model::line(std::string_view text) {
     complain(std::to_string(believing) + " coroutines believed that they held one of " + slots_in_words(slots.size()));
 }
 
-/// Reads the record as any other program would: its form is documented, `{"Limit":4,"Holders":{"<session>":true}}`.
+/// Parses the record itself, as any program can: its form is `{"Limit":4,"Holders":{"<session>":true}}`.
 void model::listing(const std::vector<holdfast::consul::kv_entry>& all) {
   std::set<std::string> holders;
   entries = 0;

@@ -25,14 +25,14 @@ struct worker_view {
   char name = '?';
   pid_t pid = 0;
   demo::state state = demo::state::starting;
-  std::set<int> believers;  ///< the coroutines that say that they hold a slot
-  std::uint64_t taken = 0;  ///< slots, so far
+  std::set<int> believers;  ///< the coroutines that report that they hold a slot
+  std::uint64_t taken = 0;  ///< the number of slots acquired so far
   std::uint64_t waiting = 0;
   std::uint64_t handoffs = 0;
   std::uint64_t requests = 0;
 };
 
-/// A line of the screen: one session that the lock record names, for as long as it does.
+/// A line of the screen. It shows one session as long as the lock record names it.
 struct slot_view {
   std::string session;
   char owner = '.';
@@ -44,21 +44,21 @@ struct event_view {
   std::string text;
 };
 
-/// All that the supervisor knows, from two independent sources: the lock record, and what the workers say.
+/// The knowledge of the supervisor, from two independent sources: the lock record, and the reports of the workers.
 class model {
 public:
   explicit model(const options& o);
 
-  void line(std::string_view text);                                      ///< something that a worker says
-  void listing(const std::vector<holdfast::consul::kv_entry>& entries);  ///< all below the semaphore's prefix
-  void sample();                                                         ///< the next letter of each slot's history
+  void line(std::string_view text);                                      ///< takes a line of a worker's report
+  void listing(const std::vector<holdfast::consul::kv_entry>& entries);  ///< takes all entries below the prefix
+  void sample();                                                         ///< adds a letter to each slot's history
   void note(std::string text);
-  void complain(std::string text);  ///< of what must not happen
+  void complain(std::string text);  ///< reports a failure of the demo
 
   void begin_kill(worker_view& victim);
   void confirm_death(worker_view& victim);
   worker_view* find(char name);
-  worker_view& busiest();  ///< of those that hold a slot by the record: the one that holds most
+  worker_view& busiest();  ///< the worker with the most slots, by the record
 
   double now() const { return std::chrono::duration<double>(clock::now() - started).count(); }
   std::size_t named(char owner) const;
@@ -78,12 +78,12 @@ public:
   // The death, and the recovery from it.
   char victim = 0;
   double killed_at = 0;
-  std::size_t victim_held = 0;       ///< when it was killed
-  std::size_t victim_held_most = 0;  ///< until its sessions ended: its places in the queue had their turn too
+  std::size_t victim_held = 0;       ///< slots it held when it was killed
+  std::size_t victim_held_most = 0;  ///< the most until its sessions ended, as its queued sessions were granted, too
   std::optional<double> recovered_after;
 
 private:
-  std::map<std::string, char> owners_;  ///< of sessions
+  std::map<std::string, char> owners_;  ///< by session
 };
 
 }  // namespace demo

@@ -10,8 +10,8 @@ struct options {
   int workers = 3;
   int coroutines = 50;  ///< in each worker
   int limit = 4;
-  std::chrono::milliseconds ttl{2'000};  ///< short, so that one sees a dead process's slots come back
-  bool plain = false;                    ///< event lines, though stdout is a terminal
+  std::chrono::milliseconds ttl{2'000};  ///< short, so that a dead process's slots return soon
+  bool plain = false;                    ///< print event lines even if stdout is a terminal
   std::string prefix;
   char worker = 0;  ///< the name of the worker that this process is; 0: the supervisor
 };

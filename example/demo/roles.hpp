@@ -5,10 +5,10 @@
 
 namespace demo {
 
-/// Starts the workers, kills one midway, watches, and says at the end whether all was as it must be: the exit status.
+/// Starts the workers, kills one of them midway, and watches. Returns the exit status: 0 if all checks hold.
 int run_supervisor(const options& o, const example::agent& agent);
 
-/// One process with many coroutines that share the semaphore. Tells the supervisor, by lines on stdout, what it does.
+/// Runs one process with many coroutines, which all use the semaphore. Reports to the supervisor by lines on stdout.
 int run_worker(const options& o, const example::agent& agent);
 
 }  // namespace demo

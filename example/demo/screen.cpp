@@ -56,7 +56,7 @@ screen::screen(const options& o) {
   const auto rows_needed = static_cast<std::size_t>(o.limit + o.workers) + events_shown + 11;
   live_ = size.ws_row > rows_needed && size.ws_col >= 76;
   columns_ = size.ws_col;
-  if (live_) std::fputs("\x1b[?25l", stdout);  // the cursor would only flicker
+  if (live_) std::fputs("\x1b[?25l", stdout);  // hides the cursor, which would flicker
 }
 
 screen::~screen() {
@@ -75,14 +75,14 @@ std::string screen::worker_colour(const model& m, char name, const std::string& 
   return paint(text, colours[name - 'A']);
 }
 
-/// The newest samples, equal ones painted together.
+/// Paints the newest samples. A run of equal samples is painted as one text.
 std::string screen::strip(const model& m, const slot_view& s) const {
   const std::size_t width = std::min<std::size_t>(columns_ - strip_offset - 1, 100);
   const std::string shown = s.history.size() > width ? s.history.substr(s.history.size() - width) : s.history;
   std::string result;
   for (std::size_t i = 0; i < shown.size();) {
     const std::size_t end = std::min(shown.find_first_not_of(shown[i], i), shown.size());
-    const char painted_as = shown[i] == m.victim ? '.' : shown[i];  // from before its death
+    const char painted_as = shown[i] == m.victim ? '.' : shown[i];  // samples from before its death are dim
     result += worker_colour(m, painted_as, shown.substr(i, end - i));
     i = end;
   }
@@ -143,7 +143,7 @@ void screen::draw(const std::vector<std::string>& lines) {
   std::fflush(stdout);
 }
 
-/// Without a terminal: each event once, and how it stands each second.
+/// Without a live screen, prints each event once, and the state once a second.
 void screen::tell(const model& m) {
   for (; events_told_ < m.events.size(); ++events_told_)
     std::printf("%5.1f s  %s\n", m.events[events_told_].at, m.events[events_told_].text.c_str());

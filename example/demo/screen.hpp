@@ -7,7 +7,8 @@
 
 namespace demo {
 
-/// Shows the model: redrawn in place if stdout is a terminal that is large enough, otherwise as lines of events.
+/// Shows the model. If stdout is a large enough terminal, the screen is redrawn in place. Otherwise events are printed
+/// as lines.
 class screen {
 public:
   explicit screen(const options& o);

@@ -62,7 +62,7 @@ public:
   }
 
   asio::awaitable<int> run() {
-    // Fails here, with a reason, if there is no Consul.
+    // If there is no Consul, this fails with a reason.
     co_await consul_.put(options_.prefix + "/demo", "in use by a demo of holdfast");
     co_await consul_.remove(options_.prefix + "/demo");
 
@@ -93,7 +93,7 @@ private:
     co_await timer.async_wait(asio::use_awaitable);
   }
 
-  /// Ends early if something has gone wrong already.
+  /// Ends early if a check has failed.
   asio::awaitable<void> work_until(clock::time_point when) {
     while (clock::now() < when && model_.complaints.empty()) co_await sleep_until(std::min(when, clock::now() + 50ms));
   }
@@ -117,7 +117,7 @@ private:
     model_.begin_kill(victim);
     ::kill(victim.pid, SIGKILL);
     ::waitpid(victim.pid, nullptr, 0);
-    // Behind all that it has said: from this line on it believes nothing any more.
+    // This line follows all reports of the victim. It tells the model that the victim's coroutines hold no slots now.
     const std::string line = std::string(1, victim.name) + " died\n";
     require(::write(write_end_, line.data(), line.size()) > 0, "write to the pipe");
     model_.confirm_death(victim);
@@ -146,12 +146,12 @@ private:
     const auto all_ended = [this] { return std::all_of(model_.workers.begin(), model_.workers.end(), has_ended); };
     const auto end = clock::now() + 5s;
     while (!all_ended() && clock::now() < end) co_await sleep_until(clock::now() + 20ms);
-    co_await sleep_until(clock::now() + 100ms);  // for their last lines
+    co_await sleep_until(clock::now() + 100ms);  // to receive their last lines
   }
 
-  // --- What is seen.
+  // --- Observation.
 
-  /// The workers' own word.
+  /// Reads the reports of the workers.
   asio::awaitable<void> listen() {
     std::string buffer;
     for (;;) {
@@ -162,7 +162,7 @@ private:
     }
   }
 
-  /// The lock record and the contenders' entries: one blocking query after the other.
+  /// Watches the lock record and the contenders' entries by one blocking query after another.
   asio::awaitable<void> watch() {
     consul::read_options read;
     read.wait = 1s;
@@ -190,7 +190,7 @@ private:
 
   // --- The end.
 
-  /// Whether the workers have left nothing in Consul; then removes the rest of the demo's own.
+  /// Returns true if the workers have left nothing in Consul. Removes the demo's remaining keys.
   asio::awaitable<bool> clean_up() {
     const auto left = co_await consul_.list(semaphore_prefix() + "/");
     model_.listing(left.value);
@@ -211,7 +211,8 @@ private:
       if (!as_it_should || w.taken == 0)
         model_.complaints.push_back(std::string("process ") + w.name + " did not work, or did not end well");
     }
-    const bool seen = model_.in_record_most == limit && model_.believing_most == limit;  // a check that saw nothing?
+    // If the limit was never reached, the check has shown nothing.
+    const bool seen = model_.in_record_most == limit && model_.believing_most == limit;
     if (!seen) model_.complaints.emplace_back("the limit was not reached, or not kept");
     return model_.complaints.empty();
   }

@@ -50,13 +50,13 @@ private:
     holdfast::semaphore_options result;
     result.prefix = o.prefix;
     result.limit = static_cast<std::uint32_t>(o.limit);
-    result.description = std::string(1, o.worker);  // what the supervisor, and any operator, reads in our entries
+    result.description = std::string(1, o.worker);  // shown to the supervisor and to operators
     result.session_ttl = o.ttl;
     result.tuning.local_handoff_time = 300ms;
     return result;
   }
 
-  /// What each of the coroutines does. All of them share `semaphore_`.
+  /// The body of each coroutine. All coroutines use the same `semaphore_`.
   asio::awaitable<void> work(int number) {
     while (!stopping_) {
       holdfast::diagnostics why;
@@ -66,20 +66,20 @@ private:
         say("error " + why.to_string());
         break;
       }
-      if (stopping_) break;  // the slot's destructor gives it back
+      if (stopping_) break;  // the slot's destructor releases it
 
       const std::string who = std::to_string(number) + " " + slot.fencing_token().to_string();
       say("enter " + who);
       asio::steady_timer some_work(io_, std::chrono::milliseconds(std::uniform_int_distribution(20, 150)(random_)));
       auto end = co_await (some_work.async_wait(asio::use_awaitable) || slot.wait_lost(asio::use_awaitable));
-      say((end.index() == 0 ? "leave " : "lost ") + who);  // before the release: nobody else can be in yet
+      say((end.index() == 0 ? "leave " : "lost ") + who);  // before the release, so that no other holder exists
 
       holdfast::error_code ignored;  // a slot that was lost cannot be released
       co_await slot.release(asio::redirect_error(asio::use_awaitable, ignored));
     }
   }
 
-  /// The last one out closes the semaphore, so that nothing of this process stays in Consul.
+  /// Called by the last coroutine. Closes the semaphore, so that this process leaves nothing in Consul.
   asio::awaitable<void> close() {
     co_await semaphore_.close();
     closed_ = true;  // `cancel` alone does not stop a wait that has just ended
@@ -118,13 +118,13 @@ private:
         std::to_string(consul_.statistics().requests));
   }
 
-  /// One write each: all workers share one pipe, and the kernel keeps such short writes whole and in order. So what the
-  /// supervisor reads is in the order in which it happened, across processes.
+  /// Writes a line by one call of write(). All workers use the same pipe, and the kernel keeps such short writes whole
+  /// and in order. The supervisor therefore reads the events of all processes in the order in which they happened.
   void say(const std::string& what) {
     std::string line = std::string(1, options_.worker) + " " + what;
     line.resize(std::min<std::size_t>(line.size(), 500));
     line += '\n';
-    if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) io_.stop();  // the supervisor is gone
+    if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) io_.stop();  // the supervisor has ended
   }
 
   asio::io_context& io_;
@@ -142,7 +142,7 @@ private:
 }  // namespace
 
 int run_worker(const options& o, const example::agent& agent) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody is left behind if the supervisor is killed
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // ends this process if the supervisor is killed
   asio::io_context io(1);
   worker self(io, o, agent);
   self.start();

@@ -6,17 +6,17 @@
 
 namespace asio = boost::asio;
 
-// The semaphore's constructor sends nothing: a service starts also while Consul is down.
+// The semaphore's constructor sends no request, so that the service can start while Consul is down.
 report_service::report_service(holdfast::consul::client consul, report_store& store)
     : semaphore_(std::move(consul), {.prefix = "reports/monthly", .limit = 1}), store_(store) {}
 
 asio::awaitable<report_service::outcome> report_service::make_report(std::chrono::milliseconds patience) {
   auto [failed, slot] = co_await semaphore_.try_acquire_for(patience, asio::as_tuple(asio::use_awaitable));
   if (failed == holdfast::condition::unavailable) co_return outcome::busy;
-  if (failed) throw holdfast::system_error(failed);  // a wrong limit, no permission: nothing that waiting would cure
+  if (failed) throw holdfast::system_error(failed);  // e.g. no permission: waiting would not help
   if (!slot) co_return outcome::busy;
 
-  // Named, and captures by reference: g++ 12 destroys what a temporary lambda has captured by value twice.
+  // The lambda has a name and captures by reference: g++ 12 destroys the value captures of a temporary lambda twice.
   bool published = false;
   auto work = [this, &published](holdfast::slot& held) -> asio::awaitable<void> {
     std::string report;
@@ -24,16 +24,16 @@ asio::awaitable<report_service::outcome> report_service::make_report(std::chrono
       const std::string chapter = co_await store_.chapter(i);
       report += chapter;
     }
-    // What cannot be undone only while the slot is certainly ours. The token is for the case that this process is
-    // paused between the question and the step.
+    // Take a step that cannot be undone only while the slot is certainly held. The token protects against a pause of
+    // this process between the question and the step.
     if (held.held()) published = store_.publish(std::move(report), held.fencing_token());
   };
   try {
-    co_await holdfast::with_slot(std::move(slot), work);  // cancels the work when the slot is lost
+    co_await holdfast::with_slot(std::move(slot), work);  // cancels the work if the slot is lost
   } catch (const holdfast::system_error& e) {
     if (e.code() != holdfast::error::slot_lost) throw;
   }
-  // A slot that is lost after the publication does not undo it.
+  // If the slot is lost after the publication, the report stays published.
   co_return published ? outcome::published : outcome::interrupted;
 }
 

@@ -5,32 +5,33 @@
 #include <holdfast/holdfast.hpp>
 #include <string>
 
-/// What a report is made from, and where it goes. An interface, so that tests can bring their own.
+/// The source and the destination of reports. It is an interface, so that tests can use their own implementation.
 class report_store {
 public:
   virtual ~report_store() = default;
-  virtual boost::asio::awaitable<std::string> chapter(int number) = 0;  ///< takes its time
-  /// Refuses (false) what comes with a lower token than it has seen: its maker was paused, and another has taken over.
+  virtual boost::asio::awaitable<std::string> chapter(int number) = 0;  ///< may take long
+  /// Returns false if the token is lower than one seen before. Then the caller was paused, and another process has
+  /// taken over.
   virtual bool publish(std::string report, holdfast::fencing_token token) = 0;
 };
 
-/// Makes the monthly report. That is hard on the database: only one process of the cluster may be at it.
+/// Makes the monthly report. This is a heavy load for the database, so only one process of the cluster may do it.
 class report_service {
 public:
   enum class outcome {
     published,
-    busy,         ///< no slot in time: others are at it, or Consul cannot be reached. Try again later
-    interrupted,  ///< the slot was lost midway: the work was stopped, nothing was published
+    busy,         ///< no slot in time: another process makes it, or Consul cannot be reached. Try again later
+    interrupted,  ///< the slot was lost midway: the work was stopped, and nothing was published
   };
 
   static constexpr int chapters = 3;
 
-  /// The client is handed in, not made here: so tests decide which Consul it is.
+  /// The caller passes the client, so that tests can choose which Consul it uses.
   report_service(holdfast::consul::client consul, report_store& store);
 
-  /// Waits for its slot for at most `patience`.
+  /// Waits for a slot for at most `patience`, and then makes the report.
   boost::asio::awaitable<outcome> make_report(std::chrono::milliseconds patience);
-  /// Gives everything back to Consul, at the end of the program.
+  /// Releases all slots and sessions in Consul. Call it at the end of the program.
   boost::asio::awaitable<void> close();
 
 private:

@@ -1,10 +1,9 @@
-// Tests of a service that uses Consul, without Consul: offline, in milliseconds, and with the misfortunes on demand
-// that a real agent has once a year.
+// Tests of a service that uses Consul, without Consul. They run offline and in milliseconds. They cause the failures on
+// demand that a real agent has once a year.
 //
-// Each test has a fake Consul of its own, on a free port of this machine, and so can run beside others. What
-// the fake does wrong is said before the service asks it (`set_faults`, `stop`); what happens to the service's slot
-// is done in the fake's store, from inside the work. So nothing here depends on the time that anything takes, and
-// no test sleeps.
+// Each test has a fake Consul of its own on a free port of this machine, so tests can run in parallel. A test sets up
+// the faults of the fake before the service sends requests (`set_faults`, `stop`). To take the service's slot away, it
+// changes the fake's store from inside the work. Therefore no result depends on timing, and no test sleeps.
 
 #define BOOST_TEST_MODULE report_service
 #include <boost/asio/co_spawn.hpp>
@@ -34,14 +33,14 @@ using outcome = report_service::outcome;
 
 namespace {
 
-/// The test's own report store: quick, and it tells what it was asked for.
+/// The test's own report store. It is fast, and records the calls.
 class fake_store : public report_store {
 public:
   asio::awaitable<std::string> chapter(int number) override {
     ++chapters_begun;
     if (number == 2 && in_chapter_2) {
       in_chapter_2();
-      // From here on this chapter takes forever: only being cancelled ends it.
+      // From here on this chapter takes forever. Only cancellation ends it.
       asio::steady_timer forever(co_await asio::this_coro::executor, asio::steady_timer::time_point::max());
       co_await forever.async_wait(asio::use_awaitable);
     }
@@ -58,10 +57,10 @@ public:
   std::vector<std::string> published;
 };
 
-constexpr auto patient = 10s;  // longer than anything here takes, also on a busy machine
-constexpr auto hasty = 50ms;   // for what is to be given up
+constexpr auto patient = 10s;  // longer than any operation here takes, even on a busy machine
+constexpr auto hasty = 50ms;   // for operations that the test expects to time out
 
-/// What each test has.
+/// The fixture of each test.
 struct world {
   holdfast::testing::server consul;  // on a thread of its own
   asio::io_context io;
@@ -70,17 +69,17 @@ struct world {
 
   report_service make_service() { return report_service(holdfast::consul::client(io, consul.client_config()), store); }
 
-  /// Runs the context until `what` is done. A test that would hang fails.
+  /// Runs the context until `what` has completed. If that takes too long, the test fails.
   template <class T>
   T run(asio::awaitable<T> what) {
     std::future<T> result = asio::co_spawn(io, std::move(what), asio::use_future);
     const auto end = std::chrono::steady_clock::now() + 20s;
-    io.restart();  // it stops whenever it runs out of work
+    io.restart();  // because it stops when it runs out of work
     while (result.wait_for(0s) != std::future_status::ready) BOOST_REQUIRE_MESSAGE(io.run_one_until(end) == 1, "hangs");
     return result.get();
   }
 
-  /// As Consul does when they were not renewed in time, or an operator.
+  /// Ends all sessions, as Consul does if they are not renewed in time, or as an operator might.
   void end_all_sessions() {
     consul.with([](holdfast::testing::store& contents, auto now) { contents.expire_sessions(now); });
   }
@@ -114,13 +113,13 @@ BOOST_AUTO_TEST_CASE(is_busy_while_another_process_is_at_it) {
 
 // readme {
 BOOST_AUTO_TEST_CASE(stops_at_once_when_the_slot_is_lost) {
-  store.in_chapter_2 = [this] { end_all_sessions(); };  // midway through the work, Consul takes the slot away
+  store.in_chapter_2 = [this] { end_all_sessions(); };  // midway through the work, the slot is lost
 
   BOOST_TEST((run(service.make_report(patient)) == outcome::interrupted));
   BOOST_TEST(store.chapters_begun == 2);  // the second was cancelled, the third never begun
   BOOST_TEST(store.published.empty());
 
-  store.in_chapter_2 = nullptr;  // the next report is a new start, with a new slot
+  store.in_chapter_2 = nullptr;  // the next report uses a new slot
   BOOST_TEST((run(service.make_report(patient)) == outcome::published));
 }
 // } readme
@@ -135,24 +134,24 @@ BOOST_AUTO_TEST_CASE(starts_while_consul_is_down) {
 }
 
 BOOST_AUTO_TEST_CASE(waits_for_a_slow_consul) {
-  consul.set_faults(fault_plan({fault_rule{.what = fault::delay(20ms), .times = 0}}));  // 0: every time
+  consul.set_faults(fault_plan({fault_rule{.what = fault::delay(20ms), .times = 0}}));  // 0: every request
   BOOST_TEST((run(service.make_report(patient)) == outcome::published));
 }
 
 BOOST_AUTO_TEST_CASE(is_busy_when_consul_is_too_slow_and_gives_back_what_comes_late) {
-  // The slot is taken at once, but the reply that says so comes byte by byte, and is not waited for to its end.
+  // Consul grants the slot at once, but the reply arrives byte by byte. The service gives up before the reply ends.
   consul.set_faults(fault_plan({fault_rule{.what = fault::trickle(1ms), .target = "PUT /v1/txn"}}));
   BOOST_TEST((run(service.make_report(hasty)) == outcome::busy));
   BOOST_TEST(store.chapters_begun == 0);
 
-  // A slot that was kept for a report that nobody makes would keep others out.
+  // The late slot was released. If it were kept, the other service could not get it.
   report_service other = make_service();
   BOOST_TEST((run(other.make_report(patient)) == outcome::published));
-  BOOST_TEST(consul.statistics().faults == 1u);  // else this test would show nothing
+  BOOST_TEST(consul.statistics().faults == 1u);  // otherwise this test would show nothing
 }
 
 BOOST_AUTO_TEST_CASE(does_the_work_once_when_a_write_is_not_answered) {
-  // The slot is taken, but the reply is lost: from here, nobody can know that without a look.
+  // Consul grants the slot, but the reply is lost. The client must read the record to learn the outcome.
   consul.set_faults(fault_plan({fault_rule{.what = fault::drop_reply(), .target = "PUT /v1/txn"}}));
   BOOST_TEST((run(service.make_report(patient)) == outcome::published));
   BOOST_TEST(store.published.size() == 1u);
