@@ -7,7 +7,7 @@
 
 namespace holdfast::test {
 
-/// All the chance there is in a world: the same seed throws the same dice.
+/// The only source of randomness in a world. The same seed gives the same values.
 class dice {
 public:
   explicit dice(std::uint64_t seed) : engine_(seed * 0x9e3779b97f4a7c15 + 1) {}

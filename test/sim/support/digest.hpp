@@ -11,7 +11,7 @@
 
 namespace holdfast::test {
 
-/// A number that two sequences have in common if they are the same, and hardly ever otherwise.
+/// A hash of a sequence of values. Equal sequences have equal digests, and different ones almost never do.
 class digest {
 public:
   template <class Number>
@@ -33,7 +33,7 @@ public:
   digest& operator<<(const kv_operation& op) {
     return *this << op.verb << op.key << op.value << op.flags << op.index << op.session;
   }
-  /// What the cores want done: no words for people, and nothing that names a type.
+  /// An action of a core, without texts for people and without names of types.
   digest& operator<<(const protocol::core_action& a) {
     *this << a.index();
     std::visit([this](const auto& each) { fields(each); }, a);

@@ -10,7 +10,7 @@
 
 namespace holdfast::test {
 
-/// What an operator orders: of a resize, the limit.
+/// A command of an operator. `limit` belongs to a resize.
 struct given_order {
   enum class kind { resize, close, open, revoke, evict } what;
   std::uint32_t limit = 0;
@@ -19,34 +19,40 @@ struct given_order {
 struct interleaving_options {
   int contenders = 2;
   std::uint32_t limit = 1;
-  bool mutex = false;      ///< instead of a semaphore of limit 1
+  bool mutex = false;      ///< a mutex instead of a semaphore of limit 1
   bool numbered = false;   ///< each slot has a number
-  bool one_fault = false;  ///< besides the runs in which nothing goes wrong, all in which exactly one thing does
+  bool one_fault = false;  ///< also explores all runs in which exactly one thing goes wrong
   std::size_t watch_all_max = 4;
-  std::vector<given_order> orders{};  ///< of one operator, one after the other
+  std::vector<given_order> orders{};  ///< the commands of one operator, one after the other
   seeded_bug bug = seeded_bug::none;
   std::uint64_t states_max = 10'000'000;
 };
 
 struct interleaving_result {
-  std::string violation{};  ///< empty: no run breaks a guarantee
+  std::string violation{};  ///< empty if no run breaks a guarantee
   std::optional<guarantee> broken{};
-  std::string story{};       ///< else one that does
-  std::uint64_t states = 0;  ///< different ones
-  std::uint64_t runs = 0;    ///< from the beginning to the end
-  bool complete = false;     ///< every run was looked at
+  std::string story{};       ///< what happened in the run that breaks a guarantee
+  std::uint64_t states = 0;  ///< the number of different states
+  std::uint64_t runs = 0;    ///< the number of runs from the beginning to the end
+  bool complete = false;     ///< every run was explored
 };
 
-/// Each contender is a process that acquires one slot, releases it and closes its pool. Requests reach Consul, and
-/// replies their senders, in every order that there is, and between them users release in every order. One fault is: a
-/// request, or its reply, is lost, or not sent, or takes effect only after its sender was told that it failed; a
-/// process crashes, and its session ends at any later time; a user cancels. Time passes when nothing else can happen.
+/// Each contender is a process that acquires one slot, releases it and closes its pool. Requests reach Consul and
+/// replies reach their senders in every possible order, and users release in every order between them. Time passes when
+/// nothing else can happen.
 ///
-/// An operator gives its orders at any time, as `semaphore_administration` does; once in a run others write between its
-/// look and its write. A wish, or an eviction, is for the first that holds when it looks, or the first that waits.
+/// A fault is one of these:
+/// - A request or its reply is lost, or the request is not sent.
+/// - A request takes effect only after its sender was told that it failed.
+/// - A process crashes, and its session ends at any later time.
+/// - A user cancels.
 ///
-/// Two runs that have told every process the same, and have left the same in Consul and on the way, are one from there
-/// on. The rest is exhaustive.
+/// An operator gives its commands at any time, as `semaphore_administration` does. Once in a run, others may write
+/// between the operator's read and its write. The target of a revocation or an eviction is the first live holder that
+/// the operator sees; if there is none, it is the first that waits.
+///
+/// Two runs count as one from the moment at which every process has been told the same and the states of Consul and of
+/// the pending requests are equal. Apart from that the search is exhaustive.
 interleaving_result explore(const interleaving_options& options);
 
 }  // namespace holdfast::test

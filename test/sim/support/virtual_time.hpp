@@ -10,7 +10,8 @@
 
 namespace holdfast::test {
 
-/// True time, and what is to be done at which time; things of the same time in the order in which they were put down.
+/// The true time of a world, and the jobs that are due later. Jobs that are due at the same time run in the order in
+/// which they were added.
 class timetable {
 public:
   using job = std::function<void()>;
@@ -20,7 +21,7 @@ public:
     entries_.push_back({now_ + delay, ++last_, std::move(what)});
     std::push_heap(entries_.begin(), entries_.end(), is_later);
   }
-  /// Goes on to the next job, if it is due by `end`; else to `end`, and returns false.
+  /// Advances to the next job and runs it, if it is due by `end`. Otherwise advances to `end` and returns false.
   bool run_one(protocol::time_point end) {
     if (entries_.empty() || entries_.front().due > end) {
       now_ = std::max(now_, end);
@@ -47,7 +48,7 @@ private:
   std::uint64_t last_ = 0;
 };
 
-/// A computer's own clock: it was set at random, and goes too fast or too slow by so many parts in a million.
+/// The clock of one computer. It has a constant offset, and runs too fast or too slow by some parts per million.
 class skewed_clock {
 public:
   skewed_clock() = default;
@@ -56,7 +57,7 @@ public:
   protocol::time_point local(protocol::time_point truly) const {
     return truly + ahead_ + truly.time_since_epoch() * ppm_ / 1'000'000;
   }
-  /// The first moment at which the clock shows so much.
+  /// Returns the earliest true time at which the clock shows `local_time`.
   protocol::time_point truly(protocol::time_point local_time) const {
     if (local_time == protocol::never) return protocol::never;
     const protocol::time_point shown = local_time - ahead_;

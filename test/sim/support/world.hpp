@@ -13,33 +13,33 @@
 namespace holdfast::test {
 
 struct world_result {
-  std::string violation{};  ///< empty: every check passed
+  std::string violation{};  ///< empty if every check passed
   std::optional<guarantee> broken{};
-  std::uint64_t steps = 0;   ///< things that happened; all checks were made after each
-  std::uint64_t events = 0;  ///< of those, what a pool was told
+  std::uint64_t steps = 0;   ///< the number of things that happened; all checks are made after each
+  std::uint64_t events = 0;  ///< the number of events that pools received
   std::uint64_t requests = 0;
   std::uint64_t grants = 0;
   std::uint64_t losses = 0;
   std::uint64_t faults = 0;
   std::uint64_t proclaims = 0;
-  std::uint64_t news = 0;   ///< that observers told
-  std::uint64_t trace = 0;  ///< a digest of all that the cores wanted done, in its order
+  std::uint64_t news = 0;   ///< reports of observers
+  std::uint64_t trace = 0;  ///< a digest of all actions of the cores, in order
 
-  /// One world after the other, until a guarantee is broken.
+  /// Adds the figures of the next world, and takes over its violation.
   void add(const world_result& other);
 };
 
-/// For people: what happened, in words, and who held what when.
+/// A record of a run for people: a text of what happened, and a picture of the holds. Both are optional.
 struct chronicle {
   std::ostream* story = nullptr;
   timeline* picture = nullptr;
 };
 
-/// Some processes, each with a pool, against one modelled Consul, with all that can go wrong. The same options, seed
-/// included, give the same run.
+/// Runs processes, each with a pool, against one modelled Consul with everything that can go wrong. The same options,
+/// which include the seed, give the same run.
 ///
-/// A run has four parts: faults; recovery; calm, in which nothing may go wrong any more; and the end, after which
-/// nothing may be left.
+/// A run has four parts: faults, recovery, calm and the end. In the calm part nothing may go wrong any more. After the
+/// end nothing may be left in Consul.
 world_result run_world(world_options options, seeded_bug bug = seeded_bug::none, const chronicle& told = {});
 
 }  // namespace holdfast::test

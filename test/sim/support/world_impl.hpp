@@ -31,11 +31,16 @@ inline constexpr std::string_view world_prefix = "service/world/";
 inline constexpr std::string_view world_lock_key = "service/world/.lock";
 inline constexpr std::string_view world_mutex_entries = "service/world/.lock/";
 
-/// world.cpp: time, and what a step of a pool is. world_users.cpp: who acquires and releases. world_network.cpp:
-/// Consul, and the way there. world_accidents.cpp: what goes wrong, apart from requests. world_strangers.cpp: Go's
-/// contenders. world_sets.cpp: what is different with a mutex set. world_administrators.cpp: operators' orders.
-/// world_elections.cpp: who leads, and who watches that.
-/// world_checks.cpp: what must hold.
+/// The state and the rules of a simulated world. Its parts:
+/// - world.cpp: time, the steps of the pools, and residents.
+/// - world_users.cpp: the users that acquire and release slots.
+/// - world_network.cpp: Consul, and the requests to it.
+/// - world_accidents.cpp: faults other than those of single requests.
+/// - world_strangers.cpp: contenders that use HashiCorp's Go client.
+/// - world_sets.cpp: the differences of a mutex set.
+/// - world_administrators.cpp: the commands of operators.
+/// - world_elections.cpp: leaders and observers.
+/// - world_checks.cpp: the guarantees that must hold.
 class world {
 public:
   world(world_options options, seeded_bug bug, const chronicle& told);
@@ -44,97 +49,103 @@ public:
 private:
   using job = timetable::job;
 
-  /// Who only watches the key of an election.
+  /// The state of a process that only observes the key of an election.
   struct spectator {
     protocol::observer core;
     request_id last_question = 0;
-    request_id late_question = 0;  ///< the last one before Consul's index fell
-    bool asks = false;             ///< that is under way
-    std::uint64_t index = 0;       ///< asked with
-    std::size_t asked_at = 0;      ///< what stood in the key then, by its place in `terms_`
-    std::size_t told_at = 0;       ///< what it told last, the same
+    request_id late_question = 0;  ///< the last question before Consul's index fell
+    bool asks = false;             ///< the last question is pending
+    std::uint64_t index = 0;       ///< the index of the last question
+    std::size_t asked_at = 0;      ///< the key's state when it asked, as a position in `terms_`
+    std::size_t told_at = 0;       ///< the state that it reported last, as a position in `terms_`
     std::optional<protocol::leading> told{};
     time_point in_touch_since = never;
     bool has_told = false;
   };
   struct process {
     int number = 0;
-    std::unique_ptr<spectator> watching{};  ///< it is one, and has no pool
-    std::string proclaimed{};               ///< the value that it last gave the key, or
-    /// One of these, by proclaims of which it has not heard what became; each with the number of its last write.
+    std::unique_ptr<spectator> watching{};  ///< set if this process is an observer; an observer has no pool
+    /// The last value that it certainly gave the key; the key has this value or one of `undecided`.
+    std::string proclaimed{};
+    /// The values of proclaims whose outcome is pending or unknown, each with the number of its last write.
     std::map<std::string, int> undecided{};
-    int writes = 0;                                       ///< that its proclaims have sent
-    bool was_granted = false, was_granted_again = false;  ///< its session had locked the key
+    int writes = 0;                                       ///< the number of writes that its proclaims have sent
+    bool was_granted = false, was_granted_again = false;  ///< a session of it has taken the key, and once more
     int proclaims = 0;
-    int proclaiming = 0;  ///< proclaims that are pending
+    int proclaiming = 0;  ///< the number of pending proclaims
     std::unique_ptr<protocol::core> pool{};
     skewed_clock clock{};
     bool alive = true;
     bool paused = false;
-    bool deaf = false;  ///< it runs, and nothing has come yet: its machine was suspended
+    bool deaf = false;  ///< it runs again after its machine was suspended, and nothing has reached it yet
     time_point runs_since{};
-    duration ran_for = std::chrono::hours(1);  ///< before the last pause
+    duration ran_for = std::chrono::hours(1);  ///< how long it ran before the last pause
     bool closing = false;
     int users = 0;
     std::optional<action::closed> closed{};
-    std::deque<job> inbox{};              ///< what comes during a pause, for the pool and for its users
-    std::optional<time_point> read_at{};  ///< the clock was read then, before a pause: the next step believes it
-    std::set<std::string> sessions{};     ///< all that it was ever told of
+    std::deque<job> inbox{};  ///< what arrives during a pause, for the pool and for its users
+    /// A reading of the clock from before a pause, which the next step takes for the current time.
+    std::optional<time_point> read_at{};
+    std::set<std::string> sessions{};  ///< all sessions that it was ever told of
     time_point tick_at = never;
     std::uint64_t last_ticket = 0;
     struct request {
       std::uint32_t count;
       bool patient;
       int user;
-      std::size_t lock = 0;  ///< of a set: which
+      std::size_t lock = 0;  ///< the requested lock of a mutex set
       time_point asked_at{};
-      bool was_in_use = false;  ///< here, when it was asked for
+      bool was_in_use = false;  ///< this process had the lock or asked for it already when the request began
     };
     std::map<ticket, request> requests{};
-    std::map<slot_id, std::size_t> locks{};      ///< of a set: the slots' names, until they are released
-    std::map<slot_id, int> one_by_one{};         ///< users that have slots to release, where that is done one by one
-    std::map<std::size_t, time_point> denied{};  ///< when Consul last refused it a lock that somebody else had
-    std::map<slot_id, time_point> leases{};      ///< of what its users hold; on its own clock
+    std::map<slot_id, std::size_t> locks{};  ///< the locks of a mutex set, by slot, until they are released
+    std::map<slot_id, int> one_by_one{};     ///< slots that are released one by one, each with its user
+    /// When Consul last refused it a lock for a reason that justifies a denial.
+    std::map<std::size_t, time_point> denied{};
+    /// The lease ends of the slots that its users hold, on its own clock.
+    std::map<slot_id, time_point> leases{};
     std::map<slot_id, std::vector<std::uint32_t>> numbers{};
-    std::map<slot_id, std::vector<std::string>> held_by{};  ///< the sessions of what its users hold
-    /// What its users go on with, though it is lost.
+    std::map<slot_id, std::vector<std::string>> held_by{};  ///< the sessions of the slots that its users hold
+    /// A lost slot on which a user still acts.
     struct body {
       std::vector<std::string> sessions;
       time_point protected_until;
     };
     std::map<slot_id, body> bodies{};
-    std::set<slot_id> lost{};                    ///< of which its users have not let go
-    time_point let_go_at{};                      ///< when they last did
-    std::deque<protocol::core::entry> guards{};  ///< of the last slots that its users had
-    std::map<slot_id, time_point> releasing{};   ///< since when
+    std::set<slot_id> lost{};                    ///< lost slots that its users have not released yet
+    time_point let_go_at{};                      ///< when a user last released a lost slot
+    std::deque<protocol::core::entry> guards{};  ///< the entries of the last slots that its users had
+    std::map<slot_id, time_point> releasing{};   ///< pending releases, and when each began
     bool may_read_nodes = true;
-    std::string just_renewed{};       ///< the session whose renewal it is being told of
-    std::set<std::string> entered{};  ///< sessions that had an entry, as it was told
-    time_point cut_off_until{};       ///< from Consul: nothing arrives
-    time_point refused_until{};       ///< its agent is down: nothing is sent
-    time_point ill_until{};           ///< the health check of its agent's node fails
-    time_point errors_until{};        ///< all it asks is answered with this
+    std::string just_renewed{};       ///< the session whose renewal is being reported to it
+    std::set<std::string> entered{};  ///< sessions that it knows to have had an entry
+    time_point cut_off_until{};       ///< until then nothing passes between it and Consul
+    time_point refused_until{};       ///< until then its agent is down, and its requests fail
+    time_point ill_until{};           ///< until then the health check of its agent's node fails
+    time_point errors_until{};        ///< until then all its requests fail with `answered_with`
     error_code answered_with{};
-    time_point unbacked_since = never;  ///< it has believed in more than the record names
-    time_point untold_since = never;    ///< it has not told a user of an operator's wish
-    time_point clear_since = never;     ///< nothing has kept it from hearing what happens in Consul
-    std::set<slot_id> revoked{};        ///< whose users it has told
-    std::deque<time_point> sent{};      ///< its requests of the last second
-    std::deque<time_point> reads{};     ///< of these, those that read everything at once
-    std::deque<time_point> written{};   ///< of its requests, the transactions
-    std::deque<std::pair<time_point, std::size_t>> answers{};  ///< the bytes of the reads of the last second
-    std::size_t bytes_max = 0, entries_max = 0;                ///< of one answer
-    std::uint64_t index_seen = 0;                              ///< the highest that it was told
-    std::set<std::string> holders_seen{};  ///< sessions that it was shown as holders, by what was new to it then
+    time_point unbacked_since = never;  ///< since when Consul's state has not backed a belief of it
+    time_point untold_since = never;    ///< since when it has owed a user the news of a revocation
+    time_point clear_since = never;     ///< since when nothing has kept it from hearing what happens in Consul
+    std::set<slot_id> revoked{};        ///< slots whose users it has notified of a revocation
+    std::deque<time_point> sent{};      ///< the times of its requests in the last second
+    std::deque<time_point> reads{};     ///< the times of those that read everything and do not block
+    std::deque<time_point> written{};   ///< the times of its transactions in the last second
+    /// The times and sizes (bytes) of the replies to its reads in the last second.
+    std::deque<std::pair<time_point, std::size_t>> answers{};
+    std::size_t bytes_max = 0, entries_max = 0;  ///< the largest reply, in bytes and in entries
+    std::uint64_t index_seen = 0;                ///< the highest index that it was told
+    /// Sessions that a read which was not outdated has shown it as holders.
+    std::set<std::string> holders_seen{};
   };
-  /// What becomes of one request.
+  /// The outcome of one request. It is drawn when the request is sent.
   struct fate {
     duration there{}, back{};
     bool applied = true, answered = true, not_sent = false;
-    error_code why{};             ///< of one that is not answered, if not that time is over
-    duration late{};              ///< applied only then, long after its sender gave up
-    duration again{};             ///< applied a second time then, before its answer
-    bool answers_second = false;  ///< and that is what is answered
+    error_code why{};             ///< the error if it is not answered; none: the time limit expires
+    duration late{};              ///< if not 0: it is applied this long after it was sent, when its sender has given up
+    duration again{};             ///< if not 0: it is applied a second time, this long after it was sent
+    bool answers_second = false;  ///< it is applied twice at once, and the second reply is the answer
   };
   struct watch {
     process* owner;
@@ -145,33 +156,37 @@ private:
     duration back;
     bool answered;
     error_code why;
-    duration wait{};  ///< that it really had, if that is told; 0: the one that was asked for
-    std::optional<testing::store::watch_id> waits{};  ///< none: to be looked at
+    duration wait{};  ///< how long the agent really waits, if it reports that; 0: as long as requested
+    /// Where the store waits for it; none: `answer_watches` has to look at it.
+    std::optional<testing::store::watch_id> waits{};
   };
-  /// The store ends a session after twice its TTL, as Consul does; what Consul promises is the TTL. So half of the
-  /// sessions end after that, a quarter some time later, and the store ends the rest.
+  /// When a session ends, if that is before the store ends it. The store ends a session after twice its TTL, as Consul
+  /// does, but Consul promises only the TTL. So half of the sessions end after one TTL, a quarter some time later, and
+  /// the store ends the rest.
   struct lease {
     duration life;
     time_point ends;
   };
-  /// HashiCorp's client, in short: one contender, which writes the record itself and never looks for itself in it.
+  /// A simplified contender with HashiCorp's Go client. It writes the record itself, and never checks whether the
+  /// record still names it.
   struct stranger {
     int number = 0;
     std::string session{};
     enum { outside, waiting, taking, holding, leaving } state = outside;
-    bool abandoned = false;  ///< it queues, and never takes its slot
-    lock_record seen{};      ///< while taking
+    bool abandoned = false;  ///< it stays in the queue and never takes a slot
+    lock_record seen{};      ///< the record that it is about to write while `taking`
     std::uint64_t seen_at = 0;
   };
 
-  /// One kind of what goes wrong, as long as faults last.
+  /// One kind of fault. It happens again and again until the faults end.
   struct accident {
-    bool world_options::*in;           ///< which worlds it happens in
-    const char* words;                 ///< of which their stories say that
-    void (world::*happens)();          ///< once, and sets the next; null: something else in the world does it
-    bool fails_acquires, loses_slots;  ///< those that do need no other cause
+    bool world_options::*in;  ///< the option of the worlds in which it happens
+    const char* words;        ///< its name in the stories of such worlds
+    /// Makes it happen once and schedules the next time; null: other code makes it happen.
+    void (world::*happens)();
+    bool fails_acquires, loses_slots;  ///< it is a sufficient cause of a failed acquire, and of a lost slot
   };
-  /// All of them, in the order in which their first times are drawn: a new one's place is the end.
+  /// All accidents, in the order in which their first times are drawn. A new one is added at the end.
   static const std::vector<accident> accidents;
   bool any(bool accident::*causes) const {
     return std::any_of(accidents.begin(), accidents.end(),
@@ -182,7 +197,7 @@ private:
   time_point now() const { return time_.now(); }
   void in(duration delay, job what) { time_.in(delay, std::move(what)); }
   void run_until(time_point end);
-  bool somebody_is_busy() const;  ///< waits, holds or releases
+  bool somebody_is_busy() const;  ///< a process waits for a slot, holds or releases one
   void start_process();
   void settle_residents();
   std::string add_resident();
@@ -203,7 +218,7 @@ private:
   }
   bool calm() const { return now() >= calm_; }
   bool settled() const { return now() >= settled_; }
-  /// What nobody has may be kept from others, as long as somebody may believe in it.
+  /// True if a slot that nobody holds may be kept from waiters for as long as somebody may believe in it.
   bool keeps_slots_of_the_lost() const { return options_.health_checks || options_.operators || options_.locks != 0; }
 
   // world_users.cpp
@@ -261,9 +276,9 @@ private:
   void perform(process& p, action::watch_key& a);
   void perform(process& p, action::read_node& a);
   void perform(process& p, action::stop_watch& a);
-  /// `sender`: a process, or null for an operator.
+  /// `sender` is a process, or null for an operator.
   consul::txn_reply transact(const process* sender, const std::vector<kv_operation>& operations);
-  /// One transaction of a process; `then`: once it runs, and has heard what became of it.
+  /// Sends one transaction of a process. `then` is called with its outcome as soon as the process runs.
   void send(process& p, request_id id, std::vector<kv_operation> operations, std::function<void(event::txn_done)> then);
   void look_at_key(process& p, std::function<void(event::key_watched)> then);
   void query(process& p, request_id id, testing::subject what, std::uint64_t index, duration wait);
@@ -339,9 +354,9 @@ private:
   const snapshot& look();
   bool anyone_is_orphaned() const;
   std::uint32_t limit();
-  /// Nothing is said of what stands in Consul behind a belief.
+  /// True while nothing is promised about what backs a belief in Consul.
   bool is_excused() const { return referee_.excused(now()); }
-  /// Its node was deregistered, and whoever believes in it cannot know yet.
+  /// True if Consul has ended the session before its time, and its holder may not know that yet.
   bool is_forgotten(const std::string& session) const {
     const auto at = forgotten_.find(session);
     return at != forgotten_.end() && now() < at->second.until;
@@ -387,21 +402,21 @@ private:
   static std::string describe(const std::vector<kv_operation>& operations);
   static std::string describe(const std::vector<protocol::event::refused_operation>& refusals);
 
-  /// Limits are set up to so much more than the usual one.
+  /// Administrators raise the limit by at most this.
   static constexpr std::uint32_t more_limit_ = 2;
   std::uint32_t most_slots() const { return options_.limit + (options_.administrators != 0 ? more_limit_ : 0); }
   static constexpr std::size_t guards_max_ = 8;
-  /// How long a request may take.
+  /// The time limit of a request.
   static constexpr duration timeout_ = 400ms;
 
   world_options options_;
   std::vector<std::string> lock_names_;
-  /// A lock that nobody has, though a session that lives on has its key.
+  /// A lock that no user holds although a session that lives on has locked its key.
   struct forsaken_lock {
     time_point since = never;
-    std::uint64_t made_at = 0;  ///< its key's CreateIndex
+    std::uint64_t made_at = 0;  ///< the CreateIndex of its key
   };
-  std::vector<forsaken_lock> forsaken_;  ///< by the locks
+  std::vector<forsaken_lock> forsaken_;  ///< indexed by lock
   sabotage sabotage_;
   const chronicle told_;
   dice random_;
@@ -413,64 +428,69 @@ private:
 
   std::vector<std::unique_ptr<process>> processes_;
   int last_process_ = -1;
-  std::vector<std::unique_ptr<process>> retired_;  ///< whose campaigns are over
+  std::vector<std::unique_ptr<process>> retired_;  ///< candidates whose campaigns are over
   std::deque<stranger> strangers_;
   std::vector<std::string> residents_;
-  std::map<std::string, std::pair<std::uint64_t, time_point>> open_grants_;  ///< by index, and since when
+  /// By session: the entry's ModifyIndex, and since when the grant has been open.
+  std::map<std::string, std::pair<std::uint64_t, time_point>> open_grants_;
   std::vector<watch> watches_;
-  std::map<std::string, lease> leases_;  ///< of sessions that end before the store ends them
-  time_point next_end_ = never;          ///< of one of those, not before
-  std::deque<time_point> events_;        ///< what pools were told in the last second
-  std::deque<time_point> news_;          ///< what users asked for and what was written, in the last second
-  std::set<std::string> unwanted_;       ///< sessions that their process wants to end
-  std::set<std::string> given_up_;       ///< of these, those that lived when their process asked for their end
+  std::map<std::string, lease> leases_;  ///< sessions that end before the store ends them
+  time_point next_end_ = never;          ///< no session of `leases_` ends before this
+  std::deque<time_point> events_;        ///< the times of the events that pools received in the last second
+  std::deque<time_point> news_;          ///< the times of users' requests and of writes in the last second
+  std::set<std::string> unwanted_;       ///< sessions that their process, or an administrator, wants to end
+  std::set<std::string> given_up_;       ///< sessions that were alive when their process asked to destroy them
   time_point no_leader_until_{};
-  time_point denies_until_{};  ///< a new leader sessions that it has not heard of
-  /// What ended with it while it held.
+  /// Until then a new leader denies some sessions, because it has not heard of them.
+  time_point denies_until_{};
+  /// A session that ended before its time.
   struct forgotten {
-    time_point until;        ///< then nobody believes in it any more
-    std::set<int> bereaved;  ///< processes that had a session, which ended too
-    bool excused = false;    ///< somebody is granted beside who believes by it, which nobody could prevent
+    time_point until;        ///< from then on nobody believes in its slot any more
+    std::set<int> bereaved;  ///< the processes that had a session which ended at the same time
+    /// Its slot is granted to another while its holder believes, and nobody could prevent that.
+    bool excused = false;
   };
   std::map<std::string, forgotten> forgotten_;
-  time_point strays_until_{};            ///< a write of another history may still come
-  std::optional<testing::store> image_;  ///< an operator's copy of all
+  time_point strays_until_{};            ///< until then a write from an earlier history may still arrive
+  std::optional<testing::store> image_;  ///< an operator's snapshot of Consul's state
 
-  snapshot seen_;  ///< at this Raft index:
-  std::uint64_t seen_at_ = 0;
-  std::size_t holders_ = 0;  ///< live ones, in it
-  /// Since when the record has been closed, or has named more than its limit.
+  snapshot seen_;              ///< Consul's state when `look` last read it
+  std::uint64_t seen_at_ = 0;  ///< the Raft index of `seen_`
+  std::size_t holders_ = 0;    ///< the number of live holders in `seen_`
+  /// Since when the record has been closed, or has had more live holders than its limit.
   time_point withheld_since_ = never;
   std::uint64_t checked_at_ = 0;
   bool beliefs_changed_ = false;
   time_point free_since_ = never;
-  std::string head_;             ///< of the queue, since a slot is free
-  time_point bereft_until_{};    ///< a process that may have lost its node spares holders that it has not seen
-  time_point withheld_until_{};  ///< a holder's session has ended before its time, and it may believe still
+  std::string head_;  ///< the first session that waits, when `check_use` last looked
+  /// Until then, a process that may have lost its node may spare holders that it has not seen.
+  time_point bereft_until_{};
+  time_point withheld_until_{};  ///< until then, a holder whose session ended before its time may still believe
 
-  // Of an election.
-  /// A holder of the key. It is sure if it needs no acceptance, or has accepted its grant.
+  // Elections.
+  /// A state of the election's key. The holder is sure if its grant needs no acceptance, or if it has accepted it.
   struct term {
     std::optional<leading> holder{};
     bool is_sure = true;
-    bool is_open = false;  ///< there is no acceptance (any more): observers may tell that nobody leads
+    bool is_open = false;  ///< the grant has no acceptance (any more): observers may report that nobody leads
     bool operator==(const term&) const = default;
-    /// The leader that observers tell.
+    /// The leader that observers report.
     std::optional<leading> leader() const { return is_sure ? holder : std::nullopt; }
   };
-  std::vector<term> terms_{term{}};                 ///< all that there have been, in their order
-  time_point term_since_{};                         ///< the last of them does
-  std::map<std::string, std::uint64_t> doubted_{};  ///< by name: whose grants were taken back, and when by Raft's index
-  std::uint64_t key_index_ = 0;                     ///< the Raft index that was looked at last
-  std::map<std::string, process*> candidates_;      ///< by their sessions
-  std::string in_office_{};                         ///< the session that had locked the key last
-  bool key_restored_ = false;                       ///< from a snapshot; nobody has taken it since
+  std::vector<term> terms_{term{}};  ///< all states of the key so far, in order
+  time_point term_since_{};          ///< when the leader last changed
+  /// Processes whose grants were taken back, by name, with the Raft index of the last time.
+  std::map<std::string, std::uint64_t> doubted_{};
+  std::uint64_t key_index_ = 0;                 ///< the Raft index at which `note_office` last looked
+  std::map<std::string, process*> candidates_;  ///< by session
+  std::string in_office_{};                     ///< the last session that had locked the key
+  bool key_restored_ = false;  ///< the key comes from a restored snapshot, and no session has taken it since
   time_point observers_late_until_{};
 
   const time_point faults_end_;
-  /// All that died before is over by then: the longest lease, and late writes.
+  /// By then the consequences of the faults are over: the longest lease has ended, and late writes have arrived.
   const time_point calm_;
-  /// Nothing is in anybody's way any more. What died may still be there.
+  /// From then on nothing keeps a free slot from a waiter. Sessions of dead processes may still exist.
   const time_point settled_;
   const time_point last_call_;
   const time_point drained_;
