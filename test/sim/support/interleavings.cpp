@@ -28,9 +28,9 @@ constexpr std::string_view prefix = "service/all/";
 constexpr std::string_view lock_key = "service/all/.lock";
 constexpr std::string_view mutex_entries = "service/all/.lock/";
 constexpr duration ttl = 2s;
-/// What is late comes before one of the next so many times at which anybody wakes up, or never.
+/// While only late requests are pending, time may pass this often. After that they never arrive.
 constexpr int late_steps_max = 4;
-/// By then everything must be over: two sessions' ends, one after the other, and what is then still to be done.
+/// A run must be over by then. This is enough for two sessions that end one after the other, and for what follows.
 constexpr duration over_by = 30s;
 
 failure timed_out() { return {make_error_code(error::timed_out), {"timed out", {}, {}, {}}}; }
@@ -78,8 +78,8 @@ public:
       orders,
       time_passes
     } what;
-    std::uint8_t which = 0;  ///< a message, a process or a session
-    std::uint8_t how = 0;    ///< an accident; or 1: the operator only looks
+    std::uint8_t which = 0;  ///< the index of a message, a process or a session
+    std::uint8_t how = 0;    ///< an `accident`; with `orders`, 1 if the operator only reads
   };
 
   model(const interleaving_options& options, std::vector<std::string>* story)
@@ -121,7 +121,7 @@ public:
     rest();
   }
 
-  /// Everything has happened: what must be true then.
+  /// Checks what must be true at the end of a run.
   void finish() {
     for (process& p : processes_) {
       if (!p.alive) continue;
@@ -151,7 +151,7 @@ public:
       d << std::uint64_t{seen_at_ == consul_.store.raft_index()} << decided_->session;
       for (const kv_operation& op : decided_->operations) d << op.key << op.value << op.flags << op.index;
     }
-    std::uint64_t on_the_way = 0;  // in no order
+    std::uint64_t on_the_way = 0;  // their order does not count
     for (const message& m : messages_) {
       digest its;
       its << static_cast<std::uint64_t>(m.from) << m.id << std::uint64_t{m.ghost};
@@ -171,7 +171,7 @@ private:
     slot_id slot{};
     bool closed = false;
     bool closing = false;
-    bool evicted = false;  ///< an operator has taken its slot, which it may not know
+    bool evicted = false;  ///< an operator has taken its slot away, and it may not know that
     std::vector<std::string> sessions{};
     digest history{};
   };
@@ -179,8 +179,8 @@ private:
     int from;
     request_id id;
     std::variant<action::send_txn, action::list_prefix, action::watch_key> what;
-    std::optional<core_event> reply{};  ///< Consul has done it
-    bool ghost = false;                 ///< its sender believes that it failed
+    std::optional<core_event> reply{};  ///< set once Consul has executed the request
+    bool ghost = false;                 ///< its sender was told that it failed
   };
   enum class accident : std::uint8_t { request_lost, reply_lost, not_sent, late, crash_before_reply };
 
@@ -295,8 +295,8 @@ private:
     }
     return {};
   }
-  /// A look, and at once the write that follows from it; or the write that follows from an earlier look. Whatever is
-  /// refused, or not all, is looked at again.
+  /// The operator reads and at once writes what follows, or it writes what follows from an earlier read. If the write
+  /// is refused or incomplete, the operator reads again.
   void give_order() {
     if (!decided_) decide();
     instruction next = *std::exchange(decided_, std::nullopt);
@@ -345,7 +345,7 @@ private:
     return std::any_of(entries.begin(), entries.end(),
                        [&](const auto& each) { return evicted_.contains(each.session); });
   }
-  /// Of what it believes nothing is promised, until it is told.
+  /// From now on nothing is promised about this slot, in which the process believes until it is told.
   void evict(process& p) {
     p.evicted = true;
     referee_.gone(p.number, p.slot, true);
@@ -396,7 +396,7 @@ private:
     return event::prefix_listed{m.id, {}, 0, why};
   }
 
-  /// While nothing else can reach its sender it makes no difference when the answer does.
+  /// Delivers the reply now if nothing else can reach its sender. Then it makes no difference when the reply arrives.
   void answer_at_once(std::size_t at) {
     const message& m = messages_[at];
     const process& p = processes_[static_cast<std::size_t>(m.from)];
@@ -434,7 +434,7 @@ private:
     referee_.granted(p.number, a.ticket, a.slot, 1, a.token, now_, a.deadline);
     if (options_.numbered) check_number(p, a.numbers);
   }
-  /// Others cannot have it, for a key is locked by one session.
+  /// No other process can have the same number, because only one session can lock a key.
   void check_number(const process& p, const std::vector<std::uint32_t>& numbers) {
     const snapshot seen = look();
     const bool has_it = numbers.size() == 1 && numbers.front() < options_.limit &&
@@ -470,7 +470,7 @@ private:
       referee_.object(guarantee::orders, "a wish that nobody has");
   }
   void perform(process&, action::note&) {}
-  // Sessions are nobody else's business: what is asked of them is done, and answered, at once.
+  // Requests about sessions are executed at once, and are answered before anything else happens.
   void perform(process& p, action::create_session& a) {
     p.sessions.push_back(consul_.create_session(ttl, now_));
     soon_.push_back({p.number, event::session_created{a.member, p.sessions.back(), {}}});
@@ -495,7 +495,7 @@ private:
 
   // --- what comes next
 
-  /// Does what is no choice, until there is one, or all is over; then lists the choices.
+  /// Does everything that leaves no choice, until there is a choice or the run is over. Then lists the choices.
   void rest() {
     for (;;) {
       while (!soon_.empty() && violation().empty()) {
@@ -524,7 +524,7 @@ private:
   void list_choices() {
     using enum choice::kind;
     const bool may_fail = options_.one_fault && !fault_used_;
-    bool only_the_late = true;  // what happens next may happen after the time in which something is done about it
+    bool only_the_late = true;  // everything that can happen next may as well happen after some time
     const auto add = [this](choice::kind what, std::size_t which, auto... how) {
       choices_.push_back({what, static_cast<std::uint8_t>(which), static_cast<std::uint8_t>(how)...});
     };
@@ -547,12 +547,12 @@ private:
       only_the_late = only_the_late && p.stage != stage::holding;
     }
     if (given_ != options_.orders.size()) {
-      // As long as nobody writes it makes no difference when it has looked.
+      // As long as nobody writes, it makes no difference when the operator has read.
       if (!decided_ || seen_at_ != consul_.store.raft_index()) add(orders, 0);
       if (!decided_ && !was_late_) add(orders, 0, std::uint8_t{1});
       only_the_late = false;
     }
-    // Where nothing is under way a crash is as good before as after.
+    // While nothing is pending, it makes no difference when a process crashes.
     if (may_fail && !choices_.empty())
       for (const process& p : processes_) {
         const auto number = static_cast<std::size_t>(p.number);
@@ -565,7 +565,7 @@ private:
     if (only_the_late && !choices_.empty() && late_steps_ <= late_steps_max) add(time_passes, 0);
   }
 
-  /// Once nobody wants anything any more. True: something was done.
+  /// Closes the pools once all processes are done. Returns true if it has closed any.
   bool close_all() {
     const bool wanted = std::any_of(processes_.begin(), processes_.end(),
                                     [](const process& p) { return p.alive && p.stage != stage::done; });
@@ -619,17 +619,17 @@ private:
   std::vector<process> processes_;
   std::vector<message> messages_;
   std::vector<std::pair<int, core_event>> soon_;
-  std::vector<std::string> orphans_;  ///< sessions of those that crashed
-  // The operator.
-  std::size_t given_ = 0;                 ///< orders that are carried out
-  bool looked_ = false;                   ///< for the next one, for the first time
-  std::optional<instruction> decided_{};  ///< to be done next, by what stood in Consul at
-  std::uint64_t seen_at_ = 0;             ///< this Raft index
-  bool was_late_ = false;                 ///< it has let others write between a look and its write
-  std::string target_{};                  ///< whom it wants to be gone
-  std::set<std::string> evicted_{};       ///< sessions
+  std::vector<std::string> orphans_;  ///< the sessions of processes that have crashed
+  // The operator's state.
+  std::size_t given_ = 0;                 ///< the number of commands that are carried out
+  bool looked_ = false;                   ///< it has read for the current command
+  std::optional<instruction> decided_{};  ///< its next write
+  std::uint64_t seen_at_ = 0;             ///< the Raft index of the read from which `decided_` follows
+  bool was_late_ = false;                 ///< it has let others write between a read and its write
+  std::string target_{};                  ///< the session that it revokes or evicts
+  std::set<std::string> evicted_{};       ///< the sessions that it has evicted
   bool fault_used_ = false;
-  int late_steps_ = 0;  ///< how often time has passed while something was late
+  int late_steps_ = 0;  ///< how often time has passed while only late requests were pending
   std::vector<choice> choices_;
   std::vector<std::string>* const story_;
 };
@@ -638,16 +638,16 @@ private:
 
 interleaving_result explore(const interleaving_options& options) {
   using path = std::vector<model::choice>;
-  /// A state, and one of the things that may happen next there.
+  /// A state, and a choice that is still to be taken there.
   struct branch {
     model state;
-    path taken;          ///< to that state
-    model::choice next;  ///< not taken yet
+    path taken;  ///< the choices that led to the state
+    model::choice next;
   };
   interleaving_result result;
   std::unordered_set<std::uint64_t> seen;
   std::vector<branch> open;
-  // On along the first choice of each state; the others are for later.
+  // Follows the first choice of each state, and keeps the other choices for later.
   const auto follow = [&](model m, path taken) {
     while (m.violation().empty() && seen.insert(m.fingerprint()).second && !m.choices().empty()) {
       for (std::size_t n = m.choices().size(); n-- > 1;) open.push_back({m, taken, m.choices()[n]});

@@ -59,7 +59,8 @@ bool sabotage::step(int process, core& pool, core_event&& e, time_point now, cor
   return true;
 }
 
-/// What the process does not know it does not heed; what stands in Consul it keeps, or one bug would be two.
+/// Hides commands of operators from the process, which then ignores them. `keep_orders` restores them in what the
+/// process writes. Otherwise one bug would be two.
 void sabotage::hide_orders(int process, core_event& e) {
   if (auto* const listed = std::get_if<event::prefix_listed>(&e))
     for (kv_entry& each : listed->listing) hide_orders(process, each);
@@ -105,11 +106,12 @@ bool sabotage::lets_in(int process, core_event& e, core_actions& instead) {
   }
   if (auto* const release = std::get_if<event::release>(&e); release && bug_ == seeded_bug::release_forgotten) {
     if (++releases_ % 16 == 0) {
-      dropped_.emplace(process, release->slot);  // its user does not hear of it any more
+      dropped_.emplace(process, release->slot);  // its user gets no answer any more
       return false;
     }
   }
-  // The pool answers only for what it has not lost: its user would wait for ever, and one bug would be two.
+  // The pool does not answer the release of a slot that it has lost. Without this answer the user would wait for ever,
+  // and one bug would be two.
   if (auto* const release = std::get_if<event::release>(&e); release && untold_.erase({process, release->slot}) != 0)
     instead.push_back(action::released{release->slot, {}});
   if (auto* const release = std::get_if<event::release>(&e); release && bug_ == seeded_bug::answered_twice)
@@ -154,11 +156,11 @@ bool sabotage::lets_in(int process, event::prefix_listed& e) {
       break;
     }
     case seeded_bug::prune_from_stale_read:
-      // Every second one is the one before.
+      // Every second listing is replaced by the one before it.
       if (auto& old = old_[process]; old.empty()) {
         old = e.listing;
       } else {
-        // The record is new, so that a write that rests on the rest fits.
+        // The record stays new, so that a write that rests on the old entries is not refused.
         std::erase_if(old, [](const auto& each) { return is_record(each); });
         std::copy_if(e.listing.begin(), e.listing.end(), std::back_inserter(old),
                      [](const auto& each) { return is_record(each); });
@@ -264,7 +266,7 @@ bool sabotage::lets_out(int process, action::send_txn& a, std::vector<core_event
     case seeded_bug::key_not_let_go:
       if (std::none_of(operations.begin(), operations.end(), [](const auto& op) { return op.verb == kv_verb::cas; }))
         for (kv_operation& op : operations)
-          if (op.verb == kv_verb::unlock) op = {kv_verb::get, op.key};  // which has a result, too
+          if (op.verb == kv_verb::unlock) op = {kv_verb::get, op.key};  // a read has a result, too
       break;
     case seeded_bug::number_not_locked:
       std::erase_if(operations, [](const auto& op) { return op.verb == kv_verb::lock && is_number(op); });

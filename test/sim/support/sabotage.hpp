@@ -20,8 +20,9 @@
 
 namespace holdfast::test {
 
-/// What is broken on purpose, to see whether the checkers notice. Most are wrong variants of the core, made by bending
-/// what goes into a right one and what comes out of it; two are rules of Consul that the core could not do without.
+/// A bug that is planted on purpose, to show that the checkers find it. Most of them are wrong variants of the core:
+/// `sabotage` changes the options of a correct core, what goes into it or what comes out of it. The others break a rule
+/// of Consul on which the core relies, or a part of the world around the core.
 enum class seeded_bug {
   none,
   lease_counted_late,
@@ -90,7 +91,8 @@ enum class seeded_bug {
   set_token_reused,
 };
 
-/// What it breaks by itself, and not by way of something else that goes wrong then. A few break two.
+/// The guarantees that a bug breaks directly, and not through other failures that follow from it. Most bugs break one.
+/// Where a bug breaks several, a comment in the list usually says why.
 class broken_guarantees {
 public:
   template <class... Guarantees>
@@ -108,18 +110,18 @@ struct seeded_bug_info {
   std::string_view what;
   broken_guarantees breaks;
   world_kind in = worlds_of_a_semaphore;
-  bool rare = false;  ///< it takes more than half a million steps: looked for in the long run only
+  bool rare = false;  ///< finding it takes more than half a million steps, so only the long run searches for it
 };
 inline constexpr seeded_bug_info seeded_bugs[] = {
     // Two guarantees: a process that believes for too long holds the slot at the same time as the next holder.
     {seeded_bug::lease_counted_late, "lease_counted_late", "the lease runs from when the reply came",
      broken_guarantees(guarantee::backing, guarantee::limit)},
-    // Two: what was granted to it before the pause, and is over, counts again: its token, too.
+    // Two guarantees: a lease that ended during the pause counts again, and so does its old token.
     {seeded_bug::clock_stops_in_pauses, "clock_stops_in_pauses", "the lease's clock does not count suspended time",
      broken_guarantees(guarantee::backing, guarantee::tokens)},
     {seeded_bug::timers_stop_in_suspends, "timers_stop_in_suspends", "a timer is not looked at before its time",
      guarantee::losses},
-    // Two: by the time that its session has ended, somebody else may have the slot.
+    // Two guarantees: when the session has ended, another process may get the slot while this one still believes in it.
     {seeded_bug::clock_drift_ignored, "clock_drift_ignored", "the lease has no margin for clocks that go wrong",
      broken_guarantees(guarantee::backing, guarantee::limit)},
     {seeded_bug::renewal_failures_ignored, "renewal_failures_ignored", "a renewal that failed extends the lease",
@@ -136,15 +138,16 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
      broken_guarantees(guarantee::backing, guarantee::losses)},
     {seeded_bug::one_slot_too_many, "one_slot_too_many", "one slot more than the limit is given out",
      guarantee::record},
-    // Three: whoever is dropped so may have the slot no more, or its entry, which stays, is true for a guard.
+    // Three guarantees: a write drops a holder without having seen it. The holder still believes in a slot, which the
+    // next one may hold, too. Or its entry stays, and a guard accepts it.
     {seeded_bug::unguarded_record, "unguarded_record", "the record is written without looking at its index",
      broken_guarantees(guarantee::backing, guarantee::guards, guarantee::limit)},
     {seeded_bug::drops_another_holder, "drops_another_holder", "a release takes another holder out of the record, too",
      guarantee::backing},
     {seeded_bug::session_used_twice, "session_used_twice", "two slots stand on one session", guarantee::backing},
-    // Two: whoever has left and come back stands at the end; and the token is the entry's index, which is the one of
-    // before.
-    // A process that accepts grants uses a slot only when its entry shows the grant. So it waits for ever.
+    // Three guarantees. A contender that has left and come back stands at the end of the queue, and is granted too
+    // early. The token is the index of the entry, which the grant does not change. A process that accepts grants uses a
+    // slot only when its entry shows the grant, so it waits for ever.
     {seeded_bug::grant_leaves_the_entry, "grant_leaves_the_entry",
      "the record names the grantee, whose entry is neither looked at nor touched",
      broken_guarantees(guarantee::order, guarantee::tokens, guarantee::progress)},
@@ -152,7 +155,7 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
      guarantee::guards},
     {seeded_bug::release_forgotten, "release_forgotten", "a release gets lost inside the process", guarantee::answers},
     {seeded_bug::sessions_stay, "sessions_stay", "what is dropped is not destroyed", guarantee::leaks},
-    // Two: a slot that nobody has: somebody waits for it, or at the end it is left.
+    // Two guarantees: nobody uses the slot. Either a contender waits for it, or it is left at the end.
     {seeded_bug::grant_dropped_after_cancel, "grant_dropped_after_cancel",
      "a grant that crosses the user's cancellation is not given back",
      broken_guarantees(guarantee::progress, guarantee::leaks)},
@@ -164,7 +167,7 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
     {seeded_bug::succession_with_a_gap, "succession_with_a_gap",
      "a grant does not name who comes first of those who wait", guarantee::order},
     {seeded_bug::token_reused, "token_reused", "local handoffs do not count in the fencing token", guarantee::tokens},
-    // Two: who is not told believes until the lease is over.
+    // Four guarantees: a holder that is not told believes in its slot and its number until the lease is over.
     {seeded_bug::loss_not_told, "loss_not_told", "a holder is not told that its slot is gone",
      broken_guarantees(guarantee::losses, guarantee::backing, guarantee::limit, guarantee::numbers)},
     {seeded_bug::watch_misses_deletions, "watch_misses_deletions", "a contender that leaves or dies wakes nobody",
@@ -174,7 +177,7 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
      guarantee::progress},
     {seeded_bug::no_watch_of_the_entry, "no_watch_of_the_entry", "who waits does not watch its own entry",
      guarantee::progress},
-    // Two: it tells of the loss of a slot, and of an operator's wish.
+    // Two guarantees: the watch reports the loss of a slot, and also its revocation by an operator.
     {seeded_bug::no_watch_of_the_record, "no_watch_of_the_record", "a holder does not watch the record",
      broken_guarantees(guarantee::losses, guarantee::orders)},
     {seeded_bug::index_kept_after_reset, "index_kept_after_reset", "a watch's index never goes back",
@@ -188,18 +191,18 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
     {seeded_bug::order_unguarded, "order_unguarded",
      "an order is written over what has happened since the operator looked",
      broken_guarantees(guarantee::backing, guarantee::order, guarantee::orders)},
-    // Two: the entry that stays is true for a guard; and if somebody believes in that slot, it is not backed.
+    // Two guarantees: a guard accepts the entry, which stays. If a process believes in the slot, it is not backed.
     {seeded_bug::shrink_takes_slots, "shrink_takes_slots", "a lower limit takes slots away from those who hold",
      broken_guarantees(guarantee::guards, guarantee::backing)},
     {seeded_bug::key_not_handed_over, "key_not_handed_over",
      "a grant touches the entry, and does not lock the key for it", guarantee::backing, worlds_of_a_mutex},
-    // Two: the session that the key names has no entry any more: it backs nobody, and is left.
+    // Two guarantees: the session that the key names has no entry any more. So it backs nobody, and it is left.
     {seeded_bug::key_not_let_go, "key_not_let_go", "a release leaves the key locked",
      broken_guarantees(guarantee::backing, guarantee::leaks), worlds_of_a_mutex},
     {seeded_bug::request_bytes_not_counted, "request_bytes_not_counted",
      "a write grants as many as wait, however long the request becomes", guarantee::cost},
-    // Three: the next one has the key in which another still believes; and a lock that is told of late has the older
-    // token.
+    // Three guarantees: the next holder gets the key while the previous one still believes in it. A lock that is
+    // reported late has the older token.
     {seeded_bug::no_lock_delay, "no_lock_delay", "Consul gives a key away as soon as its session has ended",
      broken_guarantees(guarantee::limit, guarantee::backing, guarantee::tokens), worlds_of_a_set},
     {seeded_bug::number_not_locked, "number_not_locked", "a slot is used without having locked its number",
@@ -226,7 +229,7 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
      "an observer is told what stood in the key before", guarantee::elections, worlds_of_an_election},
     {seeded_bug::set_lease_counted_late, "set_lease_counted_late", "the lease runs from when the reply came",
      guarantee::backing, worlds_of_a_set},
-    // Two: what a copy locks that comes late enough, nobody has.
+    // Two guarantees: a copy that arrives late enough locks a key that no user holds.
     {seeded_bug::set_guard_ignored, "set_guard_ignored", "a repeated transaction is applied again",
      broken_guarantees(guarantee::backing, guarantee::progress), worlds_of_a_set},
     {seeded_bug::set_unknown_taken_for_not_sent, "set_unknown_taken_for_not_sent",
@@ -235,14 +238,14 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
      "a transaction of unknown outcome is done anew without a barrier", guarantee::losses, worlds_of_a_set},
     {seeded_bug::set_release_unchecked, "set_release_unchecked", "a release removes the key whoever has it",
      guarantee::backing, worlds_of_a_set},
-    // Two: behind the last one stands nobody, and then the whole transaction counts as refused.
+    // Two guarantees: a refusal of the last operation has no next one. Then the whole transaction counts as refused.
     {seeded_bug::set_wrong_one_denied, "set_wrong_one_denied", "a refusal is told to the next one in the transaction",
      broken_guarantees(guarantee::progress, guarantee::answers), worlds_of_a_set},
     {seeded_bug::set_lock_kept_after_cancel, "set_lock_kept_after_cancel",
      "a lock that crosses the user's cancellation is not given back", guarantee::progress, worlds_of_a_set},
     {seeded_bug::set_session_stays, "set_session_stays", "what is dropped is not destroyed",
      broken_guarantees(guarantee::leaks, guarantee::progress), worlds_of_a_set},
-    // Two: the same.
+    // Two guarantees: a holder that is not told believes in its lock until the lease is over.
     {seeded_bug::set_loss_not_told, "set_loss_not_told", "a holder is not told that its lock is gone",
      broken_guarantees(guarantee::losses, guarantee::backing), worlds_of_a_set},
     {seeded_bug::set_end_not_watched, "set_end_not_watched", "nobody watches the session", guarantee::losses,
@@ -263,14 +266,15 @@ public:
   void bend(protocol::mutex_set_options& options, protocol::duration request_timeout) const;
   void bend(testing::store& store) const;
 
-  /// A step of the pool, bent on the way in and on the way out: what is to be done, and what the pool is told then.
-  /// False: it does not even hear of the event.
+  /// Makes a step of the pool with the bug, which may change or drop the event before the step and the actions after
+  /// it. `out` receives the actions to perform, and `then` the events to deliver next. Returns false if the pool did
+  /// not receive the event.
   bool step(int process, protocol::core& pool, protocol::core_event&& e, protocol::time_point now,
             protocol::core_actions& out, std::vector<protocol::core_event>& then);
 
-  /// An operator's order, as it is written where the record has come to this index.
+  /// Changes an operator's command as it is written. `lock_index` is the index that the record has at that time.
   void bend(protocol::instruction& order, std::uint64_t lock_index) const;
-  // The same for who proclaims, and who observes.
+  // The same for proclaims and for observers.
   void bend(protocol::event::key_watched& seen, const std::string& session);
   void bend(std::vector<kv_operation>& proclaim);
   void bend(int process, protocol::observer::question& asked, std::uint64_t newest);
@@ -287,19 +291,20 @@ private:
   void keep_orders(int process, protocol::lock_record& record);
 
   const seeded_bug bug_;
-  std::set<std::pair<int, protocol::ticket>> gone_;               ///< whom nobody waits for any more
-  std::set<std::pair<int, protocol::slot_id>> dropped_;           ///< what nobody knows
-  std::set<std::pair<int, protocol::slot_id>> untold_;            ///< lost, and their users do not know
-  std::map<int, std::vector<kv_entry>> old_;                      ///< listings
-  std::map<std::pair<int, std::string>, std::uint64_t> highest_;  ///< indexes asked with
+  std::set<std::pair<int, protocol::ticket>> gone_;               ///< requests that nobody waits for any more
+  std::set<std::pair<int, protocol::slot_id>> dropped_;           ///< slots that no user knows of
+  std::set<std::pair<int, protocol::slot_id>> untold_;            ///< lost slots whose users were not told
+  std::map<int, std::vector<kv_entry>> old_;                      ///< an earlier listing
+  std::map<std::pair<int, std::string>, std::uint64_t> highest_;  ///< the highest index of each query
   std::map<int, fencing_token> first_token_;
-  std::map<int, std::string> session_;                 ///< the last one
-  std::map<int, std::set<protocol::ticket>> waiting_;  ///< those who want one slot
+  std::map<int, std::string> session_;                 ///< the last session
+  std::map<int, std::set<protocol::ticket>> waiting_;  ///< requests for one slot
   std::uint64_t releases_ = 0;
-  std::map<int, std::pair<std::uint64_t, protocol::lock_record>> true_record_;  ///< the newest that was seen
+  /// The newest record that was seen, and its index.
+  std::map<int, std::pair<std::uint64_t, protocol::lock_record>> true_record_;
   std::map<int, std::uint32_t> highest_limit_;
-  bool deposed_ = false;                               ///< whoever proclaims
-  std::map<int, protocol::event::key_watched> heard_;  ///< the answer before
+  bool deposed_ = false;                               ///< the process that proclaims has lost the key
+  std::map<int, protocol::event::key_watched> heard_;  ///< the previous answer
 };
 
 }  // namespace holdfast::test

@@ -55,7 +55,7 @@ world::world(world_options options, seeded_bug bug, const chronicle& told)
   });
 }
 
-/// The residents hold all slots at first. Either all of them die at once, or one of them dies now and then, and a new
+/// The residents hold all slots at first. Either all of them die at once, or one of them dies now and then and a new
 /// resident takes its slot.
 void world::settle_residents() {
   lock_record record{record_form::map, options_.limit, {}};
@@ -112,7 +112,7 @@ void world::replace_residents() {
 
 world_result world::run() {
   if (options_.residents != 0) settle_residents();
-  // Other applications write, too: so an index that falls stays below what it was.
+  // Other applications write, too. So an index that falls stays below its earlier value.
   for (int i = 0; options_.election && options_.operators && i != 1'000; ++i)
     consul_.put("elsewhere", std::to_string(i), 0, now());
   for (int i = 0; i < options_.processes; ++i) start_process();
@@ -134,12 +134,13 @@ world_result world::run() {
     if (random_.chance(30) && !p->closing) close(*p);
   time_point end = drained_;
   run_until(end);
-  // Where many queue for one slot, which some hold for long, that takes its time. It goes on as long as it gets on.
+  // If many contenders wait for one slot, and some hold it for long, the run takes more time. It goes on as long as
+  // slots are granted.
   for (std::uint64_t before = 0; somebody_is_busy() && result_.grants != before;) {
     before = result_.grants;
     run_until(end += options_.hold_max + 1s);
   }
-  run_until(end += options_.slot_idle_timeout + 1s);  // the last one may have let go a moment ago
+  run_until(end += options_.slot_idle_timeout + 1s);  // the last slot may have been released a moment ago
   if (referee_.violation().empty()) check_drained();
   if (referee_.violation().empty()) {
     for (auto& p : processes_)
@@ -185,10 +186,10 @@ void world::start_process() {
   o.lock_key = world_lock_key;
   o.description = name(*p);
   if (options_.deregistrations || options_.health_checks || options_.accepts) o.wall_offset = 1h;
-  o.accepts = options_.accepts && !random_.chance(20);  // the others are of an older version
+  o.accepts = options_.accepts && !random_.chance(20);  // the other processes use an older version
   if (options_.health_checks) {
     o.node.clear();
-    if (!options_.mutex) o.lock_delay = options_.lock_delay;  // of a mutex Consul itself minds it
+    if (!options_.mutex) o.lock_delay = options_.lock_delay;  // Consul itself enforces the lock delay of a mutex
   }
   o.limit = options_.limit;
   o.use_recorded_limit = options_.administrators != 0;
@@ -234,9 +235,9 @@ void world::step(process& p, core_event e) {
   if (p.watching) return step_of_an_observer(p, std::move(e));
   ++result_.events;
   if (options_.deregistrations) note_holders_seen(p, e);
-  // Whoever asks for many slots asks for as many sessions.
+  // A request for many slots also asks for as many sessions.
   const auto* const wish = std::get_if<event::acquire>(&e);
-  // A proclaim makes the pool ask nothing.
+  // A proclaim makes the pool send no requests.
   if (!std::holds_alternative<event::tick>(e) && !std::holds_alternative<event::value_written>(e))
     events_.insert(events_.end(), wish ? wish->count : 1, now());
   const time_point at = p.read_at ? *std::exchange(p.read_at, {}) : p.clock.local(now());

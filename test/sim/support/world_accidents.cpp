@@ -41,7 +41,7 @@ void world::shade(const process& p, duration length, const std::string& words) c
   if (told_.picture) told_.picture->shade(name(p), from, from + length, words);
 }
 
-/// One that is alive; null if chance finds a dead one.
+/// Returns a random process, or null if that one is dead.
 world::process* world::some_process() {
   process& p = *processes_[random_.below(processes_.size())];
   return p.alive ? &p : nullptr;
@@ -93,7 +93,7 @@ void world::pause(process& p, duration length) {
     p.paused = false;
     p.tick_at = never;
     if (is_suspended) return wake_up(p, timer);
-    // What piled up meanwhile comes in some order, its clock only after or among it.
+    // The events of the meantime arrive in some order. The clock ticks before them, or only after them.
     if (random_.chance(50)) step(p, event::tick{});
     hear(p);
     step(p, event::tick{});
@@ -108,8 +108,9 @@ void world::hear(process& p) {
   }
 }
 
-/// Its clock has gone on, its timers and those of its users have not: as long as anything is held the shell sleeps for
-/// a second at most, where a lease lasts 15. What was sent to it meanwhile comes when the network has repeated it.
+/// A suspended machine wakes up: its clock has gone on, but its timers and those of its users have not. While the
+/// process holds anything, the shell sleeps for at most a second, where a lease lasts 15 seconds. What was sent to the
+/// process meanwhile arrives when the network has repeated it.
 void world::wake_up(process& p, duration timer) {
   const duration slice = options_.ttl / 15;
   const bool looks_often = !p.leases.empty() && sabotage_.which() != seeded_bug::timers_stop_in_suspends;
@@ -127,7 +128,8 @@ void world::wake_up(process& p, duration timer) {
   });
 }
 
-/// Nothing arrives, in either direction; the connections of its watches turn out to be dead only afterwards.
+/// Nothing arrives in either direction. The process learns only afterwards that the connections of its watches are
+/// dead.
 void world::partition() {
   again_later(&world::partition);
   process* const p = some_process();
@@ -173,9 +175,9 @@ void world::change_load() {
   for (int user = before; user < p->users; ++user) again(*p, user);
 }
 
-/// Consul ends all sessions at once, and tells nobody: holders go on to believe in their slots until their leases are
-/// over. A process that has seen such a holder must not give its slot to anybody before that. A process that has never
-/// seen it, and has lost no session of its own, cannot know: `forgotten_` says for how long that is excused.
+/// Consul ends all sessions at once, and notifies nobody. Holders believe in their slots until their leases are over. A
+/// process that has seen such a holder must not grant its slot to anybody before that. A process that has never seen
+/// it, and has lost no session of its own, cannot know of it. `forgotten_` says for how long that is excused.
 void world::deregister() {
   again_later(&world::deregister);
   mark("an operator deregisters the node");
@@ -184,8 +186,8 @@ void world::deregister() {
     if (std::any_of(p->sessions.begin(), p->sessions.end(),
                     [&](const auto& s) { return consul_.has_session(s) && !unwanted_.contains(s); }))
       bereaved.insert(p->number);
-  // A process that is cut off learns that they have ended when the faults end at the latest. It leaves their slots
-  // alone for a TTL from that moment on, so that nothing is expected to be free before.
+  // A process that is cut off learns of the ended sessions when the faults end, at the latest. It leaves their slots
+  // alone for one TTL from then on. So no slot is expected to come free before that.
   bereft_until_ = faults_end_ + options_.ttl + options_.ttl / 4;
   const lock_record& record = look().record;
   for (const auto& p : processes_)
@@ -199,8 +201,9 @@ std::string world::node_of(const process& p) const {
   return options_.health_checks ? "agent-" + std::to_string(p.number) : std::string(usual_node);
 }
 
-/// The sessions of one process end at once, and it does not know. What they had locked, Consul keeps from everybody for
-/// as long as that may believe in it; where holders are named in a record, whoever grants does so, newcomers too.
+/// The sessions of one process end at once, and the process does not know it. Consul keeps what they had locked from
+/// everybody for as long as the process may believe in it. If a record names the holders, each process that grants
+/// keeps the slots from others, newcomers included.
 void world::fail_health_check() {
   again_later(&world::fail_health_check);
   process& p = *processes_[random_.below(processes_.size())];
@@ -211,7 +214,8 @@ void world::fail_health_check() {
   consul_.deregister_node(node_of(p), now());
 }
 
-/// What a process is shown. Of what comes late it may make nothing.
+/// Notes the holders that a process is shown. It cannot rely on an answer that is older than what it has seen, so such
+/// an answer does not count.
 void world::note_holders_seen(process& p, const core_event& e) {
   const auto learn = [&p](std::uint64_t index) {
     return index >= std::exchange(p.index_seen, std::max(index, p.index_seen));
@@ -236,15 +240,15 @@ bool world::believes_by(const process& p, const std::string& session) {
   });
 }
 
-/// Who has never seen the holder whose session ended with its node, nor lost one of its own with it, cannot know that
-/// somebody still believes.
+/// Excuses a grant by a process that cannot know that a holder still believes in the slot. It cannot know if it has
+/// never seen the holder whose session ended with its node, and has lost no session of its own with that node.
 void world::excuse_newcomer(const process* sender, const snapshot& before) {
   std::erase_if(forgotten_, [this](const auto& each) { return each.second.until <= now(); });
   if (forgotten_.empty()) return;
   const snapshot& after = look();
-  for (auto& [session, its] : forgotten_)  // an operator that sweeps waits for nothing
+  for (auto& [session, its] : forgotten_)  // an operator that sweeps does not wait
     if (!sender && before.record.names(session) && !after.record.names(session)) its.excused = true;
-  if (options_.health_checks) return;  // whoever grants waits for the lock delay
+  if (options_.health_checks) return;  // a process that grants waits for the lock delay
   const bool grants = std::any_of(after.record.holders.begin(), after.record.holders.end(),
                                   [&](const std::string& holder) { return !before.record.names(holder); });
   if (!grants) return;
@@ -256,14 +260,16 @@ void world::excuse_newcomer(const process* sender, const snapshot& before) {
 void world::meddle() {
   again_later(&world::meddle);
   if (!meddle_once()) return;
-  // A holder that cannot be told, because it is cut off as well, stops believing when its lease ends.
+  // A holder that is cut off as well cannot be notified. It believes until its lease ends.
   referee_.excuse_until(now() + options_.ttl + 2s);
-  // A guard knows the entry only: where that stays, and the record does not, it goes on to be true.
+  // A fence check knows only the entry. If the operator leaves the entry and changes the record, the check still
+  // succeeds.
   for (const auto& p : processes_) p->guards.clear();
 }
 
-/// An operator has ended this session, or deleted its entry: whoever believes by it goes on until it is told, and
-/// nobody else can know that. False if it is none of ours, or if several may believe by it.
+/// Notes that an operator has ended this session or deleted its entry. Its holder believes in the slot until it is
+/// notified, and nobody else can know of that. Returns false if the session belongs to no process, or if several
+/// holders may believe by it.
 bool world::excuse_holder_of(const std::string& session) {
   const auto is_its = [&](const auto& p) { return p->sessions.contains(session); };
   if (options_.locks != 0 || std::none_of(processes_.begin(), processes_.end(), is_its)) return false;
@@ -271,12 +277,12 @@ bool world::excuse_holder_of(const std::string& session) {
   return true;
 }
 
-/// Whether that may have taken slots away, nobody can tell whose.
+/// Lets an operator or Consul do one thing. Returns true if that may have taken slots away, and nobody can tell whose.
 bool world::meddle_once() {
   const auto listing = consul_.list(world_prefix);
   if (listing.empty()) return false;
   const kv_entry& victim = listing[random_.below(listing.size())];
-  // Observers must cope with an index that falls: of elections Consul loses its state more often.
+  // Observers must cope with an index that falls. So Consul loses or restores its state more often in elections.
   const bool falls = options_.election && random_.chance(40);
   switch (falls ? 6 + random_.below(2) : random_.below(8)) {
     case 0:
@@ -330,13 +336,14 @@ bool world::meddle_once() {
       let_index_fall();
       if (const auto key = consul_.get(world_lock_key)) in_office_ = key->session;
       key_restored_ = true;
-      while (!watches_.empty()) answer_watch(watches_.size() - 1);  // whatever their indexes, as Consul was seen to do
+      while (!watches_.empty()) answer_watch(watches_.size() - 1);  // at any index, as Consul was seen to do
       forget_history();
       return true;
   }
 }
 
-/// Indexes are given once more: a write from before may fit one of the new, as long as one is under way.
+/// Consul gives out the same indexes again. A write from before may fit one of the new indexes, as long as such a write
+/// is pending.
 void world::forget_history() {
   seen_at_ = 0;
   referee_.forget_tokens();

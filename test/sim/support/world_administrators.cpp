@@ -5,8 +5,8 @@
 
 namespace holdfast::test {
 
-/// Operators that go by the book: they look, write what the core says, and look again if that was refused, or if they
-/// do not know what became of it. Several of them act at once.
+/// Operators that use the library's administration. They read, write what the core decides, and read again if the write
+/// was refused or its outcome is unknown. Several of them act at once.
 void world::administrate(int number) {
   if (now() >= last_call_) return;
   carry_out(number, some_order(number), true);
@@ -94,8 +94,8 @@ void world::write_order(int number, order what, const instruction& next) {
   if (next.reads) grant_the_rest(number, std::move(what));
 }
 
-/// The order is carried out. Its write has shown what stood there then: whoever had joined unseen is granted, unless
-/// somebody else has written meanwhile.
+/// The command is carried out. Its write has shown the state at that time. Contenders that had joined unseen are
+/// granted now, unless somebody else has written meanwhile.
 void world::grant_the_rest(int number, order what) {
   auto seen = make_inspection(std::string(world_prefix), std::string(world_lock_key), consul_.list(world_prefix),
                               consul_.store.raft_index());
@@ -110,7 +110,7 @@ void world::grant_the_rest(int number, order what) {
   });
 }
 
-/// As it was at first, for the end, when all other orders are done.
+/// Restores the first limit and opens the record for the end of the run, when all other commands are done.
 void world::restore_order() {
   const auto usual = [slots = options_.limit](const inspection& s, bool) {
     return s.now.lock_index == 0 ? instruction() : protocol::resize(s, slots);

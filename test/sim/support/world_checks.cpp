@@ -15,7 +15,8 @@ snapshot world::standing() const {
                         0, options_.mutex ? record_form::session : record_form::map);
 }
 
-/// What stands in Consul. Somebody looks after every step, and most steps write nothing.
+/// Returns the state of Consul. It is read again only after a write, because the checks ask for it after every step,
+/// and most steps write nothing.
 const snapshot& world::look() {
   const std::uint64_t index = consul_.store.raft_index();
   if (seen_at_ == index) return seen_;
@@ -32,8 +33,9 @@ const snapshot& world::look() {
   return seen_;
 }
 
-/// Whether an entry in the queue is of a process that has gone, or has given it up, and its session has not ended yet.
-/// It is granted a slot when its turn comes; and whoever stands behind it watches it alone, and hears of no free slot.
+/// True if the queue has an entry without a user: its process has gone or has given the entry up, and its session has
+/// not ended yet. Such an entry is granted a slot when its turn comes. The contender behind it watches only this entry,
+/// and is not told of a free slot.
 bool world::anyone_is_orphaned() const {
   return std::any_of(seen_.contenders.begin(), seen_.contenders.end(), [this](const contender& each) {
     const auto is_its = [&](const auto& p) { return p->alive && p->sessions.contains(each.session); };
@@ -44,7 +46,8 @@ bool world::anyone_is_orphaned() const {
   });
 }
 
-/// How many slots there are: as the record says, where that counts.
+/// Returns the number of slots: the recorded limit if administrators can change it, and otherwise the limit of the
+/// options.
 std::uint32_t world::limit() {
   look();
   return options_.administrators != 0 && seen_.lock_index != 0 ? seen_.record.limit : options_.limit;
@@ -59,8 +62,8 @@ void world::check_withheld() {
     withheld_since_ = now();
 }
 
-/// What a user does with a lost slot counts until Consul itself ends the session. If the process ends that before, it
-/// goes on to count: only a process that closes may do so.
+/// A user that still acts on a lost slot counts as a holder until Consul itself ends the session. If the process
+/// destroys the session before that, the user counts on. Only a process that closes may destroy it.
 void world::check_bodies() {
   for (const auto& p : processes_)
     std::erase_if(p->bodies, [&](const auto& each) {
@@ -75,7 +78,7 @@ void world::check_bodies() {
     });
 }
 
-/// G9: whoever believes is told in time that its lease is over.
+/// G9: a process is told in time that the lease of its slot is over.
 void world::check_told() {
   const duration time = options_.ttl / 6;
   for (const auto& p : processes_) {
@@ -116,13 +119,14 @@ void world::check_all() {
 }
 
 void world::check_record(const process* sender, const snapshot& before) {
-  // A write of another history may do to this one whatever it likes: see `forget_history`.
+  // A write from an earlier history may do anything to this one, so it is judged as an operator's: see
+  // `forget_history`.
   const bool answers_for_it = sender && now() >= strays_until_;
   const write_rules rules{answers_for_it ? name(*sender) : "", options_.limit, options_.administrators != 0};
   check_write(referee_, rules, before, look());
 }
 
-/// G11: a wish reaches whoever holds the slot.
+/// G11: a process tells its user when an operator wants the slot.
 void world::check_revoked() {
   const snapshot& seen = look();
   for (const auto& p : processes_) {
@@ -148,8 +152,8 @@ void world::check_revoked() {
   }
 }
 
-/// G3: whoever believes that it holds is a live holder of the record. G9: if an operator has taken its slot away, it is
-/// told.
+/// G3: a process that believes in a slot is a live holder in the record. G9: if an operator has taken the slot away,
+/// the process is told.
 void world::check_backing() {
   const snapshot& seen = look();
   for (const auto& p : processes_) {
@@ -164,7 +168,8 @@ void world::check_backing() {
     for (const auto& [slot, deadline] : p->leases)
       if (is_forgotten(*p, slot) && now() < truly(*p, deadline))
         believed -= static_cast<std::uint32_t>(p->held_by.at(slot).size());
-    // Each slot by itself, too: of a process that has others to spare the count would hide it.
+    // Each slot is checked by itself, too. Otherwise a spare slot of the same process would make up for one that is not
+    // backed.
     const auto is_backed = [&](const auto& lease) {
       const auto entries = p->pool->entries_of(lease.first);
       return now() >= truly(*p, lease.second) ||
@@ -175,7 +180,7 @@ void world::check_backing() {
     };
     const bool enough = believed <= static_cast<std::uint32_t>(named);
     const bool backed = enough && std::all_of(p->leases.begin(), p->leases.end(), is_backed_or_forgotten);
-    // A watch that asks with an index from before a snapshot was restored: nothing wakes it.
+    // Nothing wakes a watch whose index is from before a snapshot was restored.
     const bool sleeps = std::any_of(watches_.begin(), watches_.end(), [&](const watch& w) {
       return w.owner == p.get() && w.index > consul_.store.index_of(w.what);
     });
@@ -191,7 +196,8 @@ void world::check_backing() {
   }
 }
 
-/// G13: nobody who believes has a number that another believes to have; and Consul has it locked for him.
+/// G13: no two processes believe in the same number, and Consul has locked each number for the process that believes in
+/// it.
 void world::check_numbers() {
   if (referee_.excused(now())) return;
   std::map<std::uint32_t, const process*> owners;
@@ -210,8 +216,7 @@ void world::check_numbers() {
     }
 }
 
-/// G14: what Consul can check of a hold is true only as long as the session has the slot, whoever asks, and however
-/// late.
+/// G14: a fence check succeeds only while the session holds the slot. This does not depend on who asks, or how late.
 void world::check_guards() {
   if (is_excused()) return;
   const snapshot& seen = look();
@@ -238,20 +243,22 @@ bool world::is_excused(const process& p, slot_id slot) const {
          });
 }
 
-/// Whether it cannot be told what happens in Consul, or only slowly.
+/// True if news from Consul reaches the process slowly or not at all.
 bool world::is_disturbed(const process& p) const {
   return p.paused || p.deaf || now() < p.cut_off_until || now() < p.refused_until || now() < p.errors_until ||
          now() < no_leader_until_ || (faults() && options_.request_faults != 0);
 }
 
-/// G6: whoever was granted had waited longest, of those that their process still wants. Who takes a free slot as it
-/// comes may not have seen who came just before; and a restored snapshot brings back who had left.
+/// G6: a contender that is granted has waited longest, of those whose processes still want a slot. A contender that
+/// takes a free slot as it joins is not judged, because it may not have seen who joined just before. A time for which
+/// nothing is promised is left out, because a restored snapshot brings back contenders that had left.
 void world::check_order(const process* sender, const snapshot& before) {
   if (referee_.excused(now())) return;
   const snapshot& after = look();
   const auto maker = [](const contender& each) { return protocol::parse_entry_value(each.value).description; };
-  // A process gives the slots that it takes back to its own waiters first, because they certainly live.
-  // After that it grants the other entries of the process that did not accept last, and others may hear of those only.
+  // A process grants the slots that it takes back to its own waiters first, because they certainly live. It grants the
+  // other entries of the process that has not accepted last, and other processes may do the same. So any grant may
+  // overtake such an entry.
   bool takes_back = false;
   for (const contender& each : before.contenders) {
     if (!protocol::is_provisional(each.flags) || !before.record.names(each.session) || after.find(each.session))
@@ -281,8 +288,8 @@ void world::check_order(const process* sender, const snapshot& before) {
   }
 }
 
-/// Whether an entry of another process stands before this one's first: of a request for more slots than are free. It
-/// keeps those that it gets until it has all of them.
+/// True if an entry of another process stands before the first entry of this process, and belongs to a request for more
+/// slots than are free. Such a request keeps the slots that it gets until it has all of them.
 bool world::waits_behind_a_wide_request(const process& of, std::size_t free) const {
   for (const contender& entry : seen_.contenders) {
     const auto its = std::find_if(processes_.begin(), processes_.end(),
@@ -296,7 +303,7 @@ bool world::waits_behind_a_wide_request(const process& of, std::size_t free) con
   return false;
 }
 
-/// Grants by others that nobody has accepted, and since when they stand in Consul.
+/// Notes the provisional grants that nobody has accepted, and since when each of them has been in Consul.
 void world::note_open_grants() {
   if (!options_.accepts) return;
   std::map<std::string, std::pair<std::uint64_t, time_point>> open;
@@ -317,17 +324,18 @@ std::size_t world::overdue_grants() const {
   }));
 }
 
-/// G5: no slot stays free for long while somebody waits who could have it.
+/// G5: no slot stays free for long while a contender waits that could have it.
 void world::check_use() {
   if (!settled() || now() >= last_call_) return;
   const std::uint32_t slots = limit();
-  // Where many write, some slot is always free: it is enough that the queue gets on.
+  // If many processes write, some slot is always free. It is enough that the head of the queue changes.
   const auto head = std::find_if(seen_.contenders.begin(), seen_.contenders.end(),
                                  [this](const contender& each) { return is_waiting(seen_, each); });
   const std::string its = head == seen_.contenders.end() ? "" : head->session;
   if (std::exchange(head_, its) != its) free_since_ = never;
-  // Whoever has lost a session, or knows that a holder's has ended, leaves alone what somebody may believe in yet: the
-  // slots of those whom the record names without an entry, and a mutex whose key has gone.
+  // A process that has lost a session, or knows that a holder's session has ended, leaves alone the slots in which
+  // somebody may still believe. These are the slots of holders that the record names without an entry, and a mutex
+  // whose key has gone.
   const bool spares = now() < withheld_until_ || (!calm() && now() < bereft_until_);
   const std::size_t untaken = options_.accepts ? overdue_grants() : 0;
   const std::size_t kept = !spares          ? holders_ - untaken
@@ -362,7 +370,7 @@ void world::check_all_are_granted() {
   });
 }
 
-/// G5 and G10: everybody had a turn, and nothing is left of it.
+/// G5 and G10: every waiter has had a slot, and nothing is left in Consul.
 void world::check_drained() {
   if (options_.locks != 0) check_no_lock_left();
   const snapshot& left = look();
@@ -410,7 +418,7 @@ void forget_old(std::deque<time_point>& list, time_point now) {
 
 }  // namespace
 
-/// G7: nobody turns in circles; what one pool asks of Consul is bounded by what happens in the whole world.
+/// G7: no pool sends requests in a circle. The events of the whole world bound the requests of each pool.
 void world::note_request(process& p) {
   ++result_.requests;
   p.sent.push_back(now());
@@ -423,7 +431,7 @@ void world::note_request(process& p) {
   if (p.sent.size() > alone + of_events) object(guarantee::cost, name(p) + " sends requests in a circle");
 }
 
-/// G7: where nothing happens, nobody reads everything again and again.
+/// G7: while nothing happens, no process reads everything again and again.
 void world::note_read(process& p) {
   p.reads.push_back(now());
   forget_old(p.reads, now());
@@ -433,10 +441,10 @@ void world::note_read(process& p) {
     object(guarantee::cost, name(p) + " reads everything in a circle");
 }
 
-/// G7: the network takes it. In a crowd that changes all the time a process reads everything after some of its own
-/// writes, and between pauses that grow with the crowd.
+/// G7: the replies to one process do not overload the network. In a crowd that changes all the time, a process reads
+/// everything after some of its own writes, and between pauses that grow with the crowd.
 void world::note_answer(process& p, const core_event& answer) {
-  constexpr std::size_t of_json = 150;  // of an entry, besides its key and its value
+  constexpr std::size_t of_json = 150;  // bytes of an entry besides its key and its value
   std::size_t bytes = 0, entries = 0;
   const auto add = [&](const kv_entry& each) {
     bytes += each.key.size() + each.value.size() * 4 / 3 + of_json;
@@ -451,7 +459,7 @@ void world::note_answer(process& p, const core_event& answer) {
   forget_old(p.written, now());
   p.bytes_max = std::max(p.bytes_max, bytes);
   p.entries_max = std::max(p.entries_max, entries);
-  if (p.entries_max <= 5) return;  // so few are watched all the time (`pool_options::watch_all_max`)
+  if (p.entries_max <= 5) return;  // so few entries are watched all the time (`pool_options::watch_all_max`)
   const std::size_t between_pauses = 1s / (p.entries_max * protocol::pool_options().watch_pause_each);
   const std::size_t most = 20 + 2 * p.written.size() + between_pauses;
   const std::size_t all = std::accumulate(p.answers.begin(), p.answers.end(), std::size_t{0},
@@ -460,7 +468,7 @@ void world::note_answer(process& p, const core_event& answer) {
     object(guarantee::cost, name(p) + " is sent " + std::to_string(all) + " bytes in a second");
 }
 
-/// G7: Consul takes it.
+/// G7: each transaction is small enough for Consul.
 void world::check_size(const std::vector<kv_operation>& operations) {
   if (operations.size() > operations_max) object(guarantee::cost, "a transaction is too long");
   if (options_.request_bytes == 0) return;

@@ -16,14 +16,15 @@ void world::start_observer() {
 
 // ---- candidates and leaders
 
-/// As the driver does it: the pool is for one acquire, and closes when that is answered; what it gave stays.
+/// Closes the pool, as the driver does: a pool serves one acquire and closes when that is answered. The slot that it
+/// has granted stays.
 void world::campaign_is_over(process& p) {
   if (p.closing) return;
   p.closing = true;
   in(0s, [this, &p] { deliver(p, event::close{false}); });
 }
 
-/// Its process has others.
+/// Removes a candidate whose campaign is over. A new one replaces it, as one process may have several campaigns.
 void world::retire(process& p) {
   if (!p.releasing.empty()) object(guarantee::answers, name(p) + " has a release that never ended");
   p.alive = false;
@@ -40,7 +41,7 @@ void world::proclaim_while(process& p, slot_id slot, duration held) {
     in(random_.between(0ms, held), [this, &p, slot] { when_running(p, [this, &p, slot] { proclaim(p, slot); }); });
 }
 
-/// The second proclaim begins before the first one can have ended, or soon after.
+/// Begins a second proclaim before the first one can have ended, or soon after.
 void world::proclaim_beside(process& p, slot_id slot) {
   if (!options_.overlapping_proclaims || p.proclaiming != 1 || !random_.chance(50)) return;
   in(random_.between(0ms, 2 * options_.latency_max),
@@ -57,8 +58,8 @@ void world::proclaim(process& p, slot_id slot) {
   proclaim_beside(p, slot);
 }
 
-/// The same that the runtime does: it looks, writes what the core says, and tells the core and the pool what became of
-/// it.
+/// Does what the runtime does: it reads the key, writes what the core decides, and reports the outcome to the core and
+/// the pool.
 void world::try_to_proclaim(process& p, slot_id slot, std::shared_ptr<proclamation> wish) {
   const auto tell_pool = [this, &p, slot](event::value_written what) {
     if (referee_.holds(p.number, slot)) step(p, std::move(what));
@@ -70,16 +71,17 @@ void world::try_to_proclaim(process& p, slot_id slot, std::shared_ptr<proclamati
   };
   const auto not_written = [this, &p, slot, wish, end] {
     if (wish->is_doubtful()) return end("may be proclaimed");
-    // Whoever has resigned meanwhile may have left it all the same.
+    // If the process has resigned meanwhile, it may have left the value all the same.
     if (referee_.holds(p.number, slot)) p.undecided.erase(wish->value());
     end("is not proclaimed");
   };
   const auto written = [this, &p, slot, wish, end] {
     ++result_.proclaims;
     end("is proclaimed");
-    if (!referee_.holds(p.number, slot)) return;  // whoever resigns meanwhile may still leave what was there before
-    // Of two writes that were both applied, the one that was sent later was applied later, since each is guarded by the
-    // key's index. If a later write is known to be applied, this value was replaced.
+    // If it is resigning, it may still leave the value from before.
+    if (!referee_.holds(p.number, slot)) return;
+    // If two writes were both applied, the one that was sent later was applied later, because the key's index guards
+    // each of them. If a later write is known to be applied, this value was replaced.
     const auto its = p.undecided.find(wish->value());
     if (its == p.undecided.end()) return;
     p.proclaimed = wish->value();
@@ -136,7 +138,7 @@ void world::ask_who_leads(process& p) {
     });
 }
 
-/// Whoever waits for news gives up, and asks again later: nothing is lost by that.
+/// An observer that waits for news gives up, and asks again later. It must not miss anything by that.
 void world::cancel_question(process& p) {
   say([&] { return name(p) + ": does not want to know"; });
   p.watching->asks = false;
@@ -162,7 +164,7 @@ void world::hear_who_leads(process& p, Answer&& answer) {
   if (!answer.error.code && knows_of_index && its.in_touch_since == never) its.in_touch_since = now();
   observer::conclusion heard = its.core.hear(std::move(answer), p.clock.local(now()));
   duration pause = heard.pause;
-  if (heard.error.code) {  // which its user is told, who asks again
+  if (heard.error.code) {  // the user is told, and asks again
     say([&] { return name(p) + ": gives up: " + heard.error.code.message(); });
     if (calm() || (!options_.errors && options_.request_faults == 0))
       object(guarantee::elections, name(p) + " gives up: " + heard.error.code.message());
@@ -178,7 +180,7 @@ void world::hear_who_leads(process& p, Answer&& answer) {
 
 // ---- G12
 
-/// What stands in the key now. Somebody looks after every step.
+/// Notes the state of the key. It is called after every step.
 void world::note_office() {
   const std::uint64_t index = consul_.store.raft_index();
   if (index == std::exchange(key_index_, index)) return;
@@ -204,8 +206,8 @@ void world::note_office() {
   if (is_news) term_since_ = now();
 }
 
-/// With the lock the key has the value that its new holder campaigned with. A session may take it twice: after an
-/// operator has deleted the key, or if whoever let it go could not end the session at once.
+/// A new holder has taken the key, which now has the value of its campaign. A session may take the key twice: after an
+/// operator has deleted the key, or if its process released the key and could not end the session at once.
 void world::take_office(const leading& seen) {
   key_restored_ = false;
   const auto its = candidates_.find(seen.session);
@@ -215,8 +217,8 @@ void world::take_office(const leading& seen) {
   if (p.was_granted_again) p.undecided.emplace(name(p), 0);
 }
 
-/// The key has a value of whoever has locked it, or was the last to do so; and the lock index, by which others name
-/// the term, stays as it is for as long as that lasts.
+/// G12: the key has a value of the process that has locked it, or was the last to do so. The lock index, by which
+/// others name the term, stays the same during the term.
 void world::check_value(const kv_entry& key) {
   const std::string& session = key.session.empty() ? in_office_ : key.session;
   if (session.empty()) return;
@@ -230,7 +232,8 @@ void world::check_value(const kv_entry& key) {
     object(guarantee::elections, "a term has changed its name");
 }
 
-/// It stood there since it was asked for, and not before what was told last. A leader that is told has been sure since.
+/// G12: the reported state has been in the key since the observer asked, and is not older than the state that it
+/// reported before. A reported leader has been sure since then.
 void world::check_news(process& p, const std::optional<leading>& told) {
   spectator& its = *p.watching;
   ++result_.news;
@@ -251,7 +254,8 @@ void world::check_news(process& p, const std::optional<leading>& told) {
     object(guarantee::elections, name(p) + " names a leader that has not accepted");
 }
 
-/// Whoever asks with an index from before hears when its wait is over, and is in touch again when it knows.
+/// Consul's index has fallen. An observer that asks with an index from before gets an answer when its wait is over. It
+/// is in touch again as soon as it knows of the lower index.
 void world::let_index_fall() {
   key_index_ = seen_at_ = 0;
   observers_late_until_ = now() + options_.watch_wait;
@@ -262,7 +266,8 @@ void world::let_index_fall() {
   }
 }
 
-/// What lasts is told: by whoever has heard from Consul since the last disturbance, and that does not take long.
+/// G12: an observer reports a state that lasts, if it has heard from Consul since the last disturbance. To hear from
+/// Consul does not take long.
 void world::check_observers() {
   note_office();
   for (const auto& p : processes_) {
@@ -273,7 +278,7 @@ void world::check_observers() {
       continue;
     }
     if (p->clear_since == never) p->clear_since = now();
-    // A request of before has timed out then, and its pause is over.
+    // By then a request from before has timed out, and the pause after it is over.
     const bool should_be = now() > std::max(p->clear_since, observers_late_until_) + 3s;
     const bool is = its.in_touch_since != never && now() - its.in_touch_since > 1s;
     const bool knows = its.has_told && (its.told == terms_.back().leader() || (terms_.back().is_open && !its.told));

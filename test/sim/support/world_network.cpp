@@ -10,7 +10,7 @@ namespace {
 
 failure failed(const error_code& why) { return {why, {why.message(), {}, {}, {}}}; }
 
-/// Each end that a request may have, beside an answer and silence.
+/// All errors that a request may end with, apart from time limits and failed connections.
 constexpr error all_errors[] = {error::permission_denied, error::too_large,      error::too_many_requests,
                                 error::too_busy,          error::bad_request,    error::server_error,
                                 error::malformed_reply,   error::reply_too_large};
@@ -19,7 +19,8 @@ constexpr error all_errors[] = {error::permission_denied, error::too_large,     
 
 error_code world::some_error() { return make_error_code(all_errors[random_.below(std::size(all_errors))]); }
 
-/// Its token is revoked, or Consul takes no more from it, or what answers there is not Consul.
+/// All requests of a process fail: its token is revoked, Consul takes no more requests from it, or something other than
+/// Consul answers.
 void world::answer_with_errors() {
   again_later(&world::answer_with_errors);
   process* const p = some_process();
@@ -145,7 +146,8 @@ void world::perform(process& p, action::renew_session& a) {
   const fate f = draw_fate(p);
   in(f.there, [this, &p, f, a] {
     bool there = f.applied && renew_session(a.session);
-    if (there && now() < denies_until_ && random_.chance(30)) there = false;  // it has not caught up yet
+    // The new leader has not caught up yet.
+    if (there && now() < denies_until_ && random_.chance(30)) there = false;
     in(f.back, [this, &p, f, a, there] {
       error_code ec;
       if (!is_answered(p, f))
@@ -160,7 +162,7 @@ void world::perform(process& p, action::renew_session& a) {
       });
     });
   });
-  // The reply then waits until the lease of before is over: what it says is true, and too late.
+  // The reply waits until the previous lease is over. Its content is true, but it comes too late.
   if (options_.pauses && !p.paused && !p.deaf && now() < faults_end_ && random_.chance(3))
     pause(p, random_.between(options_.ttl / 2, options_.ttl));
 }
@@ -168,8 +170,8 @@ void world::perform(process& p, action::renew_session& a) {
 void world::perform(process& p, action::destroy_session& a) {
   note_request(p);
   unwanted_.insert(a.session);
-  // Its node may have ended it, for all that its process knows, unless that can be seen by the node. If it was renewed
-  // a moment ago, or has granted its last slot, the process does not care.
+  // For all that the process knows, the node of the session may have ended it, unless the process can see that by the
+  // node. If the session was renewed a moment ago, or the pool closes, the process does not care.
   const bool is_seen = p.may_read_nodes && p.entered.contains(a.session);
   if (p.just_renewed != a.session && !p.closing && !is_seen)
     bereft_until_ = std::max(bereft_until_, now() + options_.ttl + options_.ttl / 10);
@@ -287,7 +289,7 @@ void world::perform(process& p, action::read_node& a) {
     if (!p.may_read_nodes) seen.create_index = 0;
     in(f.back, [this, &p, f, a, seen] {
       const bool heard = f.applied && is_answered(p, f);
-      // A refusal is not asked about again: the process cannot know whether its node has gone.
+      // The process does not repeat a read that was refused. So it cannot know whether its node has gone.
       if (!heard && is_final(why_not(f)))
         bereft_until_ = std::max(bereft_until_, now() + options_.ttl + options_.ttl / 10);
       deliver(p, heard ? seen : event::node_seen{a.id, 0, failed(why_not(f))});
@@ -295,7 +297,7 @@ void world::perform(process& p, action::read_node& a) {
   });
 }
 
-/// Its answer may be on the way; otherwise it ends as the client ends what is cancelled.
+/// The answer may be on its way. Otherwise the query ends as the client ends a cancelled query.
 void world::perform(process& p, action::stop_watch& a) {
   const auto found = find_watch(p, a.id);
   if (!found) return;
@@ -326,7 +328,7 @@ void world::query(process& p, request_id id, testing::subject what, std::uint64_
     watches_.push_back({&p, id, what, index, now() + wait, f.back, f.answered, why_not(f), told});
   });
   if (index == 0) return;
-  in(f.there + wait, [] {});  // so that somebody looks at it then
+  in(f.there + wait, [] {});  // so that the watch is checked at that time
   if (faults() && random_.chance(options_.request_faults / 2))
     in(f.there + random_.between(0s, 1s), [this, &p, id, what] {
       const auto found = find_watch(p, id);
@@ -336,9 +338,10 @@ void world::query(process& p, request_id id, testing::subject what, std::uint64_
     });
 }
 
-/// What its sender is told.
+/// Returns the error that the sender of the request gets.
 error_code world::why_not(const fate& f) {
-  return f.answered || !f.why ? make_error_code(error::timed_out) : f.why;  // or the network is gone meanwhile
+  return f.answered || !f.why ? make_error_code(error::timed_out)
+                              : f.why;  // if it was answered, the network has failed meanwhile
 }
 
 core_event world::failure_of(request_id id, const testing::subject& what, const error_code& why) {
@@ -361,7 +364,7 @@ void world::answer_watches() {
       if (w.waits == fired) w.waits.reset();
   for (std::size_t i = 0; i < watches_.size();) {
     watch& w = watches_[i];
-    // Woken, or new: as an agent does it, which waits again if the index is not past the one asked with.
+    // The watch is new or was woken. As in an agent, it waits again if the index is not past the requested one.
     if (!w.waits && w.index != 0 && consul_.store.index_of(w.what) <= w.index) w.waits = consul_.store.watch(w.what);
     if ((w.waits && now() < w.until) || now() < w.owner->cut_off_until) {
       ++i;
@@ -373,9 +376,9 @@ void world::answer_watches() {
 
 void world::answer_watch(std::size_t i) {
   const watch& w = watches_[i];
-  if (w.owner->watching) note_office();  // this moment's, which may be gone when the step is over
+  if (w.owner->watching) note_office();  // the current state, which may be gone after this step
   say([&] { return name(*w.owner) + ": look " + std::to_string(w.id) + " is answered"; });
-  const bool answered = w.answered || !faults();  // it may have been asked long ago
+  const bool answered = w.answered || !faults();  // it may have been sent long ago, when there were faults
   core_event e = answered ? answer_to(w) : failure_of(w.id, w.what, w.why);
   if (!w.owner->watching) note_answer(*w.owner, e);
   in(w.back, [this, owner = w.owner, e = std::move(e)] { deliver(*owner, e); });
@@ -394,7 +397,7 @@ void world::end_watch(std::size_t i) {
   watches_.erase(watches_.begin() + static_cast<std::ptrdiff_t>(i));
 }
 
-/// Those of one process, or of all.
+/// Makes the watches of one process, or of all processes, fail.
 void world::fail_watches(const process* of, duration within, const error_code& why) {
   for (std::size_t i = watches_.size(); i-- != 0;) {
     const watch& w = watches_[i];
@@ -404,10 +407,10 @@ void world::fail_watches(const process* of, duration within, const error_code& w
   }
 }
 
-/// Empty if Consul refuses it: there is no such node, or that is ill.
+/// Returns an empty string if Consul refuses the session: the node does not exist, or its health check fails.
 std::string world::create_session(const process& p) {
   if (now() < p.ill_until) return {};
-  if (options_.health_checks) consul_.register_node(node_of(p), now());  // as its agent does by itself
+  if (options_.health_checks) consul_.register_node(node_of(p), now());  // the agent registers its own node
   std::string id = consul_.create_session(options_.ttl, now(), options_.lock_delay, node_of(p));
   if (id.empty()) return id;
   const duration patience = random_.chance(50) ? duration(0) : random_.between(0s, 2 * options_.ttl);

@@ -36,21 +36,21 @@ world_options usual(std::uint64_t seed) {
   o.local_handoff_time = random.chance(50) ? 100ms : 0ms;
   o.slot_idle_timeout = random.chance(70) ? 0ms : random.chance(90) ? 200ms : 10s;
   o.session_idle_timeout = 4s;
-  // A watch that lasts hides no lost wake-up; a short one is the usual safety net.
+  // A long watch hides no lost wake-up. A short watch is the usual safety net.
   o.watch_wait = random.chance(60) ? 600s : 1s;
-  // After a snapshot was restored a watch may sleep from an index that was before: it ends before what is calm begins.
+  // After a snapshot was restored, a watch with an earlier index may sleep. So it ends before the calm part begins.
   if (o.operators && o.watch_wait > o.faults_last) o.watch_wait = o.faults_last;
   o.watch_all_max = random.chance(50) ? 0 : 4;
   o.own_watch = random.chance(70) ? 100ms : 0ms;
   o.rejoin_window = random.chance(70) ? 5ms : 50ms;
   if (random.chance(25)) {
     o.administrators = static_cast<int>(1 + random.below(2));
-    o.users += static_cast<int>(random.below(5));  // so that somebody waits here, whatever the limit
-    o.hold_max = 3s;                               // longer than a wish may take to be told
+    o.users += static_cast<int>(random.below(5));  // so that somebody waits here at any limit
+    o.hold_max = 3s;                               // longer than the news of a revocation may take
   }
   o.numbered = random.chance(20);
   if (o.numbered && random.chance(50)) o.lock_delay = 400ms;
-  // HashiCorp's clients spare nobody.
+  // HashiCorp's clients do not spare holders that may still believe.
   o.deregistrations = o.go_contenders == 0 && random.chance(20);
   o.suspends = o.pauses && random.chance(50);
   o.errors = random.chance(20);
@@ -93,7 +93,8 @@ world_options world_options::of(std::uint64_t seed) {
     return o;
   }
   if (is_plain && !o.numbered && more.chance(3)) {
-    // All slots are theirs. So whoever waits is alone, or almost, and nobody else notices that one of them has died.
+    // The residents hold all slots. So a process that waits is alone, or almost, and no other process notices that a
+    // resident has died.
     o.residents = static_cast<std::uint32_t>(more.chance(80) ? 200 + more.below(200) : 1'000);
     o.limit = o.residents;
     o.processes = static_cast<int>(1 + more.below(2));
@@ -121,7 +122,7 @@ world_options world_options::of(std::uint64_t seed) {
     return o;
   }
   if (random.chance(98)) return o;
-  // More than one transaction takes, in operations; often in bytes, too.
+  // More operations than one transaction takes, and often more bytes, too.
   o.limit = static_cast<std::uint32_t>(30 + random.below(25));
   o.processes = static_cast<int>(2 + random.below(3));
   o.users = static_cast<int>(20 + random.below(30));
@@ -145,14 +146,14 @@ world_options world_options::of_an_election(std::uint64_t seed) {
   dice random(~seed);
   o.election = true;
   if (o.operators) o.watch_wait = 2s;  // long enough to miss news, short enough to see that before the end
-  o.deregistrations = false;           // each campaign is a newcomer, who has seen nobody
+  o.deregistrations = false;           // each campaign is a new process, which has seen no holder
   o.observers = static_cast<int>(1 + random.below(2));
   o.processes = static_cast<int>(2 + random.below(4));
   o.users = 1;
   o.load_changes = false;
   o.slot_idle_timeout = 0ms;
-  o.hold_max = 3s;                   // so that a state lasts for longer than it may take to be told
-  o.long_terms = random.chance(20);  // so that a proclaim may come late, after others in the same term
+  o.hold_max = 3s;                   // so that a leader lasts for longer than its report may take
+  o.long_terms = random.chance(20);  // so that a proclaim may arrive late, after others of the same term
   o.overlapping_proclaims = random.chance(50);
   return o;
 }
@@ -161,12 +162,12 @@ world_options world_options::of_a_set(std::uint64_t seed) {
   world_options o = of_a_mutex(seed);
   dice random(~seed);
   o.go_contenders = 0;
-  o.deregistrations = false;  // who only tries has seen nobody either
-  o.accepts = false;          // nobody grants another process
+  o.deregistrations = false;  // a process that only tries a lock has seen no holder either
+  o.accepts = false;          // no process grants to another one
   o.locks = static_cast<std::size_t>(random.chance(50) ? 1 + random.below(3) : 4 + random.below(20));
   o.users = static_cast<int>(random.chance(90) ? 1 + random.below(6) : 40 + random.below(60));
-  if (o.users > 10) o.locks = 100;  // more than one transaction takes
-  if (random.chance(15)) {          // whoever has lost its session hears of it long before a renewal would tell
+  if (o.users > 10) o.locks = 100;  // more than fits into one transaction
+  if (random.chance(15)) {          // the loss of a session is noticed long before a renewal shows it
     o.operators = true;
     o.ttl = 10s;
     o.hold_max = 8s;
@@ -181,9 +182,9 @@ world_options world_options::of_a_set(std::uint64_t seed) {
   if (!o.operators && !o.long_break && random.chance(6)) {
     o.one_by_one = true;
     o.processes = static_cast<int>(2 + random.below(2));
-    o.users = static_cast<int>(60 + random.below(40));  // more than the batches within which each must be answered
+    o.users = static_cast<int>(60 + random.below(40));  // more than the batches in which each must be answered
     o.locks = 200;
-    o.latency_max = 60ms;  // fewest batches fit into the time for an answer
+    o.latency_max = 60ms;  // few batches fit into the time for an answer
     o.calm_lasts = 5s;     // twice that time
   }
   return o;

@@ -31,7 +31,8 @@ struct world_options {
   int users = 1;  ///< users in each process at the start
   int go_contenders = 0;
 
-  // Faults. They happen until `faults_last` has passed. Each flag has a row in `world::accidents`, which the test
+  // The faults, that is:
+  // What goes wrong, until `faults_last` has passed. Each flag has a row in `world::accidents`, which the test
   // `lint.names` checks.
   unsigned request_faults = 0;  ///< percentage of requests that meet a fault
   bool crashes = false;         ///< processes crash; some are replaced

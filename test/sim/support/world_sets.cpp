@@ -39,7 +39,7 @@ void world::ask_for_a_lock(process& p, int user) {
   deliver(p, wish);
 }
 
-/// This release comes before Consul can answer the batch that was sent, so the next batch finds it.
+/// Releases one lock before Consul can answer the batch that was just sent. So the next batch contains the release.
 void world::release_one(process& p) {
   in(random_.between(0us, 50us), [this, &p] {
     when_running(p, [this, &p] {
@@ -57,8 +57,8 @@ std::optional<std::size_t> world::lock_of(const std::string& key) const {
   return static_cast<std::size_t>(its - lock_names_.begin());
 }
 
-/// What Consul refuses because somebody else has it, or had it until lately, may be denied. G3: nobody removes a key
-/// that somebody else has locked.
+/// Notes when Consul refuses a lock that somebody else has, or had until lately: such a lock may be denied. G3: a
+/// process does not remove a key that somebody else has locked.
 consul::txn_reply world::transact_of_a_set(const process* sender, const std::vector<kv_operation>& operations) {
   process& p = *processes_[static_cast<std::size_t>(sender->number)];
   const auto is_anothers = [&](const std::string& key) {
@@ -74,7 +74,7 @@ consul::txn_reply world::transact_of_a_set(const process* sender, const std::vec
     const kv_operation& op = operations[error.operation];
     const auto lock = lock_of(op.key);
     if (op.verb != kv_verb::lock || !lock) continue;
-    // A snapshot that was restored brings back sessions of its own that were ended long ago.
+    // A restored snapshot brings back sessions that this process ended long ago.
     const auto key = consul_.get(op.key);
     const bool was_ours = key && p.sessions.contains(key->session) && options_.operators;
     if (is_anothers(op.key) || was_ours || error.reason == consul::txn_refusal::lock_delay) p.denied[*lock] = now();
@@ -82,15 +82,15 @@ consul::txn_reply world::transact_of_a_set(const process* sender, const std::vec
   return reply;
 }
 
-/// G5: nobody is denied what nobody has: neither here, nor in Consul when it was asked.
+/// G5: a lock is denied only if somebody has it: this process itself, or another one when Consul was asked.
 void world::check_denied(const process& p, const process::request& wish) {
   const auto denied = p.denied.find(wish.lock);
   if (!wish.was_in_use && (denied == p.denied.end() || denied->second < wish.asked_at))
     object(guarantee::progress, name(p) + " denies " + lock_names_[wish.lock] + ", which nobody has");
 }
 
-/// G3: whoever believes in a lock has its key. G9: whoever has lost its session is told. That a key alone was removed,
-/// its holder learns when it releases it.
+/// G3: a process that believes in a lock has locked its key. G9: a process that has lost its session notifies its user.
+/// If only the key was removed, the holder learns that when it releases the lock.
 void world::check_locks() {
   for (const auto& p : processes_) {
     bool untold = false;
@@ -114,8 +114,8 @@ void world::check_locks() {
   }
 }
 
-/// G5: it is one look, and takes no longer; unless a session of its own that was lost has to end before, and its users
-/// go on: then it fails in time.
+/// G5: a request is answered after one request to Consul, so it does not take long. The exception: a lost session of
+/// the process itself has to end first, while its users go on. Then the request fails in time.
 void world::check_answered() {
   if (!calm()) return;
   for (const auto& p : processes_) {
@@ -126,7 +126,7 @@ void world::check_answered() {
   }
 }
 
-/// G5: a set finds what it has locked for nobody with one of the next renewals.
+/// G5: a set finds a lock that none of its users holds with one of the next renewals.
 void world::check_forsaken() {
   forsaken_.resize(options_.locks);
   for (std::size_t lock = 0; lock != options_.locks; ++lock) {
@@ -143,14 +143,14 @@ void world::check_forsaken() {
     else if (its.made_at != key->create_index)  // another lock
       its = {now(), key->create_index};
     else if (std::any_of((*owner)->requests.begin(), (*owner)->requests.end(), asks_for_it))
-      continue;  // it may be about to have it
+      continue;  // the request may be about to get it
     else if (now() - its.since > 2 * options_.ttl)
       object(guarantee::progress, lock_names_[lock] + " is locked, and nobody of " + name(**owner) + " has it");
   }
   in(options_.ttl / 4, [this] { check_forsaken(); });
 }
 
-/// G10: neither a key nor what a session brings with it.
+/// G10: no key is left, neither of a lock nor one that a session brings with it.
 void world::check_no_lock_left() {
   for (const kv_entry& each : consul_.list(world_prefix)) object(guarantee::leaks, each.key + " is left");
 }

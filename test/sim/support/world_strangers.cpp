@@ -18,7 +18,7 @@ void world::stranger_step(std::size_t i) {
       told_.picture->ends("go " + std::to_string(g.number), "", now().time_since_epoch(), timeline::end::released);
   };
   duration next = random_.between(1ms, 30ms);
-  if (!g.session.empty() && !consul_.renew_session(g.session, now())) {  // an operator was here
+  if (!g.session.empty() && !consul_.renew_session(g.session, now())) {  // an operator has ended it
     leave();
     g.session.clear();
     g.state = stranger::outside;
@@ -27,7 +27,7 @@ void world::stranger_step(std::size_t i) {
     case stranger::outside:
       if (now() >= last_call_) return;
       g.session = consul_.create_session(options_.ttl, now());
-      if (!options_.mutex)  // of who waits for a mutex nothing is seen
+      if (!options_.mutex)  // a contender that waits for a mutex has no entry
         consul_.transact({{kv_verb::lock, std::string(world_prefix) + g.session, "go", semaphore_flags, 0, g.session}},
                          now());
       g.state = stranger::waiting;
@@ -51,7 +51,7 @@ void world::stranger_step(std::size_t i) {
         g.state = stranger::leaving;
         break;
       }
-      g.seen.limit = limit();  // it was started with what an operator has set
+      g.seen.limit = limit();  // it was started with the limit that an operator has set
       std::erase_if(g.seen.holders, [&](const std::string& holder) { return !seen.find(holder); });
       if (g.seen.holders.size() >= g.seen.limit) break;
       g.seen.add(g.session);
@@ -70,7 +70,7 @@ void world::stranger_step(std::size_t i) {
       break;
     case stranger::holding: {
       say([&] { return "go " + g.session + " gives its slot back"; });
-      leave();  // for a moment it looks like a waiting contender
+      leave();  // for a moment its entry looks like that of a waiting contender
       if (options_.mutex) {
         write_mutex(kv_verb::unlock, g.session);
         break;
@@ -99,7 +99,7 @@ bool world::write_mutex(kv_verb how, const std::string& session) {
 }
 
 bool world::write_record(const lock_record& record, std::uint64_t index) {
-  lock_record known = record;  // it drops what it does not know
+  lock_record known = record;  // this client drops members that it does not know
   known.closed = false;
   known.revoked.clear();
   return consul_.transact({{kv_verb::cas, std::string(world_lock_key), format(known), semaphore_flags, index}}, now())

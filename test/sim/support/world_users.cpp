@@ -17,7 +17,7 @@ void world::ask(process& p, int user) {
   if (!p.alive || now() >= last_call_ || user >= p.users) return;
   if (options_.locks != 0) return ask_for_a_lock(p, user);
   event::acquire wish{ticket{++p.last_ticket}};
-  // A candidate and a hasty user ask for one slot and wait for as long as it takes.
+  // A candidate and a hasty user ask for one slot, without a deadline.
   const bool asks_for_one = options_.election || is_hasty(p, user);
   if (!asks_for_one && random_.chance(20))
     wish.count = static_cast<std::uint32_t>(1 + random_.below(options_.residents != 0 ? 2 : most_slots()));
@@ -38,7 +38,7 @@ void world::ask(process& p, int user) {
   referee_.asked(p.number, t);
   if (random_.chance(faults() ? 15 : 5))
     in(random_.between(0ms, 200ms), [this, &p, t] { when_running(p, [this, &p, t] { cancel(p, t); }); });
-  // A deadline of the past means one look, which takes its time.
+  // A deadline in the past means one read, which takes its time.
   if (wish.deadline != never && patience > 0ms)
     in(patience + patience / 20 + 1ms, [this, &p, t, asked = now()] {
       if (p.alive && !p.paused && p.inbox.empty() && p.runs_since <= asked && p.requests.contains(t))
@@ -77,11 +77,13 @@ void world::close(process& p) {
   if (!p.watching) deliver(p, event::close{!options_.election && random_.chance(50)});
 }
 
-/// Whoever has lost a slot stops after a while. Until then nobody else is let in, as long as Consul keeps the session,
-/// which is for two TTLs at most; unless that is an operator's doing, or the pool's after it has waited when it closes.
+/// A user that has lost a slot acts on it for a while. Until then nobody else is granted the slot, as long as Consul
+/// keeps the session, which is for at most two TTLs. There are two exceptions: an operator has taken the slot away, or
+/// the pool closes and has waited long enough.
 void world::go_on(process& p, const action::lose& lost) {
   const bool is_kept = session_after_loss(lost.reason) == session_after::protects;
-  const bool is_known = p.held_by.contains(lost.slot);  // not if it was lost in the step that granted it
+  // False if the slot was lost in the step that granted it.
+  const bool is_known = p.held_by.contains(lost.slot);
   if (is_kept && is_known && !referee_.excused(now())) {
     const time_point over = p.leases.at(lost.slot) + options_.ttl / 10 + options_.ttl;
     p.bodies[lost.slot] = {p.held_by[lost.slot], truly(p, over)};
@@ -141,7 +143,7 @@ void world::perform(process& p, action::grant& a) {
     told_.picture->holds(name(p), number(a.slot), now().time_since_epoch(), "token " + a.token.to_string());
     told_.picture->lease(name(p), number(a.slot), deadline.time_since_epoch());
   }
-  const auto entries = p.pool->entries_of(a.slot);  // none if it is lost by now
+  const auto entries = p.pool->entries_of(a.slot);  // empty if the slot is already lost
   for (const protocol::core::entry& each : entries) p.held_by[a.slot].push_back(each.session);
   referee_.granted(p.number, a.ticket, a.slot, asked.count, a.token, now(), deadline, is_excused(p, a.slot));
   p.leases[a.slot] = a.deadline;
@@ -191,14 +193,15 @@ void world::perform(process& p, action::fail& a) {
   const bool cancelled = a.error.code == boost::system::errc::operation_canceled;
   const bool nothing_wrong = options_.request_faults == 0 && !any(&accident::fails_acquires);
   const bool too_many = options_.administrators != 0 && a.error.code == error::too_many_slots;
-  // A process that has been away waits a moment for answers that it has not read; one that was away in that moment too
-  // has waited long enough.
+  // A process that was paused waits a moment for answers that it has not read yet. If it is paused in that moment, too,
+  // it has waited long enough.
   const duration moment = give_up_after() / 10;
   const bool away_twice =
       a.error.code == error::timed_out && p.ran_for < moment && now() - p.runs_since < moment && !calm();
-  // It registers the node once; an operator may have taken that away again.
+  // The process registers the node once, and an operator may have removed it again.
   const bool deregistered = options_.deregistrations && a.error.code == error::missing_node && !calm();
-  // What a lost session of its own may have locked is not asked for before that ends, and so long its users go on.
+  // The set does not ask for a lock that its own lost session may still have, until that session ends. The session
+  // lasts as long as its users go on.
   const bool keeps_itself = options_.locks != 0 && !p.lost.empty() && a.error.code == error::timed_out;
   if (!cancelled && !too_many && !keeps_itself && !away_twice && !deregistered && !p.closing &&
       (calm() || nothing_wrong))
@@ -214,7 +217,8 @@ void world::perform(process& p, action::released& a) {
     return object(guarantee::answers, "a release was answered twice, or nobody asked for it");
   const time_point since = std::exchange(asked->second, time_point());
   p.releasing.erase(asked);
-  // However fast others change the record: four round trips, and pauses. A pool that closes may have more to do.
+  // The bound is four round trips and pauses, however fast others change the record. A pool that closes may have more
+  // to do.
   if (calm() && since >= calm_ && options_.locks == 0 && !p.closing && options_.administrators == 0 &&
       now() - since > 300ms + 12 * latency_max(p))
     object(guarantee::answers, name(p) + ": a release takes long");
@@ -266,8 +270,8 @@ void world::perform(process& p, action::closed& a) {
   if (!p.closing || p.closed) object(guarantee::answers, "closed twice, or without being asked to");
   p.closed = a;
   if (options_.election) in(0s, [this, &p] { retire(p); });
-  // Before, a restored snapshot may have brought back what had ended; and nobody asks for longer than two TTLs, which
-  // a change of leader lets start anew.
+  // Before the calm part, a restored snapshot may have brought back a session that had ended. Also, a pool asks to
+  // destroy a session for at most two TTLs, and a change of leader lets the TTL start anew.
   if (a.error.code || !calm()) return;
   for (const std::string& session : p.sessions)
     if (consul_.has_session(session)) object(guarantee::leaks, name(p) + " has left its session " + session);
