@@ -16,7 +16,7 @@ using clock_type = std::chrono::steady_clock;
 
 namespace {
 
-// Who watches `a` sleeps on while that is done, and wakes up for a write to `a` behind it.
+// Checks that a watch of `a` is not woken while `done` runs, and is woken by a later write to `a`.
 void sleeps_through(peer& consul, const std::function<void()>& done) {
   auto watch = consul.watch("a");
   done();

@@ -10,7 +10,7 @@ using holdfast::test::peer;
 
 namespace {
 
-// Who watches `p/` sleeps on while that is done, and wakes up for a write below it behind that.
+// Checks that watches of `p/` are not woken while `done` runs, and are woken by a later write below `p/`.
 void prefix_sleeps_through(peer& consul, const std::function<void()>& done) {
   auto entries = consul.watch("p/?recurse");
   auto keys = consul.watch("p/?keys");

@@ -1,4 +1,4 @@
-// What moves CreateIndex, ModifyIndex and X-Consul-Index, and what does not.
+// Operations that change CreateIndex, ModifyIndex and X-Consul-Index, and operations that do not.
 
 #include <string>
 

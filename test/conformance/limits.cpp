@@ -27,21 +27,21 @@ std::string begin_of_body(const peer& consul, std::size_t value_size = 1, std::s
          base64(std::string(value_size, 'v')) + R"("}})";
 }
 
-// Of exactly that size: blanks between two operations are allowed.
+// Returns a body of exactly this size. Consul allows blanks between two operations.
 std::string body_of(const peer& consul, std::size_t size) {
   std::string body = begin_of_body(consul);
   body.append(size - body.size() - 1, ' ');
   return body + ']';
 }
 
-// The largest value that has room in a body of that size: base64 makes four bytes of three.
+// Returns the size of the largest value that fits into a body of this size. Base64 makes four bytes of three.
 std::size_t value_that_fits(const peer& consul, std::size_t size) {
   return (size - begin_of_body(consul, 0).size() - 1) / 4 * 3;
 }
 
 peer_reply txn(const peer& consul, std::string_view body) { return consul.request("PUT", "/v1/txn", body); }
 
-// Behind these words is a link, which moves.
+// The reply has a link at the end of this text, which differs between versions.
 std::string too_large(std::size_t size, std::size_t limit, const char* option = "txn_max_req_len") {
   return "413 Request body(" + std::to_string(size) + " bytes) too large, max size: " + std::to_string(limit) +
          " bytes. See #" + option + ".";
@@ -130,7 +130,7 @@ FACT(what_is_far_too_large_is_refused_with_413_too) {
   BOOST_TEST(!consul.exists("a"));
 }
 
-// What counts is the body: the value in base64, and the key, and all that is around them.
+// The limit applies to the whole body: the value in base64, the key, and everything around them.
 FACT(a_transactions_value_may_have_three_quarters_of_what_the_body_may_have) {
   const std::size_t size = value_that_fits(consul, most);
   BOOST_TEST(size > most / 4 * 3 - 200);

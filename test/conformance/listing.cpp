@@ -1,4 +1,4 @@
-// What ?recurse and ?keys find, and where they cut.
+// Which keys ?recurse and ?keys find, and where they cut them.
 
 #include <algorithm>
 #include <string>

@@ -16,7 +16,7 @@ namespace {
 
 std::string quoted(const peer& consul, const char* key) { return '"' + consul.prefix() + key + '"'; }
 
-// Of a transaction of that one operation; and that it is the only one.
+// Runs a transaction of this one operation, checks that it has one error, and returns the error.
 std::string error_of(const peer& consul, const op& operation) {
   const auto outcome = consul.txn({operation});
   BOOST_TEST(outcome.status == 409);
@@ -425,7 +425,7 @@ FACT(a_body_that_is_not_json_is_refused) {
   BOOST_TEST(sent(consul, "x") == "400 Failed to parse body: invalid character 'x' looking for beginning of value");
 }
 
-// What a mutex rests on: its key goes from one session to the next at one index.
+// A mutex relies on this: its key passes from one session to the next at one index.
 
 FACT(a_key_is_unlocked_and_locked_for_another_session_in_one) {
   const std::string a = consul.session(), b = consul.session();
@@ -470,7 +470,7 @@ FACT(a_key_that_does_not_exist_is_checked_and_locked_in_one) {
   BOOST_TEST(consul.read("m").session == a);
 }
 
-// What a proclaim rests on: whoever has locked a key writes another value into it, under the lock.
+// A proclaim relies on this: the session that has locked a key writes another value into it, under its lock.
 
 FACT(the_holder_writes_under_its_lock_and_all_who_watch_hear_of_it) {
   const std::string a = consul.session();
@@ -509,7 +509,7 @@ FACT(who_does_not_hold_writes_nothing_under_the_lock) {
   BOOST_TEST(consul.read("m") == held);
   consul.put("m?release=" + a, "of a");
   const entry free = consul.read("m");
-  const auto late = write(a);  // by whom it was let go: `lock` alone would take it again
+  const auto late = write(a);  // this session has released the key: `lock` alone would take it again
   BOOST_TEST(late.status == 409);
   BOOST_TEST(late.errors.size() == 1u);
   BOOST_TEST(consul.read("m") == free);
@@ -528,7 +528,7 @@ FACT(of_two_who_have_seen_the_same_under_the_lock_the_second_writes_nothing) {
   BOOST_TEST(consul.read("m").value == base64("first"));
 }
 
-// What mutex sets rely on.
+// Mutex sets rely on these facts.
 
 FACT(a_refused_transaction_of_64_operations_names_each_lock_that_was_refused) {
   const std::string ours = consul.session(), other = consul.session();

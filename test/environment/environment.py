@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Compares what holdfast makes of Consul's environment variables with what `consul` makes of them: both ask for a key,
-in each of the cases below, and the servers that they may turn to say what came. What differs has to be said, with the
-reason, and what is said has to differ.
+"""Compares how holdfast and `consul` use Consul's environment variables.
+
+In each of the cases below both ask for a key, and the servers that they may turn to report the requests. Each
+difference has to be stated with its reason, and each stated difference has to exist.
 
 usage: environment.py PROBE [--consul PROGRAM] [--write]
        environment.py --self-test
 
-PROBE is the program that test/environment/probe.cpp makes. PROGRAM is a consul; without it $HOLDFAST_CONSUL is used if
-that is of the version that doc/reference/environment.md is about, and else holdfast is compared with what that one did when the
-document was written, which --write does. All of it is in a network of its own.
+PROBE is the program that is built from test/environment/probe.cpp. PROGRAM is a consul. Without it, $HOLDFAST_CONSUL is
+used if it has the version that doc/environment.md is about. Otherwise holdfast is compared with the results of that
+version that the document records. --write writes the document. Everything runs in a network of its own.
 """
 
 import argparse
@@ -25,7 +26,7 @@ import tempfile
 import threading
 
 HERE = pathlib.Path(__file__).resolve()
-DOCUMENT = HERE.parents[2] / "doc" / "reference" / "environment.md"
+DOCUMENT = HERE.parents[2] / "doc" / "environment.md"
 AWAY = "10.9.8.7"  # an address that is no loopback: Go asks no proxy for those
 VARIABLES = (
     "CONSUL_HTTP_ADDR CONSUL_HTTP_TOKEN CONSUL_HTTP_TOKEN_FILE CONSUL_HTTP_AUTH CONSUL_HTTP_SSL CONSUL_HTTP_SSL_VERIFY"
@@ -243,7 +244,7 @@ class Recorder:
             connection.sendall(b"HTTP/1.1 404 Not Found\r\nX-Consul-Index: 1\r\nContent-Length: 0\r\n\r\n")
 
     def watch(self, command, variables):
-        """What came while a program ran with these variables."""
+        """Runs the program with these variables, and returns the requests that the servers got."""
         environment = {k: v for k, v in os.environ.items() if k not in VARIABLES}
         environment |= variables
         with self.lock:
@@ -313,7 +314,7 @@ def document(rows, version):
 
 
 def recorded():
-    """What `consul` did, by the words of the case, as the document has it."""
+    """Returns the results of `consul` that the document records, by the name of the case."""
     found = {}
     for line in DOCUMENT.read_text().splitlines():
         cells = re.split(r"(?<!\\)\|", line)
@@ -352,7 +353,7 @@ def run(arguments):
         if arguments.write and not problems:
             DOCUMENT.write_text(text)
         elif text != DOCUMENT.read_text():
-            problems.append("doc/reference/environment.md is not what this run would write")
+            problems.append("doc/environment.md is not what this run would write")
             print(problems[-1])
     print(f"compared with {version_of(arguments.consul) if arguments.consul else 'the document'}")
     print(f"{len(rows)} cases, {sum(r[2] != r[3] for r in rows)} of them different, {len(problems)} problems")

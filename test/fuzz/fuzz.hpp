@@ -7,12 +7,12 @@
 #include <cstdlib>
 #include <string_view>
 
-// What the fuzz targets share. Each target is one function, which libFuzzer calls with bytes of its own making.
+// Shared by the fuzz targets. Each target is one function, which libFuzzer calls with bytes that it generates.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace holdfast::fuzz {
 
-/// The input is a counterexample: libFuzzer keeps it and reports where we stand.
+/// Ends the program if `holds` is false. The input is then a counterexample, which libFuzzer keeps.
 inline void require(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "\nnot so: %s\n", what);

@@ -90,7 +90,7 @@ std::vector<kv_entry> parse_listing(std::string_view body) {
   return out;
 }
 
-// Consul lists each key once. Whatever else says otherwise must do no harm, but need not make sense.
+// Consul lists each key once. A listing with the same key twice must do no harm, but need not make sense.
 bool names_a_key_twice(std::vector<kv_entry> listing) {
   const auto by_key = [](const kv_entry& a, const kv_entry& b) { return a.key < b.key; };
   const auto same_key = [](const kv_entry& a, const kv_entry& b) { return a.key == b.key; };
@@ -104,7 +104,7 @@ names names_of(const std::vector<const contender*>& list) {
   return out;
 }
 
-// What must be true of any plan, also of one for nonsense.
+// Checks what must be true of any plan, even one for a listing that makes no sense.
 void check_bounds(const snapshot& now, const plan_rules& rules, const grant_plan& next) {
   const names& holders = next.record.holders;
   require(std::is_sorted(holders.begin(), holders.end()), "planned holders are sorted");
@@ -134,7 +134,7 @@ void check_bounds(const snapshot& now, const plan_rules& rules, const grant_plan
             "and stays as long as that");
 }
 
-// What an operator orders is one transaction that fits, and asks for no more when it is done.
+// A command of an operator becomes one transaction that fits. When the command is done, it asks for no more.
 void check_orders(const inspection& s, const plan_rules& rules) {
   const std::string who = sessions[rules.limit % sessions.size()];
   for (const instruction& next :
@@ -172,7 +172,7 @@ void check_rules(const snapshot& now, const plan_rules& rules, const grant_plan&
   const std::size_t used = next.granted.size() + next.left_free.size() + next.free;
   require(stopped ? used <= slots : used == slots, "each slot is held, granted, left free, or free");
 
-  // The queue: whoever waits and got nothing stands behind all that got something.
+  // The queue: a contender that waits and got nothing stands behind all that got something.
   bool over = false;
   const names granted = names_of(next.granted);
   const names left_free = names_of(next.left_free);

@@ -23,7 +23,7 @@ using holdfast::fuzz::require;
 
 namespace {
 
-// What came of a stream of bytes.
+// The result of parsing a stream of bytes.
 struct outcome {
   error_code ec;
   std::optional<http_reply> reply;

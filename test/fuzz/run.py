@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 
-# What one input may take before it counts as hung, in seconds, and all of them together, in MiB.
+# Limits: seconds for one input, after which it counts as hung, and MiB for all inputs together.
 INPUT_SECONDS = 10
 MEMORY = 2048
 SECONDS_BETWEEN_PROGRESS = 10
@@ -55,7 +55,7 @@ def command_of(asked, name, corpus):
 
 
 class Run:
-    """What a fuzzer's output says."""
+    """Runs a fuzzer and reads its output."""
 
     def __init__(self, name, command):
         self.name = name

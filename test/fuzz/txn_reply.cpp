@@ -43,7 +43,7 @@ void check_body(fuzz::input in) {
     require(refusal.operation < operations, "an error is about an operation that was sent");
     require(refusal.reason == consul::detail::refusal_of(refusal.text), "and has the meaning of its text");
   }
-  // What was taken for a reply is one to any larger transaction too, and its opposite status makes it none.
+  // A valid reply is also valid for any larger transaction. With the opposite status it is not valid.
   txn_reply again;
   require(!decode_txn(reply, txn_operations_max, again) && again.results == read.results &&
               again.errors == read.errors && again.applied == read.applied,
@@ -52,7 +52,8 @@ void check_body(fuzz::input in) {
   require(decode_txn(reply, operations, again).failed(), "a server that contradicts itself is not believed");
 }
 
-// The corpus says verbs by their numbers. Another verb comes behind these, or the inputs are not what they are called.
+// The corpus contains verbs as numbers. A new verb must be added at the end, because otherwise the names of the inputs
+// become wrong.
 static_assert(kv_verbs[0] == kv_verb::lock && kv_verbs[6] == kv_verb::remove && kv_verbs[11] == kv_verb::remove_tree);
 
 txn_operation take_operation(fuzz::input& in) {

@@ -12,7 +12,7 @@ using namespace holdfast::test;
 
 namespace {
 
-/// A sanitizer's build looks at the first of them only.
+/// A build with a sanitizer explores only the first states of each setting.
 const bool whole = !is_slow_build();
 const bool all = std::getenv("HOLDFAST_ALL_INTERLEAVINGS") != nullptr;
 
@@ -35,7 +35,7 @@ std::string words(const interleaving_options& options) {
          (options.watch_all_max == 0 ? ", directed watches" : "") + words(options.orders);
 }
 
-/// Each case adds up what it looked at, and prints that.
+/// Adds up what a test case has explored, and prints that at the end.
 struct search {
   boost::json::object figures{};
   std::uint64_t settings = 0, states = 0, runs = 0;
@@ -56,7 +56,7 @@ struct search {
     states += all.states;
     runs += all.runs;
   }
-  /// Found by the guarantee that it breaks, in a setting that is claimed to be clean.
+  /// Checks that the search finds the bug by a guarantee that it breaks. The setting must be clean without the bug.
   void check_found(seeded_bug bug, interleaving_options options) {
     options.bug = bug;
     const interleaving_result found = explore(options);
@@ -79,7 +79,7 @@ const interleaving_options while_closed_and_opened{.limit = 1, .orders = {{order
 
 BOOST_FIXTURE_TEST_SUITE(exhaustive, search)
 
-// Each case has one way of watching; with HOLDFAST_ALL_INTERLEAVINGS=1 both, and more.
+// Each case uses one way of watching. With HOLDFAST_ALL_INTERLEAVINGS=1 it uses both, and more settings.
 
 BOOST_AUTO_TEST_CASE(two_contenders_and_one_fault) {
   for (const std::uint32_t limit : {1u, 2u}) {
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(two_contenders_of_numbered_slots_and_one_fault) {
   }
 }
 
-/// While an operator gives an order, or two.
+/// An operator gives one or two commands meanwhile.
 BOOST_AUTO_TEST_CASE(two_contenders_and_an_operator) {
   for (const interleaving_options& each : {while_asked_for_a_slot, while_the_limit_falls}) check(each);
   if (!all) return;
@@ -117,18 +117,18 @@ BOOST_AUTO_TEST_CASE(two_contenders_and_an_operator) {
   for (const interleaving_options& each : others) check(each);
 }
 
-/// With one slot. With two, the search had not ended after eight minutes.
+/// The limit is one. With a limit of two, the search had not ended after eight minutes.
 BOOST_AUTO_TEST_CASE(three_contenders) {
   check({.contenders = 3});
   if (all) check({.contenders = 3, .watch_all_max = 0});
 }
 
-/// A search that finds nothing proves nothing unless it finds what is there.
+/// A search that finds nothing proves nothing, unless it finds bugs that are there.
 BOOST_AUTO_TEST_CASE(seeded_bugs_are_found) {
   for (const seeded_bug bug :
        {seeded_bug::unguarded_record, seeded_bug::one_slot_too_many, seeded_bug::failures_never_arrive,
         seeded_bug::no_prune, seeded_bug::grant_dropped_after_cancel, seeded_bug::watch_never_answers}) {
-    if (!whole && bug == seeded_bug::failures_never_arrive) continue;  // which takes the most states by far
+    if (!whole && bug == seeded_bug::failures_never_arrive) continue;  // this one takes the most states by far
     check_found(bug, with_a_fault);
   }
 }

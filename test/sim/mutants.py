@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Lines of the core that are changed on purpose, and the guarantee that each change breaks (doc/explanation/guarantees.md).
+"""Changes lines of the core on purpose, and checks that the simulator finds each change (doc/guarantees.md).
 
-Each mutant is one changed place of src/protocol, built as the simulator is, and linked in place of the original. It has
-to be found by what `sim.worlds` claims to be clean: by an objection of its guarantee, and before any other.
+Each mutant changes one place of src/protocol. It is built like the simulator and linked in place of the original. A run
+of `sim.worlds`, which passes without mutants, has to find it: the first violation must be one of the guarantee that the
+mutant breaks.
 
 usage: mutants.py BUILD [NAME...]   builds them in this build folder, runs them, and writes BUILD/mutants.json
        mutants.py --list            their names and files
@@ -29,10 +30,10 @@ RUN_SECONDS_MAX = 240
 
 class Mutant(NamedTuple):
     name: str
-    breaks: str  # the guarantee, or guarantees if it breaks several at once: each of them counts
-    worlds: str  # in which it has to be found
+    breaks: str  # the guarantees that it breaks, with blanks between: a violation of any of them counts
+    worlds: str  # the test case that has to find it
     file: str
-    before: str  # stands in the file exactly once
+    before: str  # a text that the file contains exactly once
     after: str
 
 
@@ -225,13 +226,13 @@ def changed(source, mutant):
 def write(name, out):
     mutant = next(each for each in MUTANTS if each.name == name)
     text = changed((SOURCES / mutant.file).read_text(), mutant)
-    if not out.exists() or out.read_text() != text:  # what is the same is not compiled again
+    if not out.exists() or out.read_text() != text:  # an unchanged file is not compiled again
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(text)
 
 
 def judge(mutant, output):
-    """What the run of a mutant has shown. `wrong`: why it does not count as found."""
+    """Returns the result of a mutant's run. If the mutant does not count as found, `wrong` says why."""
     found = re.search(r'world (\d+): (G\d+) (.*?), at \d+ us; ', output)
     figures = re.search(r'^figures: (.*)$', output, re.MULTILINE)
     result = {"name": mutant.name, "file": mutant.file, "breaks": mutant.breaks}
@@ -317,7 +318,7 @@ def self_test():
     for output in (told.format("G4"), 'figures: {"steps": 12}\nNo errors detected\n', "assertion failed", ""):
         assert "wrong" in judge(mutant, output)
     assert len({each.name for each in MUTANTS}) == len(MUTANTS) >= 10
-    for each in MUTANTS:  # each is where it says
+    for each in MUTANTS:  # each text is in its file exactly once
         changed((SOURCES / each.file).read_text(), each)
 
 

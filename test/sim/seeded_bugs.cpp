@@ -18,9 +18,9 @@ constexpr std::uint64_t worlds_in_slow_builds = 16;
 
 BOOST_AUTO_TEST_SUITE(seeded_bugs)
 
-/// A check that has never failed proves nothing. Each is found in the worlds that `worlds` claims to be clean, and what
-/// is objected to first is the guarantee that it breaks. A sanitizer's build runs only the
-/// first worlds of each bug and looks for mistakes in the use of memory; the other builds find all bugs.
+/// A check that has never failed proves nothing. Each bug must be found in worlds that pass without it, and the first
+/// violation must be one of the guarantees that the bug breaks. A build with a sanitizer runs only the first worlds of
+/// each bug and looks for memory errors. The other builds find all bugs.
 BOOST_AUTO_TEST_CASE(every_one_is_found_by_what_it_breaks) {
   const bool is_slow = is_slow_build();
   const bool all = std::getenv("HOLDFAST_ALL_SEEDED_BUGS") != nullptr;

@@ -19,7 +19,7 @@ std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
   return value ? std::strtoull(value, nullptr, 10) : otherwise;
 }
 
-/// Lives through it once more, and writes down what happened: `world-<seed>.txt` and `.svg`, or `mutex-`, `election-`,
+/// Runs the world once more and writes down what happened: `world-<seed>.txt` and `.svg`, or `mutex-`, `election-`,
 /// `set-`.
 std::string documented(const world_options& options, seeded_bug bug = seeded_bug::none) {
   const char* const folder = std::getenv("HOLDFAST_PICTURES");
@@ -46,12 +46,12 @@ boost::json::object figures_of(std::uint64_t first, std::uint64_t count, const w
   return all;
 }
 
-/// HOLDFAST_SEED=n runs one world, and writes down what happened; HOLDFAST_WORLDS=n runs so many, from that of the seed
-/// HOLDFAST_FIRST_WORLD.
+/// HOLDFAST_SEED=n runs one world and writes down what happened. HOLDFAST_WORLDS=n runs that many worlds, from the seed
+/// HOLDFAST_FIRST_WORLD on.
 void check_worlds(const world_kind& worlds) {
   const bool replay = std::getenv("HOLDFAST_SEED") != nullptr;
   const std::uint64_t first = from_environment("HOLDFAST_SEED", from_environment("HOLDFAST_FIRST_WORLD", 1));
-  // A sanitizer's build has less time for each.
+  // A build with a sanitizer is slow, so it runs fewer worlds.
   const std::uint64_t slowness = std::max<std::uint64_t>(from_environment("HOLDFAST_TEST_DEADLINE_SCALE", 1), 1);
   const std::uint64_t count = replay ? 1 : from_environment("HOLDFAST_WORLDS", worlds.usual / slowness / slowness);
   world_result sum;
@@ -59,8 +59,7 @@ void check_worlds(const world_kind& worlds) {
     const world_options options = worlds.of(seed);
     const world_result result = run_world(options);
     sum.add(result);
-    if (!result.violation
-             .empty()) {  // the message of a check would be made each time, and live through each world again
+    if (!result.violation.empty()) {  // a check would make its message each time, and that runs the world again
       print_figures(figures_of(first, seed - first + 1, sum, options.election));
       BOOST_FAIL("world " << seed << ": " << result.violation << "; " << documented(options));
     }
@@ -72,7 +71,7 @@ void check_worlds(const world_kind& worlds) {
     BOOST_TEST_MESSAGE(where);
     return;
   }
-  // Worlds in which nothing happens would prove nothing.
+  // A run in which little happens would prove nothing.
   BOOST_TEST(sum.grants > 30 * count);
   BOOST_TEST(sum.losses > count / 10);
   BOOST_TEST(sum.faults > 2 * count);
@@ -93,7 +92,7 @@ BOOST_AUTO_TEST_CASE(no_guarantee_is_broken_with_an_election) { check_worlds(wor
 
 BOOST_AUTO_TEST_CASE(no_guarantee_is_broken_with_a_mutex_set) { check_worlds(worlds_of_a_set); }
 
-/// Some 17,000 renewals of one slot, on clocks that are wrong by two percent in either direction.
+/// About 17,000 renewals of one slot, on clocks that are two percent too fast or too slow.
 BOOST_AUTO_TEST_CASE(a_long_day_loses_no_slot) {
   world_result sum;
   constexpr std::uint64_t days = 8;

@@ -12,17 +12,17 @@ namespace holdfast::test {
 void run_on_consul(std::string_view fact, void (*body)(peer&));
 void run_on_model(std::string_view fact, void (*body)(peer&));
 
-/// What an agent can be told to take at most.
+/// Limits of request sizes that an agent can be configured with.
 struct peer_limits {
   std::size_t value_bytes = 512 * 1024;  ///< `kv_max_value_size`
   std::size_t txn_bytes = 512 * 1024;    ///< `txn_max_req_len`
 };
 
-/// The same on an agent, or a model, of the fact's own.
+/// Runs the fact on an agent, or a model, that no other fact uses.
 void run_on_consul_of_its_own(std::string_view fact, void (*body)(peer&), const peer_limits& limits);
 void run_on_model_of_its_own(std::string_view fact, void (*body)(peer&), const peer_limits& limits);
 
-/// Names a defect that the model has then, to see that facts notice it.
+/// The environment variable that gives the model a defect, to show that facts notice it.
 inline constexpr auto defect_variable = "HOLDFAST_MODEL_DEFECT";
 
 }  // namespace holdfast::test

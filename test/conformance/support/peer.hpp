@@ -89,7 +89,8 @@ private:
 /// Destroys the sessions that it made, so that facts do not see each other's.
 class peer {
 public:
-  /// Whatever is not answered after `reply_within`, which must be below 40 s, fails the test. `process` answers.
+  /// The test fails if a request gets no reply within `reply_within`, which must be below 40 s. `process` is the
+  /// process that answers.
   peer(std::string host, std::uint16_t port, pid_t process, std::string prefix, std::chrono::milliseconds reply_within);
   peer(const peer&) = delete;
   peer& operator=(const peer&) = delete;
@@ -97,15 +98,15 @@ public:
 
   const std::string& prefix() const { return prefix_; }
   const std::string& host() const { return host_; }
-  /// Of Consul, or whose ways the model has: for facts that do not hold for all.
+  /// The version of Consul, or the one that the model imitates. Some facts hold only for some versions.
   const testing::consul_version& version() const;
   bool is_from(unsigned minor_number, unsigned patch_number = 0) const {
     return version() >= testing::consul_version{1, minor_number, patch_number};
   }
-  /// What a refused write begins with, and the refusal of a new session.
+  /// How the replies to a refused write, and to a refused session, begin.
   std::string write_failed() const { return is_from(10) ? "500 raft apply failed: " : "500 "; }
   std::string session_failed() const { return is_from(10) ? "500 apply failed: " : "500 "; }
-  /// Whether a blocking query for what is missing wakes only when it comes.
+  /// True if a blocking query for a missing key wakes only when the key is created.
   bool missing_is_no_news() const { return is_from(11, 4) || (is_from(10, 9) && !is_from(11)); }
   peer_reply request(std::string_view method, std::string_view target, std::string_view body = {}) const;
 

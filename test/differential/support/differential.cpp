@@ -49,8 +49,8 @@ auto pick(const Array& from, std::uint8_t number) {
   return from[number % std::size(from)];
 }
 
-/// What an operation of this verb sends besides its name. Without a default, so that a new verb is thought of: one
-/// whose fields are forgotten would be compared where it does nothing.
+/// The fields that an operation of this verb sends besides its name. The switch has no default, so that a new verb is
+/// not forgotten. Without its fields, a verb would be compared where it does nothing.
 struct fields {
   bool prefix = false;  ///< in the place of a key
   bool value = false;   ///< and flags
@@ -118,7 +118,8 @@ public:
       for (std::size_t i = 0; i < count; ++i) {
         step.parts.emplace_back();
         fill(step.parts.back());
-        // Whom Consul forgets to wake when a transaction deletes a tree that it has touched before is not modelled.
+        // The model does not cover one case: a transaction deletes a tree that it has touched before. Consul then
+        // forgets to wake some watches.
         if (i > 0 && is_delete_tree(step.parts.back())) step.parts.back().option = 0;
       }
     }
@@ -300,7 +301,7 @@ public:
   }
 
   ~run_of_sequence() {
-    // Whatever happened, the agent is left as it was found.
+    // The agent is left as it was found, even after a failure.
     try {
       for (const auto& [mine, agents] : session_of_agent_) ask_agent({"PUT", "/v1/session/destroy/" + agents, ""});
       for (const char* const name : node_names) ask_agent(deregistration_of(prefix_ + name));
@@ -417,7 +418,7 @@ private:
     return a == m;
   }
 
-  // Of its own node the agent says more than the model knows.
+  // The agent says more about its own node than the model knows.
   bool is_own_node(const json::value& listed) const {
     const json::object* const node = listed.if_object();
     return node && node->contains("Address") && node->at("Node") == json::string(shared_.own_node);
@@ -496,7 +497,7 @@ private:
     return {"PUT", "/v1/catalog/deregister", json::serialize(json::object{{"Node", node}})};
   }
 
-  // Half of the sessions are on the agent's node. Of the others some ask for a check that their node does not have.
+  // Half of the sessions are on the agent's node. Some of the others ask for a check that their node does not have.
   std::string session_body(const operation_step& s) const {
     static constexpr const char* bodies[] = {
         R"({"TTL":"10m0s","Behavior":"delete","LockDelay":"0s"})", R"({"LockDelay":"0s","NodeChecks":[]})",
@@ -713,7 +714,7 @@ private:
     }
   }
 
-  // Whoever waits is woken, so that hardly any is left at the agent, and each has to show what it woke up for.
+  // Wakes every watch. So hardly any is left at the agent, and each shows what it woke up for.
   void finish() {
     settle();
     for (const char* key : key_names) {

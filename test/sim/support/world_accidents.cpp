@@ -109,8 +109,8 @@ void world::hear(process& p) {
 }
 
 /// A suspended machine wakes up: its clock has gone on, but its timers and those of its users have not. While the
-/// process holds anything, the shell sleeps for at most a second, where a lease lasts 15 seconds. What was sent to the
-/// process meanwhile arrives when the network has repeated it.
+/// process holds anything, the shell sleeps for at most a second, where a lease lasts 15 seconds. Messages that
+/// were sent meanwhile arrive when the network has repeated them.
 void world::wake_up(process& p, duration timer) {
   const duration slice = options_.ttl / 15;
   const bool looks_often = !p.leases.empty() && sabotage_.which() != seeded_bug::timers_stop_in_suspends;
