@@ -475,7 +475,8 @@ ASYNC_TEST_CASE(an_order_comes_through_where_slots_move_all_the_time, 60s) {
   co_await op.admin.resize(1);
   over = true;
   co_await running.join();
-  co_await op.admin.wait_until_drained();  // who gave it back stands there for a moment yet, in case it is wanted again
+  co_await op.admin.wait_until_drained();  // the record names the last holder for a moment longer, in case its process
+                                           // needs the slot again
 }
 
 ASYNC_TEST_CASE(an_agent_that_is_not_there_is_given_up_in_time, 30s) {
@@ -496,7 +497,7 @@ ASYNC_TEST_CASE(an_agent_that_is_not_there_is_given_up_in_time, 30s) {
   BOOST_TEST(inspected == error::unreachable);
 }
 
-/// What may have been done is not reported as certainly not done, whatever went wrong after that.
+/// An order that may have been carried out is not reported as certainly not done, whatever fails after that.
 ASYNC_TEST_CASE(an_order_that_may_have_been_carried_out_says_so, 30s) {
   testing::server fake;
   consul::client client(ex, fake.client_config());
@@ -518,8 +519,8 @@ ASYNC_TEST_CASE(an_order_that_may_have_been_carried_out_says_so, 30s) {
   BOOST_TEST(now.limit == 5u);
 }
 
-/// Its first write got no answer, and was done only after a look had found all as before; then somebody began anew.
-/// What it was to destroy is gone, and what came later is spared.
+/// The first write gets no answer. It takes effect only after a read has found everything as before. Then somebody
+/// creates the semaphore anew. The destroy has removed the old one, and spares the new one.
 ASYNC_TEST_CASE(a_destroy_that_may_have_been_done_spares_what_came_later, 30s) {
   testing::server fake;
   consul::client client(ex, fake.client_config());
@@ -541,7 +542,7 @@ ASYNC_TEST_CASE(a_destroy_that_may_have_been_done_spares_what_came_later, 30s) {
   BOOST_TEST(now.holders.size() == 1u);
 }
 
-/// What gets on is not given up, however many transactions it takes; and each of the dead counts once.
+/// An order that makes progress is not given up, however many transactions it takes. Each dead entry counts once.
 ASYNC_TEST_CASE(attempts_are_those_that_were_in_vain, 30s) {
   testing::server fake;
   consul::client client(ex, fake.client_config());
@@ -597,7 +598,7 @@ ASYNC_TEST_CASE(where_there_is_no_semaphore_nothing_is_waited_for, 30s) {
   BOOST_TEST(!ec);
 }
 
-/// Each look brings something new at once, and none is what is waited for.
+/// Each read shows something new at once, but never what the order waits for.
 ASYNC_TEST_CASE(the_wait_for_the_last_holder_does_not_spin, 30s) {
   testing::server fake;
   consul::client client(ex, fake.client_config());

@@ -1,5 +1,5 @@
-// What cannot work: each fault gives an error of its own kind, words that name the fault, and changes nothing in
-// Consul.
+// Input that cannot work. Each mistake gives an error of its own kind and a message that names the mistake, and changes
+// nothing in Consul.
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -18,7 +18,7 @@ namespace {
 
 using protocol::semaphore_flags;
 
-/// The code and the words of what `make()` throws.
+/// Returns the code and the message of the exception that `make()` throws.
 template <class Make>
 std::pair<error_code, std::string> refusal_of(Make make) {
   try {

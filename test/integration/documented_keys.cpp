@@ -33,7 +33,7 @@ std::string documented(const std::string& page, const std::string& heading = {})
   return all.substr(begin + fence.size(), all.find("```", begin + fence.size()) - begin - fence.size());
 }
 
-/// What stands there, as the pages write it: key, flags, session and value.
+/// Returns the entries as the pages write them: key, flags, session and value.
 std::string standing(const std::vector<consul::kv_entry>& entries, const std::string& prefix, const std::string& shown,
                      const std::vector<std::string>& sessions, int width = 18) {
   const auto plain = [&](std::string text) {

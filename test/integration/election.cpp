@@ -55,7 +55,7 @@ asio::awaitable<consul::kv_entry> read(candidate& c) {
   co_return answer.value.value_or(consul::kv_entry());
 }
 
-/// What the observer tells, until `holds`.
+/// Reads from the observer until `holds` is true, and returns what it reported then.
 template <class Holds>
 asio::awaitable<std::optional<leader>> watch_until(election_observer& observer, Holds holds) {
   for (;;) {
@@ -73,7 +73,7 @@ testing::fault_plan held_back_once() {
   return testing::fault_plan({rule});
 }
 
-/// Of a handler: tells what has come there, and lets nothing run before the context does.
+/// An executor of a handler. It counts what arrives there, and runs nothing before the context runs.
 class waiting_room {
 public:
   waiting_room(asio::io_context& context, int& arrived) : context_(&context), arrived_(&arrived) {}
@@ -246,7 +246,7 @@ ASYNC_TEST_CASE(another_follows_when_the_leaders_process_is_gone, 60s) {
   leadership leading = co_await one.election.campaign("one");
   campaigning standby(ex, other.election.campaign("other"));
   co_await until("it stands", [&] { return contenders(a, key).size() == 2; });
-  one.client.close();  // no renewal any more, and nothing is given back
+  one.client.close();  // it renews nothing any more, and releases nothing
   const error_code ec = co_await standby.wait();
   BOOST_TEST(!ec);
   BOOST_TEST(!leading.held());
@@ -375,7 +375,7 @@ ASYNC_TEST_CASE(a_proclaim_of_unknown_outcome_is_not_done_after_a_later_one, 30s
   BOOST_TEST(won.held());
 }
 
-/// Whoever watches may have seen the new value: it does not go back to the old one.
+/// An observer may have seen the new value, so the key does not go back to the old one.
 ASYNC_TEST_CASE(what_was_proclaimed_without_an_answer_stays_when_the_leader_resigns, 30s) {
   testing::server fake;
   consul::client client(ex, fake.client_config());
@@ -405,7 +405,7 @@ ASYNC_TEST_CASE(what_was_proclaimed_without_an_answer_stays_when_the_leader_resi
   co_await won.resign();
   BOOST_TEST(value() == "elected again");
 
-  // What comes late may still come after another one was refused.
+  // A late write may still arrive after another one was refused.
   won = co_await candidate.campaign("elected at last");
   lost.what = testing::fault::drop_request();
   fake.set_faults(testing::fault_plan({lost, forbidden}));
@@ -533,7 +533,7 @@ ASYNC_TEST_CASE(an_operator_who_deletes_the_key_ends_the_term, 30s) {
   co_await second.resign();
 }
 
-/// What an operator writes into the key does not end the term, and a proclaim replaces it.
+/// A value that an operator writes into the key does not end the term. A proclaim replaces the value.
 ASYNC_TEST_CASE(an_operator_who_writes_into_the_key_is_seen, 30s) {
   agent& a = shared_agent();
   candidate c(ex, a, unique_prefix("overwritten"));

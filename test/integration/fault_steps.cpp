@@ -80,7 +80,7 @@ std::string_view why_left_out(fault::kind kind) {
   return {};
 }
 
-// What the rival does meanwhile.
+// The part of the rival.
 enum class rival { none, holds_first, dies_holding, waits };
 
 struct step {
@@ -123,7 +123,7 @@ struct story {
   std::chrono::nanoseconds late{0};  // by how much, at most, a timer of 10 ms was: the machine is that busy
 
   std::string outcome;  // in a letter or two, for the table
-  std::string end;      // "slot", "lost: " and the reason, or "error: " and its words
+  std::string end;      // "slot", "lost: " and the reason, or "error: " and its text
   std::string trouble;  // empty, if all is as it should be
 };
 
@@ -134,7 +134,7 @@ semaphore_options quick(const std::string& prefix) {
   return options;
 }
 
-// A look at the agent blocks this thread, so that one is not taken often.
+// Reading from the agent blocks this thread, so this is not done often.
 asio::awaitable<bool> comes_true(std::chrono::milliseconds limit, std::function<bool()> holds) {
   const auto end = std::chrono::steady_clock::now() + scaled(limit);
   while (!holds()) {
@@ -286,8 +286,8 @@ asio::awaitable<void> tell(story& s, agent& consul) {
   co_await one.join();
   s.over = true;
   co_await others.join();
-  // Whoever comes next gets the slot, and then nothing is left: no entry, no holder, and no session, but for those
-  // whose creation or end was lost, which go with their TTL.
+  // The next process gets the slot, and then nothing is left: no entry, no holder and no session. Only sessions whose
+  // creation or end was lost stay until their TTL ends them.
   participant next(ex, consul, quick(s.prefix));
   auto [ec, held] = co_await next.sem.try_acquire_for(scaled(4s), as_result);
   if (ec || !held.held()) note(s, "the next did not get the slot: " + (ec ? ec.message() : "in time"));

@@ -115,7 +115,7 @@ ASYNC_TEST_CASE(waiters_are_granted_only_after_the_holders_have_given_up_believi
   BOOST_TEST((second_lost.value() == loss_reason::lease_expired));
   co_await pause(ttl);
 
-  // What the agent had kept back comes late, and revives nothing.
+  // The requests that the agent had held back arrive late, and revive nothing.
   client.thaw();
   client.wait_until_ready();
   co_await pause(ttl);

@@ -491,7 +491,7 @@ static asio::awaitable<void> outlive(asio::any_io_executor ex, std::string clien
   go_lock next(a, client, key, log, end.path(), {"-once"});
   co_await until("it waits", [&] { return a.get("/v1/session/list").body.find("go_lock") != std::string::npos; });
   BOOST_TEST(log.count("+theirs") == 1u);
-  l.client.close();  // no renewal any more, and nothing is given back
+  l.client.close();  // it renews nothing any more, and releases nothing
   co_await until("it holds", [&] { return log.count("+theirs") == 2; });
   BOOST_TEST(!waiting.value().held());
   end.open();
@@ -634,8 +634,8 @@ ASYNC_TEST_CASE(the_last_consul_lock_deletes_the_record_and_we_go_on, 60s) {
 ASYNC_TEST_CASE(a_consul_lock_that_died_waiting_costs_the_patience_once, 60s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("abandoned");
-  // What a killed `consul lock` leaves for up to twice its TTL: an entry of Go's, at the head of the queue, that
-  // nobody serves.
+  // A killed `consul lock` leaves this for up to twice its TTL: an entry of a Go client at the head of the queue,
+  // without a process.
   const std::string created = a.put("/v1/session/create", R"({"TTL":"60s","LockDelay":"0s","Behavior":"delete"})").body;
   const std::string session = created.substr(created.find('-') - 8, 36);
   a.put("/v1/kv/" + prefix + "/" + session + "?acquire=" + session +

@@ -262,7 +262,7 @@ ASYNC_TEST_CASE(one_of_several_slots_lost_is_all_of_them_lost, 30s) {
   BOOST_TEST(reason == loss_reason::session_invalidated);
   BOOST_TEST(single.held.held());
   let_go(wide.held);
-  slot rest = co_await p.sem.acquire(2);  // what is left of the lost pair is of use again
+  slot rest = co_await p.sem.acquire(2);  // the other slot of the lost pair can be used again
   BOOST_TEST(rest.held());
 }
 

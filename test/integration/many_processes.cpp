@@ -23,7 +23,7 @@ using steady = std::chrono::steady_clock;
 
 double seconds_since(steady::time_point begin) { return std::chrono::duration<double>(steady::now() - begin).count(); }
 
-// The semaphores that all contend for: when each was last given back, and how long it then lay unused.
+// The semaphores for which all compete: when each was last released, and for how long it then stayed unused.
 struct ground {
   std::string prefix = unique_prefix("many");
   std::vector<steady::time_point> given_back;
@@ -31,7 +31,7 @@ struct ground {
   bool over = false;
 };
 
-// As one process is: a client with the defaults, and one of each of the semaphores.
+// Acts as one process: a client with the defaults, and one handle for each of the semaphores.
 class contender {
 public:
   contender(const asio::any_io_executor& ex, const agent& a, ground& on) : on_(on), client_(ex, settings_for(a)) {

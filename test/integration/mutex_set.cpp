@@ -269,7 +269,7 @@ ASYNC_TEST_CASE(a_key_that_an_operator_removed_is_noticed_at_its_release, 30s) {
   co_await us.set.close();
 }
 
-/// Whatever happens to the reply of a transaction, its lock is had once, and given back.
+/// In spite of every fault of a request or its reply, a lock is granted once and released.
 ASYNC_TEST_CASE(lost_and_repeated_requests_are_settled, 60s) {
   const testing::fault faults[] = {testing::fault::drop_reply(),
                                    testing::fault::drop_request(),
@@ -320,7 +320,7 @@ ASYNC_TEST_CASE(a_cancelled_try_lock_leaves_nothing, 30s) {
   co_await until("it has ended", [&] { return ended.has_value(); });
   BOOST_TEST(*ended == asio::error::operation_aborted);
   slot theirs;
-  while (!theirs) theirs = co_await others.set.try_lock("a");  // as soon as it has been given back
+  while (!theirs) theirs = co_await others.set.try_lock("a");  // as soon as it is released
   BOOST_TEST(theirs.held());
   let_go(warm, theirs);
   co_await us.set.close();

@@ -131,7 +131,7 @@ ASYNC_TEST_CASE(who_wants_no_number_takes_part, 30s) {
   BOOST_TEST((all_of(with, waiting.value()) == std::set<std::uint32_t>{0, 1}));
 }
 
-/// Consul keeps the number of whoever died from everybody.
+/// Consul keeps the number of a dead process from everybody.
 ASYNC_TEST_CASE(the_lock_delay_of_a_number_is_honoured, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("number-delay");

@@ -50,7 +50,7 @@ ASYNC_TEST_CASE(a_slot_outlives_a_server_that_refuses_every_other_request, 90s) 
   running.start(write());
   consul::session_options short_lived;
   short_lived.ttl = 3s;
-  // What may have been applied the client does not repeat.
+  // The client does not repeat a request that may have been applied.
   std::string session;
   while (session.empty()) {
     pending<std::string> created(ex, renewer.create_session(short_lived));

@@ -1,5 +1,5 @@
-// Processes that hold several slots each. What a handoff sends must not grow with that: each of them is told of its own
-// slots and of the record, and not of everybody's entries.
+// Processes that hold several slots each. The number of slots must not increase what a handoff sends: each process is
+// told of its own slots and of the record, but not of all entries.
 
 #include <boost/test/unit_test.hpp>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A user's program: it shows that the headers are found and free of warnings, that both libraries link (an error's
-// message is in one, a server in the other), and that its own code may use what Asio has deprecated.
+// A user's program. It shows that the headers are found and free of warnings, and that both libraries link: one
+// contains an error's message, and the other a server. Its own code may use what Asio has deprecated.
 #include <boost/asio.hpp>
 #include <cstring>
 #include <holdfast/holdfast.hpp>

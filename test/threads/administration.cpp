@@ -99,7 +99,7 @@ ASYNC_TEST_CASE(orders_and_waits_are_cancelled_from_another_thread_than_theirs, 
     for (asio::cancellation_signal* each : {&drain, &wish, &read}) each->emit(asio::cancellation_type::total);
     co_await until("all three are over", [&] { return done == before + 3; });
   }
-  BOOST_TEST(aborted >= 2 * rounds);  // a look may have been over before
+  BOOST_TEST(aborted >= 2 * rounds);  // a request may have ended before
   BOOST_TEST(held.held());
 }
 

@@ -32,7 +32,7 @@ using clock = std::chrono::steady_clock;
 constexpr int limit = 3;
 constexpr int threads = 4;
 
-/// What was reached; a test of races that never raced would prove nothing.
+/// Counts what happened. A test of races in which nothing races would prove nothing.
 struct score {
   explicit score(asio::any_io_executor ex) : anywhere(std::move(ex)) {}
 
@@ -50,7 +50,7 @@ struct score {
   void leave(int slots) { inside.fetch_sub(slots); }
 };
 
-/// Holds a while and gives back in one of the ways there are.
+/// Holds the slots for a while and releases them in one of the possible ways.
 asio::awaitable<void> use(slot held, score& s, unsigned choice) {
   const asio::any_io_executor ex = co_await asio::this_coro::executor;
   const int slots = static_cast<int>(held.count());

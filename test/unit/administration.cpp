@@ -5,7 +5,7 @@
 #include "protocol/plan.hpp"
 #include "support/core_consul.hpp"
 
-// What each order comes to, from what stands in Consul. A step is told in one line:
+// The steps of each order, given the state of Consul. A step is written in one line:
 //   cas @50 2 {a b} closed revoked {a} | grant c @12 | remove d @13 | destroy s | refused: why | more | nothing
 
 using namespace holdfast;
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(more_than_one_transaction_holds_takes_several) {
     if (op.verb == kv_verb::cas && op.key != lock_key) s.now.record.add(op.key.substr(prefix.size()));
   s.now.record.limit = 100;
   const instruction second = resize(s, 100);
-  BOOST_TEST(second.operations.size() == 10u);  // the record, eight grants, and a look
+  BOOST_TEST(second.operations.size() == 10u);  // the record, eight grants, and a read
   BOOST_TEST(!second.more);
 }
 
@@ -293,7 +293,7 @@ BOOST_AUTO_TEST_CASE(destroy_leaves_alone_what_was_written_after_it_had_begun) {
   s.leftovers.push_back({id('e'), "d", 0, 7, 9});
   s.lock_created = 45;
   for (const bool even_in_use : {false, true}) {
-    CHECK_STEP(destroy(s, even_in_use, 9), "remove e @9");  // a @10 and X @11 are later than the first look
+    CHECK_STEP(destroy(s, even_in_use, 9), "remove e @9");  // a @10 and X @11 are later than the first read
     CHECK_STEP(destroy(s, even_in_use, 8), "nothing");
   }
 }

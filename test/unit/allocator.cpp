@@ -1,4 +1,4 @@
-// What a handler's own allocator is used for: to keep it while it waits, and to bring it its result.
+// The uses of a handler's own allocator: to keep the handler while it waits, and to deliver its result.
 
 #include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/io_context.hpp>

@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(it_looks_writes_and_is_done) {
   BOOST_TEST(!s.writes(applied()).ends_with());
 }
 
-/// Whoever joins between the look and the write sees a full record, and waits.
+/// A contender that joins between the read and the write sees a full record, and waits.
 BOOST_AUTO_TEST_CASE(who_has_joined_unseen_is_granted_by_a_second_write_unless_others_have_written) {
   const std::string two = "22222222-0000-4000-8000-000000000000";
   for (const bool is_beaten : {false, true}) {

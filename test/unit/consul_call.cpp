@@ -120,11 +120,11 @@ BOOST_AUTO_TEST_CASE(datacenter_namespace_and_partition_go_with_every_request) {
   const call_settings settings = settings_of("d c", "team", "east");
   const call c = make_call(settings, get_request{"k", {}});
   BOOST_TEST(first_line(c) == "GET /v1/kv/k?dc=d%20c&ns=team&partition=east");
-  // Of these Consul looks for the datacenter in the body, and a node has no namespace.
+  // For this request, Consul reads the datacenter from the body. A node has no namespace.
   const call n = make_call(settings, node_register_request{{"n", "127.0.0.1"}, {}});
   BOOST_TEST(first_line(n) == "PUT /v1/catalog/register?partition=east");
   BOOST_TEST(n.request.body == R"({"Datacenter":"d c","Node":"n","Address":"127.0.0.1"})");
-  // Of these, for the others in each operation.
+  // For this request, Consul reads the namespace and the partition from each operation.
   const call t = make_call(settings, txn_request{{txn_operation::get("k")}, {}});
   BOOST_TEST(first_line(t) == "PUT /v1/txn?dc=d%20c&ns=team&partition=east");
   BOOST_TEST(t.request.body == R"([{"KV":{"Verb":"get","Key":"k","Namespace":"team","Partition":"east"}}])");

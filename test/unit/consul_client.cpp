@@ -73,14 +73,14 @@ read_options watching(std::uint64_t index) {
   return options;
 }
 
-// What a blocking query asks Consul to wait.
+// Returns the wait that a blocking query asks for.
 std::chrono::milliseconds wait_of(const std::string& request) {
   const auto at = request.find("&wait=");
   BOOST_TEST_REQUIRE(at != std::string::npos, "no wait in " << request);
   return std::chrono::milliseconds(std::stoi(request.substr(at + 6)));
 }
 
-// How /proc names this process's end of its connection to a local port.
+// Returns the name that /proc gives this process's end of its connection to a local port.
 std::string socket_to(std::uint16_t port) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     sockaddr_in peer{};
@@ -93,7 +93,7 @@ std::string socket_to(std::uint16_t port) {
   return {};
 }
 
-// What a program that this process starts finds open, without anybody who closes things for it.
+// Returns the open descriptors of a program that this process starts without closing any of them.
 std::string descriptors_of_a_child() {
   // NOLINTNEXTLINE(bugprone-command-processor): what a shell starts is what this is about
   FILE* const child = ::popen("ls -l /proc/self/fd", "r");

@@ -88,7 +88,8 @@ BOOST_AUTO_TEST_CASE(the_defaults_are_valid) {
   BOOST_TEST(holdfast::consul::detail::check(config()).front().to_string() == "127.0.0.1:8500");
 }
 
-// An agent accepts 200 connections from one address; those over it are reset. Of renewals' there is usually one.
+// An agent accepts 200 connections from one address, and resets those above that. For renewals there is usually one
+// connection.
 BOOST_AUTO_TEST_CASE(five_processes_with_the_defaults_stay_below_what_an_agent_accepts) {
   const config c;
   BOOST_TEST(5 * (c.connections_max + 1 + c.blocking_max) < 200u);

@@ -1,4 +1,4 @@
-// Who goes in at once, and who waits.
+// Which requests enter the limiter at once, and which wait.
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
@@ -17,7 +17,7 @@ namespace {
 
 /// Somebody who asks to go in and, once inside, stays until told to leave.
 struct visitor {
-  bool back = false;  ///< from the gate, with a pass or without
+  bool back = false;  ///< `enter` has returned, with a permit or without
   std::optional<limiter::permit> permit{};
 
   bool inside() const { return permit && *permit; }

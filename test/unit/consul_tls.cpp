@@ -223,7 +223,7 @@ ASYNC_TEST_CASE(an_agent_that_wants_our_certificate_says_so, 60s) {
         {.own = with.ca.issue({{"127.0.0.1"}}), .clients = with.ca.certificate(), .version_max = version});
     const std::size_t before = with.server->requests.size();
     outcome without = co_await ask(ex, with.settings());
-    // OpenSSL's own words in TLS 1.2 are "handshake failure"; Consul's are not.
+    // The message of OpenSSL's own alert in TLS 1.2 is "handshake failure"; Consul's is not.
     BOOST_TEST(without.error == (version == TLS1_2_VERSION ? error::unreachable : error::client_certificate_refused),
                without.words);
     config settings = with.settings();

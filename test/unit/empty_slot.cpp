@@ -1,4 +1,4 @@
-// What a handle answers that has no slot.
+// The results of the functions of a handle without a slot.
 
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/io_context.hpp>

@@ -209,7 +209,7 @@ ASYNC_TEST_CASE(a_child_has_its_own_locks_on_a_context_of_its_own, 20s) {
   co_await sem.close(asio::use_awaitable);
 }
 
-// Whatever locks the parent's other threads hold at the moment of the fork, the child waits for none of them.
+// The child waits for none of the locks that other threads of its parent hold at the moment of the fork.
 BOOST_AUTO_TEST_CASE(a_child_waits_for_no_thread_of_its_parent) {
   testing::server consul;
   asio::io_context io;

@@ -1,10 +1,10 @@
-// The machine of a mutex set, told step by step what happens. Each step returns what is to be done, in lines:
+// The core of a mutex set is told step by step what happens. Each step returns the actions of the core, in lines:
 //
-//   create | renew s1 | destroy s1 | watch s1 | watch s1 from 13 | stop
-//   txn: new #1 lock a lock b        the first one of a session; #1 is the guard's number
-//   txn: #2 unlock a lock c          a batch; "txn: #3", alone, is a barrier
-//   txn: look a                      at the guard, and at these keys
-//   grant t1 A 12 | deny t1 | fail t1 why | released A why | lose A why | update A | closed why | note
+// - create | renew s1 | destroy s1 | watch s1 | watch s1 from 13 | stop
+// - txn: new #1 lock a lock b: the first transaction of a session; #1 is the number of the guard
+// - txn: #2 unlock a lock c: a batch; "txn: #3" alone is a barrier
+// - txn: look a: a read of the guard and of these keys
+// - grant t1 A 12 | deny t1 | fail t1 why | released A why | lose A why | update A | closed why | note
 
 #include "protocol/mutex_set.hpp"
 
@@ -38,7 +38,7 @@ using lines = std::vector<std::string>;
 failure because(error why) { return {make_error_code(why), {"because", {}, {}, {}}}; }
 std::string text(const failure& f) { return f.code ? " " + f.code.message() : ""; }
 
-/// What is open, the latest of each kind, and a modelled Consul to answer it.
+/// Keeps the latest pending request of each kind, and answers it from a modelled Consul.
 class set_story {
 public:
   static mutex_set_options usual() {
@@ -456,7 +456,7 @@ BOOST_AUTO_TEST_CASE(a_barrier_whose_reply_is_lost_is_sent_again) {
   EXPECT(s.after(20ms), "txn: #3");
   EXPECT(s.unknown(true));
   EXPECT(s.after(40ms), "txn: #3");
-  // "b" is not there: it is left out of the next look.
+  // "b" does not exist, so the next read leaves it out.
   EXPECT(s.done(), "txn: look b");
   EXPECT(s.done(), "txn: look");
   EXPECT(s.done(), "txn: #4 lock b");
@@ -484,7 +484,7 @@ BOOST_AUTO_TEST_CASE(where_nobody_may_watch_sessions_are_not_created_one_after_t
   set_story s;
   s.hold();
   EXPECT(s.watch_fails(), "note", "update A suspect", "lose A watch_failed");
-  EXPECT(s.ask(2, "a"), "deny t2");  // as long as whoever has lost it goes on
+  EXPECT(s.ask(2, "a"), "deny t2");  // as long as the user that has lost it goes on
   EXPECT(s.release('A'), "destroy");
   s.destroyed();
   EXPECT(s.ask(2, "a"));

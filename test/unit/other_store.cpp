@@ -118,7 +118,7 @@ ASYNC_TEST_CASE(an_observer_that_is_cancelled_asks_no_more) {
   BOOST_TEST(ended.index() == 1u);
   asio::steady_timer again(ex, 5ms);
   auto next = co_await (seen.next(as_result) || again.async_wait(as_result));
-  BOOST_TEST(next.index() == 1u);  // the turn was given back: not too_many_waiters
+  BOOST_TEST(next.index() == 1u);  // the turn was released: not too_many_waiters
 }
 
 }  // namespace

@@ -16,12 +16,12 @@ namespace {
 
 using lines = pool_story::lines;
 
-/// What asks, and has a session: the write that takes the slot is open.
+/// A pool that asks for a slot and has a session. The write that takes the slot is pending.
 struct asker : pool_story {
   asker() { ask(); }
 };
 
-/// Waits behind another process, s1, with s2.
+/// A pool that waits with s2 behind another process, s1.
 struct queuer : pool_story {
   queuer() {
     record_becomes(others_join());
@@ -50,7 +50,7 @@ struct contested : watcher {
   }
 };
 
-/// Has held the slot and given it back; its session, s1, is kept.
+/// A pool that has held the slot and released it. Its session, s1, is kept.
 struct idle_session : holder {
   idle_session() {
     release('A');
@@ -58,7 +58,7 @@ struct idle_session : holder {
   }
 };
 
-/// What the pool said of a slot's lease, last.
+/// Returns the lease end that the pool last reported for a slot.
 time_point granted_until(const pool_story& s) {
   time_point deadline{};
   for (const core_action& a : s.actions()) {
@@ -76,7 +76,7 @@ const failure& failed_with(const pool_story& s) {
   return none;
 }
 
-/// Whatever the pool still wants is answered well, until it wants nothing: then nothing of it may be left.
+/// Answers all requests of the pool with success until it sends none. Then nothing of it may be left in Consul.
 void check_nothing_is_left(pool_story& s) {
   for (int i = 0; i < 20 && s.answer_all(); ++i) s.after(100ms);
   BOOST_TEST(s.entries() == "");
@@ -273,7 +273,7 @@ BOOST_AUTO_TEST_CASE(an_idle_session_stays_for_a_request_that_is_collecting_its_
   BOOST_TEST(says(s.run(), "grant t2"));
 }
 
-/// Of a listing in a transaction Consul does not say that the token hides a part of it.
+/// For a listing in a transaction, Consul does not say that the token hides a part of it.
 BOOST_AUTO_TEST_CASE(a_join_that_sees_no_entry_of_any_other_holder_prunes_nobody_before_a_listing_confirms_that) {
   for (const bool is_filtered : {true, false}) {
     pool_story s;
@@ -501,7 +501,7 @@ BOOST_AUTO_TEST_CASE(a_fresh_slot_is_used_once_however_late_it_comes) {
 BOOST_AUTO_TEST_CASE(an_idle_slot_stays_for_a_while) {
   holder s(with(usual(), [](pool_options& o) { o.slot_idle_timeout = 1s; }));
   EXPECT(s.release('A'), "released A");
-  EXPECT(s.acquire_until(2, s.now), "grant t2 B 12.1");  // no time to wait is a single look
+  EXPECT(s.acquire_until(2, s.now), "grant t2 B 12.1");  // without time to wait, it reads once
   EXPECT(s.release('B'), "released B");
   EXPECT(s.acquire(3), "grant t3 C 12.2");
   EXPECT(s.release('C'), "released C");
@@ -550,7 +550,7 @@ BOOST_FIXTURE_TEST_CASE(a_grantee_that_left_and_joined_again_meanwhile_stands_at
   EXPECT(watched());  // the moment between
   others_join_again("s2");
   acquire(2);
-  EXPECT(done(), "read #6");  // refused: it may be a copy, so nobody is served before a look
+  EXPECT(done(), "read #6");  // refused: it may be a copy, so nobody is granted before a read
   EXPECT(listed(), "watch #7 from 16", "released A", "grant t2 B 12.1");
   BOOST_TEST(record() == "{s1}");
 }
@@ -1198,7 +1198,7 @@ BOOST_AUTO_TEST_CASE(writes_that_fail_while_reads_work_fail_those_who_wait_too) 
   BOOST_TEST(writes < 40u);
 }
 
-/// Whoever is left out would be taken for dead.
+/// A contender that the listing leaves out would be taken for dead.
 BOOST_AUTO_TEST_CASE(a_listing_without_what_the_token_may_not_read_is_none) {
   acquire(1);
   EXPECT(read_filtered(), "fail t1 the ACL token is missing, unknown or lacks the right");
@@ -1275,7 +1275,7 @@ BOOST_FIXTURE_TEST_CASE(a_session_that_nobody_needs_is_kept_for_a_while_and_then
   EXPECT(after(1h));
 }
 
-/// Until it is destroyed, whoever has its guard could write, though the slot is another's.
+/// Until the session is destroyed, a client with its fence checks could write, though another holds the slot.
 BOOST_FIXTURE_TEST_CASE(a_session_that_must_end_leaves_the_record_with_its_entry, holder) {
   acquire(2);
   EXPECT(jump(1h), "lose A lease_expired", "create m2", "destroy s1");  // which Consul had ended by then
@@ -1284,7 +1284,7 @@ BOOST_FIXTURE_TEST_CASE(a_session_that_must_end_leaves_the_record_with_its_entry
   BOOST_TEST(entries() == "s2");
 }
 
-/// One look may show the deletion and the record, or two, of which the second never comes.
+/// One read may show both the deletion and the record. Or two reads would show them, but the second never comes.
 BOOST_FIXTURE_TEST_CASE(a_session_whose_entry_was_deleted_beside_a_write_is_not_used_again, holder_of_one_of_two) {
   const std::string other = others_join();
   after(10ms);
@@ -1307,7 +1307,7 @@ BOOST_FIXTURE_TEST_CASE(nor_is_it_if_the_write_is_refused_before_the_record_is_s
   EXPECT(acquire(2), "create m2");
   EXPECT(destroyed());
   EXPECT(created(), "txn #5: lock s3 | tree");
-  // Whose s1 was is known: nobody waits for its lease.
+  // The owner of s1 is known, so nobody waits for its lease.
   EXPECT(done(), "watch #6 from 20", "txn #7: cas @16 {s2 s3} | grant s3 us @20 +1");
 }
 

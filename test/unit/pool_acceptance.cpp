@@ -238,7 +238,8 @@ BOOST_FIXTURE_TEST_CASE(before_a_grant_is_taken_back_it_is_looked_at, granting) 
   BOOST_TEST(times(all, "txn #") == 0u);
 }
 
-/// Its session has ended with its node, and takes the acceptance along: whoever held it is spared as any holder.
+/// The holder's session has ended with its node, and the acceptance has gone with it. The holder is spared like any
+/// other.
 BOOST_FIXTURE_TEST_CASE(what_was_accepted_unseen_and_has_ended_since_is_not_taken_back, granting) {
   after(4600ms);
   consul.destroy_session(real(other), now);

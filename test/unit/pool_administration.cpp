@@ -6,7 +6,7 @@
 #include "protocol/succession.hpp"
 #include "support/pool_story.hpp"
 
-// What a pool makes of an operator's orders: see pool_story.hpp for how its answers read.
+// How a pool reacts to an operator's orders. pool_story.hpp says how to read its actions.
 
 using namespace holdfast;
 using namespace holdfast::protocol;

@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(a_key_of_another_application_is_left_alone) {
   EXPECT(listed(), "fail t1 the key belongs to something other than a mutex");
 }
 
-// What a holder writes into its key under its hold, as a leader does that proclaims.
+// A holder writes into its key while it holds it, as a leader that proclaims does.
 
 BOOST_FIXTURE_TEST_CASE(what_the_holder_has_written_stays_when_the_key_is_let_go, watching_mutex_holder) {
   holder_writes("new");
@@ -231,7 +231,7 @@ BOOST_FIXTURE_TEST_CASE(what_was_written_is_forgotten_with_its_hold, mutex_holde
   EXPECT(release('B'), "txn #5: if @14 | let go s1 us | remove s1 | tree");
 }
 
-// Go's clients wait without a trace: once in a while the key is free for whoever comes first.
+// Go's clients wait without an entry. So from time to time the key is free for the first that takes it.
 
 BOOST_AUTO_TEST_CASE(after_a_second_from_hand_to_hand_the_key_is_let_go_but_not_by_a_refused_write) {
   for (const bool is_refused : {false, true}) {

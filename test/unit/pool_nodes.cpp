@@ -3,7 +3,7 @@
 #include "protocol/succession.hpp"
 #include "support/pool_story.hpp"
 
-// Sessions end with their node. Whoever made one goes on to believe for a while.
+// Sessions end with their node. The process that created one believes in it for a while longer.
 
 namespace {
 
@@ -12,7 +12,7 @@ using namespace holdfast::protocol;
 using namespace holdfast::test;
 using namespace std::chrono_literals;
 
-/// Others' entries say what ours say, and for how long their makers may believe.
+/// Entries of other processes contain what ours contain, and for how long their processes may believe.
 struct node_story : pool_story {
   explicit node_story(pool_options o = with(usual(), [](pool_options& each) { each.wall_offset = 0s; }))
       : pool_story(std::move(o)) {}

@@ -3,7 +3,7 @@
 #include "protocol/succession.hpp"
 #include "support/pool_story.hpp"
 
-// Slots that are given back without writing the record, because others change it faster than this process can.
+// Slots that are released without a write of the record, because others change it faster than this process can.
 
 namespace {
 
@@ -42,7 +42,7 @@ struct outrun : pool_story {
     others_write();
     return done();
   }
-  /// The write that gives the slot back without the record is under way.
+  /// Makes the pool send the write that releases the slot without the record, and returns that write.
   std::string gives_back_alone() {
     release('A');
     is_refused();
@@ -82,8 +82,8 @@ BOOST_AUTO_TEST_CASE(a_release_that_was_refused_twice_for_the_record_needs_it_no
   BOOST_TEST(!standing().holds(real("s2")));
 }
 
-/// The write would also remove the entry of another slot that was given back. The other process is faster: it removes
-/// the entry and queues again.
+/// The write would also remove the entry of another slot that was released. The other process is faster: it removes the
+/// entry and queues again.
 BOOST_AUTO_TEST_CASE(an_entry_that_was_removed_first_does_not_make_a_release_wait_for_the_record) {
   const std::string key = "p/" + real("s1");
   consul.put(key, "other", consul.get(key)->flags | given_back_flag, now);
@@ -243,7 +243,7 @@ BOOST_FIXTURE_TEST_CASE(a_slot_that_was_given_back_is_free_and_its_entry_goes_wi
       BOOST_TEST(!s.consul.get("p/" + id));
       continue;
     }
-    // It is seen to have given its slot back, and has died before anybody writes: it is not spared.
+    // The entry shows that its slot was released, and its session dies before anybody writes. It is not spared.
     s.run(false);
     BOOST_REQUIRE(s.txn_open());
     s.consul.destroy_session(id, s.now);

@@ -3,7 +3,7 @@
 
 #include "support/pool_story.hpp"
 
-// Who watches what, where many contend: see pool_story.hpp for how the pool's answers read.
+// The watches of a pool among many contenders. pool_story.hpp says how to read its actions.
 
 using namespace holdfast;
 using namespace holdfast::protocol;
@@ -44,14 +44,14 @@ struct crowd : pool_story {
     record_becomes(holders, limit);
     consul.put(entry.key, "us\n" + words, next_grant_flags(entry.flags), now);
   }
-  /// The words that name who comes next.
+  /// Returns the text that names the next contender.
   std::string next_is(const std::string& who, std::uint32_t limit, const std::string& behind) const {
     return "{\"Limit\":" + std::to_string(limit) + ",\"Next\":[[\"" + real(who) + "\"," +
            std::to_string(consul.get("p/" + real(who))->modify_index) + ",\"other\"]],\"Behind\":" + behind + "}";
   }
 };
 
-/// Waits: watch #3 is of its own entry.
+/// A pool that waits. Watch #3 is of its own entry.
 struct crowd_with_us : crowd {
   explicit crowd_with_us(pool_options o = directed()) : crowd(std::move(o)) { hold(); }
 };
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_watches_its_own_entry_and_is_granted_by_it_without
     EXPECT(s.done(), "watch #3 s7 from 25");
     s.others_grant("s7", "s7");
     EXPECT(s.key_watched(), "read #4", "grant t1 A 26.0");
-    // What it must know to give the slot back, it has by then, or waits for it.
+    // To release the slot, the pool must have read the state. It has done so by then, or waits for it.
     if (has_looked) EXPECT(s.listed());
     if (has_looked) EXPECT(s.release('A'), back);
     if (!has_looked) EXPECT(s.release('A'));
@@ -491,7 +491,7 @@ BOOST_AUTO_TEST_CASE(old_watches_do_not_pile_up) {
   for (std::uint64_t i = 2; i < 12; ++i) {
     stopped += times(cancel(i - 1), "stop");
     done();
-    others_join();  // a new one to look after
+    others_join();  // a new one to watch
     acquire(i);
     done();
     stopped += times(after(200ms), "stop");
@@ -558,7 +558,7 @@ BOOST_AUTO_TEST_CASE(a_holder_seen_in_the_record_only_is_not_taken_for_dead) {
   BOOST_TEST(s.record() == "{" + other + "}");
 }
 
-/// Of the folder, without its slash, or of one above it: Consul tells nobody who watches the folder.
+/// The folder is deleted without its slash, or one above it is. Consul does not wake those who watch the folder.
 BOOST_AUTO_TEST_CASE(a_long_hold_hears_of_a_deletion_that_a_watch_of_everything_is_not_told_of) {
   pool_story s(with(usual(), [](pool_options& o) { o.own_entry_delay = 1s; }));
   s.hold();
@@ -617,7 +617,7 @@ BOOST_AUTO_TEST_CASE(who_owes_a_grant_gives_it_though_a_reply_is_lost_and_to_the
   }
 }
 
-/// All holders die at once, and a write has room for two grants. Those who wait elsewhere look at nothing yet.
+/// All holders die at once, and a write has room for two grants. The contenders that wait elsewhere read nothing yet.
 BOOST_AUTO_TEST_CASE(what_one_write_cannot_grant_the_next_ones_do) {
   for (const bool is_lost : {false, true}) {
     pool_story s(with(pool_story::usual(8), [](pool_options& o) { o.request_bytes = 17 * 1024; }));

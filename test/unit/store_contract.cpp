@@ -1,5 +1,5 @@
-// What every kind of store has to do: the rules of src/runtime/store.hpp, each a test with the name that stands there.
-// A kind that is not Consul's comes into `kinds` below.
+// The rules of src/runtime/store.hpp, which each kind of store must follow. Each rule is a test with the name that
+// stands there. A kind that is not Consul's is added to `kinds` below.
 
 #include <algorithm>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -109,7 +109,8 @@ store_terms usual_terms() {
   return terms;
 }
 
-/// Whether this runs on that strand. Of an executor that is none of these nobody can tell, so it fails.
+/// Returns whether this code runs on that strand. It fails for an executor of another kind, because nobody can tell
+/// then.
 bool runs_on(const asio::any_io_executor& strand) {
   if (const auto* const any = strand.target<asio::strand<asio::any_io_executor>>())
     return any->running_in_this_thread();
@@ -117,7 +118,8 @@ bool runs_on(const asio::any_io_executor& strand) {
   return of_io && of_io->running_in_this_thread();
 }
 
-/// What a driver is to a store, and a user who asks questions. What it is told waits until it is asked for.
+/// Takes the part of the driver for a store, and of a user that asks questions. It keeps the answers until they are
+/// asked for.
 class asker final : public runtime::event_sink, public std::enable_shared_from_this<asker> {
 public:
   asker(const asio::any_io_executor& ex, const lock_store& where, store_terms terms)

@@ -50,7 +50,7 @@ asio::awaitable<void> block(raw_client& client, std::string key) {
   co_await client.send(std::move(bytes));
 }
 
-/// Of the test's context, beside the strand that the test's body is on.
+/// Returns the executor of the test's context, outside the strand on which the test's body runs.
 asio::any_io_executor off_strand(const asio::any_io_executor& ex) {
   return static_cast<asio::io_context&>(asio::query(ex, asio::execution::context)).get_executor();
 }

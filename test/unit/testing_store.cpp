@@ -32,7 +32,7 @@ struct world {
 
 }  // namespace
 
-// What takes time, or an operator. The rest is compared with a real agent: by test/conformance and test/differential.
+// Tests that take time or need an operator. test/conformance and test/differential compare the rest with a real agent.
 BOOST_AUTO_TEST_SUITE(testing_store)
 
 BOOST_FIXTURE_TEST_CASE(the_agents_node_is_there_from_the_beginning, world) {
