@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(more_than_one_transaction_holds_takes_several) {
   const instruction first = resize(s, 100);
   BOOST_TEST(first.operations.size() == operations_max);
   BOOST_TEST(first.more);
-  // The rest comes next, though the limit is what it should be.
+  // The remaining grants come next, although the limit is already right.
   for (const kv_operation& op : first.operations)
     if (op.verb == kv_verb::cas && op.key != lock_key) s.now.record.add(op.key.substr(prefix.size()));
   s.now.record.limit = 100;
@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(sweep_of_many_takes_several_transactions) {
   BOOST_TEST((next.swept == leftovers_count{1, operations_max - 2}), "each is counted with its own transaction");
 }
 
-/// Its entry says so, and the record still names it.
+/// The entry says so, and the record still names its session.
 BOOST_AUTO_TEST_CASE(who_has_given_its_slot_back_is_no_holder_and_goes_with_the_next_write) {
   inspection s = semaphore("ab", "bc");
   s.now.given_back.push_back({id('a'), "d", contender_magic | given_back_flag, 7, 9});
@@ -278,7 +278,7 @@ BOOST_AUTO_TEST_CASE(destroy_takes_all_that_belongs_to_it) {
   BOOST_TEST(destroy(s, true).more);
 }
 
-/// More than one transaction held; meanwhile somebody has acquired, and so created another record.
+/// One transaction was not enough. Meanwhile somebody has acquired a slot, and so created another record.
 BOOST_AUTO_TEST_CASE(destroy_takes_the_acceptance_of_a_grant_along) {
   inspection s = semaphore("a", "a");
   s.now.contenders.find(id('a'))->accepted = true;
@@ -298,7 +298,7 @@ BOOST_AUTO_TEST_CASE(destroy_leaves_alone_what_was_written_after_it_had_begun) {
   }
 }
 
-/// The first transaction was refused, or not applied.
+/// The first transaction was refused or not applied.
 BOOST_AUTO_TEST_CASE(destroy_begins_anew_while_the_record_of_its_first_read_is_there) {
   inspection s = semaphore("a", "a");
   s.lock_created = 5;
@@ -328,7 +328,7 @@ BOOST_AUTO_TEST_CASE(an_inspection_finds_what_no_session_holds) {
        entry(id('b'), "", semaphore_flags), entry(id('c'), "", 0), entry(id('d'), "", 7), entry("readme", "", 0),
        entry(id('e') + "/x", "", 0), entry("zzzzzzzz-1111-2222-3333-444455556666", "", 0)},
       100);
-  // Its value is no record.
+  // The value of the key is no record.
   BOOST_REQUIRE(seen.has_error());
   BOOST_TEST(seen.error() == error::corrupt_record);
   kv_entry lock = entry(".lock", "", semaphore_flags);

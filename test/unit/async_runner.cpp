@@ -1,5 +1,5 @@
-// The runner of asynchronous tests, seen to fail: each case of victims/async_runner.cpp must be reported in its own
-// way.
+// Shows that the runner of asynchronous tests can fail. Each case of victims/async_runner.cpp must be reported in its
+// own way.
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>

@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(a_wait_that_is_over_says_who_is_in_the_way) {
   BOOST_TEST(s.is<command_step::done>().why.details.key == lock_key);
 }
 
-/// The time of an order bounds each outage, not the wait.
+/// The time limit of an order bounds each outage, but not the wait.
 BOOST_AUTO_TEST_CASE(a_wait_rides_out_an_agent_that_cannot_answer) {
   command what = wait_for(600s);
   what.time = 1s;

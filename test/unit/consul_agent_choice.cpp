@@ -1,4 +1,4 @@
-// Which of several agents is asked, on virtual time.
+// The choice between several agents, in virtual time.
 
 #include "consul/agent_choice.hpp"
 
@@ -23,7 +23,7 @@ agent_choice::advice evaluate(agent_choice& choice, time_point now, std::optiona
   return choice.evaluate(now);
 }
 
-// Three agents. The current one was sent a request at the start, and says nothing.
+// Three agents. The current one was sent a request at the start, and does not answer.
 struct doubted {
   agent_choice choice{3};
   agent_choice::advice first = evaluate(choice, at(1'000ms), start);
@@ -178,7 +178,7 @@ namespace {
 
 using state = agent_choice::state;
 
-// Three agents; the first one is asked, and is in that state at the time 0.
+// Three agents. The first one is the current one, and is in the given state at time 0.
 agent_choice in_state(state wanted) {
   agent_choice choice(3);
   if (wanted == state::silent) choice.silent(0, at(-100ms));

@@ -1,4 +1,5 @@
-// The client against servers that do as the test says: each way in which a request can fail, and who waits for whom.
+// The client against servers that do what the test says: each way in which a request can fail, and the order in which
+// requests wait for each other.
 
 #include <arpa/inet.h>
 #include <sys/socket.h>
@@ -105,7 +106,7 @@ std::string descriptors_of_a_child() {
   return listing;
 }
 
-// An operation for whose answer there is no memory.
+// An operation that cannot allocate memory for its answer.
 class starving final : public detail::operation {
 public:
   starving(std::shared_ptr<detail::client_impl> owner, detail::call what, std::optional<error_code>& result,
@@ -282,7 +283,7 @@ ASYNC_TEST_CASE(what_was_not_sent_is_sent_again_even_a_write) {
   server.stop();
   client consul(ex, settings);
   pending<bool> put(ex, consul.put("k", "1"));
-  // The first attempt has been refused when a second connection attempt can be seen; listening again lets it in.
+  // When a second connection attempt is seen, the first one has been refused. Then listening again accepts it.
   scripted_server reopened(ex, endpoint);
   auto [peer, request] = co_await reopened.accept_request();
   co_await peer.reply("true");
@@ -630,7 +631,7 @@ ASYNC_TEST_CASE(renewals_go_in_the_order_of_their_deadlines) {
 }
 
 ASYNC_TEST_CASE(many_sessions_live_on_over_a_slow_network, 30s) {
-  // As a session of 10 s is beside a round trip of 0.4 s.
+  // Like a session of 10 s with a round trip of 0.4 s.
   constexpr std::size_t sessions = 300;
   holdfast::testing::server_options options;
   options.model.session_ttl_min = 1s;
@@ -651,7 +652,7 @@ ASYNC_TEST_CASE(many_sessions_live_on_over_a_slow_network, 30s) {
 
   std::size_t running = sessions;
   asio::steady_timer all_done(ex, asio::steady_timer::time_point::max());
-  // Longer than Consul keeps a session that nobody renews.
+  // Longer than Consul keeps a session that is not renewed.
   const auto end = asio::steady_timer::clock_type::now() + 3 * session.ttl;
   const auto keep_alive = [&](std::string id) -> asio::awaitable<void> {
     while (asio::steady_timer::clock_type::now() < end) {
@@ -729,7 +730,7 @@ ASYNC_TEST_CASE(blocking_queries_wait_for_blocking_queries_only) {
   BOOST_TEST(!ec);
   BOOST_TEST(first.value().meta.index == 3u);
 
-  // Whichever idle connection the second one takes, it opens none.
+  // The second request takes any idle connection, and opens none.
   co_await asio::post(ex, asio::use_awaitable);
   const std::string next = co_await peer.read_request();
   BOOST_TEST(next.starts_with("GET /v1/kv/b?index=7"));
@@ -839,7 +840,7 @@ ASYNC_TEST_CASE(a_cancelled_request_closes_its_connection) {
   BOOST_TEST(consul.statistics().connections_open == 0u);
 }
 
-/// The agent has not answered on that connection, and others work.
+/// The agent has not answered on that connection, but other connections work.
 ASYNC_TEST_CASE(a_query_that_was_cancelled_is_none_that_the_agent_refused) {
   scripted_server server(ex);
   client consul(ex, settings_for(server));
@@ -929,7 +930,7 @@ ASYNC_TEST_CASE(what_a_consul_takes_in_a_transaction_is_learnt_from_its_refusal)
   const auto transact = [&](std::size_t operations) {
     return consul.transact(std::vector<txn_operation>(operations, txn_operation::get("k")), once(ample));
   };
-  // No Consul takes so few: this is believed of the one request only.
+  // Consul never accepts so little. So the client believes this for the one request only.
   pending<txn_reply> doubtful(ex, transact(65));
   auto [peer, request] = co_await server.accept_request();
   co_await peer.refuse(413, "Transaction contains too many operations (65 > 3)");
@@ -1031,7 +1032,7 @@ ASYNC_TEST_CASE(the_strands_own_handlers_run_in_it_and_not_before_the_call_has_r
   BOOST_TEST(results == expected, boost::test_tools::per_element());
 }
 
-// A thread of the context is let into the strand at once if that is free.
+// A thread of the context enters the strand at once if the strand is free.
 ASYNC_TEST_CASE(the_strands_own_handlers_are_not_called_by_who_starts_outside_of_it_either) {
   client consul(ex, config());
   consul.close();
@@ -1107,7 +1108,7 @@ BOOST_AUTO_TEST_CASE(the_context_may_go_with_requests_in_every_state) {
     unresolved.address = "localhost:1";
     client resolving(context, unresolved);
 
-    // Handlers that own a client, as the frame of a coroutine does.
+    // Handlers that own a client, as the frame of a coroutine may.
     const auto handler = [&](int n, client owned) {
       auto shared = std::make_shared<client>(std::move(owned));
       return asio::bind_cancellation_slot(signals[n].slot(),
@@ -1143,7 +1144,7 @@ BOOST_AUTO_TEST_CASE(the_context_may_go_with_requests_in_every_state) {
   BOOST_TEST(survivor.valid());
 }
 
-// As some servers do with every exchange that lasts for 30 s.
+// As some servers do with every request that lasts for 30 s.
 ASYNC_TEST_CASE(a_blocking_query_that_is_cut_while_it_waits_is_asked_again, 30s) {
   scripted_server server(ex);
   client consul(ex, settings_for(server));

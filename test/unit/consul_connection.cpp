@@ -74,7 +74,7 @@ ASYNC_TEST_CASE(silent_addresses_only_end_at_the_deadline, 10s) {
 
 namespace {
 
-// Answers what a proxy is asked, after that time.
+// Answers the request to a proxy after this time.
 asio::awaitable<void> open_tunnel(scripted_server& proxy, std::chrono::milliseconds after) {
   scripted_peer peer = co_await proxy.accept();
   const std::string request = co_await peer.read_request();
@@ -88,7 +88,7 @@ const std::string tunnel = "CONNECT a:1 HTTP/1.1\r\n\r\n";
 
 }  // namespace
 
-// The handshakes behind that of TCP take longer than an equal part of the time.
+// The handshakes after that of TCP take longer than an equal part of the time limit.
 ASYNC_TEST_CASE(an_address_that_answers_has_the_time_of_those_behind_it, 10s) {
   const black_hole silent(ex);
   scripted_server proxy(ex);

@@ -8,7 +8,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// -1 if it is refused.
+// Returns -1 if the text is refused.
 long long nanoseconds(std::string_view text) {
   std::chrono::nanoseconds out{};
   return parse_go_duration(text, out) ? out.count() : -1;

@@ -1,5 +1,5 @@
-// One client of several agents, each of which fails in its way. They are models of Consul that know nothing of each
-// other: what a client does is all that these tests are about. Clusters of real ones are cluster/failover.cpp's.
+// One client of several agents, each of which fails in its own way. The agents are models of Consul that do not know
+// each other, because these tests are only about the client. cluster/failover.cpp has clusters of real agents.
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -192,7 +192,7 @@ ASYNC_TEST_CASE(one_that_closes_each_new_connection_is_left, 60s) {
   }
 }
 
-// An agent that has as many connections as it allows refuses new ones, and answers on the others.
+// An agent that has reached its maximum of connections refuses new ones, and answers on the others.
 ASYNC_TEST_CASE(one_that_refuses_only_new_connections_is_not_left, 30s) {
   const agents with;
   const auto full = std::make_shared<scripted_server>(ex);
@@ -285,7 +285,7 @@ ASYNC_TEST_CASE(a_watch_that_is_stopped_is_no_failure, 30s) {
   BOOST_TEST(through.health().last_failure == "");
 }
 
-// The line is about the agent that is left, not about those that were tried next.
+// The log line is about the agent that the client has left, not about those that it has tried next.
 ASYNC_TEST_CASE(the_log_says_what_was_wrong_with_the_agent_that_is_left, 30s) {
   agents with;
   std::vector<std::string> log;

@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(a_body_of_no_chunks_may_come_byte_by_byte) {
   BOOST_TEST(parser.keep_alive());
 }
 
-// A server that has never had a leader says how long ago the year 1 was.
+// A server that has never had a leader counts the time since the year 1.
 BOOST_AUTO_TEST_CASE(a_last_contact_of_centuries_is_read) {
   reply_parser parser(body_max);
   BOOST_TEST(!feed(parser, "HTTP/1.1 200 OK\r\nX-Consul-Lastcontact: 63900000000000\r\nContent-Length: 0\r\n\r\n"));
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(the_headers_that_matter_are_kept) {
   BOOST_TEST(reply.filtered_by_acls);
 }
 
-// Boost before 1.90 tells of both in one way.
+// Boost before 1.90 reports both in the same way.
 BOOST_AUTO_TEST_CASE(what_follows_the_body_is_no_header) {
   const std::string trailer = "X-Consul-Index: 8\r\nX-Consul-Knownleader: false\r\nX-Consul-Lastcontact: none\r\n\r\n";
   reply_parser parser(body_max);

@@ -54,7 +54,7 @@ void check_malformed(const parser& parse, const std::string& body) {
   BOOST_TEST(parse(body) == error::malformed_reply, "accepted " << body.substr(0, 300));
 }
 
-// Every proper beginning is an error and nothing worse.
+// Every incomplete text is an error, and does no harm.
 void check_truncations(const parser& parse, const std::string& body) {
   BOOST_TEST(!parse(body));
   for (std::size_t size = 0; size < body.size(); ++size) check_malformed(parse, body.substr(0, size));
@@ -152,12 +152,12 @@ BOOST_AUTO_TEST_CASE(of_a_member_that_comes_twice_the_last_one_counts) {
   BOOST_TEST(reply.results.at(0).session == "");
   check_malformed(txn, R"({"Results":[{)" + kv + R"(},{}]})");
   check_malformed(txn, R"({"Errors":[{"OpIndex":0,"What":"x"},{"OpIndex":0}]})");
-  // An entry that is begun again is another one.
+  // An entry that begins again is another entry.
   check_malformed(txn, R"({"Results":[{)" + kv + R"(,"KV":{"Key":"k"}}]})");
 }
 
 BOOST_AUTO_TEST_CASE(unknown_members_may_be_anything) {
-  // Also what would mean something, or would be wrong, one level higher.
+  // Members are skipped even if they would have a meaning, or would be wrong, one level higher.
   const std::string inner = R"("Key":-1,"KV":{"Key":7},"Results":0,"Errors":[{"What":{}}],"Flags":1.5)";
   for (const std::string& value :
        {"{" + inner + "}", "[{" + inner + "},[[]],{}]", std::string("null"), std::string("-1"), std::string("1e3"),
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(unknown_members_may_be_anything) {
     BOOST_TEST((reply.results == std::vector<kv_entry>{entry_value}));
     BOOST_TEST((reply.errors == std::vector<txn_error>{{0, txn_refusal::other, "w"}}));
   }
-  // Members have their meaning in their own place only.
+  // A member has its meaning in its own place only.
   const auto misplaced = replaced(entry_text, "{", R"({"KV":0,"Results":[{}],"Errors":{},"What":1,"OpIndex":null,)");
   BOOST_TEST(!entries("[" + misplaced + "]"));
   check_malformed(entries, R"([{"KV":)" + entry_text + "}]");

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Somebody who asks to go in and, once inside, stays until told to leave.
+/// A request that asks to enter and, once inside, stays until it is told to leave.
 struct visitor {
   bool back = false;  ///< `enter` has returned, with a permit or without
   std::optional<limiter::permit> permit{};

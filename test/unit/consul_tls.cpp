@@ -1,5 +1,5 @@
-// TLS, against servers that do as they should, and against hostile ones: each fault's error, and that nothing was sent
-// before the certificate was verified.
+// TLS against correct and against hostile servers: each fault has its error, and nothing is sent before the certificate
+// is verified.
 
 #include <openssl/ssl.h>
 
@@ -353,7 +353,7 @@ ASYNC_TEST_CASE(bytes_behind_a_reply_are_not_the_next_requests_reply, 60s) {
   }
 }
 
-// RFC 8446, C.4: who sees the connections could tell that they are the same client's.
+// RFC 8446, C.4: somebody who sees the connections could tell that they belong to the same client.
 ASYNC_TEST_CASE(a_ticket_is_offered_once, 30s) {
   const secured with(ex);
   with.server->change({.own = with.ca.issue({{"127.0.0.1"}}), .keeps_open = false});

@@ -1,4 +1,4 @@
-// Where the ACL token comes from, and what happens when Consul refuses it.
+// The sources of the ACL token, and what happens when Consul refuses it.
 
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
@@ -44,7 +44,7 @@ error_code made(const config& settings) {
   }
 }
 
-// A server that the test speaks for, and a client of it.
+// A server whose replies the test writes, and a client of it.
 struct scene {
   explicit scene(const boost::asio::any_io_executor& ex) : server(ex), file(folder.path() + "/token") {
     settings.address = server.address();
@@ -110,7 +110,7 @@ ASYNC_TEST_CASE(a_new_token_in_the_file_is_taken_when_the_old_one_is_refused) {
   BOOST_TEST(s.log.empty());
 }
 
-// The body of a write is sent with it again: a refusal had no effect.
+// The client sends the body of a write again, because a refused write had no effect.
 ASYNC_TEST_CASE(a_refused_write_goes_once_more_with_the_new_token_and_no_further) {
   scene s(ex);
   s.folder.write("token", "old");

@@ -26,7 +26,7 @@ http_request request_for(std::string_view target, std::chrono::milliseconds wait
   return request;
 }
 
-// A transport, and what came of the requests that it was given. They own it, as operations own their client.
+// A transport, and the results of its requests. The requests own it, as operations own their client.
 struct tested : std::enable_shared_from_this<tested> {
   tested(const asio::any_io_executor& ex, const scripted_server& server, clock::duration idle_max)
       : strand(ex), addresses{{"127.0.0.1", server.endpoint().port()}} {
@@ -35,7 +35,7 @@ struct tested : std::enable_shared_from_this<tested> {
     link.emplace(strand, settings, addresses, statistics, health, idle_max);
   }
 
-  // A name, with these addresses.
+  // A host name with these addresses.
   tested(const asio::any_io_executor& ex, std::vector<const scripted_server*> servers)
       : strand(ex), addresses{{"consul.example", 8500}} {
     settings.log = [this](std::string_view line) { log.emplace_back(line); };
@@ -202,7 +202,8 @@ ASYNC_TEST_CASE(fewer_queries_run_when_some_are_refused) {
   auto [peer, request] = co_await server.accept_request();
   peer.reset();
   while (t->statistics->connections_refused == 0) co_await asio::post(ex, asio::use_awaitable);
-  // Nothing is opened for it: it waits for one of those that work, and does not ask for longer than others can wait.
+  // No connection is opened for this request. It waits for one that works, and its query does not last longer than
+  // others can wait.
   co_await peers[1].reply("");
   const std::string next = co_await peers[1].read_request();
   BOOST_TEST(next.starts_with("GET /w?index=1&wait=1000ms "));
@@ -313,7 +314,7 @@ BOOST_AUTO_TEST_CASE(no_timer_keeps_the_context_running) {
   BOOST_TEST(t->answered == 2);
 }
 
-// As with several addresses: what is asked goes on at the name's next one, if that knows a leader.
+// As with several addresses, requests go on at the next address of the name, if that agent knows a leader.
 ASYNC_TEST_CASE(a_name_is_more_than_its_first_address, 30s) {
   scripted_server silent(ex);
   scripted_server works(ex);
@@ -324,7 +325,7 @@ ASYNC_TEST_CASE(a_name_is_more_than_its_first_address, 30s) {
   t->send("/second", connection_class::ordinary);
   std::string again = co_await peer.read_request();
   BOOST_TEST(again.starts_with("GET /second "));
-  // A second later both are asked whether they know a leader.
+  // One second later, both are asked if they know a leader.
   scripted_peer ignored = co_await silent.accept();
   scripted_peer trial = co_await works.accept();
   co_await answer_leader(trial);

@@ -39,7 +39,7 @@ kv_entry acceptance_by(const std::string& session, std::uint64_t index) {
   return {acceptance_of_entry("leader/" + session), "v", 0, session, index, index, 1};
 }
 
-/// An observer, what it was told, and what it said to that.
+/// An observer, with the events that it got and the conclusions that it drew.
 struct watching {
   observer who{election_wait, 1};
   time_point now{};
@@ -68,7 +68,7 @@ struct watching {
     who.told(std::nullopt);
   }
   observer::conclusion fails(error_code why) { return who.hear(event::key_watched{0, {}, {why, {}}}, now); }
-  /// Whether it is news, which is then told.
+  /// Returns true if the answer is news, which the observer then reports.
   bool tells(std::optional<kv_entry> key, std::uint64_t index) {
     const observer::conclusion heard = sees(std::move(key), index);
     if (heard.is_news) who.told(heard.leader);

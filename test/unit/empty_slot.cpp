@@ -12,7 +12,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-/// The handler is ready as soon as it was asked: no other thread has to bring it, nor holds its executor.
+/// The handler is ready as soon as the function is called. No other thread delivers it, and none holds its executor.
 template <class Ask>
 void check_answer(Ask ask) {
   asio::io_context io;
@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(wait_lost) {
 BOOST_AUTO_TEST_CASE(wait_revoked) {
   check_answer([](auto handler) { holdfast::slot().wait_revoked(handler); });
 }
-/// A slot of a semaphore has no sequencer: nothing that others could verify is locked by it alone.
+/// A slot of a semaphore has no sequencer, because it has no key of its own that others could verify.
 template <class Held>
 concept has_sequencer = requires(const Held& held) { holdfast::sequencer_of(held); };
 static_assert(!has_sequencer<holdfast::slot> && has_sequencer<holdfast::held_mutex> &&

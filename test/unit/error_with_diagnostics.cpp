@@ -58,7 +58,7 @@ holdfast::consul::config nobody_at(asio::any_io_executor ex) {
   return settings;
 }
 
-// Asks for that many slots of a semaphore of 100, of which an operator has made 40.
+// Asks for this many slots of a semaphore with 100 slots, which an operator has reduced to 40.
 asio::awaitable<caught> acquire_of(asio::any_io_executor ex, std::uint32_t count) {
   const holdfast::testing::server fake;
   holdfast::consul::client client(ex, fake.client_config());
@@ -174,7 +174,7 @@ ASYNC_TEST_CASE(a_success_throws_nothing_and_gives_the_result, 10s) {
   co_await held.release();
 }
 
-// By hand there is an exception in the place of the code.
+// By hand, an exception takes the place of the code.
 ASYNC_TEST_CASE(a_group_gets_the_exception, 10s) {
   holdfast::consul::client client(ex, nobody_at(ex));
   auto [order, failure, one, ec, two] =
@@ -196,7 +196,7 @@ ASYNC_TEST_CASE(more_slots_than_fit_one_request_are_named, 10s) {
 
 namespace {
 
-// How `with_slot` ends when the slot is lost while the body does that: its exception, and what is nested in it.
+// Returns the exception of `with_slot`, with the nested one, when the slot is lost during the body.
 struct lost_end {
   caught lost{};
   holdfast::loss_reason reason = holdfast::loss_reason::none;

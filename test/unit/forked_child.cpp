@@ -38,8 +38,8 @@ semaphore_options of_one_slot() {
   return options;
 }
 
-/// Runs `body` in a child, and waits for its end: the status that it returned, or minus the signal that has killed it.
-/// A child that waits for a lock of another thread is killed after ten seconds.
+/// Runs `body` in a child and waits for its end. Returns the status of the child, or minus the signal that has killed
+/// it. A child that waits for a lock of another thread is killed after ten seconds.
 template <class Body>
 int in_a_child(const Body& body) {
   const pid_t child = ::fork();
@@ -53,7 +53,7 @@ int in_a_child(const Body& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/// The keys below the prefix with their sessions: what a holder has in Consul.
+/// Returns the keys below the prefix with their sessions, which is what a holder has in Consul.
 std::string keys_of(testing::server& consul, const std::string& prefix) {
   return consul.with([&](testing::store& model, auto) {
     std::string all;
@@ -63,7 +63,7 @@ std::string keys_of(testing::server& consul, const std::string& prefix) {
   });
 }
 
-/// A request of another client is answered after all that the child can have sent.
+/// Waits for the answer to a request of another client. It comes after all that the child can have sent.
 asio::awaitable<void> let_requests_arrive(const asio::any_io_executor ex, const testing::server& consul) {
   consul::client other(ex, consul.client_config());
   for (int i = 0; i < 20; ++i) {

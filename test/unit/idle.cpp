@@ -1,4 +1,4 @@
-// How tests know that a process has done what it was asked for (support/idle.hpp).
+// Tests for support/idle.hpp, which shows that a process has done what it was asked for.
 
 #include "support/idle.hpp"
 
@@ -23,7 +23,7 @@ using clock_type = std::chrono::steady_clock;
 namespace holdfast::test {
 namespace {
 
-/// Answers each byte with one, from another thread than it reads with, and not at once: as a busy agent would.
+/// Answers each byte with one byte, from another thread than the one that reads, and after a while, like a busy agent.
 class slow_echo {
 public:
   slow_echo() : acceptor_(io_, {boost::asio::ip::address_v4::loopback(), 0}), client(io_), peer_(io_) {

@@ -1,4 +1,4 @@
-// Invariants of the core, which tests look at in every type of build, also where NDEBUG is set.
+// Invariants of the core. Tests evaluate them in every type of build, even where NDEBUG is set.
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>

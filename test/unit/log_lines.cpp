@@ -41,7 +41,7 @@ asio::awaitable<void> wait(std::chrono::milliseconds time) {
   co_await timer.async_wait(asio::use_awaitable);
 }
 
-// The log of a semaphore whose slot is lost, because everything is answered with that fault from some time on.
+// Returns the log of a semaphore that loses its slot, because from some time on every request meets this fault.
 asio::awaitable<lines> log_of_a_loss(asio::any_io_executor ex, fault what) {
   lines log;
   testing::server_options quick;

@@ -40,7 +40,7 @@ semaphore_options small() {
   return options;
 }
 
-// The line of a program that acquires one slot, as it is without that address.
+// Returns the line of a program that acquires one slot, without the address.
 asio::awaitable<std::string> line_of(asio::any_io_executor ex, consul::config settings,
                                      semaphore_options options = small(), std::uint32_t count = 1) {
   settings.token = token;

@@ -75,7 +75,7 @@ public:
     now = end;
     return all;
   }
-  /// A tick, as late as this.
+  /// Delivers a tick after this time.
   lines jump(duration d) {
     now += d;
     return tell(event::tick{});
@@ -117,8 +117,8 @@ public:
     BOOST_TEST(consul.transact({{kv_verb::lock, "p/" + std::string(name), {}, mutex_flags, 0, other}}, now).applied);
     return other;
   }
-  /// Asks for a name that another has, and is denied; a copy of that request is under way still, see `applied_late`.
-  /// Returns the other's session.
+  /// Asks for a name that another process has, and is denied. A copy of the request is still pending, see
+  /// `applied_late`. Returns the session of the other process.
   std::string ask_in_vain(std::uint64_t ticket, std::string_view name) {
     std::string other = other_takes(name);
     ask(ticket, name);
@@ -324,7 +324,7 @@ BOOST_AUTO_TEST_CASE(the_rest_of_a_refused_write_comes_in_one_of_the_next_two_th
   EXPECT(s.done(), "released D", "grant t20 L 20", "txn: #8 unlock h5 lock newcomer");
 }
 
-/// Whichever name the process wants, another one has just taken it. A release is always due.
+/// Another process has just taken each name that this process wants. A release is always due.
 BOOST_AUTO_TEST_CASE(a_release_is_in_one_write_at_most_that_is_refused_because_of_locks) {
   set_story s;
   s.hold();
@@ -359,7 +359,7 @@ BOOST_AUTO_TEST_CASE(a_release_is_in_one_write_at_most_that_is_refused_because_o
   for (const auto& [key, times] : refusals) BOOST_TEST(times == 1, key << " was in " << times << " of them");
 }
 
-/// Nothing is left of the refused batch but the release.
+/// Only the release is left of the refused batch.
 BOOST_AUTO_TEST_CASE(newcomers_do_not_have_a_release_refused_once_more) {
   set_story s;
   s.hold();
@@ -463,7 +463,7 @@ BOOST_AUTO_TEST_CASE(a_barrier_whose_reply_is_lost_is_sent_again) {
   EXPECT(s.done(), "grant t2 B 17");
 }
 
-/// A small request comes through each time, and the large one never.
+/// Each small request succeeds, and the large one never does.
 BOOST_AUTO_TEST_CASE(whose_batch_never_comes_through_is_told_in_time) {
   set_story s;
   s.hold();
@@ -688,7 +688,7 @@ BOOST_AUTO_TEST_CASE(what_a_late_copy_has_given_back_is_told_to_be) {
   BOOST_TEST(s.key("c") == "none");
 }
 
-/// It has no guard yet that could tell more.
+/// The session has no guard yet that could tell more.
 BOOST_AUTO_TEST_CASE(a_session_that_a_late_copy_has_opened_is_ended) {
   set_story s;
   const std::string other = s.other_takes("a");
@@ -987,7 +987,7 @@ BOOST_AUTO_TEST_CASE(who_lacks_the_right_to_one_key_is_told_so) {
          "fail t4 " + make_error_code(error::permission_denied).message());
 }
 
-/// The token may have lost the right since.
+/// The token may have lost the right since then.
 BOOST_AUTO_TEST_CASE(a_release_that_Consul_refuses_is_tried_again_while_the_session_is_in_use) {
   const std::string denied = make_error_code(error::permission_denied).message();
   set_story s;

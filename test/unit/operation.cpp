@@ -12,7 +12,7 @@ namespace {
 
 const std::string session = "11111111-0000-4000-8000-000000000000";
 
-/// One that is applied where "a" is locked by the session, and has the value "v".
+/// A transaction that is applied if the session has locked "a" and the value of "a" is "v".
 kv_operation example_of(kv_verb verb, std::uint64_t index) {
   const bool is_new = verb == kv_verb::check_not_exists || verb == kv_verb::lock;
   return {verb, is_new ? "b" : "a", "v", 0, index, session};

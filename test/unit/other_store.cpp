@@ -1,4 +1,4 @@
-// Locks on another store than Consul: whatever they need of one goes by src/runtime/store.hpp.
+// Locks on a store other than Consul. They use a store only by the interface of src/runtime/store.hpp.
 
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/steady_timer.hpp>

@@ -8,7 +8,7 @@ namespace {
 
 using names = std::vector<std::string>;
 
-/// A semaphore in which these hold, whether alive or not, and these are alive, in queue order. A name in capitals is a
+/// A semaphore with these holders, alive or not, and these live contenders in queue order. A name in capitals is a
 /// contender of HashiCorp's Go client.
 snapshot semaphore(names holders, const names& alive) {
   snapshot s;

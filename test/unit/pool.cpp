@@ -5,7 +5,7 @@
 
 #include "support/pool_story.hpp"
 
-// The machine, told step by step what happens: see pool_story.hpp for how its answers read.
+// The core of a semaphore is told step by step what happens. pool_story.hpp says how to read its actions.
 
 using namespace holdfast;
 using namespace holdfast::protocol;
@@ -258,7 +258,7 @@ BOOST_AUTO_TEST_CASE(no_session_of_a_request_is_idle_for_too_long_while_the_othe
   BOOST_TEST(times(s.run(), "grant ") == 1u);
 }
 
-/// It was renewed to be ended, and is needed again by the time of the answer.
+/// The session was renewed only to be ended, and is needed again when the answer comes.
 BOOST_AUTO_TEST_CASE(an_idle_session_stays_for_a_request_that_is_collecting_its_sessions) {
   pool_options options = usual(100);
   options.session_idle_timeout = 300ms;
@@ -517,8 +517,8 @@ BOOST_AUTO_TEST_CASE(an_idle_slot_goes_at_once_when_somebody_else_comes) {
   EXPECT(s.watched(), "watch #5 from 14", "txn #6: cas @12 {s2} | grant s2 other @14 +1 | remove s1");
 }
 
-/// The first grant changes the entry whatever is written, for a plain write takes its LockIndex back; the second does
-/// so only because of the flags.
+/// The first grant changes the entry in any case, because a plain write takes its LockIndex back. The second one
+/// changes it only because of the flags.
 BOOST_FIXTURE_TEST_CASE(a_slot_that_others_granted_is_used_and_granted_twice_has_the_second_grants_token, queuer) {
   others_grant("s2", "s2");
   EXPECT(watched(), "grant t1 A 16.0");
@@ -835,8 +835,8 @@ BOOST_FIXTURE_TEST_CASE(a_release_whose_copy_was_refused_serves_nobody_here, con
   BOOST_TEST(record() == "{s2}");
 }
 
-/// Nothing in it keeps the copy of a join from being applied after the release. The session lives, so the entry would
-/// stand in the queue, and be granted, with nobody behind it.
+/// Nothing keeps the copy of a join from being applied after the release. The session lives, so the entry would stand
+/// in the queue and be granted without a user.
 BOOST_FIXTURE_TEST_CASE(a_copy_of_a_join_that_comes_late_is_taken_back, idle_session) {
   others_join_again("s1");
   EXPECT(after(6s), "renew s1");
@@ -929,7 +929,7 @@ BOOST_FIXTURE_TEST_CASE(sessions_that_cannot_be_created_fail_their_waiters_thoug
   for (std::size_t answered = 0; now < end && !says(all, "fail");) {
     if (times(all, "create") > answered) ++answered, append(all, create_fails(error::server_error));
     append(all, after(50ms));
-    // Something changes all the time, and is seen.
+    // The state changes all the time, and the pool sees that.
     if (other.empty())
       other = go_joins();
     else
@@ -1114,7 +1114,7 @@ BOOST_AUTO_TEST_CASE(those_who_wait_in_an_outage_fail_after_a_while_with_the_las
 
 namespace {
 
-// Nothing is answered with success for that time, or until nobody waits. Returns for how long somebody waited.
+// For this time, or until nobody waits, no request succeeds. Returns for how long somebody waited.
 protocol::duration wait_without_consul(pool_story& s, protocol::duration time) {
   const auto begun = s.now;
   while (s.now < begun + time && s.pool().status().waiting != 0) {
@@ -1151,7 +1151,7 @@ BOOST_FIXTURE_TEST_CASE(a_grant_during_an_outage_is_taken_when_that_is_over, que
   BOOST_TEST((slot('A') != protocol::slot_id::none));
 }
 
-/// Renewals are answered, and nothing else: the entry may have been deleted.
+/// Only renewals are answered, so the entry may have been deleted.
 BOOST_FIXTURE_TEST_CASE(a_place_that_no_answer_shows_is_not_believed_for_ever, queuer) {
   const auto begun = now;
   while (now < begun + 2min && pool().status().waiting != 0) {
@@ -1351,7 +1351,7 @@ BOOST_FIXTURE_TEST_CASE(close_ends_in_an_outage_too, holder) {
 
 namespace {
 
-/// The pool closes, the slot is given up, and others are faster than each of its writes.
+/// The pool closes and the slot is released, but others are faster than each of its writes.
 lines close_and_always_lose(holder_of_one_of_two& story, bool lose_slots) {
   const std::string other = story.others_join();
   bool theirs = false;

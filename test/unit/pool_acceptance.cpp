@@ -14,7 +14,8 @@ namespace {
 
 using lines = pool_story::lines;
 
-/// With a TTL of 15 s: who hears of a grant within a second believes at once, for 2.5 s more without an acceptance.
+/// The TTL is 15 s. A process that learns of a grant within a second believes at once, for 2.5 s more without an
+/// acceptance.
 struct accepting_story : pool_story {
   explicit accepting_story(std::uint32_t limit = 1) : pool_story(accepting(usual(limit))) {}
   explicit accepting_story(pool_options o) : pool_story(std::move(o)) {}
@@ -28,14 +29,14 @@ struct accepting_story : pool_story {
   }
 };
 
-/// s1 is another's and holds. s2 is ours and waits.
+/// s1 belongs to another process and holds. s2 is ours and waits.
 struct waiting : accepting_story {
   waiting() {
     record_becomes(others_join());
     look(1);
     run();
   }
-  /// Others hand the slot to us, after so long.
+  /// Another process grants us the slot after this time.
   lines granted_after(duration wait) {
     after(wait);
     leaves("s1");
@@ -44,7 +45,7 @@ struct waiting : accepting_story {
   }
 };
 
-/// Another process holds slot s1 by a grant of ours that it has not accepted, and s3 waits behind it.
+/// Another process holds a slot with s1, by our grant, which it has not accepted. s3 waits behind it.
 struct granting : accepting_story {
   explicit granting(pool_options o = accepting(usual(1))) : accepting_story(std::move(o)) {
     hold();
@@ -194,7 +195,8 @@ BOOST_FIXTURE_TEST_CASE(a_handoff_in_the_process_keeps_the_time_of_the_acceptanc
   EXPECT(acceptance_done(), "update B");
 }
 
-/// Checks that were made before the acceptance guard as long as the slot is held: the entry keeps its index.
+/// Fence checks that were made before the acceptance stay valid while the slot is held, because the entry keeps its
+/// index.
 BOOST_FIXTURE_TEST_CASE(fence_checks_of_before_the_acceptance_stay_true, waiting) {
   granted_after(500ms);
   const auto before = pool().entries_of(slot('A'));
@@ -341,7 +343,7 @@ BOOST_AUTO_TEST_CASE(a_number_of_a_slot_that_is_taken_back_is_free_for_those_who
   BOOST_TEST(s.consul.get(s.number_key(0))->session.empty());
 }
 
-/// All or nothing: a request for two slots has one of them accepted only.
+/// A request for two slots gets all or nothing, and only one of its grants is accepted.
 BOOST_AUTO_TEST_CASE(one_missing_acceptance_loses_all_slots_of_a_request) {
   accepting_story s(2);
   const std::string first = s.others_join(), second = s.others_join();
@@ -365,7 +367,7 @@ BOOST_AUTO_TEST_CASE(one_missing_acceptance_loses_all_slots_of_a_request) {
   BOOST_TEST(s.record() == "{}");
 }
 
-/// The granter wants nothing itself. It takes back if no process does that waits.
+/// The process that granted wants no slot itself. It takes the grant back if no waiting process does.
 BOOST_AUTO_TEST_CASE(other_entries_of_a_process_that_did_not_accept_are_granted_last) {
   hold();
   const std::string dead = others_join_and_accept(), its_second = others_join_and_accept();
@@ -396,7 +398,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_shows_that_it_lives_is_granted_in_turn_again
   BOOST_TEST(doubtful.sessions(now, later, {}).empty());
 }
 
-/// A late copy of the join has erased what the grant had left in the entry. Nobody can take such a slot back.
+/// A late copy of the join has erased the mark of the grant in the entry. Nobody can take such a slot back.
 BOOST_AUTO_TEST_CASE(a_grant_whose_entry_a_copy_of_the_join_has_overwritten_is_used) {
   accepting_story s(with(accepting(usual(1)), [](pool_options& o) { o.own_watch = 100ms, o.own_watch_each = 5ms; }));
   for (int i = 0; i < 6; ++i) s.others_join();

@@ -45,7 +45,7 @@ struct administered : pool_story {
   }
 };
 
-/// Nobody has it yet, and it is closed.
+/// Nobody holds a slot yet, and the record is closed.
 struct created_closed : administered {
   created_closed() {
     order([](const inspection& v) { return create(v, 1); });

@@ -1,4 +1,4 @@
-// The machine with a mutex's key instead of a semaphore's record: see pool_story.hpp for how its answers read.
+// The core with a mutex's key instead of a semaphore's record. pool_story.hpp says how to read its actions.
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -31,7 +31,7 @@ struct mutex_holder : mutex_story {
 struct watching_mutex_holder : mutex_holder {
   watching_mutex_holder() { after(20ms); }
 };
-/// Has seen that another process waits: s2.
+/// A pool that has seen that another process waits: s2.
 struct contested_mutex : watching_mutex_holder {
   contested_mutex() {
     others_join();
@@ -39,7 +39,7 @@ struct contested_mutex : watching_mutex_holder {
   }
 };
 
-/// Where many contend: who waits watches its own entry first, #3. It is s7, and s1 holds.
+/// A pool among many contenders. A waiter watches its own entry first, #3. This waiter is s7, and s1 holds.
 struct mutex_crowd : mutex_story {
   mutex_crowd() : mutex_story(options()) {
     for (int i = 0; i < 6; ++i) others_join();
@@ -293,7 +293,7 @@ BOOST_FIXTURE_TEST_CASE(who_is_woken_without_a_grant_takes_the_key_if_it_is_free
   EXPECT(done(), "grant t1 A 32.0");
 }
 
-/// Consul keeps the key from everybody after its holder's session ended, and tells nobody when that is over.
+/// After the end of its holder's session, Consul keeps the key from everybody, and does not report when that is over.
 BOOST_AUTO_TEST_CASE(a_lock_delay_is_waited_for_with_growing_pauses) {
   ask();
   int tries = 0;

@@ -23,7 +23,7 @@ struct node_story : pool_story {
     const std::string words = with_stamp("other", now.time_since_epoch(), entry_lease{20s, 2s, node});
     consul.transact({{kv_verb::lock, "p/" + id, words, contender_magic, 0, id}}, now);
   }
-  /// It holds, and we wait, and have seen that. Then its session ends.
+  /// The other process holds, and we wait and have seen that. Then its session ends.
   void its_session_ends_before_us() {
     record_becomes("s1", 1);
     hold();
@@ -32,7 +32,7 @@ struct node_story : pool_story {
     consul.destroy_session(real("s1"), now);
   }
   bool is_granted() { return says(run(), "grant t"); }
-  /// So that the node's CreateIndex is lower than all that comes.
+  /// Makes the node's CreateIndex lower than all later ones.
   void node_is_registered() { consul.register_node(usual_node, now); }
   void node_is_registered_anew() {
     consul.deregister_node(usual_node, now);
@@ -60,7 +60,7 @@ struct idle : node_story {
     hold();
     go('A');
   }
-  /// Time passes, almost until the idle session is to be ended.
+  /// Lets time pass, almost until the idle session would be ended.
   void grows_old() {
     for (int i = 0; i != 39; ++i) go_on(250ms);
   }
@@ -77,7 +77,7 @@ struct idle : node_story {
     else
       consul.put("p/.lock", format({record_form::map, 1, {a_dead_session()}}), semaphore_flags, now);
   }
-  /// As a renewal tells.
+  /// A renewal shows it.
   void is_lost() {
     consul.destroy_session(real("s1"), now);
     after(6s);
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(the_agents_own_node_is_not_registered_by_us) {
   EXPECT(s.after(20ms), "create m2");
 }
 
-/// Other clients' have no lease that anybody could know of.
+/// The entries of other clients show no lease.
 BOOST_AUTO_TEST_CASE(a_holder_that_ends_alone_or_is_another_clients_is_followed_at_once) {
   for (const bool is_another_clients : {false, true}) {
     node_story s;
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(a_holder_of_another_node_or_of_its_agents_own_keeps_its_slo
 
 // --- Since when the node has stood, by Consul's catalog
 
-/// It has died an hour ago, and nobody has looked since.
+/// The session died an hour ago, and nobody has read since.
 BOOST_AUTO_TEST_CASE(a_holder_that_died_while_its_node_stood_is_not_spared) {
   node_is_registered();
   another_joins();
@@ -249,7 +249,7 @@ BOOST_AUTO_TEST_CASE(where_sessions_belong_to_agents_one_that_lives_says_nothing
     append(all, s.acquire(4));
     append(all, s.run());
     append(all, s.go_on(1s));
-    // The slot of s2 was ours. That of the unseen one is spared, unless s1 shows that their node stands.
+    // The slot of s2 was ours. The slot of the unseen holder is spared, unless s1 shows that their node stands.
     BOOST_TEST(says(all, "grant t3"));
     BOOST_TEST(says(all, "grant t4") == !is_agents);
   }

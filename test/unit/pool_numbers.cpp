@@ -1,4 +1,4 @@
-// The machine with numbered slots: see pool_story.hpp for how its answers read.
+// The core with numbered slots. pool_story.hpp says how to read its actions.
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -25,12 +25,12 @@ struct numbered_story : pool_story {
     const auto pair = consul.get(number_key(number));
     return pair ? pair->session : "nobody ever";
   }
-  /// Somebody else has number 0, by a session that says so below the prefix: s1.
+  /// Another process has number 0, with s1, which has an entry below the prefix.
   void others_take_it() {
     others_join();
     lock_number(0, "s1");
   }
-  /// Answers the write: it is refused if it locks this number.
+  /// Answers the write, which is refused if it locks this number.
   lines done_but_for(std::uint32_t number) {
     for (const core_action& each : actions())
       if (const auto* const txn = std::get_if<action::send_txn>(&each))
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(a_number_beyond_the_limit_is_not_given_on) {
   EXPECT(s.release('A'), "txn #7: cas @16 {s2} limit 1 | grant s2 other @14 +1 | unnumber 1 s1 | remove s1");
 }
 
-/// In a crowd nobody looks at all of it.
+/// Among many contenders, nobody reads the whole queue.
 BOOST_AUTO_TEST_CASE(a_waiter_hears_of_slot_and_number_by_its_own_entry) {
   numbered_story s(with(options(1), [](pool_options& o) { o.own_watch = 100ms, o.own_watch_each = 5ms; }));
   for (int i = 0; i < 6; ++i) s.others_want_one();
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(sixty_slots_at_once_are_numbered_with_a_second_write) {
   BOOST_TEST(s.entries() == "");
 }
 
-/// Consul keeps a number from everybody after its holder's session ended, and tells nobody when that is over.
+/// After the end of its holder's session, Consul keeps a number from everybody, and does not report when that is over.
 BOOST_AUTO_TEST_CASE(a_lock_delay_of_a_number_is_waited_for_with_growing_pauses) {
   ask();
   EXPECT(refused({{2, event::refusal::lock_delay}}), "txn #3: cas @0 {s1} | lock s1");
@@ -256,7 +256,7 @@ BOOST_FIXTURE_TEST_CASE(a_holder_whose_number_is_taken_away_has_lost, numbered_h
   EXPECT(release('A'), "txn #5: cas @12 {} | remove s1 | tree");
 }
 
-/// Or the next would never get it.
+/// Otherwise the next holder would never get it.
 BOOST_FIXTURE_TEST_CASE(the_session_of_a_holder_that_was_taken_out_of_the_record_ends, numbered_holder) {
   record_becomes("");
   EXPECT(watched(), "lose A removed", "destroy s1");

@@ -14,8 +14,8 @@ using namespace std::chrono_literals;
 
 using lines = pool_story::lines;
 
-/// One of three slots is another's (s1), and one is ours: slot A, by s2. A third process changes the record again and
-/// again.
+/// There are three slots. Another process holds one with s1, and we hold slot A with s2. A third process keeps changing
+/// the record.
 struct outrun : pool_story {
   explicit outrun(pool_options o = usual(3)) : pool_story(std::move(o)) {
     record_becomes(others_join());
@@ -35,7 +35,7 @@ struct outrun : pool_story {
       holders += " " + rival_;
     record_becomes(holders);
   }
-  /// Answers all but the write, which the others then outrun.
+  /// Answers everything except the write, which the changes of the others overtake.
   lines is_refused() {
     run(false);
     BOOST_REQUIRE(txn_open());
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(if_its_outcome_is_unknown_its_session_serves_nobody_either)
   }
 }
 
-/// All slots are taken, and another process waits. The record's index moves all the same.
+/// All slots are taken and another process waits. The index of the record moves all the same.
 struct outrun_while_another_waits : outrun {
   outrun_while_another_waits() {
     record_becomes("s1 s2 s3");
@@ -203,8 +203,8 @@ BOOST_AUTO_TEST_CASE(a_number_is_given_back_with_its_slot) {
   BOOST_TEST(s.standing().number_of(s.real("s2")) == nullptr);
 }
 
-/// The mark is of a record that has gone. The session has come anew and holds, and then its node goes with all
-/// sessions.
+/// The mark belongs to a record that has gone. The session has joined again and holds, and then its node goes with all
+/// its sessions.
 BOOST_FIXTURE_TEST_CASE(who_has_come_anew_since_its_mark_was_seen_is_spared, pool_story) {
   pool_story s(with(usual(), [](pool_options& o) { o.wall_offset = 0s; }));
   const std::string id = s.consul.create_session(1h, s.now);

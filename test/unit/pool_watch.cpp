@@ -18,12 +18,12 @@ pool_options directed(std::uint32_t limit = 1) {
   return with(pool_story::usual(limit), [](pool_options& o) { o.own_watch = 100ms, o.own_watch_each = 5ms; });
 }
 
-/// However few they are, nobody watches all of them.
+/// Nobody watches all entries, even if they are few.
 pool_options one_by_one(std::uint32_t limit = 1) {
   return with(directed(limit), [](pool_options& o) { o.watch_all_max = 0; });
 }
 
-/// Entries s1 to s6 of others, s1 holding; ours is s7.
+/// Other processes have the entries s1 to s6, and s1 holds. Ours is s7.
 struct crowd : pool_story {
   explicit crowd(pool_options o = directed()) : pool_story(std::move(o)) {
     others_join();
@@ -33,12 +33,12 @@ struct crowd : pool_story {
   void others_come(int count) {
     while (count-- > 0) others_join();
   }
-  /// All the others go, and those who came since.
+  /// All the others leave, also those that joined since.
   void others_leave(int last = 6) {
     for (int i = 1; i <= last; ++i)
       if (i != 7) leaves("s" + std::to_string(i));
   }
-  /// Another process grants ours, and says this behind its description.
+  /// Another process grants our entry, and writes this text after its description.
   void is_granted(const std::string& words, std::string_view holders = "s7", std::uint32_t limit = 1) {
     const auto entry = *consul.get("p/" + real("s7"));
     record_becomes(holders, limit);
@@ -56,7 +56,7 @@ struct crowd_with_us : crowd {
   explicit crowd_with_us(pool_options o = directed()) : crowd(std::move(o)) { hold(); }
 };
 
-/// Has been granted slot A, and has looked.
+/// A pool that has been granted slot A, and has read the state.
 struct holder_in_a_crowd : crowd_with_us {
   explicit holder_in_a_crowd(pool_options o = directed()) : crowd_with_us(std::move(o)) {
     others_grant("s7", "s7");
@@ -65,7 +65,7 @@ struct holder_in_a_crowd : crowd_with_us {
   }
 };
 
-/// Holds slot B, having come back for it at once; s9 and s10 come next.
+/// A pool that holds slot B, for which it asked again at once. s9 and s10 are next.
 struct looper : crowd_with_us {
   looper() {
     others_come(2);
@@ -80,7 +80,7 @@ struct looper : crowd_with_us {
   }
 };
 
-/// All slots but one are others', and nobody waits.
+/// Other processes hold all slots except one, and nobody waits.
 struct full_house : pool_story {
   explicit full_house(pool_options o) : pool_story(std::move(o)) {
     for (int i = 0; i < 4; ++i) others_join();
@@ -300,12 +300,12 @@ BOOST_AUTO_TEST_CASE(the_head_of_the_queue_watches_everything) {
   others_come(5);
   EXPECT(after(150ms), "watch #4 from 23");
   EXPECT(watched(), "watch #5 from 40");
-  // It is who notices a holder's death.
+  // This process notices a holder's death.
   leaves("s1");
   EXPECT(watched(), "watch #6 from 41", "txn #7: cas @13 {s7} | grant s7 us @25 +1 next s8 s9 s10 s11 s12");
 }
 
-/// All slots of a hundred are others', and nobody else waits. So nobody else notices that a holder has died.
+/// Other processes hold all of a hundred slots, and nobody else waits. So nobody else notices that a holder has died.
 BOOST_AUTO_TEST_CASE(a_lone_waiter_looks_soon_however_many_hold) {
   pool_story s(directed(100));
   std::string all;
@@ -333,7 +333,7 @@ BOOST_AUTO_TEST_CASE(the_head_of_a_long_queue_looks_soon_and_another_after_a_qua
   }
 }
 
-/// Before its time, as after the restoration of a snapshot, who stands where has changed, and that entry has not.
+/// The answer comes before its time, as after a restored snapshot: the queue has changed, and that entry has not.
 BOOST_AUTO_TEST_CASE(an_unchanged_predecessor_is_no_proof_that_nobody_granted_us_and_before_its_time_all_is_new) {
   for (const bool before_its_time : {false, true}) {
     crowd_with_us s;
@@ -388,7 +388,7 @@ BOOST_FIXTURE_TEST_CASE(an_entry_that_is_edited_by_hand_is_looked_at_once, holde
   BOOST_TEST(requests - before < 10u);
 }
 
-/// Where connections are few the client asks for shorter waits than the pool.
+/// If connections are few, the client asks for shorter waits than the pool.
 BOOST_AUTO_TEST_CASE(an_answer_after_the_wait_that_was_sent_is_not_early) {
   after(150ms);
   key_watched();
@@ -397,7 +397,7 @@ BOOST_AUTO_TEST_CASE(an_answer_after_the_wait_that_was_sent_is_not_early) {
   EXPECT(key_watched_in(1s), "watch #6 s7 from 25");
 }
 
-/// An agent may let no query wait for longer than 5 s, and tells nobody. Everything is read once.
+/// An agent may end every query after 5 s without saying so. Everything is read once.
 BOOST_AUTO_TEST_CASE(an_agent_that_answers_early_is_read_once_and_then_known) {
   crowd_with_us s(with(directed(), [](pool_options& o) { o.ttl = 60s; }));
   s.after(150ms);

@@ -1,4 +1,4 @@
-// The child processes that agents and interoperability tests run in.
+// The child processes in which agents and interoperability tests run.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ namespace {
 
 bool exists(pid_t pid) { return ::kill(pid, 0) == 0; }
 
-// A process that nobody waits for yet (a zombie) has ended all the same.
+// A process for which nobody has waited yet (a zombie) counts as ended.
 bool has_ended(pid_t pid) {
   std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
   std::string line;

@@ -1,4 +1,4 @@
-// When io_context::run() returns, and how long close() takes: what README and semaphore.hpp say of it.
+// Shows when io_context::run() returns and how long close() takes, as README and semaphore.hpp say.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -34,7 +34,7 @@ asio::awaitable<void> use_once(semaphore& sem) {
   co_await held.release(asio::use_awaitable);
 }
 
-/// How long `run` takes for `work`, which is given a client and the options of a semaphore.
+/// Returns how long `run` takes for `work`, which gets a client and the options of a semaphore.
 template <class Work>
 clock::duration time_of_run(testing::server& consul, Work work) {
   asio::io_context io;

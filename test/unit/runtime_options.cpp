@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Does not compile when `tuning` gets another member: say below where it arrives.
+/// Does not compile when `tuning` gets another member. Then add below where its value arrives.
 holdfast::tuning unusual() {
   holdfast::tuning tuned;
   auto& [lease_margin, lock_delay, outage_grace, give_up_after, request_timeout, session_idle_timeout, waiters_max,

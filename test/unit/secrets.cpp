@@ -1,5 +1,5 @@
-// Tokens and passwords are said to nobody but Consul: not in errors, diagnostics, logs, nor in what a status shows, and
-// not if a server repeats what it was sent.
+// Only Consul gets tokens and passwords. They are not in errors, diagnostics, logs or a status, even if a server
+// repeats what it was sent.
 
 #include <boost/test/unit_test.hpp>
 #include <holdfast/mutex.hpp>
@@ -25,7 +25,7 @@ using entry_answer = consul::answer<std::optional<consul::kv_entry>>;
 const std::string token = "s3cret-t0ken";
 const std::string password = "s3cret-passw0rd";
 
-// All that anybody was told.
+// All texts that anybody got.
 struct told {
   void hear(std::string_view line) { lines << line << '\n'; }
   void hear(const diagnostics& why) { lines << why.to_string() << '\n'; }
@@ -56,7 +56,7 @@ consul::read_options once(diagnostics& why) {
   return options;
 }
 
-// A page of a proxy's that shows what it got, say.
+// A page of a proxy that shows what it received, for example.
 ASYNC_TEST_CASE(a_server_that_repeats_the_request_is_not_repeated) {
   told ears;
   scripted_server server(ex);
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_with_them_is_told_without_them) {
   ears.check();
 }
 
-// The whole way up: a semaphore whose requests are refused with all that they said.
+// From the bottom to the top: a semaphore's requests are refused, and the replies repeat all that they contained.
 ASYNC_TEST_CASE(a_lock_tells_its_failures_without_them, 30s) {
   told ears;
   scripted_server server(ex);

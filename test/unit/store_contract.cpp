@@ -25,12 +25,12 @@
 #include "support/async.hpp"
 #include "support/memory_store.hpp"
 
-// So that their tests are called `rule<on::consul>`.
+// Makes the names of the tests `rule<on::consul>`.
 namespace on {
 
 namespace asio = boost::asio;
 
-/// Where stores of one kind keep things.
+/// The place where stores of one kind keep their data.
 class place {
 public:
   place() = default;
@@ -38,9 +38,9 @@ public:
   place& operator=(const place&) = delete;
   virtual ~place() = default;
   virtual holdfast::lock_store where() const = 0;
-  /// All stores there are closed.
+  /// All stores at that place are closed.
   virtual void close() = 0;
-  /// Until `mend`, the stores cannot reach what they keep: as far as that can happen to this kind.
+  /// Until `mend`, the stores cannot reach their data, as far as that is possible for this kind.
   virtual void fail() {}
   virtual void mend() {}
 };
@@ -90,10 +90,10 @@ using clock = std::chrono::steady_clock;
 using kinds = std::tuple<on::consul, on::memory>;
 using on::place;
 
-/// Long enough for what comes soon to have come.
+/// Long enough for everything that comes soon.
 constexpr auto a_moment = 30ms;
 constexpr auto forever = 60s;
-/// No test lasts for one of these, but those that are about it.
+/// No test lasts this long, except those that are about it.
 constexpr auto long_ttl = 60s;
 
 asio::awaitable<void> pause(std::chrono::milliseconds time) {
@@ -109,8 +109,8 @@ store_terms usual_terms() {
   return terms;
 }
 
-/// Returns whether this code runs on that strand. It fails for an executor of another kind, because nobody can tell
-/// then.
+/// Returns true if this code runs on that strand. Returns false for an executor of another kind, because nobody can
+/// tell then.
 bool runs_on(const asio::any_io_executor& strand) {
   if (const auto* const any = strand.target<asio::strand<asio::any_io_executor>>())
     return any->running_in_this_thread();
@@ -138,7 +138,7 @@ public:
     is_making_ = false;
   }
 
-  /// The next of that kind that it is, or was, told, and has not given out.
+  /// Returns the next event of this kind that it gets, or has got and not returned yet.
   template <class Event>
   asio::awaitable<Event> next() {
     for (;;) {
@@ -283,7 +283,7 @@ BOOST_AUTO_TEST_SUITE(store_contract)
 
 // ---- how it answers
 
-// `asker` looks at the place of each answer, here and in all other tests.
+// `asker` checks where each answer is delivered, here and in all other tests.
 STORE_RULE(an_answer_comes_later_and_on_the_strand) {
   const auto it = asker_at(ex, at);
   BOOST_TEST(!runs_on(it->store().strand()), "the test itself runs there: it would notice nothing");
@@ -435,7 +435,7 @@ STORE_RULE(nothing_is_told_of_reads_once_they_are_stopped) {
 }
 
 STORE_RULE(a_failure_is_one_of_ours) {
-  // `asker` looks at the code of each failure, here and in all other tests.
+  // `asker` checks the code of each failure, here and in all other tests.
   store_terms terms = usual_terms();
   terms.timeout = 500ms;
   terms.node = "nowhere";
@@ -573,7 +573,7 @@ STORE_RULE(an_entry_has_its_indexes_and_flags) {
   BOOST_TEST(second.pair->create_index == first.pair->create_index);
   BOOST_TEST(second.pair->lock_index == 2u);
   BOOST_TEST(second.pair->flags == 0u);
-  // One index for all: what was written later has the higher one, whatever its key.
+  // All keys share one index: a later write has a higher one, for any key.
   BOOST_TEST(first.pair->modify_index < other.pair->modify_index);
   BOOST_TEST(other.pair->modify_index < second.pair->modify_index);
   const auto listed = co_await it->list("");

@@ -18,7 +18,7 @@ struct agent {
 
 }  // namespace
 
-// The differential test compares the whole with a real agent; what is here is what its random requests never are.
+// The differential test compares the whole with a real agent. These tests cover what its random requests never are.
 BOOST_AUTO_TEST_SUITE(testing_api)
 
 BOOST_FIXTURE_TEST_CASE(json_is_utf8_whatever_the_key, agent) {

@@ -1,4 +1,4 @@
-// Fault plans: which request meets what, and what that means for it.
+// Fault plans: which request meets which fault, and what follows for the request.
 
 #include <boost/test/unit_test.hpp>
 #include <holdfast/testing/faults.hpp>
@@ -22,7 +22,7 @@ std::vector<kind> faults_of(fault_plan plan, std::size_t requests) {
   return out;
 }
 
-/// Whether it is to happen in random plans.
+/// True if the fault may happen in random plans.
 bool is_random(kind each) {
   switch (each) {
     case kind::freeze:

@@ -163,7 +163,7 @@ ASYNC_TEST_CASE(what_the_client_of_the_library_makes_of_faults, 20s) {
   }
 }
 
-// As a new leader may say of a session that it does not know yet.
+// Like the reply of a new leader about a session that it does not know yet.
 ASYNC_TEST_CASE(a_renewal_is_told_that_a_living_session_is_gone, 20s) {
   server consul;
   consul::client client(ex, consul.client_config());
@@ -597,8 +597,8 @@ ASYNC_TEST_CASE(stopped_it_refuses_connections_and_started_it_has_its_port_and_s
 
 namespace {
 
-/// Things under way: an idle connection, a copy of what it has asked, a blocking query, a held request, a delayed one,
-/// half a request.
+/// Everything that can be pending: an idle connection, a copy of its request, a blocking query, a held request, a
+/// delayed one, and half a request.
 struct things_under_way {
   things_under_way(const asio::any_io_executor& ex, const std::string& address) {
     for (int i = 0; i < 5; ++i) clients.push_back(std::make_unique<raw_client>(ex, address));
@@ -631,7 +631,7 @@ void begin_and_stop(asio::io_context& io, things_under_way& things, server& cons
   BOOST_REQUIRE(consul.statistics().frozen == 1u);
 }
 
-/// Whether nothing listens there. The connection is made without a context that runs.
+/// Returns true if nothing listens there. It connects without a context that runs.
 bool refuses(const std::string& address) {
   asio::io_context io;
   asio::ip::tcp::socket socket(io);

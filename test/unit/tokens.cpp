@@ -1,5 +1,5 @@
-// Each operation takes its token right behind what it needs, and none at all: it can be awaited as it is. This is shown
-// by compiling; tools/check_tokens.py looks whether an operation of the headers is missing here.
+// Each operation takes its token after its required arguments, or takes no token and can be awaited directly. That this
+// file compiles shows it. tools/check_tokens.py checks that no operation of the headers is missing here.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -46,7 +46,7 @@ struct one_of_each {
 #pragma GCC diagnostic ignored "-Wunused-result"
 #pragma GCC diagnostic ignored "-Wunused-value"  // what clang calls it
 
-/// `token`: one, or none.
+/// `token` is one token or none.
 template <class... Token>
 void begin_each(one_of_each of, Token... token) {
   of.client.get("key", token...);
@@ -100,7 +100,7 @@ void begin_each(one_of_each of, Token... token) {
   of.semaphore_administration.wait_until_drained(token...);
 }
 
-/// The same of what may stand before the token.
+/// The same with the arguments that may stand before the token.
 template <class... Token>
 void begin_with_options(one_of_each of, Token... token) {
   of.client.get("key", {}, token...);

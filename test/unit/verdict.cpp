@@ -1,4 +1,4 @@
-// The judge of the cluster tests, on journals that were made up: it must find what is wrong with them.
+// The judge of the cluster tests, on invented journals. It must find what is wrong with them.
 
 #include "support/verdict.hpp"
 

@@ -20,7 +20,7 @@ contender entry(const char* session, std::uint64_t created, std::uint64_t modifi
   return {session, {}, contender_magic, created, modified};
 }
 
-/// Has listed at index 10, with requests 1 to 5 sent.
+/// A view that has listed at index 10, and has sent requests 1 to 5.
 struct known : protocol::view {
   known() { accept(listing(10), 1, 5); }
 };
