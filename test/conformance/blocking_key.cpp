@@ -201,8 +201,8 @@ FACT(index_0_answers_at_once) {
   BOOST_TEST(watch.woken().first().value == base64("v"));
 }
 
-// Raft's index is the whole cluster's, and the agent writes, too (it registers its own node). A write of "a" may
-// therefore pass over the index that is waited for, and wake the query. It is asked for anew then.
+// Raft's index belongs to the whole cluster, and the agent writes, too (it registers its own node). So a write of "a"
+// may pass over the index that is waited for, and wake the query. Then the test asks again.
 FACT(a_query_for_a_later_index_waits_and_writes_below_it_do_not_wake_it) {
   for (;;) {
     consul.put("a", "v");

@@ -1,5 +1,5 @@
-// Blocking queries for what is not there: they watch the place in the tree of keys where it would be, and wake up for
-// what happens beside it.
+// Blocking queries for missing keys. They watch the place in the tree of keys where the key would be, and wake for
+// changes beside it.
 
 #include <string>
 
@@ -34,7 +34,7 @@ FACT(a_deleted_key_wakes_when_it_comes_back) {
   BOOST_TEST(watch.woken().first().value == base64("w"));
 }
 
-// From 1.10.9 and 1.11.4 on it goes on waiting for what happens beside it.
+// From 1.10.9 and 1.11.4 on, the query goes on waiting when something changes beside the key.
 
 FACT(a_neighbour_that_comes_wakes_who_waits_for_a_missing_key_or_not_by_version) {
   consul.put("p/a", "v");
@@ -133,7 +133,7 @@ FACT(a_prefix_that_never_was_wakes_for_its_neighbours) {
 }
 
 FACT(a_prefix_that_became_empty_sleeps_while_its_neighbours_move) {
-  // Its tombstone gives it an index of its own, which they do not move.
+  // The key's tombstone gives it an index of its own, which these writes do not change.
   consul.put("p/a", "v");
   consul.put("p/gone/1", "v");
   consul.del("p/gone/1");

@@ -1,4 +1,4 @@
-// The suite itself: that there are many facts, and that each is one about both.
+// Tests of the suite itself: there are many facts, and each is tested on Consul and on the model.
 
 #include <boost/test/tree/traverse.hpp>
 #include <boost/test/tree/visitor.hpp>
@@ -40,7 +40,7 @@ private:
   }
 };
 
-// A fact for each rule that the model can be made to break.
+// Each rule that the model can be made to break has a fact.
 constexpr std::pair<std::string_view, const char*> noticed_by[] = {
     {"lock_index_not_counted", "locks/the_lock_index_counts_how_often_the_lock_was_taken"},
     {"lock_index_survives_put", "locks/after_a_put_the_holder_still_holds_and_the_count_begins_anew"},

@@ -21,7 +21,8 @@ std::vector<op> sets(std::size_t count) {
   return out;
 }
 
-// One operation with a value of that many bytes. A body is this, and then maybe blanks, and a bracket.
+// Returns the begin of a body: one operation with a value of this many bytes. The rest of a body is blanks and a
+// bracket.
 std::string begin_of_body(const peer& consul, std::size_t value_size = 1, std::string_view verb = "set") {
   return R"([{"KV":{"Verb":")" + std::string(verb) + R"(","Key":")" + consul.prefix() + R"(a","Value":")" +
          base64(std::string(value_size, 'v')) + R"("}})";
@@ -122,7 +123,7 @@ FACT(a_body_that_is_too_large_is_not_looked_into) {
   BOOST_TEST(without_link(txn(consul, many).said()) == too_large(many.size(), most));
 }
 
-// The model's words are its own then.
+// In this case the model has a text of its own.
 FACT(what_is_far_too_large_is_refused_with_413_too) {
   const std::string body(4 * most, 'x');
   BOOST_TEST(txn(consul, body).status == 413);

@@ -1,4 +1,4 @@
-// Some time after a session's end nobody gets the locks that it had: the lock delay.
+// The lock delay: for some time after a session's end, nobody gets the locks that it had.
 
 #include <chrono>
 #include <string>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr auto long_delay = "60s";  // it does not end within a test
 
-// A session with that delay and behavior took the key, and has been destroyed.
+// A session with this delay and this behavior takes the key and is destroyed.
 void lose(peer& consul, const std::string& key, const boost::json::value& delay, const char* behavior = "release") {
   const auto id = consul.session({{"LockDelay", delay}, {"Behavior", behavior}});
   BOOST_REQUIRE(consul.put(key + "?acquire=" + id, "v").said() == "200 true");
@@ -26,7 +26,7 @@ std::string acquired(peer& consul, const std::string& key) {
   return consul.put(key + "?acquire=" + consul.session(), "w").said();
 }
 
-// Nothing tells when a delay is over, so this asks until it is.
+// Nothing reports the end of a delay, so this asks until it is over.
 void acquire_at_last(peer& consul, const std::string& key) {
   const auto id = consul.session();
   const auto end = clock_type::now() + 20s;

@@ -1,4 +1,4 @@
-// Nodes of the catalog that no agent stands behind, and the sessions that belong to them.
+// Nodes of the catalog without an agent, and the sessions that belong to them.
 
 #include <algorithm>
 #include <boost/json/serialize.hpp>
@@ -153,7 +153,7 @@ FACT(another_address_changes_the_node_and_leaves_its_sessions_alone) {
 FACT(a_name_is_found_whatever_its_case) {
   const node h(consul, "h"), upper(consul, "H");
   BOOST_TEST(h.info() == upper.info());
-  // To write it otherwise is no change from 1.12 on.
+  // From 1.12 on, another spelling is no change.
   BOOST_TEST(h.info().at("Node") == json::string((consul.is_from(12) ? h : upper).name()));
   const bool is_changed = h.info().at("ModifyIndex").as_int64() > h.info().at("CreateIndex").as_int64();
   BOOST_TEST(is_changed == !consul.is_from(12));
@@ -443,7 +443,7 @@ FACT(registering_the_same_again_wakes_nobody) {
   BOOST_TEST(info.still_waits());
 }
 
-// Before 1.13 its index is 1 when it has gone, which is not above any.
+// Before 1.13 a deleted node has the index 1, which is not above any other.
 FACT(who_asks_for_a_node_is_told_that_it_comes_and_from_1_13_on_that_it_goes) {
   const node h(consul);
   auto goes = consul.watch_target(h.target(), h.read().index());

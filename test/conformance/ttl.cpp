@@ -1,4 +1,4 @@
-// A session's time to live: its bounds, its end, and what puts that off. The agents here allow 10ms.
+// The TTL of a session: its bounds, its expiry, and what postpones that. The agents of these tests allow 10 ms.
 
 #include <chrono>
 #include <string>
@@ -46,7 +46,7 @@ FACT(a_ttl_that_is_no_duration_is_refused) {
   BOOST_TEST(refused(consul, "3x") == "500 Session TTL '3x' invalid: time: unknown unit \"x\" in duration \"3x\"");
 }
 
-// Consul shows it as it was written, also "30000ms"; the model always like this.
+// Consul shows a TTL as it was written, for example "30000ms". The model always shows this form.
 FACT(a_ttl_is_shown_in_hours_minutes_and_seconds) {
   for (const auto* given : {"", "30s", "1h0m0s", "1m30s", "50ms"}) BOOST_TEST(ttl_of(consul, given) == given);
 }

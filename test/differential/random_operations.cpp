@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(every_seeded_defect_is_found) {
     BOOST_TEST(both.run(shortest) == "");  // it is the defect that was found
     sizes.push_back(shortest.size());
   }
-  // Most are shrunk to what a reader takes in at once.
+  // Most are shrunk to a size that a reader understands at once.
   std::sort(sizes.begin(), sizes.end());
   BOOST_TEST(sizes[sizes.size() / 2] <= 4u);
 }

@@ -151,7 +151,7 @@ def variables_of(words, folder):
 
 
 class Recorder:
-    """The servers, and what came to them."""
+    """The servers, and the requests that they got."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -282,7 +282,7 @@ def make_certificates(folder):
 
 
 def compare(rows):
-    """`rows`: words, reason, what `consul` did, what holdfast did. The problems."""
+    """Yields the problems. Each row has a case, a reason, and the results of `consul` and of holdfast."""
     for words, because, theirs, ours in rows:
         shown = words or "(nothing is set)"
         if theirs != ours and because is None:

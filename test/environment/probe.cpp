@@ -1,4 +1,4 @@
-// Asks for one key, as the environment says: what environment.py compares with `consul kv get`.
+// Asks for one key with the settings of the environment. environment.py compares it with `consul kv get`.
 
 #include <boost/asio/io_context.hpp>
 #include <holdfast/consul/client.hpp>

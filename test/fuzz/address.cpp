@@ -28,7 +28,7 @@ void check_address(std::string_view text) {
     return;
   }
   require(!address.host.empty() && address.host.size() <= 253, "a host has a name of reasonable size");
-  // It goes into the Host header as it is.
+  // The text goes into the Host header unchanged.
   const std::string authority = address.authority();
   require(std::all_of(authority.begin(), authority.end(), is_graphic), "a host has no spaces or line ends");
   require(std::all_of(address.path.begin(), address.path.end(), is_graphic) && !address.path.ends_with('/'),

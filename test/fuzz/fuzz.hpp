@@ -23,8 +23,8 @@ inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-/// Takes an input apart from its beginning: first what steers the target, then what the target reads. When it is used
-/// up there are zeros.
+/// Splits an input from its beginning: first the bytes that steer the target, then those that it reads. After the end
+/// of the input all bytes are zero.
 class input {
 public:
   input(const std::uint8_t* data, std::size_t size) : rest_(text_of(data, size)) {}
@@ -50,12 +50,12 @@ private:
   std::string_view rest_;
 };
 
-/// Sizes of the pieces in which a stream comes, all of them from one byte: 0 is "in one piece", 1 is "byte by byte".
+/// The sizes of the pieces in which a stream arrives, derived from one byte: 0 means one piece, 1 means byte by byte.
 class pieces {
 public:
   explicit pieces(std::uint8_t seed) noexcept : seed_(seed), state_(seed) {}
 
-  /// Between 1 and `size_max`, which is not 0.
+  /// A size between 1 and `size_max`, which is not 0.
   std::size_t next(std::size_t size_max) noexcept {
     if (seed_ == 0) return size_max;
     if (seed_ == 1) return 1;

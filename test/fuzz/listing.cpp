@@ -1,7 +1,7 @@
-// From what stands below a prefix to the next write of the lock key: the heart of the protocol.
+// From a listing below a prefix to the next write of the lock key, which is the heart of the protocol.
 //
-// The input begins with a byte. Even: the rest is the body of a reply to a listing. Odd: the rest makes entries that
-// are near enough to a semaphore's for all of the plan's rules to matter.
+// The input begins with a byte. If it is even, the rest is the body of a reply to a listing. If it is odd, the rest
+// makes entries that are similar enough to those of a semaphore for all rules of the plan to matter.
 
 #include <algorithm>
 #include <array>
@@ -62,7 +62,7 @@ kv_entry take_lock(fuzz::input& in) {
   return pair;
 }
 
-// One of a session, seldom anything else.
+// An entry of a session, and seldom anything else.
 kv_entry take_entry(fuzz::input& in) {
   const std::uint8_t which = in.byte();
   const std::string session = sessions[which % sessions.size()];
@@ -192,7 +192,7 @@ void check_rules(const snapshot& now, const plan_rules& rules, const grant_plan&
   }
   if (over) require(next.free == 0, "no slot stays free while somebody waits for it");
 
-  // The write is done: the same plan again has nothing to add.
+  // After the write, the same plan has nothing to add.
   snapshot after = now;
   after.record = next.record;
   for (const std::string& session : rules.leaving) after.contenders.erase(session);

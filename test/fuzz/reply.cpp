@@ -1,7 +1,8 @@
-// The client's side of a connection: bytes in any pieces, the reply made of them, and all that it may be taken for.
+// The client's side of a connection: bytes in any pieces, the reply that they form, and everything for which the reply
+// may be taken.
 //
-// The input: a byte for the body limit (its lowest bit) and whether the stream ends (the next), one for the sizes of
-// the pieces, and the bytes of the stream.
+// The input begins with two bytes. The lowest bit of the first one selects the body limit, and its next bit says if the
+// stream ends. The second one selects the sizes of the pieces. The bytes of the stream follow.
 
 #include "consul/reply.hpp"
 
@@ -64,7 +65,7 @@ void require_same(const outcome& a, const outcome& b, bool ends) {
           "pieces do not decide what a reply says");
 }
 
-// In Consul's words, written by other code than the library's.
+// The format of Consul, written by other code than the library's.
 std::string write_entries(const std::vector<kv_entry>& entries) {
   boost::json::array list;
   for (const kv_entry& entry : entries) {
@@ -81,7 +82,7 @@ std::string write_entries(const std::vector<kv_entry>& entries) {
   return boost::json::serialize(list);
 }
 
-// The same from a document tree, which is what the library does without.
+// The same, read from a document tree, which the library does not use.
 std::optional<std::vector<kv_entry>> read_from_tree(const boost::json::value& document) {
   const auto number = [](const boost::json::object& entry, const char* name) {
     return entry.at(name).to_number<std::uint64_t>();
@@ -120,7 +121,7 @@ void check_against_tree(const std::string& body) {
   if (ec) return require(!good, "what is no JSON is no listing");
   const auto expected = read_from_tree(document);
   if (good) require(expected == read, "a tree of the document says the same");
-  // A tree has each member once: of one that comes twice, a wrong one may be missing in it.
+  // A tree has each member once. If a member comes twice and one of them is wrong, the tree may lack the wrong one.
   if (expected) {
     require(!parse_entries(boost::json::serialize(document), read) && read == *expected, "and is understood");
   }

@@ -1,7 +1,8 @@
-// The model server's side of a connection: bytes in any pieces, requests made of them, a small store that does them.
+// The model server's side of a connection: bytes in any pieces, the requests that they form, and a small store that
+// executes them.
 //
-// The input: a byte for the sizes of the pieces, one for the seconds that pass before each request, and the bytes of
-// the stream.
+// The input has a byte for the sizes of the pieces, a byte for the seconds that pass before each request, and the bytes
+// of the stream.
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>

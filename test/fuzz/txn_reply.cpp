@@ -1,8 +1,8 @@
 // Transactions, in both directions.
 //
-// The input begins with a byte. Even: a body follows as some server might send it, after a byte for the status and one
-// for the number of operations. Odd: operations follow, which the library writes, the model of Consul does, and whose
-// outcome the library reads.
+// The input begins with a byte. If it is even, a byte for the status and one for the number of operations follow, and
+// then a body as some server might send it. If it is odd, operations follow. The library writes them, the model of
+// Consul executes them, and the library reads their outcome.
 
 #include <algorithm>
 #include <array>

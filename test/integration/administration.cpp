@@ -475,8 +475,8 @@ ASYNC_TEST_CASE(an_order_comes_through_where_slots_move_all_the_time, 60s) {
   co_await op.admin.resize(1);
   over = true;
   co_await running.join();
-  co_await op.admin.wait_until_drained();  // the record names the last holder for a moment longer, in case its process
-                                           // needs the slot again
+  // The record names the last holder for a moment longer, in case its process needs the slot again.
+  co_await op.admin.wait_until_drained();
 }
 
 ASYNC_TEST_CASE(an_agent_that_is_not_there_is_given_up_in_time, 30s) {
@@ -591,7 +591,7 @@ ASYNC_TEST_CASE(where_there_is_no_semaphore_nothing_is_waited_for, 30s) {
   slot held = co_await p.sem.acquire();
   auto [negative] = co_await op.admin.wait_until_drained(std::chrono::nanoseconds::min(), as_result);
   BOOST_TEST(negative == error::in_use);
-  // The record goes while it is being waited for: nobody holds then.
+  // The record is deleted during the wait. Then nobody holds a slot.
   pending<> drained(ex, op.admin.wait_until_drained());
   co_await op.admin.destroy_in_use();
   const error_code ec = co_await drained.wait();

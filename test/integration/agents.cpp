@@ -1,4 +1,4 @@
-// The real agents that the other integration tests rely on do what their header says.
+// Shows that the real agents, on which the other integration tests rely, do what their header says.
 
 #include "support/agent.hpp"
 
@@ -18,7 +18,7 @@ using holdfast::test::unique_prefix;
 
 namespace {
 
-// The value of a string member in a reply; enough JSON for these tests.
+// Returns the value of a string member in a reply. These tests need no more JSON.
 std::string member(const std::string& body, const std::string& name) {
   const auto at = body.find('"' + name + "\":");
   BOOST_REQUIRE_MESSAGE(at != std::string::npos, name << " is not in " << body);
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(a_frozen_agent_is_silent_and_wakes) {
   BOOST_CHECK_THROW(a.request("PUT", key, "x", 200ms), std::runtime_error);
   a.thaw();
   a.wait_until_ready();
-  // The abandoned write was applied all the same: the library must cope with that.
+  // The abandoned write was applied all the same. The library must cope with that.
   BOOST_TEST(a.get(key + "?raw").body == "x");
 }
 

@@ -311,12 +311,12 @@ ASYNC_TEST_CASE(unknown_sessions_in_the_record_are_pruned_and_not_counted, 30s) 
 }
 
 ASYNC_TEST_CASE(a_token_without_rights_is_told_so_and_changes_nothing, 60s) {
-  // Requests without a token may do everything here: so may the tests.
+  // In this agent, requests without a token may do everything, as the tests have to.
   const std::string master = "11111111-1111-1111-1111-111111111111";
   const agent own(
       agent_options{.extra_config = R"({"acl":{"enabled":true,"default_policy":"deny","tokens":{"master":")" + master +
                                     R"(","default":")" + master + R"("}}})"});
-  // A token that has rules; not before the agent has left its legacy mode.
+  // Returns a token with these rules, or an empty string until the agent has left its legacy mode.
   const auto token_with = [&](const std::string& name, const std::string& rules) {
     const std::string policy = R"({"Name":")" + name + R"(","Rules":")" + rules + R"("})";
     const std::string token = R"({"Policies":[{"Name":")" + name + R"("}]})";
@@ -355,7 +355,8 @@ ASYNC_TEST_CASE(a_token_without_rights_is_told_so_and_changes_nothing, 60s) {
       co_await sem.close();
       BOOST_TEST(sessions(own, prefix).empty());
 
-      // An operator who may not read sees nothing, or is told so, and one who may not write changes nothing.
+      // An operator without the right to read sees nothing, or gets an error. An operator without the right to write
+      // changes nothing.
       administration_options which;
       which.prefix = prefix;
       semaphore_administration admin(client, which);

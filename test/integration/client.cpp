@@ -51,7 +51,7 @@ request_options with(diagnostics& diag, std::chrono::milliseconds timeout = 0ms)
   return {.timeout = timeout, .retry = false, .diag = &diag};
 }
 
-// All the errors of a refused transaction must have this reason; the first one's operation is returned.
+// Checks that all errors of a refused transaction have this reason. Returns the operation of the first one.
 void check_refused(const txn_reply& reply, txn_refusal reason, std::size_t operation = 0) {
   BOOST_TEST(!reply.applied);
   BOOST_TEST(reply.results.empty());
@@ -476,7 +476,7 @@ ASYNC_TEST_CASE(parallel_requests_share_the_allowed_connections) {
 }
 
 ASYNC_TEST_CASE(without_rights, 30s) {
-  // Requests without a token get all rights, so that the agent can be seen to be ready; the anonymous token has none.
+  // Requests without a token have all rights, which shows when the agent is ready. The anonymous token has none.
   const agent secured(agent_options{.extra_config = R"({"acl":{"enabled":true,"default_policy":"deny",
       "tokens":{"master":"11111111-2222-3333-4444-555555555555","default":"11111111-2222-3333-4444-555555555555"}}})"});
   auto owner = client_of(ex, secured);
@@ -488,7 +488,7 @@ ASYNC_TEST_CASE(without_rights, 30s) {
   pending<bool> put(ex, consul.put("p/k", "2", 0, with(diag)));
   const error_code put_error = co_await put.wait();
   BOOST_TEST(put_error == error::permission_denied);
-  // From 1.12 on Consul says more: whose right is missing, by a name that is also the token's secret here.
+  // From 1.12 on, Consul also names the token whose right is missing. Here that name is also the token's secret.
   BOOST_TEST(diag.server_message.starts_with("Permission denied"));
   std::string ours = diag.to_string();
   const auto theirs = ours.find(diag.server_message);

@@ -67,12 +67,12 @@ json::value read(const agent& a, const std::string& target) {
   return json::parse(reply.body);
 }
 
-/// How many sessions there are that belong to the node of holdfast's sessions.
+/// Returns the number of sessions that belong to the node of holdfast's sessions.
 std::size_t sessions_of_the_node(const agent& a) {
   return read(a, "/v1/session/node/" + std::string(default_session_node)).as_array().size();
 }
 
-/// Whether the datacenter of this agent has the node of holdfast's sessions.
+/// Returns true if the datacenter of this agent has the node of holdfast's sessions.
 bool has_the_node(const agent& a) {
   return !read(a, "/v1/catalog/node/" + std::string(default_session_node)).is_null();
 }
@@ -187,7 +187,7 @@ ASYNC_TEST_CASE(a_mutex_goes_from_one_datacenter_to_the_other, 60s) {
   expect_nothing_in(both.dc2, key);
 }
 
-/// The reason why `consul lock -datacenter` fails: by default a session belongs to the node of the agent that is asked,
+/// This is why `consul lock -datacenter` fails: by default a session belongs to the node of the agent that is asked,
 /// and the other datacenter has no such node.
 ASYNC_TEST_CASE(a_session_there_needs_a_node_of_that_datacenter, 60s) {
   federation both;
@@ -215,7 +215,7 @@ ASYNC_TEST_CASE(a_session_there_needs_a_node_of_that_datacenter, 60s) {
   BOOST_TEST(ec == error::missing_node);
 }
 
-/// An agent that does not get an answer from the other datacenter is like one that does not answer.
+/// An agent that gets no answer from the other datacenter is treated like one that does not answer.
 ASYNC_TEST_CASE(the_lease_ends_while_the_other_datacenter_does_not_answer, 60s) {
   federation both;
   co_await both.join();

@@ -1,5 +1,5 @@
-// Each page in doc/ shows the keys of its primitive as they stand in Consul, in a block "```keys". Here they are made
-// to stand like that. Sessions are A, B, ...; a stamp is any ten digits; a line's end is a space.
+// Each page in doc/ has a block "```keys" with the keys of its primitive in Consul. These tests produce the same keys.
+// Sessions are named A, B and so on, a stamp stands for any ten digits, and a space replaces a line's end.
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -20,16 +20,16 @@
 namespace holdfast::test {
 namespace {
 
-/// The block in doc/reference/<page>, below that heading.
+/// Returns the block in doc/<page> below this heading.
 std::string documented(const std::string& page, const std::string& heading = {}) {
   const std::filesystem::path root = std::filesystem::path(__FILE__).parent_path() / "../..";
-  std::ifstream file(root / "doc/reference" / page);
+  std::ifstream file(root / "doc" / page);
   std::stringstream text;
   text << file.rdbuf();
   const std::string all = text.str();
   const std::string fence = "```keys\n";
   const std::size_t begin = all.find(fence, all.find(heading));
-  BOOST_REQUIRE_MESSAGE(begin != std::string::npos, "doc/reference/" << page << " shows no keys");
+  BOOST_REQUIRE_MESSAGE(begin != std::string::npos, "doc/" << page << " shows no keys");
   return all.substr(begin + fence.size(), all.find("```", begin + fence.size()) - begin - fence.size());
 }
 

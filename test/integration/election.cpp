@@ -39,7 +39,7 @@ consul::config at(const std::string& address) {
   return config;
 }
 
-/// A candidate as another process would be one: with a client of its own.
+/// A candidate like one of another process, with a client of its own.
 struct candidate {
   candidate(const asio::any_io_executor& ex, const agent& a, election_options options)
       : client(ex, at(a.address())), election(client, std::move(options)) {}
@@ -95,7 +95,7 @@ auto leads(std::string value) {
   return [value = std::move(value)](const std::optional<leader>& seen) { return seen && seen->value == value; };
 }
 
-/// Somebody who follows the guide: `consul kv put -acquire -session=ID KEY VALUE`.
+/// A client that follows the guide: `consul kv put -acquire -session=ID KEY VALUE`.
 struct follower_of_the_guide {
   explicit follower_of_the_guide(agent& through)
       : a(through),
@@ -148,7 +148,7 @@ ASYNC_TEST_CASE(who_is_elected_has_its_value_in_the_key, 30s) {
   const consul::kv_entry left = co_await read(c);
   BOOST_TEST(left.value == "10.0.0.1:80");  // it says who led last: there is nobody in the key any more
   BOOST_TEST(left.session == "");
-  // Nor is a session kept warm for a campaign to come, as a mutex would for 10 s.
+  // No session is kept for a later campaign, as a mutex would keep one for 10 s.
   co_await until(
       "nothing is left", [&] { return contenders(a, key.key).empty() && sessions(a, key.key).empty(); }, 5s);
 }
@@ -314,7 +314,7 @@ ASYNC_TEST_CASE(a_proclaimed_value_stays_and_the_term_goes_on, 30s) {
   BOOST_TEST(empty == error::not_held);
 }
 
-/// It does not know yet: Consul itself refuses it.
+/// The leader does not know yet that it has lost the key, so Consul itself refuses the proclaim.
 ASYNC_TEST_CASE(a_deposed_leader_proclaims_in_vain, 30s) {
   agent& a = shared_agent();
   candidate c(ex, a, unique_prefix("deposed"));
@@ -417,7 +417,7 @@ ASYNC_TEST_CASE(what_was_proclaimed_without_an_answer_stays_when_the_leader_resi
   BOOST_TEST(value() == "late");
 }
 
-/// As when it comes second in a user's `||`, whose result is dropped.
+/// The same happens if it comes second in a user's `||`, which drops its result.
 ASYNC_TEST_CASE(what_is_cancelled_on_its_way_to_the_handler_is_told_by_the_next_call, 30s) {
   testing::server fake;
   consul::client client(ex, fake.client_config());

@@ -1,5 +1,5 @@
-// Every fault at every step of a slot's life. One participant goes through faults of its own network path; a rival
-// with a path that works shows that the limit holds, and that a slot which went wrong comes back.
+// Every fault at every step of a slot's life. One participant meets faults on its own network path. A rival whose path
+// works shows that the limit holds, and that the slot comes back after a failure.
 
 #include <algorithm>
 #include <array>
@@ -54,7 +54,8 @@ const named_fault faults[] = {
     {"trickle", fault::trickle(1ms)},
 };
 
-/// Why a kind is not in that table; empty if it is. Without a default, so that a new kind is thought of.
+/// Says why a kind is not in that table. Empty if it is. The switch has no default, so that a new kind is not
+/// forgotten.
 std::string_view why_left_out(fault::kind kind) {
   switch (kind) {
     case fault::kind::none:
@@ -120,11 +121,11 @@ struct story {
   asio::steady_timer done;  // cancelled when the participant is through
   crowd inside;
   bool over = false;
-  std::chrono::nanoseconds late{0};  // by how much, at most, a timer of 10 ms was: the machine is that busy
+  std::chrono::nanoseconds late{0};  // the largest delay of a timer of 10 ms, which shows how busy the machine is
 
-  std::string outcome;  // in a letter or two, for the table
+  std::string outcome;  // one or two letters for the table
   std::string end;      // "slot", "lost: " and the reason, or "error: " and its text
-  std::string trouble;  // empty, if all is as it should be
+  std::string trouble;  // empty if nothing is wrong
 };
 
 semaphore_options quick(const std::string& prefix) {
@@ -188,48 +189,49 @@ asio::awaitable<void> live(story& s) {
   s.path.thaw();  // what was held back is applied now, though nobody waits for it any more
 }
 
-/// The ends that are right for that fault at that step. To time out is right nowhere.
+/// Returns the ends that are right for this fault at this step. A time-out is never right.
 std::set<std::string> right_ends(const story& s) {
   const auto at = [&s](auto... steps) { return ((s.at.name == steps) || ...); };
   const auto with = [&s](auto... faults) { return ((s.with.name == faults) || ...); };
   const std::string watch_failed = "lost: watch_failed", session_gone = "lost: session_invalidated";
   const std::string refused = "error: " + make_error_code(error::permission_denied).message();
 
-  // Only a definite refusal keeps anybody from a slot for good, and only before there is one to hold. Behind the first
-  // wait, and when the rival has died, the request that meets it may already be that of a holder.
+  // Only a definite refusal keeps a participant from the slot for good, and only while it does not hold it yet. After
+  // the first wait, or if the rival has died, the refused request may already be the holder's.
   if (with("403") && at("look", "session", "join+grant", "join", "wait")) return {refused};
   if (with("403") && at("grant")) return {refused, "slot"};
   if (with("403") && at("wait again")) return {refused, "slot", watch_failed};
 
-  // Without `outage_grace` a watch that fails is a loss, whatever made it fail, and that of a waiter is asked again.
+  // Without `outage_grace`, every failure of a holder's watch is a loss. A waiter's watch is asked again.
   const bool fails = !with("delay", "duplicate", "index reset", "expired", "trickle", "freeze");
   const bool fails_when_answered = with("drop reply", "cut reply", "500, applied");
   if (fails && at("hold", "hold, wanted")) return {watch_failed};
-  // The answer is that the slot is free, or granted: it may be needed no more, or be the holder's already. The second
-  // watch is of the waiter or of the holder. A frozen one ends by its own time, which may be while it holds.
+  // The lost answer says that the slot is free or granted. It may be needed no more, or the watch may already be the
+  // holder's. The second watch belongs to the waiter or to the holder. A frozen watch ends when its own time is over,
+  // and that may be while the participant holds.
   if (fails_when_answered && at("wait")) return {"slot", watch_failed};
   if (fails && at("wait again")) return {"slot", watch_failed};
   if (with("freeze") && at("wait", "wait again", "hold", "hold, wanted")) return {"slot", watch_failed};
-  // Hundreds of bytes, each behind a timer, take the longer the busier the machine is: the deadline may come first.
+  // Each of hundreds of bytes waits for a timer, which takes longer on a busy machine. So the deadline may come first.
   if (with("trickle") && at("wait", "wait again", "hold", "hold, wanted")) return {"slot", watch_failed};
   if (with("refused") && at("grant")) return {"slot", watch_failed};  // a watch begun then may be refused, too
 
-  // The session has ended. When its grant is under way, that is noticed by the grant or by the watch.
+  // The session has ended. If its grant is pending, the grant or the watch shows that.
   if (with("expired") && at("renew", "renew again")) return {session_gone};
   if (with("expired") && at("grant")) return {"slot", session_gone};
 
-  // A renewal that fails is repeated before the lease is over: where the machine has not taken that time.
+  // A failed renewal is repeated before the lease is over, unless the machine was too busy.
   if (s.late > slow && at("renew", "renew again")) return {"slot", "lost: lease_expired"};
-  // Nor is there, whatever the fault, where the whole process stood still for what a renewal takes.
+  // The same holds for any fault if the whole process stood still for as long as a renewal takes.
   if (s.late > scaled(ttl) / 3) return {"slot", "lost: lease_expired"};
   return {"slot"};
 }
 
-// The other one, which must get the slot after all.
+// The rival, which must get the slot in the end.
 asio::awaitable<void> rival_waits(story& s, agent& consul) {
   const asio::any_io_executor ex = co_await asio::this_coro::executor;
   participant p(ex, consul, quick(s.prefix));
-  // While the one under test believes, this one must not get it.
+  // The rival must not get the slot while the participant under test believes in it.
   auto [ec, held] = co_await p.sem.acquire(as_result);
   if (ec) {
     note(s, "the rival failed: " + ec.message());

@@ -1,5 +1,5 @@
-// The case that other clients get wrong: holders behind a client agent that is frozen, waiters behind the server. The
-// server grants when the holders' sessions expire; the holders must know by themselves, for nobody can tell them.
+// A case that other clients get wrong: the holders use a frozen client agent, and the waiters use the server. The
+// server grants when the holders' sessions expire. The holders must notice by themselves, because nobody can tell them.
 
 #include <array>
 #include <atomic>
@@ -17,8 +17,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// Asks all handles in a tight loop, on a thread of its own, who holds. The slots must stay where they are while it
-/// looks.
+/// Asks all handles in a tight loop, on its own thread, who holds. The slots must not be moved during that time.
 class believers {
 public:
   believers() : looks_([this](const std::stop_token& stop) { look(stop); }) {}

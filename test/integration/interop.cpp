@@ -1,5 +1,5 @@
-// HashiCorp's own semaphore, `consul lock -n 3`, on the same prefix as ours, and its lock in Go on the same key:
-// neither breaks the other's guarantees.
+// HashiCorp's own semaphore (`consul lock -n 3`) on the same prefix as ours, and its lock in Go on the same key.
+// Neither client breaks the guarantees of the other.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -24,7 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file that all participants append one line to when they enter and when they leave: its order is what happened.
+/// A file to which each participant appends a line when it enters and when it leaves. The order of the lines is the
+/// order of events.
 class journal {
 public:
   explicit journal(const std::string& name) {
@@ -57,7 +58,7 @@ public:
     const std::vector<std::string> all = lines();
     return static_cast<std::size_t>(std::count(all.begin(), all.end(), text));
   }
-  /// How many were inside at once, at most; lines are "+who" and "-who".
+  /// Returns the largest number that were inside at once. Lines are "+who" and "-who".
   int most_inside() const {
     int now = 0, most = 0;
     for (const std::string& line : lines()) {
@@ -100,10 +101,11 @@ private:
   std::unique_ptr<process> child_;
 };
 
-/// Programs with HashiCorp's client in Go: of Consul 1.8.7, and of today, whichever Consul the tests run on.
+/// Programs with HashiCorp's client in Go: that of Consul 1.8.7 and a current one. Both run with any Consul of the
+/// tests.
 constexpr const char* go_clients[] = {"go_lock", "go_lock_today"};
 
-/// One of them with `api.Lock`, or with `api.Semaphore`; test/peers/go_lock.
+/// One of these programs, with `api.Lock` or with `api.Semaphore`: see test/peers/go_lock.
 class go_lock {
 public:
   go_lock(const agent& a, const std::string& client, const std::string& key, const journal& log, const fs::path& until,
@@ -130,7 +132,7 @@ private:
   std::unique_ptr<process> child_;
 };
 
-/// A file that is not there yet, and is gone afterwards.
+/// The path of a file that does not exist yet. The file is removed at the end.
 class gate {
 public:
   explicit gate(const journal& log) : path_(log.path().string() + ".gate") {}
@@ -194,7 +196,7 @@ ASYNC_TEST_CASE(consul_lock_and_ours_together_are_never_more_than_the_limit, 90s
       ++theirs;
     }
   };
-  // Four of each on three slots: there is always somebody of either side who waits.
+  // Four of each kind use three slots, so that somebody of each kind always waits.
   for (int i = 0; i < 4; ++i) {
     us.push_back(std::make_unique<participant>(own.get_executor(), a, calm(prefix, 3)));
     running.start(contend(*us.back()));
@@ -241,8 +243,8 @@ ASYNC_TEST_CASE(consul_lock_and_our_mutex_together_are_never_more_than_one, 120s
       co_await held.release();
     }
   };
-  // Two processes of ours with three coroutines each, most of which wait: consul lock, which is not seen to wait, has
-  // its turns all the same.
+  // Two processes of ours have three coroutines each, most of which wait. `consul lock`, whose waiting shows nowhere,
+  // still has its turns.
   for (int i = 0; i < 2; ++i) {
     us.push_back(std::make_unique<locker>(own.get_executor(), a, calm(prefix + "/.lock")));
     for (int j = 0; j < 3; ++j) running.start(contend(*us.back()));
@@ -301,7 +303,7 @@ ASYNC_TEST_CASE(a_mutex_and_consul_lock_wait_for_each_other, 60s) {
   fs::remove(go_on);
 }
 
-/// Go programs have no queue: one that finds the key taken again waits for the next chance, at times for 5 s.
+/// Go programs have no queue. A program that finds the key taken again waits for the next chance, sometimes for 5 s.
 static asio::awaitable<void> take_turns(asio::any_io_executor ex, std::string client) {
   constexpr std::size_t turns = 100;
   agent& a = shared_agent();
@@ -378,7 +380,7 @@ static asio::awaitable<void> share_slots(asio::any_io_executor ex, std::string c
       co_await held.release();
     }
   };
-  // Three of each on two slots: there is always somebody of either side who waits.
+  // Three of each kind use two slots, so that somebody of each kind always waits.
   for (int i = 0; i < 3; ++i) {
     us.push_back(std::make_unique<participant>(own.get_executor(), a, calm(prefix, 2)));
     running.start(contend(*us.back()));
@@ -421,7 +423,7 @@ static asio::awaitable<void> hand_over(asio::any_io_executor ex, std::string cli
   held_mutex first = co_await l.mutex.lock();
   const sequencer ours = co_await sequencer_of(first);
   go_lock it(a, client, key, log, end.path(), {"-once", "-value=go was here"});
-  // Its session is there, so it looks at the key, and finds it taken.
+  // The session exists, so the program has read the key and found it taken.
   co_await until("it waits", [&] { return a.get("/v1/session/list").body.find("go_lock") != std::string::npos; });
   co_await pause(100ms);
   BOOST_TEST(log.lines().empty());
@@ -669,8 +671,8 @@ ASYNC_TEST_CASE(consul_lock_refuses_our_limit_as_we_refuse_its, 60s) {
   BOOST_TEST(held.held());
 }
 
-/// An operator's orders are fields that HashiCorp's client does not know: it ignores them, and drops them when it
-/// writes. Never more than the limit hold all the same.
+/// HashiCorp's client does not know the fields of an operator's orders. It ignores them, and drops them when it writes.
+/// Still no more than the limit hold.
 ASYNC_TEST_CASE(consul_lock_drops_what_an_operator_has_ordered, 60s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("orders");

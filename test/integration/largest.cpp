@@ -1,5 +1,5 @@
-// As many slots as a semaphore may have, or a seventh of that in a sanitizer's build. No request may go beyond what
-// Consul takes, and no step may take time with the square of the holders.
+// The largest number of slots that a semaphore may have, or a seventh of that in a build with a sanitizer. No request
+// may exceed what Consul takes, and no step may take time with the square of the holders.
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -38,7 +38,7 @@ ASYNC_TEST_CASE(all_slots_are_had_asked_for_and_given_back, 120s) {
   while (held.size() * at_once != limit) held.push_back(co_await us.sem.acquire(at_once));
   BOOST_TEST(holders(a, prefix).size() == limit);
 
-  // An operator asks each of them for its slot. One by one that would take a while.
+  // An operator asks each holder for its slot. One by one that would take a while.
   auto marked = protocol::parse_lock_record(record(a, prefix));
   BOOST_REQUIRE(marked.has_value());
   marked->revoked = marked->holders;

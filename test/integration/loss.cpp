@@ -1,4 +1,4 @@
-// When is a slot not ours any more? Each way to lose one, how soon the holder knows, and what is ridden out.
+// When is a slot not ours any more? Each way to lose a slot, how soon the holder knows, and which failures lose none.
 
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
@@ -24,7 +24,7 @@ namespace {
 using clock = std::chrono::steady_clock;
 using protocol::semaphore_flags;
 
-/// A holder whose slot is watched, and who counts how often it is told of the loss.
+/// A holder that counts how often it is notified of the loss.
 struct holder {
   holder(const asio::any_io_executor& ex, slot taken)
       : held(std::move(taken)), lost(ex, held.wait_lost()), on_stop(held.stop_token(), [this] { ++stops; }) {}
@@ -46,7 +46,7 @@ asio::awaitable<loss_reason> noticed_within_a_second(holder& h) {
   co_return h.lost.value();
 }
 
-/// Lost once is lost for good, and told once.
+/// A lost slot stays lost, and the loss is reported once.
 asio::awaitable<void> expect_final(holder& h) {
   const loss_reason reason = h.held.lost_because();
   co_await until("the stop token has fired", [&] { return h.stops != 0; });
@@ -67,7 +67,7 @@ asio::awaitable<void> until_watched(const testing::proxy& proxy, std::size_t by 
 
 const std::string agent_trouble = "rpc error making call: EOF";
 
-/// All is answered 500 from now on, also the queries that wait.
+/// From now on all requests are answered with 500, also pending queries.
 void begin_500s(testing::proxy& proxy) {
   proxy.set_faults(testing::fault_plan({{.what = testing::fault::answer(500, agent_trouble), .times = 0}}));
   proxy.answer_blocked(500, agent_trouble);
@@ -75,7 +75,7 @@ void begin_500s(testing::proxy& proxy) {
 
 void end_500s(testing::proxy& proxy) { proxy.set_faults({}); }
 
-/// The next such request is applied; its connection is cut in place of the reply.
+/// The next such request is applied, and its connection is cut instead of a reply.
 void lose_reply_to(testing::proxy& proxy, std::string target) {
   proxy.set_faults(testing::fault_plan({{.what = testing::fault::drop_reply(), .target = std::move(target)}}));
 }
@@ -109,7 +109,7 @@ ASYNC_TEST_CASE(a_destroyed_session_is_noticed_within_a_second, 30s) {
   co_await expect_usable(p);
 }
 
-/// Whether Consul accepts what a holder writes, with these checks before it.
+/// Returns true if Consul accepts a holder's write after these checks.
 asio::awaitable<bool> writes(participant& p, std::vector<consul::txn_operation> guard, std::string key) {
   guard.push_back(consul::txn_operation::set(std::move(key), "done"));
   const consul::txn_reply reply = co_await p.client.transact(std::move(guard));
@@ -126,7 +126,7 @@ ASYNC_TEST_CASE(a_guarded_write_is_refused_from_the_moment_of_the_loss, 30s) {
   BOOST_TEST(guard.size() == 4u);
   const bool while_held = co_await writes(p, guard, key);
   BOOST_TEST(while_held);
-  // Before anybody can have noticed, and whether one of the two is gone or both.
+  // The write is refused before anybody can have noticed the loss, and even if only one of the two slots is gone.
   a.put("/v1/session/destroy/" + sessions(a, prefix).at(1));
   const bool after_the_loss = co_await writes(p, guard, key);
   BOOST_TEST(!after_the_loss);
@@ -145,7 +145,7 @@ ASYNC_TEST_CASE(a_guarded_write_is_refused_from_the_moment_of_the_loss, 30s) {
   BOOST_CHECK_EXCEPTION(slot().fence_checks(), system_error, [](const auto& e) { return e.code() == error::not_held; });
 }
 
-/// A session that comes again does not bring the old grant back.
+/// A session that joins again does not restore the old grant.
 ASYNC_TEST_CASE(a_guard_is_of_one_grant, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("one_grant");
@@ -332,7 +332,7 @@ ASYNC_TEST_CASE(short_500s_lose_the_slot_when_there_is_no_grace, 30s) {
   BOOST_TEST(reason == loss_reason::watch_failed);
   end_500s(proxy);
   co_await expect_final(h);
-  // The slot goes back, since the process is there to do it: by the record, or with its session.
+  // The process runs, so it releases the slot: by a write of the record, or with its session.
   co_await until("the slot is given back", [&] { return contenders(a, prefix).empty(); });
   co_await expect_usable(p);
 }
@@ -399,7 +399,7 @@ ASYNC_TEST_CASE(the_lease_runs_out_when_the_agent_is_silent, 30s) {
   BOOST_TEST(log.find("lost: lease_expired") != std::string::npos, log);
   BOOST_TEST(log.find("session_ttl") == std::string::npos, log);
 
-  // Everything that was kept back comes now, renewals included, and revives nothing.
+  // Everything that was held back arrives now, renewals included, and revives nothing.
   own.thaw();
   own.wait_until_ready();
   co_await expect_final(h);
@@ -430,8 +430,8 @@ ASYNC_TEST_CASE(nobody_believes_past_the_deadline_though_the_context_is_blocked,
   co_await expect_final(h);
 }
 
-/// It was stopped for longer than its lease, and needs a moment to end. Consul keeps its session for two TTLs, so that
-/// is how long others can be kept from its slot.
+/// The process was stopped for longer than its lease, and needs a moment to end. Consul keeps its session for two TTLs,
+/// so the slot can be kept from others for that long.
 ASYNC_TEST_CASE(a_process_that_was_stopped_ends_before_the_next_one_begins, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("stopped");
@@ -462,7 +462,7 @@ ASYNC_TEST_CASE(a_process_that_was_stopped_ends_before_the_next_one_begins, 30s)
   own.join();
 }
 
-/// The same, where the next one is a coroutine of the same process.
+/// The same, when the next holder is a coroutine of the same process.
 ASYNC_TEST_CASE(who_has_lost_a_mutex_ends_before_the_next_one_here_begins, 30s) {
   agent& a = shared_agent();
   testing::proxy proxy(ex, a.address());

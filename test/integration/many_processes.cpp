@@ -1,4 +1,4 @@
-// An agent's connections from one address are for all processes of a host together.
+// All processes of a host share the connections that an agent accepts from one address.
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -136,8 +136,8 @@ asio::awaitable<void> share_an_agent(asio::any_io_executor ex, agent_options opt
 
 BOOST_AUTO_TEST_SUITE(many_processes)
 
-// A sanitizer's build has a tenth of the semaphores: the agent's connections are then enough for all of them, so that
-// only the other builds show that they are shared.
+// A build with a sanitizer has a tenth of the semaphores. Then the agent's connections are enough for all of them, and
+// only the other builds show that connections are shared.
 
 ASYNC_TEST_CASE(five_with_two_hundred_semaphores_each_all_have_their_turns, 170s) {
   const std::size_t semaphores = is_slow_build() ? 20 : 200;

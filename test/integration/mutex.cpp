@@ -160,7 +160,7 @@ ASYNC_TEST_CASE(the_fencing_token_grows_where_the_lock_index_starts_anew, 30s) {
   co_await l.mutex.close();
 }
 
-/// Consul keeps the key back after the end of a session that asked for it; it is had soon after, not 5 s later.
+/// Consul withholds the key after the end of a session with a lock delay. The waiter gets it soon after, not 5 s later.
 ASYNC_TEST_CASE(a_lock_delay_is_honoured, 30s) {
   agent& a = shared_agent();
   const std::string key = unique_prefix("delay");

@@ -30,7 +30,7 @@ asio::awaitable<std::optional<consul::kv_entry>> key_of(set_user& u, std::string
   co_return std::move(answer.value);
 }
 
-/// How many keys there are below the prefix.
+/// Returns the number of keys below the prefix.
 asio::awaitable<std::size_t> count_keys(set_user& u) {
   auto answer = co_await u.client.list(u.set.prefix() + "/");
   co_return answer.value.size();

@@ -75,7 +75,7 @@ ASYNC_TEST_CASE(each_slot_has_its_own_number, 30s) {
   }
 }
 
-/// Each number is entered by one at a time; from hand to hand in a process and between two.
+/// One holder at a time has a number, after handoffs in a process and between two processes.
 ASYNC_TEST_CASE(nobody_meets_another_at_a_number, 60s) {
   constexpr int turns = 40;
   agent& a = shared_agent();

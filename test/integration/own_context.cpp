@@ -58,7 +58,7 @@ ASYNC_TEST_CASE(handlers_run_on_their_own_executor, 30s) {
   own.join();
 }
 
-/// Nothing that a closed client cannot do is waited for.
+/// A closed client does not wait for anything that it cannot do any more.
 ASYNC_TEST_CASE(a_client_that_is_closed_first_takes_its_semaphores_along, 30s) {
   agent& a = shared_agent();
   asio::io_context io;

@@ -1,4 +1,4 @@
-// One process with many coroutines: few sessions, few connections, few requests, and everybody in order.
+// One process with many coroutines has few sessions, few connections and few requests, and serves all in order.
 
 #include <algorithm>
 #include <boost/asio/steady_timer.hpp>
@@ -94,8 +94,8 @@ ASYNC_TEST_CASE(ten_thousand_coroutines_get_their_turn_in_the_order_they_came, 6
   BOOST_TEST(all.inside.most() == static_cast<int>(limit));
   BOOST_TEST(all.sessions_most > 0u);
   BOOST_TEST(all.sessions_most <= limit);
-  // Slots that one write granted may have equal tokens: no more of them than there are slots. Each counts from 0 how
-  // often it went from hand to hand, and leaves none out.
+  // Slots that one write granted may have equal tokens, but no more of them than there are slots. Each token counts the
+  // handoffs from 0 and leaves none out.
   std::map<fencing_token, std::size_t> had;
   for (const fencing_token& each : all.tokens) ++had[each];
   for (const auto& [token, times] : had) {

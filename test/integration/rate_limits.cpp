@@ -1,5 +1,5 @@
-// Servers that take so many requests in a second and no more (`limits.request_limits`, Consul 1.16 and later): sessions
-// are renewed all the same.
+// Servers that accept a limited number of requests per second (`limits.request_limits`, Consul 1.16 and later).
+// Sessions are renewed all the same.
 
 #include <boost/test/unit_test.hpp>
 #include <holdfast/testing/proxy.hpp>

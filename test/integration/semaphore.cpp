@@ -1,4 +1,4 @@
-// The semaphore as its users see it, on a real agent: each behaviour that is promised has its test.
+// The semaphore as its users see it, on a real agent. Each promised behaviour has a test.
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -183,7 +183,7 @@ ASYNC_TEST_CASE(four_contenders_on_two_slots_all_get_a_turn, 60s) {
   std::vector<std::unique_ptr<participant>> four;
   std::vector<int> done(4, 0);
   crowd inside;
-  // The first two show that both slots can be held at a time.
+  // The first two coroutines show that both slots can be held at the same time.
   auto hold_together = [&](participant& me) -> asio::awaitable<void> {
     slot held = co_await me.sem.acquire();
     inside.enter();
@@ -274,7 +274,7 @@ ASYNC_TEST_CASE(a_disagreeing_limit_fails_with_both_numbers, 30s) {
   BOOST_TEST(listing(a, prefix) == before);
   BOOST_TEST(held.held());
 
-  // A record that nobody lives by binds nobody.
+  // A record without live holders binds nobody.
   co_await held.release();
   slot ours = co_await three.sem.acquire();
   BOOST_TEST(ours.held());
@@ -337,7 +337,7 @@ ASYNC_TEST_CASE(try_acquire_for_on_a_full_semaphore_gives_up_in_its_time_and_wor
   BOOST_TEST(holders(a, prefix).size() == 1u);
   BOOST_TEST(held.held());
 
-  // In time, because the slot comes back while it waits; and later, because it is free.
+  // The acquire succeeds in time because the slot comes back during the wait, and later because it is free.
   pending<slot> waiting(ex, q.sem.try_acquire_for(20s));
   co_await until("it waits", [&] { return contenders(a, prefix).size() == 2; });
   BOOST_TEST(!waiting.ready());

@@ -14,7 +14,7 @@
 namespace holdfast::test {
 namespace {
 
-/// So many processes, in each of which so many coroutines take turns, on half as many slots.
+/// This many processes, each with this many coroutines that take turns on half as many slots.
 asio::awaitable<double> bytes_per_handoff(asio::any_io_executor ex, int processes, int coroutines) {
   const std::string prefix = unique_prefix("several");
   const auto limit = static_cast<std::uint32_t>(processes * coroutines / 2);

@@ -1,4 +1,4 @@
-// A token that ends while it is in use, and the next one, which comes in time or does not.
+// A token expires while it is in use, and the next one comes in time or does not.
 
 #include <boost/test/unit_test.hpp>
 #include <holdfast/consul/client.hpp>
@@ -12,26 +12,26 @@
 namespace holdfast::test {
 namespace {
 
-/// An agent where requests without a token may do everything, and those with one that is gone nothing.
+/// An agent on which requests without a token may do everything, and requests with a deleted token nothing.
 class guarded_agent {
 public:
   guarded_agent()
       : agent_(agent_options{.extra_config = R"({"acl":{"enabled":true,"default_policy":"deny","tokens":{"master":")" +
                                              std::string(master) + R"(","default":")" + master + R"("}}})"}) {}
 
-  /// Empty until the agent has left its legacy mode.
+  /// Creates a token. Returns an empty string until the agent has left its legacy mode.
   std::string make_token() {
     const std::string body = agent_.put("/v1/acl/token", R"({"Policies":[{"Name":"global-management"}]})").body;
     accessor_ = uuid(body, "AccessorID");
     return uuid(body, "SecretID");
   }
-  /// The one that was made last.
+  /// Deletes the token that was created last.
   void end_token() { BOOST_TEST(agent_.del("/v1/acl/token/" + accessor_).status == 200); }
   const agent& server() const { return agent_; }
 
 private:
   static constexpr auto master = "11111111-1111-1111-1111-111111111111";
-  /// The one behind the name, however the JSON is spaced.
+  /// Returns the UUID after this name, with any spacing of the JSON.
   static std::string uuid(const std::string& body, std::string_view name) {
     const auto at = body.find(name);
     return at == std::string::npos ? std::string() : body.substr(body.find('-', at) - 8, 36);

@@ -78,7 +78,7 @@ ASYNC_TEST_CASE(one_that_is_not_allowed_says_so, 30s) {
   const asio::local::stream_protocol::acceptor listens(ex, asio::local::stream_protocol::endpoint(closed.string()));
   fs::permissions(closed, fs::perms::none);
   fs::permissions(here.path(), fs::perms::all);
-  // To root all is allowed: this thread is another user meanwhile.
+  // Root may do everything, so this thread is another user meanwhile.
   const uid_t before = ::geteuid();
   if (before == 0) BOOST_REQUIRE(::seteuid(65534) == 0);
   const std::string words = co_await failure_at(ex, closed);

@@ -2,7 +2,7 @@
 
 #include <holdfast/error.hpp>
 
-/// A shared library that the error categories were linked into, for itself: as two plugins have them.
+/// A shared library with its own copy of the error categories, as two plugins may have them.
 namespace holdfast::test::second_copy {
 
 [[gnu::visibility("default")]] error_code make_error_code(error e) noexcept;

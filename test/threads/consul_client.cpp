@@ -1,4 +1,4 @@
-// One client, used from many threads at once; for ThreadSanitizer. Nothing here is on a strand but the client itself.
+// One client that is used from many threads at once, for ThreadSanitizer. Only the client itself uses a strand.
 
 #include <atomic>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(requests_cancellations_and_statistics_from_everywhere) {
   const std::string prefix = holdfast::test::unique_prefix("threads");
   tally results;
   run_from_many_threads(context, [&](int user) {
-    // A signal is its user's: it is emitted on the thread that owns it, while the client completes on others.
+    // A signal belongs to its user. It is emitted on the thread that owns it, while the client completes on others.
     std::list<asio::cancellation_signal> signals;
     for (int i = 0; i < rounds; ++i) {
       const std::string key = prefix + std::to_string(user) + "/" + std::to_string(i % 7);
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(requests_cancellations_and_statistics_from_everywhere) {
       if (i % 3 == 0) signal.emit(asio::cancellation_type::total);
       if (consul.statistics().connections_open > 5) ++results.other;
     }
-    // The slots must outlive their operations. Not only this thread's are counted: so it waits for all.
+    // The slots must outlive their operations, and those of all threads count. So this waits for all.
     while (results.all() < 2 * rounds * user_threads) std::this_thread::sleep_for(1ms);
   });
   BOOST_TEST(results.all() == 2 * rounds * user_threads);

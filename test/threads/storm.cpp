@@ -1,5 +1,6 @@
-// Everything at once, from four threads: acquires that are cancelled at any moment, short waits, slots dropped on any
-// thread, semaphores destroyed while in use. Never more hold than may, all ends, and nothing is left.
+// Everything at once, from four threads: acquires are cancelled at any moment, waits are short, slots are dropped on
+// any thread, and semaphores are destroyed while in use. No more than the limit hold, everything ends, and nothing is
+// left.
 
 #include <atomic>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -113,8 +114,8 @@ asio::awaitable<void> cancel_in_between(holdfast::semaphore& sem, score& s, unsi
   }
 }
 
-/// The closest race: the slot is handed to the waiter, or the waiter is cancelled, and right behind it comes the other.
-/// The first counts.
+/// The closest race: the slot is handed to the waiter, and the waiter is cancelled directly before or after that. The
+/// first of the two counts.
 asio::awaitable<void> race_the_handover(holdfast::semaphore& sem, score& s, int rounds) {
   const asio::any_io_executor ex = co_await asio::this_coro::executor;
   for (int i = 0; i < rounds; ++i) {
@@ -205,7 +206,7 @@ asio::awaitable<void> short_lived(consul::client client, std::string prefix, sco
       ++s.running;
       sem->acquire(asio::bind_executor(ex, std::move(handler)));
     }
-    // Half of them as soon as somebody waits or holds, the others at any moment.
+    // Half of the handles are destroyed as soon as somebody waits or holds, and the others at any moment.
     const auto in_use = [&sem] { return sem->statistics().held + sem->statistics().waiting != 0; };
     for (int looks = 0; i % 2 == 0 && looks < 1000 && !in_use(); ++looks) co_await pause(50us);
     if (i % 2 != 0) co_await pause(std::chrono::microseconds(random() % 5000));

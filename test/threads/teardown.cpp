@@ -1,5 +1,5 @@
-// An io_context may be destroyed at any moment, with waiters, holders and requests under way: nothing hangs, nothing
-// leaks, and handles that outlive it are safe. The sanitizers watch.
+// An io_context may be destroyed at any moment, with waiters, holders and pending requests. Nothing hangs, nothing
+// leaks, and handles that outlive it are safe. The sanitizers check that.
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -60,7 +60,7 @@ asio::awaitable<void> cycle_with_slot(participant& p) {
   for (;;) co_await with_slot(p.sem, body);
 }
 
-/// A semaphore that lives in the frame, as most do.
+/// A semaphore in a coroutine's frame, like most semaphores.
 asio::awaitable<void> own_semaphore(std::string address, std::string prefix) {
   const asio::any_io_executor ex = co_await asio::this_coro::executor;
   participant p(ex, address, calm(prefix, 2));
@@ -115,7 +115,7 @@ void one_teardown(agent& a, std::minstd_rand& random, int threads, reached& what
       nothing = nothing && levels.sessions == 0;
     }
     what.with_nothing += nothing;
-    // Before the context, or after it: both orders are the user's right.
+    // The user may destroy it before the context or after it.
     if (random() % 2 == 0) outside.participants.erase(outside.participants.begin());
   }
   what.with_surviving_slots += !outside.slots.empty();

@@ -1,5 +1,5 @@
-// The client has a context and a thread of its own, as the documentation advises for busy programs: a loss comes from
-// there, while the body runs here.
+// The client has a context and a thread of its own, as the documentation advises for busy programs. A loss comes from
+// there while the body runs here.
 
 #include <atomic>
 #include <boost/asio/associated_cancellation_slot.hpp>

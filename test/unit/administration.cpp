@@ -59,8 +59,8 @@ std::string told(const instruction& next) {
   return all.empty() ? "nothing" : all;
 }
 
-/// A semaphore of two, in which these hold, dead or alive, and these are alive, in queue order, from index 10 on. A
-/// capital is a contender of HashiCorp's Go client.
+/// A semaphore of two slots with these holders, dead or alive, and these live contenders, in queue order from index 10
+/// on. A capital is a contender of HashiCorp's Go client.
 inspection semaphore(std::string_view holders, std::string_view alive) {
   inspection s;
   s.prefix = prefix;

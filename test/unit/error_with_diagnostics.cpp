@@ -196,7 +196,7 @@ ASYNC_TEST_CASE(more_slots_than_fit_one_request_are_named, 10s) {
 
 namespace {
 
-// Returns the exception of `with_slot`, with the nested one, when the slot is lost during the body.
+// The end of `with_slot` when the slot is lost while the body runs: its exception, and the text of the nested one.
 struct lost_end {
   caught lost{};
   holdfast::loss_reason reason = holdfast::loss_reason::none;

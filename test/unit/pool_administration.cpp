@@ -17,7 +17,7 @@ namespace {
 
 const std::string no_such_slots = "the number of slots is 0, over the limit or over 60";
 
-/// It takes the limit that it finds, and perhaps watches no more than it must.
+/// Options with which a pool takes over the recorded limit. If `few` is false, it watches no more than it must.
 pool_options with_recorded_limit(std::uint32_t limit, bool few = true) {
   return with(pool_story::usual(limit), [few](pool_options& o) {
     o.use_recorded_limit = true;

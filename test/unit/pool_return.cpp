@@ -35,7 +35,7 @@ struct outrun : pool_story {
       holders += " " + rival_;
     record_becomes(holders);
   }
-  /// Answers everything except the write, which the changes of the others overtake.
+  /// Answers everything except the write. The others write first, so it is refused.
   lines is_refused() {
     run(false);
     BOOST_REQUIRE(txn_open());

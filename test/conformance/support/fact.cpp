@@ -29,7 +29,7 @@ void add_defect(testing::server& model) {
   model.with([which](testing::store& s, auto) { s.break_rule(which); });
 }
 
-// As the agents of tests are.
+// Like the agents of the tests.
 testing::server_options model_options(const peer_limits& limits) {
   testing::server_options options;
   options.host = loopback;

@@ -30,8 +30,8 @@ inline constexpr auto defect_variable = "HOLDFAST_MODEL_DEFECT";
 /// A fact about Consul: `FACT(a_name_which_is_a_sentence) { BOOST_TEST(consul.get("a").status == 404); }`. The same
 /// code is one test on a real agent, which is always right, and one on the model.
 #define FACT(name) HOLDFAST_FACT(name, run_on_consul(#name, name), run_on_model(#name, name))
-/// The same on an agent of its own, since it would disturb others, or has limits of its own:
-/// `LONELY_FACT(a_sentence, .txn_bytes = 1000)`.
+/// A fact on an agent of its own, because it would disturb others or needs other limits: `LONELY_FACT(a_sentence,
+/// .txn_bytes = 1000)`.
 #define LONELY_FACT(name, ...)                                              \
   HOLDFAST_FACT(name, run_on_consul_of_its_own(#name, name, {__VA_ARGS__}), \
                 run_on_model_of_its_own(#name, name, {__VA_ARGS__}))

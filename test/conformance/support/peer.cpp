@@ -17,7 +17,7 @@ namespace json = boost::json;
 using namespace std::chrono_literals;
 using clock = raw_request::clock;
 
-// Longer than a peer waits for a reply: none is due to the query's own time being over.
+// Longer than a peer waits for a reply. So no reply comes because the query's own time is over.
 constexpr std::string_view wait = "40s";
 
 std::string text(const json::value& v) { return v.is_string() ? std::string(v.as_string()) : std::string(); }

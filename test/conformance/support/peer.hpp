@@ -30,16 +30,17 @@ struct entry {
 std::ostream& operator<<(std::ostream& out, const entry& e);
 
 struct peer_reply : raw_reply {
-  /// Status and body, the one thing that most facts are about: "200 true". Without the newline that a development agent
-  /// puts behind JSON.
+  /// Returns the status and the body, which most facts are about: "200 true". The newline that a development agent adds
+  /// to JSON is left out.
   std::string said() const;
-  /// The same without the "Bad request: " that Consul 1.12 puts before some of its complaints.
+  /// Like `said`, without the "Bad request: " that Consul 1.12 puts before some of its errors.
   std::string complaint() const;
   std::uint64_t index() const;  ///< X-Consul-Index
-  /// Consul's router sends elsewhere: the version of Go that it was built with says by which status.
+  /// True if Consul's router redirects the request. The status of that depends on the version of Go with which Consul
+  /// was built.
   bool is_redirection() const { return status == 301 || status == 307; }
   std::string header(const std::string& name) const;
-  boost::json::value json() const;     ///< these fail the test if that is not what the body is
+  boost::json::value json() const;     ///< these fail the test if the body is something else
   std::size_t size() const;            ///< of the JSON array
   std::vector<entry> entries() const;  ///< with whole keys
   entry first() const;
@@ -69,15 +70,15 @@ struct txn_outcome {
   peer_reply reply;
 };
 
-/// A blocking query under way. It waits for longer than any test: when it is answered, something has woken it.
+/// A pending blocking query. It waits for longer than any test, so an answer means that something has woken it.
 class watch {
 public:
-  /// Returns when it waits at that process, or is answered.
+  /// Returns when the query waits at that process, or has been answered.
   watch(raw_request request, pid_t process, std::chrono::milliseconds reply_within);
-  /// Nothing that was done so far has woken it. Should an answer be on its way all the same, then it is that of before
-  /// whatever is done next: `woken` returns it.
+  /// Returns true if nothing has woken the query so far. If an answer is on its way all the same, it belongs to what
+  /// was done before, and `woken` returns it.
   bool still_waits() const;
-  /// The reply, which must come soon.
+  /// Returns the reply, which must come soon.
   peer_reply woken();
 
 private:
@@ -86,7 +87,8 @@ private:
   std::chrono::milliseconds reply_within_;
 };
 
-/// Destroys the sessions that it made, so that facts do not see each other's.
+/// Consul, or the model, with the keys and sessions of one fact. It destroys its sessions at the end, so that facts do
+/// not see each other's.
 class peer {
 public:
   /// The test fails if a request gets no reply within `reply_within`, which must be below 40 s. `process` is the
@@ -123,20 +125,20 @@ public:
   std::uint64_t index(std::string_view name) const { return get(name).index(); }
   bool exists(std::string_view name) const { return get(name).status == 200; }
 
-  /// A session without checks and without lock delay, unless `fields` has other wishes.
+  /// Creates a session without checks and without lock delay, unless `fields` asks for them.
   std::string session(boost::json::object fields = {});
-  peer_reply create_session(std::string_view body);  ///< of exactly that body
+  peer_reply create_session(std::string_view body);  ///< with exactly this body
   peer_reply destroy(std::string_view id) const { return request("PUT", "/v1/session/destroy/" + std::string(id)); }
   peer_reply renew(std::string_view id) const { return request("PUT", "/v1/session/renew/" + std::string(id)); }
   peer_reply info(std::string_view id) const { return request("GET", "/v1/session/info/" + std::string(id)); }
   /// Returns when the session is gone.
   void wait_for_end(std::string_view id) const;
-  /// The one session that info answers with.
+  /// Returns the session from the reply of `/v1/session/info`.
   boost::json::value session_info(std::string_view id) const;
 
   txn_outcome txn(const std::vector<op>& operations) const;
 
-  /// Asks again when the index of that read is above what it is now, or above `index`.
+  /// Begins a query that is answered when the index of this read is above its current one, or above `index`.
   holdfast::test::watch watch(std::string_view name) const { return watch(name, index(name)); }
   holdfast::test::watch watch(std::string_view name, std::uint64_t index) const;
   holdfast::test::watch watch_target(std::string_view target, std::uint64_t index) const;

@@ -38,8 +38,8 @@ constexpr std::uint64_t flag_values[] = {0, 1, 16210313421097356768u};
 constexpr const char* node_names[] = {"n", "no", "N"};
 constexpr const char* addresses[] = {"10.0.0.1", "10.0.0.2"};
 constexpr std::size_t session_count = 4;
-// How long the agent may take to wake up where the model did. With a defect, and while shrinking, many sequences fail
-// by this.
+// How long the agent may take to wake up where the model did. With a defect, and during shrinking, many sequences fail
+// by this limit.
 constexpr int patient_ms = 5'000;
 constexpr int hasty_ms = 300;
 constexpr int reply_ms = 30'000;
@@ -91,7 +91,7 @@ public:
   explicit generator(std::uint64_t seed) : random_(seed) {}
 
   operation_step step() {
-    // Sessions are few and writes are many; watches come often enough that most writes have somebody to wake.
+    // There are few sessions and many writes. Watches are frequent enough for most writes to wake one.
     static constexpr std::pair<kind, int> weights[] = {
         {kind::put, 12},           {kind::cas, 8},           {kind::acquire, 12},
         {kind::release, 6},        {kind::remove, 8},        {kind::remove_cas, 4},
@@ -195,7 +195,7 @@ std::optional<std::string> header(const api_reply& reply, std::string_view name)
 
 // --- Comparing
 
-// Which index of the agent is which of the model. Both only grow, so the pairs must be in the same order.
+// Maps the indexes of the agent to those of the model. Both only grow, so the pairs must be in the same order.
 class index_pairs {
 public:
   bool agree(std::uint64_t agents, std::uint64_t models) {
@@ -242,7 +242,7 @@ struct comparison::state {
     wait_for_own_node();
   }
 
-  // Both the agent and its leader register a new agent's node, one after the other: the model does not.
+  // The agent and its leader both register a new agent's node, one after the other. The model does not.
   void wait_for_own_node() {
     const std::string target = "/v1/catalog/node/" + own_node;
     for (std::string index;;) {
@@ -255,7 +255,7 @@ struct comparison::state {
     }
   }
 
-  // Returns when the agent has dealt with what was sent on that connection, and those it has woken have looked.
+  // Returns when the agent has processed what was sent on that connection, and when all woken queries have read.
   void wait_for_agent(connection& line) const {
     wait_until_idle(agent, line.socket(), std::chrono::steady_clock::now() + std::chrono::milliseconds(reply_ms));
   }
@@ -265,7 +265,8 @@ struct comparison::state {
   std::string own_node;
   connection requests;
   std::list<connection> unused_watches;
-  // In all of this process, which has one agent: that remembers what was deleted below a prefix.
+  // The number of sequences in this process, which is part of their prefixes. The one agent of the process remembers
+  // what was deleted below a prefix.
   inline static std::uint64_t sequences = 0;
   int patience_ms = patient_ms;
   std::size_t operations = 0;
@@ -274,7 +275,7 @@ struct comparison::state {
 
 namespace {
 
-// Thrown where the two disagree.
+// Thrown where the agent and the model disagree.
 struct disagreement : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -288,7 +289,8 @@ public:
         model_(make_model(shared.own_node, broken)) {}
 
   void run(const std::vector<operation_step>& sequence) {
-    // A key, a session and a node of the sequence's own: from here on both sides' indexes are of its changes.
+    // Creates a key, a session and a node of the sequence's own. From here on the indexes of both sides belong to its
+    // changes.
     exchange({"PUT", kv("!"), "begin"});
     create_session(0);
     destroy_session(0);
@@ -374,7 +376,7 @@ private:
       disagree(request, "the bodies differ" + (where.empty() ? where : " at " + where), agents, models);
   }
 
-  // The agent's session ids as the model's.
+  // Replaces the agent's session ids by the model's.
   std::string translated(std::string text) const {
     for (const auto& [mine, agents] : session_of_agent_) {
       for (std::size_t at; (at = text.find(agents)) != std::string::npos;) text.replace(at, agents.size(), mine);
@@ -382,7 +384,7 @@ private:
     return text;
   }
 
-  // Texts name indexes too: those are compared as indexes.
+  // Texts contain indexes, too. These are compared as indexes.
   bool same_text(std::string agents, std::string models) {
     static constexpr std::string_view before = ", current modify index ";
     const auto at_agents = agents.find(before), at_models = models.find(before);
@@ -444,7 +446,7 @@ private:
 
   // --- Steps
 
-  // The same request for both, but for session ids and indexes.
+  // Sends both sides the same request, except for session ids and indexes.
   struct both {
     api_request agents, models;
   };
@@ -459,7 +461,7 @@ private:
     return at == sessions_.end() ? nobody : at->second;
   }
 
-  // A check's index, as each side knows it.
+  // Returns a check's index in the numbers of each side.
   std::pair<std::uint64_t, std::uint64_t> index_for(const operation_step& s) {
     using index = enum operation_step::index;
     if (s.index == index::none) return {0, 0};
@@ -582,7 +584,7 @@ private:
       case kind::watch_keys:
         return watch(request("GET", kv(prefix_of(s)) + keys_query(s)), '&');
       case kind::watch_session: {
-        // A session that is not there is watched in another way than Consul's: the model fires more often.
+        // The model watches a missing session in another way than Consul, and wakes more often.
         const auto& [agents, models] = session(s.session);
         if (!model_.session(models).value) return;
         return watch({{"GET", "/v1/session/info/" + agents, ""}, {"GET", "/v1/session/info/" + models, ""}}, '?');

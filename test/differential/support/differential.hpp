@@ -12,10 +12,11 @@
 
 namespace holdfast::test {
 
-/// Random operations on Consul, sent to a real agent and to the model, whose replies and wake-ups are compared.
+/// Random operations on Consul. They are sent to a real agent and to the model, and the replies and wake-ups are
+/// compared.
 ///
-/// A sequence is made from its seed alone, and says keys and sessions by their number: so that any part of it can be
-/// run again by itself, which is how a disagreement is shrunk.
+/// A sequence is made from its seed alone, and names keys and sessions by numbers. So any part of it can be run again
+/// by itself, which is how a disagreement is shrunk.
 struct operation_step {
   enum class kind {
     put,
@@ -49,7 +50,7 @@ struct operation_step {
     watch_nodes,
     watch_node_sessions,
   } what{};
-  /// How a check's index relates to the key's.
+  /// The relation of a check's index to the key's.
   enum class index { none, current, older, newer } index{};
   std::uint8_t key = 0;
   std::uint8_t value = 0;
@@ -68,12 +69,13 @@ public:
   explicit comparison(const agent& with);
   ~comparison();
 
-  /// Empty if they agree, else what the first disagreement is. A fresh model each time, with that defect.
+  /// Returns the first disagreement, or an empty text if the two agree. Each run has a fresh model with this defect.
   ///
-  /// A change comes when every blocking query asked before it waits at the agent, and every one that an earlier change
-  /// has woken has looked: the agent's threads sleep then (`support/idle.hpp`). So each disagreement counts.
+  /// A change is made only when every blocking query that was sent before it waits at the agent, and when every query
+  /// that an earlier change has woken has read. The agent's threads sleep then (`support/idle.hpp`). So each
+  /// disagreement counts.
   std::string run(const std::vector<operation_step>& sequence, testing::defect broken = {});
-  /// The shortest part of the sequence that was found to disagree too, and its disagreement.
+  /// Returns the shortest part of the sequence that was found to disagree, too, and its disagreement.
   std::pair<std::vector<operation_step>, std::string> shrink(std::vector<operation_step> sequence,
                                                              testing::defect broken = {});
 

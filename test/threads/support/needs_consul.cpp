@@ -4,8 +4,8 @@
 
 namespace {
 
-/// All of these tests have agents, and threads that wait for something to happen there. Without a Consul program they
-/// fail before any of these threads begins, and say why: Boost.Test tells what this throws.
+/// All of these tests have agents, and threads that wait for events there. Without a Consul program they fail before
+/// any of these threads begins, with the message of the exception that this throws.
 struct needs_consul {
   needs_consul() { holdfast::test::consul_program(); }
 };
