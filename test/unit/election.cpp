@@ -39,7 +39,7 @@ kv_entry acceptance_by(const std::string& session, std::uint64_t index) {
   return {acceptance_of_entry("leader/" + session), "v", 0, session, index, index, 1};
 }
 
-/// An observer, with the events that it got and the conclusions that it drew.
+/// An observer with a clock of its own, whose questions the test answers.
 struct watching {
   observer who{election_wait, 1};
   time_point now{};
@@ -68,7 +68,7 @@ struct watching {
     who.told(std::nullopt);
   }
   observer::conclusion fails(error_code why) { return who.hear(event::key_watched{0, {}, {why, {}}}, now); }
-  /// Returns true if the answer is news, which the observer then reports.
+  /// Gives the observer an answer, and tells it that its user knows, if that is news. Returns true for news.
   bool tells(std::optional<kv_entry> key, std::uint64_t index) {
     const observer::conclusion heard = sees(std::move(key), index);
     if (heard.is_news) who.told(heard.leader);

@@ -77,7 +77,7 @@ struct idle : node_story {
     else
       consul.put("p/.lock", format({record_form::map, 1, {a_dead_session()}}), semaphore_flags, now);
   }
-  /// A renewal shows it.
+  /// Ends the session s1. The next renewal shows that.
   void is_lost() {
     consul.destroy_session(real("s1"), now);
     after(6s);
