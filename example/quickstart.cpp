@@ -10,9 +10,9 @@
 
 boost::asio::awaitable<void> work(holdfast::consul::client consul) {
   holdfast::semaphore sem(consul, {.prefix = "quickstart/reports", .limit = 2});
-  holdfast::slot slot = co_await sem.acquire();  // waits while two slots are held in the whole cluster
+  holdfast::slot slot = co_await sem.acquire();  // waits while the cluster has two holders
   std::cout << "working, with fencing token " << slot.fencing_token().to_string() << std::endl;
-  co_await slot.release();  // the destructor also releases, in the background
+  co_await slot.release();  // the destructor releases it, too
 }
 
 int main() {

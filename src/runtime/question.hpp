@@ -10,7 +10,7 @@
 namespace holdfast::runtime {
 
 /// Calls `by->ask(question)` with a question of `store.hpp`, and completes with the answer. `ask` and `answer` are
-/// named variables because of a compiler bug: see doc/gcc12.md.
+/// named variables because of a compiler bug: see doc/reference/gcc12.md.
 template <class Answer, class Asker, class Question>
 boost::asio::awaitable<Answer> answer_of(std::shared_ptr<Asker> by, Question question) {
   namespace asio = boost::asio;

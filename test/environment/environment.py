@@ -8,7 +8,7 @@ usage: environment.py PROBE [--consul PROGRAM] [--write]
        environment.py --self-test
 
 PROBE is the program that is built from test/environment/probe.cpp. PROGRAM is a consul. Without it, $HOLDFAST_CONSUL is
-used if it has the version that doc/environment.md is about. Otherwise holdfast is compared with the results of that
+used if it has the version that doc/reference/environment.md is about. Otherwise holdfast is compared with the results of that
 version that the document records. --write writes the document. Everything runs in a network of its own.
 """
 
@@ -26,7 +26,7 @@ import tempfile
 import threading
 
 HERE = pathlib.Path(__file__).resolve()
-DOCUMENT = HERE.parents[2] / "doc" / "environment.md"
+DOCUMENT = HERE.parents[2] / "doc" / "reference" / "environment.md"
 AWAY = "10.9.8.7"  # an address that is no loopback: Go asks no proxy for those
 VARIABLES = (
     "CONSUL_HTTP_ADDR CONSUL_HTTP_TOKEN CONSUL_HTTP_TOKEN_FILE CONSUL_HTTP_AUTH CONSUL_HTTP_SSL CONSUL_HTTP_SSL_VERIFY"
@@ -353,7 +353,7 @@ def run(arguments):
         if arguments.write and not problems:
             DOCUMENT.write_text(text)
         elif text != DOCUMENT.read_text():
-            problems.append("doc/environment.md is not what this run would write")
+            problems.append("doc/reference/environment.md is not what this run would write")
             print(problems[-1])
     print(f"compared with {version_of(arguments.consul) if arguments.consul else 'the document'}")
     print(f"{len(rows)} cases, {sum(r[2] != r[3] for r in rows)} of them different, {len(problems)} problems")

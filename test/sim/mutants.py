@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Changes lines of the core on purpose, and checks that the simulator finds each change (doc/guarantees.md).
+"""Changes lines of the core on purpose, and checks that the simulator finds each change (doc/explanation/guarantees.md).
 
 Each mutant changes one place of src/protocol. It is built like the simulator and linked in place of the original. A run
 of `sim.worlds`, which passes without mutants, has to find it: the first violation must be one of the guarantee that the

@@ -145,7 +145,7 @@ asio::awaitable<void, Executor> await_some(one_of_each of) {
 }
 
 #if BOOST_VERSION >= 108600
-/// The newer tokens of doc/compatibility.md.
+/// The newer tokens of doc/reference/compatibility.md.
 [[maybe_unused]] void begin_with_newer_tokens(one_of_each of, asio::cancellation_slot cancelled,
                                               holdfast::error_code& ec) {
   begin_each(of, asio::cancel_after(std::chrono::seconds(1)));
