@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Keeps what came of the steps of `scripts/test --long` in doc/results/long.json, and makes doc/explanation/guarantees.md's figures
+"""Keeps what came of the steps of `scripts/test --long` in doc/results/long.json, and makes doc/explanation/proof.md's figures
 of it (tools/figures.py writes them there).
 
 All steps together take longer than a machine may be at hand. So each has the commit that it last passed at, and is not
