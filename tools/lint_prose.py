@@ -5,7 +5,8 @@ usage: lint_prose.py [--count] [PATH...]   files and folders; without one, all o
                                            --count: how many findings each folder has, by rule
        lint_prose.py --self-test           shows that each rule finds what it is for, and nothing in good prose
 
-Documents are *.md. Comments are those of C++, Python, shell and CMake. Code blocks and code spans are left out.
+Documents are *.md. Comments are those of C++, Python, shell and CMake. Code blocks, code spans and generated figures are
+left out.
 """
 
 import collections
@@ -50,7 +51,7 @@ class Finding(NamedTuple):
 
 def paragraphs_of_document(text):
     """(line, text) of each paragraph, list item, heading and cell."""
-    found, current, start, in_code = [], [], 0, False
+    found, current, start, in_code, is_generated = [], [], 0, False, False
 
     def end():
         if current:
@@ -61,7 +62,8 @@ def paragraphs_of_document(text):
         if line.lstrip().startswith(("```", "~~~")):
             in_code = not in_code
             end()
-        elif in_code or line.startswith("<!--") or not line.strip():
+        elif in_code or is_generated or line.startswith("<!--") or not line.strip():
+            is_generated = (is_generated or line.startswith("<!-- figures:")) and line != "<!-- end of figures -->"
             end()
         elif line.lstrip().startswith("|"):
             end()
@@ -160,9 +162,9 @@ def self_test():
         ("It gives the slot back.", ["private"]),
     ]
     failures = [(sentence, expected, rules_broken(sentence)) for sentence, expected in cases if rules_broken(sentence) != expected]
-    document = "# Title\n\nOf one.  It is good.\nWhat it is, is bad and goes on.\n```\nWhat code is here in it.\n```\n| a | Of the table's cell there |\n"
+    document = "# Title\n<!-- figures: a -->\nOf one that is generated.\n<!-- end of figures -->\nOf one.  It is good.\nWhat it is, is bad and goes on.\n```\nWhat code is here in it.\n```\n| a | Of the table's cell there |\n"
     seen = [(each.line, each.rule) for each in findings("a.md", document)]
-    if seen != [(3, "subject"), (8, "subject")]:
+    if seen != [(5, "subject"), (10, "subject")]:
         failures.append(seen)
     code = 'int a;  // Of a trailing comment here\n// One line,\n// and another. What is this now here.\nchar b[] = "// Of a string there is";\n'
     seen = [(each.line, each.rule) for each in findings("a.cpp", code)]
