@@ -25,7 +25,7 @@ using std::chrono::milliseconds;
 std::optional<clock::time_point> arena::freed_slots::pop() {
   for (auto next = popped_.load(); next < pushed_;) {
     if (!popped_.compare_exchange_weak(next, next + 1)) continue;
-    for (;;)  // another process has counted its slot, and is about to write when that was
+    for (;;)  // the process that pushed has advanced `pushed_` already, and is about to write the time
       if (const auto at = at_[next % slots_max].exchange(0)) return clock::time_point(duration(at));
   }
   return {};
@@ -51,7 +51,7 @@ std::uint32_t arena::spread() {
       children_.push_back(child);
       continue;
     }
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it ends with the first, however that ends
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // the kernel kills this process when the first one ends
     if (::getppid() != parent) std::_Exit(1);
     children_.clear();
     mine_ = &common_.parts[number];
@@ -72,7 +72,7 @@ void arena::finish() {
 }
 
 void arena::entered(std::uint32_t client, std::uint32_t contender, clock::time_point asked, clock::time_point now) {
-  if (!stopping()) common_.limit.enter();  // afterwards closing takes slots from those who are inside
+  if (!stopping()) common_.limit.enter();  // later, closing takes slots from contenders that are still inside
   if (handoff_)
     if (const auto freed = common_.freed.pop(); freed && measuring_) mine_->handoffs.add(now - *freed);
   if (!clients_[client].served) {
@@ -104,13 +104,13 @@ void arena::cycled(clock::time_point asked, clock::time_point now) {
 }
 
 void arena::failed(const boost::system::error_code& why) {
-  if (stopping()) return;  // they are told that the semaphore was closed
+  if (stopping()) return;  // closing the semaphore makes pending acquires fail
   if (mine_->errors++ == 0) std::cerr << "bench: " << why.message() << '\n';
 }
 
 asio::awaitable<void> arena::hold() {
   const auto executor = co_await asio::this_coro::executor;
-  const milliseconds stay(parameters_.broken ? 300 : 1);  // if broken, to be seen on a busy machine, too
+  const milliseconds stay(parameters_.broken ? 300 : 1);  // if broken: long enough to be noticed on a busy machine
   if (long_hold_)
     co_await sleep_for(std::chrono::seconds(1));
   else if (measuring_)
@@ -147,7 +147,7 @@ asio::awaitable<void> arena::conduct(std::function<traffic()> count, std::functi
   co_await close();
 }
 
-// Between clients, or else between coroutines.
+// Jain's index over the clients, or over the coroutines if there is only one client.
 std::optional<double> arena::fairness(std::uint64_t operations) const {
   const auto all = shape_.contenders();
   std::vector<std::uint64_t> shares(shape_.clients > 1 ? shape_.clients : shape_.coroutines);

@@ -17,17 +17,18 @@ namespace holdfast::bench {
 
 namespace asio = boost::asio;
 
-/// What the contenders of one closed loop share, in all processes: who is inside, who got how much, how long it took.
+/// The state that the contenders of one closed loop share in all processes. It counts the contenders that are inside,
+/// the slots that each of them got, and the times that this took.
 class arena {
 public:
   explicit arena(const parameters& p);
   arena(const arena&) = delete;
   arena& operator=(const arena&) = delete;
 
-  /// Makes the other processes, of which each returns from here, too, and says which of them this is. Nothing but the
-  /// arena may exist by then: no thread, no connection.
+  /// Forks the other processes. The call returns in each process, with that process's number. Nothing but the arena may
+  /// exist when it is called: no thread, no connection.
   std::uint32_t spread();
-  /// The first process prints the row, when the others have ended; those end here.
+  /// Ends every process but the first. The first process waits for the others, and then prints the row.
   void finish();
 
   bool stopping() const { return common_.stopping; }
@@ -36,18 +37,19 @@ public:
   void cycled(clock::time_point asked, clock::time_point now);
   void failed(const boost::system::error_code& why);
 
-  /// In the window a slot is let go at once. One thread runs all contenders of a process, so then nobody in it could
-  /// ever be seen inside together; hence holders stay for a millisecond before and after the window, and let others run
-  /// now and then in it.
+  /// True if a holder must `hold` before it releases. In the window a holder releases its slot at once. One thread runs
+  /// all contenders of a process, so two of them would never be inside at the same time, and the limit check would see
+  /// nothing. Therefore holders stay for a millisecond before and after the window, and sometimes let others run in it.
   bool holds() { return long_hold_ || !measuring_ || ++held_ % 64 == 0; }
   asio::awaitable<void> hold();
 
-  /// Waits until every client has had its turn, warms up, measures, goes on for a moment, then stops the contenders by
-  /// `close`: in each process at the same times. `count` reads the counters of this process's clients.
+  /// Waits until every client has had a turn, warms up, measures, and goes on for a moment. Then it stops the
+  /// contenders by `close`. The window begins at the same time in each process. `count` reads the counters of this
+  /// process's clients.
   asio::awaitable<void> conduct(std::function<traffic()> count, std::function<asio::awaitable<void>()> close);
 
 private:
-  /// When slots were let go that nobody has taken again, the earliest first.
+  /// The times at which slots were released that no contender has taken since, the earliest first.
   class freed_slots {
   public:
     void push(clock::time_point now) { at_[pushed_++ % slots_max] = now.time_since_epoch().count(); }
@@ -59,7 +61,7 @@ private:
     std::atomic<clock::rep> at_[slots_max]{};
   };
 
-  /// What one process has to say of the window.
+  /// The results of one process in the window.
   struct part {
     latencies waits{}, handoffs{}, cycles{}, turns{};
     std::uint64_t operations = 0, errors = 0;
@@ -67,17 +69,17 @@ private:
     duration measured{};
   };
 
-  /// In memory that all processes share. Each part, and each contender's share, is written by one of them.
+  /// Lies in memory that all processes share. Each part, and each element of `shares`, is written by one process only.
   struct board {
     limit_checker limit{};
     freed_slots freed{};
     std::atomic<std::uint32_t> served{0};       ///< clients that have had a turn
-    std::atomic<std::uint32_t> last_client{0};  ///< to have had one
-    std::atomic<clock::rep> begin{0};           ///< of the window, when that is known
-    std::atomic<std::uint32_t> not_served{0};   ///< when it was
+    std::atomic<std::uint32_t> last_client{0};  ///< the client that had a turn last
+    std::atomic<clock::rep> begin{0};           ///< of the window; 0: not known yet
+    std::atomic<std::uint32_t> not_served{0};   ///< clients without a turn when `begin` was set
     std::atomic<bool> stopping{false};
     part parts[shape::processes_max];
-    std::uint64_t shares[1];  ///< of each contender, in the window
+    std::uint64_t shares[1];  ///< the slots that each contender got in the window
 
     static board& make(std::uint32_t contenders);
   };
@@ -92,7 +94,7 @@ private:
 
   const parameters parameters_;
   const shape shape_;
-  const bool handoff_;    ///< from process to process is what counts
+  const bool handoff_;    ///< the times of handoffs between clients are measured
   const bool long_hold_;  ///< each slot is held for a second
   board& common_;
   part* mine_ = common_.parts;
@@ -102,7 +104,7 @@ private:
   std::uint64_t held_ = 0;
 };
 
-/// One contender: acquires and lets go until the arena stops.
+/// One contender: acquires and releases until the arena stops.
 template <class Semaphore>
 asio::awaitable<void> contend(Semaphore& semaphore, arena& a, std::uint32_t client, std::uint32_t contender) {
   auto now = clock::now();

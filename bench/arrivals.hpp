@@ -6,11 +6,11 @@
 
 namespace holdfast::bench {
 
-/// How long who has arrived keeps the slot: the limit could not be seen to hold otherwise.
+/// The time for which an arrival holds its slot. Without it the limit check could notice nothing.
 inline constexpr std::chrono::milliseconds visit_time(1);
 
-/// Arrivals at a fixed mean rate, independent of each other (a Poisson process); the same in each run. Who arrives
-/// while the system is busy waits, and its wait counts from its arrival.
+/// Arrivals at a fixed mean rate, independent of each other (a Poisson process) and the same in each run. If the system
+/// is busy, an arrival waits, and its wait counts from the time of its arrival.
 class arrivals {
 public:
   arrivals(double rate, clock::time_point begin) : gap_(rate), next_(begin) {}

@@ -1,7 +1,8 @@
 """Three Consul servers that keep their data on disk, each in a network of its own, and a client agent before them.
 
-Each host is a network namespace without a name, which lives as long as the process in it; a bridge in another one joins
-them. There the client agent runs, and what is measured. As root, or as the root of a user namespace.
+Each host is a network namespace without a name, which lives as long as the process in it. A bridge in one more
+namespace joins the hosts. The client agent and the measured program run in that namespace. This needs root, or the root
+of a user namespace.
 """
 
 import json
@@ -17,7 +18,7 @@ ENVIRONMENT = {**os.environ, "PATH": os.environ.get("PATH", "/usr/bin:/bin") + "
 
 
 class Unavailable(Exception):
-    """Why there can be no cluster on this machine."""
+    """There can be no cluster on this machine. The text says why."""
 
 
 def address(host):
@@ -48,7 +49,7 @@ class Cluster:
     # --- The network
 
     def make_space(self, entry):
-        """A namespace, and what a command is started by to be in it."""
+        """Makes a namespace. Returns the prefix of a command that is to run in it."""
         shell = ["sh", "-c", "echo made; exec cat"]
         held = subprocess.Popen([*entry, *shell], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                 text=True, env=ENVIRONMENT, preexec_fn=self.dies_with_us)
@@ -112,7 +113,7 @@ class Cluster:
         return done.stdout if done.returncode == 0 else ""
 
     def is_ready(self):
-        """Whether three servers vote, all nodes are known, and writes are taken."""
+        """True if three servers vote, all nodes are known, and a write succeeds."""
         voters = [line for line in self.ask("operator", "raft", "list-peers").splitlines() if " true " in line]
         nodes = self.ask("catalog", "nodes")
         known = all(f"host-{host}" in nodes for host in (*range(1, SERVERS + 1), self.BRIDGE))
@@ -140,5 +141,5 @@ class Cluster:
 
 
 def file_system(folder):
-    """What the data is on."""
+    """The type of the file system that the folder is on."""
     return subprocess.run(["stat", "-f", "-c", "%T", folder], text=True, stdout=subprocess.PIPE).stdout.strip()

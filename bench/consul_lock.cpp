@@ -22,7 +22,7 @@
 namespace holdfast::bench {
 namespace {
 
-/// Written by every process that `consul lock` runs: it lies in a file that they share.
+/// Every process that `consul lock` runs writes to the board. It lies in a file that they all map.
 struct board {
   struct visit {
     clock::rep entered, left;
@@ -61,7 +61,7 @@ bool run(std::vector<std::string> command) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/// An empty board under a name that nobody can guess, gone with this object.
+/// A file with an empty board, under a random name. The destructor removes it.
 struct scratch_file {
   std::string name = std::filesystem::temp_directory_path() / "holdfast-bench-XXXXXX";
   scratch_file() {
@@ -74,7 +74,8 @@ struct scratch_file {
   ~scratch_file() { std::filesystem::remove(name); }
 };
 
-// A slot's n-th holder gets in after the one that let go `limit` entries before.
+// Times from a visit's end to the next visit of the same slot. The visit that began `limit` visits earlier is taken for
+// the one that released the slot.
 latencies handoffs(const board& all, std::size_t count, std::uint32_t limit) {
   std::vector<board::visit> visits(all.visits, all.visits + count);
   std::sort(visits.begin(), visits.end(), [](const auto& a, const auto& b) { return a.entered < b.entered; });

@@ -15,7 +15,7 @@ namespace {
 
 using boost::system::error_code;
 
-/// The least that a semaphore for coroutines must do: a counter, and a queue of handlers that are posted in their turn.
+/// The least that a semaphore for coroutines must do. It has a counter and a queue of handlers. It posts them in order.
 class bare_semaphore {
 public:
   class permit {

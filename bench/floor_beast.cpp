@@ -26,7 +26,8 @@
 #include "row.hpp"
 #include "workloads.hpp"
 
-// What the network and the agent allow, with no semaphore around it: blocking calls on one connection, or on two.
+// The speed that the network and the agent allow. The floor has no semaphore: it sends the same requests by blocking
+// calls, on one connection or on two.
 
 namespace holdfast::bench {
 namespace {
@@ -46,7 +47,7 @@ public:
     socket_.set_option(asio::ip::tcp::no_delay(true));
   }
 
-  /// The reply's body; its X-Consul-Index is in `index` then.
+  /// Returns the reply's body, and sets `index` to its X-Consul-Index.
   std::string send(const std::string& verb, const std::string& target, const std::string& body = {}) {
     auto text = verb + ' ' + target + " HTTP/1.1\r\nHost: " + host_ +
                 "\r\nUser-Agent: holdfast/" HOLDFAST_VERSION_STRING "\r\n";
@@ -64,7 +65,7 @@ public:
     return std::move(in.body());
   }
   std::string put(const std::string& target, const std::string& body = {}) { return send("PUT", target, body); }
-  /// Its index.
+  /// Returns the index of the transaction.
   std::string transact(const std::string& operations) {
     return member(put("/v1/txn", '[' + operations + ']'), "ModifyIndex");
   }
@@ -88,11 +89,11 @@ private:
   beast::flat_buffer buffer_;
 };
 
-/// What the library sends for a semaphore, to the byte: bench/recorder.py compares.
+/// The requests that the library sends for a semaphore, to the byte. bench/recorder.py compares them.
 class requests {
 public:
   std::string entry(const std::string& session) const { return prefix_ + '/' + session; }
-  /// To own an entry that others wait behind, and the record without a holder, if there is one.
+  /// The operation that locks the session's entry.
   std::string lock(const std::string& session) const {
     return kv("lock", entry(session)) + value(description_) + R"(,"Flags":7525352679111917568,"Session":")" + session +
            R"("}})";
@@ -108,7 +109,8 @@ public:
   struct contender {
     std::string session, index;  ///< of its entry
   };
-  /// Tells the new holder, and who comes after it; `behind` more are not named.
+  /// The operation that writes the grant into the entry of `holder`. The grant names the contenders of `next`, which
+  /// come after it, and the number of those `behind` them, which it does not name.
   std::string grant(const contender& holder, const std::vector<contender>& next, std::size_t behind) const {
     auto text = description_;
     for (const auto& each : next) {
@@ -195,7 +197,7 @@ void arrive(const parameters& p) {
   finish(p, times, clock::now() - begun, c.used - before);
 }
 
-/// One blocking query at a time, on a connection and a thread of its own: says when the key has changed.
+/// Runs one blocking query after the other, on a connection and a thread of its own, and notes when the key changes.
 class watcher {
 public:
   watcher(connection& writer, std::string key) : writer_(writer), key_(std::move(key)) {
@@ -217,7 +219,7 @@ public:
     thread_.request_stop();
     writer_.put(key_, "end");  // wakes it
   }
-  /// The time of the wake-up after the first `count`.
+  /// Waits for more than `count` wake-ups, and returns the time of the last one.
   clock::time_point woken_after(std::uint64_t count) {
     wakes_.wait(count);
     return clock::time_point(duration(woken_.load()));
@@ -234,9 +236,10 @@ private:
   std::jthread thread_;
 };
 
-/// A slot goes from hand to hand, as in a queue in which each stands again at once: each contender waits for its entry
-/// to be touched, and then sends the transaction that grants the slot to the next and queues anew. They take turns on
-/// two connections, each with a thread of its own, so that one can be asked while the other is answered.
+/// Hands one slot from contender to contender, as in a queue that each of them joins again at once. Each contender
+/// waits until its entry changes. Then it sends the transaction that grants the slot to the next one and queues anew.
+/// The contenders take turns on two connections, each with a thread of its own, so that one connection can send a
+/// request while the other waits for a reply.
 class relay {
 public:
   explicit relay(const parameters& p) : begin_(clock::now() + p.window / 4), end_(begin_ + p.window) {
@@ -298,8 +301,8 @@ private:
     throw;
   }
 
-  // A holder names those whom it knows to come next, but for the one whom it grants the slot; when it knows nobody it
-  // asks, which the floor does not.
+  // Like a holder of the library, the floor names the contenders that it knows to come next, without the one to which
+  // it grants the slot. A holder that knows none reads the queue; the floor does not read it.
   std::string hand_over(const std::vector<requests::contender>& queue, std::size_t me, const std::string& record) {
     const auto at = [&](std::size_t i) { return queue[(me + i) % queue.size()]; };
     const auto waiting = queue.size() - 2;
@@ -317,12 +320,12 @@ private:
   std::vector<requests::contender> queue_{};
   std::string record_{};
   side sides_[2]{};
-  std::atomic<std::size_t> named_{0};  ///< by the last
+  std::atomic<std::size_t> named_{0};  ///< contenders that the last grant named
   std::atomic<clock::rep> sent_{0};
   std::atomic<bool> over_{false};
 };
 
-// What a loss cannot be noticed without: the watch of a key whose session is destroyed.
+// The least that a loss takes to be noticed: a watch sees that the session of its key is destroyed.
 void session_end(const parameters& p) {
   connection writer;
   latencies times;

@@ -1,4 +1,4 @@
-"""What holdfast is meant to reach. Each goal compares rows of one run with each other, never with another machine's."""
+"""The goals of holdfast. Each goal compares rows of one run with each other, never with another machine's."""
 
 import math
 
@@ -6,7 +6,7 @@ from measurements import ASIO, BEAST, GO, TLS
 
 
 def number(x, digits=3):
-    """Three significant digits, thousands apart."""
+    """Three significant digits, and a comma between the thousands."""
     if x is None:
         return "-"
     if x == 0:
@@ -16,7 +16,7 @@ def number(x, digits=3):
 
 
 def ratio(a, b, name):
-    """How many times b's figure a's is; None if either is missing."""
+    """The figure of a divided by that of b; None if either is missing."""
     if not a or not b or a.get(name) is None or not b.get(name):
         return None
     return a[name] / b[name]
@@ -36,7 +36,7 @@ class Goal:
 
 
 def in_short(every):
-    """How many goals are met. A goal without a measurement is not missed, so it is counted for itself."""
+    """How many goals are met. A goal without a measurement is not missed, so it is counted separately."""
     met = sum(goal.met is True for goal in every)
     unknown = sum(goal.met is None for goal in every)
     more = f", {unknown} not measured" if unknown else ""

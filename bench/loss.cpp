@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long a slot is held before its session is ended: its watch is up by then.
+// How long a slot is held before its session is destroyed. By then the watch of the slot has begun.
 constexpr milliseconds settled(15);
 
 asio::awaitable<std::string> session_of_holder(consul::client& operators, const std::string& prefix) {

@@ -1,5 +1,5 @@
-// Does one measurement and prints its row: `holdfast_bench --workload handoff --contenders 8`. bench/run.py runs it
-// with all of its workloads, beside its peers; CONSUL_HTTP_ADDR says where Consul is.
+// Does one measurement and prints its row: `holdfast_bench --workload handoff --contenders 8`. CONSUL_HTTP_ADDR says
+// where Consul is. bench/run.py runs the program with each of its workloads, and runs its peers, too.
 
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>

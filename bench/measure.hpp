@@ -42,8 +42,8 @@ private:
   std::uint64_t count_ = 0, sum_ = 0, max_ = 0;
 };
 
-/// Counts who is inside, and knows nothing of the code that is to limit it. Works across threads, and across processes
-/// when it lies in shared memory.
+/// Counts the holders that are inside, independently of the code that has to limit them. It works across threads, and
+/// across processes if it lies in shared memory.
 class limit_checker {
 public:
   void enter() {
@@ -62,14 +62,15 @@ private:
 /// Jain's fairness index: 1 if all have the same, 1/n if one has everything.
 double jain(const std::vector<std::uint64_t>& shares);
 
-/// Memory that another process sees, too, if it is a child that was forked afterwards; all zeros at first, never freed.
+/// Memory that this process shares with the children that it forks afterwards. It is all zeros at first, and is never
+/// freed.
 void* shared_memory(std::size_t bytes);
 
-/// Bytes that the program has allocated and not freed, allocator's overhead included. Asked of the allocator, because
-/// Asio gets coroutine frames from std::aligned_alloc, which a counting operator new does not see.
+/// Bytes that the program has allocated and not freed, the allocator's overhead included. The figure comes from the
+/// allocator, because Asio gets coroutine frames from std::aligned_alloc, which a counting operator new does not see.
 std::size_t heap_in_use();
 
-/// What the kernel has given this process in memory, in bytes.
+/// The resident memory of this process, in bytes.
 std::size_t resident();
 
 }  // namespace holdfast::bench

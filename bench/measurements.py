@@ -1,4 +1,4 @@
-"""What is measured: which workloads, with how many contenders and slots, by which systems, for how long."""
+"""The measurements: which workloads, with how many contenders and slots, by which systems, and for how long."""
 
 import dataclasses
 import json
@@ -7,7 +7,8 @@ import statistics
 HOLDFAST, GO, LOCK = "holdfast", "consul-go", "consul-lock"
 # The Go client of today, beside that of Consul 1.8.7.
 GO_TODAY = "consul-go-today"
-# Goroutines of one process that share its slots through a channel: each turn through Consul, or slots kept for good.
+# The goroutines of one process use its slots through a channel. The first system acquires and releases in Consul for
+# each turn; the second keeps its slots for good.
 GO_CHANNEL, GO_KEPT = "consul-go-channel", "consul-go-kept"
 BEAST, ASIO, WRK = "floor-beast", "floor-asio", "floor-wrk"
 GO_PEERS = (GO, GO_TODAY, GO_CHANNEL, GO_KEPT)
@@ -27,8 +28,8 @@ class Measurement:
     limit: int = 1
     rate: float = None
     seconds: float = 3.0
-    rounds: int = None  # None: in each round
-    on: str = None  # CLUSTER; TLS: one agent in memory that speaks it; None: the same agent, plain
+    rounds: int = None  # in that many rounds; None: in each round
+    on: str = None  # CLUSTER; TLS: one agent in memory that speaks TLS; None: such an agent without TLS
     stand_ins: int = None  # How many contenders a smoke run really has. Its row has the number in `contenders`.
 
     def options(self):
@@ -54,8 +55,8 @@ def full():
     for contenders in (8, 128, 1024, 100_000):
         for limit in (1, 4):
             yield from each((HOLDFAST, ASIO), "pool", contenders, limit)
-            # The Go client has no pool: each goroutine is a contender, and more than 128 take minutes. Who wants many
-            # builds one.
+            # The Go client has no pool. Each goroutine is a contender, and more than 128 of them take minutes. A user
+            # who wants more builds a pool, as GO_CHANNEL and GO_KEPT do.
             if contenders <= 128:
                 yield from each((GO,), "pool", contenders, limit, seconds=6 if contenders == 128 else 3)
     yield from each((GO_CHANNEL, GO_KEPT), "pool", 128, 4)
@@ -122,9 +123,11 @@ def quick():
 
 
 def smoke():
-    """All of full(), for a moment each and with few contenders: shows that everything works, and measures nothing."""
+    """All of full(), each for a moment and with few contenders. The run shows that everything works; its figures mean
+    nothing."""
     for m in full():
-        # Peers take longer for a turn. The limit is up to 4, and "mixed" has 8 clients.
+        # Peers take longer for a turn, so they have fewer contenders: 5, as the limit is up to 4, and 8 in "mixed",
+        # which has 8 clients.
         few = 16 if m.system not in PEERS else 2 if m.system == LOCK else 8 if m.workload == "mixed" else 5
         yield dataclasses.replace(m, seconds=0.2 if m.system in PEERS else 0.05, stand_ins=min(m.contenders, few))
 
@@ -134,7 +137,8 @@ def identity(row):
 
 
 def combine(rows):
-    """One row of several rounds' rows: medians, but `limit_held` only if it held in each, and all of the errors."""
+    """Makes one row of several rounds' rows. Figures are medians. `limit_held` is true if it is so in each round.
+    Errors and samples are added up, and `not_served` is the largest one."""
     result = dict(rows[0])
     for name, value in rows[0].items():
         values = [row[name] for row in rows if row.get(name) is not None]
@@ -151,7 +155,7 @@ def combine(rows):
         else:
             result[name] = statistics.median(values)
     if len(rows) == 1 and "rounds" in result:
-        return result  # of a results file
+        return result  # the row was combined already: it comes from a results file
     rates = [row["ops_per_s"] for row in rows if row.get("ops_per_s") is not None]
     result["rounds"] = len(rows)
     result["ops_per_s_range"] = [min(rates), max(rates)] if rates else None
@@ -163,7 +167,7 @@ def floor_system(workload):
 
 
 def brief(value):
-    """Four significant digits are more than two runs have in common."""
+    """Rounds to four significant digits. Two runs do not even agree in that many."""
     if isinstance(value, list):
         return [brief(each) for each in value]
     if not isinstance(value, float):
@@ -173,14 +177,14 @@ def brief(value):
 
 
 def lines(about, rows):
-    """The results file: one line for each row, without what does not apply to it."""
+    """The results file: one line for each row, without the figures that do not apply to it."""
     kept = [{name: brief(value) for name, value in row.items() if value not in (None, [])} for row in rows]
     text = ",\n  ".join(json.dumps(row) for row in kept)
     return '{\n "about": ' + json.dumps(about, indent=1).replace("\n", "\n ") + ',\n "rows": [\n  ' + text + "\n ]\n}\n"
 
 
 class Results:
-    """The rows of all rounds, combined, and the ones that belong together."""
+    """The rows of all rounds, combined. It finds the rows that are compared with a given row."""
 
     def __init__(self, rows):
         by_identity = {}

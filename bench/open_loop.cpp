@@ -39,7 +39,7 @@ asio::awaitable<void> visit(semaphore& sem, clock::time_point arrived, visitors&
 
 asio::awaitable<void> admit(std::deque<participant>& clients, const parameters& p, visitors& all) {
   const auto executor = co_await asio::this_coro::executor;
-  for (auto& each : clients) {  // who comes later finds sessions
+  for (auto& each : clients) {  // arrivals later find a session
     auto warm = co_await each.semaphore.acquire();
     co_await warm.release();
   }

@@ -7,7 +7,7 @@
 
 namespace holdfast::bench {
 
-/// One measurement: a workload, done by one system. Peers in other languages take the same options by the same names.
+/// One measurement: a workload, done by one system. Peers in other languages take options of the same names.
 struct parameters {
   std::string workload;
   std::string system = "holdfast";
@@ -15,11 +15,11 @@ struct parameters {
   std::uint32_t limit = 1;
   std::chrono::nanoseconds window = std::chrono::seconds(1);  ///< measured time; warming up comes on top
   double rate = 0;                                            ///< arrivals per second, of open-loop
-  bool broken = false;  ///< there is one slot too many, to see the limit checker notice
+  bool broken = false;  ///< there is one slot too many, so that the limit checker must report it
 };
 
-/// How contenders are spread over clients, each with a semaphore, sessions and connections of its own, and those over
-/// processes of the operating system, which share the clients out among them.
+/// How contenders are spread over clients, and clients over processes of the operating system. Each client has a
+/// semaphore, sessions and connections of its own.
 struct shape {
   static constexpr std::uint32_t processes_max = 8;
 

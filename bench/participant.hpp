@@ -19,7 +19,7 @@
 
 namespace holdfast::bench {
 
-/// A mutex, asked as a semaphore is.
+/// A mutex with the interface of a semaphore.
 struct one_slot {
   holdfast::mutex whole;
   template <class Token>
@@ -28,14 +28,14 @@ struct one_slot {
   }
 };
 
-/// What a process of the cluster would have: connections of its own, sessions of its own.
+/// Stands for a process of the cluster: it has connections and sessions of its own.
 struct participant {
   participant(asio::io_context& io, semaphore_options options)
       : client(io, consul::config::from_environment()),
         mutex{holdfast::mutex(client, {.key = options.prefix + "/mutex"})},
         semaphore(client, std::move(options)) {}
 
-  /// After the measurement: if it takes too long the rest expires with its sessions.
+  /// Closes the locks after the measurement. A failure is only printed: whatever is left expires with its session.
   asio::awaitable<void> close() {
     auto [failure] = co_await semaphore.close(asio::as_tuple(asio::deferred));
     if (failure) std::cerr << "bench: close: " << failure.message() << '\n';
@@ -52,7 +52,7 @@ struct participant {
 /// A prefix that no other run uses, and the defaults of the library.
 semaphore_options options_for(const parameters& p);
 
-/// What all of them have sent and received so far.
+/// The traffic of all participants so far.
 traffic used_by(const std::deque<participant>& all);
 
 inline asio::awaitable<void> sleep_for(std::chrono::nanoseconds time) {

@@ -1,4 +1,4 @@
-"""A proxy before an agent that records what is sent to it: to see that a floor sends what the library sends."""
+"""A proxy before an agent that records the requests: does a floor send the same requests as the library?"""
 
 import base64
 import collections
@@ -8,7 +8,7 @@ import threading
 
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 VALUE = re.compile(r'"Value":"([A-Za-z0-9+/=]*)"')
-# What differs from one run to the next, and from one request to the next.
+# The parts that differ from run to run, and from request to request.
 VARIABLE = (
     (re.compile(r"bench/[a-z]+-\d+"), "PREFIX"),
     (re.compile(r'(index=|"Index":|Content-Length: )\d+'), r"\1N"),
@@ -20,7 +20,8 @@ VARIABLE = (
 
 
 def form(request):
-    """The request with names in place of what differs: its sessions are S1, S2, ... in the order of appearance."""
+    """The request, with names in place of the parts that differ. Its sessions are S1, S2, ... in the order of
+    appearance."""
     text = request.decode()
     text = VALUE.sub(lambda found: f'"Value":"{base64.b64decode(found[1]).decode()}"', text)
     names = {}
@@ -92,13 +93,14 @@ GRANT = re.compile(r'"cas".*"cas".*"delete".*"lock"', re.DOTALL)
 
 
 def handoffs(forms):
-    """Those requests that a handoff is made of: the transactions that grant and queue anew, and the waiting."""
+    """The requests of handoffs: the transactions that grant and queue anew, and the blocking queries."""
     waits = {each for each in forms if re.match(r"GET /v1/kv/PREFIX/S1\?.*wait=", each)}
     return waits | {each for each in forms if GRANT.search(each)}
 
 
 def drift(floor, ours):
-    """What a floor sends and the library does not: each a sentence. Both are counters of forms."""
+    """Yields a sentence for each request that the floor sends and the library does not. Both arguments are counters of
+    forms."""
     grants = [each for each in handoffs(floor) if GRANT.search(each)]
     if len(grants) < 2 or len(handoffs(floor)) != len(grants) + 1:
         yield "the floor of a handoff sends no grants, or does not wait for them"

@@ -1,4 +1,4 @@
-"""The table on the terminal, and report.html: one file, SVG written by hand, nothing to load."""
+"""The table on the terminal, and report.html. That file contains its charts as SVG, and loads nothing."""
 
 import html as escape_html
 import math
@@ -36,7 +36,7 @@ HEADINGS = ("workload", "contenders", "limit", "processes", "system", "ops/s", "
 
 
 def share(ours, other):
-    """Our rate as a multiple of theirs; where there is no rate, their median time as a multiple of ours."""
+    """Our rate as a multiple of the other's. If there is no rate, the other's median time as a multiple of ours."""
     for name, top, bottom in (("ops_per_s", ours, other), ("p50_ms", other, ours)):
         if other and other is not ours and top.get(name) is not None and bottom.get(name):
             return number(top[name] / bottom[name]) + "x"
@@ -67,7 +67,7 @@ def table(results):
 
 
 def printed(results, goals, rounds, smoke=False):
-    """What stands at the end on the terminal."""
+    """The text that run.py prints last."""
     about = SMOKE if smoke else f"Goals (medians of {rounds} rounds, fewer where they were left out):"
     return "\n\n".join([table(results), LEGEND, "\n".join([about, *map(str, goals), in_short(goals) + "."])])
 
@@ -78,7 +78,7 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 560, 340, 64, 16, 34, 62
 
 
 class Axis:
-    """Maps values to pixels, linearly or by logarithm, and says where to put ticks."""
+    """Maps values to pixels, on a linear or a logarithmic scale, and places the ticks."""
 
     def __init__(self, values, pixels, log):
         self.log = log
@@ -113,7 +113,7 @@ def text(x, y, words, anchor="middle", more=""):
 
 
 def frame(title, y_label, x_label, y_axis, x_ticks):
-    """Title, grid and labels. `x_ticks` are (pixel, words)."""
+    """Title, grid and labels. `x_ticks` are pairs of a pixel and a text."""
     bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
     parts = [text(LEFT, 18, f"{title}", "start", ' class="title"')]
     for tick in y_axis.ticks():
@@ -145,7 +145,7 @@ def svg(parts):
 
 
 def lines(title, y_label, x_label, series, log_y=True, categories=None):
-    """`series` is {system: [(x, y), ...]}; x on a log scale, or the place in `categories`."""
+    """`series` is {system: [(x, y), ...]}. x is a value on a logarithmic scale, or a position in `categories`."""
     series = {system: points for system, points in series.items() if points}
     if not series:
         return ""
@@ -171,7 +171,7 @@ def lines(title, y_label, x_label, series, log_y=True, categories=None):
 
 
 def bars(title, y_label, entries):
-    """`entries` are (system, words, value). A value that is not positive has no place on the axis and is left out."""
+    """`entries` are (system, text, value). A value that is not positive has no place on the axis and is left out."""
     entries = [entry for entry in entries if entry[2] is not None and entry[2] > 0]
     if not entries:
         return ""

@@ -8,7 +8,7 @@
 
 namespace holdfast::bench {
 
-/// Requests, and bytes in both directions, of all clients together; connections is a level.
+/// Requests and bytes in both directions of all clients together, and the connections that are open.
 struct traffic {
   std::uint64_t requests = 0, bytes = 0, connections = 0;
   traffic operator-(const traffic& earlier) const {
@@ -22,7 +22,7 @@ struct traffic {
   }
 };
 
-/// What one measurement has to say. What does not apply stays empty, and is null in the JSON.
+/// The figures of one measurement. A figure that does not apply stays empty, and is null in the JSON.
 struct row {
   std::optional<double> ops_per_s{};
   const latencies* times = nullptr;
@@ -34,7 +34,7 @@ struct row {
   std::optional<bool> limit_held{};
   std::optional<double> connections{};    ///< of one client, at the end of the window
   std::optional<double> turn_wait_max{};  ///< longest wait of a client between two turns of its own, over the mean
-  std::uint32_t processes = 1;            ///< of the operating system, which the contenders are spread over
+  std::uint32_t processes = 1;            ///< of the operating system, among which the contenders are spread
   std::uint32_t not_served = 0;           ///< clients that had no turn before the window began
   std::uint64_t errors = 0;               ///< operations that failed, and slots that were lost
 

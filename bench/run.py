@@ -4,11 +4,16 @@
 usage: run.py [--quick | --smoke] [--rounds N] [--only WORKLOAD] [--check] [--plan] [--out FOLDER]
               [--results FILE] PROGRAM
 
-PROGRAM is holdfast_bench. --quick: shorter, in 90 s. --smoke: all rows for a moment, which measures nothing.
---only: one workload (may be repeated); "cluster" for what runs on three servers. --check: a goal that is not met makes
-the exit status 1, as a violated limit and a failed measurement always do. --plan: prints what would be measured.
---results: where the results go if nothing has failed, besides FOLDER. HOLDFAST_CONSUL names Consul, BENCH_GO the Go
-client's program, BENCH_GO_TODAY that of today's client, BENCH_WRK wrk; peers that are not given are left out.
+PROGRAM is holdfast_bench.
+--quick: a shorter run of 90 s.
+--smoke: all rows for a moment each. The figures mean nothing.
+--only: only this workload; may be repeated. "cluster" stands for all that runs on three servers.
+--check: the exit status is 1 if a goal is not met. A violated limit or a failed measurement always makes it 1.
+--plan: prints the measurements and makes none.
+--results: a second file for the results, besides the one in FOLDER. It is written if nothing has failed.
+
+HOLDFAST_CONSUL names Consul, BENCH_GO the program of the Go client, BENCH_GO_TODAY that of today's client, and
+BENCH_WRK wrk. Peers that are not given are left out.
 """
 
 import argparse
@@ -34,10 +39,10 @@ import report
 from measurements import ASIO, BEAST, CLUSTER, GO, GO_PEERS, GO_TODAY, HOLDFAST, PEERS, TLS, WRK
 
 HERE = pathlib.Path(__file__).resolve().parent
-# An agent serves 200 connections from one address unless it is told otherwise; 128 processes want more. It refuses to
-# start if it may not open so many files.
+# By default an agent serves 200 connections from one address, and 128 processes need more. An agent with a higher limit
+# refuses to start if it may not open as many files.
 CONNECTIONS = 2_000
-# --quick ends in time on a slow machine too: with fewer rounds.
+# --quick makes no further round after this time, so that it ends in time on a slow machine, too.
 QUICK_SECONDS = 85
 AGENT_SETTINGS = {"limits": {"http_max_conns_per_client": CONNECTIONS}}
 
@@ -62,7 +67,7 @@ class Bench:
         self.programs |= {WRK: os.environ.get("BENCH_WRK"), GO_TODAY: os.environ.get("BENCH_GO_TODAY")}
         self.commit = output_of("git", "-C", str(HERE), "rev-parse", "HEAD") or "unknown"
         self.begun = time.monotonic()
-        self.agents = {}  # by where they are; those that peers do not use
+        self.agents = {}  # the shared agents, which peers do not use; the key is `Measurement.on`
         self.no_cluster = False
         self.rows = []
         self.problems = []
@@ -78,7 +83,7 @@ class Bench:
 
     def start_agent(self, on=None):
         if on == CLUSTER:
-            # Beside the results: what the system keeps temporary files on may be memory.
+            # The data lies beside the results, because the folder for temporary files may be in memory.
             folder = self.options.out
             return cluster.Cluster(self.consul, AGENT_SETTINGS, folder, self.with_agent.dies_with_us)
         settings = {**AGENT_SETTINGS, **(self.certificates() if on == TLS else {})}
@@ -87,7 +92,7 @@ class Bench:
         return agent
 
     def certificates(self):
-        """Consul's own, as an operator makes them, and what the agent is told of them."""
+        """Makes certificates with Consul's own command, as an operator does. Returns the agent's settings for them."""
         folder = pathlib.Path(self.folder) / "certificates"
         folder.mkdir()
         for words in (["ca", "create"], ["cert", "create", "-server", "-dc", "dc1"]):
@@ -127,10 +132,10 @@ class Bench:
         return {**row, "contenders": m.contenders} if m.stand_ins else row
 
     def measure(self, m, where):
-        # Peers leave sessions and blocked queries behind: each gets an agent of its own, which ends with it.
+        # Peers leave sessions and blocking queries behind, so each measurement of a peer gets an agent of its own.
         # A smoke run has no time for that.
         alone = m.system in PEERS and not self.options.smoke
-        # Four idle programs of a cluster would disturb what does not use it.
+        # The four idle agents of a cluster would disturb a measurement that does not use them.
         if CLUSTER in self.agents and (m.on != CLUSTER or alone):
             self.agents.pop(CLUSTER).stop()
         agent = None
@@ -170,7 +175,7 @@ class Bench:
                     self.measure(m, f"round {number}/{rounds}")
 
     def check_the_checker(self):
-        """A limit checker that never complains proves nothing: a semaphore with one slot too many must be seen."""
+        """Checks that the limit checker reports a semaphore with one slot too many."""
         for system, workload in ((ASIO, "pool"), (HOLDFAST, "handoff"), (GO, "handoff")):
             if not self.programs.get(system, True):
                 continue
@@ -184,7 +189,8 @@ class Bench:
                     agent.stop()
 
     def check_the_floor(self):
-        """The floor of a handoff sends what the library sends: both are recorded, the library until it has sent all."""
+        """Checks that the floor of a handoff sends only what the library sends. Both are recorded. The library is
+        recorded again, up to ten times, until it has sent every request of the floor."""
         forms = {BEAST: collections.Counter(), HOLDFAST: collections.Counter()}
         found = []
         for system, seconds in ((BEAST, 0.2), *[(HOLDFAST, 1)] * 10):
@@ -207,7 +213,7 @@ class Bench:
 
 
 def output_of(*command):
-    """What a command prints, or nothing."""
+    """The output of a command; empty if it fails."""
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=30)
     except OSError:
@@ -216,7 +222,7 @@ def output_of(*command):
 
 
 def about(options, bench, rounds):
-    """On what, and of what, the figures are."""
+    """Describes the machine and the versions of the programs that were measured."""
     built = json.loads(output_of(str(options.program), "--about"))
 
     def client(system):

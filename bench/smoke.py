@@ -3,10 +3,11 @@
 
 It runs `run.py --smoke`, which makes all measurements of scripts/bench, each for a moment and with few contenders.
 Then it reads the output. Each row must be there, each system must have its name in the charts, and each goal must be
-judged or counted as not measured. The figures themselves say nothing and are not looked at.
+judged or counted as not measured. The figures themselves mean nothing and are not checked.
 
-A row may only be missing if it cannot be measured here. Those of the Go client need Go and what scripts/setup fetches,
-those of wrk need wrk, and those on a cluster need network namespaces. The end of the output names the missing rows.
+A row may only be missing if it cannot be measured here. The rows of the Go client need Go and what scripts/setup
+fetches. The rows of wrk need wrk, and the rows on a cluster need network namespaces. The end of the output names the
+missing rows.
 
 usage: smoke.py --out FOLDER PROGRAM    PROGRAM is holdfast_bench; HOLDFAST_CONSUL names Consul
        smoke.py --self-test             shows that the check is able to fail
@@ -41,27 +42,27 @@ def identity(m):
 
 
 def row_of(m):
-    """What the row is called in the table."""
+    """The cells that name the row in the table."""
     rate = f" {m.rate:g}/s" if m.rate else ""
     place = {None: "", CLUSTER: " on a cluster", TLS: " over TLS"}[m.on]
     return m.workload + rate + place, f"{m.contenders:,}", str(m.limit), m.system
 
 
 def invented(plan):
-    """A row for each measurement, with all figures that there are."""
+    """A row for each measurement, with every figure set."""
     figures = {**dict.fromkeys(FIGURES, 1.0), "limit_held": True, "processes": 1, "distribution": [1.0] * 11}
     return [{**dict(zip(measurements.ATTRIBUTES, identity(m))), **figures} for m in plan]
 
 
 def goals_without_rows(plan, words):
-    """A goal that no measurement of the plan can judge has a wrong name for its row or for its figure."""
+    """Finds goals that no measurement of the plan can judge: the name of their row or of their figure is wrong."""
     for goal in goals.evaluate(measurements.Results(invented(plan))):
         if goal.met is None:
             yield f"{words} has no row for the goal \"{goal.text}\""
 
 
 def problems(printed, page, rows, left_out):
-    """What is wrong with the output. `left_out` are the measurements that could not be made here."""
+    """Yields the problems of the output. `left_out` are the measurements that could not be made here."""
     lines = {tuple(cells[i] for i in (0, 1, 2, 4)) for cells in
              (re.split(r" {2,}", line) for line in printed.splitlines()) if len(cells) > 4}
     measured = {measurements.identity(row) for row in rows}
@@ -99,7 +100,7 @@ def problems(printed, page, rows, left_out):
 
 
 def tables_of(results):
-    """The documents' tables can be made, and those of goals count what was not measured."""
+    """Checks that the documents' tables can be made, and that the tables of goals count the goals as `goals` does."""
     for name, make in tables.FIGURES.items():
         text = make(results)
         every = goals.evaluate(measurements.Results(results["rows"]))

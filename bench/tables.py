@@ -1,4 +1,4 @@
-"""README's tables of what was measured, and the documents' figures, of doc/results/bench.json: tools/figures.py asks."""
+"""Makes README's tables and the documents' figures from doc/results/bench.json, for tools/figures.py."""
 
 import json
 import pathlib

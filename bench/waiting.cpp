@@ -17,12 +17,12 @@ asio::awaitable<void> wait_in_vain(semaphore& sem) {
   auto [failure, slot] = co_await sem.acquire(asio::as_tuple(asio::deferred));
 }
 
-// A handler without any state of its own: what remains is the library's.
+// The handler has no state of its own, so all memory that a waiter takes is the library's.
 void wait_by_callback(semaphore& sem) {
   sem.acquire([](error_code, slot) {});
 }
 
-/// Until each has a session, and has sent what there is to send.
+/// Waits until each client has a session and sends nothing for half a second.
 asio::awaitable<void> become_quiet(const std::deque<participant>& clients) {
   for (std::uint64_t last = 0, sessions = 0; sessions < clients.size() || last != used_by(clients).requests;) {
     last = used_by(clients).requests;

@@ -4,17 +4,17 @@
 
 namespace holdfast::bench {
 
-// Each does one measurement and prints its row, one line of JSON. They throw when it cannot be done.
+// Each function does one measurement and prints its row, one line of JSON. It throws if the measurement fails.
 
 void closed_loop(const parameters& p);        ///< holdfast: cycle, cycle-idle, pool, pool-rival, handoff, long-hold, mixed
 void closed_loop_floor(const parameters& p);  ///< floor-asio: a semaphore of this program only, without Consul
 void open_loop(const parameters& p);          ///< holdfast: arrivals at a fixed rate
 void loss(const parameters& p);               ///< holdfast: from a session's end to the slot's loss
-void waiting(const parameters& p);            ///< holdfast: memory of those who wait
+void waiting(const parameters& p);            ///< holdfast: memory for each waiter
 void bare(const parameters& p);               ///< floor-beast: the same requests, with nothing around them
 void consul_lock(const parameters& p);        ///< the command `consul lock`, as a user would run it
 
-/// What `consul lock` runs: notes its presence on the board, a file that all of them share.
+/// The program that `consul lock` runs. It notes its visit on the board, a file that all of its processes share.
 int inside(const char* board);
 
 }  // namespace holdfast::bench

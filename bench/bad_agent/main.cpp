@@ -7,9 +7,8 @@
 //     frozen:  the first address accepts connections and says nothing; the request timeout is 500 ms for client and
 //              locks. The same time
 //     dead:    10,000 requests wait for 10 s for an agent whose port is closed. The CPU time of the process, the
-//     longest
-//              time that a handler waited on the client's strand (a renewal begins there), and how late the last
-//              request ended after its deadline
+//              longest time that a handler waited on the client's strand (a renewal begins there), and how late the
+//              last request ended after its deadline
 //
 // The program starts its own agent on loopback; HOLDFAST_CONSUL names Consul's program. Each result is one table row on
 // stdout.

@@ -1,17 +1,18 @@
-// Measures what a process that dies or freezes costs the others: on a real Consul agent, with default options.
+// Measures what a process that dies or freezes costs the others, on a real Consul agent and with default options.
 //
 //   holdfast_dead_process [--scene NAME]... [--runs N] [--ttl 15|30] [--go PROGRAM] [--older PROGRAM]
-//     --scene: without it all scenes run; --scenes lists them
-//     --runs: how often each scene runs (1)
-//     --ttl: the TTL of the sessions in seconds (15)
-//     --go: the program of test/peers/go_lock, for the scene with HashiCorp's client in Go
-//     --older: this program, built with an older version of the library. It runs every other process of a scene
+//   - --scene: without it all scenes run; --scenes lists them
+//   - --runs: how often each scene runs (1)
+//   - --ttl: the TTL of the sessions in seconds (15)
+//   - --go: the program of test/peers/go_lock, for the scene with HashiCorp's client in Go
+//   - --older: this program, built with an older version of the library. It runs every other process of a scene
 //
 // The processes of a scene take slots, work for 20 ms and release. After 8 s some of them are killed (SIGKILL) or
-// frozen (SIGSTOP). For two TTLs and 5 s the program then looks at the survivors. Each run is one table row on stdout:
-// the longest time in which the survivors were granted nothing, the most slots that were in use at a time, and works
-// per second before and after the fault. The program starts its own agents on loopback; HOLDFAST_CONSUL names Consul's
-// program. The exit status is 1 if more slots were in use than there are, or if a scene failed.
+// frozen (SIGSTOP). For two TTLs and 5 s the program then watches the survivors. Each run is one table row on stdout.
+// The row has the longest time in which the survivors were granted nothing, and the most slots that were in use at a
+// time. It also has the works per second before and after the fault. The program starts its own agents on loopback;
+// HOLDFAST_CONSUL names Consul's program. The exit status is 1 if more slots were in use than there are, or if a scene
+// failed.
 //
 // In the scenes with other clients three processes of ours are killed one after the other within 60 s. In the last
 // scene the leader of three servers is killed ten times. Workers then use their slots for up to 2 s, and report each
@@ -74,9 +75,9 @@ struct arguments {
   std::uint32_t coroutines = 0;
 };
 
-// --- What the processes of a scene share.
+// --- State that the processes of a scene share.
 
-/// In memory that all processes of a scene have mapped.
+/// Lies in memory that all processes of a scene have mapped.
 struct board {
   /// The slots that a process uses, in the low half. The high half counts the faults of the process: slots that it has
   /// taken before a fault count no more, unless it finds them held after that.
@@ -150,7 +151,7 @@ public:
     line.append(name).push_back('\n');
     if (fd_ >= 0 && ::write(fd_, line.data(), line.size()) < 0) say("the journal cannot be written");
   }
-  /// The process of this name was killed: it has left.
+  /// Writes the exits that the process of this name, which was killed, has not written.
   void killed(const std::string& name) const {
     for (int inside = read()[name].inside; inside > 0; --inside) write('-', name);
   }
@@ -310,7 +311,7 @@ struct scene {
   std::string name;
   std::string role;
   std::uint32_t processes = 0, coroutines = 0, dead = 0;
-  clock::duration frozen_for{};  ///< 0: they are killed
+  clock::duration frozen_for{};  ///< 0: the processes are killed instead
   bool idle = false;             ///< a process dies while it uses no slot
 };
 
@@ -364,7 +365,7 @@ void stop(process& its, board& all, std::size_t place, const scene& how) {
   if (how.frozen_for == 0s) its.kill();
 }
 
-/// False if too many slots were in use.
+/// Returns false if too many slots were in use.
 bool run_workers(const scene& how, const arguments& args) {
   const agent a(as_shipped());
   const test::temporary_folder folder;
@@ -406,8 +407,8 @@ bool run_workers(const scene& how, const arguments& args) {
   return all->most <= limit && all->most != 0;
 }
 
-/// A leader resigns 0.4 s after the next candidate was killed. The figure is the time until the one after that leads.
-/// False if an observer has named the dead one.
+/// A leader resigns 0.4 s after the next candidate was killed. The figure is the time until the candidate after that
+/// one leads. Returns false if an observer has named the dead candidate.
 bool run_election(const scene& how, const arguments& args) {
   const agent a(as_shipped());
   party one(a.address()), other(a.address());

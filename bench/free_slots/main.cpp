@@ -1,12 +1,12 @@
-// How long a waiter stands beside a free slot: on a real Consul agent, with the library's default options.
+// Measures how long a waiter stands beside a free slot, on a real Consul agent and with the library's default options.
 //
 //   holdfast_free_slots [--scene NAME]... [--ttl 15|30] [--limit N]... [--delay S]... [--deadline S] [--keep-lost]
-//     --scene: idle-mutex, idle-semaphore, lone-waiter, many-die, far-release, crowd; without it all of them run
-//     --ttl: the TTL of the sessions in seconds (15). The holders of lone-waiter always have 30
-//     --limit: of lone-waiter (100, 400, 1000)
-//     --delay: of lone-waiter, between the waiter's entry and the holder's death, in seconds (0.1, 1.5, 10)
-//     --deadline: how long a waiter is watched, in seconds (60)
-//     --keep-lost: a holder keeps the handle of a slot that it has lost. Without it the holder releases the handle
+//   - --scene: idle-mutex, idle-semaphore, lone-waiter, many-die, far-release, crowd; without it all of them run
+//   - --ttl: the TTL of the sessions in seconds (15). The holders of lone-waiter always have 30
+//   - --limit: of lone-waiter (100, 400, 1000)
+//   - --delay: of lone-waiter, between the waiter's entry and the holder's death, in seconds (0.1, 1.5, 10)
+//   - --deadline: how long a waiter is watched, in seconds (60)
+//   - --keep-lost: a holder keeps the handle of a slot that it has lost. Without it the holder releases the handle
 //
 // The program starts its own agents on loopback; HOLDFAST_CONSUL names Consul's program. Each result is one table row
 // on stdout. Progress goes to stderr.
@@ -65,7 +65,7 @@ struct arguments {
   clock::duration patience() const { return std::chrono::duration_cast<clock::duration>(duration<double>(deadline)); }
 };
 
-// --- What the program itself asks Consul.
+// --- The program's own requests to Consul.
 
 json::value body_of(const test::agent_reply& reply) {
   if (reply.status != 200 && reply.status != 404)
@@ -192,7 +192,7 @@ void idle_semaphore(const agent& a, bool try_first, const arguments& args) {
   one.stop();
 }
 
-/// Runs each of them on a thread of its own.
+/// Runs each of `works` on a thread of its own.
 void all_at_once(const std::string& scene, const arguments& args, const std::vector<std::function<void()>>& works) {
   std::vector<std::future<void>> running;
   for (const auto& work : works) running.push_back(std::async(std::launch::async, work));
@@ -225,7 +225,7 @@ void idle_mutexes(const arguments& args) {
   const agent open(plain);
   agent_options with_acl = plain;
   const std::string manager = std::string("\"") + manager_token + "\"";
-  // Requests of this program have no token, and get the default one, which may do everything.
+  // Requests of this program have no token. The agent gives them its default token, which may do everything.
   with_acl.extra_config = R"({"acl":{"enabled":true,"default_policy":"deny","tokens":{"master":)" + manager +
                           R"(,"default":)" + manager + "}}}";
   const agent secured(with_acl);
@@ -567,7 +567,7 @@ void far_release(const arguments& args) {
           " beside; troubles: " + std::to_string(troubles.size()));
 }
 
-// --- F: what a long queue costs. Each waiter is what a process would be: it has its own client and its own session.
+// --- F: what a long queue costs. Each waiter stands for a process: it has its own client and its own session.
 
 asio::awaitable<void> hold_in_turn(semaphore& s, std::uint64_t& cycles) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
@@ -603,7 +603,7 @@ void queue(const arguments& args) {
   io.run();
 }
 
-/// First somebody holds the slot all the time, and nothing happens; then the slot goes from one to the next.
+/// First one holder keeps the slot all the time, and nothing happens. Then the slot goes from contender to contender.
 void crowd(const arguments& args) {
   agent_options options;
   options.as_shipped = true;

@@ -83,7 +83,7 @@ public:
   std::uint32_t failed() const { return failed_; }
   std::uint32_t lost() const { return lost_; }
 
-  /// False if fewer than `count` were granted at that time.
+  /// Returns false if fewer than `count` slots were granted by `end`.
   bool wait_granted(std::uint32_t count, clock::time_point end) {
     std::unique_lock lock(mutex_);
     return changed_.wait_until(lock, end, [&] { return granted_ >= count; });

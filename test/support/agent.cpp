@@ -42,7 +42,7 @@ bool bind_to(const socket_handle& s, const sockaddr_in& a) {
   return ::bind(s.get(), reinterpret_cast<const sockaddr*>(&a), sizeof a) == 0;
 }
 
-// A port that was free for TCP and UDP a moment ago. Somebody may take it before the agent does; start() then retries.
+// A port that was free for TCP and UDP a moment ago. If another process takes it first, start() retries.
 std::uint16_t free_port(const std::string& host) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     const socket_handle tcp(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -67,7 +67,7 @@ std::string hex(std::uint64_t n) {
   return buffer;
 }
 
-// 127.0.1.2 to 127.0.1.254; test programs which run at the same time begin at different places.
+// One of 127.0.1.2 to 127.0.1.254. Each test program begins at a random one, because several may run at a time.
 std::string next_host() {
   static std::atomic<std::uint64_t> next = random_number();
   return "127.0.1." + std::to_string(2 + next++ % 253);
@@ -100,8 +100,8 @@ fs::path agent_program() {
   return agents_are_models() ? fs::path(std::getenv("HOLDFAST_TEST_AGENT")) : consul_program();
 }
 
-// Prints what the living agents have logged during a test case that failed. The agents of the test case itself are gone
-// when Boost.Test reports it; those print from their destructors.
+// Prints what the living agents have logged during a test case that failed. The agents of the test case itself are
+// destroyed before Boost.Test reports the failure; they print from their destructors.
 class log_printer : public boost::unit_test::test_observer {
 public:
   static log_printer& instance() {
@@ -150,7 +150,7 @@ public:
 
 private:
   std::mutex mutex_;
-  std::map<const agent*, std::uintmax_t> agents_;  // and the size of their logs when the test case began
+  std::map<const agent*, std::uintmax_t> agents_;  // with the sizes of their logs when the test case began
 };
 
 }  // namespace
@@ -235,7 +235,7 @@ struct agent::state {
     }
     if (on_disk() || !options.server) c["data_dir"] = (directory / "data").string();
     if (on_disk() && options.server) c["bootstrap_expect"] = options.servers;
-    // Or a server that was away for ten seconds is a member no more, and the next fault has the rest lose its quorum.
+    // Otherwise a server that was away for ten seconds is removed, and the next fault costs the rest its quorum.
     if (options.servers > 1 && !options.as_shipped) c["autopilot"] = {{"cleanup_dead_servers", false}};
     if (!options.tls_config.empty()) {
       c["ports"].as_object()["https"] = https;
@@ -271,7 +271,7 @@ void agent::start() {
   }
 }
 
-// False if a port was taken in the meantime. `alone`: the rest of its cluster is not there yet.
+// Returns false if a port was taken in the meantime. `alone`: the rest of its cluster has not started yet.
 bool agent::start_once(bool alone) {
   const auto config_file = state_->directory / "config.json";
   std::ofstream(config_file) << json::serialize(state_->config()) << '\n';
@@ -317,7 +317,7 @@ bool agent::ready() const {
     const auto key = "/v1/kv/holdfast-agent-ready/" + state_->node_name;
     if (request("PUT", key, "x", milliseconds(2000)).status != 200) return false;
     if (request("DELETE", key, {}, milliseconds(2000)).status != 200) return false;
-    // Sessions need the agent's node in the catalog: that comes a moment later ("Missing node registration").
+    // Sessions need the agent's node in the catalog. It is registered a moment later ("Missing node registration").
     const auto created = request("PUT", "/v1/session/create", R"({"Checks":[],"LockDelay":"0s"})", milliseconds(2000));
     if (created.status != 200) return false;
     const std::string id(json::parse(created.body).at("ID").as_string());
@@ -354,7 +354,8 @@ void agent::freeze() { state_->child->freeze(); }
 void agent::thaw() { state_->child->thaw(); }
 void agent::kill() { state_->child->kill(); }
 void agent::stop() {
-  // Who leaves a cluster waits until the others know, and until what it was asked is answered: ten seconds in all.
+  // An agent that leaves a cluster waits until the others know, and until it has answered its requests. Both together
+  // take ten seconds.
   state_->child->terminate(std::chrono::seconds(state_->options.as_shipped ? 30 : 10));
 }
 bool agent::running() const { return state_->child->running(); }
@@ -364,7 +365,7 @@ void agent::also_join(const agent& other) {
 }
 
 void agent::restart() {
-  // The same ports: clients know only those. They may be taken for a moment, so this too retries.
+  // The ports stay the same, because clients know them. They may be taken for a moment, so this retries, too.
   for (int attempt = 1;; ++attempt) {
     kill();
     if (start_once(false)) return;

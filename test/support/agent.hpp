@@ -20,49 +20,54 @@ class agent;
 class process;
 
 struct agent_options {
-  /// A development server: one process, its state in memory, ready in less than a second. If false: a client agent,
-  /// which forwards all to the server that it joins.
+  /// True for a development server: one process, its state in memory, ready in less than a second. False for a client
+  /// agent, which forwards all requests to the server that it joins.
   bool server = true;
   /// The server that a client agent joins; must outlive it.
   const agent* join = nullptr;
   /// Keep the server's state on disk, so that restart() finds it again. Starts in 1.5 s rather than 0.3 s.
   bool durable = false;
-  /// How many servers elect their leader together. With several, all durable, the constructor waits only until this one
-  /// listens: it can answer when the others are there.
+  /// The number of servers in the cluster. If there are several, all must be durable. The constructor then waits only
+  /// until this one listens, because it cannot answer before the others have started.
   int servers = 1;
-  /// The address of its own, on the usual ports 8500, 8300 and 8301: for a network of the test's own. Empty: 127.0.1.N.
+  /// An address in a network of the test's own. The agent then uses the usual ports 8500, 8300 and 8301. Empty:
+  /// 127.0.1.N.
   std::string host = {};
-  /// What it is started by, as in "nsenter --net=...": it must become the agent. Empty: directly.
+  /// A command that starts the agent, as "nsenter --net=..." does. It must replace itself by the agent. Empty: the
+  /// agent is started directly.
   std::vector<std::string> launcher = {};
-  /// Where the directory with its files is made. Empty: where temporary files go.
+  /// The folder in which the directory with the agent's files is made. Empty: the one for temporary files.
   std::filesystem::path files_in = {};
-  /// Consul's minimum is 10s; low here, so that tests can watch sessions expire (after twice their TTL).
+  /// The least TTL of sessions. Consul's default is 10s. It is low here, so that tests can watch sessions expire (after
+  /// twice their TTL).
   std::string session_ttl_min = "10ms";
-  /// Consul's default, 200, is one that tests should feel; raise it where many clients share an address.
+  /// Consul's own default, so that tests notice it. Raise it if many clients share an address.
   int http_max_conns_per_client = 200;
-  /// With Consul's own defaults for what tests otherwise set, for speed or against disturbances: the least TTL of
-  /// sessions, how long elections take, whether an agent that is told to end leaves the cluster, whether servers remove
-  /// those that have failed.
+  /// Keeps Consul's own defaults for settings that tests otherwise change, for speed or against disturbances:
+  /// - the least TTL of sessions,
+  /// - the time that elections take,
+  /// - whether an agent leaves the cluster when it is stopped,
+  /// - whether servers remove failed servers.
   bool as_shipped = false;
-  /// Its HTTP API is on a UNIX socket, too.
+  /// The HTTP API listens on a UNIX socket, too.
   bool unix_socket = false;
-  /// Its HTTP API speaks TLS, on a port of its own: the JSON members that say so (`cert_file`,
+  /// If set, the HTTP API also speaks TLS, on a port of its own. The text has the JSON members for it (`cert_file`,
   /// `verify_incoming_https`).
   std::string tls_config = {};
   /// Members of the configuration to add or to replace (merged deeply): a JSON object.
   std::string extra_config = "{}";
-  /// From start to the first accepted write.
+  /// The most time from the start to the first accepted write.
   std::chrono::milliseconds ready_within = std::chrono::seconds(30);
 };
 
 using agent_reply = raw_reply;
 
-/// A real Consul agent of the test's own: on an address 127.0.1.N with free ports, its files in a temporary directory
-/// that is removed with it. The agent ends with this object, and with the test's process.
+/// A real Consul agent of the test's own, on an address 127.0.1.N with free ports. Its files are in a temporary
+/// directory, which the destructor removes. The agent ends with this object, and with the test's process.
 ///
 /// The program is `$HOLDFAST_CONSUL`, else `consul` on PATH. Without one the constructor throws: no test is skipped.
-/// With `$HOLDFAST_TEST_AGENT`, the program `model_agent`, it is the model of Consul instead, which is no client agent
-/// and keeps nothing on disk.
+/// If `$HOLDFAST_TEST_AGENT` names the program `model_agent`, the model of Consul runs instead. The model cannot be a
+/// client agent and keeps nothing on disk.
 /// If a test fails, the end of its agents' logs goes to stderr.
 class agent {
 public:
@@ -77,20 +82,20 @@ public:
   std::string unix_url() const;  ///< "unix://" and the socket's path; with `agent_options::unix_socket`
   const std::string& host() const;
   std::uint16_t http_port() const;
-  std::uint16_t rpc_port() const;   ///< of server to server requests; also of clients' to servers
-  std::uint16_t serf_port() const;  ///< of gossip
+  std::uint16_t rpc_port() const;   ///< for requests from servers and client agents to servers
+  std::uint16_t serf_port() const;  ///< for gossip
   const std::string& node_name() const;
   pid_t pid() const;
   std::filesystem::path log_file() const;
   std::string log_tail(std::size_t lines = 40) const;
 
-  void freeze();  ///< SIGSTOP: its kernel still accepts connections, nothing answers
+  void freeze();  ///< SIGSTOP: the kernel still accepts connections, but nothing answers
   void thaw();
   void kill();     ///< SIGKILL
   void stop();     ///< SIGTERM, as an operator would; kills it if that takes over 10 s, or 30 if it is `as_shipped`
   void restart();  ///< kill() if it runs, then start on the same ports, and wait until it is ready
   bool running() const;
-  /// From its next start on it also looks for the cluster there. `other` must outlive it.
+  /// From its next start on, this agent also tries to join `other`, which must outlive it.
   void also_join(const agent& other);
 
   /// One blocking request, with no code of the library under test. `target` begins with "/v1/". Throws
@@ -121,13 +126,13 @@ agent& shared_agent();
 /// A key prefix that no other test, and no other run, uses.
 std::string unique_prefix(std::string_view name);
 
-/// Whether agents are not real ones, but the model.
+/// True if agents are the model and not the real program.
 bool agents_are_models();
 
 /// The Consul program that agents are started with. Throws if there is none.
 std::filesystem::path consul_program();
 
-/// Of which version agents are: that program says it, once. The model has the newest one's ways.
+/// The version of the agents. The program is asked once. The model behaves like the newest version.
 const testing::consul_version& consul_programs_version();
 
 }  // namespace holdfast::test

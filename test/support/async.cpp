@@ -21,8 +21,7 @@ using clock = std::chrono::steady_clock;
 
 constexpr auto grace_after_cancel = 200ms;
 
-// Where the body's coroutine leaves its result. `done` is guarded because with several threads another one waits for
-// it.
+// The result of the body's coroutine. A mutex guards `done`, because with several threads another thread waits for it.
 struct outcome {
   std::mutex mutex;
   std::condition_variable changed;
@@ -33,7 +32,7 @@ struct outcome {
     {
       const std::lock_guard lock(mutex);
       done = true;
-      // The first failure counts: what comes after it is mostly a consequence.
+      // The first failure counts, because later ones are mostly its consequences.
       if (!failure) failure = std::move(e);
     }
     changed.notify_all();
@@ -59,7 +58,7 @@ void run_on_pool_thread(asio::io_context& io, outcome& result) {
   try {
     io.run();
   } catch (...) {
-    // A handler threw, not the body: the test has failed, whatever the body says later.
+    // A handler threw, not the body. The test has failed, however the body ends.
     result.finish(std::current_exception());
     io.stop();
   }
@@ -81,8 +80,8 @@ struct thread_pool {
   }
 };
 
-// What co_spawn leaves in the signal holds the strand, which must go before its context. The signal itself must not:
-// what is destroyed with the context may still look at its slot.
+// co_spawn leaves a handler in the signal that holds the strand. The strand must be destroyed before its context. The
+// signal itself must outlive the context, because operations that the context destroys may still use the signal's slot.
 struct slot_clearer {
   asio::cancellation_signal& signal;
   ~slot_clearer() { signal.slot().clear(); }

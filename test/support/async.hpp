@@ -21,20 +21,20 @@ using async_body = std::function<asio::awaitable<void>(asio::any_io_executor)>;
 /// Runs a coroutine as (a part of) a test, on an `io_context` of its own, until it is complete.
 ///
 /// A body that is not complete after `deadline` is cancelled and fails the test; the message says whether it ended
-/// within 200 ms of that ("cancelled cleanly") or not ("ignored cancellation"). What the body throws is thrown here.
-/// Work that the body left behind is destroyed with the `io_context`, not run.
+/// within 200 ms of that ("cancelled cleanly") or not ("ignored cancellation"). An exception of the body is thrown
+/// here. Work that the body left behind is destroyed with the `io_context` and does not run.
 ///
-/// With `threads` over 1 that many threads run the context and the body is on a strand of it. Boost.Test's macros are
-/// not thread-safe: use them in the body only, never in coroutines that it spawns off the strand.
+/// If `threads` is more than 1, that many threads run the context, and the body is on a strand of it. Boost.Test's
+/// macros are not thread-safe: use them in the body only, never in coroutines that it spawns off the strand.
 ///
 /// Deadlines are multiplied by `$HOLDFAST_TEST_DEADLINE_SCALE`, which the sanitizer builds set. A body that blocks its
-/// thread cannot be cancelled; the time limit that CTest has for each suite ends it.
+/// thread cannot be cancelled; CTest's time limit for the suite ends it.
 void run_async(const async_body& body, std::chrono::milliseconds deadline = 5s, int threads = 1);
 
-/// `deadline` as `run_async` sees it, for tests which bound something themselves.
+/// `deadline`, multiplied as in `run_async`. For tests that have deadlines of their own.
 std::chrono::milliseconds scaled(std::chrono::milliseconds deadline);
 
-/// Whether this is a sanitizer's build. It runs many times slower, so large tests use smaller sizes there.
+/// True in the build of a sanitizer. It runs many times slower, so large tests use smaller sizes there.
 bool is_slow_build();
 
 }  // namespace holdfast::test

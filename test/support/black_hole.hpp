@@ -9,8 +9,8 @@ namespace holdfast::test {
 
 namespace asio = boost::asio;
 
-/// An address that answers nothing, not even a refusal. Its queue of new connections is full, so the kernel drops all
-/// others.
+/// An address that answers nothing, not even a refusal. Its queue of new connections is full, so the kernel drops every
+/// further one.
 class black_hole {
 public:
   explicit black_hole(const asio::any_io_executor& ex) : acceptor_(ex, asio::ip::tcp::v4()) {

@@ -64,7 +64,7 @@ std::string alternative_names(const std::vector<std::string>& names) {
   return list;
 }
 
-/// `issuer`: null, for one that signs itself.
+/// Makes a certificate. `issuer` is null if the certificate signs itself.
 x509_ptr make(const certificate_request& request, EVP_PKEY* key, X509* issuer, EVP_PKEY* signing, bool is_authority) {
   static std::atomic<long> serial{1};
   x509_ptr made(must(X509_new()));

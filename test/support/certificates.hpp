@@ -13,7 +13,7 @@ struct identity {
   std::string key;
 };
 
-/// What an authority is asked to sign. Names that are IP literals are such.
+/// A certificate to be signed. A name that is an IP literal becomes an IP address in the certificate.
 struct certificate_request {
   std::vector<std::string> names{};
   std::chrono::seconds from = -std::chrono::hours(1);  ///< from now
@@ -30,7 +30,7 @@ public:
 
   const std::string& certificate() const;  ///< PEM
   identity issue(const certificate_request& request) const;
-  /// Signed by itself.
+  /// A certificate that is signed with its own key.
   static identity self_signed(const certificate_request& request);
 
 private:

@@ -10,10 +10,10 @@ using consul::txn_operation;
 
 namespace {
 
-// The shortest TTL of the simulations is far below Consul's.
+// The simulations use TTLs far below Consul's least one.
 testing::store_options quick() {
   testing::store_options options;
-  options.version = {1, 8, 7};  // named, so that worlds stay what they are when a newer one is modelled
+  options.version = {1, 8, 7};  // fixed, so that simulated worlds stay the same when a newer version is modelled
   options.session_ttl_min = std::chrono::milliseconds(1);
   return options;
 }

@@ -14,7 +14,7 @@ using testing::front;
 using testing::server;
 using kind = fault::kind;
 
-// Only requests that write.
+// The fault hits only requests that write.
 fault_plan on_put(fault what) { return fault_plan({{.what = std::move(what), .target = "PUT "}}); }
 fault_plan on_get(fault what) { return fault_plan({{.what = std::move(what), .target = "GET "}}); }
 
@@ -143,7 +143,7 @@ asio::awaitable<void> refuse_connections(asio::any_io_executor ex, front& f, ser
     BOOST_TEST(refused.bytes == "");
   }
   BOOST_TEST(value_of(model, "refused") == "");
-  const received same = co_await before.ask("GET", "/v1/status/leader");  // what was connected stays so
+  const received same = co_await before.ask("GET", "/v1/status/leader");  // open connections stay open
   BOOST_TEST(same.status() == 200);
   co_await expect_all_is_well(ex, f);
 }
@@ -216,10 +216,10 @@ asio::awaitable<void> trickle(asio::any_io_executor ex, front& f, server& model)
   BOOST_TEST(value_of(model, "trickle") == "3");
 }
 
-// A copy that comes late undoes what was written after its answer.
+// A copy of a request that arrives late overwrites what was written after the answer to the first one.
 asio::awaitable<void> repeat_later(asio::any_io_executor ex, front& f, server& model) {
   raw_client other(ex, f.address());
-  for (auto after = 5ms; value_of(model, "repeat_later") != "1"; after *= 2) {  // or it came before the deletion
+  for (auto after = 5ms; value_of(model, "repeat_later") != "1"; after *= 2) {  // or the copy came before the deletion
     f.set_faults(on_put(fault::repeat_later(after)));
     raw_client client(ex, f.address());
     const received reply = co_await client.ask("PUT", "/v1/kv/repeat_later", "1");

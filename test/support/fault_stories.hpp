@@ -11,8 +11,8 @@ namespace holdfast::test {
 
 namespace asio = boost::asio;
 
-/// The exact effect of one kind of fault, on a server or on a proxy before one. `front` is what the faults are set on;
-/// the state is in `model`, which may be the same.
+/// Shows the exact effect of one kind of fault, on a server or on a proxy before one. The faults are set on `front`.
+/// The state is in `model`, which may be the same object.
 struct fault_story {
   testing::fault::kind kind;
   std::string name;

@@ -4,8 +4,8 @@
 
 namespace holdfast::test {
 
-/// One line on stdout, `figures: {"test": "suite/case", ...}`, for those who write them into documents. Boost.Test's
-/// own messages are only written where they are asked for, and are for people.
+/// Prints one line on stdout, `figures: {"test": "suite/case", ...}`, for the tools that write figures into documents.
+/// Boost.Test's own messages are not fit for that: they are for people, and are written on request only.
 void print_figures(const boost::json::object& figures);
 
 }  // namespace holdfast::test

@@ -2,7 +2,7 @@
 
 namespace holdfast::test {
 
-/// What holdfast promises, by the numbers of doc/explanation/guarantees.md, where each is spelled out with its exceptions.
+/// The guarantees of holdfast, with the numbers of doc/guarantees.md, which describes each with its exceptions.
 enum class guarantee {
   limit = 1,
   record = 2,

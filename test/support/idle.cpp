@@ -19,7 +19,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// How often each thread has given up its processor, by its id. Nothing if one of them does not sleep.
+// How often each thread has given up its processor, by thread id. Empty if a thread does not sleep.
 std::optional<std::map<std::string, std::string>> sleeping_threads(pid_t process) {
   std::map<std::string, std::string> switches;
   for (const auto& task : std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/task")) {
@@ -37,7 +37,7 @@ std::optional<std::map<std::string, std::string>> sleeping_threads(pid_t process
   return switches;
 }
 
-// The kernel of the receiver acknowledges at once on loopback, and wakes whoever waits for the bytes.
+// On loopback the receiver's kernel acknowledges at once, and wakes the thread that waits for the bytes.
 bool all_is_received(int socket) {
   int bytes = 0;
   return ::ioctl(socket, SIOCOUTQ, &bytes) == 0 && bytes == 0;
@@ -51,7 +51,7 @@ void wait_until_idle(pid_t process, int socket, clock::time_point end) {
     throw std::runtime_error("process " + std::to_string(process) + " does not come to rest");
   };
   while (!all_is_received(socket)) late();
-  // Threads are looked at one after the other, twice. One that ran in between has given up its processor since.
+  // All threads are read one after the other, twice. A thread that ran in between has given up its processor since.
   auto before = sleeping_threads(process);
   for (auto now = sleeping_threads(process); !now || now != before; now = sleeping_threads(process)) {
     late();

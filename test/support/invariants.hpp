@@ -7,7 +7,7 @@
 
 namespace holdfast::test {
 
-/// From now on a broken invariant of the library ends this program, whatever the type of build.
+/// From now on a broken invariant of the library aborts this program, in every type of build.
 inline void end_at_a_broken_invariant() {
   protocol::broken_invariant = [](const char* invariant) {
     std::fprintf(stderr, "broken invariant: %s\n", invariant);

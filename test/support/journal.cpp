@@ -75,7 +75,7 @@ std::vector<journal_entry> read_journal(const std::filesystem::path& file) {
   std::vector<journal_entry> entries;
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
-    if (in.eof()) break;  // its writer is not done: a line that crosses a page may be seen in two parts
+    if (in.eof()) break;  // the line is not complete yet: one that crosses a page may be seen in two parts
     auto entry = parse_journal_line(line);
     if (!entry) throw std::runtime_error(file.string() + ": no line of a journal: " + line);
     entries.push_back(std::move(*entry));

@@ -10,34 +10,34 @@
 
 #include "protocol/time.hpp"
 
-// What worker processes write down while a cluster fails around them. One line each, so that anybody can read it:
+// The journal that worker processes write while a cluster fails around them. Each entry is one line of text:
 //   <ns> <who> <event> <slot> <grant>.<handoff> <lease ns> <words>
-// Times are of the clock that counts suspend, which all processes of a machine share.
+// Times are those of the clock that goes on while the machine is suspended. All processes of a machine share it.
 namespace holdfast::test {
 
 enum class journal_event {
-  asked,    ///< waits for a slot
-  enter,    ///< believes in it from now on, until `lease` at the latest; the words say which one, if that matters
-  lease,    ///< believes until then now
-  leave,    ///< believes no longer, by its own will
-  lost,     ///< believes no longer: it was told that the slot is lost
+  asked,    ///< the coroutine waits for a slot
+  enter,    ///< it believes that it holds a slot, until `lease` at the latest; `words` name the slot, if that matters
+  lease,    ///< it now believes so until `lease`
+  leave,    ///< it has released the slot
+  lost,     ///< it was notified that the slot is lost
   failed,   ///< the acquire failed; it asks again
-  gone,     ///< neither waits nor believes any more: all of this process's, if `slot` is -1
-  checked,  ///< has looked at its slot, and is going to write to a store without looking again
-  wrote,    ///< has done so; the words are what the stores said
-  away,     ///< by the test: stopped, or cut off from where slots are granted; nothing can be promised to its waiters
-  back,     ///< by the test: not so any more
-  fault,    ///< by the test: something breaks
-  mended,   ///< by the test: it works again, which may well disturb once more
-  limit,    ///< by the test: so many may believe from now on; the words say how many
-  saw,      ///< an observer was told who leads: the words, or nobody; `token` says since which index
+  gone,     ///< it neither waits nor believes any more; if `slot` is -1, this is true of all coroutines of the process
+  checked,  ///< it has checked its slot, and is going to write to a store without checking again
+  wrote,    ///< it has written; `words` are the answers of the stores
+  away,     ///< by the test: the process is stopped or cut off, so its waiters are promised nothing
+  back,     ///< by the test: the process is no longer away
+  fault,    ///< by the test: a fault begins
+  mended,   ///< by the test: the fault ends, which may disturb once more
+  limit,    ///< by the test: a new limit, which is in `words`
+  saw,      ///< an observer was notified of the leader: `words` are its value or "nobody", `token` has the index
 };
 
 struct journal_entry {
   protocol::time_point at{};
   std::string who{};
   journal_event what = journal_event::asked;
-  int slot = 0;  ///< which of the process's coroutines
+  int slot = 0;  ///< the number of the coroutine in its process
   fencing_token token{};
   protocol::time_point lease{};
   std::string words{};
@@ -46,10 +46,10 @@ struct journal_entry {
 
 std::string_view to_string(journal_event event);
 std::string to_line(const journal_entry& entry);
-/// Nothing if that is no line of a journal.
+/// Empty if that is no line of a journal.
 std::optional<journal_entry> parse_journal_line(std::string_view line);
 
-/// Now, by the journals' clock.
+/// The present time on the journals' clock.
 protocol::time_point journal_now();
 
 /// A file that any number of processes append to. Each line is one write, so lines do not mix.

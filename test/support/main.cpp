@@ -1,4 +1,4 @@
-// The one translation unit which holds Boost.Test's main(); each test executable links it from test_support.
+// The translation unit with Boost.Test's main(). Each test executable links it from test_support.
 #define BOOST_TEST_MODULE holdfast
 #ifdef BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>

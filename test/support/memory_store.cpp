@@ -34,7 +34,7 @@ testing::store_options quick() {
   return options;
 }
 
-constexpr protocol::request_id a_question = 0;  // the core's requests have higher numbers
+constexpr protocol::request_id a_question = 0;  // the core numbers its requests from 1 on
 
 /// A read that waits for news.
 struct reader {
@@ -43,12 +43,13 @@ struct reader {
   testing::subject what{};
   std::uint64_t index = 0;
   clock::time_point until{};
-  std::function<void()> answer{};  ///< with what stands there now
+  std::function<void()> answer{};  ///< answers the read with the present state
 };
 
 }  // namespace
 
-/// What they share. It lets go of its context when that goes, as `runtime::store` has it.
+/// The state that all locks of a memory store share. It releases its context when that shuts down, as `runtime::store`
+/// requires.
 class memory_store::shared final : public std::enable_shared_from_this<shared>, consul::detail::context_hook {
 public:
   explicit shared(const asio::any_io_executor& ex)
@@ -67,14 +68,14 @@ public:
   }
   template <class Condition>
   void stop_if(Condition&& stopped) {
-    std::list<reader> gone;  // ends last: with a reader may end its driver, and that stops its other readers here
+    std::list<reader> gone;  // destroyed last: a reader may be the last owner of its driver, which stops other readers
     for (auto at = readers_.begin(); at != readers_.end();) {
       const auto here = at++;
       if (stopped(*here)) gone.splice(gone.end(), readers_, here);
     }
   }
 
-  /// Answers those that have waited long enough, and comes back when the next one has.
+  /// Answers the reads that have waited long enough or have news. A timer calls it again at the next deadline.
   void settle() {
     if (!timer_) return;
     const auto now = clock::now();
@@ -98,7 +99,7 @@ public:
   }
 
 private:
-  /// Each reader keeps a driver, and with it this.
+  /// Returns the readers, to be destroyed later. Each of them keeps its driver alive, which keeps this object alive.
   std::shared_ptr<void> on_context_shutdown() noexcept override {
     timer_.reset();
     strand = {};
@@ -110,7 +111,7 @@ private:
   std::optional<asio::steady_timer> timer_;
 };
 
-/// One lock's.
+/// The store of one lock.
 class memory_store::one final : public runtime::store {
 public:
   one(std::shared_ptr<shared> with, runtime::store_terms terms) : with_(std::move(with)), terms_(std::move(terms)) {}
@@ -133,7 +134,7 @@ private:
   static protocol::failure why_closed() { return {error::closed, {}}; }
   static protocol::failure why_not(bool closed) { return closed ? why_closed() : protocol::failure(); }
 
-  /// An answer to the core: behind one that says that the store is closed it has to close, too.
+  /// Delivers an answer to the core. If the store is closed, the core must close, too, and is told so next.
   static void tell(const sink& to, protocol::core_event&& e, bool closed) {
     to->deliver(std::move(e));
     if (closed) to->deliver(event::close{true, true});

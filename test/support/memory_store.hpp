@@ -7,19 +7,20 @@
 
 namespace holdfast::test {
 
-/// Another kind of store than Consul's: the model of Consul, asked without HTTP. Locks that are made with the same one
-/// share it. It shows what a kind of store has to bring, and that nothing else in the library knows Consul.
+/// A kind of store beside Consul's: the model of Consul, used without HTTP. Locks that are made with the same object
+/// share its state. It shows what a kind of store must provide, and that the rest of the library does not know Consul.
 ///
-/// Threads: one, the executor's; so is `model`, whose changes by hand `settle` makes known.
+/// Use it and `model` on the executor's thread only. After a change of `model` call `settle`, which notifies the locks.
 class memory_store {
 public:
   explicit memory_store(const boost::asio::any_io_executor& executor);
 
-  // NOLINTNEXTLINE(google-explicit-constructor): as a client is a `lock_store`, so is this.
+  // NOLINTNEXTLINE(google-explicit-constructor): a client converts to a `lock_store` implicitly, too.
   operator lock_store() const;
   testing::store& model() const;
   void settle() const;
-  /// From now on everything is answered with error::closed. By the executor's thread, outside of its stores' answers.
+  /// From now on every request is answered with error::closed. Call it on the executor's thread, and not from a handler
+  /// of a store's answer.
   void close() const;
 
 private:

@@ -129,7 +129,7 @@ void write_key(const agent& a, const std::string& key, std::string_view value, s
 asio::awaitable<bool> happens_within(std::chrono::milliseconds limit, std::function<bool()> holds) {
   const auto end = clock::now() + scaled(limit);
   for (;;) {
-    // Looks once more after the end: this thread may have been away.
+    // Checks once more after the end, because this thread may have been suspended.
     const bool late = clock::now() >= end;
     if (holds()) co_return true;
     if (late) co_return false;

@@ -17,25 +17,26 @@
 #include "support/agent.hpp"
 #include "support/async.hpp"
 
-// What tests of semaphores on a real agent share: participants, a look at Consul that does not use the library, waiting
-// for facts, and the count of those who believe that they hold.
+// Helpers for tests of semaphores on a real agent: participants, reads of Consul that do not use the library, waits for
+// facts, and a counter of the participants that believe that they hold a slot.
 namespace holdfast::test {
 
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
 
-/// Options for tests that are not about time: no lease runs out on a busy machine.
+/// Options for tests that are not about time. No lease runs out, even on a busy machine.
 semaphore_options calm(std::string prefix, std::uint32_t limit);
 /// Options for tests that wait for leases to run out.
 semaphore_options hasty(std::string prefix, std::uint32_t limit, std::chrono::milliseconds ttl);
 
-/// Destroys what they hold: `close` waits for handles of lost slots, and what was lost is not used anew before.
+/// Destroys the handles. `close` waits for handles of lost slots, and the share of a lost slot is not used again while
+/// its handle exists.
 template <class... Slots>
 void let_go(Slots&&... held) {
   ((held = std::remove_reference_t<Slots>()), ...);
 }
 
-/// A participant as another process would be one: with a client of its own.
+/// Stands for another process: it has a client of its own.
 struct participant {
   participant(const asio::any_io_executor& ex, const std::string& address, semaphore_options options);
   participant(const asio::any_io_executor& ex, const agent& through, semaphore_options options)
@@ -45,7 +46,7 @@ struct participant {
 };
 
 mutex_options calm(std::string key);
-/// The same of a mutex.
+/// A participant with a mutex.
 struct locker {
   locker(const asio::any_io_executor& ex, const agent& through, mutex_options options);
   consul::client client;
@@ -53,7 +54,7 @@ struct locker {
 };
 
 mutex_set_options calm_set(std::string prefix);
-/// The same of a mutex set.
+/// A participant with a mutex set.
 struct set_user {
   set_user(const asio::any_io_executor& ex, const std::string& address, mutex_set_options options);
   set_user(const asio::any_io_executor& ex, const agent& through, mutex_set_options options)
@@ -62,27 +63,27 @@ struct set_user {
   mutex_set set;
 };
 
-/// What Consul answers to a recursive read below the prefix, all indexes included; empty if there is nothing.
+/// Consul's reply to a recursive read below the prefix, with all indexes. Empty if there are no keys.
 std::string listing(const agent& a, const std::string& prefix);
 /// The value of the lock key, empty if there is none.
 std::string record(const agent& a, const std::string& prefix);
-/// Who the record names, dead or alive.
+/// The sessions that the record names as holders, whether they exist or not.
 std::vector<std::string> holders(const agent& a, const std::string& prefix);
 /// The sessions that have contender entries, holders included, in the order of the queue.
 std::vector<std::string> contenders(const agent& a, const std::string& prefix);
 /// The sessions that holdfast has created for the prefix.
 std::vector<std::string> sessions(const agent& a, const std::string& prefix);
-/// Whether nothing is left: no entry, no holder, no session.
+/// True if no entry, no holder and no session is left.
 bool is_clean(const agent& a, const std::string& prefix);
 void write_key(const agent& a, const std::string& key, std::string_view value, std::uint64_t flags = 0);
 
-/// Waits for a fact that no event tells; a test failure if it does not become one within `limit`.
+/// Polls until a fact holds for which there is no event. The test fails if that takes longer than `limit`.
 asio::awaitable<void> until(std::string_view fact, std::function<bool()> holds, std::chrono::milliseconds limit = 15s);
-/// The same, and tells. For facts whose time is under test.
+/// The same, but returns whether the fact came to hold. For facts whose time is under test.
 asio::awaitable<bool> happens_within(std::chrono::milliseconds limit, std::function<bool()> holds);
 asio::awaitable<void> pause(std::chrono::microseconds time);
 
-/// Coroutines that run beside the test. What one of them throws fails the test in `join`.
+/// Coroutines that run beside the test. If one of them throws, the test fails in `join`.
 class companions {
 public:
   explicit companions(asio::any_io_executor ex);
@@ -96,7 +97,7 @@ private:
   std::shared_ptr<state> state_;
 };
 
-/// Counts who believes to hold, on one thread.
+/// Counts the slots that are believed to be held. For use on one thread.
 class crowd {
 public:
   void enter(int slots = 1) { most_ = std::max(most_, now_ += slots); }

@@ -52,7 +52,7 @@ pool_options pool_story::usual(std::uint32_t limit) {
   o.limit = limit;
   o.outage_grace = 0ms;
   o.session_idle_timeout = 60s;
-  o.own_watch = o.own_watch_each = 0ms;  // who waits, watches everything at once
+  o.own_watch = o.own_watch_each = 0ms;  // a waiter watches the whole prefix at once
   o.watch_pause_each = 0ms;
   o.watch_delay = 5ms;
   o.own_entry_delay = 1000h;
@@ -508,7 +508,7 @@ std::string pool_story::operations(const std::vector<kv_operation>& list) const 
         break;
       case kv_verb::set:
       case kv_verb::remove_tree:
-        one = "wrong";  // nothing that it writes goes unguarded
+        one = "wrong";  // the pool guards all of its writes
         break;
     }
     all += (all.empty() ? " " : " | ") + one;

@@ -54,8 +54,9 @@ void open_pipe(pipe_ends& ends) {
   ends.write.reset(fds[1]);
 }
 
-// Linux kills a child whose parent asked for it when the parent's *thread* ends. So every child is forked by one thread
-// which lives as long as this process. Made before the first child, hence destroyed after the last static agent.
+// Linux kills a child with PR_SET_PDEATHSIG when the *thread* that forked it ends. So one thread, which lives as long
+// as this process, forks every child. The spawner is made before the first child, hence destroyed after the last static
+// agent.
 class spawner {
 public:
   static spawner& instance() {
@@ -105,7 +106,7 @@ private:
   std::thread thread_;
 };
 
-// All that the child needs, made before fork: after it only async-signal-safe calls are allowed.
+// All data that the child needs. It is made before fork, because after fork only async-signal-safe calls are allowed.
 struct child_plan {
   const char* program;
   char* const* arguments;
@@ -129,7 +130,7 @@ void close_the_rest_on_exec() {
 
 [[noreturn]] void be_the_child(const child_plan& plan) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != plan.parent) ::_exit(127);  // it died before the line above
+  if (::getppid() != plan.parent) ::_exit(127);  // the parent died before the line above
   sigset_t none;
   sigemptyset(&none);
   ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
@@ -191,7 +192,7 @@ pid_t start(process_options& options, int output) {
   });
   if (pid < 0) throw_errno("fork");
 
-  // Closed by a successful exec; else the child says what went wrong.
+  // A successful exec closes the child's end. If exec fails, the child writes the error number.
   error.write.reset();
   int number = 0;
   ssize_t n;
@@ -326,7 +327,7 @@ exit_status process::terminate(std::chrono::milliseconds limit) {
 void process::freeze() {
   signal(SIGSTOP);
   if (status_) return;
-  // The signal takes effect some time later; the kernel tells the parent when.
+  // The signal takes effect some time later. The kernel notifies the parent of that.
   siginfo_t info{};
   while (::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WEXITED | WNOWAIT) != 0)
     if (errno != EINTR) throw_errno("waitid");

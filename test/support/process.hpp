@@ -26,15 +26,15 @@ struct process_options {
 };
 
 struct exit_status {
-  int code = 0;    ///< what it returned, if `signal` is 0
-  int signal = 0;  ///< what killed it
+  int code = 0;    ///< the code that it returned, if `signal` is 0
+  int signal = 0;  ///< the signal that killed it, or 0
   bool success() const { return code == 0 && signal == 0; }
   std::string to_string() const;
   bool operator==(const exit_status&) const = default;
 };
 
-/// A child process. It never outlives this object, nor this process: it is killed with the first of the two.
-/// It inherits no file descriptor, and reads nothing.
+/// A child process. It outlives neither this object nor this process: it is killed when the first of the two ends.
+/// It inherits no file descriptors, and its stdin is empty.
 ///
 /// Without `output_file` its stdout and stderr, mixed, are read here, line by line.
 class process {
@@ -48,21 +48,21 @@ public:
   pid_t pid() const { return pid_; }
   bool running();
 
-  /// Its exit status, or nothing if it is still running after `limit`.
+  /// Returns its exit status, or nothing if it is still running after `limit`.
   std::optional<exit_status> wait(std::chrono::milliseconds limit);
 
   void signal(int number);
-  /// SIGKILL, also if it is frozen; waits for the end.
+  /// SIGKILL, which also ends a frozen process. Waits for the end.
   void kill();
-  /// SIGTERM, then SIGKILL if it is there after `limit`.
+  /// SIGTERM, then SIGKILL if it still runs after `limit`.
   exit_status terminate(std::chrono::milliseconds limit = std::chrono::seconds(5));
-  /// SIGSTOP; on return it is stopped.
+  /// SIGSTOP. Returns when the process has stopped.
   void freeze();
   /// SIGCONT.
   void thaw();
 
-  /// What it has written so far (empty with `output_file`); after `wait` returned a status: all of it, unless a
-  /// grandchild has kept the pipe open.
+  /// Its output so far; empty with `output_file`. After `wait` has returned a status, this is all of the output, unless
+  /// a grandchild has kept the pipe open.
   std::string output() const;
   std::vector<std::string> lines() const;
   /// True as soon as a line contains `text`; false after `limit` or if the output ended without it.
@@ -85,7 +85,7 @@ private:
   std::thread reader_;
 };
 
-/// Starts `command`, waits for it, kills it after `limit`. For programs which are expected to end by themselves.
+/// Starts `command`, waits for it, and kills it after `limit`. For programs that are expected to end by themselves.
 struct finished_process {
   std::optional<exit_status> status;  ///< empty if it had to be killed
   std::string output;
@@ -96,7 +96,7 @@ finished_process run(std::vector<std::string> command, std::chrono::milliseconds
 /// The path of a program that was built into this one's folder.
 std::string sibling_program(std::string_view name);
 
-/// The path of an executable file found as a shell would find it.
+/// The path of an executable file, searched as a shell does.
 std::optional<std::filesystem::path> find_program(std::string_view name);
 
 }  // namespace holdfast::test

@@ -11,7 +11,7 @@ namespace holdfast::test {
 
 namespace asio = boost::asio;
 
-/// What came on a connection: one reply, or all to its end.
+/// Bytes that were received on a connection: one reply, or all bytes until its end.
 struct received {
   std::string bytes{};
   boost::system::error_code end{};  ///< set if the connection ended first
@@ -19,24 +19,24 @@ struct received {
   bool was_reset() const;
   int status() const;  ///< 0 if there is none
   std::string_view body() const;
-  /// Of the header line `name`; empty if there is none.
+  /// The value of the header line `name`; empty if there is none.
   std::string_view header(std::string_view name) const;
 };
 
-/// A connection on which a test sends what it likes.
+/// A connection on which a test can send any bytes.
 class raw_client {
 public:
   /// `address` is "127.0.0.1:port". Nothing is connected yet.
   raw_client(const asio::any_io_executor& ex, const std::string& address);
 
   asio::awaitable<boost::system::error_code> connect();
-  /// Connects if it is not connected; failures are seen by what is received.
+  /// Connects if it is not connected. The call reports no failure; `receive` shows it.
   asio::awaitable<void> send(std::string bytes);
-  /// One reply with a Content-Length.
+  /// Receives one reply with a Content-Length.
   asio::awaitable<received> receive();
-  /// Whatever comes next.
+  /// Receives the bytes of the next read.
   asio::awaitable<received> receive_some();
-  /// All, until the connection ends.
+  /// Receives all bytes until the connection ends.
   asio::awaitable<received> receive_all();
   /// `send` of a request with this body, and `receive`.
   asio::awaitable<received> ask(std::string_view method, std::string_view target, std::string_view body = {});

@@ -83,7 +83,7 @@ sockaddr_in socket_address(const std::string& host, std::uint16_t port) {
   return a;
 }
 
-// HTTP/1.0: the reply's body ends with the connection, no chunks to decode.
+// HTTP/1.0, so that the reply's body ends with the connection and has no chunks.
 raw_request::raw_request(const std::string& host, std::uint16_t port, std::string_view method, std::string_view target,
                          std::string_view body, clock::time_point end)
     : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
@@ -130,7 +130,7 @@ raw_reply raw_request::reply(clock::time_point end) {
     if (n > 0)
       text.append(buffer, static_cast<std::size_t>(n));
     else if (n == 0 || (errno == ECONNRESET && is_complete(text)))
-      return parse_reply(text);  // reset: by a server that has not read the whole request
+      return parse_reply(text);  // a server that has not read the whole request resets the connection
     else if (errno == EAGAIN)
       wait_for(socket_, POLLIN, end);
     else if (errno != EINTR)

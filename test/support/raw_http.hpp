@@ -8,7 +8,7 @@
 
 struct sockaddr_in;
 
-// HTTP for tests, by blocking sockets with deadlines, and with no code of the library under test.
+// HTTP for tests. It uses blocking sockets with deadlines, and no code of the library under test.
 namespace holdfast::test {
 
 struct raw_reply {
@@ -32,8 +32,8 @@ private:
 
 sockaddr_in socket_address(const std::string& host, std::uint16_t port);
 
-/// One request on a connection of its own. It has been sent when the constructor returns. Both throw if their time is
-/// over before they are done: std::runtime_error.
+/// One request on a connection of its own. It has been sent when the constructor returns. The constructor and `reply`
+/// throw std::runtime_error if they are not done at `end`.
 class raw_request {
 public:
   using clock = std::chrono::steady_clock;
@@ -41,7 +41,7 @@ public:
   /// `target` begins with "/v1/".
   raw_request(const std::string& host, std::uint16_t port, std::string_view method, std::string_view target,
               std::string_view body, clock::time_point end);
-  /// Whether something comes back within that time: a reply, or the end of the connection.
+  /// Returns true if a reply or the end of the connection arrives within `time`.
   bool answered_within(std::chrono::milliseconds time) const;
   raw_reply reply(clock::time_point end);
   int socket() const { return socket_.get(); }

@@ -32,7 +32,7 @@ void referee::granted(int process, ticket t, slot_id slot, std::uint32_t count, 
   answered(process, t);
   if (!held_[process].emplace(slot, holding{count, deadline, which}).second)
     object(guarantee::answers, "a slot id was granted twice");
-  // With more slots two holders' tokens say nothing about each other.
+  // If there are more slots, the tokens of two holders need not be in order.
   if (deadline <= now || limit_ != 1 || was_taken_away || excused(now)) return;
   fencing_token& last = last_tokens_[which];
   if (token <= last) object(guarantee::tokens, "the fencing token did not grow: " + token.to_string());

@@ -18,7 +18,7 @@ namespace holdfast::test {
 
 namespace asio = boost::asio;
 
-/// One connection that a scripted server has accepted. What it does is what the test says, in the test's own order.
+/// One connection that a scripted server has accepted. The test calls each of its steps, in any order.
 class scripted_peer {
 public:
   explicit scripted_peer(asio::ip::tcp::socket socket) : socket_(std::move(socket)) {}
@@ -26,11 +26,11 @@ public:
   /// The next request, head and body. Empty if the client closed the connection.
   asio::awaitable<std::string> read_request();
   asio::awaitable<void> send(std::string bytes);
-  /// 200 with this body, and whatever header lines (each with its CRLF) come before it.
+  /// Replies with status 200, this body, and these header lines (each with its CRLF).
   asio::awaitable<void> reply(std::string body, std::string headers = {});
-  /// A reply with another status.
+  /// Replies with another status.
   asio::awaitable<void> refuse(int status, std::string body = {});
-  /// Completes when the client has closed the connection, or sent something instead: false then.
+  /// Completes when the client has closed the connection. Returns false if it has sent something instead.
   asio::awaitable<bool> closed_by_client();
 
   void close();  ///< FIN
@@ -41,7 +41,7 @@ private:
   std::string received_;
 };
 
-/// A server that speaks no protocol: the test accepts, reads, and answers or does not.
+/// A server without a protocol of its own. The test accepts connections, reads requests, and may answer them.
 class scripted_server {
 public:
   /// On a free port of the loopback.
@@ -91,7 +91,7 @@ private:
     std::optional<std::tuple<Results...>> results;
     asio::steady_timer done;
   };
-  // The handler of an operation: with the default token it gets an exception, with others the code.
+  // The handler of an operation. Operations with the default token pass an exception, others an error code.
   struct answer {
     std::shared_ptr<state> shared;
     void operator()(const std::exception_ptr& failure, Results... results) const {

@@ -111,7 +111,7 @@ asio::awaitable<void> secure_server::serve(asio::ip::tcp::socket socket) {
                               "Content-Length: " + std::to_string(options.body) + "\r\n\r\n" +
                               std::string(options.body, 'x');
     if (options.does == manner::says_more) {
-      // In another record, and in the same packets: the client's OpenSSL reads both from the socket.
+      // The second reply is in another record but in the same packets, so that the client's OpenSSL reads both at once.
       const std::string more = "HTTP/1.1 500 Nobody Asked\r\nContent-Length: 0\r\n\r\n";
       const int fd = stream.next_layer().native_handle();
       int corked = 1;

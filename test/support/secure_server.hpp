@@ -18,22 +18,22 @@ namespace asio = boost::asio;
 /// How a secure server behaves.
 struct secure_server_options {
   identity own{};
-  std::string clients{};   ///< PEM of the authority that has to know its clients; empty: nobody has to
+  std::string clients{};   ///< PEM of the authority that must have signed the clients; empty: no client authentication
   int version_max = 0;     ///< OpenSSL's TLS1_2_VERSION, say; 0: the newest
   bool keeps_open = true;  ///< after a reply
   std::size_t body = 0;    ///< the size of each reply's body
   enum class manner {
     answers,        ///< 404, to everything
-    truncates,      ///< a reply whose body ends with the connection, and which ends without a word of TLS
-    is_silent,      ///< accepts, and that is all
+    truncates,      ///< sends a reply whose body ends with the connection, and closes that without TLS's close_notify
+    is_silent,      ///< accepts connections, and does nothing more
     is_plain,       ///< speaks HTTP without TLS
-    never_replies,  ///< to what it reads
-    says_more,      ///< answers, and then sends another reply that nobody has asked for
+    never_replies,  ///< reads requests and does not answer them
+    says_more,      ///< answers, and then sends another reply without a request
   } does = manner::answers;
 };
 
-/// A server that speaks TLS, on a free port of 127.0.0.1, in the background of the test. It has to be made by
-/// `std::make_shared`, and to be stopped.
+/// A server that speaks TLS, on a free port of 127.0.0.1, in the background of the test. Make it by `std::make_shared`,
+/// and stop it.
 class secure_server : public std::enable_shared_from_this<secure_server> {
 public:
   secure_server(asio::any_io_executor ex, secure_server_options options);
@@ -41,14 +41,14 @@ public:
   void stop() { acceptor_.close(); }
 
   std::string url(const std::string& host = "127.0.0.1") const;
-  /// Of the connections that come from now on.
+  /// Sets the options for connections that are accepted from now on.
   void change(secure_server_options options);
 
-  int handshakes = 0;  ///< that were completed
-  int resumed = 0;     ///< of these
+  int handshakes = 0;  ///< handshakes that were completed
+  int resumed = 0;     ///< those of them that resumed a session
   std::vector<std::string> requests{};
-  std::vector<std::string> names{};  ///< that clients have asked for (SNI)
-  std::size_t bytes = 0;             ///< that were received without TLS
+  std::vector<std::string> names{};  ///< the server names that clients have sent (SNI)
+  std::size_t bytes = 0;             ///< bytes that were received without TLS
 
 private:
   asio::awaitable<void> listen();

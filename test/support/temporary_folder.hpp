@@ -10,7 +10,7 @@
 
 namespace holdfast::test {
 
-/// Files of a test's own, which go with it.
+/// A folder for the files of a test. The destructor removes it.
 class temporary_folder {
 public:
   temporary_folder() { std::filesystem::create_directory(path_); }
@@ -18,7 +18,7 @@ public:
   temporary_folder(const temporary_folder&) = delete;
   temporary_folder& operator=(const temporary_folder&) = delete;
 
-  /// Whole, whenever it is read: what was there is replaced in one step. Returns the file's path.
+  /// Writes a file, and returns its path. An older file is replaced in one step, so that readers never see a part.
   std::string write(const std::string& name, std::string_view text) const {
     const std::filesystem::path file = path_ / name;
     const std::filesystem::path made = file.string() + ".new";

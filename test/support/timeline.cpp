@@ -42,7 +42,7 @@ std::string titled(const std::string& words) { return words.empty() ? "" : "<tit
 
 double seconds(timeline::time t) { return std::chrono::duration<double>(t).count(); }
 
-/// A round number of seconds, so that some ten of them span the whole.
+/// A round number of seconds of which about ten span the whole time.
 double tick_for(double span) {
   const double raw = span / 10;
   const double power = std::pow(10.0, std::floor(std::log10(raw)));

@@ -8,8 +8,8 @@
 
 namespace holdfast::test {
 
-/// A picture of who held what when: one row for each process, a bar for each slot, marks for what went wrong. Times are
-/// since the beginning. SVG, which any browser shows, and which needs nothing but itself.
+/// A picture of the slots that processes held over time: one row for each process, a bar for each slot, and marks for
+/// faults. Times count from the beginning. The picture is a single SVG file, which any browser shows.
 class timeline {
 public:
   using time = std::chrono::nanoseconds;
@@ -19,13 +19,13 @@ public:
 
   /// Rows stand in the order in which they are first named.
   void holds(const std::string& row, const std::string& slot, time from, const std::string& words = {});
-  /// Until then its holder believes in it, even if it hears nothing. Without this: until it ends.
+  /// The holder believes in the slot until `until`. Without this call it does so until `ends`.
   void lease(const std::string& row, const std::string& slot, time until);
   void ends(const std::string& row, const std::string& slot, time at, end how);
-  /// The row's process stood still, or was cut off.
+  /// The row's process was stopped or cut off in that time.
   void shade(const std::string& row, time from, time to, const std::string& words);
   void mark(const std::string& row, time at, const std::string& words);
-  /// Something that concerns all.
+  /// Marks an event that concerns all rows.
   void mark(time at, const std::string& words) { mark({}, at, words); }
 
   std::string svg() const;
@@ -35,7 +35,7 @@ private:
     std::size_t row;
     std::size_t lane;
     time from, to;
-    time until;  ///< its lease ends
+    time until;  ///< the end of its lease
     end how;
     bool over;
     std::string words;
@@ -46,7 +46,7 @@ private:
     std::string words;
   };
   struct note {
-    std::size_t row;  ///< `everywhere`: all
+    std::size_t row;  ///< `everywhere`: all rows
     time at;
     std::string words;
   };
@@ -57,9 +57,9 @@ private:
 
   std::string title_;
   std::vector<std::string> rows_;
-  std::vector<std::size_t> lanes_;  ///< of each row: how many bars stand one above the other
+  std::vector<std::size_t> lanes_;  ///< for each row, the number of bars that stand one above the other
   std::vector<bar> bars_;
-  std::map<std::pair<std::size_t, std::string>, std::size_t> open_;  ///< which bar
+  std::map<std::pair<std::size_t, std::string>, std::size_t> open_;  ///< the index of the bar
   std::vector<area> areas_;
   std::vector<note> notes_;
 };

@@ -23,18 +23,18 @@ using place = std::pair<std::string, int>;
 struct holding {
   time_point lease;
   protocol::slot_id slot;
-  std::string what;  ///< which one, if it is not just any
+  std::string what;  ///< the name of the slot; empty if slots have no names
 };
 
 struct waiting {
   time_point since;  ///< the first ask
   protocol::ticket ticket;
-  bool asked;  ///< the referee knows the ticket as open: not so between a failure and the next ask
+  bool asked;  ///< the referee knows the ticket as open; false between a failure and the next ask
 };
 
 double in_seconds(duration d) { return std::chrono::duration<double>(d).count(); }
 
-/// Goes through a journal in the order of time.
+/// Reads a journal in the order of time.
 class reader {
 public:
   reader(std::uint32_t limit, duration bound) : limit_(limit), bound_(bound), referee_(limit) {
@@ -67,7 +67,7 @@ private:
         std::count_if(holds_.begin(), holds_.end(), [&](const auto& each) { return at < each.second.lease; }));
   }
 
-  /// Leases run out without anybody writing it down.
+  /// Ends the leases that run out until `to`: no journal line says that.
   void pass_time(time_point to) {
     std::vector<time_point> steps;
     for (const auto& [where, each] : holds_)
@@ -264,7 +264,7 @@ std::string picture_of(const std::vector<journal_entry>& entries, const std::str
         held.insert(where);
         picture.holds(each.who, std::to_string(each.slot), each.at - begin, "token " + each.token.to_string());
         [[fallthrough]];
-      case journal_event::lease:  // belief ends with it, whenever the process gets to write that down
+      case journal_event::lease:  // belief ends with the lease, even if the process writes that down later
         if (each.lease != protocol::never) picture.lease(each.who, std::to_string(each.slot), each.lease - begin);
         break;
       case journal_event::leave:

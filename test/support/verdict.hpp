@@ -12,37 +12,40 @@
 
 namespace holdfast::test {
 
-/// The longest that somebody waited while a slot was free, between one disturbance and the next.
+/// The longest time for which a coroutine waited while a slot was free, between one disturbance and the next.
 struct longest_wait {
   protocol::duration length{};
-  std::string who{};    ///< empty: nobody did
-  std::string after{};  ///< the disturbance's words
+  std::string who{};    ///< the process that waited; empty if none did
+  std::string after{};  ///< the text of the disturbance
 };
 
-/// What a journal shows.
+/// The results of a journal.
 struct verdict {
   std::string violation{};  ///< the referee's: "G1 ..."; empty if there is none
   std::size_t believers_max = 0;
-  protocol::duration overlap{};  ///< for so long in all more than the limit believed
+  protocol::duration overlap{};  ///< the total time in which there were more believers than the limit
   std::size_t entered = 0;
   std::size_t lost = 0;
   std::size_t failed = 0;               ///< acquires
-  std::vector<longest_wait> waits{};    ///< the first before anything broke, then one for each fault and each mending
+  std::vector<longest_wait> waits{};    ///< one until the first disturbance, then one for each fault and each mending
   const longest_wait& longest() const;  ///< of these
   std::string summary() const;          ///< one line for people
 };
 
-/// Reads what processes wrote down. Believers are counted at every instant: from `enter` until `leave` or `lost`, or
-/// until the lease that was written last, whichever is first. Of those who say what they have no two have the same. A
-/// slot is free while fewer believe than the limit;
-/// whoever waits for longer than `bound` then, after the last fault or mending, breaks the promise of progress. One
-/// whose acquire failed and who asked again has waited all the time.
+/// Judges the journal of the processes by these rules:
+/// - The number of believers is checked at every instant. A coroutine believes from `enter` until `leave` or `lost`, or
+///   until the lease that was written last, whichever is first.
+/// - Two believers whose entries name their slots must not name the same one.
+/// - A slot is free while there are fewer believers than the limit. If a coroutine then waits for longer than `bound`
+///   after the last fault or mending, the guarantee of progress is broken. A coroutine whose acquire failed, and which
+///   asked again, has waited all the time.
 verdict judge(const std::vector<journal_entry>& entries, std::uint32_t limit, protocol::duration bound);
 
-/// The picture of it: who held what when, what broke, and who was away.
+/// The journal as a picture: the slots that processes held over time, the faults, and the processes that were away.
 std::string picture_of(const std::vector<journal_entry>& entries, const std::string& title);
 
-/// Writes `<name>.svg` and `<name>.log` into $HOLDFAST_PICTURES, or else where this process runs. Tells where.
+/// Writes `<name>.svg` and `<name>.log` into $HOLDFAST_PICTURES, or into the current folder if that is not set. Returns
+/// a text that says where the files are.
 std::string document(const std::vector<journal_entry>& entries, const std::string& name, const std::string& title);
 
 }  // namespace holdfast::test
