@@ -1,4 +1,4 @@
-// An operator's orders on a semaphore in use, while Consul has no leader, and while an agent stands still.
+// Commands of an operator on a semaphore in use, while Consul has no leader, and while an agent is frozen.
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
@@ -19,12 +19,13 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// One who gives orders, at any agent.
+/// An operator who gives commands, at any agent.
 class chief {
 public:
   explicit chief(std::string prefix) : prefix_(std::move(prefix)) {}
 
-  /// One order: what it ends with, which is within its time. `order` is called with the handle and a handler.
+  /// Runs one command and returns its error code. `order` is called with the handle and a handler. The test fails if
+  /// the command does not complete in time.
   template <class Order>
   error_code give(const agent& at, std::chrono::milliseconds timeout, Order order) const {
     asio::io_context io;
@@ -47,7 +48,7 @@ public:
     return result;
   }
 
-  /// The same until it is done: an order of which one does not know what became of it is given again.
+  /// Repeats the command until it succeeds. A command of unknown outcome is given again, too.
   template <class Order>
   void insist(stage& play, const agent& at, const std::string& what, Order order) {
     play.until(what, grant_bound, [&] {
@@ -60,7 +61,7 @@ public:
   }
   int given() const { return given_; }
 
-  /// The session by which that worker holds.
+  /// The session with which that worker holds its slot.
   std::string session_of(const agent& at, const std::string& who) const {
     std::string found;
     const error_code ec = give(at, 5s, [&](semaphore_administration& admin, auto done) {
@@ -160,7 +161,7 @@ BOOST_AUTO_TEST_CASE(orders_while_a_holders_agent_is_frozen) {
     });
   };
 
-  // It cannot hear that its slot is wanted, and loses it with its lease.
+  // The holder behind the frozen agent cannot be notified of the revocation. It loses its slot with its lease.
   const std::string unreachable = boss.session_of(at, "behind");
   auto since = play.fault("the client agent is frozen", {"behind"});
   frozen.freeze();
@@ -177,7 +178,7 @@ BOOST_AUTO_TEST_CASE(orders_while_a_holders_agent_is_frozen) {
   boss.insist(play, at, "another slot is wanted", revoke_of(boss.session_of(at, "beside")));
   play.until_entered({"next-2"}, since, grant_bound);
 
-  // Who is evicted believes in its slot until it hears of it; the next one has it already.
+  // A holder that is evicted believes in its slot until it is notified. The next holder has the slot already.
   since = journal_now();
   play.limit_is(3);
   boss.insist(play, at, "one is evicted", evict_of(boss.session_of(at, "next-1")));

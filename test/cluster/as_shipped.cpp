@@ -1,4 +1,4 @@
-// The short part of what is tried with Consul's own defaults: see shipped.hpp.
+// The short tests with Consul's own defaults: see shipped.hpp.
 
 #include "cluster/support/shipped.hpp"
 

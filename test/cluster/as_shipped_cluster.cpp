@@ -1,4 +1,4 @@
-// What happens to a whole cluster with Consul's own defaults: see shipped.hpp.
+// Faults of a whole cluster with Consul's own defaults: see shipped.hpp.
 
 #include <chrono>
 #include <thread>
@@ -9,7 +9,7 @@ using namespace holdfast::test;
 
 namespace {
 
-// Whoever has no token may do all, so that agents need none. A token that exists no more is refused all the same.
+// Requests without a token may do everything, so that agents need none. A token that exists no more is still refused.
 constexpr auto with_tokens = R"({"primary_datacenter": "dc1", "acl": {"enabled": true, "default_policy": "allow",
   "tokens": {"master": "a0b1c2d3-0000-4000-8000-000000000001"}}})";
 constexpr auto masters_token = "a0b1c2d3-0000-4000-8000-000000000001";
@@ -19,7 +19,7 @@ constexpr auto holders_token = "a0b1c2d3-0000-4000-8000-000000000002";
 
 BOOST_AUTO_TEST_SUITE(as_shipped_cluster)
 
-/// An election may take longer than this lease lasts: then the slot is lost, and nobody has it before its time.
+/// An election may take longer than this lease. Then the slot is lost, and is not granted before the lease is over.
 BOOST_AUTO_TEST_CASE(a_leader_is_killed_while_leases_are_short) {
   scene s("leader-kill", 0);
   s.lose_the_leader();
@@ -52,7 +52,8 @@ BOOST_AUTO_TEST_CASE(a_snapshot_of_a_minute_ago_is_restored) {
   s.check_end(true);
 }
 
-/// Nobody can be granted without a quorum. When it is back, a holder whose lease is over has lost its slot, and waits.
+/// Without a quorum no slot can be granted. When the quorum is back, a holder whose lease is over has lost its slot,
+/// and waits for it.
 BOOST_AUTO_TEST_CASE(two_servers_of_three_are_gone_for_half_a_minute) {
   scene s("quorum-lost", 1);
   const int leads = s.consul.leader();
@@ -77,7 +78,7 @@ BOOST_AUTO_TEST_CASE(the_holders_token_is_revoked) {
   const std::string as_master = std::string("?token=") + masters_token;
   const std::string token = R"({"AccessorID": "a0b1c2d3-0000-4000-8000-000000000003", "SecretID": ")" +
                             std::string(holders_token) + R"(", "Policies": [{"Name": "global-management"}]})";
-  // It makes none before it has left its legacy mode, and tells nobody when that is.
+  // The server makes no token before it has left its legacy mode, and there is no event for that.
   const auto end = std::chrono::steady_clock::now() + 30s;
   while (server.put("/v1/acl/token" + as_master, token).status != 200) {
     BOOST_REQUIRE_MESSAGE(std::chrono::steady_clock::now() < end, "the server makes no token");

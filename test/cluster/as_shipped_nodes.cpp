@@ -1,4 +1,4 @@
-// Nodes that go while their holders believe, with Consul's own defaults: see shipped.hpp.
+// Nodes that are removed while their holders believe, with Consul's own defaults: see shipped.hpp.
 
 #include "cluster/support/shipped.hpp"
 
@@ -6,7 +6,7 @@ using namespace holdfast::test;
 
 BOOST_AUTO_TEST_SUITE(as_shipped_nodes)
 
-/// Autopilot removes it after some ten seconds, and its node with it.
+/// Autopilot removes the frozen server after some ten seconds, and its node, too.
 BOOST_AUTO_TEST_CASE(a_follower_that_is_frozen_is_removed_while_its_holder_believes) {
   for (const auto ttl : {15s, 30s}) {
     scene s("frozen-follower", 0, ttl);
@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(a_client_agent_that_is_frozen_is_made_to_leave_while_its_ho
   s.check_end_when_told();
 }
 
-/// It leaves the cluster, and takes its node out of the catalog, while its holder cannot be told.
+/// The agent leaves the cluster, and removes its node from the catalog, while its holder cannot be notified.
 BOOST_AUTO_TEST_CASE(a_client_agent_leaves_while_its_holder_is_busy) {
   for (const auto ttl : {15s, 30s}) {
     scene s("busy-holder", 1, ttl);

@@ -1,4 +1,4 @@
-// Elections, and those who only watch them, while leaders' processes and agents fail, and while Consul has no leader.
+// Elections and their observers, while leaders' processes and agents fail, and while Consul has no leader.
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -22,7 +22,7 @@ void start_observers(stage& play, const agent& one, const agent& other) {
   play.start(observers[1], worker_options{.agent = other.address(), .observer = true});
 }
 
-/// Waits until each observer has been told since then that `who` leads; anybody, if that is empty.
+/// Waits until each observer has been notified since then that `who` leads. If `who` is empty, any leader will do.
 void until_all_see(stage& play, const std::string& who, stage::time_point since) {
   for (const std::string& each : observers)
     play.until_written(each + " sees who leads: " + who, grant_bound, [&](const journal_entry& seen) {
@@ -31,7 +31,7 @@ void until_all_see(stage& play, const std::string& who, stage::time_point since)
     });
 }
 
-/// No observer is told of an earlier term, or of an earlier value, than before.
+/// Checks that no observer is notified of an earlier term, or of an earlier value, than before.
 void check_that_nobody_saw_the_past(const stage& play) {
   std::map<std::string, std::uint64_t> last;
   for (const journal_entry& each : play.entries()) {

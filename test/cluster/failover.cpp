@@ -1,5 +1,5 @@
-// Programs that know all three servers, with no agent of their own between. Any one of the servers may die, stand still
-// or be cut off, or be restarted, and it costs nobody a slot. A bad way to the server that is asked first costs no slot
+// Programs that know all three servers, without an agent of their own in between. If one of the servers is killed,
+// frozen, cut off or restarted, no slot is lost. A bad connection to the server that is asked first costs no slot,
 // either.
 
 #include <algorithm>
@@ -30,7 +30,7 @@ enum class fault {
   // The server stays healthy in these. A relay in front of it fails.
   resets,        ///< the open connections, and each new one
   half_open,     ///< new connections are accepted; nothing is passed on in new and in open ones
-  slow,          ///< each reply comes 1 s late: that is when an agent begins to be doubted
+  slow,          ///< each reply comes 1 s late: from there on the client may doubt an agent
   very_slow,     ///< each reply comes 2 s late
   no_handshake,  ///< the open connections are reset; in new ones the TLS handshake gets no answer
 };
@@ -67,10 +67,10 @@ struct variant {
   std::chrono::milliseconds turns_bound = 20s;  ///< an election, and what the clients add
 };
 
-/// How long a turn of each of the two processes takes by an agent that is slow, and more: 4.6 s were measured.
+/// The most time for a turn of each of the two processes through a slow agent. 4.6 s were measured.
 constexpr std::chrono::milliseconds longest_turns = 6s;
 
-/// How long a slot may be free after a fault that needs no election.
+/// The most time for which a slot may be free after a fault without an election.
 constexpr std::chrono::milliseconds bound_without_election = 10s;
 
 const variant plain{""};
@@ -79,7 +79,7 @@ const variant secured{.name = "-tls", .tls = true};
 const variant slow{
     .name = "-raft-multiplier-5", .config = R"({"performance":{"raft_multiplier":5}})", .ttl = 30s, .turns_bound = 45s};
 
-/// A cluster, and two processes that hand one slot from one to the other all the time, each by any of the servers.
+/// A cluster, and two processes that hand one slot to each other all the time. Each process knows all servers.
 class scene {
 public:
   scene(const std::string& name, const variant& with, bool has_network)
@@ -120,14 +120,14 @@ public:
   void handed_on(stage::time_point since, std::size_t times = 5) {
     play_.until_entered({"one", "two"}, since, with_.turns_bound + times * longest_turns, times);
   }
-  /// How often that worker's client has gone to another agent.
+  /// How often that worker's client has switched to another agent.
   std::size_t moves(const std::string& who) {
     const std::vector<std::string> lines = play_.worker(who).lines();
     return static_cast<std::size_t>(std::count_if(lines.begin(), lines.end(), [](std::string_view each) {
       return each.find("requests go to ") != std::string_view::npos;
     }));
   }
-  /// The figures are of the fault with these words, if there are any, and have the members.
+  /// Prints the figures, with `members` in addition. If `words` is not empty, they are those of the fault of this text.
   void end(const std::string& words = {}, boost::json::object members = {}) {
     const verdict shown = play_.end();
     BOOST_TEST(shown.believers_max == 1u);
@@ -175,8 +175,8 @@ std::uint16_t port_of(const std::string& address) {
   return static_cast<std::uint16_t>(std::stoul(address.substr(address.rfind(':') + 1)));
 }
 
-/// Only the way to the first agent is bad. Each worker leaves that agent once, and does not come back within the minute
-/// after which the first agent is tried again. An agent that answers after 1 s may be left or not.
+/// Only the connection to the first agent is bad. Each worker leaves that agent once, and does not return within the
+/// minute after which the first agent is tried again. If replies come 1 s late, a worker may leave the agent or not.
 void check_relayed(role whose, fault what, variant with) {
   with.turns_bound = bound_without_election;
   const std::string name = to_string(whose) + "-" + to_string(what);

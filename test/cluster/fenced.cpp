@@ -1,5 +1,5 @@
-// What no lease can do: stop a process that is paused after its last look at the slot, and writes when it goes on. The
-// fencing token does, at the resource. Two stores are written to, one with a fence and one without.
+// No lease can stop a process that is paused after its last check of the slot, and writes when it goes on. The fencing
+// token can, at the resource. The workers write to two stores, one with a fence and one without.
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -35,7 +35,7 @@ BOOST_AUTO_TEST_CASE(a_paused_holders_late_write_is_refused) {
     since = holder.at;
     play.note(holder.who, journal_event::away, "paused");
     play.worker(holder.who).freeze();
-    if (!without.has_seen(holder.token)) {  // else it has been too quick for us: once more
+    if (!without.has_seen(holder.token)) {  // otherwise the holder was quicker than the freeze: try again
       play.fault("holder paused");
       const auto paused = journal_now();
       play.until_written("another has taken its place, and written", grant_bound, [&](const auto& each) {

@@ -1,5 +1,5 @@
-// The case that other clients get wrong, on three servers, and judged by what the processes themselves wrote down:
-// holders behind a client agent that is frozen, waiters at a server.
+// The case that other clients get wrong: holders behind a client agent that is frozen, and waiters at a server. It runs
+// on three servers, and is judged by the journal of the processes themselves.
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -19,7 +19,7 @@ BOOST_AUTO_TEST_CASE(two_holders_behind_it_and_two_waiters_are_never_more_than_t
   stage play("frozen-agent", 2);
   agent& frozen = consul.client(0);
   worker_options holders{.agent = frozen.address(), .coroutines = 2, .hold = 1h};
-  holders.outage_grace = 1h;  // they ride out what they may, up to the lease: the hardest case
+  holders.outage_grace = 1h;  // holders keep their slots for as long as they may, up to the lease: the hardest case
   play.start("holders", holders);
   play.until_entered({"holders"}, {}, grant_bound, 2);
   const worker_options waiters{.agent = consul.server(consul.leader()).address(), .coroutines = 1, .hold = 1h};
@@ -31,7 +31,7 @@ BOOST_AUTO_TEST_CASE(two_holders_behind_it_and_two_waiters_are_never_more_than_t
   const auto since = play.fault("the client agent is frozen", {"holders"});
   frozen.freeze();
   play.until_entered({"waiter-1", "waiter-2"}, since, grant_bound);
-  // What the agent had kept back comes late, and revives nothing.
+  // The requests that the agent has delayed arrive late, and revive no slot.
   frozen.thaw();
   consul.wait_until_healthy();
   play.mended("the client agent goes on", {"holders"});

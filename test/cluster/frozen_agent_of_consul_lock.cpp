@@ -1,5 +1,5 @@
-// The same with HashiCorp's `consul lock -n 2`: the same journal, the same judge. It asserts nothing of what comes out,
-// for that is not ours: it shows what there is to beat.
+// The case of frozen_agent.cpp with HashiCorp's `consul lock -n 2`, with the same journal and the same judge. The test
+// asserts no guarantee, because the program is not ours. It shows the figure to beat.
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -16,7 +16,7 @@
 namespace holdfast::test {
 namespace {
 
-/// How long to look on after the waiters were granted. Nothing would end it but the end of the freeze.
+/// How long the test watches after the waiters were granted. Only the end of the freeze would end the overlap.
 constexpr std::chrono::seconds look_on{20};
 
 void start_consul_lock(stage& play, const std::string& who, const agent& through) {
@@ -47,7 +47,7 @@ using namespace holdfast::test;
 BOOST_AUTO_TEST_SUITE(frozen_agent_of_consul_lock)
 
 BOOST_AUTO_TEST_CASE(what_consul_lock_does) {
-  // Its own session: 15 s, and bound to the node's health, as Consul's defaults have it.
+  // `consul lock` makes its own session, by Consul's defaults: 15 s, and bound to the node's health.
   constexpr std::chrono::seconds patience{60};
   cluster consul(1);
   stage play("frozen-agent-of-consul-lock", 2);
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(what_consul_lock_does) {
   frozen.freeze();
   play.until_entered({"waiter-1", "waiter-2"}, since, patience);
   const auto granted = std::chrono::duration_cast<std::chrono::milliseconds>(journal_now() - since);
-  std::this_thread::sleep_for(look_on);  // the figure is what happens in this time: no event ends it
+  std::this_thread::sleep_for(look_on);  // the figure is of this time: no event ends it
   const auto end_of_look = play.mended("the end of the look");
   const verdict shown = play.end_as_it_may();
   std::cout << "consul lock: the waiters were granted " << granted.count() << " ms after the freeze; "
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(what_consul_lock_does) {
             << std::chrono::duration_cast<std::chrono::milliseconds>(shown.overlap).count() << " of the next "
             << std::chrono::milliseconds(look_on).count() << " ms" << std::endl;
   print_figures({{"granted_after_ms", granted.count()}, {"watched_ms", std::chrono::milliseconds(look_on).count()}});
-  // Whoever was told to end made the figure smaller: by `consul lock`, or by somebody who knows nothing of this test.
+  // A process that was stopped early, by `consul lock` or from outside of this test, makes the figure smaller.
   for (const journal_entry& each : play.entries())
     if (each.what == journal_event::leave && each.at < end_of_look)
       std::cout << "  " << each.who << " ended "

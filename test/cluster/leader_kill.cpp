@@ -1,4 +1,4 @@
-// The leader dies, or stands still, while five processes at all agents of the cluster hand two slots around.
+// The leader is killed or frozen, while five processes at all agents of the cluster hand two slots around.
 
 #include <boost/test/unit_test.hpp>
 

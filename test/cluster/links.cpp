@@ -1,4 +1,4 @@
-// Links that are bad, not cut: frames lost, a bottleneck, an agent that is far away.
+// Links that are bad but not cut: lost frames, a bottleneck, an agent that is far away.
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -19,9 +19,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int linked_hosts = cluster::server_count + 2;
-/// So many turns each while the link is bad: some seconds, in which hundreds of requests meet it.
+/// The number of turns of each process while the link is bad. They take some seconds and hundreds of requests.
 constexpr std::size_t turns = 20;
-/// Nobody promises speed on a bad link; but it goes on.
+/// No speed is promised on a bad link, only progress.
 constexpr auto turns_within = 60s;
 
 void bad_link(const std::string& words, const std::function<void(network&, int leader)>& make_bad) {
@@ -80,8 +80,8 @@ BOOST_AUTO_TEST_CASE(an_agent_that_answers_late) {
   BOOST_TEST(shown.believers_max == 2u);
 }
 
-/// Each has a slot if it asks for one. So the record changes with each turn of the near ones, faster than the distant
-/// process can write it.
+/// There is a slot for each process. So the record changes with each turn of the near processes, faster than the
+/// distant process can write it.
 BOOST_AUTO_TEST_CASE(one_process_is_far_away_and_seven_are_near) {
   constexpr int near = 7;
   cluster consul(1);

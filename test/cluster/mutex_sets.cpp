@@ -1,4 +1,4 @@
-// Mutex sets under the faults that a semaphore has suites of its own for: each lock is judged by itself.
+// Mutex sets under faults for which semaphores have suites of their own. Each lock is judged separately.
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -16,7 +16,7 @@ BOOST_AUTO_TEST_SUITE(mutex_sets)
 
 constexpr int locks = 8;
 
-/// How many of the locks this one has entered since then.
+/// The number of different locks that `who` has entered since then.
 std::size_t entered(const stage& play, const std::string& who, stage::time_point since) {
   std::set<int> which;
   for (const journal_entry& each : play.entries())

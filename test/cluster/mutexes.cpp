@@ -1,4 +1,4 @@
-// A mutex under the faults that a semaphore has suites of its own for.
+// A mutex under faults for which semaphores have suites of their own.
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>

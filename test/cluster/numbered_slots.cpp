@@ -1,4 +1,4 @@
-// Numbered slots under the faults that a semaphore has suites of its own for: no number is had twice.
+// Numbered slots under faults for which semaphores have suites of their own. No two holders have the same number.
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>

@@ -1,4 +1,4 @@
-// Hosts cut off from the rest, with the processes that hold and wait on them: each in a network namespace of its own.
+// Hosts that are cut off from the rest, with the holders and waiters on them. Each host is a network namespace.
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>

@@ -1,5 +1,4 @@
-// What operators do, and what they do not mean to do: every server restarted in turn, a follower and a client agent
-// killed.
+// Planned and unplanned restarts: every server is restarted in turn, and a follower and a client agent are killed.
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>

@@ -1,5 +1,5 @@
-// Hours of ordinary use: nothing may grow, neither here nor in Consul's agent. An hour in `scripts/test --long`; as
-// many seconds as $HOLDFAST_SOAK_SECONDS says otherwise.
+// Long ordinary use: nothing may grow, neither here nor in Consul's agent. $HOLDFAST_SOAK_SECONDS sets the time in
+// seconds (30). In `scripts/test --long` it is an hour.
 
 #include <unistd.h>
 #include <algorithm>
@@ -33,10 +33,10 @@ std::chrono::seconds length() {
   return std::chrono::seconds(seconds ? std::strtol(seconds, nullptr, 10) : 30);
 }
 
-/// What must not grow.
+/// The figures that must not grow.
 struct levels {
   double resident = 0;  ///< of this process, in MiB
-  double files = 0;     ///< that it has open
+  double files = 0;     ///< open files of this process
   double connections = 0;
   double sessions = 0;    ///< in Consul
   double goroutines = 0;  ///< of the agent
@@ -44,7 +44,7 @@ struct levels {
 struct level {
   const char* name;
   double levels::*which;
-  double slack;  ///< in its own unit, beside a tenth
+  double slack;  ///< may grow by this much, in its own unit, and by a tenth
 };
 constexpr level all_levels[] = {{"resident_mib", &levels::resident, 2},
                                 {"open_files", &levels::files, 8},
@@ -76,7 +76,7 @@ double goroutines_of(const agent& a) {
   return 0;
 }
 
-/// All kinds of what can be held, used by several coroutines each.
+/// Locks of all kinds. Several coroutines use each of them.
 class users {
 public:
   users(const asio::any_io_executor& ex, const agent& a, const std::string& prefix, unsigned seed)
@@ -127,7 +127,7 @@ public:
   std::uint64_t turns() const { return turns_; }
 
 private:
-  /// As an operator may, who has nothing to do with us.
+  /// Destroys a holder's session, as an operator may.
   void end_a_session() {
     const auto holding = holders(consul_, sem_.sem.prefix());
     if (!holding.empty()) consul_.put("/v1/session/destroy/" + holding.front());
@@ -188,7 +188,7 @@ ASYNC_TEST_CASE(nothing_grows, 5000s) {
   json::object figures{{"seconds", length().count()}, {"turns", turns}};
   const auto half = seen.begin() + samples / 2;
   for (const level& each : all_levels) {
-    // The first tenth warms up.
+    // The first tenth of the samples does not count.
     const double before = highest(seen.begin() + samples / 10, half, each.which);
     const double after = highest(half, seen.end(), each.which);
     figures[each.name] = {before, after};

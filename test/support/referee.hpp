@@ -46,7 +46,7 @@ public:
   void stranger_holds(int number, bool holds);
   void crashed(int process);
 
-  /// An operator has taken slots away without the knowledge of their holders. Neither G1 nor G4 is promised until `end`.
+  /// An operator has taken slots away without the knowledge of their holders. Until `end`, G1 and G4 are not promised.
   void excuse_until(protocol::time_point end) { excused_until_ = end; }
   /// An operator has set another limit.
   void set_limit(std::uint32_t limit) { limit_ = limit; }

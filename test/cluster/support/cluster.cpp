@@ -14,7 +14,7 @@ namespace {
 namespace json = boost::json;
 using namespace std::chrono_literals;
 
-// What servers write is synced; a disk of the machine's memory makes that cheap, and what is on it survives a kill -9.
+// Servers sync their writes. On a file system in memory that is cheap, and its files survive a `kill -9`.
 std::filesystem::path disk() {
   std::error_code none;
   const std::filesystem::path memory = "/dev/shm";
@@ -43,7 +43,7 @@ cluster::cluster(int clients, const network* net, bool as_shipped, const std::st
     options.join = i == 0 ? nullptr : servers_.front().get();
     servers_.push_back(std::make_unique<agent>(on_host(net, i + 1, std::move(options))));
   }
-  // Whichever of them starts again finds the others.
+  // A server that starts again finds the others.
   for (const auto& each : servers_)
     for (const auto& other : servers_)
       if (each != other) each->also_join(*other);

@@ -14,8 +14,8 @@ namespace holdfast::test {
 /// A resource that a semaphore of limit 1 protects: a store of one value, on a port of 127.0.0.1. A write is a line,
 /// "<who> <grant> <handoff>"; the answer is "taken" or "refused".
 ///
-/// With a fence it refuses tokens lower than the highest that it has seen. Without one it takes everything, and only
-/// counts what a fence would have refused: a value of an old holder that has replaced a newer one's.
+/// With a fence it refuses tokens lower than the highest that it has seen. Without one it takes every write, and only
+/// counts the writes that a fence would have refused: those of an old holder that have replaced a newer one's value.
 class fenced_store {
 public:
   explicit fenced_store(bool fence);
@@ -26,8 +26,8 @@ public:
   std::string address() const;
   int taken() const;
   int refused() const;
-  int stale_taken() const;  ///< of `taken`: writes with an old token
-  /// Whether a write with this token has come.
+  int stale_taken() const;  ///< the writes with an old token among `taken`
+  /// True if a write with this token has arrived.
   bool has_seen(const fencing_token& token) const;
 
 private:

@@ -35,7 +35,7 @@ void enter_space(int fd) {
   if (::setns(fd, CLONE_NEWNET) != 0) not_allowed(errno);
 }
 
-// Administrators' programs are not on every user's PATH.
+// The PATH with the folders of administrators' programs, which not every user's PATH has.
 std::vector<std::pair<std::string, std::string>> administrators_path() {
   const char* path = std::getenv("PATH");
   return {{"PATH", std::string(path ? path : "/usr/bin:/bin") + ":/usr/sbin:/sbin"}};
@@ -51,7 +51,8 @@ std::vector<std::string> joined(std::vector<std::string> front, const std::vecto
 network::space network::make_space() {
   space made{-1, {}};
   int failure = 0;
-  // A new thread starts where its maker is; this one moves, and its namespace lives on in the descriptor.
+  // A new thread starts in the namespace of its creator. This one moves to a new namespace, and the descriptor keeps
+  // that alive.
   std::thread([&] {
     if (::unshare(CLONE_NEWNET) == 0) made.fd = open_own_space();
     if (made.fd < 0) failure = errno;
@@ -69,7 +70,7 @@ void network::command(std::vector<std::string> words) {
 }
 
 network::network(int hosts) {
-  // The thread that starts all children is made with the first of them. It must not be inside.
+  // The thread that starts all children is made with the first child. It must not be inside the network.
   for (const std::string program : {"ip", "nft", "tc", "nsenter"}) {
     const finished_process found = run({"sh", "-c", "command -v " + program}, 10s, administrators_path());
     if (!found.status || !found.status->success())
@@ -78,7 +79,7 @@ network::network(int hosts) {
   }
   outside_ = open_own_space();
   try {
-    enter_space(outside_);  // so that the destructor can, too
+    enter_space(outside_);  // shows that the destructor can do this, too
     switch_ = make_space();
     at_switch({"ip", "link", "set", "lo", "up"});
     at_switch({"ip", "link", "add", "br0", "type", "bridge"});
@@ -122,7 +123,7 @@ void network::at_switch(std::vector<std::string> words) const {
 
 void network::at_host(int host, std::vector<std::string> words) const { command(joined(inside(host), words)); }
 
-// Only what goes from port to port is filtered, so that the test itself reaches every host.
+// The rules filter only frames from port to port, so that the test itself reaches every host.
 void network::drop(int host, const std::string& condition) {
   const std::string port = "p" + std::to_string(host);
   for (const std::string direction : {"iifname", "oifname"})

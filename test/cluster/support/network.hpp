@@ -6,13 +6,14 @@
 
 namespace holdfast::test {
 
-/// A network of the test's own: hosts 1 to N, each a network namespace with one address, plugged into one switch, where
-/// cables are cut and frames are lost. Nothing of it is seen from outside, and nothing is left of it, however this
-/// process ends: the namespaces have no names, only open descriptors.
+/// A network of the test's own. Hosts 1 to N are network namespaces with one address each, connected to one switch. The
+/// switch can cut cables and lose frames. The network is not visible from outside. Nothing remains of it, however this
+/// process ends, because the namespaces have no names, only open descriptors.
 ///
-/// While it exists the thread that made it is inside too, at the switch, and reaches all hosts whatever is cut. One at
-/// a time. Needs root, or the root of a user namespace, and ip, nft, tc and nsenter; throws std::runtime_error, with
-/// what is missing: no test is skipped.
+/// While the network exists, the thread that made it is inside, too. It is at the switch, and reaches all hosts even if
+/// they are cut off. Only one network may exist at a time. It needs root, or the root of a user namespace, and the
+/// programs ip, nft, tc and nsenter. If one of these is missing, the constructor throws std::runtime_error, which names
+/// it: no test is skipped.
 class network {
 public:
   explicit network(int hosts);
@@ -21,22 +22,22 @@ public:
   ~network();
 
   std::string address(int host) const;
-  /// What a command is started by to be on that host.
+  /// The prefix of a command that is to run on that host.
   std::vector<std::string> inside(int host) const;
 
-  /// No frame between this host and the others.
+  /// Drops all frames between this host and the others.
   void cut(int host);
-  /// So many of a hundred frames from and to this host are lost, at random.
+  /// Drops `percent` of the frames from and to this host, at random.
   void lose(int host, int percent);
-  /// What the host sends goes through a bottleneck, with a queue before it: "256kbit".
+  /// Limits the rate at which the host sends, such as "256kbit". Frames wait in a queue before the bottleneck.
   void narrow(int host, std::string_view rate);
-  /// All cables are as new.
+  /// Removes all faults from all hosts.
   void mend();
 
 private:
   struct space {
     int fd;
-    std::string path;  ///< by which other processes find it
+    std::string path;  ///< by which other processes can enter it
   };
   static space make_space();
   static void command(std::vector<std::string> words);

@@ -23,7 +23,7 @@ public:
     passes_on,  ///< connections that hung are reset when the relay enters this manner
     resets,     ///< the open connections are reset, and each new one after it was accepted
     hangs,      ///< nothing is passed on; new connections are accepted
-    delays,     ///< what the server sends arrives later, by the time that the constructor is given
+    delays,     ///< bytes from the server arrive later, by the time that was passed to the constructor
   };
 
   relay(const std::string& host, std::uint16_t port, std::chrono::milliseconds late);

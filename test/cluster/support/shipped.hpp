@@ -12,27 +12,28 @@
 #include "support/figures.hpp"
 #include "support/participant.hpp"
 
-// Consul with its own defaults, which all other cluster tests change, and TTLs as users have them: servers remove those
-// that have failed, agents that are told to end leave the cluster, an election takes a quarter of a minute. What ends
-// the sessions of others' nodes there must not end ours, or let two believe.
+// Tests with Consul's own defaults, which all other cluster tests change, and with TTLs as users have them. Servers
+// remove failed servers, agents leave the cluster when they are stopped, and an election takes a quarter of a minute.
+// An event that ends the sessions of an agent's node must not end our sessions, and must not make two holders believe.
 namespace holdfast::test {
 using namespace std::chrono_literals;
 
-/// A cluster, and two semaphores with one slot each: of one the sessions belong to a node of their own, which is the
-/// default, and of the other to their agent's node. Each has a holder, and one who waits for it elsewhere.
+/// A cluster, and two semaphores with one slot each. The sessions of the first one belong to a node of their own, which
+/// is the default. The sessions of the other one belong to their agent's node. Each semaphore has a holder, and a
+/// waiter at another agent.
 class scene {
 public:
   scene(std::string name, int clients, std::chrono::milliseconds ttl = 15s, const std::string& extra_config = "{}")
       : consul(clients, nullptr, true, extra_config),
         name_(std::move(name)),
         ttl_(ttl),
-        // A holder that is gone keeps its slot for two TTLs, counted anew by each new leader; 16 s were measured for an
-        // election.
+        // A holder that has died keeps its slot for two TTLs, which each new leader counts anew. 16 s were measured for
+        // an election.
         patience(2 * ttl + 20s + 10s),
         own_("as-shipped-" + name_, 1, 1, patience),
         agents_("as-shipped-" + name_ + "-agents-node", 1, 1, patience) {}
 
-  /// Returns when the holders have their slots, and the others wait. `token`: the holders' own.
+  /// Returns when the holders have their slots and the others wait. `token` is for the holders.
   void begin(const agent& holders, const agent& waiters, const std::string& token = {}) {
     on_both([&](stage& each) {
       worker_options its = at(holders, each);
@@ -57,7 +58,7 @@ public:
   void until_waiters_entered(stage::time_point since) {
     on_both([&](stage& each) { each.until_entered({"waiter"}, since, patience); });
   }
-  /// And the holders, who cannot be told, believe no more.
+  /// Waits until the waiters have entered, and until the holders, which cannot be notified, believe no more.
   void until_handed_over(stage::time_point since) {
     until_waiters_entered(since);
     until_the_holders_leases_are_over();
@@ -76,13 +77,13 @@ public:
       });
     });
   }
-  /// Of the semaphore whose sessions have a node of their own.
+  /// Waits for the holder of the semaphore whose sessions have a node of their own.
   void until_the_holder_has_renewed(stage::time_point since) {
     own_.until_written("the holder's lease was extended", patience, [since](const journal_entry& line) {
       return line.who == "holder" && line.what == journal_event::lease && line.at >= since;
     });
   }
-  /// What they may believe by, as far as they have said.
+  /// Waits until the last leases that the holders have written are over.
   void until_the_holders_leases_are_over() {
     on_both([&](stage& each) {
       stage::time_point last{};
@@ -98,8 +99,8 @@ public:
     on_both([](stage& each) { each.worker("holder").thaw(); });
   }
 
-  /// So often one of the servers has taken its node, and all sessions of that, out of the catalog. An agent that leaves
-  /// may put it back at once: so their logs tell.
+  /// How often the servers have removed the agent's node, with all of its sessions, from the catalog. The figure comes
+  /// from the servers' logs, because an agent that leaves may register its node again at once.
   std::size_t deregistered(const agent& its) {
     std::size_t times = 0;
     for (int i = 0; i != cluster::server_count; ++i) {
@@ -112,16 +113,16 @@ public:
   void until_deregistered(const agent& its, std::size_t times = 1) {
     until("its node is deregistered", [&] { return deregistered(its) >= times; });
   }
-  /// The leader knows that the agent has joined: only the leader makes this check. If the agent left before that, no
-  /// server would take its node out.
+  /// Waits until the leader knows that the agent has joined: only the leader makes this check. If the agent left before
+  /// that, no server would remove its node.
   void until_registered(const agent& its) {
     until("its node is registered", [&] {
       const auto found = consul.server(0).get("/v1/health/node/" + its.node_name());
       return found.status == 200 && found.body.find("\"serfHealth\"") != std::string::npos;
     });
   }
-  /// Begins, the holders at one follower and the waiters at the other; kills the leader, and starts it again when there
-  /// is another one.
+  /// Begins with the holders at one follower and the waiters at the other. Then it kills the leader, and restarts it
+  /// when there is another leader.
   void lose_the_leader() {
     const int leads = consul.leader();
     agent& leader = consul.server(leads);
@@ -139,13 +140,14 @@ public:
     mended("it is back", {"holder", "waiter"});
   }
 
-  /// The holders go on, and are told that they have lost.
+  /// The holders go on, and are notified of their losses.
   void check_end_when_told() {
     mended("it goes on", {"holder"});
     until_holders_were_told();
     check_end(false);
   }
-  /// Never did two believe. `kept`: the holder whose session has a node of its own has its slot still.
+  /// Checks that two never believed at a time. If `kept`, the holder whose session has a node of its own must not have
+  /// lost its slot.
   void check_end(bool kept) {
     const outcome own = outcome_of(own_), agents = outcome_of(agents_);
     if (kept) BOOST_TEST(own.losses == 0u);
@@ -161,7 +163,7 @@ public:
 
 private:
   struct outcome {
-    std::size_t losses = 0;  ///< of the one who held at first
+    std::size_t losses = 0;  ///< of the first holder
     double overlap = 0;      ///< in seconds
   };
 

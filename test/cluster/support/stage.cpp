@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using steady_clock = std::chrono::steady_clock;
 
-/// Agents that were frozen or killed may have to time out before a worker has given all back.
+/// Requests to frozen or killed agents may have to time out before a worker has released everything.
 constexpr std::chrono::milliseconds ends_within = 15s;
 
 fs::path new_log_file(const std::string& prefix) {
@@ -29,7 +29,7 @@ fs::path new_log_file(const std::string& prefix) {
   return fs::temp_directory_path() / ("holdfast-" + flat + ".log");
 }
 
-/// What concerns one lock of a set, and the whole processes.
+/// The entries that concern one lock of a set, and those that concern whole processes.
 std::vector<journal_entry> of_lock(std::vector<journal_entry> all, int lock) {
   std::erase_if(all, [lock](const journal_entry& each) { return each.slot != lock && each.slot != -1; });
   return all;

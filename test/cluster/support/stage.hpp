@@ -23,29 +23,29 @@ struct worker_options {
   std::chrono::milliseconds hold{100};
   std::chrono::milliseconds outage_grace{0};
   std::chrono::milliseconds ttl = session_ttl;
-  bool on_agents_node = false;          ///< its sessions are
+  bool on_agents_node = false;          ///< the sessions belong to the agent's node
   std::string token{};                  ///< for Consul
-  std::string ca_file{};                ///< where the agent's address is `https`
-  std::string server_name{};            ///< the same
-  std::vector<std::string> launcher{};  ///< as of `agent_options`
-  bool mutex = false;                   ///< the stage's limit must be 1
-  bool set = false;                     ///< the same; each coroutine tries for a lock of its own
-  bool election = false;                ///< the same; turns are terms
-  bool observer = false;                ///< of that election; it takes no turns
-  bool use_recorded_limit = false;      ///< the limit of the record counts
-  bool numbered = false;                ///< the slots are
+  std::string ca_file{};                ///< for an agent whose address is `https`
+  std::string server_name{};            ///< for an agent whose address is `https`
+  std::vector<std::string> launcher{};  ///< as in `agent_options`
+  bool mutex = false;                   ///< uses a mutex; the stage's limit must be 1
+  bool set = false;                     ///< uses a mutex set, and each coroutine tries for one lock of it; limit 1
+  bool election = false;                ///< uses an election, and turns are terms; limit 1
+  bool observer = false;                ///< only observes that election, and takes no turns
+  bool use_recorded_limit = false;      ///< uses the limit of the record
+  bool numbered = false;                ///< uses numbered slots
   std::vector<std::string> stores{};    ///< written to at the end of each turn
 };
 
-/// Worker processes that share one semaphore and one journal, and what the test does to them.
+/// Worker processes that use one semaphore and write one journal, and the faults that the test causes.
 ///
-/// A test that fails leaves its picture and its journal behind: also one that ends by an exception.
+/// A test that fails, also by an exception, leaves its picture and its journal behind.
 class stage {
 public:
   using time_point = protocol::time_point;
 
-  /// `several`: so many locks of a set, each judged by itself. `bound`: how long a slot may be free while somebody
-  /// waits.
+  /// `several`: the number of locks of a set; each is judged separately. `bound`: the most time for which a slot may be
+  /// free while a worker waits.
   stage(std::string name, std::uint32_t limit, int several = 1, std::chrono::milliseconds bound = grant_bound);
   stage(const stage&) = delete;
   stage& operator=(const stage&) = delete;
@@ -63,26 +63,27 @@ public:
   void kill(const std::string& who);       ///< for good
   std::vector<std::string> names() const;  ///< of those that take turns
 
-  /// Writes down what the test did, and returns when. `away`: who cannot be expected to be granted anything until
-  /// `mended` names them again.
+  /// Writes the fault into the journal, and returns its time. The workers in `away` are promised no grant until
+  /// `mended` names them.
   time_point fault(const std::string& words, const std::vector<std::string>& away = {});
   time_point mended(const std::string& words, const std::vector<std::string>& back = {});
   void note(const std::string& who, journal_event what, const std::string& words = {});
-  /// From now on so many may believe.
+  /// Changes the limit by which the judge goes from now on.
   void limit_is(std::uint32_t limit) { note("test", journal_event::limit, std::to_string(limit)); }
 
-  /// Waits for a fact that no event tells; fails the test if it does not become one within `limit`.
+  /// Polls until a fact holds for which there is no event. The test fails if that takes longer than `limit`.
   void until(const std::string& fact, std::chrono::milliseconds limit, const std::function<bool()>& holds);
-  /// Waits until each of them has entered so often since then; fails the test if one has not within `limit`.
+  /// Waits until each of these workers has entered `times` times since then. The test fails if one has not within
+  /// `limit`.
   void until_entered(const std::vector<std::string>& who, time_point since, std::chrono::milliseconds limit,
                      std::size_t times = 1);
-  /// Waits until an entry that fits has been written, and returns it; fails the test if none is within `limit`.
+  /// Waits until an entry has been written that fits, and returns it. The test fails if there is none within `limit`.
   journal_entry until_written(const std::string& fact, std::chrono::milliseconds limit,
                               const std::function<bool(const journal_entry&)>& fits);
 
-  /// Ends the workers, reads the journal, prints what it shows, and fails the test if that breaks a guarantee.
+  /// Ends the workers, reads the journal, prints the results, and fails the test if a guarantee is violated.
   verdict end();
-  /// The same of what was written until now, but what is broken is only printed.
+  /// The same for the entries until now, but a violated guarantee is only printed.
   verdict end_as_it_may();
 
 private:

@@ -1,15 +1,25 @@
-// What the cluster tests run many of: a process that takes slots, holds them for a while, gives them back, and writes
-// down what it believes. It uses nothing of the library but its public interface. The client's log goes to stdout.
+// The worker process of the cluster tests. It takes slots, holds them for a while, releases them, and writes into the
+// journal when it believes that it holds one. It uses only the public interface of the library. The client's log goes
+// to stdout.
 //
 //   cluster_worker --agent=HOST:PORT[,...] --prefix=P --limit=N --log=FILE --name=NAME [OPTION]...
-//     --mutex: PREFIX is its key; --set: each coroutine has a lock of its own to try for; --election: as a mutex, and
-//     turns are terms; --observer: of that, and takes no turns; --use-recorded-limit: the limit is the record's;
-//     --numbered: the slots are; --coroutines=N, each of which takes turns; --ttl=MS, of sessions;
-//     --agents-node: which belong to their agent's; --token=T, for Consul; --ca=FILE and --server-name=N, for TLS;
-//     --hold=MS, a slot, unless an operator wants it; --outage-grace=MS;
-//     --store=HOST:PORT (any number), written to with each turn
+//   - --mutex: a mutex, whose key is PREFIX
+//   - --set: a mutex set; each coroutine tries for a lock of its own
+//   - --election: an election, whose key is PREFIX; turns are terms
+//   - --observer: only observes the election, and takes no turns
+//   - --use-recorded-limit: uses the limit of the record
+//   - --numbered: numbered slots
+//   - --coroutines=N: the number of coroutines that take turns
+//   - --ttl=MS: the TTL of sessions
+//   - --agents-node: sessions belong to the agent's node
+//   - --token=T: for Consul
+//   - --ca=FILE and --server-name=N: for TLS
+//   - --hold=MS: how long a slot is held, unless an operator revokes it
+//   - --outage-grace=MS
+//   - --store=HOST:PORT (any number): is written to in each turn
+//
 //   cluster_worker --inside --log=FILE --name=NAME
-//     the child of another lock: it is inside until it is told to end
+//     The child of another lock. It is inside until it is told to end.
 
 #include <unistd.h>
 
@@ -55,9 +65,9 @@ using holdfast::test::journal_now;
 using std::chrono::milliseconds;
 
 constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
-/// How often a holder looks whether its lease has been extended, and whether it is time to end.
+/// How often a holder checks whether its lease has been extended, and whether it must end.
 constexpr auto look_every = 50ms;
-/// Two looks at a lease differ by what passes between reading two clocks. Renewals move it by far more.
+/// Two readings of one lease differ by the time between reading two clocks. Renewals move the lease by far more.
 constexpr auto same_lease = 2ms;
 
 struct arguments {
@@ -127,8 +137,8 @@ arguments parse(int count, char** words) {
   return result;
 }
 
-/// Until when the slot is believed in: never earlier than the truth, and later by a millisecond at most, also if this
-/// process is stopped between reading the two clocks.
+/// The time until which the slot is believed in. It is never earlier than the true time, and at most a millisecond
+/// later, even if this process is stopped between reading the two clocks.
 time_point lease_of(const holdfast::slot& slot) {
   for (;;) {
     const time_point before = journal_now();
@@ -138,7 +148,7 @@ time_point lease_of(const holdfast::slot& slot) {
   }
 }
 
-/// Tells a store, which answers "taken" or "refused". What it says goes into the journal, not into what we do.
+/// Writes to a store, which answers "taken" or "refused". The answer goes into the journal and changes nothing else.
 asio::awaitable<std::string> write_to_store(std::string address, std::string name, holdfast::fencing_token token) {
   const auto colon = address.rfind(':');
   asio::ip::tcp::socket socket(co_await asio::this_coro::executor);
@@ -181,7 +191,7 @@ public:
     asio::signal_set signals(ex, SIGTERM, SIGINT);
     co_await signals.async_wait(asio::use_awaitable);
     ending_ = true;
-    // Holders leave as soon as they look. Whoever waits is told by `close`.
+    // Holders leave at their next check. `close` completes the acquires of waiters.
     asio::steady_timer timer(ex);
     while (inside_ != 0) {
       timer.expires_after(look_every);
@@ -193,7 +203,7 @@ public:
       co_await mutex_.close(as_result);
     else if (!given_.election && !given_.observer)
       co_await sem_.close(as_result);
-    stop_.cancel();  // campaigns, and what is observed
+    stop_.cancel();  // ends campaigns and observers
   }
 
 private:
@@ -252,7 +262,7 @@ private:
     return result;
   }
 
-  /// Tries again and again.
+  /// Tries again until it gets the lock.
   asio::awaitable<std::tuple<error_code, holdfast::slot>> lock_of_the_set(int index) {
     asio::steady_timer timer(co_await asio::this_coro::executor);
     for (;;) {
@@ -324,7 +334,7 @@ private:
       ++inside_;
       co_await hold(index, slot);
       --inside_;
-      co_await slot.release(as_result);  // of a lost one too: then it is an error that says so
+      co_await slot.release(as_result);  // also if it is lost; the release then fails
     }
     note(journal_event::gone, index);
   }
@@ -355,7 +365,7 @@ private:
       note(journal_event::lost, index, slot, lease, std::string(to_string(slot.lost_because())));
   }
 
-  /// What fencing is for: it asks, works, and then writes, though the slot may be gone by then.
+  /// Shows the use of fencing: it checks the slot, works, and then writes, though the slot may be lost by then.
   asio::awaitable<void> write_without_looking(int index, holdfast::slot& slot) {
     if (!slot.held()) co_return;
     note(journal_event::checked, index, slot, lease_of(slot), {});
@@ -376,13 +386,13 @@ private:
   holdfast::mutex mutex_;
   holdfast::mutex_set set_;
   holdfast::election election_;
-  asio::steady_timer stop_;  ///< never expires; cancelled at the end
+  asio::steady_timer stop_;  ///< never expires; is cancelled at the end
   bool ending_ = false;
   int inside_ = 0;
 };
 
-/// The child of a lock that knows no leases: it believes as long as it lives, and says so. It ends by SIGTERM, and when
-/// whoever started it is gone.
+/// The child of a lock without leases. It believes for as long as it lives, and writes this into the journal. It ends
+/// by SIGTERM, SIGINT or SIGHUP, and when its parent has ended.
 int be_inside(const arguments& given) {
   sigset_t ends;
   sigemptyset(&ends);
