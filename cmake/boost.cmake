@@ -1,8 +1,11 @@
-# Boost: from the parent project, if that has targets for it, or else found. Sets these variables:
+# Takes Boost from the parent project if that has targets for it. Otherwise it finds Boost. Sets these variables:
 #
 # HOLDFAST_BOOST_HEADERS     the targets that have the include directories of the public and private headers
+#
 # HOLDFAST_BOOST_JSON        the target to link, or empty if Boost.JSON becomes a part of holdfast
+#
 # HOLDFAST_BOOST_INCLUDES    include directories for holdfast's own sources, from libraries that are not linked
+#
 # HOLDFAST_BOOST_COMPONENTS  the components that the installed package has to find
 
 set(HOLDFAST_BOOST_HEADERS Boost::headers)
@@ -24,8 +27,8 @@ if(DEFINED Boost_VERSION_STRING AND Boost_VERSION_STRING VERSION_LESS 1.81)
   message(FATAL_ERROR "holdfast needs Boost 1.81 or later. The project that contains it uses Boost ${Boost_VERSION_STRING}.")
 endif()
 
-# A Boost that is built as a part of the parent project has an include directory for each library. Its Boost::headers is an
-# empty target by default. An imported Boost::headers has everything.
+# A Boost that is built as a part of the parent project has an include directory for each library. Its Boost::headers is
+# an empty target by default. An imported Boost::headers has everything.
 if(TARGET Boost::headers)
   get_target_property(imported Boost::headers IMPORTED)
   if(imported OR NOT TARGET Boost::config) # only a Boost of single libraries has a target for Boost.Config

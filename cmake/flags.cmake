@@ -10,7 +10,7 @@ function(holdfast_warnings target)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-    # False ones of g++ 12's middle end, in coroutine frames and in use_future.
+    # g++ 12 gives these warnings falsely, in coroutine frames and in use_future.
     target_compile_options(${target} PRIVATE -Wno-mismatched-new-delete -Wno-maybe-uninitialized)
     if(CMAKE_UNITY_BUILD) # which is not what a file includes: an anonymous namespace in it is no mistake
       target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
@@ -18,7 +18,7 @@ function(holdfast_warnings target)
   endif()
 endfunction()
 
-# Sanitizers are for all translation units or none.
+# A sanitizer must be switched on in all translation units or in none.
 if(HOLDFAST_SANITIZER MATCHES "^(address|undefined)$")
   set(sanitizers address)
   if(HOLDFAST_SANITIZER STREQUAL "undefined")

@@ -64,7 +64,7 @@ def differences(table, drawn):
 
 
 def problems(documents, read):
-    """What is wrong with the documents, {path: text}; `read` gives the text of a file."""
+    """Yields the problems of the documents, {path: text}. `read` gives the text of a file."""
     for path, text in documents.items():
         if text.count("<!-- states of") != len(DIAGRAM.findall(text)):
             yield f"{path}: a diagram that cannot be read"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks that doc/explanation/guarantees.md and the checkers of the tests speak of the same guarantees, each of which is checked.
+"""Checks that doc/guarantees.md and the checkers of the tests have the same guarantees, and that each is checked.
 
-A guarantee is checked where code calls `object(guarantee::NAME, ...)`. Comments, strings, lists of names, comparisons and
-printing are no checks, nor is what is switched off by `#if 0` or `if (false)`.
+A guarantee is checked where code calls `object(guarantee::NAME, ...)`. Comments, strings, lists of names, comparisons
+and printing are no checks, nor is code that is switched off by `#if 0` or `if (false)`.
 
 usage: check_guarantees.py              checks the project in the current folder, and says where each is checked
        check_guarantees.py --self-test  shows that it is able to fail
@@ -14,7 +14,7 @@ import sys
 
 
 def code(text):
-    """The text without comments, strings and what is switched off, in its lines."""
+    """The text without comments, strings and code that is switched off. All lines keep their places."""
     blank = lambda match: re.sub(r"[^\n]", " ", match[0])
     strings = r'R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\''
     text = re.sub(r"//[^\n]*|/\*.*?\*/|" + strings, blank, text, flags=re.DOTALL)
@@ -23,14 +23,14 @@ def code(text):
 
 
 def checks(text):
-    """The guarantees that this code objects by, each with its line."""
+    """The guarantees that this code checks, each with its line."""
     text = code(text)
     for match in re.finditer(r"\bobject\(\s*guarantee::(\w+)\s*,", text):
         yield match[1], text.count("\n", 0, match.start()) + 1
 
 
 def found_in(files):
-    """Where each guarantee is checked, by its name, of texts by the names of their files."""
+    """The places at which each guarantee is checked, by its name. `files`: texts by the names of their files."""
     where = {}
     for file, text in sorted(files.items()):
         for name, line in checks(text):
@@ -83,7 +83,7 @@ def main():
         return self_test()
     where = found_in({str(path): path.read_text() for path in pathlib.Path("test").rglob("*.[ch]pp")})
     header = pathlib.Path("test/support/guarantee.hpp").read_text()
-    found = list(problems(pathlib.Path("doc/explanation/guarantees.md").read_text(), header, where))
+    found = list(problems(pathlib.Path("doc/guarantees.md").read_text(), header, where))
     for name in re.findall(r"^  (\w+) = \d+,$", header, re.MULTILINE):
         print(f"{name}: {' '.join(where.get(name, ['nowhere']))}")
     for problem in found:

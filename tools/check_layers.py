@@ -16,12 +16,12 @@ STANDARD = re.compile(r"[a-z_/]+(\.h)?")
 
 COMMON = {"holdfast/error.hpp", "holdfast/diagnostics.hpp", "holdfast/kv.hpp"}
 BUILD = "holdfast/detail/build.hpp"  # in every public header that includes Boost
-# How operations begin and end: the same for locks and for the client.
+# The headers with which operations begin and end. Locks and the client share them.
 OPERATIONS = ("holdfast/detail/initiation.hpp", "holdfast/error_with_diagnostics.hpp")
 
 
 class Layer:
-    """What the files of a folder may include: our own headers and Boost's, both by the beginnings of their paths."""
+    """The headers that files of a folder may include: ours and Boost's, both by the beginnings of their paths."""
 
     def __init__(self, ours, boost):
         self.ours = ours
@@ -30,9 +30,9 @@ class Layer:
 
 # Boost.System's own folder, for error_code; no Asio, so that the core stays pure.
 SYSTEM_ONLY = ("boost/system/",)
-# What reads and writes the values of keys.
+# The files that read and write the values of keys.
 JSON_USERS = ("src/protocol/lock_record.cpp", "src/protocol/succession.cpp")
-# What speaks TLS, and may be left out of a build.
+# The file that speaks TLS. A build may leave it out.
 TLS_USER = "src/consul/tls.cpp"
 OPENSSL = re.compile(r"(openssl|boost/asio/ssl)\b")
 NO_HEAVY = re.compile(r"boost/(beast|json)\b")
@@ -49,8 +49,8 @@ LAYERS = {
     "include/holdfast": Layer(("holdfast/",), ("boost/",)),
 }
 
-# The core names values of the public interface in its own terms; these headers hold nothing but a struct or an enum,
-# and are checked to include nothing of ours and no Asio.
+# The core uses these values of the public interface. Each header holds one struct or enum only, and is checked to
+# include no other header of ours and no Asio.
 VALUES = {"holdfast/fencing_token.hpp", "holdfast/loss_reason.hpp"}
 LAYERS["src/protocol"].ours += tuple(VALUES)
 
@@ -65,7 +65,7 @@ def layer_of(path):
 
 
 def resolve(path, included, files):
-    """The project's name of an include: protocol code may say "plan.hpp" for "protocol/plan.hpp"."""
+    """The path of an include in the project: protocol code may write "plan.hpp" for "protocol/plan.hpp"."""
     beside = path.rpartition("/")[0] + "/" + included
     for root in ("src/", "include/"):
         if beside in files and beside.startswith(root):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that what has a name in the code is named wherever somebody has to say something about it, so that nobody who
-adds one forgets the place. The pairs are `RULES` below.
+"""Checks that each name of certain kinds in the code is also in the places that describe or handle all of them. So a
+new name cannot be forgotten there. `RULES` below has the pairs.
 
 usage: check_names.py              checks the project in the current folder
        check_names.py --self-test  shows that each rule is able to fail
@@ -19,7 +19,7 @@ class Unreadable(Exception):
 
 
 def part(text, begin, end):
-    """What stands between the first `begin` and the `end` after it."""
+    """The text between the first `begin` and the `end` after it."""
     at = text.find(begin)
     to = text.find(end, at + len(begin))
     if at < 0 or to < 0:
@@ -33,19 +33,19 @@ def enumerators(text, enum):
 
 
 def members(text, struct):
-    """Of a struct: functions and what is static are none."""
+    """The data members of a struct, without the static ones."""
     lines = [line for line in COMMENT.sub("", part(text, f"struct {struct} {{", "\n};")).splitlines()
              if not re.match(r"\s*(static|bool operator)\b", line) and not re.search(r"\w\(.*\)\s*(const)?\s*[;{]", line)]
     return MEMBER.findall("\n".join(lines) + "\n")
 
 
 def faults_of_worlds(text):
-    """The flags of what goes wrong in simulated worlds."""
+    """The flags of the faults in simulated worlds."""
     return re.findall(r"^  bool (\w+) =", part(text, "// What goes wrong, until", "// The pools' options."), re.MULTILINE)
 
 
 def rules_of_stores(text):
-    """The tests that stand in brackets behind the rules for stores."""
+    """The names of the tests in brackets behind the rules for stores."""
     rules = part(text, "/// Where sessions, the record and the entries are kept", "class store {")
     if re.search(r"^/// -(?:(?!\[\w+\]|^/// ?(?:-|$)).)*(?=^///(?: -|$))", rules, re.MULTILINE | re.DOTALL):
         raise Unreadable("a rule without its test in brackets")
@@ -65,7 +65,7 @@ def row(of):
 
 
 def said(of):
-    """In a document's words or tables, in backquotes, maybe with what it is a member of."""
+    """Matches the name in a document's text or tables: in backquotes, and perhaps with its class or namespace."""
     return lambda name: rf"`(?:\w+(?:::|\.))*{of}{name}(?:`|[ (.=])"
 
 
@@ -82,7 +82,13 @@ def of_struct(name):
     return lambda text: members(text, name)
 
 
-# Where the names are, which; where they must be named, in which part of it; by what regular expression; for whom.
+# Each rule has six members:
+# - the file with the names,
+# - the function that finds them,
+# - the file that must name them,
+# - the function that returns the part of that file to search,
+# - the function from a name to the regular expression to search for,
+# - the rule as text, for people.
 RULES = [
     ("include/holdfast/loss_reason.hpp", lambda text: [e for e in enumerators(text, "loss_reason") if e != "none"],
      "doc/reference/losses.md", whole, row(""), "a loss reason has a row"),
@@ -107,7 +113,7 @@ RULES = [
 
 
 def read_file(file):
-    """The text of a file; of a pattern the files that fit, one in a line."""
+    """The text of a file. For a pattern, the names of the files that match, one in each line."""
     if "*" in file:
         return "\n".join(sorted(each.as_posix() for each in pathlib.Path().glob(file)))
     return pathlib.Path(file).read_text(encoding="utf-8")
@@ -129,7 +135,7 @@ def problems(read):
 
 
 def self_test():
-    """Each rule, on the files as they are: with one more name, and with each place taken away."""
+    """Checks each rule on the project's own files: with one more name, and with each place removed."""
     def failing(file, change):
         return list(problems(lambda name: change(read_file(name)) if name == file else read_file(name)))
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks what the scripts answer to --help and to unknown words, and how they fetch packages. Checks that the programs
-which CONTRIBUTING.md tells to run, and all files that begin with `#!`, may be executed. Needs no network.
+"""Checks the answers of the scripts to --help and to unknown options, and how they fetch packages. Checks that the
+programs which CONTRIBUTING.md names, and all files that begin with `#!`, may be executed. Needs no network.
 
-The real scripts are run, in copies of the project's scripts and beside fakes of apt and its friends.
+The real scripts are run, in copies of the project's scripts and with fakes of apt and similar programs.
 
 usage: check_scripts.py      (from the project's folder)
 """
@@ -22,12 +22,12 @@ SCRIPTS += [".ci/run"]
 FOLDERS = ".ci bench cmake doc example include scripts src test tools".split()
 # A command in a row of CONTRIBUTING.md, which may begin with variables. The programs in `build/` are made by a build.
 COMMAND = re.compile(r"^\| `(?:[A-Z_]+=\S+ )*((?:scripts|test|bench|example)/[\w./-]+)", re.MULTILINE)
-# What answering takes. A script that goes on instead finds none of the programs that it wants.
+# The programs that a script needs to answer. A script that goes on instead finds none of its other programs.
 TO_ANSWER = "sh bash env python3 dirname basename sed cat sort head mktemp rm id".split()
 TO_FETCH = TO_ANSWER + "awk chmod cp cut grep ls mkdir mv sha256sum touch true".split()
 
-# Serves what is in the folder SERVED: a file `one` is the package on the server one.example, `offered` what the
-# distribution offers. Writes down which servers it was asked for the package.
+# Serves the packages of the folder SERVED. The file `one` is the package on the server one.example. The file `offered`
+# is the package of the distribution. It notes the servers from which the package was requested.
 APT_GET = """#!/bin/sh
 while [ $# -gt 0 ]; do
   case $1 in
@@ -92,7 +92,7 @@ class World:
         (self.bin / name).chmod(0o755)
 
     def network(self, **packages):
-        """From now on, apt gets these."""
+        """From now on, apt gets these packages."""
         self.program("apt-get", APT_GET)
         self.program("apt-cache", "#!/bin/sh\n")
         self.program("dpkg-deb", DPKG_DEB)
@@ -164,7 +164,7 @@ def check_fetching(world):
 
 
 def check_cache(world):
-    # The package that scripts/consul expects is Debian's; here everything has the expected checksum.
+    # scripts/consul expects the checksum of Debian's package. Here every file passes the check.
     world.program("sha256sum", "#!/bin/sh\n")
     first, second, third = (world.clone(name) for name in ("first", "second", "third"))
     world.network(one=PACKAGE)
@@ -185,7 +185,8 @@ def check_cache(world):
 
 
 def not_executable(root):
-    """The files below that begin with `#!` and may not be executed, and the commands of CONTRIBUTING.md that are none."""
+    """The commands of CONTRIBUTING.md, and a list of problems: commands that are no executable files, and files that
+    begin with `#!` and may not be executed."""
     files = (each for folder in FOLDERS for each in (root / folder).rglob("*") if each.is_file())
     wrong = {each.relative_to(root).as_posix() for each in files
              if not os.access(each, os.X_OK) and each.read_bytes()[:2] == b"#!"}
@@ -194,7 +195,7 @@ def not_executable(root):
 
 
 def check_execute_bits(world):
-    # On files that are wrong, to see that the check is able to fail.
+    # On wrong files, to show that the check is able to fail.
     root = world.folder / "files"
     for name, begin, mode in (("test/good", "#!/bin/sh\n", 0o755), ("test/text", "# a comment\n", 0o644),
                               ("test/deep/forgotten.py", "#!/usr/bin/env python3\n", 0o644)):

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-# A program's first line, or what a file that is only sourced says instead.
+# The first line of a script, or the line that a file has instead if it is only sourced.
 SHELL = re.compile(rb"#!.*\b(sh|bash|dash)\b|# shellcheck shell=")
 NOT_OURS = {".git", ".cache", "build", "bench-out"}
 

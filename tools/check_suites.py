@@ -10,7 +10,7 @@ import sys
 
 
 def problems(listing, suites):
-    """`listing` is of Boost.Test: a line for each suite and case, with a star if it is switched on."""
+    """`listing` is Boost.Test's list of tests: a line for each suite and case, with a star if it is enabled."""
     lines = [line for line in listing.splitlines() if line.strip()]
     found = {line.split(":")[0].rstrip(" *") for line in lines if not line[0].isspace()}
     yield from (f"no suite {name}" for name in sorted(set(suites) - found))

@@ -2,8 +2,8 @@
 """Checks that each test case expects something. A test without an expectation can only fail by crashing.
 
 An expectation is one of Boost.Test's checks, a static_assert, or a call of a function or macro that contains an
-expectation. Such a helper is defined in the same file or in a `support` folder. A test that has a reason to expect nothing
-has a line `// no expectation: REASON` in its body.
+expectation. Such a helper is defined in the same file or in a `support` folder. A test that has a reason to expect
+nothing has a line `// no expectation: REASON` in its body.
 
 usage: check_tests.py              checks the project in the current folder
        check_tests.py --self-test  shows that the check is able to fail
@@ -13,11 +13,11 @@ import pathlib
 import re
 import sys
 
-# These hold tests on purpose that fail.
+# These folders contain tests that fail on purpose.
 LEFT_OUT = ("test/victims/",)
 EXPECTATION = re.compile(r"\b(?:BOOST_(?:TEST|TEST_REQUIRE|CHECK\w*|REQUIRE\w*|ERROR|FAIL)|static_assert)\s*\(")
 EXCUSE = re.compile(r"// no expectation: \S")
-# What is no code: comments, raw strings, strings, characters. A digit before a quote is a part of a number.
+# The parts that are no code: comments, raw strings, strings, characters. A quote after a digit is a part of a number.
 NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|(?<!\w)\'(?:[^\'\\\n]|\\.)+\'', re.DOTALL)
 MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(((?:[^\\\n]|\\.|\\\n)*)", re.MULTILINE)
 DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\\\n]|\\.|\\\n)*", re.MULTILINE)
@@ -26,17 +26,17 @@ CASES = {"BOOST_AUTO_TEST_CASE", "BOOST_FIXTURE_TEST_CASE", "BOOST_AUTO_TEST_CAS
 KEYWORDS = {"if", "for", "while", "switch", "catch", "return", "constexpr"}
 # In `support`, macros and functions with such names may check. Other names there, such as `start`, would fit anything.
 CHECKS = re.compile(r"check|expect|EXPECT|require|judge")
-# What may stand between the parameters of a function and its body.
+# The text that may stand between the parameters of a function and its body.
 BEFORE_BODY = re.compile(r"\s*(?:const\b|noexcept\b|override\b|final\b|->\s*[\w:<>,&* ]+?|\s)*(?=\{)")
 
 
 def blank(text):
-    """The text without what is no code, in lines of the same lengths."""
+    """The text with blanks in place of the parts that are no code. Lines keep their lengths."""
     return NO_CODE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
 
 
 def closing(text, at):
-    """Behind the bracket that closes the one at `at`."""
+    """The position behind the bracket that closes the one at `at`."""
     pairs = {"(": ")", "{": "}"}
     opens, closes, depth = text[at], pairs[text[at]], 0
     for end in range(at, len(text)):
@@ -66,13 +66,13 @@ class File:
         self.functions = list(definitions(self.code))
 
     def helpers(self, cases):
-        """The names and texts of what tests may call."""
+        """The names and texts of the macros and functions that tests may call."""
         yield from ((name, body) for name, body in self.macros.items() if name not in cases)
         yield from ((name, self.code[begin:end]) for name, _, begin, end in self.functions if name not in cases)
 
 
 def names_of_cases(files):
-    """The macros that define a test case, also by another such macro."""
+    """The macros that define a test case, directly or by another such macro."""
     cases, macros = set(CASES), [each for file in files for each in file.macros.items()]
     while True:
         more = {name for name, body in macros if any(re.search(rf"\b{case}\(", body) for case in cases)} - cases

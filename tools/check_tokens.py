@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Checks that a completion token can be given to each operation without naming what has a default: nothing with a
-default stands before it, and test/unit/tokens.cpp begins the operation, as `of.CLASS.OPERATION(`, or as `OPERATION(` if
-it is of no class.
+"""Checks that a caller can pass a completion token to each operation without passing parameters that have defaults.
+
+No parameter before the token may have a default. test/unit/tokens.cpp must begin the operation as
+`of.CLASS.OPERATION(`, or as `OPERATION(` if the operation is no member of a class.
 
 usage: check_tokens.py              checks the project in the current folder
        check_tokens.py --self-test  shows that it is able to fail
@@ -16,7 +17,7 @@ TOKEN = "Token&& token = {}"
 
 
 def parameters(text, at):
-    """What stands between the parenthesis that begins before `at` and its end."""
+    """The text between the parenthesis that opens just before `at` and the one that closes it."""
     depth, end = 1, at
     while depth and end < len(text):
         depth += (text[end] == "(") - (text[end] == ")")

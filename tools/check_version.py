@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Fails unless all files say the same version: of the library as include/holdfast/version.hpp does, and of CMake as
-CMakeLists.txt demands it, which must also know the presets.
+"""Checks that all files have the same versions: the library's, as in include/holdfast/version.hpp, and CMake's least
+version, as in CMakeLists.txt. That version of CMake must know the format of the presets.
 
 usage: check_version.py              (from the project's folder)
        check_version.py --self-test  shows that the check is able to fail
@@ -53,7 +53,7 @@ def read(file):
 
 
 def self_test():
-    """Each number that is checked, changed in its file, is found."""
+    """Changes each number that is checked in its file, and checks that the change is found."""
     changes = [(HEADER, r'\d(?=[\d.]*"?$)'), (HEADER, r"\d(?=[\d.]*\"\n)"), (PRESETS, r'(?<="version": )\d')]
     changes += [(file, pattern) for file, pattern in [*MINOR.items(), *CMAKE, LIBRARY]]
     for file, pattern in changes:

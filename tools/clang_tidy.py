@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy, by .clang-tidy, on the C++ files that have changed: since the commit at which all tests were run, which
-doc/results/long.json names, else since the parent commit. Of a changed header, on one file that includes it.
+"""Runs clang-tidy with the checks of .clang-tidy on the C++ files that have changed.
 
-usage: clang_tidy.py [--build FOLDER] [--seconds N]   scratch files go into FOLDER (build/clang-tidy); begins no file
-                                             after N seconds, and names those that are left
-       clang_tidy.py --all [--build FOLDER]  all files
+A file has changed if it differs from the commit at which its checks last passed, which doc/results/long.json names. If
+there is no such commit, the parent commit counts. A changed header is checked by one source that includes it.
+
+usage: clang_tidy.py [--build FOLDER] [--seconds N]   scratch files go into FOLDER (build/clang-tidy). It begins no file
+                                             after N seconds, and names the files that are left.
+
+       clang_tidy.py --all [--build FOLDER]  checks all files
+
        clang_tidy.py --find                  prints the path of the newest clang-tidy here; fails if that is too old
+
        clang_tidy.py --self-test             shows that it is able to fail
 
-Files that were clean are not looked at again while nothing changes that they are made of.
+A file that was clean is not checked again until it, its includes or the settings change.
 """
 
 import argparse
@@ -27,10 +32,10 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-OLDEST = 16  # older ones do not know what coroutines can do wrong
+OLDEST = 16  # older versions have no checks for coroutines
 JOBS = 2
-# Only the library keeps these rules. Elsewhere a lambda outlives its coroutine, or lint_coroutines.py finds that it does
-# not; tests want the same random numbers each time; and what is done once need not be fast.
+# Only the library keeps these rules. Elsewhere a lambda must outlive its coroutine, which lint_coroutines.py checks.
+# Tests need the same random numbers each time. Code that runs once need not be fast.
 LIBRARY_ONLY = (
     "cppcoreguidelines-avoid-capturing-lambda-coroutines",
     "bugprone-random-generator-seed",
@@ -100,7 +105,7 @@ class Project:
         return self.reached[path]
 
     def closure(self, path):
-        """What is included by a file, and by what it includes."""
+        """The files that a file includes, directly or through other files."""
         seen, left = set(), [path]
         while left:
             new = self.includes(left.pop()) - seen
@@ -117,14 +122,15 @@ class Project:
                 users = [path for path in self.files(".cpp") if header in self.closure(path)]
                 if not users:
                     sys.exit(f"{header}: no source includes it")
-                # Its own source knows it best; otherwise the one that is read fastest.
+                # The header's own source is best; otherwise the source with the fewest includes.
                 best = min(users, key=lambda path: (path.stem != header.stem, len(self.closure(path))))
                 chosen.append(best)
                 covered |= self.closure(best)
         return sorted(chosen)
 
     def units(self, build):
-        """How CMake would compile the project: each source once, and without unity builds, which the analyzer looks past."""
+        """The sources and flags with which CMake compiles the project, each source once. Unity builds are off, because
+        the analyzer does not see into the files that a unity file includes."""
         options = ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_COMPILER=clang++", "-DCMAKE_CXX_COMPILER_LAUNCHER="]
         options += ["-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", "-DHOLDFAST_BUILD_BENCHMARKS=ON", "-DCMAKE_UNITY_BUILD=OFF"]
         options += ["-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON"]
@@ -137,8 +143,8 @@ class Project:
         flags = {}
         for entry in json.loads(text_of(build / "compile_commands.json")):
             flags.setdefault(pathlib.Path(entry["file"]), self.flags(entry))
-        # What is built in other ways, fuzz targets and programs of users, is seen as the tests are; but users may use
-        # what is deprecated.
+        # Files that are built in other ways (fuzz targets, programs of users) get the flags of the tests. But users may
+        # use deprecated functions.
         otherwise = flags[self.root / "test/support/main.cpp"]
         for path in self.files(".cpp"):
             flags.setdefault(path, otherwise)
@@ -147,7 +153,7 @@ class Project:
         return [Unit(path, flags[path]) for path in self.files(".cpp")]
 
     def fingerprint(self, unit, setting):
-        """Of all that a source is made of, but the system's own headers."""
+        """A hash of a source, its flags, the settings and all files that it includes, without the system's headers."""
         made_of = sorted({unit.file} | self.closure(unit.file))
         return hashlib.sha256(repr((setting, unit.flags, [(str(p), text_of(p)) for p in made_of])).encode()).hexdigest()
 
@@ -164,9 +170,9 @@ def bound_time():
 
 
 def tidy(program, unit, project_folder):
-    """What clang-tidy finds in a translation unit; nothing if it is clean. And the processor time that it took.
+    """Returns clang-tidy's findings in a translation unit, and the processor time that it took.
 
-    A place in others' headers is left out: the analyzer takes what Asio's awaiters point to for uninitialized.
+    Findings in others' headers are left out: the analyzer takes objects of Asio's awaiters for uninitialized.
     """
     command = [program, f"--config-file={ROOT / '.clang-tidy'}", "--quiet"]
     if unit.file.relative_to(project_folder).parts[0] != "src":
@@ -178,7 +184,7 @@ def tidy(program, unit, project_folder):
         child.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         err.seek(0)
-        # What precedes the first is not about a place in a file.
+        # The text before the first finding is not about a place in a file.
         _, *findings = FINDING.split("\n" + out.read())
         if child.returncode != 0 and not findings:
             findings = [f"{unit.file}: clang-tidy ended with {child.returncode}\n{err.read()}"]
@@ -187,7 +193,7 @@ def tidy(program, unit, project_folder):
 
 
 def look_at(project, units, clean, seconds_max=None):
-    """Prints what is found in these files. `clean` is a folder for the fingerprints of those where nothing is."""
+    """Prints the findings in these files. `clean` is a folder for the fingerprints of files without findings."""
     program = find_program()
     setting = str(program), text_of(ROOT / ".clang-tidy")
     clean.mkdir(parents=True, exist_ok=True)
@@ -263,7 +269,7 @@ def self_test():
 
 
 def self_test_of_changes(project):
-    """A history of a few files: what is looked at?"""
+    """Checks which files are checked, with a history of a few files."""
 
     def write(name, text):
         path = project.root / name
@@ -290,10 +296,10 @@ def self_test_of_changes(project):
     write("README.md", "")
     commit()
     assert looked_at() == []
-    write("src/a.hpp", "// changed\n")  # its own source, though others include it too
+    write("src/a.hpp", "// changed\n")  # the header's own source, though others include it, too
     assert looked_at() == ["src/a.cpp"]
     commit()
-    write("src/b.hpp", '#include "a.hpp"\n// changed\n')  # not committed; what includes it includes a.hpp
+    write("src/b.hpp", '#include "a.hpp"\n// changed\n')  # not committed; every source of b.hpp includes a.hpp
     assert looked_at() == ["src/a.cpp", "src/c.cpp"]
     commit()
     assert looked_at() == ["src/c.cpp"]

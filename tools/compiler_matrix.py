@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Builds holdfast by a compiler and with a Boost of some Debian release, in a root of that release (scripts/root), and
-runs the unit tests there. Keeps what came of it in doc/results/compilers.json, and makes the table of
-doc/reference/compatibility.md of it (tools/figures.py writes it there).
+"""Builds holdfast with a compiler and a Boost of a Debian release, in a root of that release (scripts/root), and runs
+the unit tests there. Keeps the results in doc/results/compilers.json, and makes the table of doc/compatibility.md from
+them (tools/figures.py writes it there).
 
-usage: compiler_matrix.py rows            the names of the rows
-       compiler_matrix.py passed ROW      prints how many tests of the row have passed at this code; exit status 1 if
-                                          it was not run at this code, or was not good
-       compiler_matrix.py run ROW         status 0: no warning, no failure; 1: otherwise; 3: its release lacks it.
-                                          CTest writes what it counts to build/compilers/ROW/ctest.xml. Refuses to
-                                          run with changes that are not committed
+usage: compiler_matrix.py rows            prints the names of the rows
+
+       compiler_matrix.py passed ROW      prints how many tests of the row have passed at this code. The exit status is
+                                          1 if the row was not run at this code, or failed.
+
+       compiler_matrix.py run ROW         runs the row. Exit status 0: no warning and no failure; 3: the release lacks a
+                                          package; 1: otherwise. CTest writes its results to
+                                          build/compilers/ROW/ctest.xml. Refuses to run with uncommitted changes.
+
        compiler_matrix.py --self-test
 """
 
@@ -27,7 +30,7 @@ RESULTS = "doc/results/compilers.json"
 COMMAND = "scripts/test --matrix compilers"
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# `newest` is what the release has when the row is run. Rows of one release and Boost share a root.
+# `newest` is the newest version in the release when the row is run. Rows of one release and Boost share a root.
 ROWS = """
 name            release   compiler      Boost   C++  library    machine
 g++-12          bookworm  g++-12        1.81    20   libstdc++  amd64
@@ -53,7 +56,7 @@ Row = collections.namedtuple("Row", "name release compiler boost standard librar
 TOOLS = "cmake ninja-build ccache python3 openssl libssl-dev".split()
 TARGETS = "holdfast holdfast_testing examples unit_tests".split()
 NOT_TO_BE_HAD = 3
-# Of the compiler's own macros, which tell what it is and has.
+# The source whose predefined macros tell the versions of the compiler, the standard library and Boost.
 PROBE = "#include <version>\n#include <boost/version.hpp>\n"
 
 
@@ -62,7 +65,7 @@ def rows():
 
 
 class NotToBeHad(Exception):
-    """Why a row cannot be run."""
+    """The row cannot be run. The text says why."""
 
 
 def version_of(text):
@@ -70,7 +73,8 @@ def version_of(text):
 
 
 def resolve(row, packages):
-    """The row, with versions instead of `newest`; and the packages that it takes, of those that its release has."""
+    """Returns the row with versions instead of `newest`, the packages of its release that it needs, and the versions of
+    Boost."""
 
     def newest(kind, pattern):
         found = [match[1] for match in (re.fullmatch(pattern, name) for name in packages) if match]
@@ -100,7 +104,7 @@ def resolve(row, packages):
 
 
 def root_of(row, packages):
-    """The words of scripts/root for the root of this row: with the compilers of all rows that share it."""
+    """The call of scripts/root for the root of this row, with the compilers of all rows that use the same root."""
     resolved, _, boosts = resolve(row, packages)
     needed = set()
     for other in rows().values():
@@ -116,21 +120,22 @@ def root_of(row, packages):
 
 
 def flags(row):
-    """Of the compiler, for its standard library: libc++ before 20 has std::stop_token only with what is experimental."""
+    """The compiler's flags for its standard library. libc++ before 20 has std::stop_token only as an experimental
+    feature."""
     if row.library == "libstdc++":
         return []
     return ["-stdlib=libc++"] + (["-fexperimental-library"] if version_of(row.compiler)[-1] < 20 else [])
 
 
 def needs_boost_of_its_own(row):
-    """Whether Debian's libraries of Boost cannot be linked: they are libstdc++'s, and trixie's are its g++ 14's."""
+    """True if Debian's libraries of Boost cannot be linked: they need libstdc++, and trixie's need g++ 14's."""
     return row.library == "libc++" or row.compiler == "g++-13"
 
 
 def configuration(row):
-    """CMake's words, but for the build's folder."""
+    """CMake's arguments, without the build's folder."""
     compiler = row.compiler.replace("clang-", "clang++-")
-    # The library as it is optimized at work, in few translation units.
+    # Optimized as in production, in few translation units.
     words = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=8"]
     words += [f"-DCMAKE_CXX_STANDARD={row.standard}", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"]
     if row.machine == "arm64":
@@ -142,7 +147,7 @@ def configuration(row):
 
 
 def facts(macros):
-    """What the compiler's predefined macros, and those of the headers, say."""
+    """The versions that the macros of the compiler and of the headers tell."""
     of = dict(line.split(" ", 2)[1:] for line in macros.splitlines() if line.count(" ") >= 2)
     if "__clang__" in of:
         compiler = "clang " + ".".join(of[f"__clang_{part}__"] for part in ("major", "minor", "patchlevel"))
@@ -160,7 +165,8 @@ def facts(macros):
 
 
 def counted(suite, text):
-    """How many test cases of the suite have passed, and how many there are: Boost.Test lists those of others as skipped."""
+    """How many test cases of the suite have passed, and how many there are. Boost.Test also lists cases of other
+    suites, as skipped."""
     cases = xml.etree.ElementTree.fromstring(text).findall(".//testcase")
     cases = [case for case in cases if case.get("classname").split(".")[0] == suite]
     bad = [case for case in cases if any(case.find(what) is not None for what in ("failure", "error", "skipped"))]
@@ -180,7 +186,7 @@ def in_root(root, words, **more):
 
 
 def logged(row, words, log, environment):
-    """Runs it with its output in a file. Tells now and then how far it is."""
+    """Runs a command with its output in a file, and prints its progress now and then."""
     with log.open("w", encoding="utf-8") as file:
         process = subprocess.Popen(words, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment)
         told = None
@@ -205,7 +211,7 @@ def run(row):
     made = subprocess.run([*root, "--"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     roots = pathlib.Path(made.stdout.strip()).parent
     compiler, words = configuration(resolved)
-    # Only what is set here may have a say in it.
+    # No variable of the caller's environment may change the build.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("CMAKE_", "CXX", "CCACHE_"))}
     environment["CCACHE_DIR"] = str(roots / "ccache")
     build = ROOT / "build/compilers" / row.name
@@ -262,7 +268,7 @@ def is_good(result):
 
 
 def keep_run(row):
-    """Runs the row, and keeps its result. The exit status of it."""
+    """Runs the row, and keeps its result. Returns the exit status."""
     at = recorded.begin()
     try:
         result, good = run(row)
@@ -283,7 +289,7 @@ def mark():
 
 
 def shown(result):
-    """What a row came to, in some words."""
+    """The result of a row in a short text."""
     if "missing" in result:
         return result["missing"]
     if not result["built"]:

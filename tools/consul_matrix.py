@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Keeps how many tests have passed on which version of Consul in doc/results/consul.json, and makes the table of
-doc/reference/compatibility.md of it (tools/figures.py writes it there).
+"""Keeps the number of tests that have passed on each version of Consul in doc/results/consul.json, and makes the table
+of doc/compatibility.md from it (tools/figures.py writes it there).
 
-usage: consul_matrix.py passed VERSION    prints how many tests have passed on that version at this code; exit status 1 if
-                                          it was not run at this code, or if a test failed
+usage: consul_matrix.py passed VERSION    prints how many tests have passed on that version at this code. The exit
+                                          status is 1 if they were not run at this code, or if a test failed.
+
        consul_matrix.py add VERSION COMMIT SECONDS RESULTS FOLDER
-                                          takes what CTest has written as JUnit's XML, and what the suites have written so
-                                          into that folder. COMMIT: of tools/recorded.py begin
+                                          adds a result. RESULTS is CTest's JUnit XML, and FOLDER has the JUnit XML of
+                                          the suites. COMMIT is the output of `tools/recorded.py begin`.
+
        consul_matrix.py --self-test
 """
 
@@ -21,7 +23,7 @@ import recorded
 RESULTS = "doc/results/consul.json"
 COMMAND = "scripts/test --matrix consul"
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# A column of the table is of these files; a file counts for the first that it fits.
+# The beginnings of the files' names for each column of the table. A file counts for the first column that it fits.
 COLUMNS = {
     "conformance": "conformance.",
     "differential": "differential.",
@@ -40,14 +42,14 @@ def column_of(name):
 
 
 def counted(text):
-    """How many tests of a suite have passed, and how many there are."""
+    """How many tests of a suite have passed, and how many there are in all."""
     cases = xml.etree.ElementTree.fromstring(text).findall(".//testcase")
     bad = [case for case in cases if any(case.find(what) is not None for what in ("failure", "error", "skipped"))]
     return len(cases) - len(bad), len(cases)
 
 
 def sums(files):
-    """Of each column, from pairs of a file's name and its text."""
+    """The sums of each column. `files`: pairs of a file's name and its text."""
     of_version = {column: [0, 0] for column in COLUMNS}
     for name, text in files:
         column = column_of(name)
@@ -66,7 +68,8 @@ def add(version, commit, seconds, results, folder):
 
 
 def is_good(result):
-    """A suite that ended early has fewer cases, all of which may have passed; CTest counts it as failed."""
+    """True if all tests have passed. A suite that ended early has fewer cases, which may all have passed, but CTest
+    counts it as failed."""
     return not result["failed"] and all(passed == cases > 0 for passed, cases in result["cases"].values())
 
 

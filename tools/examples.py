@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs an example, and checks that it does what it is there to show: on the fake Consul that examples bring, and
-in the case `on_a_real_agent` some of them on an agent.
+"""Runs an example, and checks that it does what it is there to show. Examples run on the fake Consul that they contain.
+In the case `on_a_real_agent` some of them run on an agent.
 
 usage: examples.py CASE FOLDER      CASE: a function below; FOLDER: where the examples were built
 """
@@ -45,7 +45,7 @@ def run(command, status=0, environment=None):
 
 
 def expect_lines(output, *patterns):
-    """Each pattern matches, in this order."""
+    """Fails unless the patterns match one after the other."""
     at = 0
     for pattern in patterns:
         found = re.compile(pattern, re.MULTILINE).search(output, at)
@@ -60,8 +60,8 @@ def quickstart(folder, consul=None):
 
 
 def failures(folder):
-    """Each says what is wrong. An agent is only looked for where --consul says; the environment's is not used, but by
-    quickstart."""
+    """Each example reports its failure. It uses only the agent that --consul names. Only quickstart uses the agent that
+    the environment names."""
     everyones = {"CONSUL_HTTP_ADDR": "127.0.1.1:1", "PATH": "/usr/bin:/bin"}
     expect_lines(run([folder / "quickstart"], -signal.SIGABRT, environment=everyones), "no connection to the agent")
     expect_lines(run([folder / "lost_slot"], environment=everyones), BANNER)
@@ -168,7 +168,7 @@ def server(folder):
         expect_lines(text, "limit 2, held here 0, .*granted 2")
         expect(get(url[0] + "/other")[0] == 404, "there is no such page")
 
-        # A request at work is answered before the server stops.
+        # A pending request is answered before the server stops.
         last = []
         at_work = threading.Thread(target=lambda: last.append(get(url[0] + "/work")))
         at_work.start()
@@ -189,7 +189,7 @@ def server(folder):
 
 
 def fake_consul(folder):
-    """It is what other programs can use: here another example."""
+    """Another program can use the fake: here another example does."""
     process = subprocess.Popen([folder / "fake_consul", "0"], stdout=subprocess.PIPE, text=True)
     watchdog = threading.Timer(DEADLINE, process.terminate)
     watchdog.start()
@@ -213,7 +213,8 @@ def fake_consul(folder):
 
 
 def administration(folder, *consul):
-    """All orders in one process; and, where there is an agent that outlives it, as a command line."""
+    """All commands of an operator in one process. If there is an agent, which outlives the process, they are also given
+    on the command line."""
     program = folder / "administration"
     output = run([program, *consul])
     expect_lines(output, "^resized to 2: two slots are held$", "^limit 2, open, 2 in use, 0 waiting$", '"worker 7"  for')
@@ -268,7 +269,7 @@ def workers_of(process):
 
 
 def broken_limit(folder):
-    """The demo's check is able to fail: a worker that is paused past its lease goes on believing that it holds slots."""
+    """The demo's check is able to fail: a worker that is paused past its lease still believes that it holds slots."""
     command = [folder / "demo", "--seconds", "20", "--ttl-ms", "500"]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     watchdog = threading.Timer(DEADLINE, process.terminate)
@@ -283,7 +284,7 @@ def broken_limit(folder):
                 paused = None
             elif holds and paused:
                 seconds_paused += 1
-                if seconds_paused == 3:  # it had just given its slot back: again
+                if seconds_paused == 3:  # it had just released its slot: pause it again
                     os.kill(paused, signal.SIGCONT)
                     paused = None
             elif holds and "WRONG" not in output:
@@ -299,7 +300,7 @@ def broken_limit(folder):
 
 
 def on_a_real_agent(folder):
-    """What goes through the same doors, on what the fake stands for."""
+    """Examples that use the same interface on a real agent, which the fake stands for."""
     address = os.environ.get("CONSUL_HTTP_ADDR")
     if not address:
         with_agent = [sys.executable, ROOT / "scripts" / "with-agent", "--session-ttl-min", "100ms"]

@@ -7,13 +7,15 @@ A document holds blocks of Markdown that a renderer has written from a results f
   ...
   <!-- end of figures -->
 
-A renderer module has `RESULTS`, the path of its results file, `COMMAND`, what writes that, and `FIGURES`, from a block's
-name to a function that makes the block's Markdown of what is in that file. To add a module, add its path to MODULES.
-Without a results file a block says so. A module may have a function `mark`, which `--write` calls first.
-The function writes into the results file whatever depends on the newest commit. So a later commit makes no document wrong.
+A renderer module has three members. `RESULTS` is the path of its results file. `COMMAND` is the command that writes
+this file. `FIGURES` is a dictionary from a block's name to a function, which makes the block's Markdown from the content
+of the file. To add a module, add its path to MODULES. If there is no results file, the block says so.
+
+A module may have a function `mark`, which `--write` calls first. The function writes all data that depend on the newest
+commit into the results file. So a later commit makes no document wrong.
 
 usage: figures.py              checks; prints the difference
-       figures.py --write      puts what the renderers say into the documents
+       figures.py --write      writes the renderers' blocks into the documents
        figures.py --self-test  shows that the check is able to fail
 """
 
@@ -36,16 +38,16 @@ MODULES = (
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- figures: ", "<!-- end of figures -->"
 BLOCK = re.compile(rf"^( *){BEGIN}(\S+) -->\n(.*?)^ *{END}$", re.MULTILINE | re.DOTALL)  # indented in a list
-# What is measured: in README, and where a document speaks of the benchmark, such a figure stands in a block.
+# Figures that are measured. In README, and where a document is about the benchmark, they must be in a block.
 MEASURED = re.compile(r"\d[\d,.]*\s*(?:/s|[KM]B|bytes|requests)(?!\w)")
 
 
 class Missing(Exception):
-    """Why a block cannot be rendered."""
+    """A block cannot be rendered. The text says why."""
 
 
 def renewed(text, render):
-    """The document as it should be. `render` gives the Markdown of a name; a block without it stays as it is."""
+    """The document as it should be. `render` gives the Markdown of a block. If it gives none, the block stays."""
 
     def block(found):
         try:
@@ -58,7 +60,7 @@ def renewed(text, render):
 
 
 def problems(documents, names, render):
-    """What is wrong with the documents, {path: text}; `names` are the blocks that there must be."""
+    """Yields the problems of the documents, {path: text}. `names` are the blocks that must exist."""
     used = set()
     for path, text in documents.items():
         right = renewed(text, render)
@@ -83,7 +85,7 @@ def problems(documents, names, render):
 def load(path):
     spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, ROOT / path)
     module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str((ROOT / path).parent))  # for what it imports from its own folder
+    sys.path.insert(0, str((ROOT / path).parent))  # for its imports from its own folder
     spec.loader.exec_module(module)
     return module
 

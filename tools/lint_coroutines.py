@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Finds uses of co_await that g++ 12 compiles wrongly, mostly without a warning, and two that no compiler can like.
+"""Finds uses of co_await that g++ 12 compiles wrongly, mostly without a warning, and two that are always wrong.
 
 usage: lint_coroutines.py PATH...      files, and folders searched for *.cpp and *.hpp; absent ones are passed over
        lint_coroutines.py --self-test  shows that each rule finds what it is for, and nothing in good code
 
-It works on text, not on types, so it forbids more than what goes wrong: an aggregate and a class with constructors look
-alike here. CONTRIBUTING.md shows how to write each of them well.
+It works on text, not on types, so it also forbids some code that is right: it cannot tell an aggregate from a class
+with constructors. CONTRIBUTING.md shows how to write each of them well.
 """
 
 import bisect
@@ -100,7 +100,7 @@ class Source:
         return bool(re.match(r"[({<]|->|mutable\b|noexcept\b|constexpr\b", after))
 
     def _opens_block(self, brace):
-        """Whether { begins statements or declarations, rather than an initialiser."""
+        """True if the brace begins statements or declarations, and not an initialiser."""
         before = self.before(brace)
         if not before or before[-1] in "):\"":
             return True
@@ -191,7 +191,7 @@ def in_condition(source, position):
         if source.text[bracket] == "(" and keyword:
             inside = source.text[bracket + 1 : source.end(bracket)]
             if keyword[1] == "for":
-                # What comes first may await: an init-statement, or the range.
+                # The first part may await: an init-statement, or the range.
                 return ";" in inside and source.text.find(";", bracket) < position
             return source.text.rfind(";", position, source.end(bracket)) < 0
         bracket = source.parent[bracket]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Finds prose that is hard to read, in documents and in comments: what a pattern can find of it.
+"""Finds prose that is hard to read, in documents and in comments, as far as patterns can find it.
 
-usage: lint_prose.py [--count] [PATH...]   files and folders; without one, all of the repository that git knows.
-                                           --count: how many findings each folder has, by rule
+usage: lint_prose.py [--count] [PATH...]   files and folders; without one, all files that git tracks.
+                                           --count: the number of findings in each folder, by rule
        lint_prose.py --self-test           shows that each rule finds what it is for, and nothing in good prose
 
 Documents are *.md. Comments are those of C++, Python, shell and CMake. Code blocks, code spans and generated figures are

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Keeps what came of the steps of `scripts/test --long` in doc/results/long.json, and makes doc/explanation/proof.md's figures
-of it (tools/figures.py writes them there).
+"""Keeps the results of the steps of `scripts/test --long` in doc/results/long.json, and makes the figures of
+doc/guarantees.md from them (tools/figures.py writes them there).
 
-All steps together take longer than a machine may be at hand. So each has the commit that it last passed at, and is not
-run again while nothing but documents (doc/ and *.md) has changed since. A step that fails leaves what was there.
+All steps together take so long that a machine may not be available for all of them. So the file has the commit at which
+each step last passed. A step is not run again while nothing but documents (doc/ and *.md) and comments has changed
+since that commit. A step that fails leaves its old result.
 
-usage: long_results.py passed STEP                 prints how many tests of the step have passed at this code; exit
-                                                     status 1 if it was not run at this code
-       long_results.py add STEP RESULTS SECONDS BUILT    takes what CTest has written as JUnit's
-                                                     XML, and for how long the tests and the build ran
+usage: long_results.py passed STEP                 prints how many tests of the step have passed at this code. The exit
+                                                     status is 1 if it was not run at this code.
+
+       long_results.py add STEP RESULTS SECONDS BUILT    adds a result. RESULTS is CTest's JUnit XML. SECONDS and BUILT
+                                                     are the times that the tests and the build took.
+
        long_results.py --self-test
 """
 
@@ -77,7 +80,7 @@ def passed(step):
     return 0
 
 
-# --- What documents show of it.
+# --- The figures for documents.
 
 WORLDS = {
     "worlds/no_guarantee_is_broken": "semaphores",
@@ -93,7 +96,7 @@ def printed(results, step, begins=""):
 
 
 def one(results, begins, has):
-    """The line of figures of that test that has that member."""
+    """The figures of the test whose name begins with `begins`: the line that has the member `has`."""
     return next(line for step in ("clusters", "worlds", "release") for line in printed(results, step, begins) if has in line)
 
 
@@ -116,7 +119,7 @@ def words_of(test):
 
 
 def provenance(results, *names):
-    """Where and when these steps were run: a sentence for all that were run alike."""
+    """Where and when these steps were run. There is one sentence for all steps that were run alike."""
     runs = {}
     for name in names:
         of = results["steps"][name]

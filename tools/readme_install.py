@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
-"""Installs the library and builds programs with it, as README's section "Use it" says: by its own words.
+"""Installs the library and builds programs with it, by the commands of README's section "Use it".
 
-The section's first sh commands build and install; those after its CMakeLists.txt are run beside that file, with README's
-first program as main.cpp. DESTDIR keeps the system as it is.
+The section's first sh commands build and install. The commands after its CMakeLists.txt are run beside that file, with
+README's first program as main.cpp. DESTDIR keeps the system as it is.
 
-usage: readme_install.py                      all of README's commands, in this checkout; prints the time of each
-       readme_install.py --build FOLDER       installs what that folder has built; the rest as README says
+usage: readme_install.py                      runs all of README's commands in this checkout; prints the time of each
+
+       readme_install.py --build FOLDER       installs from that build folder, and runs README's other commands
+
        readme_install.py --add-subdirectory   README's second way, with this checkout
-       readme_install.py --self-test FOLDER   shows that the check is able to fail, with what that folder has built
 
-The first two also check the installed libraries, and build test/package with them: a program whose warnings are errors,
-and programs whose Boost or macros are not the library's, which must not link. The environment's CXX is the compiler.
+       readme_install.py --self-test FOLDER   shows that the check is able to fail, with that build folder
+
+The first two also check the installed libraries, and build test/package with them. It has a program whose warnings are
+errors, and programs whose Boost or macros differ from the library's, which must not link. The environment's CXX is the
+compiler.
 """
 
 import os
@@ -43,7 +47,7 @@ def expect(condition, what):
 
 
 def read_readme(text):
-    """What README says: commands to install, a CMakeLists.txt, commands to use it, lines for FetchContent, a program."""
+    """Parts of README: commands to install, a CMakeLists.txt, commands to use it, lines for FetchContent, a program."""
     section = re.search(r"^## Use it$(.*?)^## ", text, re.MULTILINE | re.DOTALL)
     blocks = BLOCK.findall(section[1]) if section else []
     kinds = [kind for kind, _ in blocks]
@@ -54,12 +58,12 @@ def read_readme(text):
 
 
 def without_consul(environment):
-    """README's program is to bring its own."""
+    """The environment without Consul's variables, because README's program brings a fake Consul of its own."""
     return {name: value for name, value in environment.items() if not name.startswith("CONSUL_")}
 
 
 def run(command, folder, environment=None, fails=False):
-    """Runs it as a shell does, and returns what it printed."""
+    """Runs a command as a shell does, and returns its output."""
     print(f"$ {command}", flush=True)
     begun = time.monotonic()
     done = subprocess.run(
@@ -89,7 +93,7 @@ def prefix_in(folder):
 
 
 def use(readme, folder, prefix=None, source=None):
-    """README's program, by README's CMakeLists.txt, with what is installed, or with the source folder."""
+    """Builds and runs README's program by README's CMakeLists.txt, with the installed library or the source folder."""
     _, cmake, commands, _, program = readme
     if source:
         cmake, changed = re.subn(r"^find_package.*# or: (.*)$", r"\1", cmake, flags=re.MULTILINE)
@@ -98,7 +102,7 @@ def use(readme, folder, prefix=None, source=None):
     (folder / "CMakeLists.txt").write_text(cmake, encoding="utf-8")
     (folder / "main.cpp").write_text(program, encoding="utf-8")
     if source:
-        # README's commands keep this setting, by which the library is built in a third of the time.
+        # README's commands keep this setting. With it the library is built in a third of the time.
         run("cmake -S . -B build -G Ninja -DCMAKE_UNITY_BUILD=ON", folder)
     output = run_all(commands, folder, {"CMAKE_PREFIX_PATH": str(prefix)} if prefix else None)
     expect(OUTPUT in output, f'README\'s program did not print "{OUTPUT}":\n{output}')
@@ -116,7 +120,7 @@ def check_libraries(prefix):
             said = re.search(r"soname: \[(.*)\]", run(f"readelf -d {library}", prefix))
             right = f"{library.name}.{version().rpartition('.')[0]}"
             expect(said and said[1] == right, f"{library.name}: its SONAME is {said and said[1]}, not {right}")
-        # Programs without BOOST_ASIO_NO_DEPRECATED have other functions of these names, and call them.
+        # Programs without BOOST_ASIO_NO_DEPRECATED have and call other functions of the same names.
         defined = run(f"nm -C --defined-only {library}", prefix)
         hooks = re.findall(r"boost::asio::asio_handler_(?:de)?allocate\(\w.*", defined)
         expect(not hooks, f"{library.name} defines {hooks}")
@@ -141,7 +145,7 @@ def check_consumers(prefix, folder):
 
 
 def self_test(prefix):
-    """Each change of README to something that does not work is noticed."""
+    """Changes README so that it does not work, and checks that each change is noticed."""
     text = read("README.md")
     changes = [
         ("## Use it", "## Use"),

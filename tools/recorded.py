@@ -2,9 +2,9 @@
 """The files in doc/results that keep rows of runs which take hours, and the commits that these rows name.
 
 A run writes each row when the row is done. So a run can be interrupted and continued. A row is current while nothing
-but documents (doc/ and *.md), comments and tools/ has changed since its commit. The table marks the other rows. `tools/figures.py --write`
-puts the marks into the results file, because a mark depends on the newest commit: if the table were made from the
-history of git, each commit would make the document wrong.
+but documents (doc/ and *.md) and comments has changed since its commit. The table marks the other rows.
+`tools/figures.py --write` writes the marks into the results file, because a mark depends on the newest commit. If the
+table were made from the history of git, each commit would make the document wrong.
 
 usage: recorded.py begin        prints the commit; fails if there are changes that are not committed
        recorded.py --self-test
@@ -34,18 +34,13 @@ def is_document(path):
     return path.startswith("doc/") or path.endswith(".md")
 
 
-def is_code(path):
-    """Whether results may depend on the file. Lints and generators of documents change no result."""
-    return not is_document(path) and not path.startswith("tools/")
-
-
 _token_hashes = {}  # by blob and path
 
 
 def code_hash(commit="HEAD"):
-    """Of all that a machine reads of the files: their tokens (sources.py), which comments do not change."""
+    """A hash of the tokens of all files (sources.py). Comments and documents do not change it."""
     files = [line for line in output_of("git", "ls-tree", "-r", commit).splitlines()
-             if is_code(line.partition("\t")[2])]
+             if not is_document(line.partition("\t")[2])]
     files = [(line.split()[0], line.split()[2], line.partition("\t")[2]) for line in files]
     read_blobs([(blob, path) for _, blob, path in files if (blob, path) not in _token_hashes])
     lines = [f"{mode} {_token_hashes[blob, path]} {path}" for mode, blob, path in files]
@@ -53,7 +48,7 @@ def code_hash(commit="HEAD"):
 
 
 def read_blobs(blobs):
-    """Adds their tokens' hashes to `_token_hashes`."""
+    """Adds the hashes of the blobs' tokens to `_token_hashes`."""
     asked = "".join(f"{blob}\n" for blob, _ in blobs).encode()
     answer = subprocess.run(["git", "cat-file", "--batch"], cwd=ROOT, input=asked, stdout=subprocess.PIPE, check=True).stdout
     at = 0
@@ -77,7 +72,7 @@ def begin():
 
 
 def load(path, without=None):
-    """`without`: the results as long as there is no file."""
+    """The results in the file; `without` if there is no file."""
     try:
         return json.loads((ROOT / path).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -85,7 +80,7 @@ def load(path, without=None):
 
 
 def save(path, results):
-    """In one move: a run that is stopped leaves the old results or the new ones."""
+    """Replaces the file in one step: a run that is stopped leaves the old results or the new ones."""
     path = ROOT / path
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
@@ -95,7 +90,7 @@ def save(path, results):
 
 
 def read_ctest(text):
-    """From CTest's JUnit XML: how many tests there were, and the names of those that did not run and pass."""
+    """Reads CTest's JUnit XML. Returns the number of tests, and the names of the tests that did not run and pass."""
     tests = xml.etree.ElementTree.fromstring(text).findall(".//testcase")
     return len(tests), [test.get("name") for test in tests if test.get("status") != "run"]
 
@@ -119,7 +114,7 @@ def mark_of(commit):
 
 
 def passed(path, name, is_good):
-    """For `scripts/test`: prints how many tests of this row have passed at this code. The status is 1 if it is to be run."""
+    """For `scripts/test`: prints how many tests of this row have passed at this code. Returns 1 if it must be run."""
     result = load(path).get(name)
     if not result or not is_good(result) or mark_of(result["commit"]):
         return 1
@@ -142,7 +137,7 @@ def shown_commit(row):
 
 @contextlib.contextmanager
 def scratch():
-    """For self-tests: an empty repository is ROOT meanwhile. Yields a function that writes a file, and one that commits."""
+    """For self-tests: makes ROOT an empty repository. Yields a function that writes a file, and one that commits."""
     global ROOT
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         del os.environ[name]  # a hook of git has the path of its own repository here
@@ -167,7 +162,7 @@ def scratch():
 
 
 def refused(what):
-    """For self-tests: whether it ends the program."""
+    """For self-tests: whether the call ends the program."""
     try:
         what()
     except SystemExit as why:
@@ -188,8 +183,7 @@ def self_test():
         commit()
         assert mark_of(first) == "", mark_of(first)
         write("src/a.cpp", "1  // one")
-        write("tools/a.py", "1")
-        assert commit() != first and mark_of(first) == "", "a comment is not code, nor is a lint"
+        assert commit() != first and mark_of(first) == "", "a comment is not code"
         write("src/a.cpp", "2")
         assert refused(begin), "a changed file"
         second = commit()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Says whether a change is one of comments and documents only: a machine reads the same tokens before and after it.
+"""Checks that a change has changed comments and documents only: all files have the same tokens before and after it.
 
-usage: same_tokens.py              what is not committed, compared with HEAD
-       same_tokens.py COMMIT...    each commit, compared with its parent
+usage: same_tokens.py              compares the working tree with HEAD
+       same_tokens.py COMMIT...    compares each commit with its parent
        same_tokens.py --self-test
 
 The exit status is 1 if the tokens of a file differ, or if a file was added, removed or renamed. Documents are doc/ and
@@ -22,7 +22,7 @@ def git(*words):
 
 
 def changed(before, after):
-    """(status, path) of each file that is no document; `after` is None for the working tree."""
+    """(status, path) of each changed file that is no document. `after` is None for the working tree."""
     listed = git("diff", "--no-renames", "--name-status", "-z", before, *([after] if after else [])).decode().split("\0")
     return [(status, path) for status, path in zip(listed[::2], listed[1::2]) if not recorded.is_document(path)]
 

@@ -1,4 +1,4 @@
-"""Splits source files into what a compiler or an interpreter reads (their tokens) and what people read (their comments)."""
+"""Splits source files into tokens, which a compiler or an interpreter reads, and comments, which people read."""
 
 import ast
 import io
@@ -34,7 +34,7 @@ def _cpp_pieces(text):
 
 
 def cpp_tokens(text):
-    """What a compiler sees. The end of a line counts in a directive only."""
+    """The tokens that a compiler reads. The end of a line counts in a directive only."""
     tokens, in_directive, at_start = [], False, True
     for kind, piece, _ in _cpp_pieces(text):
         if kind == "newline":
@@ -49,7 +49,7 @@ def cpp_tokens(text):
 
 
 def cpp_comments(text):
-    """One `Comment` for each block: neighbouring lines that hold nothing but a comment belong together."""
+    """One `Comment` for each block. Neighbouring lines with nothing but comments make one block."""
     found = []
     lines = text.split("\n")
     for kind, piece, at in _cpp_pieces(text):
@@ -67,7 +67,7 @@ def cpp_comments(text):
 
 
 def python_tokens(text):
-    """What the interpreter does, without what it shows to people: docstrings are comments."""
+    """The syntax tree that the interpreter reads, without docstrings, which count as comments."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
@@ -94,7 +94,7 @@ def python_comments(text):
 
 
 def line_comments(text):
-    """Of shell, CMake and the like: lines that hold nothing but a comment."""
+    """The comments of shell, CMake and similar files: lines with nothing but a comment."""
     found = []
     for number, line in enumerate(text.split("\n"), 1):
         if re.match(r"\s*#(?!!)", line):
@@ -123,7 +123,7 @@ def kind_of(path, text):
 
 
 def tokens(path, text):
-    """All that a machine reads of the file. Two texts with the same tokens do the same."""
+    """The tokens of the file. Two texts with the same tokens do the same."""
     kind = kind_of(path, text)
     return {"cpp": cpp_tokens, "python": python_tokens, "lines": line_tokens, None: lambda all_: [all_]}[kind](text)
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Takes holdfast as a subproject, and without its library for tests, in the ways that doc/reference/cmake.md describes.
 
-It needs no network: FETCHCONTENT_SOURCE_DIR_HOLDFAST names this checkout. CPM.cmake is not run. It calls FetchContent with
-the same source, and sets options in the way that test/package/parent sets HOLDFAST_INSTALL.
+It needs no network: FETCHCONTENT_SOURCE_DIR_HOLDFAST names this checkout. CPM.cmake is not run. It calls FetchContent
+with the same source, and sets options in the way that test/package/parent sets HOLDFAST_INSTALL.
 
-Projects are configured, and single files are compiled without code generation. The libraries that are installed are empty
-archives: the files of the package are under test here. tools/readme_install.py builds and links real ones.
+Projects are configured, and single files are compiled without code generation. The libraries that are installed are
+empty archives: the files of the package are under test here. tools/readme_install.py builds and links real ones.
 
 usage: subproject.py              the environment's CXX is the compiler
        subproject.py --self-test  shows that each check is able to fail
@@ -21,13 +21,14 @@ import tempfile
 from readme_install import ROOT, Failure, expect, read, read_readme, run
 
 OFFLINE = "-DFETCHCONTENT_FULLY_DISCONNECTED=ON -DFETCHCONTENT_SOURCE_DIR_HOLDFAST="
-# The compiler reads a file and writes nothing. The flag belongs to a build type, because CMake's own checks need an output.
+# The compiler reads a file and writes nothing. The flag belongs to a build type, because CMake's own checks need an
+# output.
 CHECK_ONLY = "-DCMAKE_BUILD_TYPE=Check -DCMAKE_CXX_FLAGS_CHECK=-fsyntax-only"
 
 
 def configure(project, build, holdfast, options="", fails=False):
-    """Configures, and returns what CMake printed, with all of its line breaks as blanks. A second call for the same build
-    folder keeps what is known of the compiler, and nothing else that matters."""
+    """Configures, and returns CMake's output, with all of its line breaks as blanks. A second call for the same build
+    folder keeps what CMake knows of the compiler. Nothing else that CMake keeps matters."""
     said = run(f"cmake -S {project} -B {build} -G Ninja {OFFLINE}{holdfast} {options}", ROOT, fails=fails)
     return " ".join(said.split())
 
@@ -82,7 +83,7 @@ def parent_exports(folder, holdfast):
 
 
 def boost_is_there(folder, holdfast):
-    """The targets of Boost that the parent has are taken. find_package(Boost) is forbidden."""
+    """The library uses the parent's targets of Boost. find_package(Boost) is forbidden."""
     project, build = ROOT / "test/package/parent", folder / "parent_with_boost"
 
     def with_boost(kind, fails=False):
@@ -116,7 +117,7 @@ def boost_is_there(folder, holdfast):
 
 
 def without_testing(folder, holdfast):
-    """HOLDFAST_TESTING=OFF: no library for tests, and a package that says so."""
+    """HOLDFAST_TESTING=OFF: there is no library for tests, and the package says so."""
     build, prefix = folder / "without_testing", folder / "installed_without_testing"
     said = configure(holdfast, build, holdfast, "-DHOLDFAST_TESTING=OFF", fails=True)
     for option in ("TESTS", "EXAMPLES"):
@@ -135,7 +136,7 @@ def without_testing(folder, holdfast):
 
 
 CHECKS = (readme_fetches, parent_exports, boost_is_there, without_testing)
-# A file, a part of its text, the text that stands in its place, the check that notices it, a part of what that says.
+# A file, a part of its text, the text in its place, the check that notices the change, and a part of its message.
 MISTAKES = [
     ("CMakeLists.txt", 'install target" ${PROJECT_IS_TOP_LEVEL}', 'install target" ON', readme_fetches, "is not OFF"),
     ("CMakeLists.txt", 'tests" ON)', 'tests" OFF)', readme_fetches, "holdfast::testing"),
@@ -166,7 +167,7 @@ def failure_of(check, holdfast):
 
 
 def self_test():
-    """Returns the mistakes that are not noticed, or noticed for another reason."""
+    """Returns the mistakes that are not noticed, or that are noticed for another reason."""
     missed = []
     with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
         copy = pathlib.Path(folder)
