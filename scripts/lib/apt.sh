@@ -4,7 +4,7 @@
 as_root=
 if [ "$(id -u)" -ne 0 ]; then as_root="sudo -n"; fi
 
-# Whether this user may install, without being asked for a password.
+# True if this user may install packages without a password prompt.
 may_install() { command -v apt-get >/dev/null && { [ -z "$as_root" ] || $as_root true 2>/dev/null; }; }
 update_packages() { $as_root apt-get -q -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 update; }
 install_packages() {

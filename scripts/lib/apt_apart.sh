@@ -1,11 +1,12 @@
 # shellcheck shell=sh
-# apt with lists and caches of its own: it needs no root, takes no lock, and leaves the system's alone. Source it.
+# apt with lists and caches of its own. It needs no root, takes no lock, and does not change the system's lists. Source
+# this file.
 
-# shellcheck disable=SC2034  # for whoever sources this
+# shellcheck disable=SC2034  # for the scripts that source this
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg # where it is not, apt refuses what is signed by it
 
-# configure_apt FOLDER: writes FOLDER/apt.conf, with the system's own package sources, and FOLDER/debian.conf, with what
-# the caller puts into FOLDER/debian.list.
+# configure_apt FOLDER: writes FOLDER/apt.conf, with the system's own package sources, and FOLDER/debian.conf, with the
+# sources that the caller writes into FOLDER/debian.list.
 configure_apt() {
   mkdir -p "$1/lists/partial" "$1/cache/archives/partial" "$1/no-parts"
   chmod -R a+rX "$1"
@@ -28,7 +29,7 @@ Dir::Etc::SourceParts "$1/no-parts";
 CONF
 }
 
-# servers FOLDER: those that this system is configured to use, whatever form its configuration has.
+# servers FOLDER: prints the package servers of this system's configuration, which may have any form that apt knows.
 servers() {
   apt-get -q -c "$1/apt.conf" update --print-uris 2>/dev/null |
     sed -n "s|^'\(.*\)/dists/[^/' ]*/InRelease' .*|\1|p" | awk '!seen[$0]++'

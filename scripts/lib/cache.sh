@@ -1,7 +1,7 @@
 # shellcheck shell=sh
-# Where scripts keep what they have fetched or built, for all clones: source it. It wants a function `say`.
+# The folder for files that scripts have fetched or built, for all clones. Source this file. It needs a function `say`.
 
-# Sets `cache` to a folder that can be written. $1: the clone's own folder, for users who have none.
+# Sets `cache` to a folder that can be written. $1 is the clone's own folder, for users without a cache folder.
 find_cache() {
   case ${XDG_CACHE_HOME:-} in
     /*) cache=$XDG_CACHE_HOME/holdfast ;;

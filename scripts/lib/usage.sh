@@ -1,6 +1,5 @@
 # shellcheck shell=sh
-# What a script answers to --help, and to words that it does not know: the comment that it begins with. Source it before
-# a change of folder.
+# Prints a script's first comment for --help, and for unknown options. Source this file before a change of folder.
 
 here=$(cd "$(dirname "$0")" && pwd)/${0##*/}
 usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$here"; }
