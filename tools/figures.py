@@ -8,8 +8,8 @@ A document holds blocks of Markdown that a renderer has written from a results f
   <!-- end of figures -->
 
 A renderer module has three members. `RESULTS` is the path of its results file. `COMMAND` is the command that writes
-this file. `FIGURES` is a dictionary from a block's name to a function, which makes the block's Markdown from the content
-of the file. To add a module, add its path to MODULES. If there is no results file, the block says so.
+this file. `FIGURES` is a dictionary from a block's name to a function, which makes the block's Markdown from the file's
+content. To add a module, add its path to MODULES. If there is no results file, the block says so.
 
 A module may have a function `mark`, which `--write` calls first. The function writes all data that depend on the newest
 commit into the results file. So a later commit makes no document wrong.

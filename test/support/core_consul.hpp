@@ -44,7 +44,7 @@ public:
   std::vector<kv_entry> list(std::string_view prefix) const;
   std::optional<kv_entry> get(std::string_view key) const;
 
-  // Writes of operators and other programs. They do not depend on the state.
+  // Unconditional writes of operators and other programs.
   void put(std::string key, std::string value, std::uint64_t flags, protocol::time_point now);
   void remove(std::string key, protocol::time_point now);
   void remove_tree(std::string prefix, protocol::time_point now);

@@ -19,7 +19,7 @@ enum class journal_event {
   asked,    ///< the coroutine waits for a slot
   enter,    ///< it believes that it holds a slot, until `lease` at the latest; `words` name the slot, if that matters
   lease,    ///< it now believes so until `lease`
-  leave,    ///< it has released the slot
+  leave,    ///< it no longer believes, because it is going to release the slot
   lost,     ///< it was notified that the slot is lost
   failed,   ///< the acquire failed; it asks again
   gone,     ///< it neither waits nor believes any more; if `slot` is -1, this is true of all coroutines of the process
