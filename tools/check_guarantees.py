@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that doc/guarantees.md and the checkers of the tests have the same guarantees, and that each is checked.
+"""Checks that doc/explanation/guarantees.md and the checkers of the tests speak of the same guarantees, each of which is checked.
 
 A guarantee is checked where code calls `object(guarantee::NAME, ...)`. Comments, strings, lists of names, comparisons
 and printing are no checks, nor is code that is switched off by `#if 0` or `if (false)`.
@@ -83,7 +83,7 @@ def main():
         return self_test()
     where = found_in({str(path): path.read_text() for path in pathlib.Path("test").rglob("*.[ch]pp")})
     header = pathlib.Path("test/support/guarantee.hpp").read_text()
-    found = list(problems(pathlib.Path("doc/guarantees.md").read_text(), header, where))
+    found = list(problems(pathlib.Path("doc/explanation/guarantees.md").read_text(), header, where))
     for name in re.findall(r"^  (\w+) = \d+,$", header, re.MULTILINE):
         print(f"{name}: {' '.join(where.get(name, ['nowhere']))}")
     for problem in found:

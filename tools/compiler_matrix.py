@@ -1,17 +1,14 @@
 #!/usr/bin/env python3
-"""Builds holdfast with a compiler and a Boost of a Debian release, in a root of that release (scripts/root), and runs
-the unit tests there. Keeps the results in doc/results/compilers.json, and makes the table of doc/compatibility.md from
-them (tools/figures.py writes it there).
+"""Builds holdfast by a compiler and with a Boost of some Debian release, in a root of that release (scripts/root), and
+runs the unit tests there. Keeps what came of it in doc/results/compilers.json, and makes the table of
+doc/reference/compatibility.md of it (tools/figures.py writes it there).
 
-usage: compiler_matrix.py rows            prints the names of the rows
-
-       compiler_matrix.py passed ROW      prints how many tests of the row have passed at this code. The exit status is
-                                          1 if the row was not run at this code, or failed.
-
-       compiler_matrix.py run ROW         runs the row. Exit status 0: no warning and no failure; 3: the release lacks a
-                                          package; 1: otherwise. CTest writes its results to
-                                          build/compilers/ROW/ctest.xml. Refuses to run with uncommitted changes.
-
+usage: compiler_matrix.py rows            the names of the rows
+       compiler_matrix.py passed ROW      prints how many tests of the row have passed at this code; exit status 1 if
+                                          it was not run at this code, or was not good
+       compiler_matrix.py run ROW         status 0: no warning, no failure; 1: otherwise; 3: its release lacks it.
+                                          CTest writes what it counts to build/compilers/ROW/ctest.xml. Refuses to
+                                          run with changes that are not committed
        compiler_matrix.py --self-test
 """
 

@@ -1,9 +1,6 @@
 #!/usr/bin/env python3
-"""Keeps the number of tests that have passed on each version of Consul in doc/results/consul.json, and makes the table
-of doc/compatibility.md from it (tools/figures.py writes it there).
-
-usage: consul_matrix.py passed VERSION    prints how many tests have passed on that version at this code. The exit
-                                          status is 1 if they were not run at this code, or if a test failed.
+"""Keeps how many tests have passed on which version of Consul in doc/results/consul.json, and makes the table of
+doc/reference/compatibility.md of it (tools/figures.py writes it there).
 
        consul_matrix.py add VERSION COMMIT SECONDS RESULTS FOLDER
                                           adds a result. RESULTS is CTest's JUnit XML, and FOLDER has the JUnit XML of

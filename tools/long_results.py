@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Keeps the results of the steps of `scripts/test --long` in doc/results/long.json, and makes the figures of
-doc/guarantees.md from them (tools/figures.py writes them there).
+"""Keeps what came of the steps of `scripts/test --long` in doc/results/long.json, and makes doc/explanation/proof.md's figures
+of it (tools/figures.py writes them there).
 
 All steps together take so long that a machine may not be available for all of them. So the file has the commit at which
 each step last passed. A step is not run again while nothing but documents (doc/ and *.md) and comments has changed

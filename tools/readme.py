@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Checks that README's programs are the marked parts of examples, which are compiled and run.
+"""Checks that the programs in README and the documents are the marked parts of examples, which are compiled and run.
 
-In README a line `<!-- cut from FILE -->` precedes the C++. In that file `// readme {` and `// } readme` enclose the
-lines that README shows.
+In a document a line `<!-- cut from FILE -->` precedes the C++. In the file `// readme {` and `// } readme` enclose the
+lines that are shown. A file with several parts names them: `<!-- cut from FILE: NAME -->` and `// readme NAME {`. In
+README and in doc/tutorial all C++ is cut from files.
 
 usage: readme.py              checks; prints the difference
-       readme.py --write      puts the examples' lines into README.md
+       readme.py --write      puts the examples' lines into the documents
        readme.py --self-test  shows that the check is able to fail
 """
 
@@ -15,58 +16,70 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-README = ROOT / "README.md"
-EXCERPT = re.compile(r"^<!-- cut from (\S+) -->\n```cpp\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+EXCERPT = re.compile(r"^<!-- cut from ([^\s:]+)(?:: (\w+))? -->\n```cpp\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROGRAM = re.compile(r"^```cpp$", re.MULTILINE)
 
 
-def marked_lines(text):
+def marked_lines(text, name):
+    begin = f"// readme {name} {{" if name else "// readme {"
     taking, taken = False, []
     for line in text.splitlines():
         mark = line.strip()
-        if mark == "// readme {":
+        if mark == begin:
             taking = True
         elif mark == "// } readme":
             taking = False
-        elif taking:
+        elif taking and not mark.startswith("// readme "):
             taken.append(line + "\n")
     return "".join(taken)
 
 
-def renewed(readme, read):
-    """The README as it should be. `read` gives the text of a file."""
+def renewed(document, read):
+    """The document as it should be. `read` gives the text of a file."""
 
     def excerpt(found):
-        return found[0][: found.start(2) - found.start()] + marked_lines(read(found[1])) + "```"
+        return found[0][: found.start(3) - found.start()] + marked_lines(read(found[1]), found[2]) + "```"
 
-    return EXCERPT.sub(excerpt, readme)
+    return EXCERPT.sub(excerpt, document)
 
 
-def problems(readme, read):
-    right = renewed(readme, read)
-    result = list(difflib.unified_diff(right.splitlines(), readme.splitlines(), "examples", "README.md", lineterm=""))
-    if len(PROGRAM.findall(readme)) != len(EXCERPT.findall(readme)) or not EXCERPT.search(readme):
-        result.append("README.md: C++ that is not cut from a file, or none at all")
-    for file, _ in EXCERPT.findall(readme):
-        if not marked_lines(read(file)):
-            result.append(f"{file}: no marked lines")
+def shows_only_excerpts(path):
+    return path == "README.md" or path.startswith("doc/tutorial/")
+
+
+def problems(path, document, read):
+    right = renewed(document, read)
+    result = list(difflib.unified_diff(right.splitlines(), document.splitlines(), "examples", path, lineterm=""))
+    excerpts = EXCERPT.findall(document)
+    if shows_only_excerpts(path) and (len(PROGRAM.findall(document)) != len(excerpts) or not excerpts):
+        result.append(f"{path}: C++ that is not cut from a file, or none at all")
+    for file, name, _ in excerpts:
+        if not marked_lines(read(file), name):
+            result.append(f"{file}: no marked lines" + (f" of {name}" if name else ""))
     return result
 
 
 def self_test():
-    files = {"a.cpp": "no\n// readme {\nyes\n// } readme\nno\n  // readme {\nalso\n// } readme\n", "b.cpp": "no marks\n"}
+    files = {"a.cpp": "no\n// readme {\nyes\n// } readme\nno\n  // readme {\nalso\n// } readme\n", "b.cpp": "no marks\n",
+             "c.cpp": "// readme one {\n1\n// } readme\n// readme two {\n2\n// } readme\n"}
     good = "text\n<!-- cut from a.cpp -->\n```cpp\nyes\nalso\n```\ntext\n"
+    named = good + "<!-- cut from c.cpp: two -->\n```cpp\n2\n```\n"
     bad = [
         good.replace("also\n", ""),
         good.replace("yes", "no"),
         good + "```cpp\nuncut();\n```\n",
         "no program\n",
         "<!-- cut from b.cpp -->\n```cpp\n```\n",
+        named.replace(": two", ": one"),
+        named.replace(": two", ": three"),
     ]
-    assert not problems(good, files.get), problems(good, files.get)
+    for each in (good, named):
+        assert not problems("README.md", each, files.get), problems("README.md", each, files.get)
     assert renewed(bad[0], files.get) == good and renewed(bad[1], files.get) == good
     for each in bad:
-        assert problems(each, files.get), each
+        assert problems("README.md", each, files.get), each
+    assert not problems("doc/a.md", bad[2], files.get) and problems("doc/a.md", bad[0], files.get)
+    assert problems("doc/tutorial/a.md", bad[2], files.get)
 
 
 def main():
@@ -76,11 +89,13 @@ def main():
     if sys.argv[1:] == ["--self-test"]:
         self_test()
         return 0
-    readme = README.read_text(encoding="utf-8")
-    if sys.argv[1:] == ["--write"]:
-        readme = renewed(readme, read)
-        README.write_text(readme, encoding="utf-8")
-    found = problems(readme, read)
+    found = []
+    for path in ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "doc").rglob("*.md"))]:
+        document = read(path)
+        if sys.argv[1:] == ["--write"]:
+            document = renewed(document, read)
+            (ROOT / path).write_text(document, encoding="utf-8")
+        found += problems(path, document, read)
     print("\n".join(found))
     return 1 if found else 0
 

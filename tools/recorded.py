@@ -2,9 +2,9 @@
 """The files in doc/results that keep rows of runs which take hours, and the commits that these rows name.
 
 A run writes each row when the row is done. So a run can be interrupted and continued. A row is current while nothing
-but documents (doc/ and *.md) and comments has changed since its commit. The table marks the other rows.
-`tools/figures.py --write` writes the marks into the results file, because a mark depends on the newest commit. If the
-table were made from the history of git, each commit would make the document wrong.
+but documents (doc/ and *.md), comments and tools/ has changed since its commit. The table marks the other rows. `tools/figures.py --write`
+puts the marks into the results file, because a mark depends on the newest commit: if the table were made from the
+history of git, each commit would make the document wrong.
 
 usage: recorded.py begin        prints the commit; fails if there are changes that are not committed
        recorded.py --self-test
@@ -34,13 +34,18 @@ def is_document(path):
     return path.startswith("doc/") or path.endswith(".md")
 
 
+def is_code(path):
+    """Whether results may depend on the file. Lints and generators of documents change no result."""
+    return not is_document(path) and not path.startswith("tools/")
+
+
 _token_hashes = {}  # by blob and path
 
 
 def code_hash(commit="HEAD"):
     """A hash of the tokens of all files (sources.py). Comments and documents do not change it."""
     files = [line for line in output_of("git", "ls-tree", "-r", commit).splitlines()
-             if not is_document(line.partition("\t")[2])]
+             if is_code(line.partition("\t")[2])]
     files = [(line.split()[0], line.split()[2], line.partition("\t")[2]) for line in files]
     read_blobs([(blob, path) for _, blob, path in files if (blob, path) not in _token_hashes])
     lines = [f"{mode} {_token_hashes[blob, path]} {path}" for mode, blob, path in files]
@@ -183,7 +188,8 @@ def self_test():
         commit()
         assert mark_of(first) == "", mark_of(first)
         write("src/a.cpp", "1  // one")
-        assert commit() != first and mark_of(first) == "", "a comment is not code"
+        write("tools/a.py", "1")
+        assert commit() != first and mark_of(first) == "", "a comment is not code, nor is a lint"
         write("src/a.cpp", "2")
         assert refused(begin), "a changed file"
         second = commit()

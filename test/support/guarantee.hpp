@@ -2,7 +2,8 @@
 
 namespace holdfast::test {
 
-/// The guarantees of holdfast, with the numbers of doc/guarantees.md, which describes each with its exceptions.
+/// The guarantees of holdfast, with the numbers of doc/explanation/guarantees.md, which describes each with its
+/// exceptions.
 enum class guarantee {
   limit = 1,
   record = 2,

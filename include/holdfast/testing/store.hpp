@@ -50,8 +50,8 @@ struct store_options {
   /// `limits.txn_max_req_len`, which limits the body of a transaction, where values are in base64. The body may be as
   /// large as the larger of this limit and `value_bytes_max`.
   std::size_t txn_bytes_max = 512 * 1024;
-  /// The version of Consul whose behaviour is modelled. doc/reference/compatibility.md lists the differences between versions.
-  /// The model was compared with versions from 1.8.7 on.
+  /// The version of Consul whose behaviour is modelled. doc/reference/compatibility.md lists the differences between
+  /// versions. The model was compared with versions from 1.8.7 on.
   consul_version version = newest_consul_version;
 };
 
