@@ -417,8 +417,8 @@ BOOST_AUTO_TEST_CASE(short_sessions_accept_nothing) {
   BOOST_TEST((usual.fresh == 1s && usual.within == 2500ms && usual.slack == 300ms));
 }
 
-/// doc/explanation/how_it_works.md shows these steps. There, s1 is the session of process A, and s2 is the session of process B.
-/// Each half is told by one of the processes.
+/// doc/explanation/how_it_works.md shows these steps. There, s1 is the session of process A, and s2 is the session of
+/// process B. Each half is told by one of the processes.
 BOOST_AUTO_TEST_CASE(an_acquire_under_contention_step_by_step) {
   const std::string holders_a = R"({"Limit":1,"Holders":{"00000001-0000-4000-8000-000000000000":true}})";
   const std::string holders_b = R"({"Limit":1,"Holders":{"00000002-0000-4000-8000-000000000000":true}})";
