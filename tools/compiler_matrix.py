@@ -3,12 +3,15 @@
 runs the unit tests there. Keeps what came of it in doc/results/compilers.json, and makes the table of
 doc/reference/compatibility.md of it (tools/figures.py writes it there).
 
-usage: compiler_matrix.py rows            the names of the rows
-       compiler_matrix.py passed ROW      prints how many tests of the row have passed at this code; exit status 1 if
-                                          it was not run at this code, or was not good
-       compiler_matrix.py run ROW         status 0: no warning, no failure; 1: otherwise; 3: its release lacks it.
-                                          CTest writes what it counts to build/compilers/ROW/ctest.xml. Refuses to
-                                          run with changes that are not committed
+usage: compiler_matrix.py rows            prints the names of the rows
+
+       compiler_matrix.py passed ROW      prints how many tests of the row have passed at this code. The exit status is
+                                          1 if it was not run at this code, or was not good
+
+       compiler_matrix.py run ROW         The exit status is 0 without a warning or a failure, 3 if the release lacks
+                                          the row's packages, and 1 otherwise. CTest writes its count to
+                                          build/compilers/ROW/ctest.xml. Refuses to run with uncommitted changes
+
        compiler_matrix.py --self-test
 """
 
