@@ -29,6 +29,7 @@ import textwrap
 
 MODULES = (
     "bench/tables.py",
+    "bench/tables_newer.py",
     "bench/dead_process/results.py",
     "tools/long_results.py",
     "tools/consul_matrix.py",
