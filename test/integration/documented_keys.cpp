@@ -20,16 +20,16 @@
 namespace holdfast::test {
 namespace {
 
-/// Returns the block in doc/<page> below this heading.
+/// Returns the block in doc/reference/<page> below this heading.
 std::string documented(const std::string& page, const std::string& heading = {}) {
   const std::filesystem::path root = std::filesystem::path(__FILE__).parent_path() / "../..";
-  std::ifstream file(root / "doc" / page);
+  std::ifstream file(root / "doc/reference" / page);
   std::stringstream text;
   text << file.rdbuf();
   const std::string all = text.str();
   const std::string fence = "```keys\n";
   const std::size_t begin = all.find(fence, all.find(heading));
-  BOOST_REQUIRE_MESSAGE(begin != std::string::npos, "doc/" << page << " shows no keys");
+  BOOST_REQUIRE_MESSAGE(begin != std::string::npos, "doc/reference/" << page << " shows no keys");
   return all.substr(begin + fence.size(), all.find("```", begin + fence.size()) - begin - fence.size());
 }
 
