@@ -18,7 +18,7 @@ boost::asio::awaitable<void> work(holdfast::consul::client consul) {
 int main() {
   boost::asio::io_context io;
   auto config = holdfast::consul::config::from_environment();  // reads CONSUL_HTTP_ADDR
-  holdfast::testing::server fake;                              // used if CONSUL_HTTP_ADDR is not set
+  holdfast::testing::server fake;                              // used without CONSUL_HTTP_ADDR
   if (std::getenv("CONSUL_HTTP_ADDR") == nullptr) config = fake.client_config();
   const auto rethrow = [](std::exception_ptr failed) {
     if (failed) std::rethrow_exception(failed);

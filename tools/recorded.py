@@ -36,7 +36,7 @@ def is_document(path):
 
 def is_code(path):
     """Whether results may depend on the file. Lints and generators of documents change no result."""
-    return not is_document(path) and not path.startswith("tools/")
+    return not is_document(path) and not path.startswith(("tools/", ".github/"))
 
 
 _token_hashes = {}  # by blob and path
