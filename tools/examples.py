@@ -188,6 +188,45 @@ def server(folder):
             process.wait()
 
 
+def tutorial(folder):
+    """The programs of doc/tutorial print what the pages show."""
+    environment = {"PATH": "/usr/bin:/bin"}
+    output = run([folder / "tutorial_first_slot"], environment=environment)
+    events = re.findall(r"^(Ada|Ben|Cleo) (works|is done)$", output, re.MULTILINE)
+    expect(len(events) == 6, "three workers, each begins and ends")
+    expect([what for _, what in events[:3]] == ["works", "works", "is done"], "two of three work at a time")
+
+    output = run([folder / "tutorial_lost_slot"], environment=environment)
+    expect_lines(output, "^chapter 1, ", "^chapter 2, ", "^again, because of: session_invalidated", "^chapter 1, ",
+                 "^chapter 2, ", "^chapter 3, ", "^published$")
+    tokens = [int(token) for token in re.findall(r"fencing token (\d+)\.", output)]
+    expect(tokens[0] == tokens[1] < tokens[2] == tokens[4], "the second try has a larger fencing token")
+
+    output = run([folder / "tutorial_leader"], environment=environment)
+    expect_lines(output, r"^10\.0\.0\.1:80 leads, ", "^10.0.0.1:80 resigns$", r"^10\.0\.0\.2:80 leads, ")
+    expect_lines(output, r"^the leader is at 10\.0\.0\.1:80$", r"^the leader is at 10\.0\.0\.2:80$")
+
+    process = subprocess.Popen([folder / "tutorial_server"], stdout=subprocess.PIPE, text=True, env=environment)
+    watchdog = threading.Timer(DEADLINE, process.terminate)
+    watchdog.start()
+    try:
+        url = re.search(r"http://[\d.:]+", process.stdout.readline())[0]
+        replies = []
+        threads = [threading.Thread(target=lambda: replies.append(get(url))) for _ in range(6)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        expect(sorted({status for status, _, _ in replies}) == [200, 503], "some requests have a slot, and some have none")
+        expect(2 <= sum(status == 200 for status, _, _ in replies) <= 4, "two slots, and time for two turns at most")
+        process.terminate()
+        expect(process.wait() == 0, "a signal is the normal end")
+    finally:
+        watchdog.cancel()
+        process.kill()
+        process.wait()
+
+
 def fake_consul(folder):
     """Another program can use the fake: here another example does."""
     process = subprocess.Popen([folder / "fake_consul", "0"], stdout=subprocess.PIPE, text=True)
@@ -316,7 +355,7 @@ def on_a_real_agent(folder):
 
 CASES = [
     quickstart, failures, usage, lost_slot, guarded_write, numbered_slots, exclusive_workers, crashed_worker,
-    hot_standby, server, fake_consul, administration, demo, broken_limit,
+    hot_standby, server, fake_consul, administration, tutorial, demo, broken_limit,
 ]
 CASES.append(on_a_real_agent)
 
