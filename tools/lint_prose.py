@@ -32,7 +32,7 @@ _ARTICLE = r"(?:an?|the|this|that|one|each|every|first|second|next|last|another|
 _PRIVATE = [
     (rf"\b{_ARTICLE} (?:\w+ )?(?:look|looks)\b(?! (?:at|like|for|up)\b)", "a look: a read, a snapshot"),
     (r"\b(?:the|its|these|those|own|in|of|few|more|such) words\b(?<!other words)", "words: a text, a message"),
-    (rf"\b{_ARTICLE} (?:share|gate|journey|lane|reminder|wish)\b(?! of\b)", "share, gate, journey, lane, reminder, wish"),
+    (rf"(?!that share)\b{_ARTICLE} (?:share|gate|journey|lane|reminder|wish)\b(?! of\b)", "share, gate, journey, lane, reminder, wish"),
     (r"\b(?:whoever|whomever)\b", "whoever: the process, the client, the contender that ..."),
     (r"\b(?:is|are|be|was|were) at work\b|\bprograms at work\b|^At work\b", "at work: in production, in use"),
     (r"\bfor nothing\b|\bof (?:no )?use\b", "for nothing, of use: say what happens"),
@@ -157,6 +157,7 @@ def self_test():
         ("Its words name the key.", ["private"]),
         ("In other words, it is released.", []),
         ("Requests wait at the gate.", ["private"]),
+        ("Processes that share it wait.", []),
         ("Programs at work never do.", ["private"]),
         ("The user lets it go.", ["private"]),
         ("It gives the slot back.", ["private"]),
