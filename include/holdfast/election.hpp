@@ -22,7 +22,7 @@ struct leader {
   /// Identifies this term. `verify(client, leader.term)` asks whether the term still lasts.
   sequencer term;
   /// The key's ModifyIndex. At the beginning of a term of this library's clients it equals `fencing_token().grant`.
-  /// Each proclaim raises it.
+  /// A proclaim of another value raises it.
   std::uint64_t index = 0;
   bool operator==(const leader&) const = default;
 };

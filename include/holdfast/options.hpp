@@ -58,8 +58,8 @@ struct tuning {
   /// How long a slot may be handed from caller to caller inside this process while contenders wait elsewhere. A longer
   /// time saves requests and makes the others wait longer. Default: 100 ms.
   std::optional<std::chrono::milliseconds> local_handoff_time{};
-  /// How long an unused slot is kept for the next acquire. It is kept only while nobody waits elsewhere. Default: 0,
-  /// the slot is not kept.
+  /// How long an unused slot is kept for the next acquire. It is kept only while nobody waits elsewhere. A mutex is also
+  /// unlocked when its `yield_interval` has passed. Default: 0, the slot is not kept.
   std::optional<std::chrono::milliseconds> slot_idle_timeout{};
 
   /// For semaphores only. How long a free slot is reserved for a contender at the head of the queue whose client is
@@ -164,7 +164,7 @@ struct mutex_set_options {
   /// The folder of the locks, for example "jobs/locks". The lock NAME has the key "PREFIX/NAME". The folder must not
   /// contain anything else. The rules of `semaphore_options::prefix` apply.
   std::string prefix{};
-  /// The value of each key that this process has locked. If empty, "host:pid" is used. The rules of
+  /// The value of the key of each lock that this process holds. If empty, "host:pid" is used. The rules of
   /// `semaphore_options::description` apply.
   std::string description{};
 

@@ -53,9 +53,10 @@ public:
   awaitable<attempt_result> connect(endpoints candidates, time_point deadline, const agent_address& to,
                                     std::string tunnel = {});
 
-  /// Writes the request and reads the reply. If nothing was written, fails with unreachable. After timed_out,
-  /// connection_lost, malformed_reply and reply_too_large the request may have arrived. After
-  /// client_certificate_refused the agent has not read it.
+  /// Writes the request and reads the reply. Without TLS, if nothing was written, fails with unreachable. With TLS it is
+  /// unknown how much of a failed write was sent, so the request may have arrived. After timed_out, connection_lost,
+  /// malformed_reply and reply_too_large the request may have arrived, too. After client_certificate_refused the agent
+  /// has not read it.
   awaitable<attempt_result> converse(const std::string& request, bool is_write, time_point deadline);
 
   /// Closes the connection. A pending operation fails at once with connection_lost, or with unreachable if it is

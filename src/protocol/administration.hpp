@@ -55,7 +55,8 @@ struct instruction {
 };
 
 // A write that may free a slot ends with a read (`instruction::reads`). The command is done when this read shows no
-// contender that could be granted.
+// contender that could be granted. It is also done, with success, if its time is over, or if a later write is not
+// applied: then a process that waits grants the contender.
 //
 // Each write of the record also grants the free slots. A granted contender is notified by this write, because the write
 // touches its entry. Dead holders keep their slots, because a lock delay may protect them, which only the pools know.

@@ -31,8 +31,8 @@ public:
   time_point wake() const { return ctx_.wake(); }
   time_point now() const { return ctx_.now(); }
 
-  /// Whether an acquire without a deadline would only join the local queue now. Then the current time does not matter
-  /// to it.
+  /// True if users of this process hold all slots, and nothing else is due. An acquire without a deadline then joins the
+  /// local queue or is answered at once, and the current time does not matter to it.
   bool only_queues() const { return only_queues_; }
   virtual core_status status() const = 0;
 

@@ -137,8 +137,8 @@ private:
 };
 
 /// Decides which spare slots (we hold them, and nobody uses them) stay here, and which go back. A request is served
-/// only when the grants of all its slots are accepted, and their numbers are locked. So the spares that make up such a
-/// request stay here until that is done, instead of going back to Consul in between.
+/// only when none of its slots is `unaccepted`, and their numbers are locked. So the spares that make up such a request
+/// stay here until that is done, instead of going back to Consul in between.
 void draft::sort_spares() {
   const std::vector<member_id>& spares = f_.slots.spares();
   const auto usable = static_cast<std::size_t>(

@@ -23,7 +23,7 @@ public:
   /// True if the last choice left out a free number because Consul refused it lately. We are woken at the end of the
   /// pause for that number, and a read of Consul before that would show nothing new.
   bool leaves_out_a_free_one() const { return leaves_out_a_free_one_; }
-  /// When no number was free, this was the last request so far. Only a view from a later request may show a free
+  /// The last request that had been made when no number was free. Only the answer to a later request may show a free
   /// number.
   request_id sought() const { return sought_; }
   void found_none(context& ctx);

@@ -22,8 +22,9 @@ namespace holdfast::protocol {
 /// owner of the session does not know that. It believes in its slot until it is notified or its lease expires. For that
 /// time this class keeps what is known of the holder, and its slot is granted to nobody: the holder is *spared*.
 ///
-/// A holder is not spared if its node has certainly stood since before the holder's session ended. Then the session has
-/// ended alone, and its owner knows. Three things show that:
+/// If there is a `lock_delay`, a holder is spared for at least that time. Apart from that, a holder is not spared if its
+/// node has certainly stood since before the holder's session ended. Then the session has ended alone: its lease has
+/// expired, its owner has ended it, or an operator has. Three things show that:
 /// - A session of ours that lives belongs to the same node, and stood beside the holder. Or it was created later, and
 ///   then the holder believes for one lease at most from that time on.
 /// - The node's CreateIndex in Consul's catalog is lower than that of the holder's entry (`node_to_read`).

@@ -133,8 +133,9 @@ time_point pool::queued_until() const {
   return until;
 }
 
-/// The pending blocking query of the entry may have been sent `watch_wait` ago. The query before it, whose answer
-/// showed the entry, may have been sent twice that time ago.
+/// The time until which the entry of a waiting member counts as existing. The pending blocking query of the entry may
+/// have been sent `watch_wait` ago. The query before it, whose answer showed the entry, may have been sent twice that
+/// time ago. The TTL is a margin for answers that take long.
 time_point pool::shown_until(const member& m) const {
   if (m.ungranted_at == time_point::min()) return time_point::min();
   return m.ungranted_at + 2 * options_.watch_wait + options_.ttl;

@@ -16,7 +16,7 @@ namespace holdfast::protocol {
 /// The next contenders in the queue, as the process that granted a slot saw them. The granting process writes the
 /// succession into the value of the entry that it grants, after the description. So the new holder can hand the slot on
 /// without reading the whole queue. A succession may be out of date, or forged. Therefore a write that relies on it is
-/// guarded by the index of each entry that it names.
+/// guarded by the index of each entry that the write grants.
 template <class Contender>
 struct succession_of {
   std::vector<Contender> next{};  ///< the first waiting contenders, without gaps; not written since they joined

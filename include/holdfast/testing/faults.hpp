@@ -126,8 +126,9 @@ struct fault_rule {
   double probability = 1;  ///< for each selected request; decided with the plan's seed
 };
 
-/// Decides which requests get a fault, by a list of rules. The first rule that selects a request decides. A plan is
-/// deterministic: the same plan gives the same faults for the same requests.
+/// Decides which requests get a fault, by a list of rules, which are tried in order. A rule that selects the request
+/// decides, unless it still skips, has reached `times`, or its `probability` says no. Then the next rule is tried. A plan
+/// is deterministic: the same plan gives the same faults for the same requests in the same order.
 class fault_plan {
 public:
   /// A plan without faults.
