@@ -58,8 +58,8 @@ struct tuning {
   /// How long a slot may be handed from caller to caller inside this process while contenders wait elsewhere. A longer
   /// time saves requests and makes the others wait longer. Default: 100 ms.
   std::optional<std::chrono::milliseconds> local_handoff_time{};
-  /// How long an unused slot is kept for the next acquire. It is kept only while nobody waits elsewhere. A mutex is also
-  /// unlocked when its `yield_interval` has passed. Default: 0, the slot is not kept.
+  /// How long an unused slot is kept for the next acquire. It is kept only while nobody waits elsewhere. A mutex is
+  /// also unlocked when its `yield_interval` has passed. Default: 0, the slot is not kept.
   std::optional<std::chrono::milliseconds> slot_idle_timeout{};
 
   /// For semaphores only. How long a free slot is reserved for a contender at the head of the queue whose client is
