@@ -37,15 +37,17 @@ public:
   void cycled(clock::time_point asked, clock::time_point now);
   void failed(const boost::system::error_code& why);
 
-  /// True if a holder must `hold` before it releases. In the window a holder releases its slot at once. One thread runs
-  /// all contenders of a process, so two of them would never be inside at the same time, and the limit check would see
-  /// nothing. Therefore holders stay for a millisecond before and after the window, and sometimes let others run in it.
+  /// True if a holder must `hold` before it releases. In the workload long-hold each holder stays for a second. In
+  /// others a holder releases its slot at once in the window. One thread runs all contenders of a process, so two of
+  /// them would never be inside at the same time, and the limit check would see nothing. Therefore holders stay for a
+  /// millisecond (300 ms if `parameters::broken`) before and after the window, and each 64th hold of a process lets
+  /// others run.
   bool holds() { return long_hold_ || !measuring_ || ++held_ % 64 == 0; }
   asio::awaitable<void> hold();
 
-  /// Waits until every client has had a turn, warms up, measures, and goes on for a moment. Then it stops the
-  /// contenders by `close`. The window begins at the same time in each process. `count` reads the counters of this
-  /// process's clients.
+  /// Waits until every client has had a turn, but not longer than 30 s, warms up, measures, and goes on for a moment.
+  /// Then it stops the contenders by `close`. The window begins at the same time in each process. `count` reads the
+  /// counters of this process's clients.
   asio::awaitable<void> conduct(std::function<traffic()> count, std::function<asio::awaitable<void>()> close);
 
 private:
@@ -104,7 +106,7 @@ private:
   std::uint64_t held_ = 0;
 };
 
-/// One contender: acquires and releases until the arena stops.
+/// One contender: acquires and releases until the arena stops or an acquire fails.
 template <class Semaphore>
 asio::awaitable<void> contend(Semaphore& semaphore, arena& a, std::uint32_t client, std::uint32_t contender) {
   auto now = clock::now();

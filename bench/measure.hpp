@@ -59,7 +59,7 @@ private:
   std::atomic<int> peak_{0};
 };
 
-/// Jain's fairness index: 1 if all have the same, 1/n if one has everything.
+/// Jain's fairness index: 1 if all have the same, 1/n if one has everything, 0 if all have nothing.
 double jain(const std::vector<std::uint64_t>& shares);
 
 /// Memory that this process shares with the children that it forks afterwards. It is all zeros at first, and is never

@@ -24,7 +24,7 @@ struct shape {
   static constexpr std::uint32_t processes_max = 8;
 
   std::uint32_t clients = 1;
-  std::uint32_t coroutines = 1;  ///< of each
+  std::uint32_t coroutines = 1;  ///< of each client
   bool rival = false;            ///< one more client, with one coroutine
 
   static shape of(const parameters& p) {

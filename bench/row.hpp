@@ -32,7 +32,7 @@ struct row {
   std::optional<double> bytes_per_waiter{};     ///< of the heap
   std::optional<double> resident_per_waiter{};  ///< of the memory that the kernel gives
   std::optional<bool> limit_held{};
-  std::optional<double> connections{};    ///< of one client, at the end of the window
+  std::optional<double> connections{};    ///< open connections of one client, on average, at the end
   std::optional<double> turn_wait_max{};  ///< longest wait of a client between two turns of its own, over the mean
   std::uint32_t processes = 1;            ///< of the operating system, among which the contenders are spread
   std::uint32_t not_served = 0;           ///< clients that had no turn before the window began

@@ -1,5 +1,5 @@
 // A small command line for operators. It carries out one command on a semaphore, which any number of processes may use.
-// Without a command, it shows all commands, one after the other, on a semaphore of its own.
+// Without a command, it shows most commands, one after the other, on a semaphore of its own.
 
 #include <unistd.h>
 

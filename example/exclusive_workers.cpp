@@ -8,7 +8,7 @@
 //   4. writes the done record if there is none yet, in one transaction with the lock's fence checks, so that Consul
 //      refuses the write if the lock is no longer held;
 //   5. releases the lock.
-// Each task has exactly one result, whatever happens:
+// Each task gets exactly one result, whatever happens, as long as a worker is left:
 // - A worker that dies midway loses its locks when its session ends, within two TTLs. Other workers find no done
 //   records, and do those tasks.
 // - A worker that dies between 4 and 5 leaves the record, so its task is not done again.

@@ -82,7 +82,7 @@ public:
   // } readme
 
 private:
-  /// Runs while this process leads. It is cancelled when the leadership is lost.
+  /// Runs while this process leads. It is cancelled when the leadership is lost, or when this process is asked to stop.
   asio::awaitable<void> work(holdfast::leadership& lead) {
     print(options_.node + " leads, with fencing token " + lead.fencing_token().to_string());
     asio::steady_timer step(co_await asio::this_coro::executor);
@@ -106,7 +106,8 @@ int run_node(const example::agent& agent, const options& o) {
   asio::io_context io;
   node self(holdfast::consul::client(io, agent.config()), o);
   asio::signal_set stop(io, SIGTERM, SIGINT);
-  // The operation that ends first cancels the other. After a signal, the node ends when it has resigned.
+  // The operation that ends first cancels the other. After a signal, the node ends when it has resigned
+  // or withdrawn.
   auto running = asio::experimental::make_parallel_group(asio::co_spawn(io, self.serve(), asio::deferred),
                                                          stop.async_wait(asio::deferred));
   int status = 0;

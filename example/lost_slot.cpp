@@ -1,5 +1,6 @@
-// A slot can be lost while it is held, because its session has ended, or because Consul could not be reached for too
-// long. This program destroys its own session, as an operator might. It shows three ways to notice the loss:
+// A slot can be lost while it is held, for example because its session has ended, or because Consul could not be
+// reached for too long. This program destroys its own session, as an operator might. It shows three ways to notice the
+// loss:
 //   1. a stop token;
 //   2. `with_slot`, which cancels the work;
 //   3. a call of `valid_for` before a step that cannot be undone.

@@ -47,7 +47,8 @@ asio::awaitable<void> run_jobs(holdfast::consul::client consul) {
   options.prefix = "numbered_slots/cards";
   options.limit = cards;
   options.numbered = true;
-  options.tuning.lock_delay = std::chrono::seconds(5);  // a dead job's card stays unused for so long
+  // For so long a dead job's card stays unused after its session has ended.
+  options.tuning.lock_delay = std::chrono::seconds(5);
   holdfast::semaphore sem(consul, options);
 
   const asio::any_io_executor executor = co_await asio::this_coro::executor;

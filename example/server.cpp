@@ -2,7 +2,8 @@
 // process at most `--limit` requests at any time.
 //
 //   GET /work     Holds a slot during the work. Replies 200 with the slot's fencing token, or 503 with Retry-After.
-//                 503 means that no slot was free in time, that Consul cannot be reached, or that the slot was lost.
+//                 503 means that no slot was free in time, that the acquire failed (as when Consul cannot be reached),
+//                 or that the slot was lost.
 //   GET /status   Replies with the statistics of this server's semaphore.
 //
 // One semaphore serves all requests. The requests queue in this process and share a few Consul sessions. A thousand
@@ -77,9 +78,9 @@ public:
     }
   }
 
-  /// Stops gracefully. It accepts no more connections, waits for the running requests, and then closes the semaphore,
-  /// which releases its slots and destroys its sessions. Without `close` the slots would stay taken until the sessions
-  /// expire, for up to twice their TTL.
+  /// Stops gracefully. It accepts no more connections, waits for the running requests for at most 10 s, and then closes
+  /// the semaphore, which releases its slots and destroys its sessions. Without `close` the slots would stay taken
+  /// until the sessions expire, for up to twice their TTL.
   asio::awaitable<void> stop_on_signal() {
     asio::signal_set signals(acceptor_.get_executor(), SIGINT, SIGTERM);
     co_await signals.async_wait(asio::use_awaitable);
@@ -117,8 +118,8 @@ private:
       response answer = co_await handle(std::move(asked));
       co_await http::async_write(stream, answer, asio::use_awaitable);
       stream.socket().shutdown(tcp::socket::shutdown_send);
-      // The client has gone. If its request held a slot, the handle has released it.
-      // NOLINTNEXTLINE(bugprone-empty-catch): so nothing is left to be done
+      // The client has gone, was too slow, or sent no valid request. If its request held a slot, the handle has
+      // released it. NOLINTNEXTLINE(bugprone-empty-catch): so nothing is left to be done
     } catch (const std::exception&) {
     }
     --connections_;

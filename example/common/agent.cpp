@@ -10,7 +10,7 @@ namespace example {
 
 agent::agent(const std::string& url) : url_(url) {
   if (!url.empty()) {
-    config_ = holdfast::consul::config::from_environment();  // for the token; `url` is the address
+    config_ = holdfast::consul::config::from_environment();  // for the token and TLS; `url` is the address
     config_.address = url;
     return;
   }

@@ -79,7 +79,7 @@ public:
   char victim = 0;
   double killed_at = 0;
   std::size_t victim_held = 0;       ///< slots it held when it was killed
-  std::size_t victim_held_most = 0;  ///< the most until its sessions ended, as its queued sessions were granted, too
+  std::size_t victim_held_most = 0;  ///< the most slots that its sessions held later: those in the queue got some, too
   std::optional<double> recovered_after;
 
 private:

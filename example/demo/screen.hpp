@@ -7,8 +7,8 @@
 
 namespace demo {
 
-/// Shows the model. If stdout is a large enough terminal, the screen is redrawn in place. Otherwise events are printed
-/// as lines.
+/// Shows the model. If stdout is a large enough terminal and `options::plain` is not set, the screen is redrawn in
+/// place. Otherwise the events, and the state once a second, are printed as lines.
 class screen {
 public:
   explicit screen(const options& o);

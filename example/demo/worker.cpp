@@ -72,7 +72,7 @@ private:
       say("enter " + who);
       asio::steady_timer some_work(io_, std::chrono::milliseconds(std::uniform_int_distribution(20, 150)(random_)));
       auto end = co_await (some_work.async_wait(asio::use_awaitable) || slot.wait_lost(asio::use_awaitable));
-      say((end.index() == 0 ? "leave " : "lost ") + who);  // before the release, so that no other holder exists
+      say((end.index() == 0 ? "leave " : "lost ") + who);  // before the release: the next holder reports later
 
       holdfast::error_code ignored;  // a slot that was lost cannot be released
       co_await slot.release(asio::redirect_error(asio::use_awaitable, ignored));
@@ -119,7 +119,7 @@ private:
   }
 
   /// Writes a line by one call of write(). All workers use the same pipe, and the kernel keeps such short writes whole
-  /// and in order. The supervisor therefore reads the events of all processes in the order in which they happened.
+  /// and in order. The supervisor therefore reads the events of all processes in the order in which they were written.
   void say(const std::string& what) {
     std::string line = std::string(1, options_.worker) + " " + what;
     line.resize(std::min<std::size_t>(line.size(), 500));

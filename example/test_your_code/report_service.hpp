@@ -15,13 +15,14 @@ public:
   virtual bool publish(std::string report, holdfast::fencing_token token) = 0;
 };
 
-/// Makes the monthly report. This is a heavy load for the database, so only one process of the cluster may do it.
+/// Makes the monthly report. This is a heavy load for the database, so only one process of the cluster may do it at a
+/// time.
 class report_service {
 public:
   enum class outcome {
     published,
     busy,         ///< no slot in time: another process makes it, or Consul cannot be reached. Try again later
-    interrupted,  ///< the slot was lost midway: the work was stopped, and nothing was published
+    interrupted,  ///< nothing was published: the slot was lost midway, or the store refused the token
   };
 
   static constexpr int chapters = 3;

@@ -25,9 +25,10 @@ constexpr std::chrono::seconds ttl_for_slow_elections{30};
 
 }  // namespace
 
-/// Locks the driver's mutex. The destructor unlocks it and makes the requests that were queued meanwhile.
-/// If the object converts to false, the caller must do nothing: either the context has been destroyed, or this is a
-/// child of fork(), where the mutex is not locked at all.
+/// Locks the driver's mutex. The destructor unlocks it and makes the requests that were queued meanwhile, unless
+/// another thread is making requests. That thread then makes these, too. If the object converts to false, the caller
+/// must do nothing: either the context has been destroyed, or this is a child of fork(), where the mutex is not locked
+/// at all.
 class driver::locked {
 public:
   explicit locked(driver& of) : of_(of), lock_(of.process().is_foreign() ? lock() : lock(of.mutex_)) {}
@@ -307,14 +308,15 @@ void driver::sleep() {
   });
 }
 
-/// Keeps the client's context from running out of work while handlers are pending. One tracked executor serves all
+/// Keeps the store's context from running out of work while handlers are pending. One tracked executor serves all
 /// handlers.
 void driver::keep_running() {
   if (pending_count_++ == 0) work_ = asio::prefer(post_, asio::execution::outstanding_work.tracked);
 }
 
-/// Posts the handler to the client's executor. If the handler has another executor, it is dispatched from there.
-/// The memory for the post comes from the handler's allocator, except with a type-erased executor, which cannot use it.
+/// Posts the handler to the store's executor. If the handler has another executor, it is dispatched from there. The
+/// memory for the post comes from the handler's allocator if the store's executor is one of an io_context, and the
+/// handler has no other. Otherwise the post is made by a type-erased executor, which cannot use that allocator.
 template <class... Results>
 void driver::complete(pending<Results...>&& waiting, outcome ended, Results... results) {
   if (waiting.elsewhere) {
@@ -347,8 +349,8 @@ void driver::log(std::string line) {
   asio::post(store_->strand(), [self = shared_from_this(), line = std::move(line)] { self->options_.log(line); });
 }
 
-/// Reads the lock index from the key. If the slot's session no longer locks the key, the operation fails with
-/// error::slot_lost.
+/// Reads the lock index from the key. If the slot is not in use, the operation fails with error::not_held. If the
+/// slot's session no longer locks the key, it fails with error::slot_lost.
 void driver::sequencer(const slot_impl& slot, pending<holdfast::sequencer>&& waiting) {
   const locked lock(*this);
   if (!lock) return;

@@ -60,7 +60,8 @@ public:
   void wait_revoked(const slot_impl& slot, pending<>&& waiting);
   std::vector<consul::txn_operation> fence_checks(const slot_impl& slot);
   void sequencer(const slot_impl& slot, pending<holdfast::sequencer>&& waiting);
-  /// The session that holds the slot of a mutex. Empty if the slot is not in use.
+  /// The session that holds the slot of a mutex. Empty if the slot is not in use, in a child of fork(), and after the
+  /// context has been destroyed.
   std::string holding_session(const slot_impl& slot);
   std::uint64_t next_proclaim() noexcept { return last_proclaim_.fetch_add(1, std::memory_order_relaxed) + 1; }
   void value_written(const slot_impl& slot, protocol::event::value_written e);
@@ -134,7 +135,8 @@ private:
                     Results... results);
   void log(std::string line);
 
-  /// The handlers and requests that are pending when the execution context is destroyed.
+  /// The handlers and requests that are pending when the execution context is destroyed, apart from the handlers that
+  /// wait for a release, which are in `slots_`.
   struct what_waits {
     protocol::ticket_queue<acquiring> acquires;
     std::map<wait_id, pending<loss_reason>> losses;
@@ -152,7 +154,7 @@ private:
   bool makes_requests_ = false;                  ///< a thread is making requests
   std::condition_variable made_;                 ///< notified when that thread has finished
   bool gone_ = false;                            ///< the execution context has been destroyed
-  asio::any_io_executor executor_;               ///< the client's
+  asio::any_io_executor executor_;               ///< the store's
   asio::any_io_executor post_;                   ///< `executor_` with `blocking.never`, for posting
   /// The target of `post_` if `post_` is an executor of an io_context, else null. Most executors are, and a post to
   /// the target spares an allocation.

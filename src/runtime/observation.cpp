@@ -22,8 +22,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The same wait time as that of the holders' watches. An abandoned query occupies a connection of the agent until its
-/// wait time is over.
+/// The longest wait time of the locks' own watches (`core_options::watch_wait`), too. An abandoned query occupies a
+/// connection of the agent until its wait time is over.
 constexpr std::chrono::milliseconds longest_wait = 10s;
 
 asio::awaitable<void> pause(protocol::duration time) {

@@ -98,7 +98,7 @@ void know_all_of(const election_options& options) {
   [[maybe_unused]] const auto& [key, session_ttl, session_node, node_health_checks, log, tuned] = options;
 }
 
-/// Takes over an option that was set. Throws if this kind of lock does not use it.
+/// Takes over an option that was set. Throws if this kind of lock does not use it, or if it is out of range.
 void take(const std::optional<milliseconds>& given, const std::string& name, bool is_of_use, protocol::duration& into) {
   if (!given) return;
   check(is_of_use, "tuning." + name + ": of no use here");
@@ -106,7 +106,8 @@ void take(const std::optional<milliseconds>& given, const std::string& name, boo
   into = *given;
 }
 
-/// Checks and takes over the options that all kinds of lock have. `name` is the lock's name for people.
+/// Checks and takes over the options that several kinds of lock have. It checks `tuning.lock_delay`, but leaves it to
+/// the caller to take it over. `name` is the lock's name for people.
 template <class Options, class CoreOptions>
 void take_common(Options& options, const std::string& name, kind of, setup<CoreOptions>& result) {
   protocol::core_options& core = result.core;
@@ -164,9 +165,10 @@ void take_queues(const tuning& tuned, kind of, protocol::pool_options& pool) {
   take(tuned.yield_interval, "yield_interval", of == kind::mutex, pool.yield_interval);
 }
 
-/// The lock delay of a mutex, which Consul itself enforces. On the agent's own node, sessions may end early. A holder
-/// may then still trust its lease for TTL minus margin by its own clock. The lock delay therefore is the whole TTL, up
-/// to Consul's maximum, in case the holder's clock is slow.
+/// The lock delay of a mutex, which Consul itself enforces. If the option is not set, there is a lock delay only on the
+/// agent's own node, where sessions may end early. A holder may then still trust its lease for TTL minus margin by its
+/// own clock. The lock delay therefore is the whole TTL, up to Consul's maximum, in case the holder's clock is slow.
+/// The function throws if Consul's maximum does not cover TTL minus margin.
 milliseconds lock_delay_of_a_mutex(const std::optional<milliseconds>& given, const protocol::core_options& core) {
   if (given) return *given;
   if (!core.node.empty()) return 0ms;

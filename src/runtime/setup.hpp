@@ -37,7 +37,7 @@ mutex_set_setup checked(mutex_set_options options);
 pool_setup checked(election_options options);
 /// Checks the name of a lock of a set. Returns invalid_prefix if the name is not valid, else success.
 protocol::failure wrong_name(const std::string& name);
-/// Checks the key of a mutex. Throws invalid_prefix.
+/// Checks the key of a mutex or of an election. Throws invalid_prefix.
 std::string checked_key(std::string key);
 /// Checks the timeout of a command. Throws invalid_option.
 std::chrono::milliseconds checked_timeout(std::chrono::milliseconds timeout);

@@ -83,7 +83,7 @@ bool slot_impl::update(protocol::time_point deadline, bool suspect) noexcept {
 std::stop_source slot_impl::lose(loss_reason reason, diagnostics why) noexcept {
   {
     const std::lock_guard lock(stop_mutex_);
-    loss_details_ = std::move(why);  // before any thread can see `lost`
+    loss_details_ = std::move(why);  // before a thread can see the `lost` of this call
   }
   if (!end({slot_state::lost, reason}) && standing_.load().state != slot_state::lost)
     return std::stop_source(std::nostopstate);  // it was released meanwhile

@@ -41,7 +41,8 @@ public:
   static slot make_handle(std::shared_ptr<slot_impl> impl) { return slot(std::move(impl)); }
 
   const std::shared_ptr<driver> owner;
-  /// The process that has acquired the slot. In a child of that process the slot reports `released`.
+  /// The process that has acquired the slot. In a child of that process, a slot that was held at the fork reports
+  /// `released`.
   const consul::detail::process_mark process;
   const protocol::slot_id id;
   const fencing_token token;
@@ -54,15 +55,16 @@ public:
   std::stop_token stop_token();
 
   /// Ends the hold if the slot is held. Returns the time at which this call ended it; the caller must then call
-  /// `driver::release`. Empty if the hold had ended before.
+  /// `driver::release`. Empty if the hold had ended before, or if its lease has expired.
   std::optional<protocol::time_point> end_hold() noexcept;
   /// True if the slot is lost and this is the first call. The caller must then call `driver::let_go`.
   bool let_go() noexcept;
   /// Returns false if the slot is lost, because a reader found that its lease had expired. The caller must then report
   /// the loss.
   bool update(protocol::time_point deadline, bool suspect) noexcept;
-  /// Marks the slot as lost. The caller must call `request_stop` on the result, outside of any lock or strand. The
-  /// result has no stop state if no token was requested, or if the slot was released before.
+  /// Marks the slot as lost. The caller must call `request_stop` on the result, outside of any lock or strand, unless
+  /// the execution context is being destroyed. The result has no stop state if no token was requested, or if the slot
+  /// was released before.
   std::stop_source lose(loss_reason reason, diagnostics why = {}) noexcept;
   diagnostics loss_details() const;
   void revoke() noexcept { revoked_.store(true, std::memory_order_release); }

@@ -37,8 +37,8 @@ struct running {
 };
 
 /// Carries the result of the operation to the handler, with the handler's executor and its other associations.
-/// If the operation is cancelled while the result is on its way, the handler and `tell` get `operation_aborted` instead
-/// of the result, because a user's `||` would drop a result that comes second.
+/// If the operation is cancelled before the handler is called, the handler and `tell` get `operation_aborted` instead
+/// of a success, because a user's `||` would drop a result that comes second.
 template <class Tell, class... Results>
 struct arrival {
   std::shared_ptr<running<Tell, Results...>> op;

@@ -66,7 +66,8 @@ using store_request =
 /// - The store answers after `make` has returned, on the strand, one answer at a time. This also holds for the handler
 ///   of a question, even if the question is cancelled. [an_answer_comes_later_and_on_the_strand]
 /// - The store answers each request once, by the request's id, and in any order: pending requests may overtake each
-///   other. Stopped reads are the exception. [each_request_is_answered_once_by_its_id]
+///   other. `stop_watch` and `stop_reads` get no answer, and the rules for the reads that they stop are below.
+///   [each_request_is_answered_once_by_its_id]
 /// - The store releases its reference to the sink after the last answer. [the_sink_lives_until_its_last_answer]
 /// - A question needs no sink. Its handler alone receives the answer. [a_question_needs_no_sink]
 /// - A read that is a question ends soon with an error when the cancellation slot of its handler is signalled.
