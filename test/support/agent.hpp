@@ -20,7 +20,8 @@ class agent;
 class process;
 
 struct agent_options {
-  /// True for a development server: one process, its state in memory, ready in less than a second. False for a client
+  /// True for a server. Unless it is `durable` or one of several, it is a development server: one process, its state in
+  /// memory, ready in less than a second. False for a client
   /// agent, which forwards all requests to the server that it joins.
   bool server = true;
   /// The server that a client agent joins; must outlive it.
@@ -47,7 +48,8 @@ struct agent_options {
   /// - the least TTL of sessions,
   /// - the time that elections take,
   /// - whether an agent leaves the cluster when it is stopped,
-  /// - whether servers remove failed servers.
+  /// - whether servers remove failed servers,
+  /// - the limit of connections from one address (`http_max_conns_per_client` has no effect).
   bool as_shipped = false;
   /// The HTTP API listens on a UNIX socket, too.
   bool unix_socket = false;
@@ -56,14 +58,15 @@ struct agent_options {
   std::string tls_config = {};
   /// Members of the configuration to add or to replace (merged deeply): a JSON object.
   std::string extra_config = "{}";
-  /// The most time from the start to the first accepted write.
+  /// How long a start may take: until the first accepted write, or until the first reply if there are several servers.
   std::chrono::milliseconds ready_within = std::chrono::seconds(30);
 };
 
 using agent_reply = raw_reply;
 
-/// A real Consul agent of the test's own, on an address 127.0.1.N with free ports. Its files are in a temporary
-/// directory, which the destructor removes. The agent ends with this object, and with the test's process.
+/// A real Consul agent of the test's own, on an address 127.0.1.N with free ports, or on `agent_options::host`. Its
+/// files are in a temporary directory, which the destructor removes. The agent ends with this object, and with the
+/// test's process.
 ///
 /// The program is `$HOLDFAST_CONSUL`, else `consul` on PATH. Without one the constructor throws: no test is skipped.
 /// If `$HOLDFAST_TEST_AGENT` names the program `model_agent`, the model of Consul runs instead. The model cannot be a

@@ -21,8 +21,9 @@ using async_body = std::function<asio::awaitable<void>(asio::any_io_executor)>;
 /// Runs a coroutine as (a part of) a test, on an `io_context` of its own, until it is complete.
 ///
 /// A body that is not complete after `deadline` is cancelled and fails the test; the message says whether it ended
-/// within 200 ms of that ("cancelled cleanly") or not ("ignored cancellation"). An exception of the body is thrown
-/// here. Work that the body left behind is destroyed with the `io_context` and does not run.
+/// within 200 ms of that ("cancelled cleanly") or not ("ignored cancellation"). An exception of the body,
+/// or of another handler, is thrown here. Work that the body left behind is destroyed with the `io_context` and does
+/// not run.
 ///
 /// If `threads` is more than 1, that many threads run the context, and the body is on a strand of it. Boost.Test's
 /// macros are not thread-safe: use them in the body only, never in coroutines that it spawns off the strand.
@@ -34,7 +35,8 @@ void run_async(const async_body& body, std::chrono::milliseconds deadline = 5s, 
 /// `deadline`, multiplied as in `run_async`. For tests that have deadlines of their own.
 std::chrono::milliseconds scaled(std::chrono::milliseconds deadline);
 
-/// True in the build of a sanitizer. It runs many times slower, so large tests use smaller sizes there.
+/// True if deadlines are multiplied (by more than 1), as for the build of a sanitizer. It runs many times slower, so
+/// large tests use smaller sizes there.
 bool is_slow_build();
 
 }  // namespace holdfast::test

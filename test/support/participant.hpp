@@ -77,7 +77,8 @@ std::vector<std::string> sessions(const agent& a, const std::string& prefix);
 bool is_clean(const agent& a, const std::string& prefix);
 void write_key(const agent& a, const std::string& key, std::string_view value, std::uint64_t flags = 0);
 
-/// Polls until a fact holds for which there is no event. The test fails if that takes longer than `limit`.
+/// Polls until a fact holds for which there is no event. The test fails if that takes longer than `limit`,
+/// scaled as in `run_async`.
 asio::awaitable<void> until(std::string_view fact, std::function<bool()> holds, std::chrono::milliseconds limit = 15s);
 /// The same, but returns whether the fact came to hold. For facts whose time is under test.
 asio::awaitable<bool> happens_within(std::chrono::milliseconds limit, std::function<bool()> holds);

@@ -15,7 +15,8 @@
 namespace holdfast::test {
 
 /// Drives one pool step by step, with a modelled Consul that computes the answers. Each step returns the actions of the
-/// pool. Each action is a line of text with all of its members but the times, which have tests of their own:
+/// pool. Each action is a line of text with the members that tests look at here. Times, for example, have tests of
+/// their own:
 ///
 /// - create m1 | register node | renew s1 | destroy s1 | read #1 | watch #4 from 12 | watch #5 s1 from 12 | stop #5
 /// - read #6 node n                                     of Consul's catalog
@@ -59,7 +60,7 @@ public:
   lines listed();                                          ///< answers the read with Consul's present state
   lines listed_late(protocol::event::prefix_listed then);  ///< answers the read with the older state `then`
   lines read_fails(error why);
-  /// Answers the read with the entries that the token may read.
+  /// Answers the read as Consul does if the token may read no entry: with an empty list that says it is filtered.
   lines read_filtered();
   bool may_read_nodes = true;  ///< the token may read nodes
   lines node_read();           ///< answers the read of a node with the catalog's present state
@@ -122,9 +123,10 @@ public:
   bool acceptance_open() const { return acceptance_.has_value(); }
   bool renewal_open() const { return !renewals_.empty(); }
   bool create_open() const { return !creates_.empty(); }
-  /// Answers all open requests but the transaction and the watches.
+  /// Answers all open requests but the transaction, the acceptance and the watches.
   void answer_reads_and_sessions();
-  /// The same, and then answers the transaction. Returns false if there was nothing to answer.
+  /// The same, and then answers the transaction. Returns false if no transaction was open and the pool has made no
+  /// further request.
   bool answer_all();
   void look(std::uint64_t ticket, std::uint32_t count = 1);  ///< acquires, and answers the first read
   void come(std::uint64_t ticket, std::uint32_t count = 1);  ///< acquires, and answers all
@@ -134,8 +136,8 @@ public:
   /// Makes the first acquire, up to the grant if a slot is free. If none is free, the acquire waits.
   void hold(std::uint64_t ticket = 1, std::uint32_t count = 1);
 
-  /// Answers all that Consul would answer now: sessions, due watches, reads and, if `writes` is true, writes. It
-  /// repeats this until nothing is open, but not endlessly.
+  /// Answers what Consul would answer now: sessions, due watches, reads and, if `writes` is true, the transaction, but
+  /// not the acceptance. It repeats this until nothing of that is left, but not endlessly.
   lines run(bool writes = true);
   /// Lets time pass, and then answers all.
   lines go_on(protocol::duration d = std::chrono::milliseconds(10));

@@ -18,11 +18,13 @@
 namespace holdfast::test {
 
 struct process_options {
-  std::vector<std::string> command = {};                              ///< program (searched in PATH) and its arguments
-  std::vector<std::pair<std::string, std::string>> environment = {};  ///< set in addition to this process's variables
-  std::filesystem::path output_file = {};                             ///< if set, stdout and stderr are appended to it
-  std::function<void(std::string_view)> on_line = {};                 ///< called for each line, on a thread of its own
-  std::filesystem::path working_directory = {};                       ///< empty: this process's
+  std::vector<std::string> command = {};  ///< program (searched in PATH) and its arguments
+  std::vector<std::pair<std::string, std::string>> environment =
+      {};                                  ///< added to this process's variables; replaces them
+  std::filesystem::path output_file = {};  ///< if set, stdout and stderr are appended to it
+  std::function<void(std::string_view)> on_line =
+      {};                                        ///< called for each line, on another thread; without `output_file`
+  std::filesystem::path working_directory = {};  ///< empty: this process's
 };
 
 struct exit_status {
@@ -54,15 +56,15 @@ public:
   void signal(int number);
   /// SIGKILL, which also ends a frozen process. Waits for the end.
   void kill();
-  /// SIGTERM, then SIGKILL if it still runs after `limit`.
+  /// SIGCONT and SIGTERM, then SIGKILL if it still runs after `limit`.
   exit_status terminate(std::chrono::milliseconds limit = std::chrono::seconds(5));
-  /// SIGSTOP. Returns when the process has stopped.
+  /// SIGSTOP. Returns when the process has stopped or ended.
   void freeze();
   /// SIGCONT.
   void thaw();
 
-  /// Its output so far; empty with `output_file`. After `wait` has returned a status, this is all of the output, unless
-  /// a grandchild has kept the pipe open.
+  /// The lines of its output so far; empty with `output_file`. After `wait` has returned a status, this is all of the
+  /// output, unless a grandchild has kept the pipe open, or reading the rest takes longer than 200 ms.
   std::string output() const;
   std::vector<std::string> lines() const;
   /// True as soon as a line contains `text`; false after `limit` or if the output ended without it.

@@ -11,10 +11,10 @@ namespace holdfast::test {
 
 namespace asio = boost::asio;
 
-/// Bytes that were received on a connection: one reply, or all bytes until its end.
+/// Bytes that were received on a connection: one reply, the bytes of one read, or all bytes until the connection's end.
 struct received {
   std::string bytes{};
-  boost::system::error_code end{};  ///< set if the connection ended first
+  boost::system::error_code end{};  ///< set if the connection has ended
 
   bool was_reset() const;
   int status() const;  ///< 0 if there is none

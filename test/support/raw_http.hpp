@@ -32,7 +32,8 @@ private:
 
 sockaddr_in socket_address(const std::string& host, std::uint16_t port);
 
-/// One request on a connection of its own. It has been sent when the constructor returns. The constructor and `reply`
+/// One request on a connection of its own. It has been sent when the constructor returns, unless the
+/// server has closed the connection before. The constructor and `reply`
 /// throw std::runtime_error if they are not done at `end`.
 class raw_request {
 public:

@@ -25,7 +25,7 @@ struct secure_server_options {
   enum class manner {
     answers,        ///< 404, to everything
     truncates,      ///< sends a reply whose body ends with the connection, and closes that without TLS's close_notify
-    is_silent,      ///< accepts connections, and does nothing more
+    is_silent,      ///< accepts connections and reads, and never sends anything
     is_plain,       ///< speaks HTTP without TLS
     never_replies,  ///< reads requests and does not answer them
     says_more,      ///< answers, and then sends another reply without a request
@@ -47,8 +47,8 @@ public:
   int handshakes = 0;  ///< handshakes that were completed
   int resumed = 0;     ///< those of them that resumed a session
   std::vector<std::string> requests{};
-  std::vector<std::string> names{};  ///< the server names that clients have sent (SNI)
-  std::size_t bytes = 0;             ///< bytes that were received without TLS
+  std::vector<std::string> names{};  ///< the server name of each handshake (SNI); "" if there is none
+  std::size_t bytes = 0;             ///< read first from each connection, if `is_silent` or `is_plain`
 
 private:
   asio::awaitable<void> listen();

@@ -33,11 +33,12 @@ struct verdict {
 };
 
 /// Judges the journal of the processes by these rules:
-/// - The number of believers is checked at every instant. A coroutine believes from `enter` until `leave` or `lost`, or
-///   until the lease that was written last, whichever is first.
+/// - The number of believers is checked at every instant. A coroutine believes from `enter` until `leave`, `lost` or
+///   `gone`, or until the lease that was written last, whichever is first.
 /// - Two believers whose entries name their slots must not name the same one.
 /// - A slot is free while there are fewer believers than the limit. If a coroutine then waits for longer than `bound`
-///   after the last fault or mending, the guarantee of progress is broken. A coroutine whose acquire failed, and which
+///   after the last fault or mending, and after the last return (`back`) of its process, the guarantee of progress is
+///   broken. While its process is away, its wait does not count. A coroutine whose acquire failed, and which
 ///   asked again, has waited all the time.
 verdict judge(const std::vector<journal_entry>& entries, std::uint32_t limit, protocol::duration bound);
 
