@@ -33,7 +33,7 @@ struct call {
 struct call_settings {
   explicit call_settings(const config& settings);
 
-  // If empty, the datacenter is the agent's own. The namespace and the partition are the token's.
+  // An empty datacenter means the agent's own. An empty namespace or partition means the token's.
   std::string datacenter;
   std::string consul_namespace;
   std::string partition;

@@ -30,8 +30,9 @@ public:
   }
 
   // A handler that does not live on the strand is posted to the client's plain executor, which dispatches it to the
-  // handler's own executor. So such a handler never runs inside the strand. A type-erased handler cannot be posted to
-  // its own executor directly (Boost 1.81).
+  // handler's own executor. So such a handler never runs inside the strand. A handler on the strand is posted in the
+  // same way while the initiating function still runs. A type-erased handler cannot be posted to its own executor
+  // directly (Boost 1.81).
   void complete(outcome ended) override {
     if (ended.code()) results_ = {};
     std::apply(

@@ -14,10 +14,12 @@
 namespace holdfast::consul::detail {
 namespace {
 
-// If the connection of a blocking query is closed without a reply after this time, the agent had accepted the query.
+// If the connection of a blocking query is closed without a reply, and the query was begun at least this long before,
+// the client assumes that the agent had accepted the query.
 constexpr std::chrono::seconds cut_after{1};
 
-// Keeps an operation in the list of operations that close() cancels, for as long as the coroutine's frame lives.
+// Keeps an operation in the list of operations that close() cancels: until its last attempt has ended, or until the
+// coroutine's frame is destroyed.
 class registration {
 public:
   registration(boost::intrusive::list<operation>& list, operation& op) : list_(list), op_(op) { list.push_back(op); }
@@ -69,7 +71,8 @@ void client_impl::start(const std::shared_ptr<operation>& op) {
   if (process().is_foreign()) return;
   // The coroutine starts in this call if this thread runs the strand, or runs the context while the strand is free. The
   // completion handler owns the operation, because it is destroyed last and the coroutine uses the slot to its end. An
-  // exception is a bug or a lack of memory. It leaves through io_context::run(), as from any handler.
+  // exception comes from a handler that was called on the strand, or is a bug or a lack of memory. It leaves through
+  // io_context::run(), as from any handler.
   asio::co_spawn(*strand_, perform(*op),
                  asio::bind_cancellation_slot(op->slot(), [op](const std::exception_ptr& failure) {
                    if (failure) std::rethrow_exception(failure);

@@ -21,8 +21,8 @@ namespace holdfast::consul::detail {
 class client_impl;
 using holdfast::detail::outcome;
 
-/// One operation, from its start to the post of its handler. The completion handler of its coroutine owns it. The
-/// user's cancellation slot holds a weak reference, so a late signal has no effect.
+/// One operation, from its start until its handler is posted or called. The completion handler of its coroutine owns
+/// it. The user's cancellation slot holds a weak reference, so a late signal has no effect.
 class operation : public boost::intrusive::list_base_hook<> {
 public:
   operation(std::shared_ptr<client_impl> owner, call what) : owner_(std::move(owner)), call_(std::move(what)) {}
@@ -39,7 +39,8 @@ public:
   /// To be called once.
   virtual void complete(outcome ended) = 0;
 
-  /// Cancels the operation. It fails with `reason` unless its reply has already arrived. To be called on the strand.
+  /// Cancels the operation. It fails with `reason` unless a reply without an error has already arrived. After the first
+  /// call, further calls have no effect. To be called on the strand.
   void cancel(const error_code& reason);
   const error_code& cancelled() const noexcept { return cancelled_; }
   asio::cancellation_slot slot() noexcept { return signal_.slot(); }
@@ -76,7 +77,8 @@ public:
   const asio::any_completion_executor& home() const noexcept { return home_; }
   const std::string& address() const noexcept { return address_text_; }
   const call_settings& calls() const noexcept { return calls_; }
-  /// The largest number of operations in a transaction that Consul is known to accept. May be called from any thread.
+  /// The largest number of operations in a transaction that is sent: `txn_operations_max`, or less once Consul has
+  /// named a lower limit in a refusal. May be called from any thread.
   std::size_t operations_max() const noexcept { return operations_max_.load(std::memory_order_relaxed); }
   void learn_operations_max(std::size_t most) noexcept {
     if (most < operations_max()) operations_max_.store(most, std::memory_order_relaxed);  // only the strand writes

@@ -18,7 +18,7 @@ class concurrency_limit {
 public:
   using time_point = std::chrono::steady_clock::time_point;
 
-  /// The limit never falls below this number, whatever is refused.
+  /// The limit never falls below this number, whatever is refused, unless the configured maximum is lower.
   static constexpr std::size_t least = 2;
   /// The time after a refusal, and after each increase, before one more is allowed.
   static constexpr std::chrono::milliseconds before_one_more{2'000};
@@ -44,7 +44,7 @@ public:
     return free_until_.empty() ? grows : std::min(grows, free_until_.front());
   }
 
-  /// A connection was refused. `running` queries run now and may go on.
+  /// A connection was refused. `running` is the number of queries that may go on.
   void refused(std::size_t running, time_point now) noexcept {
     target_ = at_least(std::min(target_, running));
     grows_at_ = now + before_one_more;
@@ -60,7 +60,7 @@ private:
   std::size_t at_least(std::size_t n) const noexcept { return std::max(n, std::min(least, most_)); }
 
   std::size_t most_;
-  std::size_t target_;  // the limit that follows from refusals alone
+  std::size_t target_;  // the limit without regard to `free_until_`
   time_point grows_at_;
   time_point pressed_until_;
   std::deque<time_point> free_until_;

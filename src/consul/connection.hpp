@@ -26,7 +26,7 @@ struct attempt_result {
   bool has_no_address = false;  ///< the second agent of a name has no IP address of its own
   bool goes_on = false;         ///< another agent is current now: the request may be sent there at once
   bool is_held_up = false;      ///< an outage began while the request waited: nothing was tried
-  bool is_cancelled = false;    ///< the user has cancelled the request
+  bool is_cancelled = false;    ///< the request was cancelled, by the user or by close()
   bool shows_no_agent = false;  ///< a connection was tried for long enough, and could not be made
 };
 
@@ -44,23 +44,23 @@ public:
 
   /// Tries the candidates one after the other, and completes when one is connected. The candidates are endpoints of
   /// `to`, or of a proxy. If `tunnel` is not empty, it is sent to the proxy first (RFC 9110, CONNECT). If all fail,
-  /// completes with the error of the last one: unreachable, certificate_refused or client_certificate_refused. After a
-  /// timeout the error is unreachable, and its cause is asio::error::timed_out.
+  /// completes with the error of the last one that was tried: unreachable, certificate_refused or
+  /// client_certificate_refused. After a timeout the error is unreachable, and its cause is asio::error::timed_out.
   ///
-  /// Each candidate has an equal part of the time for the TCP handshake, but at least `candidate_time_min`. A candidate
-  /// whose TCP connection is established may use all the time that is left, except `candidate_time_min` for each of the
-  /// candidates behind it.
+  /// For the TCP handshake, each candidate has an equal part of the time that is left, but at least
+  /// `candidate_time_min` unless the deadline comes first. A candidate whose TCP connection is established may use all
+  /// the time that is left, except `candidate_time_min` for each of the candidates behind it.
   awaitable<attempt_result> connect(endpoints candidates, time_point deadline, const agent_address& to,
                                     std::string tunnel = {});
 
-  /// Writes the request and reads the reply. Without TLS, if nothing was written, fails with unreachable. With TLS it is
-  /// unknown how much of a failed write was sent, so the request may have arrived. After timed_out, connection_lost,
+  /// Writes the request and reads the reply. Without TLS, if nothing was written, fails with unreachable. With TLS it
+  /// is unknown how much of a failed write was sent, so the request may have arrived. After timed_out, connection_lost,
   /// malformed_reply and reply_too_large the request may have arrived, too. After client_certificate_refused the agent
   /// has not read it.
   awaitable<attempt_result> converse(const std::string& request, bool is_write, time_point deadline);
 
   /// Closes the connection. A pending operation fails at once with connection_lost, or with unreachable if it is
-  /// `connect` or has sent nothing.
+  /// `connect`, or if it has sent nothing and there is no TLS.
   void give_up() noexcept {
     is_given_up_ = true;
     close();
@@ -73,7 +73,7 @@ public:
   time_point opened_at() const noexcept { return opened_at_; }
   /// The endpoint that it was connected to: the agent's or the proxy's.
   const endpoint& peer() const noexcept { return peer_; }
-  /// The endpoints that used up their time while `connect` tried them.
+  /// The endpoints that used up their time, and at least `candidate_time_min`, while `connect` tried them.
   const endpoints& unresponsive() const noexcept { return unresponsive_; }
   /// Returns false if the agent has closed this idle connection, or has sent bytes that no request asked for.
   bool is_alive() noexcept;

@@ -26,8 +26,9 @@ public:
 protected:
   explicit context_hook(const boost::asio::any_io_executor& executor);
   ~context_hook();
-  /// Calls `on_context_shutdown` unless that was called before. Afterwards, no such call is running or will be made.
-  /// The destructor of the hooked object must call this first, and its class must be final.
+  /// Calls `on_context_shutdown` unless that was called before. Afterwards, no such call is running on another thread,
+  /// and none will be made. In a child of fork() this does nothing. The destructor of the hooked object must call this
+  /// first, and its class must be final.
   void unhook() noexcept;
 
 private:

@@ -29,7 +29,7 @@ bool flag(const char* name, bool otherwise) {
 }
 
 // Completes CONSUL_HTTP_ADDR as `consul` does. The scheme is https if the address or CONSUL_HTTP_SSL says so. An
-// address without a port gets HTTP's or HTTPS's own.
+// address without a port gets HTTP's or HTTPS's own. An address with another scheme is returned unchanged.
 std::string with_scheme_and_port(std::string address, bool is_secure) {
   const auto scheme_end = address.find("://");
   std::string scheme = scheme_end == std::string::npos ? "" : address.substr(0, scheme_end + 3);

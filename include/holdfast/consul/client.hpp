@@ -26,7 +26,7 @@ namespace asio = boost::asio;
 
 /// Counters of one client since its construction. Only `connections_open` can also fall.
 struct client_statistics {
-  std::uint64_t requests = 0;  ///< HTTP requests written, retries and blocking queries included
+  std::uint64_t requests = 0;  ///< HTTP requests written; retries, blocking queries and trials of agents count, too
   std::uint64_t writes = 0;    ///< the requests among them that are not reads; every transaction counts
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
@@ -37,10 +37,13 @@ struct client_statistics {
 
 /// The state of a client's connection to Consul, for people and for health checks.
 struct client_health {
-  std::string address{};  ///< the address of the agent that requests go to now
-  /// The time since which requests go to that agent.
+  /// The address of the agent that requests go to. It changes when the first answer of another agent arrives.
+  std::string address{};
+  /// The time of the last change of `address`; before the first one, the time of the client's construction.
   std::chrono::system_clock::time_point since = std::chrono::system_clock::now();
-  std::string last_failure{};  ///< the last failed attempt: the address and the reason; empty if no attempt has failed
+  /// The last failed attempt: the address and the reason. An attempt fails if there is no connection, no complete
+  /// reply, or a reply with status 403, 429 or 5xx. Empty if no attempt has failed.
+  std::string last_failure{};
   std::chrono::system_clock::time_point last_failure_at{};
 };
 
@@ -156,7 +159,7 @@ auto initiate(std::shared_ptr<client_impl> impl, Request request, Token& token) 
 /// Consul 1.22 only in a transaction.
 ///
 /// Deadline: each operation completes within `request_options::timeout`. A blocking query completes within `wait` +
-/// `wait`/16 + `timeout`, or later if it has to queue (`read_options::index`).
+/// `wait`/16 + `timeout`, or later if it has to queue or is sent again (`read_options::index`).
 ///
 /// Operations take a completion token, by default `throwing`. Handlers run on their associated executor, by default the
 /// client's, and never inside the initiating function. Trailing options can be left out: the token then takes their
@@ -169,9 +172,9 @@ auto initiate(std::shared_ptr<client_impl> impl, Request request, Token& token) 
 ///   anything is sent.
 /// - Errors after which a write may have been applied, or may be applied later: timed_out, connection_lost,
 ///   server_error, malformed_reply, reply_too_large, closed.
-/// - Cancellation: terminal, partial and total are supported. The operation completes with operation_aborted. A read
-///   leaves nothing in Consul. A write may have been applied, or may be applied later. If the request was sent, its
-///   connection is closed.
+/// - Cancellation: terminal, partial and total are supported. The operation completes with operation_aborted, unless a
+///   reply without an error has already arrived. A read leaves nothing in Consul. A write may have been applied, or may
+///   be applied later. If the request was sent and is not answered, its connection is closed.
 /// - Lifetimes: `request_options::diag`, which receives the description of a failure, must outlive the operation. The
 ///   handle need not.
 ///
@@ -188,7 +191,7 @@ public:
   /// Constructs an empty handle. It only supports assignment, destruction and `valid()`.
   client() noexcept = default;
   /// Checks the settings, and reads the token and the certificates. Sends nothing yet. Throws `system_error`:
-  /// invalid_address, unsupported_scheme, invalid_option.
+  /// invalid_address, unsupported_scheme, invalid_option. Passes on an exception of `config::token_function`.
   explicit client(asio::any_io_executor executor, config settings = config());
   template <class Context>
     requires(!std::same_as<Context, client>)  // a client also has get_executor(), but is copied
@@ -201,8 +204,9 @@ public:
   /// The executor that the client was made with, and the default executor of its handlers. Empty if the execution
   /// context has been destroyed.
   executor_type get_executor() const noexcept;
-  /// The strand that the client's own work runs on. Code that runs on it calls the client, and receives its
-  /// completions, without a switch of threads. Empty if the execution context has been destroyed.
+  /// The strand that the client's own work runs on. Code that runs on it calls the client without a switch of threads.
+  /// Handlers whose associated executor is this strand are called without one, too. Empty if the execution context has
+  /// been destroyed.
   asio::any_io_executor strand() const noexcept;
   /// The configured address of the agent, for messages; of several addresses the first. See `health` for the address
   /// that is in use.
@@ -372,7 +376,7 @@ public:
   }
 
   /// Creates a session. Completes with its id. After an error with an unknown outcome, a session of unknown id may
-  /// exist until its TTL has expired, or for good if it has none.
+  /// exist until its TTL has expired. Without a TTL, it exists until its node or a health check of the node ends it.
   ///
   /// Signature: void(error_code, std::string). Errors: invalid_ttl; invalid_option (also for `lock_delay`);
   /// missing_node (the session's node is not in the catalog). Cancellation: a session may exist as after an unknown
@@ -386,7 +390,8 @@ public:
     return detail::initiate<Token, std::string>(impl_, detail::session_create_request{std::move(session), options},
                                                 token);
   }
-  /// Renews the session's TTL, on a connection that is reserved for renewals.
+  /// Renews the session's TTL, on a connection that is reserved for renewals. While the agent refuses connections or
+  /// cannot be reached, an idle connection of ordinary requests is used if there is one.
   ///
   /// Signature: void(error_code).
   /// Errors: invalid_session (the session does not exist any more).
@@ -470,8 +475,9 @@ public:
   }
 
   /// Makes all pending and later operations complete with error::closed, and closes all connections. Returns at once;
-  /// the work is done on the client's strand. An operation whose reply has arrived by then completes with it. A write
-  /// that was pending may have been applied, so error::closed satisfies neither `condition::not_applied` nor
+  /// the work is done on the client's strand. If a reply without an error has arrived by then, the operation completes
+  /// with it. Later operations whose arguments are not valid complete with the error for that. A write that was pending
+  /// may have been applied, so error::closed satisfies neither `condition::not_applied` nor
   /// `condition::outcome_unknown`. May be called from any thread.
   void close() noexcept;
 

@@ -36,12 +36,13 @@ struct tls_options {
   /// The name or IP address that the agent's certificate must be for, for example `server.dc1.consul`. A name is also
   /// sent in the handshake (SNI). Empty: the host in the address.
   std::string server_name{};
-  /// If true, the agent's certificate is not verified. The client then sends its token to any server that answers at
-  /// the address. Use it only in tests. The client logs it once.
+  /// If true, the agent's certificate is not verified, and no authorities are loaded. The client then sends its token
+  /// to any server that answers at the address. Use it only in tests. The client logs it once.
   bool insecure_skip_verify = false;
-  /// An application's own TLS context (<boost/asio/ssl/context.hpp>), which replaces all files. Certificates and names
-  /// are verified as without it: the client sets its own verify callback on each connection. The least version of TLS
-  /// is 1.2, or a later one if the context requires that.
+  /// An application's own TLS context (<boost/asio/ssl/context.hpp>), in place of the files: together with one of them,
+  /// it is refused with error::invalid_option. Certificates and names are verified as without it: the client sets its
+  /// own verify callback on each connection. The least version of TLS is 1.2, or a later one if the context requires
+  /// that.
   std::shared_ptr<boost::asio::ssl::context> context{};
 };
 
@@ -54,29 +55,30 @@ struct config {
   std::string address = "127.0.0.1:8500";
   /// Several agents, which replace `address`; at most 16. All must belong to one cluster, because indexes and sessions
   /// are only valid in their own cluster. Requests go to the first agent that works, and stay there while it works. If
-  /// it cannot be reached, requests go to the next agent. If it does not answer for a second, or answers only with
-  /// errors, while another agent answers, requests go to that agent. From a minute later on, the agents before it in
-  /// the list are tried again.
+  /// it cannot be reached, requests go to the next agent. If for a second it does not answer, or answers only with
+  /// errors, all agents are asked for the cluster's leader. If another agent knows a leader, and the current one knows
+  /// none or does not answer, requests go to the other one. From a minute later on, the agents before it in the list
+  /// are tried again.
   std::vector<std::string> addresses{};
   /// A proxy that forwards requests to the agents: `http://[user:password@]host[:port]` (default port 80). For an
   /// `https://` address it is asked for a tunnel (CONNECT). A `unix://` address does not use it. Empty: no proxy.
   std::string proxy{};
 
-  /// The ACL token, sent with every request as X-Consul-Token. It consists of printable ASCII without spaces. Empty: no
-  /// token. Never logged.
+  /// The ACL token, sent with every operation as X-Consul-Token. It consists of printable ASCII without spaces. Empty:
+  /// no token. Never logged.
   std::string token{};
   /// The path of a file with the token, which replaces `token`. Only if the file is empty when the client is
   /// constructed, `token` is used. Must not be set together with `token_function`.
   ///
   /// The client's constructor reads the file. Before a request, at most once a second, the client reads it again if it
   /// has changed. The client also reads it when Consul refuses the token, and repeats the request if the token has
-  /// changed. If the new token cannot be sent, or the file has become empty, that is logged without the token, and the
-  /// last token stays in use.
+  /// changed. If the file cannot be read, has become empty, or contains a token that cannot be sent, that is logged
+  /// without the token, and the last token stays in use.
   std::string token_file{};
   /// A function that returns the token, which replaces `token`. The client's constructor calls it, and an exception
   /// from that call leaves the constructor. Afterwards the client calls it on its strand, before each request and when
-  /// Consul has refused the token. It must not block. If it throws then, that is logged, and the last token stays in
-  /// use.
+  /// Consul has refused the token. It must not block. If it throws then, or returns a token that cannot be sent, that
+  /// is logged, and the last token stays in use.
   std::function<std::string()> token_function{};
   /// `user:password` for an HTTP server in front of the agent (Authorization: Basic). Empty: none. Never logged.
   std::string http_auth{};
@@ -104,9 +106,9 @@ struct config {
   /// The largest bound of a pause between retries, 1 ms to 10 min. At least `backoff_min`.
   std::chrono::milliseconds backoff_max{1'000};
 
-  /// The largest number of connections for ordinary requests, 1 to 1000. Renewals have connections of their own, and so
-  /// has each running blocking query. An agent accepts 200 connections from one address by default
-  /// (`http_max_conns_per_client`).
+  /// The largest number of connections that ordinary requests use at once, 1 to 1000. Renewals usually have connections
+  /// of their own, and each running blocking query has one. An agent accepts 200 connections from one address
+  /// by default (`http_max_conns_per_client`).
   std::size_t connections_max = 4;
   /// The largest number of connections for session renewals, 1 to 1000. While answers come quickly, there is one.
   /// Another is opened whenever a renewal has waited 100 ms for a connection. The renewal with the earliest deadline is
@@ -115,16 +117,17 @@ struct config {
   std::size_t renewals_max = 16;
   /// The largest number of blocking queries that run at once, 1 to 1000. Each has a connection of its own.
   ///
-  /// A semaphore that is held or waited for runs one blocking query. For a client with more such semaphores, raise this
-  /// number. Raise the agent's limit of connections with it: all processes of a host share that limit, and only five
-  /// clients with this default fit into 200. If there are more queries than this number, they take turns
-  /// (`read_options::index`). Then a semaphore notices grants and losses up to 10 s later.
+  /// A semaphore that is waited for runs one blocking query. A semaphore that is held runs one or two, and more with
+  /// many contenders. If a client needs more queries than this number for its semaphores, raise it. Raise the agent's
+  /// limit of connections with it: all processes of a host share that limit, and only five clients with this default
+  /// fit into 200. If there are more queries than this number, they take turns (`read_options::index`). Then a
+  /// semaphore notices grants and losses up to 10 s later.
   ///
   /// When the agent refuses connections, fewer queries run, down to 2. When it accepts them again, more run.
   std::size_t blocking_max = 32;
   /// How many ordinary requests may wait for a connection, 1 to 1'000'000. If that many wait, the next one fails at
   /// once with error::too_busy. Blocking queries are counted separately, with the same limit. Renewals are never
-  /// refused.
+  /// refused for this reason. While no agent can be reached, requests that wait for one are not counted.
   std::size_t queue_max = 100'000;
   /// The largest body of a reply that is accepted, 1 KiB to 1 GiB. The listing of a prefix holds every entry below it.
   std::size_t reply_bytes_max = 64u << 20;
@@ -132,7 +135,7 @@ struct config {
   /// Called on the client's strand with one line of text. Empty: nothing is logged. The line contains no secrets. An
   /// exception from the function leaves through `io_context::run()`. The client logs:
   ///
-  /// - that requests go to another agent, with the reason;
+  /// - that requests go to another agent, with the reason if it is known;
   /// - that the agent begins to refuse connections, because it has too many from this address;
   /// - that a new token or a new certificate cannot be used;
   /// - once, that TLS does not verify the agent.
@@ -143,7 +146,7 @@ struct config {
   /// - The variables of the `consul` command: CONSUL_HTTP_ADDR (default port 80, or 443 with TLS), CONSUL_HTTP_TOKEN,
   ///   CONSUL_HTTP_TOKEN_FILE, CONSUL_HTTP_AUTH, CONSUL_HTTP_SSL, CONSUL_HTTP_SSL_VERIFY, CONSUL_CACERT, CONSUL_CAPATH,
   ///   CONSUL_CLIENT_CERT, CONSUL_CLIENT_KEY, CONSUL_TLS_SERVER_NAME, CONSUL_NAMESPACE, CONSUL_PARTITION.
-  /// - The variables of proxies: HTTP_PROXY, HTTPS_PROXY, NO_PROXY.
+  /// - The variables of proxies: HTTP_PROXY, HTTPS_PROXY, NO_PROXY, or the same names in lower case.
   /// - CONSUL_DATACENTER, which `consul` does not read.
   ///
   /// Throws `system_error`: invalid_option (a flag that is neither true nor false; HTTP_PROXY in a CGI program),

@@ -14,14 +14,15 @@ enum class session_behavior { release, remove };
 /// destroyed twice.
 struct session_options {
   std::string name{};
-  /// If the session is not renewed, Consul ends it between one and two TTLs after its last renewal. 0: no TTL. The
-  /// server accepts 10 s to 24 h by default. Another value fails with error::invalid_ttl.
+  /// If the session is not renewed, Consul ends it between one and two TTLs after its last renewal. A new leader of
+  /// Consul starts that time anew. 0: no TTL. The server accepts 10 s to 24 h by default. Another value fails with
+  /// error::invalid_ttl.
   std::chrono::milliseconds ttl{15'000};
   /// How long the keys of an invalidated session cannot be locked again. 0 to 60 s.
   std::chrono::milliseconds lock_delay{15'000};
   session_behavior behavior = session_behavior::release;
-  /// If true, the session also ends when its node fails its health check (serfHealth). If false, it ends only by its
-  /// TTL or with the node. Only the agent's own node has that check, so this has no effect if `node` is set.
+  /// If true, the session also ends when its node fails its health check (serfHealth). If false, no health
+  /// check ends it. This has no effect if `node` is set: such a session never depends on a health check.
   bool node_checks = true;
   /// The node of Consul's catalog that the session belongs to. The session ends when the node is deregistered. Empty:
   /// the agent's own node. See `client::register_node`.

@@ -18,7 +18,7 @@ using txn_operation = kv_operation;
 
 /// The reason for which Consul refused an operation of a transaction. It is derived from Consul's text.
 enum class txn_refusal {
-  conflict,           ///< an index, session or existence check did not hold
+  conflict,           ///< an index, session or existence check did not hold, for example that of cas or unlock
   lock_held,          ///< the key is locked by another session
   lock_delay,         ///< the key's lock delay is running
   invalid_session,    ///< the session does not exist
