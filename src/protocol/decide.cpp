@@ -6,7 +6,7 @@ namespace holdfast::protocol {
 
 namespace {
 
-/// Room for the write of the record, and for a listing.
+/// The number of operations that one write has for moves. The others are for the record and for a listing.
 constexpr std::size_t operations_for_moves = operations_max - 4;
 /// One write takes at most this many sessions that must end out of the record.
 constexpr std::size_t ending_at_once = 8;
@@ -27,8 +27,9 @@ bool keeps(context& ctx, const facts& f, const member& m, const demand& need) {
   if (need.slots == 0)
     return !f.situation.contested &&
            !ctx.due_or_wake(std::min(m.idle_since + f.options.slot_idle_timeout, f.yields_at()));
-  // The slot is part of a wide request, and others wait elsewhere. It stays as long as there are enough free slots for
-  // all contenders that stand in the queue before our first entry.
+  // Local waiters need the slot and could not be served yet, for example because the first of them wants several slots.
+  // Others wait elsewhere. The slot stays as long as there are enough free slots for all contenders that stand in the
+  // queue before our first entry.
   const snapshot& now = f.now();
   std::size_t free = f.situation.limit - std::min<std::size_t>(f.situation.limit, now.record.holders.size());
   for (const contender& entry : now.contenders) {
@@ -128,7 +129,7 @@ private:
   const std::size_t wide_;  ///< how many slots the first request wants, if it is more than one
   decision result_{};
   moves& what_ = result_.what;
-  moves::list ending_{};   ///< spares that nobody may use again
+  moves::list ending_{};   ///< spares whose sessions may not queue again in this write
   moves::list waiting_{};  ///< in the order of the queue
   moves::list absent_{};
   std::size_t creating_ = 0;
@@ -178,8 +179,8 @@ void draft::find_members() {
             [&](const member* a, const member* b) { return now.find(a->session) < now.find(b->session); });
 }
 
-/// Whether our last slot goes to somebody who waits elsewhere, while the user who has just released it is expected to
-/// come back for it.
+/// Whether a single slot of ours goes to somebody who waits elsewhere, while the user who has just released it is
+/// expected to come back for it, and no other entry of ours waits.
 bool draft::is_wanted_soon() const {
   return result_.returns_soon && f_.situation.contested && !f_.closing && need_.slots == 0 &&
          what_.give_back.size() == 1 && waiting_.empty();
@@ -219,7 +220,8 @@ bool draft::stays(const member& m) {
          !ctx_.due_or_wake(m.waiting_since + f_.options.rejoin_window);
 }
 
-/// If too many of our entries wait, the newest leave the queue.
+/// If too many of our entries wait, the newest leave the queue. An entry that has queued before anybody here wanted a
+/// slot stays for `rejoin_window`.
 void draft::dismiss_surplus() {
   missing_ -= std::min(missing_, what_.requeue.size());
   while (waiting_.size() > missing_ && !stays(*waiting_.back())) {

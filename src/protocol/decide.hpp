@@ -26,7 +26,7 @@ struct moves {
   list requeue{};    ///< leave the record or their place, and join at the back
   list leave{};      ///< leave the queue
   list join{};
-  list number{};                         ///< hold, and take a number
+  list number{};                         ///< hold a slot, or take one by this write, and take a number
   std::vector<std::uint32_t> numbers{};  ///< the numbers that the members of `number` take
   bool rejoins_early = false;            ///< the only member of `requeue` joins before anybody here wants a slot
 
@@ -56,7 +56,8 @@ std::size_t operations(const facts& f, const moves& what);
 /// The numbers of the sessions that leave their slots, or whose slots are taken back. Only numbers below the limit.
 std::vector<std::uint32_t> numbers_left(const facts& f, const moves& what, const grant_plan& next);
 /// How many operations for our own entries fit into a request beside the record and one grant. That is always enough
-/// for one member. It is less than a transaction allows only if the record is very long.
+/// for one member. It is less than a transaction allows only if the record or the texts are very long, or if Consul
+/// accepts only small requests.
 std::size_t moves_beside_record(const facts& f);
 
 /// Whether one more newcomer that takes a slot may take a number in the same write.

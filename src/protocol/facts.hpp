@@ -51,8 +51,8 @@ struct facts {
     return !must_go_back(m) && !lacks_number(m) && m.acceptance != acceptance_state::unaccepted;
   }
 
-  /// The time at which the mutex is released even though no waiter is visible, so that clients without an entry can
-  /// take it.
+  /// The time from which a release of the mutex grants nobody, so that clients without an entry can take it
+  /// (`mutex_policy::yields_at`). `never` for a semaphore.
   time_point yields_at() const { return mutex.yields_at(options, now().crowd()); }
   bool must_yield() const { return time >= yields_at(); }
   /// The approximate number of waiting contenders.

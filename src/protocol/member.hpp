@@ -24,7 +24,7 @@ inline constexpr transition<standing> standing_transitions[] = {
 enum class phase {
   creating,  ///< has no session yet
   ready,
-  moving,  ///< a transaction that is pending, or of unknown outcome, adds or removes its entry or number
+  moving,  ///< a transaction that is pending or in doubt adds, removes or marks its entry, or moves its number
 };
 inline constexpr transition<phase> phase_transitions[] = {
     {outside, phase::creating},    {phase::creating, phase::ready}, {phase::ready, phase::moving},
@@ -34,7 +34,7 @@ inline constexpr transition<phase> phase_transitions[] = {
 
 /// A grant by another process, as its own process sees it (acceptance.hpp).
 enum class acceptance_state {
-  not_needed,   ///< it has been accepted, or the process itself has written it
+  not_needed,   ///< it has been accepted, or is final without that: not every grant is provisional
   provisional,  ///< until `accept_by` the slot is held as if it were accepted
   unaccepted    ///< nobody uses the slot before it is accepted
 };
@@ -45,8 +45,8 @@ struct member : own_session {
   guarded_state<protocol::standing, standing_transitions> standing{};
   slot_id slot = slot_id::none;        ///< the slot that a user holds by this session
   slot_id gives_back = slot_id::none;  ///< the slot that a user has released, until this session is free of it
-  time_point granted_at{};             ///< when the cluster granted its slot; the time for local handoffs begins here
-  /// When it joined the cluster's queue, or when the entry before its own was last checked.
+  time_point granted_at{};             ///< when its grant was first seen here; the time for local handoffs begins then
+  /// When it was first seen in the cluster's queue, or when a watch last showed the entry before its own unchanged.
   time_point waiting_since{};
   time_point idle_since{};          ///< since when no user has held its slot
   std::string text{};               ///< the text of its entry

@@ -19,7 +19,7 @@ private:
   std::vector<std::string_view> sorted_;
 };
 
-/// Whether the entry is as it was when it joined the queue.
+/// Whether other processes may grant the entry, and it is as it was when it joined the queue.
 bool is_untouched(const contender& entry) {
   return entry.grantable() && grants_in(entry.flags) == 0 && entry.create_index == entry.modify_index;
 }

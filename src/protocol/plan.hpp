@@ -13,8 +13,8 @@
 
 namespace holdfast::protocol {
 
-/// One write removes at most this many entries of sessions that have released their slots without writing the record.
-/// The same limit applies to entries whose grants it takes back.
+/// One write removes at most this many entries of other processes' sessions that have released their slots without
+/// writing the record. The same limit applies to entries whose grants it takes back.
 inline constexpr std::size_t given_back_at_once = 8;
 
 /// The rules by which a plan differs from the bare snapshot.
@@ -22,8 +22,8 @@ struct plan_rules {
   std::uint32_t limit = 0;
   /// Sessions whose entries the same write takes away: they neither hold nor wait.
   std::vector<std::string> leaving{};
-  /// Entries of sessions that have released their slots without writing the record. The same write removes these
-  /// entries, and the record names these sessions no more. The pointers point into the snapshot.
+  /// Entries of other processes' sessions that have released their slots without writing the record. The same write
+  /// removes these entries, and the record names these sessions no more. The pointers point into the snapshot.
   std::vector<const contender*> given_back{};
   /// Contenders that did not accept their grants in time. The write removes their entries. Consul refuses the write if
   /// one of them has accepted its grant meanwhile. The pointers point into the snapshot.
@@ -44,14 +44,16 @@ struct plan_rules {
   /// True if the snapshot is complete. With an incomplete snapshot, holders without an entry are kept, and a contender
   /// is granted only if it is certain that nobody stands before it.
   bool complete = true;
-  /// The most grants that fit into the transaction.
+  /// The most grants that the write may make: as many as fit into the transaction, or 0 if a release grants nobody.
   std::size_t grants_max = SIZE_MAX;
 };
 
 /// The content of the next write of the lock key.
 struct grant_plan {
-  lock_record record;                          ///< without the dead and the leaving, with the granted
-  std::vector<const contender*> granted{};     ///< point into the snapshot, in queue order
+  lock_record record;  ///< without the dead and the leaving, with the granted
+  /// The pointers point into the snapshot. The contenders of `living` come first, the contenders of `doubted` last, and
+  /// all others are in queue order.
+  std::vector<const contender*> granted{};
   std::vector<const contender*> left_free{};   ///< Go and guide contenders that a slot stays free for
   std::vector<const contender*> given_back{};  ///< as in the rules
   std::vector<const contender*> taken_back{};  ///< as in the rules
@@ -62,8 +64,8 @@ struct grant_plan {
 };
 
 /// The heart of the protocol. A holder is alive if it owns a contender entry. Dead holders are pruned. Free slots go to
-/// the waiting contenders in queue order. A contender that does not look for itself in the record cannot be granted, so
-/// its slot stays free. While the record is closed, no slot is free.
+/// the waiting contenders in queue order. `rules` makes exceptions from all this. A contender that does not look for
+/// itself in the record cannot be granted, so its slot stays free. While the record is closed, no slot is free.
 grant_plan plan(const snapshot& now, const plan_rules& rules);
 
 /// The number of bytes of a transaction that are left beside a write of this record, after the record has grown by as
@@ -75,7 +77,7 @@ std::size_t grants_that_fit(std::size_t room, std::string_view lock_key);
 /// The operation that shows `entry`, whose key is `key`, that the same transaction has granted it.
 kv_operation grant_to(const contender& entry, std::string key, const succession_view& after, bool is_provisional);
 
-/// Whether `entry` is alive and not in the record.
+/// Whether `entry`, a contender of `now`, waits: the record does not name it.
 inline bool is_waiting(const snapshot& now, const contender& entry) { return !now.record.names(entry.session); }
 
 }  // namespace holdfast::protocol

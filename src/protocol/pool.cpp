@@ -30,7 +30,8 @@ void pool::step(core_event&& e, time_point now, core_actions& out) {
 void pool::on(event::acquire& e) {
   was_asked_ = true;
   if (closing_.has_begun()) return act(action::fail{e.ticket, failed(error::closed, "the semaphore is closed")});
-  // A recorded limit may have changed. So a later read of the record decides whether there are enough slots.
+  // With `use_recorded_limit`, another limit may be recorded than the one known here. So a later read of the record
+  // decides whether there are enough slots.
   if (e.count == 0 || (e.count > limit() && !options_.use_recorded_limit) || e.count > acquire_max)
     return act(action::fail{e.ticket, too_many(e.count)});
   if (waiters_.size() >= options_.waiters_max)

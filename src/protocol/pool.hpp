@@ -27,7 +27,8 @@ namespace holdfast::protocol {
 
 /// The core of a semaphore or a mutex in one process: the local queue, the sessions that contend for slots in the
 /// cluster, and every decision about them. At most one write and one plain read are pending at a time. Besides these, a
-/// few watches, a few requests that accept grants, and one renewal for each session may be pending.
+/// few watches, a few requests that accept grants, and one request to register the node may be pending. For each
+/// session, at most one request each to create, to renew and to destroy it may be pending.
 ///
 /// The flow of a slot:
 /// 1. An acquire enters the local queue.
@@ -85,7 +86,8 @@ private:
   bool serving() { return !watches_.failures.on() || !due_or_wake(watches_.failures.since() + options_.outage_grace); }
   void serve();
   bool all_in_use();
-  /// Marks the slot as lost and notifies its user. The sessions stay until the user releases the slot.
+  /// Marks the slot as lost and notifies its user. Does nothing if no user holds it, or if it is lost already. The
+  /// sessions stay until the user releases the slot, or until Consul has ended them.
   void lose(slot_id id, loss_reason reason, failure why = {});
   void lose_all(loss_reason reason, const failure& why = {});
   void report(const member& m);
@@ -106,7 +108,7 @@ private:
   void saw_entry(const watch& asked, std::optional<kv_entry> pair, duration wait);
   void saw_grant(const kv_entry& pair);
   void saw_number(const watch& asked, std::optional<kv_entry> pair);
-  /// These two log one line when the watches begin to fail, and one when they work again.
+  /// These two log one line when the watches begin to fail, and one when a watch works again.
   void on_watch_failed(const watch& asked, failure why);
   void watches_work();
 
@@ -191,8 +193,10 @@ private:
   bool returns_soon_ = false;  ///< the user is expected to acquire again soon after a release
   /// The result of the last `advance`. It tells whether another `advance` is needed after a local event.
   struct {
-    bool calm = false;     ///< there was no closing, loss, doubt or outage, so a local event concerns only the queue
-    bool blind = false;    ///< no contender was known to wait elsewhere, and no watch would have shown one
+    /// There was no closing, suspicion, loss, doubt or outage, no acceptance was due, and no pause between watches of
+    /// everything was running. So a local event concerns only the queue.
+    bool calm = false;
+    bool blind = false;  ///< no contender was known to wait elsewhere, and no watch of everything would have shown one
     bool suspect = false;  ///< a member was suspect
     bool lost = false;     ///< a member was lost
     bool open = false;     ///< an acceptance was due and could not be sent yet

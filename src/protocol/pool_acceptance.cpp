@@ -13,8 +13,9 @@ constexpr std::size_t accepted_at_once = operations_max / 2;
 }  // namespace
 
 /// A listing shows the record and the entries as of the same time. If it shows an entry of ours waiting, the entry had
-/// no grant when the request was sent. If it shows that the record names us, the entry tells who has granted it, also
-/// if a late copy of our join has overwritten what the grant had left in the entry.
+/// no grant when the request was sent. If it shows that the record names us, the entry's flags tell whether the grant
+/// must be accepted. A late copy of our join may have overwritten these flags. They count all the same, because other
+/// processes go by them, too.
 void pool::saw_entries(const snapshot& listing, time_point asked_at) {
   if (!accepts_grants(options_)) return;
   for (auto& [id, m] : members_) {
@@ -32,7 +33,7 @@ void pool::saw_entries(const snapshot& listing, time_point asked_at) {
 void pool::was_granted(member& m, const contender& entry) {
   m.forget_acceptance();
   if (!accepts_grants(options_)) return;
-  if (m.grant == m.waiting_index) {  // only the record was seen: the entry tells who has granted it
+  if (m.grant == m.waiting_index) {  // only the record has shown the grant: the entry tells whether it must be accepted
     m.acceptance = acceptance_state::unaccepted;
     return;
   }
@@ -55,7 +56,8 @@ void pool::check_acceptance(member& m) {
   m.accept_by = never;
 }
 
-/// Sends acceptances. They do not wait for the pending write, and the write does not wait for them.
+/// Sends acceptances. The pending write delays only the acceptances of the members that it moves. The write does not
+/// wait for acceptances.
 void pool::accept_grants() {
   std::vector<acceptances::grant> grants;
   last_.open = false;

@@ -145,8 +145,8 @@ void pool::refresh_returned(member& m) {
   m.idle_since = ctx_.now();
 }
 
-/// A session of ours has ended, maybe together with its node. Then holders that this process has never seen may still
-/// believe in their slots. If our session held a mutex, there is no such holder.
+/// A session of ours is given up. Consul may have ended it already, maybe together with its node. Then holders that
+/// this process has never seen may still believe in their slots. If our session held a mutex, there is no such holder.
 void pool::node_may_be_gone(const member& ours) {
   if (options_.form == record_form::session && ours.holds()) return;
   others_.ours_ended(ctx_, ours.entry_created, options_.ttl);
@@ -178,7 +178,7 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
     auto seen = snapshot_of(std::move(its.read), its.index);
     if (!seen)
       for (const member_id id : txn.movers)
-        // They have joined, so `refuse_listing` drops them with the others.
+        // Their entries may stand in the queue, so `refuse_listing` drops them with the others.
         members_[id].standing.go_to(standing::waiting);
     if (seen && txn.reads == transaction::read_scope::record) return saw_own_join(txn, *std::move(seen));
     if (seen && may_be_filtered(*seen)) {
@@ -200,8 +200,9 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
 }
 
 /// Whether a listing that came with a write of ours may lack entries that the token may not read. Consul reports this
-/// for a plain listing, but not for a listing in a transaction. If the listing shows no entry of any other holder,
-/// either all of them have died, or their entries are hidden. Then a plain listing must decide.
+/// for a plain listing, but not for a listing in a transaction. If the record names other holders, and the listing
+/// shows no entry of any of them, either all of them have died, or their entries are hidden. Then a plain listing must
+/// decide. For a mutex this does not matter, because the key itself names the holder.
 bool pool::may_be_filtered(const snapshot& seen) const {
   if (options_.form == record_form::session) return false;
   bool names_others = false;
@@ -213,9 +214,9 @@ bool pool::may_be_filtered(const snapshot& seen) const {
   return names_others;
 }
 
-/// Takes the reply to a join that has read only the record, or whose listing may be incomplete. A session that joins
-/// the back of the queue while no slot is free does not need to know the entries before it. If a slot is free, or
-/// anything else is unexpected, everything must be read.
+/// Takes the reply to a join that has read only the record, or to a write whose listing may be incomplete. A session
+/// that joins the back of the queue while no slot is free does not need to know the entries before it. If a slot is
+/// free, or anything else is unexpected, everything must be read.
 void pool::saw_own_join(const transaction& txn, snapshot seen) {
   const bool is_news = view_.now().index < seen.index;
   const std::uint32_t limit = limit_of(seen.record, options_);
@@ -233,11 +234,12 @@ void pool::saw_own_join(const transaction& txn, snapshot seen) {
   assess_limit();
 }
 
-/// Returns to the cluster the slots that users have released, without writing the record. `refused` is the write that
-/// lost to faster processes. When the new write is applied, the releases are answered. From now on these sessions serve
-/// no user, whatever the outcome of the write: another process may take them out of the record, guarded by the record's
-/// index alone. The other moves of `refused` stay open until a read shows their outcome. Returns false if there are no
-/// such slots.
+/// Returns to the cluster the slots that users have released, without writing the record. `refused` is the write
+/// before: it has lost to faster processes, or it has returned other slots in this way. When the new write is applied,
+/// the releases are answered. From now on these sessions serve no user, whatever the outcome of the write: another
+/// process may take them out of the record, guarded by the record's index alone. The other moves of `refused` stay open
+/// until a read shows their outcome. Returns false if there are no such slots, if the limit is 1, or if the form of the
+/// record is not `map`.
 bool pool::return_slots(transaction& refused, bool wakes) {
   if (limit() == 1 || options_.form != record_form::map) return false;
   std::vector<const member*> who;
@@ -367,7 +369,8 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
 }
 
 /// Ends the moves of a transaction. The next `refresh` finds out where its members stand. After a write that was
-/// applied, or may have been, a member that holds has a new grant.
+/// applied, or may have been, they count as absent until then. So a missing entry is not taken for a loss. `refresh`
+/// tells a new grant by the index of the entry.
 void pool::end_moves(const transaction& txn, bool maybe_applied) {
   for (const member_id id : txn.movers) {
     member& m = members_[id];
@@ -378,8 +381,9 @@ void pool::end_moves(const transaction& txn, bool maybe_applied) {
   }
 }
 
-/// Takes a listing that was requested after a write of unknown outcome. If the listing does not show the outcome, the
-/// write may still be applied later. Then the sessions that it moves must end.
+/// Takes a listing that was requested after a write came into doubt. If the outcome of the write is unknown, and the
+/// listing does not show it, the write may still be applied later. Then the sessions that it moves must end. A session
+/// whose slot a user has not released yet ends after that release.
 void pool::resolve() {
   const transaction txn = write_.take();
   if (txn.refused) return end_moves(txn, false);  // the listing is newer, and shows where the members stand

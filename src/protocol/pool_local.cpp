@@ -44,7 +44,9 @@ bool pool::serve_only() {
   return true;
 }
 
-/// Whether users of this process hold all slots. Then the pool asks nothing of the cluster.
+/// Whether users of this process hold all slots, and the first local waiter can only wait for one of them. Then the
+/// queue needs neither a write nor a read. Returns false if the first waiter must be denied or failed instead, because
+/// it does not wait (`once`) or wants more slots than the limit.
 bool pool::all_in_use() {
   if (slots_.in_use() < limit()) return false;
   // If the limit was lowered, we may hold too many slots. If a slot was taken from us, its entry may stand in the
@@ -148,8 +150,9 @@ void pool::note_sat_out() {
     if (o->on() && (!sat_out_ || o->since() < sat_out_->since())) sat_out_ = *o;
 }
 
-/// The rule for acquires during an outage. While this process has a place in the queue, no acquire fails. Without a
-/// place, an acquire fails when it has waited for `give_up_after` during the outage.
+/// The rule for acquires during an outage. While this process has a place in the queue, or its users hold all slots,
+/// the outage fails no acquire. Otherwise an acquire fails when it has waited for `give_up_after` during the outage. A
+/// request that Consul does not answer counts as an outage, too.
 void pool::check_outage() {
   const std::optional<outage> before = std::exchange(sat_out_, std::nullopt);
   if (waiters_.empty() || all_in_use()) return;
@@ -270,9 +273,9 @@ bool pool::is_idle_for_too_long(const member& m) { return due_or_wake(m.idle_sin
 
 /// Whether a session that is not needed can be ended at once. Consul may have ended it already, together with its node,
 /// without notifying us. Then holders that this process has never seen may have lost their sessions, too, and may still
-/// believe in their slots. If the node can be read, a later read shows whether it still stands. If it cannot be read,
-/// the session is renewed first, and is ended when the answer arrives. A closing pool grants nothing any more, so it
-/// does not need to know.
+/// believe in their slots. If the node can be read, and the session has had an entry, a later read shows whether the
+/// node still stands. Otherwise the session is renewed first, and is ended when the answer arrives. A lost session is
+/// not renewed any more. A closing pool acquires nothing any more, so it does not need to know.
 bool pool::may_retire(member& m) {
   if (closing_.has_begun() || m.lost || (others_.may_read_node() && m.entry_created != 0)) return true;
   if (m.asked_at < m.idle_since + options_.session_idle_timeout) {
@@ -282,8 +285,11 @@ bool pool::may_retire(member& m) {
   return false;
 }
 
-/// Ends the sessions that are lost or have been idle for too long. While sessions are being created, a request for
-/// several slots may still be collecting its sessions, so idle sessions are kept.
+/// Ends the sessions without an entry that are lost or have been idle for too long, and all of them when the pool
+/// closes. A lost session stays until its user has released the slot. While sessions are being created, a request for
+/// several slots may still be collecting its sessions, so idle sessions are kept. Then the function goes on with the
+/// sessions that must end: it asks Consul to destroy them, and answers the releases that have waited for them for too
+/// long.
 void pool::retire_sessions() {
   const bool collects = members_.creating() != 0;
   for (auto at = members_.begin(); at != members_.end();) {

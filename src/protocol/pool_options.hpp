@@ -19,7 +19,8 @@ struct pool_options : core_options {
   record_form form = record_form::map;  ///< the form of the lock key; `session` means a mutex
   std::uint32_t limit = 1;
   bool use_recorded_limit = false;
-  /// The pool serves one acquire, and closes when that acquire is answered and its slot is released.
+  /// The pool serves one acquire. It begins to close when that acquire is answered, and is closed after the slot is
+  /// released.
   bool single = false;
   bool numbered = false;                          ///< a slot is used only after its session has also locked a number
   std::size_t request_bytes = request_bytes_max;  ///< the largest request that Consul accepts
@@ -37,15 +38,16 @@ struct pool_options : core_options {
   /// If a slot has been held for this time, one entry of ours is watched beside the watch of everything. That watch
   /// does not notice all deletions (`wanted_watches`).
   duration own_entry_delay = std::chrono::seconds(1);
-  /// If the last acquire came within this time after the last release, another acquire is expected soon. Then the next
-  /// release queues again in the same write, although nobody here wants a slot yet. The entry keeps that place in the
-  /// queue for this time. So a loop of acquire and release costs one write a turn.
+  /// If the last acquire came within this time after the last release, another acquire is expected soon. Then, if
+  /// contenders wait elsewhere, the next release of a single slot queues again in the same write, although nobody here
+  /// wants a slot yet. The entry keeps that place in the queue for this time. So a loop of acquire and release costs
+  /// one write a turn.
   duration rejoin_window = std::chrono::milliseconds(5);
   /// If there are no more contenders than this, a holder watches everything, and so does a waiter after `own_watch`.
   std::size_t watch_all_max = 4;
-  /// A waiter watches only its own entry, which a grant touches, for `own_watch`, and for `own_watch_each` more for
-  /// each contender that waits (`facts::own_watch`). After that it watches the entry before its own, or everything. By
-  /// then slots move slowly.
+  /// A waiter watches only its own entry, which a grant touches, for `own_watch`. If it is not the first of the queue,
+  /// it does so for `own_watch_each` more for each contender that waits, up to a limit (`facts::own_watch`). After that
+  /// it watches the entry before its own, or everything. By then slots move slowly.
   duration own_watch = std::chrono::milliseconds(100);
   duration own_watch_each = std::chrono::milliseconds(5);
   /// If there are more contenders than `watch_all_max`, a watch of everything begins only after a pause since the last
@@ -53,8 +55,8 @@ struct pool_options : core_options {
   /// (`facts::everything_pause`).
   duration watch_pause_each = std::chrono::microseconds(500);
   /// For a mutex: how long the key passes from holder to holder before a holder unlocks it without a grant, and only
-  /// wakes the head of the queue. Clients of other kinds have no entry, and would never get the key otherwise. 0 if
-  /// there are no such clients.
+  /// wakes the head of the queue. With many contenders, each holder waits for longer (`mutex_policy::yields_at`).
+  /// Clients of other kinds have no entry, and would never get the key otherwise. 0 if there are no such clients.
   duration yield_interval = std::chrono::seconds(1);
   /// How long other processes leave the grant of a free slot to the process of the first waiter. After a random time
   /// between once and twice this value, one of them writes the grant.

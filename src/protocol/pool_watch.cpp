@@ -48,7 +48,7 @@ void pool::watches_work() {
 }
 
 void pool::saw_record(std::optional<kv_entry> pair) {
-  if (pair && pair->modify_index == view_.now().lock_index) {  // the record is unchanged: the wait has expired
+  if (pair && pair->modify_index == view_.now().lock_index) {  // the wait has expired, or a read shows nothing new
     if (view_.outrun()) view_.mark_stale();
     return;
   }
@@ -103,7 +103,8 @@ void pool::saw_entry(const watch& asked, std::optional<kv_entry> pair, duration 
   refresh();
 }
 
-/// Only an operator takes a number from the session that has it.
+/// Handles the answer to a watch of a number that one of our slots has. If the number has changed, somebody has taken
+/// it from the session: an operator, or a process that has taken back a grant. Or Consul has ended the session.
 void pool::saw_number(const watch& asked, std::optional<kv_entry> pair) {
   const auto& numbers = view_.now().numbers;
   const auto known = std::find_if(numbers.begin(), numbers.end(), [&](const slot_number& each) {

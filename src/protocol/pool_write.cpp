@@ -13,8 +13,8 @@ constexpr unsigned once_conflicts_max = 3;
 /// At most this many sessions are created at a time. The others are created as these are answered. A request for
 /// several slots has all of its sessions created at once, because it waits for the last of them.
 constexpr std::size_t sessions_at_once = 16;
-/// A process that has unlocked a mutex without a grant does not take it for a random time between once and twice this
-/// value.
+/// A process that has unlocked a mutex without a grant, and has queued for it again in the same write, writes nothing
+/// for a random time between once and twice this value.
 constexpr duration yield_pause = std::chrono::milliseconds(10);
 
 }  // namespace
@@ -47,8 +47,8 @@ void pool::write() {
       break;
     case view::state::partial:
       // A partial view is enough to wait, to join or leave the queue, and to hand a slot on to the contender that is
-      // known to be next. It is not enough if a slot stays free for a Go contender, whose time limit runs only with a
-      // current view.
+      // known to be next. It is not enough in the cases of `must_read_before_writing`. One of them is a slot that stays
+      // free for a Go contender, whose time limit runs only with a current view.
       if (must_read_before_writing())
         read_prefix();
       else if (view_.outrun() &&
@@ -127,7 +127,7 @@ void pool::write_from_view() {
   // The newcomers take the slots on which no waiting contender has a claim, in the same write.
   const facts f = facts_now();
   if (what.gives() && f.must_yield()) next.free = 0;
-  // The newcomers only queue at first.
+  // If the moves do not fit into one write beside the record, the newcomers only queue at first.
   if (!what.gives() && operations(f, what) > moves_beside_record(f)) next.free = 0;
   // If other processes write the record faster, newcomers queue without writing it. The process that writes it next
   // grants them.
@@ -148,10 +148,11 @@ void pool::write_from_view() {
   if (writes_record || !what.empty()) send(what, next, writes_record);
 }
 
-/// Whether a release that leaves a slot free also reads the entries. If other processes change the record faster than a
-/// contender can write it, the contender waits in the queue beside the free slot. The processes that change the record
-/// notice the contender only by such a read. In a large crowd the read is large, so fewer releases do it. The choice is
-/// random and needs no state, because a program may acquire and release only once.
+/// Whether a release that leaves a slot free also reads the entries. If no slot was free before, it reads them in any
+/// case (`compose`). If other processes change the record faster than a contender can write it, the contender waits in
+/// the queue beside the free slot. Processes with short holds notice the contender only by such a read. In a large
+/// crowd the read is large, so fewer releases do it. The choice is random and needs no state, because a program may
+/// acquire and release only once.
 bool pool::is_turn_to_read() {
   constexpr std::size_t releases_min = 16, contenders_of_release = 8;
   const auto releases = static_cast<duration::rep>(std::max(releases_min, view_.now().crowd() / contenders_of_release));
@@ -170,8 +171,9 @@ void pool::hand_on(const moves& what) {
 }
 
 /// The demand of the local queue beyond the slots in use: whole requests, in order, as long as they fit. A `once`
-/// waiter gets its slots if they can be had at once. Otherwise it is denied as soon as the view is newer than the
-/// waiter, or after `once_conflicts_max` conflicts.
+/// waiter gets its slots if they can be had at once. It is denied at once if the slots in use leave no room for it.
+/// Otherwise it is denied after `once_conflicts_max` conflicts, or as soon as the view is newer than the waiter and no
+/// answer about a node is awaited.
 demand pool::wanted(const std::function<std::uint32_t()>& count_takeable, bool awaits_node) {
   demand need;
   std::optional<std::uint32_t> takeable;

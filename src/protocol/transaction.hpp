@@ -20,7 +20,9 @@ struct transaction {
   request_id id = 0;
   time_point sent_at{};
   std::vector<kv_operation> operations{};
-  std::vector<member_id> movers{};     ///< members whose entries or numbers it adds or removes
+  /// Members whose entries it adds, removes or marks, or whose numbers it takes or releases. If it returns slots after
+  /// a write that was refused, also the members of that write.
+  std::vector<member_id> movers{};
   std::vector<std::string> removed{};  ///< sessions whose entries it removes
   /// Sessions whose entries it adds, with the text of each.
   std::vector<std::pair<std::string, std::string>> inserted{};
@@ -37,14 +39,15 @@ struct transaction {
   bool guarded = false;    ///< it is refused if anybody else has changed the record
   /// How many of the operations write the record. They come first. 0 if the record is not written.
   std::size_t record_operations = 0;
-  /// The write leaves a slot free, and contenders may wait that are not seen yet. So it also reads the entries.
+  /// The write leaves a slot free, and also reads the entries, because contenders may wait that are not seen yet.
   bool frees = false;
   bool owes = false;  ///< it leaves a slot free that a contender waits for, or may wait for unseen
   read_scope reads = read_scope::none;
 
   // For a transaction in doubt:
   request_id newest_request = 0;  ///< only requests after this one can tell what became of it
-  /// The transaction was refused. Something on the way may have repeated it, and then the refusal may be the copy's.
+  /// The transaction was refused, or it returns slots after a write that was refused. Something on the way may have
+  /// repeated the refused write, and then the refusal may be the copy's.
   bool refused = false;
   bool by_record = false;  ///< refused only for the record's index, so that a read of the record can show the outcome
   failure why{};
@@ -60,8 +63,8 @@ struct transaction {
     std::vector<kv_entry> read{};
   };
   reply applied(std::vector<kv_entry> results) const;
-  /// The transaction was applied at `index`. Returns true if the record in `now` is newer, and in between somebody has
-  /// granted a session that this write put into the queue.
+  /// The transaction was applied at `index`. Returns true if the record in `now` is newer, in between somebody has
+  /// granted a session that this write put into the queue, and `now` does not show the entry with that grant.
   bool is_granted_since(const snapshot& now, std::uint64_t index) const;
   /// Whether a view that is later than the write shows that it was applied, or never will be.
   bool is_decided_by(const snapshot& now) const;

@@ -15,7 +15,7 @@ class view {
 public:
   enum class state {
     none,     ///< never seen, or unusable: it must be read before anything is written
-    stale,    ///< another process has written unseen: it must be read again before a decision, or with a join
+    stale,    ///< a write may be unseen, also one of ours: it must be read again before a decision, or with a join
     partial,  ///< right about our own entries; others may have come, left and moved up unseen
     current,  ///< the newest that is known; a write that relies on it is guarded by the record's index
   };
@@ -28,12 +28,13 @@ public:
 
   enum state state() const { return state_; }
   bool current() const { return state_ == state::current; }
-  /// Whether the record is known to be outdated. Everything else may be as good as before.
+  /// Whether the view is partial, and its record is known to be outdated. Everything else may be as good as before.
   bool outrun() const { return state_ == state::partial && now_.lock_index <= outdated_; }
-  /// Whether the record stood in Consul like this, and was not pieced together.
+  /// Whether the record certainly stood in Consul like this. Returns false for a record that is known to be outdated,
+  /// because a grant to us may have been added to it since.
   bool knows_record() const { return now_.lock_index > outdated_ || outdated_ == 0; }
   const snapshot& now() const { return now_; }
-  /// The request that the view rests on. The view shows everything that was true before that request was sent.
+  /// The request that the view rests on. The view is at least as new as the time at which that request was sent.
   request_id as_of() const { return as_of_; }
   /// The index with which a watch of everything misses nothing. It is the index of the last listing, because our own
   /// writes may have higher indexes than unseen writes of others.
@@ -42,7 +43,8 @@ public:
   /// Takes the listing that request `id` has asked for. `last_sent` is the last request so far. Returns false if the
   /// listing is older than the view. Replies overtake each other, so a lower index means an older listing. But if its
   /// request was sent after the last news had arrived, Consul's index has really gone backwards, and the listing is
-  /// taken.
+  /// taken. If the listing is only older than what reads of single keys have shown, the newer parts of the view are
+  /// kept, and the view is partial.
   bool accept(snapshot listing, request_id id, request_id last_sent) {
     const bool late = state_ != state::none && id <= sent_before_news_;
     if (late && listing.index < now_.index) {
@@ -64,7 +66,7 @@ public:
     state_.go_to(in_part ? state::partial : state::current);
     return true;
   }
-  /// The time at which everything was last seen.
+  /// The time at which everything was last listed, or a grant to us named the next contenders.
   time_point listed_at() const { return listed_at_; }
   void listed(time_point now) { listed_at_ = now; }
   /// Notes that our write has been applied at `index`. `patch(snapshot&)` applies its changes, unless the view is

@@ -39,8 +39,8 @@ public:
   }
 
 private:
-  // The shortest and the longest time after which the agent has answered queries that asked for more. Each is the
-  // agent's limit and the time that the answer takes. 0: the agent is not known to have a limit.
+  // The shortest and the longest time after which the agent has answered queries that asked for more. Each is the sum
+  // of the agent's limit and the time that the answer takes. 0: the agent is not known to have a limit.
   duration shortest_{};
   duration longest_{};
   request_id as_of_ = 0;  ///< only a later request is the next read

@@ -12,7 +12,7 @@ namespace {
 /// instead.
 constexpr std::size_t own_keys_max = 8;
 
-/// The member whose entry is watched in any case. Null if there is none.
+/// The member whose entry is watched even beside a watch of everything. Null if there is none.
 const member* long_holder(context& ctx, const facts& f, const watch_set& running) {
   for (const auto& [id, m] : f.members) {
     if (!m.holds() || m.has_returned) continue;

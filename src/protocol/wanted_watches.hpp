@@ -13,17 +13,19 @@ namespace holdfast::protocol {
 /// frees a slot grants it to a waiter (`grant_duty`). If such a process dies first, it may touch nothing at all. So a
 /// process that has waited for long watches the contenders before it. The head of the queue watches everything. Any
 /// other waiter watches the entry just before its own, which is touched when that contender is granted, leaves or dies.
+/// If there are few contenders, or some that nobody may grant, or if the view is not current, or if the waiter wants
+/// several slots, it watches everything, too. A holder watches its entries, its numbers and the record, or everything.
 ///
 /// A watch of everything is not answered when the folder itself, or a folder above it, is deleted by its name without
 /// the slash. Consul keeps the trace of that deletion outside of the folder. A watch of a key below the folder is
 /// answered. So a process that holds for long also watches an entry of its own.
 std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set& running);
 
-/// Whether `key` is the entry of ours that is watched in any case.
+/// Whether `key` is the entry of ours that is watched even beside a watch of everything.
 bool is_own_entry(context& ctx, const facts& f, const watch_set& running, const std::string& key);
 
-/// Whether this process keeps slots, or hands them on locally. It may do so only while nobody waits elsewhere, so it
-/// must notice new contenders.
+/// Whether nobody is known to wait elsewhere, and this process keeps spare slots or has local waiters. It may keep
+/// slots and hand them on locally for long only while nobody waits elsewhere, so it must notice new contenders.
 bool must_know_who_comes(const facts& f);
 
 }  // namespace holdfast::protocol

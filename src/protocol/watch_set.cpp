@@ -7,7 +7,8 @@ namespace holdfast::protocol {
 
 namespace {
 
-/// At most this many watches run on that are not wanted any more.
+/// If this many watches more are running than are wanted, one that is not wanted any more is stopped before a new one
+/// starts.
 constexpr std::size_t unwanted_max = 2;
 
 }  // namespace

@@ -26,7 +26,7 @@ class watch_set {
 public:
   outage failures{};
   time_point everything_until{};    ///< a watch of one key has failed: until then a watch of everything replaces it
-  time_point everything_seen_at{};  ///< when a watch of everything was last answered
+  time_point everything_seen_at{};  ///< when a watch of everything was last answered without an error
   /// Beside a watch of everything, no entry of our own is watched before this time, because such a watch has failed.
   time_point own_entry_from{};
 
@@ -34,8 +34,9 @@ public:
   bool has_everything() const { return has({}); }
 
   /// Starts the watches that are wanted and not running. `is_covered` returns true for a key if a watch of everything
-  /// shows its changes, too. `prefix`: the prefix of all keys. `longest`: a wait of this length is made a little
-  /// shorter at random, so that not all watches end at once.
+  /// shows its changes, too. Such a watch is not started while a watch of everything runs that is not wanted any more.
+  /// `prefix`: the prefix of all keys. `longest`: a wait of this length is made a little shorter at random, so that not
+  /// all watches end at once.
   template <class Covered>
   void want(context& ctx, const std::vector<watch>& wanted, const std::string& prefix, duration longest,
             Covered is_covered) {

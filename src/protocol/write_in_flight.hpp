@@ -25,7 +25,7 @@ public:
   /// The transaction that is sent or in doubt.
   const transaction& current() const { return txn_; }
 
-  /// Whether another write may be sent now.
+  /// Whether the pauses after failures and refusals are over. Otherwise sets a timer for their end.
   bool is_due(context& ctx) const { return ctx.due_or_wake(failures.retry_at()) && ctx.due_or_wake(not_before_); }
   void wait_until(time_point when) { not_before_ = when; }
   void send(context& ctx, transaction txn) {
@@ -53,8 +53,10 @@ public:
   }
   void drop(member_id id) { std::erase(txn_.movers, id); }
 
-  /// Sets a pause before the next write, because others write, too. The pause grows with each refusal. If `delayed` is
-  /// true, Consul keeps a key from everybody for a while, and does not report the end of that time.
+  /// Sets a random pause before the next write, because others write, too. There is none after the first refusal. The
+  /// upper bound of the pause grows with each further refusal in a row, up to a maximum. If `delayed` is true, Consul
+  /// keeps a key from everybody for a while, and does not report the end of that time. Then the pauses are longer, and
+  /// begin with the first refusal.
   void conflicted(context& ctx, bool delayed) {
     using std::chrono::milliseconds;
     const duration pause = delayed ? backoff_bound(conflicts_, milliseconds(20), milliseconds(1000))
@@ -72,7 +74,7 @@ public:
   }
   void refused() { ++conflicts_; }
   void applied() { conflicts_ = 0; }
-  /// Whether others have been faster several times in a row.
+  /// Whether our writes were refused several times in a row, so that others are probably faster.
   bool is_outrun() const { return conflicts_ >= outrun_after; }
 
 private:
