@@ -18,9 +18,10 @@
 
 namespace holdfast::protocol {
 
-/// The times of an acceptance. A grant by another process is provisional, because the grantee may be dead. The grant
-/// becomes final when the grantee accepts it. If the grantee does not accept it in time, another process may take the
-/// grant back and grant the next contender. All times follow from the TTL that the grantee's entry states.
+/// The times of an acceptance. A grant by another process is provisional if the grantee's entry says that its process
+/// accepts grants, because the grantee may be dead. The grant becomes final when the grantee accepts it. If the grantee
+/// does not accept it in time, another process may take the grant back and grant the next contender. All times follow
+/// from the TTL that the grantee's entry states.
 ///
 /// Let `t` be the time at which the grantee sent the last request whose answer showed its entry waiting. The grant is
 /// later than `t`. If the grantee hears of the grant by `t + fresh`, it uses the slot at once, and without an
@@ -37,10 +38,10 @@ constexpr std::optional<acceptance_times> acceptance_of(duration ttl) {
   if (ttl < milliseconds(2'000)) return std::nullopt;
   return acceptance_times{ttl / 15, std::max<duration>(ttl / 6, milliseconds(500)), ttl / 50};
 }
-/// Whether a pool with these options accepts grants, and its entries say so.
+/// Whether a pool with these options accepts grants. Its entries say so, unless they state no lease (`wall_offset`).
 inline bool accepts_grants(const pool_options& o) { return o.accepts && acceptance_of(o.ttl); }
 /// The times for the TTL that this entry states. The result is empty if the entry does not say that its process accepts
-/// grants.
+/// grants, or if the TTL is too short.
 std::optional<acceptance_times> acceptance_of(const contender& entry);
 
 /// The pending requests that accept grants. They are independent of the pending write. A request may be repeated,
@@ -83,8 +84,8 @@ class open_grants {
 public:
   /// Adds the open grants that the view shows, and removes those that it shows no more.
   void saw(context& ctx, const snapshot& now, const members& ours);
-  /// Marks grants that this process has written. This process takes them back first. Other processes wait a little
-  /// longer, in case this process has died.
+  /// Marks grants that this process has written. If a session of ours waits, this process takes them back first. Other
+  /// processes wait a little longer, in case this process has died.
   void granted(const std::vector<std::string>& sessions);
   /// The grants that this process takes back now. The call also sets a timer for the next one. `waits`: a session of
   /// ours waits in the queue.
@@ -93,7 +94,8 @@ public:
   /// lives. If it has no waiter, it would have to grant the next contender in the queue, which may be dead, too. So it
   /// leaves the grant to other processes that wait, and acts only if they do not.
   std::vector<const contender*> overdue(context& ctx, const snapshot& now, bool waits) const;
-  /// Whether the last listing is older than the time of one of these grants. That grant may have been accepted since.
+  /// Whether the last listing came before the end of the time that one of these grants had to be accepted. That grant
+  /// may have been accepted since.
   bool is_unseen(const std::vector<const contender*>& overdue, time_point listed_at) const;
 
 private:
@@ -113,7 +115,7 @@ private:
 
 /// Processes that did not accept a grant, so that this process took it back. They are probably dead, and their other
 /// entries may stand in the queue for two TTLs. These entries are granted last. The entries of a process are known by
-/// their description. If an entry shows that the process lives, the process is doubted no more.
+/// their description. The doubt ends when an entry shows that the process lives, or at the time `until`.
 class doubtful_processes {
 public:
   void took_back(std::string description, std::uint64_t index, time_point until) {

@@ -74,7 +74,7 @@ struct grant {
   std::vector<std::uint32_t> numbers{};  ///< if slots are numbered: one for each slot that the acquire asked for
   bool operator==(const grant&) const = default;
 };
-/// The acquire is done. No slot was free, or none became free in time.
+/// The acquire is done. It could not get its slots at once, or did not get them in time.
 struct deny {
   protocol::ticket ticket;
   bool operator==(const deny&) const = default;
@@ -85,8 +85,9 @@ struct fail {
   bool operator==(const fail&) const = default;
 };
 /// The release is done, locally or in Consul. With an error, the slot becomes free when the session expires at the
-/// latest. There is one such action for each release of a slot in use, after `give_up_after` at the latest. There is
-/// none for a slot that was lost before.
+/// latest. There is one such action for each release of a slot in use. A pool that cannot write for `give_up_after`
+/// ends the session, and then reports the release when the session has ended, or when its lease expires. A mutex set
+/// reports the release after `give_up_after` at the latest. There is none for a slot that was lost before.
 struct released {
   slot_id slot;
   failure error{};
@@ -104,7 +105,8 @@ struct revoke {
   slot_id slot;
   bool operator==(const revoke&) const = default;
 };
-/// The slot's lease deadline has changed, or it has become suspect, or is not suspect any more.
+/// The slot's deadline has changed, because its session was renewed or its grant was accepted. Or the slot has become
+/// suspect, or is not suspect any more.
 struct update {
   slot_id slot;
   time_point deadline;

@@ -13,10 +13,10 @@
 #include "protocol/snapshot.hpp"
 
 // The commands of an operator, for a semaphore that is in use. Each command is a pure function from the state in Consul
-// to the next transaction. The index of the record guards the transaction. If somebody else has written the record
-// meanwhile, such as another operator, Consul refuses the transaction, and the state is read again. A command that is
-// already carried out needs no write. So after a write of unknown outcome, the command is simply run again, and the
-// record decides.
+// to the next instruction. The index of the record guards a transaction that writes the record, and the index of each
+// removed entry guards its removal. If somebody else has written one of them meanwhile, such as another operator,
+// Consul refuses the transaction, and the state is read again. A command that is already carried out needs no write. So
+// after a write of unknown outcome, the command is simply run again, and the state in Consul decides.
 namespace holdfast::protocol {
 
 /// The state of all keys below a semaphore's prefix at one index.
@@ -62,25 +62,30 @@ struct instruction {
 // touches its entry. Dead holders keep their slots, because a lock delay may protect them, which only the pools know.
 // There are two exceptions: `sweep` removes all dead holders, and `evict` removes the one that it has ended.
 
-/// Creates the record, if there is none. Refused with error::limit_conflict if there is one with another limit.
+/// Creates the record, if there is none. Refused with error::limit_conflict if there is one with another limit, and
+/// with error::invalid_limit if no semaphore can have this limit.
 instruction create(const inspection& s, std::uint32_t limit);
-/// Changes the limit. A lower limit takes no slot away from a holder.
+/// Changes the limit. A lower limit takes no slot away from a holder. Refused with error::invalid_limit like `create`,
+/// and with error::no_semaphore if there is no record.
 instruction resize(const inspection& s, std::uint32_t limit);
-/// Closes or opens the semaphore. While it is closed, no contender is granted. Holders keep their slots.
+/// Closes or opens the semaphore. While it is closed, no contender is granted. Holders keep their slots. Refused with
+/// error::no_semaphore if there is no record.
 instruction set_closed(const inspection& s, bool closed);
-/// Marks a holder, to ask it to release its slot. Refused with error::not_held if the session is no holder. With
-/// `doubt`, an earlier write of the mark may have been applied. Then a session that holds no longer is no error,
-/// because the mark may have been the cause.
+/// Marks a holder, to ask it to release its slot. Refused with error::no_semaphore if there is no record, with
+/// error::not_held if the session is no holder, and with error::too_large if the marked record would not fit into a
+/// request. With `doubt`, an earlier write of the mark may have been applied. Then a session that holds no longer is no
+/// error, because the mark may have been the cause.
 instruction revoke(const inspection& s, std::string_view session, bool doubt = false);
-/// Ends the session, then takes it out of the record. Refused with error::not_held if the session neither holds nor
-/// waits at the first read. At a later read, this means that the command is carried out.
+/// Ends the session, then removes it from the record, and removes an entry that it has left. Refused with
+/// error::not_held if the first read shows neither an entry of the session nor its name in the record. At a later read,
+/// this means that the command is carried out.
 instruction evict(const inspection& s, std::string_view session, bool first_read);
 /// Removes the traces of dead processes: dead holders, and entries that no session has locked.
 instruction sweep(const inspection& s);
-/// Removes the record, all entries with their acceptances, and all numbers. Refused with error::in_use if anybody holds
-/// or waits, unless `even_in_use`. `first` is the index of the command's first read, or 0 if this is the first read.
-/// Once the record of the first read is gone, keys that were written later belong to processes that use the semaphore
-/// anew. They are kept.
+/// Removes the record, all entries with their acceptances, and all numbers. Refused with error::in_use if a live
+/// session holds, waits, or has a number, unless `even_in_use`. `first` is the index of the command's first read, or 0
+/// if this is the first read. Once the record of the first read is gone, the command is not refused any more. Keys that
+/// were written later belong to processes that use the semaphore anew, and they are kept.
 instruction destroy(const inspection& s, bool even_in_use, std::uint64_t first = 0);
 /// Sets `more` while a live session holds a slot, and never writes. Without a record there is no holder. If there is no
 /// record at the first read, the command is refused with error::no_semaphore.

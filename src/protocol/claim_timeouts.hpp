@@ -17,7 +17,7 @@ class claim_timeouts {
 public:
   bool passed_over(std::string_view session) const;
   std::vector<std::string> passed_over() const;
-  /// Forgets the contenders that have taken their slots, have left, or have come anew.
+  /// Forgets the contenders that have taken their slots or have left, and those whose entries have changed.
   void refresh(const snapshot& now);
   /// Gives each contender for which the plan leaves a slot free some time: between `claim_timeout` and one and a half
   /// times that. Returns true if the time of one of them has expired, so that another plan is needed.

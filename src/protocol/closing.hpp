@@ -24,8 +24,8 @@ public:
     at_once_ = nothing_in_use_ = true;
     deadline_ = ctx.now();
   }
-  /// All users have released their slots. The first call starts the time limit for releasing sessions and entries in
-  /// Consul, however long the users have taken.
+  /// All users have released their slots. Starts the time limit for releasing sessions and entries in Consul, however
+  /// long the users have taken. If that time limit has been started before, it stays as it is.
   void nobody_uses_anything(context& ctx, duration time) {
     if (!std::exchange(nothing_in_use_, true)) deadline_ = ctx.now() + time;
   }
@@ -51,7 +51,7 @@ private:
 
   guarded_state<state, transitions> state_{};
   bool at_once_ = false;
-  bool nothing_in_use_ = false;  ///< no user holds a slot any more, and the deadline was set anew then
+  bool nothing_in_use_ = false;  ///< the deadline is now that for releasing sessions and entries in Consul
   time_point deadline_ = never;
 };
 

@@ -35,7 +35,8 @@ next_step command_run::begin(time_point now) {
   return again({}, now);
 }
 
-/// Reads again, at once, or after a pause if something has failed. Ends the command if it has failed too often.
+/// Reads again, at once, or after a pause if something has failed. Ends the command if there is no time left, or after
+/// too many attempts in a row without progress. A command that waits may make any number of attempts.
 next_step command_run::again(failure why, time_point now) {
   why_ = std::move(why);
   if (is_waiting()) {
@@ -113,7 +114,8 @@ next_step command_run::saw(time_point now) {
   return command_step::write{asked_.operations, within(now)};
 }
 
-/// Nothing is to be written. Pauses before the next read, which waits for a change.
+/// Nothing is to be written. Ends the command if nothing is left to wait for, or if the time for the wait is over.
+/// Otherwise pauses before the next read, which waits for a change.
 next_step command_run::wait(const instruction& next, time_point now) {
   if (!next.more) return command_step::done{};
   watched_ = seen_.now.index < watched_ ? 0 : seen_.now.index;
@@ -138,7 +140,8 @@ next_step command_run::written(event::txn_done&& e, time_point now) {
   return attempted(failed(error::transaction_conflict, "others wrote first each time"), now);
 }
 
-/// The write was applied, and has also read all keys below the prefix.
+/// The write was applied, and was also to read all keys below the prefix. If the answer lacks a usable listing, the
+/// command ends if it is carried out, and reads again otherwise.
 next_step command_run::read_beside(event::txn_done&& e, time_point now) {
   outage_.over();
   removed_.holders += asked_.swept.holders;

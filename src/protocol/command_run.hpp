@@ -106,7 +106,7 @@ private:
   unsigned conflicts_ = 0;
   unsigned in_vain_ = 0;
   failure doubt_{};  ///< the failure of a write whose outcome is unknown
-  failure why_{};    ///< the latest failure
+  failure why_{};    ///< the failure of the last attempt, if it failed; it is kept during the pause that follows
   command_history history_{};
   inspection seen_{};
   std::uint64_t watched_ = 0;  ///< the index to wait from

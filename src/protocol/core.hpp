@@ -31,8 +31,8 @@ public:
   time_point wake() const { return ctx_.wake(); }
   time_point now() const { return ctx_.now(); }
 
-  /// True if users of this process hold all slots, and nothing else is due. An acquire without a deadline then joins the
-  /// local queue or is answered at once, and the current time does not matter to it.
+  /// True if users of this process hold all slots, and nothing else is due. An acquire without a deadline then joins
+  /// the local queue or is answered at once, and the current time does not matter to it.
   bool only_queues() const { return only_queues_; }
   virtual core_status status() const = 0;
 
@@ -42,9 +42,10 @@ public:
     std::string session;
     std::uint64_t grant = 0;
   };
-  /// One entry for each session that stands for the slot. Empty if the slot is not in use.
+  /// One entry for each session that stands for the slot. Empty if no user holds the slot, or if the slot is lost.
   virtual std::vector<entry> entries_of(slot_id id) = 0;
-  /// The key that the holder of a mutex has locked.
+  /// For a mutex, the key that its holder locks. For a semaphore, the key of its record. A mutex set returns an empty
+  /// text if no user holds the slot.
   virtual std::string lock_key(slot_id id) = 0;
 
 protected:

@@ -9,7 +9,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A proclaim fails after this many of its writes were refused because somebody else had written the key meanwhile.
+/// A proclaim fails after this many of its writes were refused, usually because somebody else had written the key
+/// meanwhile. A refusal for lack of permission ends the proclaim at once.
 constexpr int proclaim_tries = 4;
 /// The longest pause before the next question after an answer without news. The index of a key that does not exist
 /// moves with every write near it. The pause keeps the observer from asking once for each of these writes.

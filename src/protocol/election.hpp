@@ -34,8 +34,8 @@ public:
   /// The error to report to the caller if the proclaim ends because of `why`. An error that says that nothing was
   /// written is reported only if no earlier try can have been applied.
   error_code reported(const error_code& why) const;
-  /// Returns the final result of the proclaim: success, or an error. Returns nothing if somebody else has written
-  /// meanwhile. Then the key must be read again.
+  /// Returns the final result of the proclaim: success, or an error. Returns nothing if the write was refused, but not
+  /// for lack of permission. Usually somebody else has written meanwhile. Then the key must be read again.
   std::optional<error_code> replied(const event::txn_done& reply);
   event::value_written tried() const { return {id_, value_}; }
   event::value_written ended() const {
@@ -67,15 +67,16 @@ struct leading {
   bool operator==(const leading&) const = default;
 };
 
-/// Returns nothing if nobody leads.
+/// Returns nothing if no session has locked the key. Otherwise the holder may still have to accept its grant.
 std::optional<leading> leading_in(const std::optional<kv_entry>& key);
 
 /// The questions of an observer of an election, and the news in the answers. One question is pending at a time.
 ///
 /// The holder of the key may have been granted by another process, and may be dead (acceptance.hpp). So an observer
-/// asks about each new holder's entry once. The observer names the holder as the leader if the entry has no provisional
-/// grant, or if the holder has accepted the grant. Until then the news is that nobody leads. A holder without an entry
-/// is a client of another kind, which has locked the key itself.
+/// asks about each new holder's entry until it is sure of the holder. The observer names the holder as the leader if
+/// the entry has no provisional grant, or if the holder has accepted the grant. While the entry shows a grant that is
+/// not accepted, the news is that nobody leads. A holder without an entry is a client of another kind, which has locked
+/// the key itself.
 class observer {
 public:
   /// No question waits for longer than `longest_wait`.
@@ -89,7 +90,8 @@ public:
   };
   question ask();
 
-  /// The result of an answer: news, or a failure that repetition cannot mend, or a pause before the next question.
+  /// The result of an answer: news, or a failure that repetition cannot mend, or a pause before the next question. If
+  /// the result is empty, the next question follows at once.
   struct conclusion {
     bool is_news = false;
     std::optional<leading> leader{};

@@ -48,7 +48,7 @@ inline bool is_final(const error_code& code) { return !(code == condition::unava
 
 namespace event {
 
-/// A caller wants `count` slots, all of them or none.
+/// A caller wants `count` slots, all of them or none. A mutex set uses only `ticket` and `name`, and always tries once.
 struct acquire {
   protocol::ticket ticket;
   std::uint32_t count = 1;
@@ -141,14 +141,14 @@ struct value_written {
   enum class stage {
     tried,      ///< the write is about to be sent
     withdrawn,  ///< the value was not written, and never will be
-    over,       ///< the value was written, or nobody knows; there are no more tries
+    over,       ///< the value was written, or nobody knows, or the slot was lost; there are no more tries
   };
   std::uint64_t proclaim;  ///< identifies the proclaim, since two of them may have the same value
   std::string value{};     ///< used only with `tried`
   stage is = stage::tried;
   bool operator==(const value_written&) const = default;
 };
-/// The time that `pool::wake` named has come.
+/// The time that `core::wake` named has come.
 struct tick {
   bool operator==(const tick&) const = default;
 };

@@ -8,8 +8,8 @@
 
 namespace holdfast::protocol {
 
-/// Decides when this process writes a grant for others: when it frees a slot, when it owes a grant, or when the
-/// responsible process has failed to grant in time.
+/// Decides when this process writes grants: when it frees a slot, owes a grant, or is itself next in the queue. It also
+/// does so when the responsible process has failed to grant in time.
 class grant_duty {
 public:
   /// A write of ours has left a slot free. Either it could not grant all contenders at once, or it may not have known
@@ -17,13 +17,14 @@ public:
   bool owes() const { return owes_; }
   void now_owes(bool something) { owes_ = something; }
 
-  /// A release was refused. `by_grantee`: a contender that it grants had changed. `by_others`: others were faster.
+  /// A write was refused. `by_grantee`: it was a release, and a contender that it grants had changed. `by_others`: it
+  /// was a release, and others were faster.
   void refused(bool by_grantee, bool by_others) {
     refused_ = by_grantee ? refused_ + 1 : 0;
     if (by_others) outrun_ = std::min(outrun_ + 1, outrun_max + 1);
   }
-  /// A write was applied. A process that was outrun and then wins once will be outrun again. So it tries its next
-  /// release once, not twice.
+  /// A write of the record was applied. A process that was outrun and then wins once will be outrun again. So it tries
+  /// its next release once, not twice.
   void applied() {
     refused_ = 0;
     if (outrun_ != 0) --outrun_;
@@ -34,8 +35,10 @@ public:
   /// and the grant that is then owed is written later.
   bool grants_with_release() const { return refused_ < refusals_max; }
 
-  /// Whether this process grants a free slot now. The process of the queue's head does so at once. The others wait a
-  /// while before they do so in its place, so that a dead holder costs one write, not one for each waiter.
+  /// Whether this process grants a free slot now. A process that owes a grant, or whose own session is to be granted
+  /// first, does so at once. Other processes in the queue wait a while before they do so in its place. So a dead holder
+  /// costs one write, not one for each waiter. For a process that does not wait in the queue, the result is true
+  /// only if it owes a grant.
   bool may_grant(context& ctx, const grant_plan& next, const members& ours, duration backup);
   void moved_on() { stalled_until_ = never; }
 
@@ -44,8 +47,10 @@ private:
   static constexpr unsigned outrun_max = 2;
 
   bool owes_ = false;
-  unsigned refused_ = 0;              ///< releases in a row that a grantee's change has refused
-  unsigned outrun_ = 0;               ///< releases that lost to faster processes, minus the writes that were applied
+  unsigned refused_ = 0;  ///< releases in a row that a grantee's change has refused
+  /// Releases that lost to faster processes, minus the writes of the record that were applied. It stays between 0 and
+  /// one more than `outrun_max`.
+  unsigned outrun_ = 0;
   time_point stalled_until_ = never;  ///< how long a free slot waits for another process to write the grant
 };
 

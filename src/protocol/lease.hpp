@@ -32,7 +32,8 @@ public:
 
   /// Until this instant Consul has certainly not ended the session for its TTL.
   time_point deadline() const { return sent_ + ttl_ - margin_; }
-  /// By this instant Consul has ended the session, unless a new leader has started its TTL anew.
+  /// By this instant Consul has ended the session, unless its TTL was started anew: by a new leader, or by a renewal
+  /// whose success was not reported to us.
   time_point over_at() const { return sent_ + 2 * ttl_; }
   /// From this instant a renewal is overdue.
   time_point suspect_at() const { return sent_ + ttl_ / 2; }

@@ -47,10 +47,11 @@ struct lock_record {
   bool operator==(const lock_record&) const = default;
 };
 
-/// Fails with error::corrupt_record unless `value` is such a record with a limit between 1 and 2^31.
+/// Fails with error::corrupt_record unless `value` is such a record with a limit between 1 and 2^31, and with at most
+/// 100'000 holders.
 boost::system::result<lock_record> parse_lock_record(std::string_view value);
-/// The value of a semaphore's lock key. Without a command of an operator, the value is as HashiCorp's client would
-/// write it.
+/// The value of a semaphore's lock key. Without a command of an operator, a value with the holders in a map is as
+/// HashiCorp's client would write it.
 std::string format(const lock_record& record);
 /// The largest size of that value in bytes, with `more_holders` additional holders.
 std::size_t size_of(const lock_record& record, std::size_t more_holders = 0);

@@ -46,7 +46,8 @@ private:
   /// The values that our holder has written, or may have, in the order of their last tries. Only the first one can be
   /// of a proclaim that has ended, so the list is one longer than the number of proclaims that are pending, at most.
   std::vector<proclaimed> values_;
-  time_point free_at_{};  ///< when the key was last seen free, or held by another kind of client
+  /// When the key was last seen free, or held by another kind of client. If it never was, when it was first seen.
+  time_point free_at_{};
 };
 
 }  // namespace holdfast::protocol

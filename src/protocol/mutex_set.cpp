@@ -180,7 +180,7 @@ void mutex_set::check_watch() {
   act(action::watch_key{watch_, session_key(), watch_index_, wait});
 }
 
-/// False if the watch has failed for too long. Then no lock is granted, because it would be lost at once.
+/// False if the watch has failed for too long. Then Consul is not asked for locks, because they would be lost at once.
 bool mutex_set::serving() { return !watch_outage_.on() || !due_or_wake(watch_outage_.since() + options_.outage_grace); }
 
 void mutex_set::check_outage() {
@@ -229,7 +229,7 @@ void mutex_set::check_releases() {
   }
 }
 
-/// Removes the sessions whose `until` has passed, because Consul has ended them by then.
+/// Removes the sessions whose `until` has passed. We assume that Consul has ended them by then (`drop_session`).
 void mutex_set::forget_expired() {
   for (auto at = sessions_.ending().begin(); at != sessions_.ending().end();)
     at = due_or_wake(at->second.until) ? has_ended(at) : std::next(at);
@@ -402,8 +402,8 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
   for (const auto& [asked, at] : asking_) want(*at);  // in their order
 }
 
-/// The user of a lost slot has released it. Until the slot's session has ended, no caller in this process gets the
-/// lock.
+/// The user of a lost slot has released it, or the time for that is over. Until the slot's session has ended, no caller
+/// in this process gets the lock.
 void mutex_set::let_go(ending& d, slot_id id) {
   if (std::erase(d.lost, id) == 0) return;
   place& at = *std::exchange(slots_.find(id)->place, nullptr);

@@ -34,13 +34,15 @@ inline constexpr std::size_t set_refused_max = 1024;
 /// The core of a mutex set: the locks of one process below a prefix. One session holds any number of them. Each
 /// `acquire` tries once to lock one name.
 ///
-/// One transaction is pending at a time. All that callers request meanwhile goes together into the next one. Each
-/// transaction begins with a compare-and-set of the *sequence guard*, a key that nobody else writes. So it is applied
-/// at most once, and never after a later one.
+/// One transaction is pending at a time. All that callers request meanwhile goes together into the next one, as far as
+/// it fits. A session's first transaction creates the *sequence guard*, a key that nobody else writes. Each later
+/// transaction that writes begins with a compare-and-set of the guard. So it is applied at most once, and never after a
+/// later one.
 ///
 /// If the outcome of a transaction is unknown, the set sends an empty transaction, the *barrier*. If the barrier is
 /// applied, the other transaction was not applied and never will be. If the barrier is refused, the set reads the
-/// guard, which shows which of the two was applied.
+/// guard, which shows which of the two was applied. If the outcome of a session's first transaction is unknown, there
+/// may be no guard yet. Then the set goes on with another session.
 ///
 /// A transaction that Consul refused has not written the guard. If the network makes a copy of it, Consul may apply the
 /// copy when the names are free. No user here holds the locks that such a copy takes, so the set must find and unlock
@@ -72,7 +74,7 @@ private:
     std::optional<ticket> asked{};  ///< the caller that waits for the lock, if there is one
     time_point came{};              ///< when that caller asked
     request_id asked_after = 0;     ///< only requests later than this one count as a try for that caller
-    slot_id slot = slot_id::none;   ///< held by a user, or its release is not answered yet
+    slot_id slot = slot_id::none;   ///< held by a user, or lost, or its release is not answered yet
     std::uint64_t grant = 0;        ///< the index of the locking write
     bool sent = false;              ///< in the transaction that is pending or whose outcome is unknown
     bool is_rest = false;           ///< its batch was refused, maybe because of others' locks; to be sent again
@@ -81,7 +83,7 @@ private:
   using locks = std::map<std::string, lock, std::less<>>;
   using place = locks::value_type;
   struct slot {
-    mutex_set::place* place = nullptr;  ///< the lock of this slot, until its user releases it
+    mutex_set::place* place = nullptr;  ///< the lock of this slot, until its user releases it or its session has ended
     bool releasing = false;             ///< a user waits for the end of its release
   };
 
@@ -109,8 +111,9 @@ private:
     bool ready = false;  ///< Consul has created it
     bool open = false;   ///< it has its two keys
     std::uint64_t guard_index = 0;
-    /// The effects of the batches that were refused since the guard was last written. The key of the map is the flags
-    /// that the batch would have given the guard. A copy of at most one of these batches may still be applied.
+    /// The effects of the batches that were refused since the guard was last written, or of the last `set_refused_max`
+    /// of them. The key of the map is the flags that the batch would have given the guard. A copy of at most one of
+    /// these batches may still be applied.
     std::map<std::uint64_t, std::vector<effect>> refused{};
     /// An empty batch is to be sent. It keeps late copies from being applied, or shows that one was applied.
     bool copies_due = false;
@@ -128,7 +131,7 @@ private:
     /// `over_at`, we do not destroy the session, so that Consul keeps the keys from other processes.
     std::vector<slot_id> lost{};
     time_point over_at{};
-    std::vector<slot_id> releasing{};    ///< slots whose releases are answered when the session has ended
+    std::vector<slot_id> releasing{};    ///< slots whose releases are answered when it has ended, if not before
     std::map<ticket, place*> blocked{};  ///< the `names` that somebody asks for, in the order of the requests
   };
   using set_of_sessions = session_set<own, ending>;
@@ -210,7 +213,7 @@ private:
   std::deque<place*> denied_;        ///< unlocks that Consul refused, for example by ACL rules; retried after pauses
   slot_table<slot> slots_;
   std::size_t held_ = 0;
-  std::size_t lost_ = 0;                                 ///< slots lost by closing the set, whose session still exists
+  std::size_t lost_ = 0;                                 ///< slots lost by closing the set, whose session is in use
   std::deque<std::pair<time_point, slot_id>> releases_;  ///< in the order in which they began; some are answered
 
   set_of_sessions sessions_;  ///< at most one is in use

@@ -10,7 +10,7 @@ namespace holdfast::protocol {
 /// as many.
 inline constexpr std::size_t operations_max = 64;
 
-/// Consul's limit on the bytes of a transaction's request, and on the bytes of a value.
+/// Consul's default limit on the bytes of a transaction's request, and on the bytes of a value.
 inline constexpr std::size_t request_bytes_max = 512 * 1024;
 
 /// The size of a value in a request, where it is encoded in base64.

@@ -22,9 +22,9 @@ namespace holdfast::protocol {
 /// owner of the session does not know that. It believes in its slot until it is notified or its lease expires. For that
 /// time this class keeps what is known of the holder, and its slot is granted to nobody: the holder is *spared*.
 ///
-/// If there is a `lock_delay`, a holder is spared for at least that time. Apart from that, a holder is not spared if its
-/// node has certainly stood since before the holder's session ended. Then the session has ended alone: its lease has
-/// expired, its owner has ended it, or an operator has. Three things show that:
+/// If there is a `lock_delay`, a holder is spared for at least that time. Apart from that, a holder is not spared if
+/// its node has certainly stood since before the holder's session ended. Then the session has ended alone: its lease
+/// has expired, its owner has ended it, or an operator has. Three things show that:
 /// - A session of ours that lives belongs to the same node, and stood beside the holder. Or it was created later, and
 ///   then the holder believes for one lease at most from that time on.
 /// - The node's CreateIndex in Consul's catalog is lower than that of the holder's entry (`node_to_read`).
@@ -43,12 +43,12 @@ public:
 
   /// The node that must be read next. There is one if a holder is spared that need not be if the node has stood for
   /// long enough. The result is empty for an agent's own node, because a health check there ends sessions although the
-  /// node stays.
+  /// node stays. It is also empty during the pause after a failed read of a node.
   std::optional<std::string> node_to_read(context& ctx, const snapshot& now, const members& ours,
                                           const pool_options& o) const;
   /// The answer to a read of that node.
   void saw_node(context& ctx, const std::string& node, const event::node_seen& seen, const pool_options& o);
-  /// Whether the last read of our own node succeeded.
+  /// Whether the last read of our own node that Consul answered has shown the node.
   bool may_read_node() const { return node_created_ != 0; }
 
   /// Adds to the rules which slots a plan must not grant yet.
@@ -87,8 +87,8 @@ private:
   std::map<std::string, holder, std::less<>> holders_;  ///< by their sessions
   /// Sessions of ours that have ended, and that the record may still name.
   std::set<std::string, std::less<>> former_;
-  /// Sessions of other processes that have released their slots without writing the record, each with the index of the
-  /// record at that time. A newer record may name such a session again.
+  /// Sessions that have released their slots without writing the record, each with the index of the record at that
+  /// time. A newer record may name such a session again.
   std::map<std::string, std::uint64_t, std::less<>> given_back_;
   std::vector<end_of_ours> ends_;
   std::uint64_t node_created_ = 0;  ///< the CreateIndex of our own node, as it was read last; 0: unknown

@@ -14,18 +14,18 @@ struct own_session {
   member_id id{};
   std::string session{};  ///< its id in Consul; empty until Consul has created it
   protocol::lease lease{};
-  time_point asked_at{};    ///< when the latest create or renew request was handed out to be sent
+  time_point asked_at{};    ///< when its latest request (to create, renew or register its node) was handed out
   time_point created_at{};  ///< when Consul's answer to the create request came
   failure not_renewed{};    ///< why the last renewal failed, if it did
   bool awaits_node = false;
-  bool had_node = false;  ///< the node has been registered once for this session
+  bool had_node = false;  ///< the node has been registered once for this session, or that was tried
 };
 
 void created(context& ctx, own_session& s, std::string session, lease fresh);
 void renew_when_due(context& ctx, own_session& s);
 /// Returns false if Consul reports that the session does not exist. A leader that has not caught up yet may report this
-/// of a live session, so a consistent read or the lease decides. A reply after the lease deadline does not extend the
-/// lease, because lost is final.
+/// of a live session. So if the session holds or waits for anything, a consistent read or the lease decides. A reply
+/// after the lease deadline does not extend the lease, because lost is final.
 bool renewed(context& ctx, own_session& s, event::session_renewed& e);
 /// Returns why the lease has expired.
 failure why_expired(const own_session& s);
@@ -34,8 +34,8 @@ bool tells_of_no_leader(const diagnostics& details);
 /// The fate of a slot's session after the slot is lost.
 enum class session_after {
   ended,    ///< Consul has ended the session
-  stays,    ///< it lives until the user releases the slot, but another process may hold the slot by then
-  protects  ///< it lives until the user releases the slot, and keeps the slot from all other processes until then
+  stays,    ///< it is kept until the user releases the slot or Consul ends it, but another process may get the slot
+  protects  ///< it is kept until the user releases the slot or Consul ends it, and nobody else gets the slot till then
 };
 constexpr session_after session_after_loss(loss_reason reason) {
   switch (reason) {
@@ -58,7 +58,7 @@ failure with_rules(failure why, std::string_view node);
 
 /// A session that must end. Pending requests may still name it, but they can do no harm once it is destroyed.
 struct ending_session {
-  time_point until{};  ///< by then Consul has ended it without us
+  time_point until{};  ///< from then on we assume that Consul has ended it without us
   outage attempts{};
   bool asking = false;  ///< a destroy request is pending
 };

@@ -21,7 +21,8 @@ class session_set {
 public:
   using ending_map = std::map<std::string, Ending, std::less<>>;
 
-  /// Why sessions could not be created, and when to try again.
+  /// Why sessions could not be created, and when to try again. A mutex set also notes here that it has lost a session
+  /// because its watch had failed for too long.
   outage failures{};
 
   // --- The sessions in use, in the order in which they were requested.

@@ -25,7 +25,8 @@ public:
     ++at.generation;  // the first is 1, so that no id is 0
     return {make_slot_id(at.generation, index), &at.slot};
   }
-  /// Null if the place of this slot has been opened anew.
+  /// Null if the place of this slot has been opened anew, or if there never was such a slot. A closed slot is still
+  /// found until its place is opened anew.
   Slot* find(slot_id id) {
     const std::size_t index = index_of(id);
     if (index >= places_.size() || places_[index].generation != generation_of(id)) return nullptr;

@@ -60,7 +60,8 @@ struct entry_lease {
 /// of its own. It consists of `@` and the seconds since 1970, `+` and the TTL, and `-` and the margin. TTL and margin
 /// are in milliseconds. A space and the node follow if the node is not `usual_node`. If it is the agent's own node,
 /// only the space follows. A line `~` precedes the stamp if the maker accepts grants (acceptance.hpp). A process that
-/// grants the entry keeps all of this as a part of the description.
+/// grants the entry keeps all of this as a part of the description. Without `lease`, the stamp consists of the time
+/// only. There is no stamp if the time is before 1970.
 std::string with_stamp(std::string_view description, duration since_1970, const std::optional<entry_lease>& lease = {});
 /// The parts of such a value, without the succession.
 struct entry_value {

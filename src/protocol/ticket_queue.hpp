@@ -12,7 +12,7 @@ namespace holdfast::protocol {
 
 /// Entries in the order in which they came, which is the order of their `ticket`s. An entry is found by a binary
 /// search. An entry that is removed from the middle leaves a hole (`is_hole()` is true for good after `leave_hole()`).
-/// The hole is removed when it reaches the front, or when most places are holes.
+/// The hole is removed when it reaches the front, or when there are many holes and most places are holes.
 template <class Entry>
 class ticket_queue {
 public:

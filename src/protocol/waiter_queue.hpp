@@ -16,7 +16,7 @@ struct waiter {
   time_point deadline = never;
   time_point came{};
   request_id asked = 0;    ///< the last request that was sent before it came; only later reads count for it
-  unsigned conflicts = 0;  ///< attempts for a `once` waiter that lost to another writer
+  unsigned conflicts = 0;  ///< for a `once` waiter: attempts that were refused; the highest count if no number is free
 
   bool is_hole() const { return count == 0; }
   void leave_hole() { count = 0; }
