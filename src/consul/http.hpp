@@ -40,7 +40,7 @@ struct agent_lines {
   std::string headers{};  ///< whole lines, each with its CRLF
 };
 
-/// Returns the request in one buffer, so that it leaves in one segment. An empty `token` is not sent.
+/// Returns the request in one buffer, so that a small request leaves in one segment. An empty `token` is not sent.
 std::string to_bytes(const http_request& request, const agent_lines& to, std::string_view token);
 
 /// Returns a request in one buffer. `headers` are whole lines, each with its CRLF.
@@ -74,8 +74,8 @@ public:
   boost::asio::mutable_buffer space();
   /// Parses `size` bytes that were put into `space()`. Errors: malformed_reply, reply_too_large.
   error_code commit(std::size_t size);
-  /// To be called at the end of the stream. Returns error::connection_lost unless the end of the stream ends this
-  /// reply. Other errors: malformed_reply, reply_too_large.
+  /// To be called at the end of the stream. Returns error::connection_lost unless the reply is complete, or the end of
+  /// the stream completes it.
   error_code finish();
 
   bool done() const noexcept;

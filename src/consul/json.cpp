@@ -35,7 +35,8 @@ private:
   error_code ec_;
 };
 
-// Each of these functions reads one required field. It returns false if the field is missing or of another type.
+// Each of the two functions `read` reads one required field. It returns false if the field is missing or of another
+// type, or if a number is not an unsigned integer.
 bool read(const json::object& from, json::string_view name, std::uint64_t& out) noexcept {
   const json::value* const field = from.if_contains(name);
   if (field == nullptr) return false;
@@ -84,7 +85,7 @@ bool read_array(const json::value& from, std::vector<T>& out, Convert convert) {
   return true;
 }
 
-// Does the same for a field that Consul writes as null if it is empty.
+// Does the same for a field that may be missing, or that Consul writes as null if the list is empty.
 template <class T, class Convert>
 bool read_optional_array(const json::object& from, json::string_view name, std::vector<T>& out, Convert convert) {
   out.clear();
@@ -184,7 +185,8 @@ error_code parse_node(std::string_view body, std::optional<catalog_node>& out) {
 }
 
 txn_refusal refusal_of(std::string_view text) noexcept {
-  // The beginning and the end of each of Consul's messages. Between them there may be a key, which may be any text.
+  // The beginning and the end of each message that is recognized. Between them there may be a key, which may be any
+  // text.
   struct sentence {
     std::string_view begin;
     std::string_view end;

@@ -34,10 +34,11 @@ error_code parse_node(std::string_view body, std::optional<catalog_node>& out);
 /// malformed.
 error_code parse_txn(std::string_view body, std::size_t operations, txn_reply& out);
 
-/// Returns the reason that Consul's text about a refused operation stands for.
+/// Returns the reason that Consul's text about a refused operation stands for: `other` if the text is not known.
 txn_refusal refusal_of(std::string_view text) noexcept;
 
-/// Consul reads the namespace and the partition from each operation, so they are written into each. Empty: the token's.
+/// Consul reads the namespace and the partition from each operation, so they are written into each. An empty one is
+/// left out, and then the token's is used.
 std::string write_txn(const std::vector<txn_operation>& operations, std::string_view consul_namespace = {},
                       std::string_view partition = {});
 std::string write_session(const session_options& options);

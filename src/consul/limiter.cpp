@@ -15,7 +15,7 @@ limiter::waiter::waiter(limiter& owner, time_point deadline) : owner(owner), dea
 }
 
 // An admitted waiter may be destroyed before it takes its permit, by a cancellation or with the execution context. Then
-// its place goes to the next waiter.
+// its place is free again, and the next waiter may get it.
 limiter::waiter::~waiter() {
   if (is_linked()) owner.waiters_.erase(owner.waiters_.iterator_to(*this));
   if (!admitted) return;

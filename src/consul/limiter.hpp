@@ -35,7 +35,8 @@ public:
   };
 
   /// `moment` is how long a caller waits for a spare (see `enter`). It must be longer than a typical request and much
-  /// shorter than a request's timeout.
+  /// shorter than a request's timeout. A caller with little time first waits only for a quarter of the time to its
+  /// deadline.
   limiter(const strand_type& strand, std::size_t limit, clock::duration moment = std::chrono::milliseconds(10),
           order next = order::arrival) noexcept
       : strand_(strand), limit_(limit), moment_(moment), order_(next) {}

@@ -16,11 +16,12 @@ public:
   /// Marks the calling process. The first mark registers the at-fork handler.
   process_mark();
 
-  /// Whether the caller is a child of the process that was marked. One relaxed load: no system call.
+  /// Returns true if the caller is a child of the process that was marked, or descends from such a child. One relaxed
+  /// load: no system call.
   bool is_foreign() const noexcept { return forks_ != forks_so_far.load(std::memory_order_relaxed); }
 
 private:
-  static std::atomic<unsigned> forks_so_far;  ///< from the first process that used the library to this one
+  static std::atomic<unsigned> forks_so_far;  ///< forks from the first process that used the library to this one
   unsigned forks_;
 };
 

@@ -9,8 +9,9 @@
 // Turns a reply into an error or a value. Pure.
 namespace holdfast::consul::detail {
 
-/// Returns no error for a status of 200. Otherwise returns the error that the status stands for, or Consul's text if
-/// that names a definite reason. A 404 or 409 that answers a request properly is handled by the functions below.
+/// Returns no error for a status of 200. If the status is 400 or 5xx and Consul's text names a definite reason, returns
+/// the error for that reason. Otherwise returns the error that the status stands for. A 404 or 409 that answers a
+/// request properly is handled by the functions below.
 error_code classify(const http_reply& reply);
 
 /// Returns Consul's text of a failure in a form for logs: shortened, and on one line.

@@ -10,9 +10,9 @@ struct resolution {
   connection::endpoints endpoints;
 };
 
-/// Completes with the endpoints of an address, or with asio::error::timed_out at the deadline. A UNIX socket or an IP
-/// literal resolves at once. A name is resolved by the system's resolver. That may block a thread of Asio far beyond
-/// the deadline, and its late answer is dropped.
+/// Completes with the endpoints of an address, with the resolver's error, or with asio::error::timed_out at the
+/// deadline. A UNIX socket or an IP literal resolves at once. A name is resolved by the system's resolver. That may
+/// block a thread of Asio far beyond the deadline, and its late answer is dropped.
 awaitable<resolution> resolve(const strand_type& strand, const agent_address& address, time_point deadline);
 
 }  // namespace holdfast::consul::detail

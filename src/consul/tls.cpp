@@ -230,7 +230,8 @@ stream_of_openssl::stream_of_openssl(const tls_options& options, std::shared_ptr
       stream_(below, *with_->context),
       is_set_up_(set_up()) {}
 
-// Returns true if OpenSSL has accepted all settings.
+// Returns true if there is a name to verify and OpenSSL has accepted all settings. Also takes the session to resume, if
+// there is one.
 bool stream_of_openssl::set_up() {
   SSL* const native = stream_.native_handle();
   error_code not_ip;

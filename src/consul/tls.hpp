@@ -43,24 +43,26 @@ public:
   /// client_certificate_refused if the agent refuses our certificate after the handshake: then it has not read anything
   /// that was written.
   virtual awaitable<transferred> read_some(asio::mutable_buffer space) = 0;
-  /// To be called when the agent has answered. Keeps the TLS session, so that the next connections can resume it.
+  /// To be called when the agent has answered. The first call keeps the TLS session, so that later connections to this
+  /// agent can resume it. With TLS 1.3, only one of them can.
   virtual void keep_session() = 0;
   /// Returns true if this stream holds no unread bytes. The socket may still have some.
   virtual bool is_quiet() const noexcept = 0;
 };
 
-/// The TLS state that all connections of a client share: the certificates, and the sessions that can be resumed. The
-/// certificates are read again when their files have changed. Lives on the strand.
+/// The TLS state that all connections of a client share: the certificates, and the sessions that can be resumed. If the
+/// files of the certificates have changed, `open` reads them again. Lives on the strand.
 class tls_client {
 public:
   virtual ~tls_client() = default;
   virtual std::unique_ptr<tls_stream> open(socket_type& below, const agent_address& to) = 0;
 };
 
-/// Reads the files that the options name. With TLS in the library, they are read even if no address is `https`
-/// (`is_needed` is false), so that a wrong file is found early. Returns null if TLS is not needed and no file is named,
-/// or if TLS is not needed and the library was built without it. Throws `system_error`: invalid_option, which names the
-/// option and the file; unsupported_scheme if TLS is needed and the library was built without it.
+/// Reads the files that the options name. With `insecure_skip_verify`, the authorities are not loaded. With TLS in the
+/// library, the files are read even if no address is `https` (`is_needed` is false), so that a wrong file is found
+/// early. Returns null if TLS is not needed and no file is named, or if TLS is not needed and the library was built
+/// without it. Throws `system_error`: invalid_option, which names the option and the file, or the system's certificate
+/// authorities; unsupported_scheme if TLS is needed and the library was built without it.
 std::unique_ptr<tls_client> make_tls_client(const config& settings, bool is_needed);
 
 }  // namespace holdfast::consul::detail

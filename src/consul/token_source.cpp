@@ -8,7 +8,8 @@
 namespace holdfast::consul::detail {
 namespace {
 
-// The least time between two checks whether the file has changed. It is read only if it has.
+// The least time between two checks whether the file has changed. If it has, it is read. After Consul has refused the
+// token, the file is read at once and without a check.
 constexpr std::chrono::seconds read_interval{1};
 
 constexpr std::size_t token_size_max = 16 * 1024;

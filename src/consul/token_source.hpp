@@ -22,7 +22,8 @@ public:
   /// Returns the token for a request that is sent now. If a new token cannot be read or sent, the last one stays in
   /// use, and `complain` is called once for each new reason.
   std::shared_ptr<const std::string> get(time_point now, const std::function<void(std::string)>& complain);
-  /// The version of the token that `get` returned last: it grows by 1 with each new token.
+  /// The version of the current token: it grows by 1 with each new token. Directly after `get`, it is the version of
+  /// the token that `get` has returned.
   unsigned version() const noexcept { return version_; }
   /// To be called when Consul has refused the token of this version. Reads the token again if it is still the current
   /// one. Returns true if there is another token now.

@@ -35,27 +35,28 @@ constexpr milliseconds turned_away_pause_max{250};
 // connections works.
 constexpr unsigned refusals_believed = 3;
 
-// A client with up to `kept_for_good` running blocking queries keeps their connections. With more, a connection is
-// closed when it is about `ceded_after` old.
+// A client with up to `kept_for_good` running blocking queries keeps their connections. With more, a connection whose
+// query has been answered is closed if it is older than about `ceded_after`.
 constexpr std::size_t kept_for_good = 4;
 constexpr std::chrono::seconds ceded_after{4};
 
-// An agent that has too many connections closes a new one as soon as it has accepted it.
+// An agent that has too many connections closes a new one as soon as it has accepted it. So a connection that is closed
+// later than this is not counted as refused.
 constexpr std::chrono::seconds refused_within{1};
 
-// Returns true if the peer has closed or refused the connection: neither this client nor a timeout of the network has.
+// Returns true if the connection has failed, and neither this client nor a timeout of the network has ended it.
 bool is_ended_by_agent(const attempt_result& result) {
   const bool is_cut = result.error == error::connection_lost || result.error == error::unreachable;
   return is_cut && result.cause != asio::error::timed_out && result.cause != asio::error::operation_aborted;
 }
 
-// Returns true if the agent has closed a new connection without serving it, or after a 429.
+// Returns true if the agent has closed a connection soon after it was opened and without serving it, or after a 429.
 bool is_refusal(const attempt_result& result, const connection& link) {
   if (result.reply.status == 429) return !link.reusable();
   return is_ended_by_agent(result) && !link.has_answered() && clock::now() - link.opened_at() < refused_within;
 }
 
-// After this time without an answer, the addresses of the last successful lookup are used.
+// After this time without an answer, the addresses of the last successful lookup are used, if there are any.
 constexpr milliseconds lookup_wait_max{250};
 
 // The time after which a lookup fails. The system's resolver itself goes on until it has an answer.
@@ -102,7 +103,7 @@ std::string tunnel_request(const agent_address& to, const proxy_address& proxy) 
                         {});
 }
 
-// A request that every agent answers at once. It needs no ACL permission and changes nothing.
+// A request that an agent answers quickly, even if there is no leader. It needs no ACL permission and changes nothing.
 http_request harmless_request() {
   http_request request;
   request.target = "/v1/status/leader";
@@ -234,7 +235,7 @@ awaitable<attempt_result> transport::send(const http_request& request, connectio
       continue;
     }
     // If one agent's certificate is refused and another agent is unreachable, the latter error is reported, because
-    // that agent may soon be back.
+    // that agent may soon be back. An agent that has no IP address of its own does not count.
     if ((result.has_no_address && first.error) ||
         (result.error == error::certificate_refused && first.error == error::unreachable)) {
       result = std::exchange(first, {});
@@ -257,8 +258,9 @@ bool transport::may_try(const http_request& request) const noexcept {
   return !outage_->is_tried && (clock::now() >= outage_->try_at || !request.waits_in_outage);
 }
 
-// Completes with true if the request may go on: the outage is over, or the request may make an attempt. Completes with
-// false if the deadline has passed, or if the request does not wait in an outage and the pending attempt has failed.
+// Completes with true if the request may go on: the outage is over, a connection to the agent is idle, or the request
+// may make an attempt. Completes with false if the deadline has passed, or if the request does not wait in an outage
+// and the pending attempt has ended without success.
 awaitable<bool> transport::wait_for_an_agent(const http_request& request, connection_class which, time_point deadline) {
   while (is_held_up(which) && !may_try(request)) {
     if (clock::now() >= deadline) co_return false;
@@ -313,7 +315,8 @@ awaitable<attempt_result> transport::attempt(scout& self, const http_request& re
   admit_in_time();
   // Renewals may always queue: they are few, one for each session, and a lost renewal costs a holder its slot.
   const bool full = which != connection_class::renewal && entrance.waiting() >= settings_.queue_max;
-  // Most requests are answered sooner than another connection is made, and an agent allows a limited number of them.
+  // If no connection is idle, the request first waits for a moment: most requests are answered sooner than another
+  // connection is made, and an agent allows a limited number of connections.
   const std::size_t spare = which != connection_class::blocking && !full ? idle_of(which).size() : SIZE_MAX;
   limiter::permit permit = entrance.try_enter(spare);
   if (!permit) {
@@ -409,7 +412,8 @@ awaitable<attempt_result> transport::perform(pending_request& way, const http_re
   co_return result;
 }
 
-// Reports the result of a request to `choice_` as an event of its agent.
+// Reports the result of a request to `choice_` as an event of its agent, unless the transport has given up the
+// connection. Also decides whether another agent may be asked at once.
 void transport::note(pending_request& way, const http_request& request, attempt_result& result) {
   result.agent = way.agent;
   way.is_noted = true;
@@ -455,7 +459,7 @@ void transport::choose_agent() {
   const std::size_t before = choice_.current();
   const agent_choice::advice advice = choice_.evaluate(clock::now());
   if (advice.has_left) {
-    // If the agent has answered with an error, that is its last failure already.
+    // If another failure of the agent was noted before, it is kept as its last failure.
     if (agents_[before].last_failure.empty()) failed(before, "says nothing, and another agent answers");
     note_silence(agents_[before].used);
     leave_others();
@@ -520,8 +524,8 @@ connection::endpoints transport::in_order(std::size_t which, connection::endpoin
   return found;
 }
 
-// Gives up the connections to all agents but the current one. The requests on them go to the current agent, if they may
-// be repeated.
+// Gives up the connections in use to all agents but the current one. The requests on them go to the current agent, if
+// they may be repeated. Also forgets the refusals, which were those of another agent.
 void transport::leave_others() {
   concurrency_limit_ = concurrency_limit(settings_.blocking_max);
   refusals_ = 0;
@@ -529,7 +533,7 @@ void transport::leave_others() {
     if (each.agent != choice_.current() && each.link) each.link->give_up();
 }
 
-// Makes a trial of an agent: asks it for the leader, which an agent answers without its servers.
+// Makes a trial of an agent: asks it for the leader. A server answers that by itself, even if there is no leader.
 awaitable<void> transport::try_out([[maybe_unused]] std::shared_ptr<void> owner, transport& self, std::size_t agent) {
   const activity counted(self);
   const time_point deadline = clock::now() + agent_choice::doubted_after;
@@ -580,7 +584,7 @@ awaitable<attempt_result> transport::open(std::size_t agent, std::shared_ptr<con
 }
 
 // Completes with the IP addresses of a name. If the lookup fails or takes long, the last addresses that were found are
-// used: they seldom change, and a name server may hang.
+// used: they seldom change, and a name server may hang. If none were found before, completes with an error.
 awaitable<resolution> transport::find(const agent_address& door, time_point deadline) {
   if (!has_a_name(door)) {
     resolution literal = co_await look_up_(strand_, door, deadline);
@@ -620,7 +624,8 @@ awaitable<void> transport::look_up([[maybe_unused]] std::shared_ptr<void> owner,
 }
 
 // If the agent closes a connection on which a write was sent, the outcome of the write is unknown. So this opens a
-// connection and completes only when the agent has answered a harmless request on it.
+// connection and completes without an error only when the agent has answered a harmless request on it. If the agent
+// closes after its answer, another connection is opened, on which nothing has been sent.
 awaitable<attempt_result> transport::open_accepted(std::size_t agent, std::shared_ptr<connection>& link,
                                                    time_point deadline) {
   attempt_result opened = co_await open(agent, link, deadline);

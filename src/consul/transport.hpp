@@ -25,21 +25,24 @@
 
 namespace holdfast::consul::detail {
 
-/// Requests share connections only with requests of the same class. So a renewal waits only behind other renewals, and
-/// a blocking query, which occupies a connection for minutes, delays no other request.
+/// Each class has a limiter of its own. So a renewal waits only behind other renewals, and a blocking query, which
+/// occupies a connection for minutes, delays no request of another class. Renewals also have idle connections of their
+/// own. The other two classes share theirs.
 enum class connection_class { ordinary, renewal, blocking };
 
 /// The connections of a client to the agents. Requests go to one agent at a time, which `agent_choice` chooses.
 ///
-/// An address whose host is a name counts as two agents, which never use the same IP address. A connection attempt
-/// tries all IP addresses of the name. But an agent that accepts connections and does not answer is only left for
-/// another agent: for such an address, that is the second agent. Lives on the strand.
+/// An address whose host is a name counts as two agents, unless there is a proxy. A connection attempt tries the IP
+/// addresses of the name until one is connected. But an agent that accepts connections and does not answer is only left
+/// for another agent: for such an address, that is the second agent. It never connects to the IP address that the first
+/// agent used last. The first agent tries the second one's IP address after all others. Lives on the strand.
 class transport {
 public:
   using resolver = std::function<awaitable<resolution>(const strand_type&, const agent_address&, time_point)>;
-  /// A connection that has been idle for `idle_max` is closed. That frees one of the 200 connections that an agent
-  /// allows for each client address by default. The time is long enough for the connections of a burst of blocking
-  /// queries to be used again by the next burst.
+  /// A connection that has been idle for `idle_max` is closed: at once while requests are pending, otherwise by the
+  /// next request. That frees one of the 200 connections that an agent allows for each client address by default. The
+  /// time is long enough for the connections of a burst of blocking queries to be used again by the next burst, if some
+  /// request is pending in between. See `rest`.
   transport(const strand_type& strand, const config& settings, const std::vector<agent_address>& addresses,
             std::shared_ptr<counters> statistics, health_record& health,
             clock::duration idle_max = std::chrono::minutes(1), resolver look_up = resolve);
@@ -48,19 +51,19 @@ public:
   /// owner while they run. The last reference to the owner may be released on another thread.
   void owned_by(std::weak_ptr<void> owner) noexcept { owner_ = std::move(owner); }
 
-  /// Sends one request on an idle connection of its class, and completes with the reply or an error. If no connection
-  /// is idle, a new one is opened. A renewal or an ordinary request first waits a moment for a connection to become
-  /// idle. Errors beside those of `connection::connect` and `connection::converse`: too_busy (the queue is full, or the
-  /// deadline came first; nothing was sent) and too_many_requests.
+  /// Sends one request on an idle connection, and completes with the reply or an error. If no connection is idle, a new
+  /// one is opened. A renewal or an ordinary request first waits a moment for a connection to become idle, unless no
+  /// other request of its class is pending. Errors beside those of `connection::connect` and `connection::converse`:
+  /// too_busy (the queue is full, or the deadline came first; nothing was sent) and too_many_requests.
   ///
   /// An agent that has too many connections closes a new one before it answers anything, or answers 429. From then on
   /// fewer blocking queries run. The request is repeated until its deadline, and then fails with too_many_requests. A
-  /// write is not repeated if it may have been applied. While the agent refuses connections, a later write is sent on a
-  /// new connection only after the agent has answered a harmless request there.
+  /// write is not repeated if it may have been applied, and then keeps its own error. While the agent refuses
+  /// connections, a later write is sent on a new connection only after the agent has answered a harmless request there.
   ///
   /// The time that a blocking query has queued is taken off the wait that it asks Consul for, so queries beyond the
   /// limit take turns. A query may queue for up to one wait past its deadline, because the queries before it may have
-  /// longer waits. Its slack counts from the end of its queueing.
+  /// longer waits. If it has queued for longer than its wait, it asks for 1 ms, and its slack counts from then on.
   ///
   /// If the transport changes to another agent, requests that are pending at the former one are repeated at the new
   /// one, if they may be repeated.
@@ -70,8 +73,9 @@ public:
   /// request carried are replaced.
   std::string without_secrets(std::string_view text, const attempt_result& of) const;
 
-  /// To be called when Consul has refused the token of version `refused` (`attempt_result::token`). Gets the token from
-  /// its source again. Returns true if the next request will carry another one.
+  /// To be called when Consul has refused the token of version `refused` (`attempt_result::token`). If that token is
+  /// still the current one, gets the token from its source again. Returns true if the next request will carry another
+  /// token.
   bool has_another_token(unsigned refused);
 
   /// The address of an agent, by its number in `attempt_result::agent`.
@@ -163,7 +167,7 @@ private:
     waiter_list impatient{};  // requests that only wait for the result of the pending attempt
   };
   // A request from the time it has its permit until its reply. If it is destroyed before it is noted, the user has
-  // cancelled it.
+  // cancelled it, or the execution context has been destroyed.
   struct pending_request : boost::intrusive::list_base_hook<> {
     pending_request(transport& owner, std::size_t agent, bool is_quick);
     ~pending_request();
@@ -228,10 +232,10 @@ private:
   std::vector<agent> agents_;
   std::map<std::string, known_name> names_;
   std::size_t answered_last_ = 0;
-  // The endpoints that did not answer. Until the given time, each is tried only after those that have answered.
+  // The endpoints that did not answer. Until the given time, each is tried only after those that are not listed here.
   std::vector<std::pair<connection::endpoint, time_point>> silent_;
   token_source tokens_;
-  std::unique_ptr<tls_client> tls_;  // null if no address needs TLS
+  std::unique_ptr<tls_client> tls_;  // null if no address needs TLS and no certificate file is configured
   std::shared_ptr<counters> statistics_;
   health_record& health_;
   std::array<limiter, 3> limiters_;
@@ -242,13 +246,13 @@ private:
   std::unique_ptr<outage> outage_;  // set while no agent can be reached
   unsigned outages_ = 0;            // the number of outages so far
   concurrency_limit concurrency_limit_;
-  unsigned refusals_ = 0;  // refused connections since the last reply
+  unsigned refusals_ = 0;  // refused connections since the last reply, or since the agent changed
   std::minstd_rand random_;
   const clock::duration idle_max_;
   const resolver look_up_;
   idle_list idle_;
   idle_list idle_renewal_;
-  std::size_t active_ = 0;  // the number of requests that the transport works on
+  std::size_t active_ = 0;  // the number of requests and trials that the transport works on
   wake_timer idle_timer_;   // closes connections that have been idle for long enough
   wake_timer place_timer_;  // lets another blocking query run
   const std::shared_ptr<void> alive_ = std::make_shared<char>();

@@ -55,8 +55,8 @@ error_code parse_path(std::string_view path, agent_address& out) {
   return {};
 }
 
-// Accepts a path according to RFC 3986, without the slashes at its end. It is sent unchanged in the request's first
-// line.
+// Accepts the characters of a path according to RFC 3986, and removes the slashes at its end. The rest is sent
+// unchanged in the request's first line.
 bool parse_prefix(std::string_view text, std::string& out) {
   constexpr std::size_t size_max = 1024;
   while (text.ends_with('/')) text.remove_suffix(1);

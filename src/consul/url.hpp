@@ -25,8 +25,8 @@ struct agent_address {
   bool operator==(const agent_address&) const = default;
 };
 
-/// Parses `host`, `host:port`, `[v6]` or `[v6]:port` (default port 8500), or `unix://path`. The former may follow
-/// `http://` or `https://` (default port 8501), and then a path may follow them. Any other scheme is
+/// Parses `host`, `host:port`, `[v6]` or `[v6]:port` (default port 8500), or `unix://path`. A host may follow
+/// `http://` or `https://` (default port 8501). Then a path may follow it. Any other scheme is
 /// error::unsupported_scheme, and any other text error::invalid_address.
 error_code parse_address(std::string_view text, agent_address& out);
 

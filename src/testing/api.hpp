@@ -27,8 +27,9 @@ struct api_reply {
 
 struct api_answer {
   api_reply reply;
-  /// Set for a blocking query that must wait. The caller watches this subject for at most `wait`. When the watch fires,
-  /// the caller handles the request again. When the time is over, the caller sends `reply`.
+  /// Set for a blocking query that must wait. The caller watches this subject for `wait` and the random time that
+  /// Consul adds. If the watch fires, the caller handles the request again. When the time is over, the caller sends
+  /// `reply`.
   std::optional<subject> waits_for{};
   store::duration wait{0};
 };

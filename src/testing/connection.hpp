@@ -29,16 +29,16 @@ class connection;
 class exchange {
 public:
   virtual ~exchange() = default;
-  /// Returns the reply. If there is none, the client's connection is reset.
+  /// Returns the reply. If there is none, the client's connection is reset, or closed if `connection::overdue` is set.
   virtual awaitable<std::optional<api_reply>> perform(const http_request& request) = 0;
   virtual awaitable<void> end_session(std::string id) = 0;
   /// Makes the pending operation complete at once, without a reply.
   virtual void abandon() noexcept = 0;
 };
 
-/// A client's connection. It reads bytes all the time, even while a request is pending, because otherwise it would not
-/// notice that the client has gone. One coroutine serves the connection. It waits by `changed()` in a loop that checks
-/// a condition.
+/// A client's connection. It reads bytes while there is room for them, even while a request is pending, because
+/// otherwise it would not notice that the client has gone. One coroutine serves the connection. It waits by `changed()`
+/// in a loop that checks a condition.
 class connection final : public std::enable_shared_from_this<connection> {
 public:
   /// `run` is the run of the listener that has accepted the connection.
@@ -49,7 +49,8 @@ public:
   void wake() { timer_.cancel(); }
   /// Returns false if the bytes cannot be sent.
   awaitable<bool> send(std::string_view bytes);
-  /// Closes the connection gracefully: the client receives all bytes that were sent, then the end of the stream.
+  /// Closes the connection gracefully: the client receives all bytes that were sent, then the end of the stream. It has
+  /// half a second for that.
   awaitable<void> finish();
   /// Closes the connection with a TCP reset. Requests that were read are still applied, except a blocking query.
   void reset() noexcept;

@@ -8,20 +8,20 @@ namespace holdfast::testing {
 
 enum class defect : int {
   none,
-  lock_index_not_counted,   // taking a lock leaves LockIndex alone
+  lock_index_not_counted,   // taking the lock of an existing key leaves LockIndex alone
   lock_index_survives_put,  // a plain write keeps LockIndex
   cas_ignores_index,
   cas_zero_overwrites,          // cas=0 succeeds on a key that exists
   identical_write_moves_index,  // a write that changes nothing counts as a change
-  delete_wakes_nobody,          // watches of a prefix miss deletions
-  delete_moves_no_index,        // no tombstones
+  delete_wakes_nobody,          // watches miss the deletions of keys
+  delete_moves_no_index,        // a deletion changes no index, and leaves no tombstone
   create_index_survives_delete,
   put_drops_session,       // a plain write unlocks
   lock_of_other_succeeds,  // a held lock can be taken
   unlock_by_anyone,
   release_deletes,      // a session's end deletes keys of behavior release
   destroy_keeps_locks,  // a session's end leaves its keys alone
-  partial_transaction,  // a refused transaction keeps what was done before the refusal
+  partial_transaction,  // a refused transaction keeps the operations that were not refused
   first_error_only,     // a transaction reports only its first refused operation
   missing_key_index_zero,
   listing_index_is_global,  // a listing has the index of all keys
@@ -29,7 +29,7 @@ enum class defect : int {
   tree_is_folder,           // a prefix is taken for a folder: "a" does not find "ab"
   keys_not_cut,             // the separator is ignored
   no_lock_delay,
-  sibling_wakes_nobody,      // a missing key's watch ignores its neighbours
+  sibling_wakes_nobody,      // the watch of a missing key or a prefix ignores neighbours
   deregistration_ends_none,  // a node's sessions outlive it
   count_                     // the number of defects
 };

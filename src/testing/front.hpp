@@ -54,7 +54,8 @@ public:
 
   const strand_type& strand() const noexcept { return *strand_; }
   std::mutex& mutex() noexcept { return mutex_; }
-  /// Requires the mutex. True if stop() was called after the connection was accepted: nothing more may happen for it.
+  /// Requires the mutex. True if stop() or close() was called after the connection was accepted: nothing more may
+  /// happen for it.
   bool is_stopped(const connection& client) const noexcept { return client.run != run_; }
   /// Runs `f` on the strand, at once if possible. If the context has been destroyed, `f` is dropped.
   template <class F>
@@ -113,7 +114,7 @@ private:
   mode mode_ = mode::running;
   server_statistics statistics_;
   std::size_t to_refuse_ = 0;  // the number of connections to refuse
-  unsigned run_ = 0;           // counts the calls of stop()
+  unsigned run_ = 0;           // counts the calls of stop() that had an effect, and of close()
   acceptor_ptr acceptor_;      // stays bound while it does not listen, to keep the port
   bool listening_ = false;
 

@@ -26,7 +26,7 @@ constexpr std::size_t session_id_dashes = 4;
 
 bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 
-// The error text for an invalid duration, which is given without its sign.
+// The middle of the error text for an invalid duration: the complaint, without the text itself. `text` has no sign.
 std::string duration_complaint(std::string_view text) {
   constexpr std::string_view units[] = {"ns", "us", "\u00b5s", "\u03bcs", "ms", "s", "m", "h"};
   const auto number_goes_on = [](char c) { return is_digit(c) || c == '.'; };

@@ -19,7 +19,7 @@ std::string lower_case(std::string_view text);
 std::string go_duration(std::chrono::nanoseconds time);
 /// `time.ParseDuration`. Returns its error text if the text is not a duration.
 std::optional<std::string> parse_duration(std::string_view text, std::chrono::nanoseconds& out);
-/// The error text of Consul if a session id is not a UUID. Like Consul, it ignores the positions of the four dashes.
+/// The error text of Consul if a session id is not a UUID. Like Consul, it accepts up to four dashes at any positions.
 std::optional<std::string> malformed_session_id(std::string_view id);
 
 }  // namespace holdfast::testing::detail

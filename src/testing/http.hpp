@@ -15,7 +15,7 @@ namespace holdfast::testing::detail {
 
 struct http_request {
   api_request call;
-  /// The headers that a proxy passes on, that is all except those of a single connection.
+  /// The headers that a proxy passes on: all except Host, Content-Length, Expect and those of a single connection.
   std::vector<std::pair<std::string, std::string>> headers{};
   bool keep_alive = true;
 };

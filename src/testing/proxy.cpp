@@ -75,7 +75,8 @@ awaitable<bool> upstream::read(reply_reader& reader) {
   }
 }
 
-// True if the agent has not closed the connection. The socket is set to non-blocking for the check.
+// True if the agent has not closed the connection, and has sent nothing that was not read. The check sets the socket to
+// non-blocking.
 bool upstream::is_alive() noexcept {
   char byte = 0;
   error_code ec;

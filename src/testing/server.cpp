@@ -35,7 +35,8 @@ public:
   /// Requires the mutex.
   store& contents() noexcept { return store_; }
 
-  /// Called on the strand after any change of the store. Wakes the queries whose watches have fired.
+  /// Called on the strand after a change of the store that no request has made, and at the store's deadlines. Wakes the
+  /// queries whose watches have fired.
   void settle();
 
   struct waiter {
@@ -51,7 +52,7 @@ public:
   asked ask(const connection& client, const api_request& request);
   void add(store::watch_id watch, waiter& who) { waiters_.emplace(watch, &who); }
   void remove(store::watch_id watch);
-  /// The random time that Consul adds to the wait of every query.
+  /// The random time that Consul adds to the wait of every blocking query: up to a sixteenth of the wait.
   store::duration jitter(store::duration wait);
   /// The time limit of a query that begins now, see `server_options::exchange_max`.
   time_point overdue_at() const {

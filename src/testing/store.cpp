@@ -266,9 +266,9 @@ void store::remove(const std::string& key) {
   bury(key);
 }
 
-// Leaves one tombstone, at the prefix itself, and none if everything is deleted. Consul 1.8 fails to wake some queries
-// below the prefix if the same transaction has touched a key there before. It depends on the copied nodes of the radix
-// tree which queries these are. The model wakes all of them.
+// Leaves one tombstone, at the prefix itself, and none if the prefix is empty or has no keys. Consul 1.8 fails to wake
+// some queries below the prefix if the same transaction has touched a key there before. It depends on the copied nodes
+// of the radix tree which queries these are. The model wakes all of them.
 void store::remove_tree(const std::string& prefix) {
   std::vector<std::string> gone;
   const auto end = after_prefix(entries_, prefix);
@@ -318,7 +318,7 @@ void store::commit() {
   });
 }
 
-// In newer versions, Consul wakes up for changes next to a missing subject, but continues to wait while the subject is
+// In newer versions, Consul wakes up for changes next to a missing key or session, but continues to wait while it is
 // still missing.
 bool store::is_still_missing(const registered& watch) const {
   if (watch.leaf || !detail::ways::missing_is_no_news(options_.version)) return false;
@@ -722,8 +722,8 @@ void store::touch(const std::string& key, bool comes_or_goes) {
   }
 }
 
-// The session is about to be created, or has just been removed. In the model, the watch of a missing session fires for
-// every other session, which is more often than in Consul.
+// The session is about to be created, or has just been removed. In the model, every other session wakes the watch of a
+// missing session, which is more often than in Consul. See also `is_still_missing`.
 void store::touch_session(const session_info& session) {
   for (registered& watch : watches_) {
     const bool one = watch.what.what == subject::kind::session && (!watch.leaf || watch.what.name == session.id);
@@ -745,7 +745,7 @@ void store::touch_node(const std::string& key, bool comes_or_goes) {
   }
 }
 
-// An existing key is watched itself, not a node above it.
+// An existing key, session or node is watched itself, not a node of the tree above it.
 void store::place(registered& watch) const {
   const std::string& name = watch.what.name;
   switch (watch.what.what) {
@@ -766,7 +766,7 @@ void store::place(registered& watch) const {
       watch.leaf = nodes_.contains(detail::lower_case(name));
       if (!watch.leaf) watch.place = node_at(nodes_, path_of(detail::lower_case(name)), true);
       return;
-    default:  // matched by name, or fired by every change
+    default:  // a list of all sessions or nodes, whose watch fires at every change
       return;
   }
 }

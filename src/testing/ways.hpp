@@ -11,7 +11,7 @@ namespace holdfast::testing::detail::ways {
 /// "apply failed: ".
 constexpr bool errors_say_what_failed(consul_version v) noexcept { return v >= consul_version{1, 10, 0}; }
 
-/// A blocking query for a missing subject continues to wait while the subject is missing.
+/// A blocking query for a missing key or session continues to wait while that is missing.
 constexpr bool missing_is_no_news(consul_version v) noexcept {
   return v >= consul_version{1, 11, 4} || (v >= consul_version{1, 10, 9} && v < consul_version{1, 11, 0});
 }

@@ -127,15 +127,16 @@ struct fault_rule {
 };
 
 /// Decides which requests get a fault, by a list of rules, which are tried in order. A rule that selects the request
-/// decides, unless it still skips, has reached `times`, or its `probability` says no. Then the next rule is tried. A plan
-/// is deterministic: the same plan gives the same faults for the same requests in the same order.
+/// decides, unless it still skips, has reached `times`, or its `probability` says no. Then the next rule is tried. A
+/// plan is deterministic: the same plan gives the same faults for the same requests in the same order.
 class fault_plan {
 public:
   /// A plan without faults.
   fault_plan() = default;
   explicit fault_plan(std::vector<fault_rule> rules, std::uint64_t seed = 1);
-  /// A plan with random faults of every kind except `freeze`. Each request gets a fault with `probability`. Delays are
-  /// at most `longest`.
+  /// A plan with random faults of every kind except `none` and `freeze`. Each request gets a fault with `probability`.
+  /// The times of `delay` and `repeat_later` are at most `longest`. The time between the bytes of `trickle` is a
+  /// 200th of `longest`.
   static fault_plan random(std::uint64_t seed, double probability,
                            std::chrono::milliseconds longest = std::chrono::milliseconds(50));
 

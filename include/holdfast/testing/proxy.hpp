@@ -6,9 +6,10 @@ namespace holdfast::testing {
 
 /// A proxy between a client and a real agent, which makes the same faults happen with that agent.
 ///
-/// Each client connection has its own connection to the agent. That is opened for the first request, and closed with
-/// the client's. If the agent does not answer a request, the client's connection is reset. The proxy sends replies
-/// whole, with a Content-Length. A reply may have at most 64 MiB. `expire_session` destroys the session at the agent.
+/// Each client connection has its own connection to the agent. That is opened for the first request, and again if the
+/// agent has closed it. It is closed with the client's. If the agent does not answer a request, the client's connection
+/// is reset. The proxy sends replies whole, with a Content-Length. The body of a request or a reply may have at most
+/// 64 MiB. `expire_session` destroys the session at the agent, on a connection of its own.
 class proxy : public front {
 public:
   /// Runs on a thread of its own. `agent` is "host:port", where the host is an IP literal. Throws `system_error` with

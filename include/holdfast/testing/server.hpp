@@ -42,7 +42,7 @@ struct server_statistics {
   std::uint64_t accepted = 0;   ///< connections, including those that a fault or the limit then reset
   std::uint64_t requests = 0;   ///< requests that were read completely
   std::uint64_t faults = 0;     ///< requests that got a fault, and queries answered by `answer_blocked`
-  std::size_t connections = 0;  ///< including those whose client has gone but whose request is pending
+  std::size_t connections = 0;  ///< including pending requests whose client has gone, and copies of `repeat_later`
   std::size_t blocked = 0;      ///< blocking queries that wait; for a proxy: that are pending
   std::size_t frozen = 0;       ///< requests and replies that a freeze holds
 };
@@ -56,9 +56,9 @@ struct server_statistics {
 /// Thread safety: all functions may be called from any thread. Settings take effect at once. Effects on open
 /// connections follow soon after, on an internal strand.
 ///
-/// The destructor closes all connections. If the object has a thread of its own, the destructor joins that thread. If
-/// the object runs in the user's context, the context drops the remaining work, and may be destroyed before or after
-/// the object.
+/// The destructor closes the listener and all connections. If the object has a thread of its own, the destructor joins
+/// that thread. If the object runs in the user's context, the connections are closed when the context runs next or is
+/// destroyed. The context may be destroyed before or after the object.
 class front {
 public:
   front(const front&) = delete;
@@ -72,8 +72,9 @@ public:
 
   /// Replaces the plan. Requests that a fault of the old plan holds stay held.
   void set_faults(fault_plan plan);
-  /// Stops all answers, including those to requests that were read before. Connections are still accepted, as by the
-  /// kernel for a stopped process. The sessions of a `server` still expire.
+  /// Stops all answers, including those to requests that were read before. There are two exceptions: a reply that is
+  /// being sent is completed, and bytes that are not a valid request are still refused. Connections are still accepted,
+  /// as by the kernel for a stopped process. The sessions of a `server` still expire.
   void freeze();
   /// Applies the held requests and sends the held replies, in order. This includes requests of clients that have gone.
   /// Then requests are answered as usual.
@@ -84,8 +85,8 @@ public:
   /// Answers every blocking query that waits with this reply, as Consul does when the leader is lost.
   void answer_blocked(unsigned status, std::string text);
   /// Closes the listener and every connection. New connections are refused. Requests that were not applied before are
-  /// never applied. The state is kept, and the port stays reserved. Throws `system_error` if the port cannot be
-  /// reserved.
+  /// never applied, except that an agent may still apply a request which a `proxy` has passed on. The state is kept,
+  /// and the port stays reserved. Throws `system_error` if the port cannot be reserved.
   void stop();
   /// Listens again, on the same port. Throws `system_error` on failure.
   void start();

@@ -114,12 +114,13 @@ public:
 
   const store_options& options() const noexcept { return options_; }
 
-  // --- KV. Each write increments `raft_index`, even if it changes nothing, unless it is refused for an empty key or
-  // for a lock delay.
+  // --- KV. Each write and each transaction increments `raft_index`, even if it changes nothing, unless it is refused
+  // for an empty key or for a lock delay.
 
   /// Applies one operation, as the KV endpoint does. Every writing verb of a transaction is allowed.
   write_result write(const consul::txn_operation& operation, time_point now);
-  /// Applies all operations or none. If none, `errors` lists every refused operation, with Consul's text.
+  /// Applies all operations or none. If none, `errors` lists every refused operation, with Consul's text. If operations
+  /// are refused for an empty key or for a lock delay, the others are not tried, and only those are listed.
   consul::txn_reply transact(const std::vector<consul::txn_operation>& operations, time_point now);
 
   consul::answer<std::optional<consul::kv_entry>> get(std::string_view key) const;
@@ -132,8 +133,8 @@ public:
   /// The caller chooses `session.id`: 36 characters that no other session has. An empty `node` means the agent's node.
   /// `node_checks` is empty, or "serfHealth" if the node has that check. The store sets the indexes.
   std::optional<refusal> create_session(consul::session_info session, time_point now);
-  /// Returns false if there is no such session. A session with a TTL expires 2 x TTL after its last renewal, as
-  /// measured on Consul.
+  /// Returns false if there is no such session. A session with a TTL expires 2 x TTL after its creation or its
+  /// last renewal, as measured on Consul.
   bool renew_session(std::string_view id, time_point now);
   void destroy_session(std::string_view id, time_point now);
   consul::answer<std::optional<consul::session_info>> session(std::string_view id) const;
@@ -142,8 +143,9 @@ public:
 
   // --- Nodes. Their names are not case-sensitive.
 
-  /// Registers a node, or changes the address of a node. Before Consul 1.12 this also changes the case of its name. If
-  /// nothing differs, the node's indexes do not change.
+  /// Registers a node, or changes the address of a node and the case of its name. If nothing differs, the node's
+  /// indexes do not change. From Consul 1.12 on, a difference in case alone counts as none, and the name stays as it
+  /// is.
   std::optional<refusal> register_node(const std::string& name, const std::string& address, time_point now);
   /// Removes a node and ends all of its sessions, whatever their TTL. `advance` registers the agent's own node again
   /// after `node_returns_after`. Until then, or until `register_node`, no session can be created on that node.
@@ -153,14 +155,15 @@ public:
 
   // --- Time, operators and accidents.
 
-  /// Ends expired sessions, registers the agent's node again when it is due, and drops tombstones after Consul's
-  /// 15 minutes.
+  /// Ends expired sessions and lock delays, registers the agent's node again when it is due, and drops tombstones at
+  /// the next multiple of 30 s after Consul's 15 minutes.
   void advance(time_point now);
-  /// The time of the next event for `advance`. `time_point::max()` if there is none.
+  /// The time at which to call `advance` next. No session expires, no node returns and no tombstone is dropped before
+  /// it. `time_point::max()` if there is no such event.
   time_point next_deadline() const;
-  /// Simulates a change of the leader: every session lives for another 2 x TTL.
+  /// Simulates a change of the leader: every session with a TTL lives for another 2 x TTL.
   void restart_ttls(time_point now);
-  /// Ends every session now, as if its TTL had expired.
+  /// Ends every session now, as if its TTL had expired. This includes sessions without a TTL.
   void expire_sessions(time_point now);
   /// Simulates a failed health check of the agent's node: ends the sessions that depend on it.
   void fail_node(time_point now);
@@ -214,7 +217,7 @@ private:
   struct registered {
     watch_id id;
     subject what;
-    std::string place;   ///< the path of the watched node in Consul's radix tree; see store.cpp
+    std::string place;   ///< the path of the watched node in Consul's radix tree, see store.cpp; or the key
     bool leaf = false;   ///< the watch is on the subject itself, not on a node above it
     bool fires = false;  ///< the current write fires it
   };
