@@ -22,8 +22,8 @@ namespace asio = boost::asio;
 struct administration_options {
   std::string prefix{};            ///< as `semaphore_options::prefix`
   std::string lock_key = ".lock";  ///< as `semaphore_options::lock_key`
-  /// Timeout of one command, with all its requests and retries. `request_options::timeout` of a command replaces it. 1
-  /// ms to 10 min.
+  /// Timeout of one command, with all its requests and retries. For `wait_until_drained` it limits the length of an
+  /// outage, not the wait. `request_options::timeout` of a command replaces it. 1 ms to 10 min.
   std::chrono::milliseconds timeout{10'000};
   /// How many attempts in a row may fail. An attempt is a read and usually a write. Most failures occur because others
   /// write at the same time. A command that needs several transactions counts from 0 again after each one. 1 or more.
@@ -66,11 +66,12 @@ concept command_token = asio::completion_token_for<Token, void(error_code, Resul
 /// So a command needs no process that listens, and it stays in effect after the process that sent it has ended.
 /// doc/reference/administration.md states the effects of each command on other clients.
 ///
-/// A command reads all keys below the prefix. Then it writes one transaction, which Consul refuses if the record has
-/// changed since the read. If Consul refuses it, the command reads again and retries, up to `attempts_max` times. So
-/// any number of operators and processes can act at the same time. After a write without an answer the command also
-/// reads again, and does not repeat what is done already. If a command makes slots free, the same write grants them. So
-/// only the contenders that are granted wake up.
+/// A command reads all keys below the prefix. Then, if there is anything to change, it writes one transaction. Consul
+/// refuses the transaction if the record or an entry that it changes was written since the read. In this case the
+/// command reads again and retries, up to `attempts_max` times. So any number of operators and processes can act at the
+/// same time. After a write without an answer the command also reads again, and does not repeat what is done already.
+/// If a command makes slots free, the same write grants them to waiting contenders of this library. So no other process
+/// has to grant them.
 ///
 /// A command that does not fit into one transaction uses several. If it fails, a part of it may have been carried out.
 /// If you send the command again, it continues from there.
@@ -83,12 +84,14 @@ concept command_token = asio::completion_token_for<Token, void(error_code, Resul
 ///
 /// - Completion: when the change is written in Consul, unless stated otherwise.
 /// - Signature: void(error_code), unless stated otherwise.
-/// - Errors that are reported at once: not_a_semaphore, corrupt_record, permission_denied, plain_http_refused,
-///   bad_request, too_large. closed, if the client was closed. invalid_option, if `request_options::timeout` is neither
-///   0 nor from 1 ms to 10 min; nothing was sent. Also the errors that a command lists.
+/// - Errors that are reported at once: not_a_semaphore, corrupt_record, bad_request, too_large, permission_denied,
+///   plain_http_refused. Also certificate_refused and client_certificate_refused. closed, if the client was closed.
+///   invalid_option, if `request_options::timeout` is neither 0 nor from 1 ms to 10 min; nothing was sent. Also the
+///   errors that a command lists.
 /// - Errors that are reported after the timeout or after `attempts_max`: all that equal `condition::unavailable`;
-///   malformed_reply and reply_too_large; transaction_conflict, if others wrote first each time. If the error equals
-///   `condition::outcome_unknown`, the command may have been carried out, or may be carried out later.
+///   malformed_reply and reply_too_large; transaction_conflict, if others wrote first each time, or if Consul refused
+///   the transaction for an unknown reason. If the error equals `condition::outcome_unknown`, the command may have been
+///   carried out, or may be carried out later.
 /// - Cancellation: terminal, partial, total. The command completes with operation_aborted. Written changes stay. So the
 ///   command, or a part of it, may have been carried out or may be carried out later.
 /// - Lifetimes: the object that `request_options::diag` points to must outlive the operation. This object need not.
@@ -126,8 +129,9 @@ public:
   /// Sets another limit. A higher limit grants waiting contenders in the same write. A lower limit takes no slot away;
   /// nothing is granted until fewer slots are held.
   ///
-  /// Use it only if all processes have `semaphore_options::use_recorded_limit`. Processes without it fail with
-  /// error::limit_conflict at their next acquire, and keep the slots that they hold.
+  /// Use it only if all processes have `semaphore_options::use_recorded_limit`. While the semaphore is in use,
+  /// processes without it fail with error::limit_conflict at their next acquire, and keep the slots that they hold. If
+  /// nobody else uses it, such a process writes its own limit into the record.
   ///
   /// Errors: invalid_limit (nothing was sent). no_semaphore.
   template <detail::command_token Token = throwing_t>
@@ -212,8 +216,9 @@ public:
   }
   /// Removes what dead processes have left: in the record, holders whose sessions have ended, and entries that no
   /// session holds. This is not needed for safety, nor to make those slots available, because waiting processes take
-  /// them anyway. With `semaphore_options::node_health_checks` it does not wait for the lock delay. Completes with the
-  /// number of removed items.
+  /// them anyway. The command does not wait for the time for which waiting processes leave the slot of a vanished
+  /// holder alone (`tuning::lock_delay` with node health checks, or the holder's TTL). Completes with the number of
+  /// removed items.
   ///
   /// Signature: void(error_code, swept).
   template <detail::command_token<swept> Token = throwing_t>

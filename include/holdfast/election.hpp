@@ -63,7 +63,8 @@ public:
   /// Errors: invalid_option, for the value. not_held, if the handle is empty or has resigned. slot_lost.
   /// transaction_conflict, if another client writes the key all the time and this value is not in it. Also those of
   /// `consul::client`.
-  /// Cancellation: not supported. The operation ends at its own deadline.
+  /// Cancellation: not supported. Each request of the operation has a deadline, and the operation gives up when four of
+  /// its writes were refused.
   /// Lifetimes: the object that `operation_options::diag` points to must outlive the operation. The handle may be
   /// destroyed before the operation completes; this resigns.
   template <class Token = throwing_t>
@@ -97,8 +98,9 @@ private:
   }
 };
 
-/// Reports the leader, and every change of the leader. An observer has no session and no entry, and writes nothing.
-/// While `next` is pending, the observer uses one of the `consul::config::blocking_max` blocking queries of its client.
+/// Reports the leader, and each lasting change of the leader. An observer has no session and no entry, and writes
+/// nothing. While `next` is pending, the observer uses one of the `consul::config::blocking_max` blocking queries of
+/// its client.
 ///
 /// The ACL token must be allowed to read the key and the keys below it (`key_prefix`). If the token may read only the
 /// key, Consul hides the candidates' entries. Then a candidate is reported as soon as another process has granted it
@@ -125,7 +127,8 @@ public:
   executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
 
   /// Waits for news of the leader. The first call completes with the present leader. Each later call completes when the
-  /// leader differs from the last result: another leader, another value, or no leader (`std::nullopt`).
+  /// leader differs from the last result: another leader or term, another value or `leader::index`, or no leader
+  /// (`std::nullopt`).
   ///
   /// A lasting state is always reported. A state may be skipped if it begins and ends while no call is pending, or
   /// within a moment. So a change of leaders may be reported without the time between them. The read is consistent, so

@@ -15,22 +15,22 @@ using boost::system::system_error;
 /// `error_code::message()` describes the code. `diagnostics` names the key and contains Consul's answer.
 enum class error {
   // The request cannot be carried out as asked. Nothing was written, except that `closed` says nothing about writes.
-  invalid_prefix = 1,  ///< the prefix breaks a rule of `semaphore_options::prefix`
+  invalid_prefix = 1,  ///< a prefix, key or lock name breaks a rule of `semaphore_options::prefix`
   invalid_limit,       ///< a limit of 0, or over the largest supported
   invalid_ttl,         ///< a session TTL that this library or the Consul server does not accept
   invalid_option,      ///< any other option out of its documented range
   invalid_address,     ///< the agent's address cannot be parsed
   unsupported_scheme,  ///< the address asks for something other than http, https or unix; https needs HOLDFAST_TLS
   too_many_slots,      ///< acquire(n) with n of 0, over the limit or over 60
-  too_many_waiters,    ///< the local queue is full
-  not_held,            ///< the slot is empty, or was released before
+  too_many_waiters,    ///< the local queue is full, or another `next` of an observer is pending
+  not_held,            ///< the handle is empty or was released, or a session that a command names has no slot
   closed,              ///< the semaphore or client was closed
 
   // The state in Consul does not allow it. Nothing was written.
   not_a_semaphore,  ///< the lock key belongs to something else (its flags say so)
   not_a_mutex,      ///< the mutex's key belongs to something else
-  limit_conflict,   ///< the record in use names another limit
-  corrupt_record,   ///< the lock record or a contender entry cannot be parsed
+  limit_conflict,   ///< the lock record names another limit than this semaphore or command
+  corrupt_record,   ///< the lock record cannot be parsed
   no_semaphore,     ///< there is no lock record
   in_use,           ///< somebody holds a slot or waits for one
 
@@ -42,17 +42,17 @@ enum class error {
   certificate_refused,         ///< the agent's TLS certificate is not valid, not trusted, or for another host
   client_certificate_refused,  ///< the agent does not accept the client's TLS certificate, or requires one
   too_busy,                    ///< no connection was free before the deadline; nothing was sent
-  permission_denied,           ///< 403: the ACL token is missing, unknown or lacks the right
+  permission_denied,           ///< the ACL token is missing, unknown or lacks the right
   plain_http_refused,          ///< the agent speaks TLS on this port
   invalid_session,             ///< the session does not exist, or no longer exists
   missing_node,                ///< the node that a session is to belong to is not in Consul's catalog
   bad_request,                 ///< another 4xx; or the request was not sent because Consul would not accept its key
   too_large,                   ///< the request exceeds one of Consul's size limits
   too_many_requests,           ///< 429, or a 503 of that kind: a server's rate limit, or the agent's connection limit
-  transaction_conflict,        ///< Consul refused a transaction; the reply has the reason
+  transaction_conflict,        ///< Consul refused a transaction of a lock or a command
 
   // The outcome is unknown: a write may have been applied, or may be applied later.
-  timed_out,        ///< no complete reply before the deadline
+  timed_out,        ///< no complete reply before the deadline, or not done in time
   connection_lost,  ///< the connection was closed before a complete reply
   server_error,     ///< 5xx
   malformed_reply,  ///< the reply is not what Consul sends

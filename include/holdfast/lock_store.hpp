@@ -16,7 +16,7 @@ class store_factory;
 ///
 /// Threads: const members may be called from any thread at any time.
 ///
-/// Lifetimes: it is cheap to copy. Each lock has its own copy.
+/// Lifetimes: it is cheap to copy. It may be destroyed as soon as the locks are constructed.
 class lock_store {
 public:
   // NOLINTNEXTLINE(google-explicit-constructor): a client is a complete store, and the conversion loses nothing.

@@ -8,14 +8,14 @@ namespace holdfast {
 /// Why a slot was lost.
 enum class loss_reason {
   none,                 ///< it was not lost
-  removed,              ///< the lock record no longer names it: an operator edited it, or a client broke the rules
+  removed,              ///< an operator edited the lock record or the slot's number, or a client broke the rules
   session_invalidated,  ///< its entry is gone: the session ended, or somebody deleted the key or the prefix
   lease_expired,        ///< the session was not renewed in time; Consul may end it from now on
   watch_failed,         ///< the watch failed for longer than `tuning::outage_grace`
-  closed,               ///< the semaphore was closed
+  closed,               ///< the semaphore or the client was closed, or the execution context was destroyed
   /// Another process has granted the slot, and this process could not confirm its acceptance in time. Another process
-  /// may take the slot back from now on, or has done so already. If the entry vanishes for another reason before the
-  /// acceptance, this reason is reported, too.
+  /// may take the slot back from now on, or has done so already. This reason is also reported if the entry vanishes,
+  /// the lease expires or the watch fails before the acceptance.
   not_accepted,
 };
 

@@ -46,8 +46,8 @@ void start_sequencer(const std::shared_ptr<slot_impl>&, pending<sequencer>&&);
 
 }  // namespace detail
 
-/// A held mutex, from `mutex::lock` or `mutex_set::try_lock`. It is a `slot` with `count()` 1. Pass its `sequencer_of`
-/// to other processes. Threads and lifetimes: as for `slot`.
+/// A held mutex, from an operation of `mutex` or from `mutex_set::try_lock`. It is a `slot` with `count()` 1. Pass its
+/// `sequencer_of` to other processes. Threads and lifetimes: as for `slot`.
 class held_mutex : public slot {
 public:
   /// Creates an empty handle.
@@ -63,9 +63,9 @@ protected:
 /// one slot whose key follows HashiCorp's rules: a Go program with `api.Lock`, or `consul lock -n 1`, may take part.
 ///
 /// Waiters queue as those of a `semaphore` do: first in the process, then in the cluster, with an entry below the key
-/// for each contender. When the mutex is released, one write hands it to the next contender in the queue. No other
-/// waiter of this library is woken. Clients of other kinds have no entry. They get the mutex when it is unlocked and no
-/// contender with an entry is granted it.
+/// for each contender. When the mutex is released, one write hands it to the next contender in the queue. In a long
+/// queue most other waiters are not woken. Clients of other kinds have no entry. They get the mutex when it is unlocked
+/// and no contender with an entry is granted it.
 ///
 /// Completion tokens, executors and allocators: as for `semaphore`. `lock`, `try_lock` and `try_lock_for` have this in
 /// common:
@@ -98,7 +98,8 @@ public:
     return initiate<held_mutex>({.diag = options.diag}, std::forward<Token>(token));
   }
   /// Locks the mutex if that is possible without waiting for a release. Completes with an empty handle if the mutex is
-  /// held, or if other operations of this process already wait for it.
+  /// held or in its lock delay, if other operations of this process already wait for it, or if other processes wrote
+  /// the key first three times.
   template <detail::slot_token<held_mutex> Token = throwing_t>
   auto try_lock(Token&& token = {}) {
     return initiate<held_mutex>({.once = true}, std::forward<Token>(token));
@@ -136,7 +137,7 @@ auto sequencer_of(const held_mutex& held, Token&& token = {}) {
 /// a holder; that process needs only a client.
 ///
 /// Completes with true if the hold lasts. The read is consistent, so the result was true when Consul answered. The hold
-/// may have ended since.
+/// may have ended since. Completes with false also if Consul hides the key because the ACL token may not read it.
 ///
 /// Signature: void(error_code, bool).
 /// Errors: those of `consul::client::get`.

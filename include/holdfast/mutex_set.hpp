@@ -35,8 +35,10 @@ void start_try_lock(const std::shared_ptr<driver>&, const std::string& name, dia
 ///
 /// - Signature: void(error_code, held_mutex).
 /// - Errors that are reported at once: closed, too_many_waiters, invalid_prefix (for the name), permission_denied,
-///   invalid_ttl, plain_http_refused, malformed_reply, reply_too_large, bad_request, transaction_conflict.
-/// - Errors that are reported after `tuning::give_up_after`: all that equal `condition::unavailable`.
+///   invalid_ttl, plain_http_refused, certificate_refused, client_certificate_refused, malformed_reply,
+///   reply_too_large, bad_request, too_large, transaction_conflict.
+/// - Errors that are reported after `tuning::give_up_after`: all that equal `condition::unavailable`; missing_node;
+///   transaction_conflict, if Consul refuses a whole batch.
 /// - Cancellation: terminal, partial, total. The operation completes with operation_aborted. A lock that is granted at
 ///   that moment is released.
 /// - Lifetimes: the object that `operation_options::diag` points to must outlive the operation. The set object need
@@ -54,11 +56,11 @@ public:
 
   const std::string& prefix() const noexcept;
 
-  /// Locks NAME if it is free. Completes with an empty handle if the lock is held, in this process or elsewhere, or if
-  /// another operation of this process already asks for it. If this process is just releasing the lock, the operation
-  /// first waits until the release is done.
+  /// Locks NAME if it is free. Completes with an empty handle if the lock is held, in this process or elsewhere, if it
+  /// is in its lock delay, or if another operation of this set already asks for it. If this set is just releasing the
+  /// lock, or if a lost session of this set may still have it locked, the operation first waits until that is over.
   ///
-  /// A name follows the rules of `prefix`, and must not begin with a dot.
+  /// A name follows the rules of `prefix`, but must not begin with a dot or end with a slash.
   template <detail::slot_token<held_mutex> Token = throwing_t>
   auto try_lock(std::string name, Token&& token = {}) {
     return initiate(std::move(name), nullptr, std::forward<Token>(token));

@@ -11,7 +11,7 @@
 
 namespace holdfast {
 
-/// The default TTL of sessions. If a process dies, its slots stay taken for up to twice the TTL.
+/// The default TTL of sessions. See `semaphore_options::session_ttl`.
 inline constexpr std::chrono::milliseconds default_session_ttl{15'000};
 /// The default node, in Consul's catalog, that sessions belong to. No agent runs on it.
 inline constexpr std::string_view default_session_node = "holdfast-sessions";
@@ -40,8 +40,9 @@ struct tuning {
   /// Default: 24 h, so that only the lease counts, and an election of Consul's leader costs nobody a slot. 0: the slot
   /// is lost at the first failure, as the semaphore guide has it.
   std::optional<std::chrono::milliseconds> outage_grace{};
-  /// How long an acquire or a release retries while the agent cannot answer. Then it fails with the last error.
-  /// Default: 5 s.
+  /// How long an acquire or a release retries while the agent cannot answer. Then an acquire fails with the last error,
+  /// unless the process has a place in the cluster's queue. A release ends the session of the slot instead, except in a
+  /// mutex set: see `slot::release`. `close` has this time limit, too. Default: 5 s.
   std::optional<std::chrono::milliseconds> give_up_after{};
   /// Timeout of one request, 1 ms to 10 min. Default: a third of the TTL, at most 5 s.
   std::optional<std::chrono::milliseconds> request_timeout{};
@@ -63,7 +64,8 @@ struct tuning {
   std::optional<std::chrono::milliseconds> slot_idle_timeout{};
 
   /// For semaphores only. How long a free slot is reserved for a contender at the head of the queue whose client is
-  /// HashiCorp's Go client or follows Consul's guide. Such a client has to claim the slot itself. Default: 500 ms.
+  /// HashiCorp's Go client or follows Consul's guide. Such a client has to claim the slot itself. Each process waits
+  /// for a random time between once and one and a half times this value. Default: 500 ms.
   std::optional<std::chrono::milliseconds> claim_timeout{};
   /// For mutexes only. How long the mutex may go from hand to hand, inside a process or between contenders that have
   /// entries. Then it is unlocked, and the first client that asks gets it. Clients of other kinds need this, because
@@ -72,8 +74,9 @@ struct tuning {
   std::optional<std::chrono::milliseconds> yield_interval{};
 };
 
-/// Options of a semaphore. All participants must use the same `prefix`, `lock_key` and `limit`; the other options are
-/// each process's own unless stated otherwise. The constructor of the semaphore checks all of them.
+/// Options of a semaphore. All participants must use the same `prefix` and `lock_key`, and without `use_recorded_limit`
+/// the same `limit`. The other options are each process's own unless stated otherwise. The constructor of the semaphore
+/// checks all of them.
 struct semaphore_options {
   /// The KV folder of the semaphore, for example "service/db/semaphore". Not empty; no leading slash; no empty segment;
   /// no segment "." or ".."; UTF-8 without control characters; at most 400 bytes. One trailing slash is accepted.
@@ -88,7 +91,7 @@ struct semaphore_options {
   /// slot away; nothing is granted until fewer slots are held.
   ///
   /// All participants should use the same value. A process without it fails with error::limit_conflict while the record
-  /// in use has another limit. If nobody uses the record, that process writes its own limit into it.
+  /// in use has another limit. If nobody else uses the record, that process writes its own limit into it.
   bool use_recorded_limit = false;
   /// If true, each held slot has a number of its own, 0 to limit - 1, so that it can stand for a real thing: GPU 3, or
   /// port 8003. See `slot::numbers`.
@@ -102,17 +105,19 @@ struct semaphore_options {
   /// Usually a number moves with its slot in the same write. If it does not, for example after a holder has died, it
   /// costs one more write.
   bool numbered = false;
-  /// The name of the lock record below the prefix. HashiCorp's clients use ".lock". It is one segment and follows the
-  /// rules of `prefix`; otherwise the constructor throws error::invalid_option.
+  /// The name of the lock record below the prefix. HashiCorp's clients use ".lock". It is one segment, not empty and
+  /// not "." or "..", in UTF-8 without control characters; otherwise the constructor throws error::invalid_option.
   std::string lock_key = ".lock";
   /// A text for operators in the entries of this process. If empty, "host:pid" is used. At most 1 KiB. It must not
-  /// contain "\n{\"Limit\":", and must not end with a line "~" or with a line of "@" and a number, because the library
-  /// itself appends such text. Otherwise the constructor throws error::invalid_option.
+  /// contain "\n{\"Limit\":", and must not end with a line "~" or with a line of "@" and a number. The number may be
+  /// followed by "+TTL-MARGIN" and a node. The library itself appends such text. Otherwise the constructor throws
+  /// error::invalid_option.
   std::string description{};
 
   /// TTL of the sessions of this process. They are renewed every third of it. Above 0, at most 24 h; the server accepts
-  /// 10 s to 24 h unless configured otherwise. If the process dies, its slots stay taken for up to twice the TTL. If it
-  /// cannot reach Consul, it loses its slots after TTL minus margin.
+  /// 10 s to 24 h unless configured otherwise. If the process dies, its slots stay taken for up to twice the TTL after
+  /// the last renewal, then for `tuning::lock_delay` where that applies, and longer if Consul elects a new leader
+  /// meanwhile. If it cannot reach Consul, it loses its slots when TTL minus margin has passed since the last renewal.
   std::chrono::milliseconds session_ttl = default_session_ttl;
   /// The node, in Consul's catalog, that the sessions belong to. At most 128 bytes. When a node is deregistered, Consul
   /// ends its sessions at once.
@@ -181,8 +186,9 @@ struct election_options {
   /// The key that the leader has locked, for example "service/reports/leader".
   std::string key{};
 
-  /// TTL of the sessions. If the leader dies, another candidate can be elected one to two TTLs later. If the leader
-  /// cannot reach Consul, it steps down after TTL minus margin.
+  /// TTL of the sessions. If the leader dies, another candidate can be elected one to two TTLs after the last renewal,
+  /// plus `tuning::lock_delay`. If the leader cannot reach Consul, it steps down when TTL minus margin has passed since
+  /// the last renewal.
   std::chrono::milliseconds session_ttl = default_session_ttl;
   std::string session_node{default_session_node};
   bool node_health_checks = false;

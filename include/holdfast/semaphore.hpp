@@ -18,13 +18,14 @@
 namespace holdfast {
 
 /// Counters of one semaphore, mutex or mutex set in this process. `granted`, `handoffs` and `lost` count since its
-/// construction. `waiting`, `sessions` and `held` are current values. An acquire of several slots counts once.
+/// construction. `waiting`, `sessions` and `held` are current values. An acquire of several slots counts once, except
+/// in `sessions`.
 struct semaphore_statistics {
   std::uint64_t granted = 0;   ///< acquires that completed with a slot
   std::uint64_t handoffs = 0;  ///< grants of a slot that this process already had, without a request
   std::uint64_t lost = 0;      ///< held slots that were lost
   std::uint64_t waiting = 0;   ///< acquires that wait
-  std::uint64_t sessions = 0;  ///< Consul sessions
+  std::uint64_t sessions = 0;  ///< Consul sessions, except those that are being destroyed
   std::uint64_t held = 0;      ///< handles that hold
 };
 
@@ -75,7 +76,7 @@ public:
   semaphore_statistics statistics() const noexcept;
 
   /// Closes the semaphore, mutex or mutex set. Waiting acquires fail with error::closed. Held slots are lost
-  /// (loss_reason::closed). Everything that this process has in Consul is released, and its sessions are destroyed.
+  /// (loss_reason::closed). Everything that this object has in Consul is released, and its sessions are destroyed.
   ///
   /// `close` first waits until all handles of the lost slots are released or destroyed, but not longer than
   /// `tuning::give_up_after`. During this time nobody else gets these slots. Then it releases everything in Consul. It
@@ -129,18 +130,21 @@ protected:
 ///
 /// Executors and allocators: a completion handler runs on its associated executor, by default the client's executor. It
 /// is never called inside the initiating function. A waiting handler is stored in memory from its associated allocator.
-/// If the client's executor is an `io_context`'s, the memory for posting the handler comes from that allocator, too.
+/// If the handler runs on the client's executor, and this is an `io_context`'s, the memory for posting the handler
+/// comes from that allocator, too.
 ///
 /// All acquires (`acquire`, `try_acquire`, `try_acquire_for`) have this in common:
 ///
 /// - Signature: void(error_code, slot).
 /// - Errors that are reported at once: closed, too_many_waiters, too_many_slots, not_a_semaphore, limit_conflict,
-///   corrupt_record, permission_denied, invalid_ttl, plain_http_refused, malformed_reply, reply_too_large, bad_request.
-///   With `semaphore_options::use_recorded_limit`, too_many_slots is reported when the acquire reaches the head of the
-///   local queue, after a read of the record.
-/// - Errors that are reported after `tuning::give_up_after`: all that equal `condition::unavailable`. If the process
-///   has a place in the cluster's queue, it keeps the place, and the acquire waits until the lease of the place's
-///   session expires: see doc/reference/errors.md.
+///   corrupt_record, permission_denied, invalid_ttl, plain_http_refused, certificate_refused,
+///   client_certificate_refused, malformed_reply, reply_too_large, bad_request, too_large. With
+///   `semaphore_options::use_recorded_limit`, a count over the limit is reported when the acquire reaches the head of
+///   the local queue, after a read of the record.
+/// - Errors that are reported after `tuning::give_up_after`: all that equal `condition::unavailable`; missing_node;
+///   transaction_conflict, if Consul refuses a write for an unknown reason; malformed_reply and reply_too_large of a
+///   write. If the process has a place in the cluster's queue, it keeps the place, and the acquire waits until the
+///   lease of the place's session expires: see doc/reference/errors.md.
 /// - Cancellation: terminal, partial, total. The acquire completes with operation_aborted and takes no slot. A slot
 ///   that is granted at that moment goes to the next waiter or is released. Only an idle session stays in Consul, for a
 ///   while.
@@ -155,17 +159,18 @@ protected:
 /// held slots, and reports when everything is done.
 ///
 /// When `io_context::run` returns: a semaphore that has a session keeps the client's execution context running. An idle
-/// session is kept for `tuning::session_idle_timeout` (10 s). So, while the semaphore exists, `run` returns up to 10 s
-/// after the last release. After `close` has completed, `run` returns at once. After the semaphore and all of its slots
+/// session is kept for `tuning::session_idle_timeout` (10 s). So, while the semaphore exists, `run` returns about 10 s
+/// after the last release. After `close` has completed, `run` returns soon. After the semaphore and all of its slots
 /// are destroyed, `run` returns as soon as the sessions are destroyed. The same is true of `mutex` and `mutex_set`.
 ///
 /// Busy threads: if the application's threads are busy for long, renewals may be late. Give the client an execution
 /// context and a thread of its own.
 ///
-/// Connections: a semaphore that is held or waited for has one or two blocking queries pending. A client runs at most
+/// Connections: a semaphore that is held or waited for usually has one or two blocking queries pending, and up to ten
+/// if this process holds several slots or numbers and many contenders wait. A client runs at most
 /// `consul::config::blocking_max` (32) blocking queries at once. Semaphores beyond that number take turns, and may see
-/// grants and losses 10 s later. If a semaphore's turn does not come within `tuning::outage_grace`, it loses its slots
-/// (loss_reason::watch_failed). The log then names the option.
+/// grants and losses about 10 s later, or more if they outnumber it several times. If a semaphore's turn does not come
+/// within `tuning::outage_grace`, it loses its slots (loss_reason::watch_failed). The log then names the option.
 class semaphore : public slot_source {
 public:
   /// Creates an empty object.
@@ -175,7 +180,7 @@ public:
 
   const std::string& prefix() const noexcept;
   /// The configured limit. With `semaphore_options::use_recorded_limit`, the limit that the record had when it was last
-  /// read.
+  /// read, and before the first read the configured limit.
   std::uint32_t limit() const noexcept;
 
   /// Acquires one slot. Completes when the slot is granted, without a time limit. Errors, cancellation and lifetimes:
@@ -197,7 +202,8 @@ public:
   }
 
   /// Acquires one slot if that is possible without waiting for a release. Reads the state in Consul if necessary.
-  /// Completes with an empty slot if too few slots are free, or if other acquires of this process already wait.
+  /// Completes with an empty slot if too few slots are free, if other acquires of this process already wait, or if
+  /// other processes have written the record first three times.
   template <detail::slot_token Token = throwing_t>
   auto try_acquire(Token&& token = {}) {
     return initiate<slot>({.once = true}, std::forward<Token>(token));

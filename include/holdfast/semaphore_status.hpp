@@ -34,7 +34,7 @@ constexpr std::string_view to_string(contender_kind kind) noexcept {
 /// slots has one session for each.
 struct contender_status {
   std::string session;
-  std::string description;  ///< `semaphore_options::description` of its process; untrusted text
+  std::string description;  ///< `description` of its process, or the entry's value of another client; untrusted
   contender_kind kind = contender_kind::holdfast;
   std::size_t place = 0;  ///< the place in the queue, from 1; 0 for a holder
   /// The fencing token that the holder got with the cluster's grant. Empty for waiters and for holders of other
@@ -46,8 +46,8 @@ struct contender_status {
   std::optional<std::chrono::seconds> age{};
   std::optional<std::uint32_t> number{};  ///< the number, if the slot has one
   /// True if another process has granted the slot and the holder has not accepted the grant yet. A living holder
-  /// accepts 0.1 s after the grant, unless it releases the slot before. If the holder is dead, another process takes
-  /// the slot back.
+  /// accepts about 0.1 s after the grant, unless it releases the slot before. If the holder is dead, another process
+  /// takes the slot back.
   bool provisional = false;
   bool operator==(const contender_status&) const = default;
 };

@@ -21,11 +21,11 @@ namespace holdfast {
 class slot;
 
 enum class slot_state {
-  empty,     ///< a default-constructed or moved-from handle
-  held,      ///< the lease is fresh and the record is watched
-  suspect,   ///< held, but a renewal is overdue or the watch is down; the lease has not expired
+  empty,     ///< no slot: default-constructed, moved-from, or from a try that got none
+  held,      ///< no renewal is overdue, and no watch has failed
+  suspect,   ///< held, but a renewal is overdue or a watch has failed; the lease has not expired
   lost,      ///< no longer held; this is final
-  released,  ///< the caller has released it; also the state of a copy in a child of fork()
+  released,  ///< the caller has released it; also a copy in a child of fork(), unless it was lost before
 };
 
 constexpr std::string_view to_string(slot_state state) noexcept {
@@ -60,19 +60,21 @@ const std::shared_ptr<slot_impl>& impl_of(const slot&) noexcept;
 /// A handle to one or more held slots of a semaphore, from `semaphore::acquire`.
 ///
 /// The handle can be moved, not copied. Its destructor releases the slot in the background; it does not block or throw.
-/// `release` does the same and reports when it is done. If the process dies, Consul ends its session after one to two
-/// TTLs, and the slot is free again.
+/// `release` does the same and reports when it is done. If the process dies, Consul ends its session one to two TTLs
+/// after the last renewal. Then the slot is free again, or will be after `tuning::lock_delay`.
 ///
 /// Loss: a slot can be lost at any time, for a reason of `loss_reason`. Then the stop token fires and each `wait_lost`
 /// completes. When you notice a loss, stop the work that the slot protects, and release or destroy the handle. Until
-/// you do, nobody else gets the slot, in this process or elsewhere. There are two exceptions: Consul ends the session
-/// two TTLs after the last renewal at the latest, and an operator can take the slot away.
+/// you do, nobody else gets the slot, in this process or elsewhere. There are exceptions: Consul ends the session two
+/// TTLs after the last renewal at the latest. An operator can take the slot away. `close` waits for
+/// `tuning::give_up_after` at most. After loss_reason::not_accepted another process can take the slot back.
 ///
 /// The lock is advisory: nothing stops a paused process from acting after its lease has expired. Check `held` or
 /// `valid_for` before work that cannot be undone, and pass the `fencing_token` to the resource.
 ///
 /// Operations take a completion token, by default `throwing`. A completion handler runs on its associated executor, by
-/// default the client's executor. It is never called inside the initiating function.
+/// default the client's executor. If the handle is empty, the default is `asio::system_executor`. It is never called
+/// inside the initiating function.
 ///
 /// Threads: operations and const members may be called from any thread at any time. Assignment, move and destruction
 /// must not run at the same time as another call on the same handle.
@@ -95,7 +97,7 @@ public:
     if (impl_) give_back();
   }
 
-  /// True if the handle came from an acquire, even if the slot has been lost or released since.
+  /// True if the handle is not empty, even if the slot has been lost or released.
   bool valid() const noexcept { return impl_ != nullptr; }
   explicit operator bool() const noexcept { return valid(); }
 
@@ -103,12 +105,14 @@ public:
   /// True if the slot is held at this instant: it is neither lost nor released, and its lease has not expired. The
   /// lease is measured on a clock that also runs while the machine is suspended. False in a child of fork().
   bool held() const noexcept { return valid_for() > std::chrono::nanoseconds::zero(); }
-  /// The time for which Consul certainly grants this slot to nobody else. 0 if the slot is not held.
+  /// The time until the lease expires. Until then nobody else gets the slot, unless an operator takes it away, or the
+  /// session ends before its TTL, for example with its node. 0 if the slot is not held.
   std::chrono::nanoseconds valid_for() const noexcept;
   /// The reason of the loss. `loss_reason::none` if the slot was not lost.
   loss_reason lost_because() const noexcept;
   /// Explains the loss to a person, for example by Consul's answers to the renewals before a lease expired. Empty if
-  /// the slot was not lost, or if there is nothing to add to the reason.
+  /// the slot was not lost, or if there is nothing to add to the reason. It may also be empty for a moment after the
+  /// lease has expired, until the library has noticed.
   diagnostics loss_details() const;
   /// The highest token of the slots in this handle; see `fencing_token`.
   holdfast::fencing_token fencing_token() const noexcept;
@@ -132,8 +136,9 @@ public:
   /// inside the process; use the `fencing_token` to tell these holds apart. They do not detect an operator who edits
   /// the lock record and leaves the entry.
   std::vector<consul::txn_operation> fence_checks() const;
-  /// A token that is stopped when the slot is lost, but not when it is released. Its callbacks run on the client's
-  /// executor. In a child of fork(), tokens from before the fork are never stopped, and a new token is stopped already.
+  /// A token that is stopped when the slot is lost, but not when it is released, and not by the destruction of the
+  /// execution context. Its callbacks run on the client's executor. In a child of fork(), tokens from before the fork
+  /// are never stopped, and a new token is stopped already.
   std::stop_token stop_token() const;
 
   /// Waits until the slot is lost. Completes with the reason; at once, if the slot is lost already.
@@ -147,8 +152,9 @@ public:
                                                         std::forward<Token>(token));
   }
 
-  /// True if an operator has asked for the slot (`semaphore_administration::revoke`). The slot stays held until it is
-  /// released. Then it goes to the cluster, not to the next waiter of this process. Once true, it stays true.
+  /// True if an operator has asked for the slot (`semaphore_administration::revoke`), or for one of the slots in this
+  /// handle. The slot stays held until it is released. Then it goes to the cluster, not to the next waiter of this
+  /// process. Once true, it stays true.
   bool revoked() const noexcept;
   /// Waits until an operator asks for the slot. Completes at once if an operator has asked already.
   ///
@@ -164,10 +170,10 @@ public:
 
   /// Releases the slot to the next waiter of this process, or to the cluster.
   ///
-  /// Completes at once if the process keeps the slot, for example for its next waiter. Otherwise it completes after one
-  /// write. If the outcome of the write stays unknown, it completes when the slot's session has been destroyed. If
-  /// Consul does not answer, it completes with an error when the lease expires. The slot is then free when Consul ends
-  /// the session, within two TTLs.
+  /// Completes at once if the process keeps the slot, for example for its next waiter. Otherwise it completes after a
+  /// write, usually the first one. If the outcome of the write stays unknown, it completes when the slot's session has
+  /// been destroyed. If Consul does not answer, it completes with an error when the lease expires; for a lock of a
+  /// `mutex_set`, after `tuning::give_up_after`. The slot is then free when Consul ends the session, within two TTLs.
   ///
   /// Signature: void(error_code).
   /// Errors: not_held, if the handle is empty or was released before. slot_lost. Or the error of the write.

@@ -30,8 +30,8 @@
 namespace holdfast {
 
 /// Thrown by `with_slot`, `with_lock` and `with_leadership` if the slot was lost. The code is `error::slot_lost`.
-/// `get_diagnostics()` returns `slot::loss_details`. If the body has thrown an exception, it is nested in this one
-/// (`std::rethrow_if_nested`).
+/// `get_diagnostics()` returns `slot::loss_details`. If the body has thrown an exception other than operation_aborted,
+/// it is nested in this one (`std::rethrow_if_nested`).
 class slot_lost_error : public error_with_diagnostics {
 public:
   slot_lost_error(loss_reason reason, const diagnostics& details);
@@ -104,8 +104,8 @@ asio::awaitable<void> with_held(Slot held, Body body) {
 ///
 /// If the slot is lost: the body is cancelled (terminal). When the body has ended, `slot_lost_error` is thrown with the
 /// reason, no matter how the body ended. Until then nobody else gets the slot, so one body has ended before the next
-/// begins. There are two exceptions: Consul ends the session two TTLs after the last renewal at the latest, and an
-/// operator can take the slot away.
+/// begins. The class comment of `slot` lists the exceptions, for example: Consul ends the session two TTLs after the
+/// last renewal at the latest.
 ///
 /// If the awaiting coroutine is cancelled: the body is cancelled, and then the slot is released.
 ///

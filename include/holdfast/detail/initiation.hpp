@@ -158,8 +158,8 @@ struct pending {
       elsewhere{};  ///< its executor, with tracked work; null if it is the client's
 };
 
-/// A function as an object of size 0. Initiations are stored in the frames of waiting coroutines, so they should be
-/// small.
+/// A function as an object without members. Initiations are stored in the frames of waiting coroutines, so they should
+/// be small.
 template <auto Function>
 struct calling {
   template <class... Arguments>
