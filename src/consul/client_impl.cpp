@@ -158,8 +158,9 @@ awaitable<attempt_result> client_impl::attempt(operation& op, time_point deadlin
     const clock::duration pause =
         again ? pause_after(retries, settings_.backoff_min, settings_.backoff_max, random_) : clock::duration(0);
     if (!again || clock::now() + pause >= deadline) {
-      // If the last attempt had no effect, an earlier one may still have had one.
-      if (unknown && ended.error == condition::not_applied && ended.error == condition::unavailable) {
+      // If the last attempt had no effect, an earlier one may still have had one. Only the answer that the session does
+      // not exist settles that, too.
+      if (unknown && ended.error == condition::not_applied && ended.error != error::invalid_session) {
         ended.error = unknown;
       }
       co_return ended;

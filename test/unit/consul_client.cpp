@@ -338,6 +338,30 @@ ASYNC_TEST_CASE(a_lost_connection_leaves_a_write_unknown_and_it_is_not_repeated)
   BOOST_TEST(consul.statistics().requests == 4u);
 }
 
+ASYNC_TEST_CASE(a_repeated_request_that_is_refused_may_have_been_applied_by_the_attempt_before) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  diagnostics diag;
+  pending<> destroyed(ex, consul.destroy_session("s", {.timeout = 5s, .retry = true, .diag = &diag}));
+  auto [first, request] = co_await server.accept_request();
+  first.close();
+  auto [second, again] = co_await server.accept_request();
+  co_await second.refuse(403, "Permission denied");
+  const error_code ec = co_await destroyed.wait();
+  BOOST_TEST(ec == error::connection_lost);
+  BOOST_TEST((ec == condition::outcome_unknown));
+  BOOST_TEST(diag.server_message == "Permission denied");
+  second.close();
+
+  pending<> renewed(ex, consul.renew_session("s"));
+  auto third = co_await server.accept_request();
+  third.first.close();
+  auto fourth = co_await server.accept_request();
+  co_await fourth.first.refuse(404, "Session id 's' not found");
+  const error_code gone = co_await renewed.wait();
+  BOOST_TEST(gone == error::invalid_session);
+}
+
 ASYNC_TEST_CASE(reads_renewals_and_destroys_are_repeated) {
   scripted_server server(ex);
   client consul(ex, settings_for(server));
