@@ -48,8 +48,9 @@ void observation::start_next(diagnostics* diag, pending<std::optional<leader>>&&
   const asio::any_io_executor executor = get_executor();
   if (!executor) return;  // the context has been destroyed: no handler can run
   if (busy_.exchange(true)) {
-    const error_code ec = error::too_many_waiters;
-    asio::post(executor, asio::append(std::move(waiting.handler), ec, std::optional<leader>()));
+    protocol::failure why{error::too_many_waiters, {"another `next` of this observer is pending", key_, {}, {}}};
+    outcome busy = runtime::outcome_of(std::move(why), diag);
+    asio::post(executor, asio::append(std::move(waiting.handler), std::move(busy), std::optional<leader>()));
     return;
   }
   const auto self = shared_from_this();

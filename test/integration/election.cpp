@@ -555,8 +555,12 @@ ASYNC_TEST_CASE(an_observer_is_cancelled_and_misses_nothing, 30s) {
   asio::cancellation_signal signal;
   pending<std::optional<leader>> waiting(
       ex, [&](auto handler) { observer.next(asio::bind_cancellation_slot(signal.slot(), std::move(handler))); });
-  auto [second, none] = co_await observer.next(as_result);
+  diagnostics why;
+  const operation_options with_why{&why};
+  auto [second, none] = co_await observer.next(with_why, as_result);
   BOOST_TEST(second == error::too_many_waiters);
+  BOOST_TEST(why.key == c.election.key());
+  BOOST_TEST(!why.message.empty());
   signal.emit(asio::cancellation_type::total);
   const error_code ec = co_await waiting.wait();
   BOOST_TEST(ec == asio::error::operation_aborted);
