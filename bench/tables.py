@@ -67,7 +67,7 @@ def cost(results):
             ["128 coroutines of one process, limit 4", rate(pool),
              f"each goroutine a contender: {rate(find('pool', GO, 128, 4))}", bare],
             ["", "", f"four semaphores behind a channel: {rate(find('pool', GO_CHANNEL, 128, 4))}", ""],
-            ["", "", "four slots behind a channel, never given back: " + rate(find("pool", GO_KEPT, 128, 4)), ""],
+            ["", "", "four slots behind a channel, never released: " + rate(find("pool", GO_KEPT, 128, 4)), ""],
             ["alone, over TLS", rate(find("cycle", on=TLS)), "", ""],
             handoff("from process to process: 8 contenders in 8 processes", 8),
             handoff("the same, 128 contenders in 8 processes", 128),
