@@ -66,13 +66,13 @@ std::vector<agent_address> check(const config& c) {
   }
 
   require(c.token_file.empty() || !c.token_function, error::invalid_option,
-          "token_file and token_function are two ways to say the same");
+          "token_file and token_function exclude each other");
   require(is_header_text(c.token), error::invalid_option, "token must be printable ASCII without spaces");
   const tls_options& tls = c.tls;
   require(tls.certificate_file.empty() == tls.key_file.empty(), error::invalid_option,
           "tls.certificate_file and tls.key_file go together");
   require(!tls.context || (tls.ca_file.empty() && tls.ca_path.empty() && tls.certificate_file.empty()),
-          error::invalid_option, "tls.context has what the files would say");
+          error::invalid_option, "tls.context excludes the options that name files");
   require(tls.server_name.empty() || !certificate_name(tls.server_name).empty(), error::invalid_option,
           "tls.server_name must be a host's name or an IP address");
   require(is_time(c.request_timeout), error::invalid_option, "request_timeout must be 1 ms to 10 min");

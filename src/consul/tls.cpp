@@ -341,7 +341,8 @@ public:
   std::unique_ptr<tls_stream> open(socket_type& below, const agent_address& to) override {
     if (!options_.context) renew_if_changed(below);
     if (options_.insecure_skip_verify && !std::exchange(has_warned_, true)) {
-      tell(below, "tls.insecure_skip_verify: whoever answers at " + to.to_string() + " gets the token and the keys");
+      tell(below,
+           "tls.insecure_skip_verify: any server that answers at " + to.to_string() + " gets the token and the keys");
     }
     return std::make_unique<stream_of_openssl>(options_, current_, below, to);
   }

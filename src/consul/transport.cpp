@@ -460,7 +460,7 @@ void transport::choose_agent() {
   const agent_choice::advice advice = choice_.evaluate(clock::now());
   if (advice.has_left) {
     // If another failure of the agent was noted before, it is kept as its last failure.
-    if (agents_[before].last_failure.empty()) failed(before, "says nothing, and another agent answers");
+    if (agents_[before].last_failure.empty()) failed(before, "does not answer, and another agent does");
     note_silence(agents_[before].used);
     leave_others();
   }

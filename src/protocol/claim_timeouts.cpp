@@ -28,7 +28,8 @@ bool claim_timeouts::wait(context& ctx, const grant_plan& next, duration claim_t
     claim& its = claims_.try_emplace(entry->session, claim{entry->modify_index, until}).first->second;
     if (!ctx.due_or_wake(its.until)) continue;
     its.passed_over = changed = true;
-    ctx.act(action::note{"contender " + entry->session + " of another kind does not take its slot: passed over"});
+    ctx.act(action::note{"contender " + entry->session +
+                         " of another kind of client does not take its slot, and is passed over"});
   }
   return changed;
 }

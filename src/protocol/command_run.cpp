@@ -78,7 +78,7 @@ next_step command_run::read(time_point now) {
 next_step command_run::read_done(event::prefix_listed&& e, time_point now) {
   if (!e.error.code && e.filtered)  // holders whose entries are missing would count as dead
     e.error = {make_error_code(error::permission_denied),
-               {"the ACL token may not read all that stands there", what_.prefix, {}, {}}};
+               {"the ACL token may not read all keys below the prefix", what_.prefix, {}, {}}};
   if (!e.error.code) {
     auto seen = make_inspection(what_.prefix, what_.lock_key, std::move(e.listing), e.index);
     if (seen)

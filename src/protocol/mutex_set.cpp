@@ -223,7 +223,7 @@ void mutex_set::check_releases() {
     const slot* s = slots_.find(id);
     if (s && s->releasing) {
       if (!due_or_wake(since + options_.give_up_after)) return;
-      answer_release(id, failed(error::timed_out, "the lock could not be given back: it goes with its session"));
+      answer_release(id, failed(error::timed_out, "the lock could not be released: its session is destroyed instead"));
     }
     releases_.pop_front();
   }

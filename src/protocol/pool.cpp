@@ -146,7 +146,7 @@ void pool::on(event::prefix_listed& e) {
   // A contender that the token may not read would be taken for dead. A mutex is the exception: keys that begin with its
   // key may belong to others, and the key itself names the holder.
   if (!e.error.code && e.filtered && options_.form != record_form::session)
-    e.error = failed(error::permission_denied, "the ACL token may not read all that stands there");
+    e.error = failed(error::permission_denied, "the ACL token may not read all keys below the prefix");
   // Without an index there is nothing to watch from: such a watch would answer at once, again and again.
   if (!e.error.code && e.index == 0) e.error = failed(error::malformed_reply, "a listing came without an index");
   if (e.error.code) {

@@ -94,7 +94,8 @@ void pool::check_leases() {
       continue;
     }
     if (is_stuck(m)) {
-      drop(m, loss_reason::none, failed(error::timed_out, "the slot could not be given back: its session ends"));
+      drop(m, loss_reason::none,
+           failed(error::timed_out, "the slot could not be released: its session is destroyed instead"));
       continue;
     }
     renew_when_due(ctx_, m);

@@ -31,7 +31,7 @@ bool renewed(context& ctx, own_session& s, event::session_renewed& e) {
 failure why_expired(const own_session& s) {
   if (s.not_renewed.code) return s.not_renewed;
   return {make_error_code(error::timed_out),
-          {"no renewal was answered in time: Consul was silent, or this process was", s.session, {}, {}}};
+          {"no renewal was answered in time: Consul did not answer, or this process did not run", s.session, {}, {}}};
 }
 
 bool tells_of_no_leader(const diagnostics& details) {

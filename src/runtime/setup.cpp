@@ -67,7 +67,7 @@ void check_text(const std::string& text, const std::string& name) {
   const std::string stamped = protocol::with_stamp(text, std::chrono::seconds(1), lease);
   require(
       protocol::parse_entry_value(text).description == text && protocol::parse_entry_value(stamped).description == text,
-      error::invalid_option, name + ": looks like what holdfast itself adds to it");
+      error::invalid_option, name + ": ends like the text that holdfast adds to it");
 }
 
 static_assert(default_session_node == protocol::usual_node && default_session_ttl == protocol::usual_ttl);
@@ -101,7 +101,7 @@ void know_all_of(const election_options& options) {
 /// Takes over an option that was set. Throws if this kind of lock does not use it, or if it is out of range.
 void take(const std::optional<milliseconds>& given, const std::string& name, bool is_of_use, protocol::duration& into) {
   if (!given) return;
-  check(is_of_use, "tuning." + name + ": of no use here");
+  check(is_of_use, "tuning." + name + ": not an option of this lock");
   check(between(*given, 0ms, 24h), "tuning." + name + ": negative or over 24 h");
   into = *given;
 }
@@ -126,13 +126,14 @@ void take_common(Options& options, const std::string& name, kind of, setup<CoreO
   core.lease_margin = margin;
   check(!tuned.lock_delay || between(*tuned.lock_delay, 0ms, 60s), "tuning.lock_delay: not between 0 and 60 s");
   const milliseconds least = std::min<milliseconds>(options.session_ttl, 60s);
-  check(!options.node_health_checks || tuned.lock_delay.value_or(least) >= least,
-        "tuning.lock_delay: under the TTL, for which a holder with a slow clock may believe after a health check has "
-        "failed");
+  check(
+      !options.node_health_checks || tuned.lock_delay.value_or(least) >= least,
+      "tuning.lock_delay: under the TTL; after a failed health check, a holder with a slow clock may count its slot as "
+      "held for that time");
   take(tuned.outage_grace, "outage_grace", true, core.outage_grace);
   take(tuned.give_up_after, "give_up_after", true, core.give_up_after);
   take(tuned.session_idle_timeout, "session_idle_timeout", of != kind::election, core.session_idle_timeout);
-  check(!tuned.waiters_max || of != kind::election, "tuning.waiters_max: of no use here");
+  check(!tuned.waiters_max || of != kind::election, "tuning.waiters_max: an election has no local queue");
   check(tuned.waiters_max.value_or(1) >= 1, "tuning.waiters_max: 0");
   core.waiters_max = tuned.waiters_max.value_or(core.waiters_max);
   const milliseconds timeout =

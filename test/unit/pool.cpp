@@ -1202,7 +1202,7 @@ BOOST_AUTO_TEST_CASE(writes_that_fail_while_reads_work_fail_those_who_wait_too) 
 BOOST_AUTO_TEST_CASE(a_listing_without_what_the_token_may_not_read_is_none) {
   acquire(1);
   EXPECT(read_filtered(), "fail t1 the ACL token is missing, unknown or lacks the right");
-  BOOST_TEST(failed_with(*this).details.message == "the ACL token may not read all that stands there");
+  BOOST_TEST(failed_with(*this).details.message == "the ACL token may not read all keys below the prefix");
 }
 
 BOOST_AUTO_TEST_CASE(one_that_is_for_a_single_acquire_ends_with_it) {

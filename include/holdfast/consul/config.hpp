@@ -121,7 +121,7 @@ struct config {
   /// many contenders. If a client needs more queries than this number for its semaphores, raise it. Raise the agent's
   /// limit of connections with it: all processes of a host share that limit, and only five clients with this default
   /// fit into 200. If there are more queries than this number, they take turns (`read_options::index`). Then a
-  /// semaphore notices grants and losses up to 10 s later.
+  /// semaphore notices grants and losses about 10 s later, or more.
   ///
   /// When the agent refuses connections, fewer queries run, down to 2. When it accepts them again, more run.
   std::size_t blocking_max = 32;
