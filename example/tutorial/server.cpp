@@ -66,7 +66,7 @@ int main() {
   asio::signal_set signals(io, SIGINT, SIGTERM);
   signals.async_wait([&](holdfast::error_code, int) {
     acceptor.close();
-    sem.close(asio::detached);  // waits for the slots, then ends the sessions; after that, run() returns
+    sem.close(asio::detached);  // ends all holds, and then the sessions; after that, run() returns
   });
   io.run();
 }

@@ -38,7 +38,8 @@ private:
 /// another token. If it fails, `co_await` throws `error_with_diagnostics`.
 ///
 /// If you complete such an operation otherwise, for example in a `make_parallel_group`, its signature is
-/// `void(std::exception_ptr, ...)` instead of `void(error_code, ...)`. To get the code there, use `asio::deferred`.
+/// `void(std::exception_ptr, ...)` instead of `void(error_code, ...)`. (If there are results, Boost before 1.83 has a
+/// type that derives from `std::exception_ptr` there.) To get the code, use `asio::deferred`.
 class throwing_t {
 public:
   constexpr throwing_t() noexcept {}  // NOLINT(modernize-use-equals-default): g++ 12 destroys aggregates twice

@@ -51,7 +51,7 @@ struct tuning {
   /// How long an unused session is kept for the next acquire. During this time it also keeps the execution context
   /// running. While further sessions are being created, unused sessions are kept longer. Default: 10 s.
   std::optional<std::chrono::milliseconds> session_idle_timeout{};
-  /// How many acquires may wait in this process at once, at least 1. The next one fails with error::too_many_waiters.
+  /// How many acquires of this object may wait at once, at least 1. The next one fails with error::too_many_waiters.
   /// Default: 1'000'000.
   std::optional<std::size_t> waiters_max{};
 

@@ -202,7 +202,7 @@ public:
   }
 
   /// Acquires one slot if that is possible without waiting for a release. Reads the state in Consul if necessary.
-  /// Completes with an empty slot if too few slots are free, if other acquires of this process already wait, or if
+  /// Completes with an empty slot if too few slots are free, if other acquires of this object already wait, or if
   /// other processes have written the record first three times.
   template <detail::slot_token Token = throwing_t>
   auto try_acquire(Token&& token = {}) {

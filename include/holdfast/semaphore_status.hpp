@@ -46,8 +46,9 @@ struct contender_status {
   std::optional<std::chrono::seconds> age{};
   std::optional<std::uint32_t> number{};  ///< the number, if the slot has one
   /// True if another process has granted the slot and the holder has not accepted the grant yet. A living holder
-  /// accepts about 0.1 s after the grant, unless it releases the slot before. If the holder is dead, another process
-  /// takes the slot back.
+  /// accepts about 0.1 s after the grant, unless it releases the slot before. If the holder is dead, a process that
+  /// waits takes the slot back, or the process that granted it. If there is neither, the slot is free when the session
+  /// ends.
   bool provisional = false;
   bool operator==(const contender_status&) const = default;
 };

@@ -412,8 +412,9 @@ awaitable<attempt_result> transport::perform(pending_request& way, const http_re
   co_return result;
 }
 
-// Reports the result of a request to `choice_` as an event of its agent, unless the transport has given up the
-// connection. Also decides whether another agent may be asked at once.
+// Uses the result of a request. Reports it to `choice_` as an event of its agent, unless the transport has given up the
+// connection. Records a failure for `health`. An answer ends the outage. Also decides whether another agent may be
+// asked at once.
 void transport::note(pending_request& way, const http_request& request, attempt_result& result) {
   result.agent = way.agent;
   way.is_noted = true;

@@ -12,11 +12,12 @@
 #include "protocol/operation.hpp"
 #include "protocol/snapshot.hpp"
 
-// The commands of an operator, for a semaphore that is in use. Each command is a pure function from the state in Consul
-// to the next instruction. The index of the record guards a transaction that writes the record, and the index of each
-// removed entry guards its removal. If somebody else has written one of them meanwhile, such as another operator,
-// Consul refuses the transaction, and the state is read again. A command that is already carried out needs no write. So
-// after a write of unknown outcome, the command is simply run again, and the state in Consul decides.
+// The commands of an operator, for a semaphore that is in use. Each command is a pure function from the state in
+// Consul, and from its own history (`command_history`), to the next instruction. The index of the record guards a
+// transaction that writes the record, and the index of each removed entry guards its removal. If somebody else has
+// written one of them meanwhile, such as another operator, Consul refuses the transaction, and the state is read again.
+// A command that is already carried out needs no write. So after a write of unknown outcome, the command is run again
+// with its history, and the state in Consul decides.
 namespace holdfast::protocol {
 
 /// The state of all keys below a semaphore's prefix at one index.

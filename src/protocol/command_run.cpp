@@ -50,8 +50,8 @@ next_step command_run::again(failure why, time_point now) {
   return why_.code ? rest(now) : read(now);
 }
 
-/// Pauses before the next read, with jitter, or ends the command if there is no time left. If another writer was first,
-/// the pause is short, because this is common on a busy semaphore.
+/// Pauses before the next read, with jitter, or ends the command if there is no time left. If Consul refused the
+/// write, the pause is short. Usually another writer was first, which is common on a busy semaphore.
 next_step command_run::rest(time_point now) {
   const bool beaten = why_.code == error::transaction_conflict;
   if (!beaten) outage_.failed(why_, now, random_);

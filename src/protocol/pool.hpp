@@ -129,6 +129,7 @@ private:
   void resolve();
   void resolve_by_record(std::uint64_t index);
   void end_moves(const transaction& txn, bool maybe_applied);
+  // pool_acceptance.cpp: the acceptance of grants; also `rules` below
   void saw_entries(const snapshot& listing, time_point asked_at);
   void was_granted(member& m, const contender& entry);
   void accept_grants();

@@ -96,11 +96,10 @@ void pool::refresh(member& m) {
     if (entry) m.grant = entry->modify_index;
     return;
   }
-  // Somebody deleted this session's entry while a write of ours was under way, and as far as we know the record still
-  // names the session. Its entry must not be made again: the record would then hold the slot for it without being
-  // written, and so without a new index. Another process that has seen the entry missing may have sent a write that
-  // takes the session out of the record. Only the record's index guards that write, so Consul could still apply it
-  // while we hold.
+  // The record still names the session, but its entry was deleted while a write of ours was pending. If we made the
+  // entry again, the session would hold at once, and the record would keep its index. Another process may already have
+  // sent a write that removes the session, and that only the record's index guards. Consul could apply it while we
+  // hold. So the session ends.
   const bool is_named = options_.form == record_form::map && view_.now().record.names(m.session);
   if (!entry && m.slot == slot_id::none && is_named) {
     others_.left(m.session);

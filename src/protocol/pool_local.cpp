@@ -125,7 +125,8 @@ bool pool::is_stuck(const member& m) {
 }
 
 /// The time until which this process may believe that it has a place in the cluster's queue, or a slot that nobody uses
-/// yet. An entry that no answer has shown for long may have been deleted, though its session is renewed.
+/// yet. An entry that no answer has shown for long may have been deleted, though its session is renewed. A slot
+/// that was granted counts for `give_up_after`: in that time the pool accepts the grant, and an acquire gets the slot.
 time_point pool::queued_until() const {
   time_point until = time_point::min();
   for (const auto& [id, m] : members_) {

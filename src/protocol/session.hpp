@@ -33,7 +33,7 @@ failure why_expired(const own_session& s);
 bool tells_of_no_leader(const diagnostics& details);
 /// The fate of a slot's session after the slot is lost.
 enum class session_after {
-  ended,    ///< Consul has ended the session
+  ended,    ///< the session has ended or has lost its entry; if it still lives, the pool destroys it
   stays,    ///< it is kept until the user releases the slot or Consul ends it, but another process may get the slot
   protects  ///< it is kept until the user releases the slot or Consul ends it, and nobody else gets the slot till then
 };

@@ -122,8 +122,9 @@ struct snapshot {
   std::uint64_t lock_flags = semaphore_flags;
   lock_record record;          ///< as of `lock_index`, with those holders added whose entries show a later grant
   contender_queue contenders;  ///< live contenders
-  /// Entries whose sessions have released their slots (`given_back_flag`). Empty once a newer record is known, because
-  /// these sessions may have queued again by then.
+  /// Entries whose sessions have released their slots (`given_back_flag`). Emptied when a record that somebody else has
+  /// written becomes known, because these sessions may have queued again by then. Our own guarded write keeps them
+  /// (`transaction::patch`).
   std::vector<contender> given_back{};
   std::vector<slot_number> numbers{};  ///< the numbers that have a key, because a session has or had them
   std::uint64_t complete_to = 0;       ///< `contenders` includes all that wait and have joined up to this index
