@@ -297,7 +297,8 @@ ASYNC_TEST_CASE(the_log_says_what_was_wrong_with_the_agent_that_is_left, 30s) {
   with.second.set_faults(fault_plan({{.what = holdfast::testing::fault::answer(500, "only a moment")}}));
   while (who != "3" && who != "2") who = co_await ask(through);
   while (log.empty()) co_await asio::post(ex, asio::use_awaitable);
-  BOOST_TEST(log[0].find("Connection refused") != std::string::npos, log[0]);
+  // "refused" or, if the agent stops while it accepts the connection, "reset by peer".
+  BOOST_TEST(log[0].find("Connection re") != std::string::npos, log[0]);
   BOOST_TEST(log[0].find("only a moment") == std::string::npos, log[0]);
 }
 
