@@ -2,6 +2,9 @@
 """Keeps how many tests have passed on which version of Consul in doc/results/consul.json, and makes the table of
 doc/reference/compatibility.md of it (tools/figures.py writes it there).
 
+usage: consul_matrix.py passed VERSION    prints how many tests have passed on that version at this code. The exit
+                                          status is 1 if it was not run at this code, or if a test failed
+
        consul_matrix.py add VERSION COMMIT SECONDS RESULTS FOLDER
                                           adds a result. RESULTS is CTest's JUnit XML, and FOLDER has the JUnit XML of
                                           the suites. COMMIT is the output of `tools/recorded.py begin`.

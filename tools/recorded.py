@@ -2,9 +2,9 @@
 """The files in doc/results that keep rows of runs which take hours, and the commits that these rows name.
 
 A run writes each row when the row is done. So a run can be interrupted and continued. A row is current while nothing
-but documents (doc/ and *.md), comments and tools/ has changed since its commit. The table marks the other rows. `tools/figures.py --write`
-puts the marks into the results file, because a mark depends on the newest commit: if the table were made from the
-history of git, each commit would make the document wrong.
+but documents (doc/ and *.md), comments and tools/ has changed since its commit. The table marks the other rows.
+`tools/figures.py --write` puts the marks into the results file, because a mark depends on the newest commit: if the
+table were made from the history of git, each commit would make the document wrong.
 
 usage: recorded.py begin        prints the commit; fails if there are changes that are not committed
        recorded.py --self-test
