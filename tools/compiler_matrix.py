@@ -22,7 +22,6 @@ import re
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree
 
 import recorded
 
@@ -164,15 +163,6 @@ def facts(macros):
     return {"compiler": compiler, "library": library, "boost": boost, "machine": machine}
 
 
-def counted(suite, text):
-    """How many test cases of the suite have passed, and how many there are. Boost.Test also lists cases of other
-    suites, as skipped."""
-    cases = xml.etree.ElementTree.fromstring(text).findall(".//testcase")
-    cases = [case for case in cases if case.get("classname").split(".")[0] == suite]
-    bad = [case for case in cases if any(case.find(what) is not None for what in ("failure", "error", "skipped"))]
-    return len(cases) - len(bad), len(cases)
-
-
 def warnings(log):
     return sorted(set(re.findall(r"^\S+:\d+(?::\d+)?: warning: .*", log, re.MULTILINE)))
 
@@ -249,7 +239,7 @@ def run(row):
             [*root, "--", "ctest", "--test-dir", folder, "-L", "^unit$", "-j", jobs, "--output-on-failure", "--output-junit", str(build / "ctest.xml")],
             log, environment,
         )  # fmt: skip
-        counts = [counted(path.stem.partition(".")[2], path.read_text(encoding="utf-8")) for path in (build / "junit").glob("unit.*.xml")]
+        counts = [recorded.counted(path.stem.partition(".")[2], path.read_text(encoding="utf-8")) for path in (build / "junit").glob("unit.*.xml")]
         cases = tuple(map(sum, zip((0, 0), *counts)))
         result["test_seconds"] = round(time.monotonic() - built)
         result["tested"] = tested == 0
@@ -360,7 +350,7 @@ def self_test():
     assert facts(macros + clang + "#define _LIBCPP_VERSION 230104\n")["library"] == "libc++ 23.1.4"
     junit = """<testsuite><testcase classname="one" name="a"/><testcase classname="one.inner" name="b"><failure/></testcase>
 <testcase classname="one" name="c"><skipped/></testcase><testcase classname="two" name="d"><skipped/></testcase></testsuite>"""
-    assert counted("one", junit) == (1, 3), counted("one", junit)
+    assert recorded.counted("one", junit) == (1, 3), recorded.counted("one", junit)
     good = {
         "commit": "c", "release": "sid", "standard": "20", **gcc,
         "built": True, "tested": True, "warnings": 0, "build_seconds": 3, "test_seconds": 4, "cases": [7, 7],

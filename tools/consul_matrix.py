@@ -16,7 +16,6 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import xml.etree.ElementTree
 
 import recorded
 
@@ -41,20 +40,13 @@ def column_of(name):
     return next((column for column, begin in COLUMNS.items() if name.startswith(begin)), None)
 
 
-def counted(text):
-    """How many tests of a suite have passed, and how many there are in all."""
-    cases = xml.etree.ElementTree.fromstring(text).findall(".//testcase")
-    bad = [case for case in cases if any(case.find(what) is not None for what in ("failure", "error", "skipped"))]
-    return len(cases) - len(bad), len(cases)
-
-
 def sums(files):
     """The sums of each column. `files`: pairs of a file's name and its text."""
     of_version = {column: [0, 0] for column in COLUMNS}
     for name, text in files:
         column = column_of(name)
         if column:
-            passed, tests = counted(text)
+            passed, tests = recorded.counted(name.removesuffix(".xml").partition(".")[2], text)
             of_version[column][0] += passed
             of_version[column][1] += tests
     return of_version
@@ -101,12 +93,13 @@ FIGURES = {"consul-versions": table}
 
 
 def self_test():
-    junit = """<testsuite><testcase name="a"/><testcase name="b"><failure/></testcase>
-<testcase name="c"><skipped/></testcase><testcase name="d"><system-out>failure</system-out></testcase></testsuite>"""
-    assert counted(junit) == (2, 4), counted(junit)
+    junit = """<testsuite><testcase classname="SUITE" name="a"/><testcase classname="SUITE" name="b"><failure/></testcase>
+<testcase classname="SUITE.in" name="c"><skipped/></testcase><testcase classname="other" name="d"><skipped/></testcase>
+<testcase classname="SUITE" name="e"><system-out>failure</system-out></testcase></testsuite>"""
     assert column_of("integration.interop.xml") == "interop" and column_of("integration.pool.xml") == "integration"
     assert column_of("unit.plan.xml") is None
-    files = [("conformance.kv.xml", junit), ("conformance.locks.xml", junit), ("unit.plan.xml", junit)]
+    files = [(f"{kind}.{suite}.xml", junit.replace("SUITE", suite))
+             for kind, suite in (("conformance", "kv"), ("conformance", "locks"), ("unit", "plan"))]
     of_version = sums(files)
     assert of_version["conformance"] == [4, 8] and of_version["interop"] == [0, 0], of_version
     shown = table({"1.9.2": {"commit": "c", "mark": "m", "seconds": 5, "tests": 9, "failed": 2, "cases": of_version}})
@@ -118,7 +111,9 @@ def self_test():
             results = pathlib.Path(folder) / "ctest"
             results.write_text(f'<testsuite><testcase name="a" status="{ctest}"/></testsuite>', encoding="utf-8")
             for begin in columns:
-                (pathlib.Path(folder) / f"{begin}.xml").write_text(f"<testsuite><testcase>{case}</testcase></testsuite>", encoding="utf-8")
+                name = begin + ("s" if begin.endswith(".") else "")
+                text = f'<testsuite><testcase classname="{name.partition(".")[2]}">{case}</testcase></testsuite>'
+                (pathlib.Path(folder) / f"{name}.xml").write_text(text, encoding="utf-8")
             add(version, at, "7", results, folder)
 
     with recorded.scratch() as (write, commit):

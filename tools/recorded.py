@@ -100,6 +100,15 @@ def read_ctest(text):
     return len(tests), [test.get("name") for test in tests if test.get("status") != "run"]
 
 
+def counted(suite, text):
+    """How many test cases of the suite have passed, and how many there are. Boost.Test also lists cases of other
+    suites, as skipped."""
+    cases = xml.etree.ElementTree.fromstring(text).findall(".//testcase")
+    cases = [case for case in cases if case.get("classname").split(".")[0] == suite]
+    bad = [case for case in cases if any(case.find(what) is not None for what in ("failure", "error", "skipped"))]
+    return len(cases) - len(bad), len(cases)
+
+
 def keep(path, name, commit, result):
     """Puts one row into the file. All other rows stay."""
     row = {"commit": commit, "date": datetime.date.today().isoformat(), **result}
