@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Compares how holdfast and `consul` use Consul's environment variables.
 
 In each of the cases below both ask for a key, and the servers that they may turn to report the requests. Each
@@ -299,9 +302,10 @@ def document(rows, version):
     lines = [
         "# The environment",
         "",
-        f"Written by `test/environment/environment.py --write` with `{version}`: what `consul kv get k`, and",
-        "`consul::config::from_environment()` with a client of it, sent in each of these environments. DIR has the files of",
-        "the test; a server's certificate is for `localhost`, `server.dc1.consul` and 127.0.0.1.",
+        "Consul's program and holdfast read the same environment variables. This table shows what each of them sends: `consul`",
+        "for `consul kv get k`, and holdfast for the same read by a client with `consul::config::from_environment()`. DIR is",
+        "the folder of the test's files. The server's certificate is for `localhost`, `server.dc1.consul` and 127.0.0.1.",
+        f"`test/environment/environment.py --write` has written this page, with `{version}`.",
         "",
         "| set | `consul` | holdfast, where it differs | why |",
         "|---|---|---|---|",
