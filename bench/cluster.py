@@ -1,3 +1,6 @@
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Three Consul servers that keep their data on disk, each in a network of its own, and a client agent before them.
 
 Each host is a network namespace without a name, which lives as long as the process in it. A bridge in one more

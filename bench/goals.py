@@ -1,3 +1,6 @@
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """The goals of holdfast. Each goal compares rows of one run with each other, never with another machine's."""
 
 import math

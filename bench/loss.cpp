@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 #include <boost/asio/co_spawn.hpp>
 #include <cstdio>
 #include <optional>

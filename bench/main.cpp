@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Does one measurement and prints its row: `holdfast_bench --workload handoff --contenders 8`. CONSUL_HTTP_ADDR says
 // where Consul is. bench/run.py runs the program with each of its workloads, and runs its peers, too.
 

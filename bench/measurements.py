@@ -1,3 +1,6 @@
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """The measurements: which workloads, with how many contenders and slots, by which systems, and for how long."""
 
 import dataclasses

@@ -1,3 +1,6 @@
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """A proxy before an agent that records the requests: does a floor send the same requests as the library?"""
 
 import base64

@@ -1,3 +1,6 @@
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """The table on the terminal, and report.html. That file contains its charts as SVG, and loads nothing."""
 
 import html as escape_html

@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Measures holdfast, its peers and its floors, and writes results.json and report.html. scripts/bench calls it.
 
 usage: run.py [--quick | --smoke] [--rounds N] [--only WORKLOAD] [--check] [--plan] [--out FOLDER]

@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Checks that the benchmark works to its end: measurements, table, goals, report.html and the documents' tables.
 
 It runs `run.py --smoke`, which makes all measurements of scripts/bench, each for a moment and with few contenders.

@@ -1,3 +1,6 @@
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Makes README's tables and the documents' figures from doc/results/bench.json, for tools/figures.py."""
 
 import json

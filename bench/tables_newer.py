@@ -1,3 +1,6 @@
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """The same tables as tables.py, from the results on a newer Consul."""
 
 import tables

@@ -1,3 +1,6 @@
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 # Takes Boost from the parent project if that has targets for it. Otherwise it finds Boost. Sets these variables:
 #
 # HOLDFAST_BOOST_HEADERS     the targets that have the include directories of the public and private headers

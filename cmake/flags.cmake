@@ -1,3 +1,6 @@
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 # Flags for this project's own builds; none of them reaches users of the library.
 
 function(holdfast_warnings target)

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // A small command line for operators. It carries out one command on a semaphore, which any number of processes may use.
 // Without a command, it shows most commands, one after the other, on a semaphore of its own.
 

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Several processes work on a long list of tasks, and each task gets one result: the classic use of a lock service.
 //
 // Each task has a lock in a mutex set. One session holds all locks of a process, and locks are taken and released many

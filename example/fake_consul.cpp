@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Runs the fake Consul on a port until Ctrl-C. Clients that cannot run the fake in their own process can use it: curl,
 // Consul's command line, or a program in another language.
 

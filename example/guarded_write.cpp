@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // A lease tells a holder when it must stop. It cannot stop a holder that is paused in the middle of a step. Such a
 // holder writes late, when another process holds the slot. Consul can refuse the late write. This program keeps a
 // counter in Consul that only the holder of a slot may change. It loses the slot without noticing, and tries to write.

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // A service with one leader and hot standbys. Several processes stand for election, and the elected process does the
 // work. If the leader dies or resigns, another process takes over.
 //

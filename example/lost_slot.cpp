@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // A slot can be lost while it is held, for example because its session has ended, or because Consul could not be
 // reached for too long. This program destroys its own session, as an operator might. It shows three ways to notice the
 // loss:

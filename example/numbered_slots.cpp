@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // A machine has three graphics cards, and more than three jobs need one. A semaphore limits how many jobs run. A
 // numbered semaphore also assigns the cards, so that no two jobs use the same card. Each job acquires one slot or two
 // slots at once, and uses the cards that the slot's numbers name.

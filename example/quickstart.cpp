@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // A complete program with one semaphore and one slot. The lines between the marks are shown at the top of README. The
 // program uses the Consul that CONSUL_HTTP_ADDR names, or else a fake Consul in this process.
 

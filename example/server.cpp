@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // An HTTP server whose expensive handler is limited in the whole cluster. However many of these servers run, they
 // process at most `--limit` requests at any time.
 //

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 #include <holdfast/detail/build.hpp>
 
 // The header uses these templates, so including it instantiates them for the values that the library is built with.

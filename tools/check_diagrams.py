@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Checks that the state diagrams in doc/ have the states and the transitions of the code.
 
 In a document a line `<!-- states of FILE: ENUM -->` precedes a mermaid stateDiagram. The diagram's states are the

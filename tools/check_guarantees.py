@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Checks that doc/explanation/guarantees.md and the checkers of the tests speak of the same guarantees, each of which is checked.
 
 A guarantee is checked where code calls `object(guarantee::NAME, ...)`. Comments, strings, lists of names, comparisons

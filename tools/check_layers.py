@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Checks that includes point down only, and that public headers stay light.
 
 usage: check_layers.py              checks the project in the current folder

@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Checks that each link in a document leads to a file of the repository, and each anchor to a heading there. Also checks
 that each path `doc/...` in a source file, an error text included, names a file.
 

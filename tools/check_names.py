@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Checks that each name of certain kinds in the code is also in the places that describe or handle all of them. So a
 new name cannot be forgotten there. `RULES` below has the pairs.
 

@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Checks the answers of the scripts to --help and to unknown options, and how they fetch packages. Checks that the
 programs which CONTRIBUTING.md names, and all files that begin with `#!`, may be executed. Needs no network.
 

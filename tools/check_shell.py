@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Runs shellcheck over all shell scripts of the project: those that begin with a shell's name.
 
 usage: check_shell.py              checks the project in the current folder

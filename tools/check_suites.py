@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Fails if a test program holds tests that CTest does not run, or lacks a suite that CTest names.
 
 usage: check_suites.py PROGRAM SUITE...

@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Checks that each test case expects something. A test without an expectation can only fail by crashing.
 
 An expectation is one of Boost.Test's checks, a static_assert, or a call of a function or macro that contains an

@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Checks that a caller can pass a completion token to each operation without passing parameters that have defaults.
 
 No parameter before the token may have a default. test/unit/tokens.cpp must begin the operation as

@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Checks that doc/trouble.md has a row for each log line of the library, for each error and for each reason of a loss, and
 no other rows.
 

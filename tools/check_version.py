@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Checks that all files have the same versions: the library's, as in include/holdfast/version.hpp, and CMake's least
 version, as in CMakeLists.txt. That version of CMake must know the format of the presets.
 

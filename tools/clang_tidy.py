@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Runs clang-tidy with the checks of .clang-tidy on the C++ files that have changed.
 
 A file has changed if it differs from the commit at which its checks last passed, which doc/results/long.json names. If

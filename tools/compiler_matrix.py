@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Builds holdfast by a compiler and with a Boost of some Debian release, in a root of that release (scripts/root), and
 runs the unit tests there. Keeps what came of it in doc/results/compilers.json, and makes the table of
 doc/reference/compatibility.md of it (tools/figures.py writes it there).

@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Keeps how many tests have passed on which version of Consul in doc/results/consul.json, and makes the table of
 doc/reference/compatibility.md of it (tools/figures.py writes it there).
 

@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Runs an example, and checks that it does what it is there to show. Examples run on the fake Consul that they contain.
 In the case `on_a_real_agent` some of them run on an agent.
 

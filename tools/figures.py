@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Checks that the figures in README.md and doc/*.md are those of the results files in doc/results.
 
 A document holds blocks of Markdown that a renderer has written from a results file:

@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Finds uses of co_await that g++ 12 compiles wrongly, mostly without a warning, and two that are always wrong.
 
 usage: lint_coroutines.py PATH...      files, and folders searched for *.cpp and *.hpp; absent ones are passed over

@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Finds prose that is hard to read, in documents and in comments, as far as patterns can find it.
 
 usage: lint_prose.py [--count] [PATH...]   files and folders; without one, all files that git tracks.

@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Keeps what came of the steps of `scripts/test --long` in doc/results/long.json, and makes doc/explanation/proof.md's figures
 of it (tools/figures.py writes them there).
 

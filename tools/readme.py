@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Checks that the programs in README and the documents are the marked parts of examples, which are compiled and run.
 
 In a document a line `<!-- cut from FILE -->` precedes the C++. In the file `// readme {` and `// } readme` enclose the

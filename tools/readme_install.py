@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Installs the library and builds programs with it, by the commands of README's section "Use it".
 
 The section's first sh commands build and install. The commands after its CMakeLists.txt are run beside that file, with

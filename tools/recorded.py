@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """The files in doc/results that keep rows of runs which take hours, and the commits that these rows name.
 
 A run writes each row when the row is done. So a run can be interrupted and continued. A row is current while nothing

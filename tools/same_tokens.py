@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Checks that a change has changed comments and documents only: all files have the same tokens before and after it.
 
 usage: same_tokens.py              compares the working tree with HEAD

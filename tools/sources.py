@@ -1,3 +1,6 @@
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Splits source files into tokens, which a compiler or an interpreter reads, and comments, which people read."""
 
 import ast

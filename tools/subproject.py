@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Takes holdfast as a subproject, and without its library for tests, in the ways that doc/reference/cmake.md describes.
 
 It needs no network: FETCHCONTENT_SOURCE_DIR_HOLDFAST names this checkout. CPM.cmake is not run. It calls FetchContent

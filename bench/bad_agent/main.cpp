@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Measures the cost of an agent that fails: on a real Consul agent, with the library's default options but for the
 // timeouts below.
 //

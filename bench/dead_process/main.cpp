@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Measures what a process that dies or freezes costs the others, on a real Consul agent and with default options.
 //
 //   holdfast_dead_process [--scene NAME]... [--runs N] [--ttl 15|30] [--go PROGRAM] [--older PROGRAM]

@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Puts rows of holdfast_dead_process into doc/results/dead_process.json, and renders the table of doc/explanation/dead_process.md.
 
 usage: results.py COMMIT ROWS...     ROWS: files with what holdfast_dead_process has printed at this commit

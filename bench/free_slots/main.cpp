@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Measures how long a waiter stands beside a free slot, on a real Consul agent and with the library's default options.
 //
 //   holdfast_free_slots [--scene NAME]... [--ttl 15|30] [--limit N]... [--delay S]... [--deadline S] [--keep-lost]

@@ -1,3 +1,6 @@
+-- SPDX-FileCopyrightText: The holdfast authors
+-- SPDX-License-Identifier: BSL-1.0
+
 -- wrk's script for the transactions of a cycle: an acquire and a release in turns, on the key that BENCH_KEY names, by
 -- the session BENCH_SESSION. `set` instead of `cas`, because wrk does not read replies. Prints a row like the others'.
 

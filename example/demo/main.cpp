@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The demonstration that scripts/demo runs. Worker processes, each with many coroutines, share one semaphore. One of
 // them is killed midway. A supervisor shows the holders live, and checks that never more than `limit` slots are held.
 // It uses two sources: the lock record, which it reads itself, and the reports of the workers.

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Tests of a service that uses Consul, without Consul. They run offline and in milliseconds. They cause the failures on
 // demand that a real agent has once a year.
 //

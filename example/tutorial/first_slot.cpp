@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Step 1 of the tutorial: three workers share two slots. doc/tutorial/first_slot.md explains the program.
 
 #include <boost/asio.hpp>

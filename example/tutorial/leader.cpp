@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Step 4 of the tutorial: a leader, a standby and an observer. doc/tutorial/leader.md explains the program.
 
 #include <boost/asio.hpp>

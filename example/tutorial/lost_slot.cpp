@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Step 3 of the tutorial: a slot is lost during the work. doc/tutorial/lost_slot.md explains the program.
 
 #include <boost/asio.hpp>

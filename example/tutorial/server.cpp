@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Step 2 of the tutorial: an HTTP server whose work is limited in the whole cluster. doc/tutorial/server.md explains
 // it.
 

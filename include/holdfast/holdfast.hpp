@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 #pragma once
 
 /// Includes the whole library, except the test support (holdfast/testing). Most users need:

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 #pragma once
 
 /// The library's version. It is the same as in CMake's project(); a test compares the two.

@@ -1,3 +1,6 @@
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 # shellcheck shell=sh
 # apt with lists and caches of its own. It needs no root, takes no lock, and does not change the system's lists. Source
 # this file.

@@ -1,3 +1,6 @@
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 # shellcheck shell=sh
 # The folder for files that scripts have fetched or built, for all clones. Source this file. It needs a function `say`.
 

@@ -1,3 +1,6 @@
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 # shellcheck shell=sh
 # The packages that scripts/go-program needs to build Go programs with HashiCorp's client for Consul. Source this file.
 

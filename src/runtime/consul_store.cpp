@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 #include "runtime/consul_store.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 #include <algorithm>
 #include <boost/asio/append.hpp>
 #include <boost/asio/post.hpp>

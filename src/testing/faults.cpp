@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 #include <array>
 #include <holdfast/testing/faults.hpp>
 #include <utility>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Commands of an operator on a semaphore in use, while Consul has no leader, and while an agent is frozen.
 
 #include <algorithm>

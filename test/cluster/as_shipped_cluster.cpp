@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Faults of a whole cluster with Consul's own defaults: see shipped.hpp.
 
 #include <chrono>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Nodes that are removed while their holders believe, with Consul's own defaults: see shipped.hpp.
 
 #include "cluster/support/shipped.hpp"

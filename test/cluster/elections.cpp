@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Elections and their observers, while leaders' processes and agents fail, and while Consul has no leader.
 
 #include <boost/test/unit_test.hpp>

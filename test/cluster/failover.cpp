@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Programs that know all three servers, without an agent of their own in between. If one of the servers is killed,
 // frozen, cut off or restarted, no slot is lost. A bad connection to the server that is asked first costs no slot,
 // either.

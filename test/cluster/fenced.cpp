@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // No lease can stop a process that is paused after its last check of the slot, and writes when it goes on. The fencing
 // token can, at the resource. The workers write to two stores, one with a fence and one without.
 

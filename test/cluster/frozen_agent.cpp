@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The case that other clients get wrong: holders behind a client agent that is frozen, and waiters at a server. It runs
 // on three servers, and is judged by the journal of the processes themselves.
 

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The case of frozen_agent.cpp with HashiCorp's `consul lock -n 2`, with the same journal and the same judge. The test
 // asserts no guarantee, because the program is not ours. It shows the figure to beat.
 

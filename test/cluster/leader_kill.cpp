@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The leader is killed or frozen, while five processes at all agents of the cluster hand two slots around.
 
 #include <boost/test/unit_test.hpp>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Links that are bad but not cut: lost frames, a bottleneck, an agent that is far away.
 
 #include <boost/test/unit_test.hpp>

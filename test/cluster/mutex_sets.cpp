@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Mutex sets under faults for which semaphores have suites of their own. Each lock is judged separately.
 
 #include <boost/test/unit_test.hpp>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // A mutex under faults for which semaphores have suites of their own.
 
 #include <boost/test/unit_test.hpp>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Numbered slots under faults for which semaphores have suites of their own. No two holders have the same number.
 
 #include <boost/test/unit_test.hpp>

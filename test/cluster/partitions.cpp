@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Hosts that are cut off from the rest, with the holders and waiters on them. Each host is a network namespace.
 
 #include <boost/test/unit_test.hpp>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Planned and unplanned restarts: every server is restarted in turn, and a follower and a client agent are killed.
 
 #include <boost/test/unit_test.hpp>

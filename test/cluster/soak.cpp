@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Long ordinary use: nothing may grow, neither here nor in Consul's agent. $HOLDFAST_SOAK_SECONDS sets the time in
 // seconds (30). In `scripts/test --long` it is an hour.
 

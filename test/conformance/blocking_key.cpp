@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Blocking queries for a key that exists, and the rules of `index` and `wait`.
 //
 // That something wakes nobody is shown by what comes after it: the reply is that of the later write which does.

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Blocking queries for missing keys. They watch the place in the tree of keys where the key would be, and wake for
 // changes beside it.
 

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Blocking queries for all that begins with a prefix: `?recurse` and `?keys`.
 
 #include <functional>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Writes and deletions that depend on an index: `?cas=`.
 
 #include <string>

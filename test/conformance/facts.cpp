@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Tests of the suite itself: there are many facts, and each is tested on Consul and on the model.
 
 #include <boost/test/tree/traverse.hpp>

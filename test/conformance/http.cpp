@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Methods, paths and queries that are wrong, and what is said about them.
 
 #include <string>

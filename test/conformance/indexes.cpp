@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Operations that change CreateIndex, ModifyIndex and X-Consul-Index, and operations that do not.
 
 #include <string>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Single keys: what is put, read and deleted, and how keys are written in a URL.
 
 #include <string>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Which keys ?recurse and ?keys find, and where they cut them.
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The lock delay: for some time after a session's end, nobody gets the locks that it had.
 
 #include <chrono>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // `?acquire=` and `?release=`, and what other writes and the end of a session do to a lock.
 
 #include <string>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Making, reading and ending sessions. Their time to live is in ttl.cpp.
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // `PUT /v1/txn`: all or nothing. Its limits are in limits.cpp.
 
 #include <string>

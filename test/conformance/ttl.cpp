@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The TTL of a session: its bounds, its expiry, and what postpones that. The agents of these tests allow 10 ms.
 
 #include <chrono>

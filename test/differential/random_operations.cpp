@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The model and a real agent do the same random operations, and must answer the same.
 //
 //   HOLDFAST_DIFFERENTIAL_OPERATIONS: how many at least (20,000); HOLDFAST_DIFFERENTIAL_SEED: of the first sequence (1)

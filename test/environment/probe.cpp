@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Asks for one key with the settings of the environment. environment.py compares it with `consul kv get`.
 
 #include <boost/asio/io_context.hpp>

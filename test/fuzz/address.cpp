@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The small texts that people write and Consul echoes: addresses, durations, base64, percent-encoding.
 
 #include <chrono>

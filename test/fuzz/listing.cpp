@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // From a listing below a prefix to the next write of the lock key, which is the heart of the protocol.
 //
 // The input begins with a byte. If it is even, the rest is the body of a reply to a listing. If it is odd, the rest

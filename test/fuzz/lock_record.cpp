@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The value of the lock key, which any Consul client may write.
 
 #include "protocol/lock_record.hpp"

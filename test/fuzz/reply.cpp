@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The client's side of a connection: bytes in any pieces, the reply that they form, and everything for which the reply
 // may be taken.
 //

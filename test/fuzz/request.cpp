@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The model server's side of a connection: bytes in any pieces, the requests that they form, and a small store that
 // executes them.
 //

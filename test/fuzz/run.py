@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Runs a fuzz target on its corpus, then on inputs that libFuzzer makes of it.
 
 usage: run.py PROGRAM --inputs FOLDER --results FOLDER --seconds N [--seed N]

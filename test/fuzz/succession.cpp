@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The second line in the value of an entry that was granted, which any Consul client may write.
 
 #include "protocol/succession.hpp"

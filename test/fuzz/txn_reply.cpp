@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Transactions, in both directions.
 //
 // The input begins with a byte. If it is even, a byte for the status and one for the number of operations follow, and

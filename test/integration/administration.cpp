@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Semaphores under an operator's hands, on a real agent.
 
 #include <boost/asio/bind_cancellation_slot.hpp>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Shows that the real agents, on which the other integration tests rely, do what their header says.
 
 #include "support/agent.hpp"

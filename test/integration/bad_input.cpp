@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Input that cannot work. Each mistake gives an error of its own kind and a message that names the mistake, and changes
 // nothing in Consul.
 

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The client against real agents.
 
 #include <boost/asio/co_spawn.hpp>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Locks in another datacenter: one client asks an agent of that datacenter, the other one asks an agent of its own
 // datacenter, which forwards the requests.
 

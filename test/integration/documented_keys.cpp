@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Each page in doc/ has a block "```keys" with the keys of its primitive in Consul. These tests produce the same keys.
 // Sessions are named A, B and so on, a stamp stands for any ten digits, and a space replaces a line's end.
 

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Every fault at every step of a slot's life. One participant meets faults on its own network path. A rival whose path
 // works shows that the limit holds, and that the slot comes back after a failure.
 

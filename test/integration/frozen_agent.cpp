@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // A case that other clients get wrong: the holders use a frozen client agent, and the waiters use the server. The
 // server grants when the holders' sessions expire. The holders must notice by themselves, because nobody can tell them.
 

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // HashiCorp's own semaphore (`consul lock -n 3`) on the same prefix as ours, and its lock in Go on the same key.
 // Neither client breaks the guarantees of the other.
 

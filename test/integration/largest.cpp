@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The largest number of slots that a semaphore may have, or a seventh of that in a build with a sanitizer. No request
 // may exceed what Consul takes, and no step may take time with the square of the holders.
 

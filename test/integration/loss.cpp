@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // When is a slot not ours any more? Each way to lose a slot, how soon the holder knows, and which failures lose none.
 
 #include <atomic>

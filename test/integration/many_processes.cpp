@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // All processes of a host share the connections that an agent accepts from one address.
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Mutex sets on a real agent, or its model: many locks by one session, in few requests.
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // A client with a context and a thread of its own keeps its leases, however long the application's threads are busy.
 
 #include <atomic>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // One process with many coroutines has few sessions, few connections and few requests, and serves all in order.
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Servers that accept a limited number of requests per second (`limits.request_limits`, Consul 1.16 and later).
 // Sessions are renewed all the same.
 

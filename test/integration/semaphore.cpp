@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The semaphore as its users see it, on a real agent. Each promised behaviour has a test.
 
 #include <boost/asio/bind_cancellation_slot.hpp>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Processes that hold several slots each. The number of slots must not increase what a handoff sends: each process is
 // told of its own slots and of the record, but not of all entries.
 

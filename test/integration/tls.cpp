@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // TLS with a real agent, as operators set it up: what unit.consul_tls shows of hostile servers is not repeated here.
 
 #include <boost/test/unit_test.hpp>

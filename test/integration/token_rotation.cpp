@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // A token expires while it is in use, and the next one comes in time or does not.
 
 #include <boost/test/unit_test.hpp>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // An agent on a UNIX socket, and what goes wrong with those.
 
 #include <sys/un.h>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Takes the place of `consul agent` in tests: the model of Consul as a process, which can be stopped, frozen and killed
 // like one. Reads what it knows of the agent's own configuration file.
 //

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // A user's program. It shows that the headers are found and free of warnings, and that both libraries link: one
 // contains an error's message, and the other a server. Its own code may use what Asio has deprecated.
 #include <boost/asio.hpp>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Uses one header of the library, and nothing that it defines.
 #include <holdfast/error.hpp>
 

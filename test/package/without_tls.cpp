@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // A library that was built without TLS refuses https by name, and speaks plain.
 
 #include <boost/asio/io_context.hpp>

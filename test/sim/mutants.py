@@ -1,4 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
 """Changes lines of the core on purpose, and checks that the simulator finds each change (doc/explanation/guarantees.md).
 
 Each mutant changes one place of src/protocol. It is built like the simulator and linked in place of the original. A run

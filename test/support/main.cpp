@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The translation unit with Boost.Test's main(). Each test executable links it from test_support.
 #define BOOST_TEST_MODULE holdfast
 #ifdef BOOST_TEST_DYN_LINK

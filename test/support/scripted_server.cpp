@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 #include "support/scripted_server.hpp"
 
 #include <boost/asio/deferred.hpp>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // A machine that is suspended in mid-hold, as far as a process can tell: its clock that counts suspend jumps, and
 // timers that were armed before do not notice. One thread only, as the kernel moves no other process into a time
 // namespace. As root, or where users may make user namespaces.

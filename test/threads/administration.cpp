@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The client has a context and threads of its own: orders, wishes and cancellations cross from thread to thread.
 
 #include <boost/asio/bind_cancellation_slot.hpp>

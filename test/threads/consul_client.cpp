@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // One client that is used from many threads at once, for ThreadSanitizer. Only the client itself uses a strand.
 
 #include <atomic>

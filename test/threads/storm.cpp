@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Everything at once, from four threads: acquires are cancelled at any moment, waits are short, slots are dropped on
 // any thread, and semaphores are destroyed while in use. No more than the limit hold, everything ends, and nothing is
 // left.

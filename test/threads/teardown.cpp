@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // An io_context may be destroyed at any moment, with waiters, holders and pending requests. Nothing hangs, nothing
 // leaks, and handles that outlive it are safe. The sanitizers check that.
 

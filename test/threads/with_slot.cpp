@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The client has a context and a thread of its own, as the documentation advises for busy programs. A loss comes from
 // there while the body runs here.
 

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The uses of a handler's own allocator: to keep the handler while it waits, and to deliver its result.
 
 #include <boost/asio/bind_allocator.hpp>

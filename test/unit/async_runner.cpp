@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Shows that the runner of asynchronous tests can fail. Each case of victims/async_runner.cpp must be reported in its
 // own way.
 

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The choice between several agents, in virtual time.
 
 #include "consul/agent_choice.hpp"

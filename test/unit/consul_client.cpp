@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The client against servers that do what the test says: each way in which a request can fail, and the order in which
 // requests wait for each other.
 

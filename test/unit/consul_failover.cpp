@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // One client of several agents, each of which fails in its own way. The agents are models of Consul that do not know
 // each other, because these tests are only about the client. cluster/failover.cpp has clusters of real agents.
 

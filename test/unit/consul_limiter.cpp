@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Which requests enter the limiter at once, and which wait.
 
 #include <boost/asio/co_spawn.hpp>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // TLS against correct and against hostile servers: each fault has its error, and nothing is sent before the certificate
 // is verified.
 

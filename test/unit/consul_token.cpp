@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The sources of the ACL token, and what happens when Consul refuses it.
 
 #include <boost/test/unit_test.hpp>

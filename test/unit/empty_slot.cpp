@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The results of the functions of a handle without a slot.
 
 #include <boost/asio/bind_executor.hpp>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // An operation that was begun without a completion token throws an exception with diagnostics.
 
 #include <boost/asio/as_tuple.hpp>

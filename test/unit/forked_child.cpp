@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // A child of fork() holds nothing of its parent's handles. The child of a test ends by _exit. Each bit of its status is
 // one failed check.
 

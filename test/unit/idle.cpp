@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Tests for support/idle.hpp, which shows that a process has done what it was asked for.
 
 #include "support/idle.hpp"

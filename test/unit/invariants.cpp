@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Invariants of the core. Tests evaluate them in every type of build, even where NDEBUG is set.
 
 #include <boost/test/unit_test.hpp>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The log of a semaphore or a set has a line for each state that changes. The line names the subject.
 
 #include <algorithm>

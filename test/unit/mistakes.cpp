@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The text that a newcomer reads after each of twelve mistakes, in a program that catches `std::exception` and prints
 // `what()`. Each line names the cause, and the address or the key. No line has a secret.
 

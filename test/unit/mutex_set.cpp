@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The core of a mutex set is told step by step what happens. Each step returns the actions of the core, in lines:
 //
 // - create | renew s1 | destroy s1 | watch s1 | watch s1 from 13 | stop

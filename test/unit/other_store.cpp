@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Locks on a store other than Consul. They use a store only by the interface of src/runtime/store.hpp.
 
 #include <boost/asio/experimental/awaitable_operators.hpp>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 #include "protocol/pool.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Grants by other processes, which count when they are accepted (protocol/acceptance.hpp).
 
 #include <boost/test/unit_test.hpp>

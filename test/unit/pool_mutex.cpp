@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The core with a mutex's key instead of a semaphore's record. pool_story.hpp says how to read its actions.
 
 #include <boost/test/unit_test.hpp>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The core with numbered slots. pool_story.hpp says how to read its actions.
 
 #include <boost/test/unit_test.hpp>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The child processes in which agents and interoperability tests run.
 
 #include <sys/wait.h>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Shows when io_context::run() returns and how long close() takes, as README and semaphore.hpp say.
 
 #include <boost/asio/awaitable.hpp>

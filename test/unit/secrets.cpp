@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Only Consul gets tokens and passwords. They are not in errors, diagnostics, logs or a status, even if a server
 // repeats what it was sent.
 

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The rules of src/runtime/store.hpp, which each kind of store must follow. Each rule is a test with the name that
 // stands there. A kind that is not Consul's is added to `kinds` below.
 

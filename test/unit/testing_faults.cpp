@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Fault plans: which request meets which fault, and what follows for the request.
 
 #include <boost/test/unit_test.hpp>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // HTTP as bytes: what a server and a proxy read and write.
 
 #include <boost/test/unit_test.hpp>

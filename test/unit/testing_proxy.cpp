@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The proxy, with a fake behind it where a real agent would be.
 
 #include <boost/asio/co_spawn.hpp>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The fake Consul, seen from its port: by raw sockets, and by the library's client.
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The judge of the cluster tests, on invented journals. It must find what is wrong with them.
 
 #include "support/verdict.hpp"

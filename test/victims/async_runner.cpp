@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // Bad tests, each of which run_async must report: unit/async_runner.cpp runs them one by one.
 
 #include <boost/asio/post.hpp>

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // A mistake that only an invariant notices, for unit/invariants.cpp.
 
 #include <boost/test/unit_test.hpp>

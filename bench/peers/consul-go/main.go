@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // HashiCorp's Go client at the same work, by the same options and with the same row of results as holdfast_bench.
 package main
 

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 #include "cluster/support/crew.hpp"
 
 #include "cluster/support/timing.hpp"

@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // The worker process of the cluster tests. It takes slots, holds them for a while, releases them, and writes into the
 // journal when it believes that it holds one. It uses only the public interface of the library. The client's log goes
 // to stdout.

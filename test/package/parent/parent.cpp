@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // A library of the parent project, which links to holdfast.
 #include <holdfast/error.hpp>
 

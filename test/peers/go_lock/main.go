@@ -1,3 +1,6 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
 // HashiCorp's lock, as Go programs use it (api.Lock), on the key of a mutex of ours, or its semaphore (api.Semaphore) on
 // the prefix of one of ours: takes turns, and writes into a file when it enters and when it leaves.
 package main
