@@ -57,7 +57,7 @@ def read(file):
 
 def self_test():
     """Changes each number that is checked in its file, and checks that the change is found."""
-    changes = [(HEADER, r'\d(?=[\d.]*"?$)'), (HEADER, r"\d(?=[\d.]*\"\n)"), (PRESETS, r'(?<="version": )\d')]
+    changes = [(HEADER, r"_MAJOR (\d)"), (HEADER, r"\d(?=[\d.]*\"\n)"), (PRESETS, r'(?<="version": )\d')]
     changes += [(file, pattern) for file, pattern in [*MINOR.items(), *CMAKE, LIBRARY]]
     for file, pattern in changes:
         found = re.search(pattern, read(file), re.MULTILINE)
