@@ -6,7 +6,7 @@
 of it (tools/figures.py writes them there).
 
 All steps together take so long that a machine may not be available for all of them. So the file has the commit at which
-each step last passed. A step is not run again while nothing but documents (doc/ and *.md), comments and tools/ has
+each step last passed. A step is not run again while nothing but documents, comments and the like (recorded.NO_CODE) has
 changed since that commit. A step that fails leaves its old result.
 
 usage: long_results.py passed STEP                 prints how many tests of the step have passed at this code. The exit

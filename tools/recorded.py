@@ -5,7 +5,7 @@
 """The files in doc/results that keep rows of runs which take hours, and the commits that these rows name.
 
 A run writes each row when the row is done. So a run can be interrupted and continued. A row is current while nothing
-but documents (doc/ and *.md), comments and tools/ has changed since its commit. The table marks the other rows.
+but documents (doc/ and *.md), comments and NO_CODE has changed since its commit. The table marks the other rows.
 `tools/figures.py --write` puts the marks into the results file, because a mark depends on the newest commit: if the
 table were made from the history of git, each commit would make the document wrong.
 
@@ -37,9 +37,12 @@ def is_document(path):
     return path.startswith("doc/") or path.endswith(".md")
 
 
+NO_CODE = "tools/", ".github/", "scripts/docs", "LICENSES/", ".reuse/"
+
+
 def is_code(path):
-    """Whether results may depend on the file. Lints and generators of documents change no result."""
-    return not is_document(path) and not path.startswith(("tools/", ".github/"))
+    """Whether results may depend on the file. Lints, licences and generators of documents change no result."""
+    return not is_document(path) and not path.startswith(NO_CODE)
 
 
 _token_hashes = {}  # by blob and path
@@ -201,6 +204,7 @@ def self_test():
         assert mark_of(first) == "", mark_of(first)
         write("src/a.cpp", "1  // one")
         write("tools/a.py", "1")
+        write("scripts/docs", "1")
         assert commit() != first and mark_of(first) == "", "a comment is not code, nor is a lint"
         write("src/a.cpp", "2")
         assert refused(begin), "a changed file"
