@@ -81,6 +81,8 @@ public:
   /// Resigns: the next candidate in the queue gets the leadership. It is the same as `release`, and completes like it.
   /// The key keeps its value: that of the last proclaim, even if the outcome of that proclaim is unknown, or else that
   /// of the campaign.
+  ///
+  /// Signature: void(error_code).
   template <class Token = throwing_t>
   auto resign(Token&& token = {}) {
     return release(std::forward<Token>(token));
