@@ -114,14 +114,14 @@ asio::awaitable<void> show_all(holdfast::consul::client consul, const std::strin
   co_await until_wanted(std::move(second));
   co_await admin.wait_until_drained();
   holdfast::slot none = co_await sem.try_acquire();
-  std::cout << "drained, and closed: " << (none ? "a slot" : "no slot") << " for whoever asks" << std::endl;
+  std::cout << "drained, and closed: " << (none ? "a slot" : "no slot") << " for the next caller" << std::endl;
 
   co_await admin.open();
   holdfast::slot third = co_await sem.acquire();
   const holdfast::semaphore_status then = co_await admin.inspect();
   co_await admin.evict(then.holders.front().session);
   const holdfast::loss_reason reason = co_await third.wait_lost();
-  std::cout << "evicted: the holder hears " << reason << std::endl;
+  std::cout << "evicted: the holder is told " << reason << std::endl;
 
   co_await sem.close();
   co_await admin.destroy();

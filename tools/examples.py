@@ -261,7 +261,7 @@ def administration(folder, *consul):
     output = run([program, *consul])
     expect_lines(output, "^resized to 2: two slots are held$", "^limit 2, open, 2 in use, 0 waiting$", '"worker 7"  for')
     expect_lines(output, "my slot is wanted, and still mine: yes", "^drained, and closed: no slot", "^no semaphore$")
-    expect_lines(output, "^evicted: the holder hears session_invalidated$")
+    expect_lines(output, "^evicted: the holder is told session_invalidated$")
     run([program, "inspect"], 2)
     run([program, "--prefix", "a/b"], 2)
     for name in ("create", "resize"):

@@ -1,8 +1,9 @@
 -- SPDX-FileCopyrightText: The holdfast authors
 -- SPDX-License-Identifier: BSL-1.0
 
--- wrk's script for the transactions of a cycle: an acquire and a release in turns, on the key that BENCH_KEY names, by
--- the session BENCH_SESSION. `set` instead of `cas`, because wrk does not read replies. Prints a row like the others'.
+-- A script for wrk. It sends the transactions of a cycle: an acquire, then a release, on the key BENCH_KEY with the
+-- session BENCH_SESSION. It sends `set` instead of `cas`, because wrk does not read replies. The output has the format
+-- of the other programs' rows.
 
 local entry = '"Key":"' .. os.getenv("BENCH_KEY") .. '/entry"'
 local record = '"Key":"' .. os.getenv("BENCH_KEY") .. '/.lock","Flags":16210313421097356768,"Value":'

@@ -126,7 +126,7 @@ func mapBoard(file *os.File) *board {
 	return (*board)(unsafe.Pointer(&memory[0]))
 }
 
-// Nanoseconds on a clock that all processes share and nobody sets.
+// Nanoseconds on the monotonic clock, which all processes share.
 func now() int64 {
 	var t syscall.Timespec
 	const monotonic = 1
@@ -310,9 +310,9 @@ func (s alone) Acquire() error {
 	return err
 }
 
-// What the goroutines of one process share as a Go user would build it: as many semaphores as there are slots, behind
-// a channel. Each turn takes one of them, and acquires and releases a slot with it; or the slots are kept, for as long
-// as the process lives: then nobody else ever has a turn.
+// The goroutines of one process share this, as a Go user would build it: one semaphore for each slot, behind a channel.
+// Each turn takes a semaphore from the channel, and acquires and releases a slot with it. If `kept` is set, the process
+// keeps the slots for as long as it lives. Then no other process gets a turn.
 type shared struct {
 	free chan *api.Semaphore
 	kept bool
