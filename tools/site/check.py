@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The holdfast authors
 # SPDX-License-Identifier: BSL-1.0
 
-"""Checks a site that build.py has made: each link and each anchor leads to something on the site, no page loads anything
-from another host, the site can stand in any folder, and each public name has a place in the reference.
+"""Checks a site that build.py has made. Each link and each anchor must lead to something on the site. No page may load
+anything from another host. The site must work in any folder. Each public name must have a place in the reference.
 
 usage: check.py FOLDER
        check.py --self-test
@@ -42,7 +42,7 @@ def is_foreign(address):
 
 
 def resolved(folder, page, address):
-    """The file of the site that the address leads to. None if that is outside of the site."""
+    """The file of the site that the address leads to. The result is None if that is outside of the site."""
     path = urllib.parse.unquote(urllib.parse.urlsplit(address).path)
     file = (page.parent / path).resolve() if path else page
     if file.is_dir():

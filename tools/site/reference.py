@@ -37,7 +37,7 @@ WARN_IF_UNDOCUMENTED = NO
 WARN_LOGFILE = {folder}/warnings
 """
 
-# What Doxygen 1.9.4 does not read: digit separators, backslashes in comments, and specializations for other namespaces.
+# Doxygen 1.9.4 does not read digit separators, backslashes in comments, and specializations for other namespaces.
 FILTER = r"""
 s/\([0-9]\)'\([0-9]\)/\1\2/g
 /^ *\/\/\//s/\\/\\\\/g

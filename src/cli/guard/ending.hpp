@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+namespace holdfast::cli {
+
+/// Decides when the processes of a command must end: SIGTERM first, and SIGKILL before the lease of the slot is over.
+/// It has no clock of its own. All times are times on CLOCK_BOOTTIME, which also runs while the machine is suspended.
+class ending {
+public:
+  using time = std::chrono::nanoseconds;
+
+  enum class step { none, terminate, kill };
+
+  /// `grace` is the time between SIGTERM and SIGKILL. SIGKILL comes `margin` before the lease is over.
+  ending(time grace, time margin) : grace_(grace), margin_(margin) {}
+
+  /// The lease now ends at `end`. A later renewal does not take back a SIGTERM, nor does it postpone the SIGKILL that
+  /// follows: the command was asked to end.
+  void set_lease_end(time end);
+  /// SIGTERM is due at once, because the slot is not wanted any more.
+  void stop(time now);
+  /// SIGKILL is due at once, because another holder may have the slot already.
+  void kill(time now);
+
+  /// What to do now. Each step is returned once.
+  step due(time now);
+  /// When `due` has something to return. Empty if nothing is due without a new event.
+  std::optional<time> next() const;
+
+private:
+  std::optional<time> terminate_at() const;
+
+  time grace_, margin_;
+  std::optional<time> last_, stop_at_, kill_at_;
+  bool killed_ = false;
+};
+
+}  // namespace holdfast::cli
