@@ -78,7 +78,7 @@ class Lines:
 
 
 class Run:
-    """A probe with its command. At the end of the `with`, none of its processes may be left. Those that are left are
+    """A probe with its command. At the end of the `with`, none of its processes may be left. If some are left, they are
     killed."""
 
     def __init__(self, *words, **options):
@@ -406,11 +406,12 @@ def a_closed_terminal():
 
 
 CASES = [exits_with_its_status, a_program_that_is_not_there, the_words_are_not_changed,
-         stdin_is_empty_unless_it_is_passed, a_lease_that_ends, a_command_that_ends_when_it_is_asked, a_renewed_lease_ends_nothing, stop_and_kill,
-         no_signal_is_blocked, signals_are_forwarded, the_program_is_killed, the_guard_is_killed, both_are_killed,
-         a_stopped_program, a_stopped_command, a_process_that_leaves_the_group, what_the_command_leaves_behind,
-         ctrl_c_ends_the_command, the_command_reads_the_terminal, a_script_reads_the_terminal_afterwards, ctrl_z_and_fg,
-         ctrl_z_and_bg, a_job_in_the_background_reads, a_closed_terminal]
+         stdin_is_empty_unless_it_is_passed, a_lease_that_ends, a_command_that_ends_when_it_is_asked,
+         a_renewed_lease_ends_nothing, stop_and_kill, no_signal_is_blocked, signals_are_forwarded,
+         the_program_is_killed, the_guard_is_killed, both_are_killed, a_stopped_program, a_stopped_command,
+         a_process_that_leaves_the_group, what_the_command_leaves_behind, ctrl_c_ends_the_command,
+         the_command_reads_the_terminal, a_script_reads_the_terminal_afterwards, ctrl_z_and_fg, ctrl_z_and_bg,
+         a_job_in_the_background_reads, a_closed_terminal]
 
 
 def main():

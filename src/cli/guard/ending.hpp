@@ -27,7 +27,7 @@ public:
   /// SIGKILL is due at once, because another holder may have the slot already.
   void kill(time now);
 
-  /// What to do now. Each step is returned once.
+  /// Returns the step that is due now. Each step is returned once.
   step due(time now);
   /// When `due` has something to return. Empty if nothing is due without a new event.
   std::optional<time> next() const;

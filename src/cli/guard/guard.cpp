@@ -109,7 +109,7 @@ private:
     char buffer[message_max];
     const ssize_t size = recv(settings_.socket, buffer, sizeof buffer, MSG_DONTWAIT);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (size < static_cast<ssize_t>(sizeof(request))) {  // the program has died, or has let go of the command
+    if (size < static_cast<ssize_t>(sizeof(request))) {  // the program has died, or has destroyed its guarded_command
       socket_open_ = false;
       ending_.stop(boot_time());
       return;
@@ -206,7 +206,7 @@ private:
       }
     }
     sigprocmask(SIG_SETMASK, &mask_of_program_, nullptr);
-    execvp(settings_.words[0], settings_.words);
+    execvp(settings_.arguments[0], settings_.arguments);
     const int error = errno;
     [[maybe_unused]] const ssize_t size = write(failed, &error, sizeof error);
     _exit(127);

@@ -43,15 +43,15 @@ guarded_command::guarded_command(const command& what) {
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) fail("socketpair");
   terminal_ = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
   prctl(PR_SET_CHILD_SUBREAPER, 1);  // if the guard dies, its children come here
-  std::vector<char*> words;
-  for (const std::string& word : what.words) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
+  std::vector<char*> arguments;
+  for (const std::string& word : what.arguments) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
   guard_ = fork();
   if (guard_ == 0) {
     close(sockets[0]);
     run_guard({.socket = sockets[1],
                .terminal = terminal_,
-               .words = words.data(),
+               .arguments = arguments.data(),
                .pass_stdin = what.pass_stdin,
                .grace = std::chrono::nanoseconds(what.grace).count()});
   }
@@ -71,7 +71,9 @@ guarded_command::~guarded_command() {
 
 std::optional<guard_event> guarded_command::receive() {
   guard_event event{};
-  const ssize_t size = recv(socket_, &event, sizeof event, MSG_DONTWAIT);
+  ssize_t size = recv(socket_, &event, sizeof event, MSG_DONTWAIT);
+  // If the guard has ended without reading all messages, the kernel reports that before its last events.
+  if (size < 0 && errno == ECONNRESET) size = recv(socket_, &event, sizeof event, MSG_DONTWAIT);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
   if (size != sizeof event) return guard_event{guard_event::kind::guard_gone};
   if (event.what == guard_event::kind::started) group_ = static_cast<pid_t>(event.value);

@@ -15,12 +15,12 @@ namespace holdfast::cli {
 
 /// How to run a command.
 struct command {
-  std::vector<std::string> words;  ///< the program and its arguments; the program is looked up in PATH
-  bool pass_stdin = false;         ///< otherwise its stdin is /dev/null
+  std::vector<std::string> arguments;  ///< the program and its arguments; the program is looked up in PATH
+  bool pass_stdin = false;             ///< otherwise its stdin is /dev/null
   std::chrono::milliseconds grace{5000};
 };
 
-/// What the guard reports.
+/// A report of the guard.
 struct guard_event {
   enum class kind : std::uint32_t {
     started,      ///< the command runs; `value` is its process id and the id of its process group

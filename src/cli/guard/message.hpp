@@ -8,8 +8,8 @@
 
 namespace holdfast::cli {
 
-/// What the program tells its guard. A message is one packet: this header, and behind `start` the additional variables
-/// of the environment, each with a zero byte at its end.
+/// A message of the program to its guard. A message is one packet: this header, and behind `start` the additional
+/// variables of the environment, each with a zero byte at its end.
 struct request {
   enum class kind : std::uint32_t { start, lease_end, forward, stop, kill, resume };
   kind what;
@@ -26,7 +26,7 @@ inline constexpr std::size_t message_max = 64 << 10;
 struct guard_settings {
   int socket;
   int terminal;  ///< -1 if there is none
-  char* const* words;
+  char* const* arguments;
   bool pass_stdin;
   std::int64_t grace;  ///< ns
 };

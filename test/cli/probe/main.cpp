@@ -87,7 +87,7 @@ int main(int argc, char** argv) {
   }
   if (words.size() < 2) return 2;
   what.grace = std::chrono::milliseconds(std::stol(words[0]));
-  what.words.assign(words.begin() + 1, words.end());
+  what.arguments.assign(words.begin() + 1, words.end());
 
   cli::guarded_command command(what);
   std::cout << "guard " << command.guard() << std::endl;

@@ -1,0 +1,275 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#include "cli/command_line.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <holdfast/consul/config.hpp>
+#include <holdfast/version.hpp>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/arguments.hpp"
+#include "cli/operate.hpp"
+#include "cli/run.hpp"
+#include "cli/serve_fake.hpp"
+
+namespace holdfast::cli {
+
+namespace {
+
+constexpr const char* group_of_consul = "Consul";
+
+/// The flags that say which Consul to use. They come before the environment variables.
+struct connection_flags {
+  std::string http_addr, token, token_file, datacenter, ca_file, ca_path, client_cert, client_key, tls_server_name;
+  bool stale = false;
+
+  void add_to(CLI::App& app) {
+    const auto text = [&app](const char* name, std::string& value, const char* help) {
+      app.add_option(name, value, help)->group(group_of_consul);
+    };
+    text("--http-addr", http_addr, "The agent: HOST:PORT, http://..., https://... or unix://PATH (CONSUL_HTTP_ADDR)");
+    text("--token", token, "The ACL token (CONSUL_HTTP_TOKEN). Other users can see it: --token-file is safer");
+    text("--token-file", token_file, "A file with the ACL token (CONSUL_HTTP_TOKEN_FILE)");
+    text("--datacenter", datacenter, "The datacenter of the lock and of its session");
+    text("--ca-file", ca_file, "The certificate authorities to trust (CONSUL_CACERT)");
+    text("--ca-path", ca_path, "A folder with certificate authorities to trust (CONSUL_CAPATH)");
+    text("--client-cert", client_cert, "The client's certificate (CONSUL_CLIENT_CERT)");
+    text("--client-key", client_key, "The key of the client's certificate (CONSUL_CLIENT_KEY)");
+    text("--tls-server-name", tls_server_name, "The name in the agent's certificate (CONSUL_TLS_SERVER_NAME)");
+    app.add_flag("--stale", stale, "Accepted for consul lock's sake, without effect")->group(group_of_consul);
+  }
+
+  consul::config config() const {
+    consul::config found = consul::config::from_environment();
+    if (!http_addr.empty()) {
+      found.address = http_addr;
+      found.addresses.clear();
+    }
+    if (!token.empty()) {
+      found.token = token;
+      found.token_file.clear();
+    }
+    if (!token_file.empty()) found.token_file = token_file;
+    if (!datacenter.empty()) found.datacenter = datacenter;
+    if (!ca_file.empty()) found.tls.ca_file = ca_file;
+    if (!ca_path.empty()) found.tls.ca_path = ca_path;
+    if (!client_cert.empty()) found.tls.certificate_file = client_cert;
+    if (!client_key.empty()) found.tls.key_file = client_key;
+    if (!tls_server_name.empty()) found.tls.server_name = tls_server_name;
+    return found;
+  }
+};
+
+std::string without_leading_slash(std::string prefix) {
+  if (prefix.starts_with('/')) prefix.erase(0, 1);
+  if (prefix.ends_with('/')) prefix.pop_back();
+  return prefix;
+}
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+class command_line {
+public:
+  command_line() : app_("Distributed semaphores and mutexes over Consul, for the shell.", "holdfast") {
+    app_.require_subcommand(1);
+    app_.set_version_flag("--version", "holdfast " HOLDFAST_VERSION_STRING);
+    add_run();
+    add_verify();
+    const auto named = [this](operator_command::kind what, const char* name, const char* help) {
+      return add(what, name, help);
+    };
+    using kind = operator_command::kind;
+    named(kind::inspect, "inspect", "Show who holds a slot, and who waits");
+    named(kind::watch, "watch", "Show it again after each change, until Ctrl-C");
+    add_limit(named(kind::create, "create", "Create a semaphore, unless it is there with this limit"));
+    add_limit(named(kind::resize, "resize", "Change the limit; all processes must use the recorded limit"));
+    named(kind::close, "close", "Grant nothing until open; holders keep their slots");
+    named(kind::open, "open", "Grant slots again");
+    named(kind::drain, "drain", "Close, and wait until no slot is held")
+        ->add_option("--within", within_, "Give up after this time, for example 30s");
+    add_session(named(kind::revoke, "revoke", "Ask the holder to release its slot"));
+    CLI::App* const evict = named(kind::evict, "evict", "Take the slot, or the place in the queue, away");
+    add_session(evict);
+    add_yes(evict);
+    named(kind::sweep, "sweep", "Remove what dead processes have left");
+    CLI::App* const destroy = named(kind::destroy, "destroy", "Remove a semaphore that nobody uses");
+    destroy->add_flag("--even-in-use", operator_.even_in_use, "Also if it is in use: all slots are lost");
+    add_yes(destroy);
+    CLI::App* const fake = app_.add_subcommand("serve-fake", "Run a model of Consul on 127.0.0.1, to try things out");
+    fake->add_option("--port", port_, "The port; 0: any that is free")->capture_default_str();
+    fake->callback([this] { status_ = serve_fake(port_); });
+  }
+
+  int run(std::vector<std::string> words) {
+    try {
+      if (!words.empty() && words.front() == "run") words = translated(std::move(words));
+      std::reverse(words.begin(), words.end());  // as CLI11 wants it
+      app_.parse(std::move(words));
+    } catch (const CLI::ParseError& stopped) {
+      // Help and the version are such exceptions, too.
+      const int status = app_.exit(stopped, std::cout, std::cerr);
+      return status == 0 ? 0 : 1;
+    } catch (const usage_error& wrong) {
+      std::fprintf(stderr, "holdfast: %s\nholdfast run --help lists the flags.\n", wrong.what());
+      return 1;
+    }
+    return status_;
+  }
+
+private:
+  void add_run() {
+    CLI::App* const run = app_.add_subcommand("run", "Run a command while it holds a slot, as consul lock does");
+    run_ = run;
+    run->footer(
+        "Usage: holdfast run [FLAGS] PREFIX [--] COMMAND...\n"
+        "Without --, the words of the command are joined, and $SHELL -c runs them. With --, they are run as they are.\n"
+        "holdfast(1) lists the exit statuses.");
+    run->add_option("-n", limit_text_, "How many may hold a slot at once")->capture_default_str();
+    run->add_option("--name", name_, "The name of the session, for operators");
+    run->add_option("--timeout,--try", timeout_, "Give up if there is no slot after this time");
+    run->add_option("--monitor-retry", monitor_retry_, "Accepted for consul lock's sake, without effect");
+    run->add_flag("--shell", shell_, "Use a shell (the default); --shell=false runs the words as they are");
+    run->add_flag("--pass-stdin", run_options_.pass_stdin, "Give the command this program's stdin, not an empty one");
+    run->add_flag("--child-exit-code", run_options_.child_exit_code, "Exit with 2 if the command fails");
+    run->add_flag("--verbose", run_options_.verbose, "Report on stderr what happens");
+    run->add_flag("--exit-status", run_options_.exit_status, "Exit with the command's own status");
+    run->add_flag("--no-wait", run_options_.no_wait, "Give up at once if no slot is free");
+    run->add_flag("--numbered", run_options_.numbered, "Ask for a numbered slot, in HOLDFAST_SLOT (with -n over 1)");
+    run->add_option("--grace", grace_, "Time between SIGTERM and SIGKILL")->capture_default_str();
+    run->add_option("--ttl", ttl_, "TTL of the session")->capture_default_str();
+    run->add_option("--session-node", session_node_, "The node that the session belongs to; \"\": the agent's own");
+    connection_.add_to(*run);
+    run->callback([this] { start_run(); });
+  }
+
+  // CLI11 knows no long flags with one dash, and would take the flags of the command for ours.
+  std::vector<std::string> translated(std::vector<std::string> words) {
+    words.erase(words.begin());
+    const bool wants_help = !words.empty() && (words[0] == "-h" || words[0] == "-help" || words[0] == "--help");
+    if (wants_help) return {"run", "--help"};
+    split_ = split_run(words, [this](const std::string& name) {
+      const CLI::Option* const option = run_->get_option_no_throw((name == "n" ? "-" : "--") + name);
+      if (option == nullptr || name == "help") return flag_kind::unknown;
+      return option->get_expected_max() == 0 || option->get_items_expected_max() == 0 ? flag_kind::boolean
+                                                                                      : flag_kind::value;
+    });
+    std::vector<std::string> flags{"run"};
+    for (std::string& flag : split_.flags) {
+      if (flag.starts_with("--n=")) flag.replace(0, 4, "-n");
+      flags.push_back(std::move(flag));
+    }
+    return flags;
+  }
+
+  void start_run() {
+    run_options& out = run_options_;
+    if (split_.prefix.empty() || split_.command.empty()) throw usage_error("a prefix and a command are needed");
+    out.prefix = without_leading_slash(split_.prefix);
+    std::size_t end = 0;
+    long limit = 0;
+    try {
+      limit = std::stol(limit_text_, &end);
+    } catch (const std::exception&) {
+    }
+    if (end != limit_text_.size() || limit < 1 || limit > 4200) throw usage_error("-n must be a number from 1 to 4200");
+    out.limit = static_cast<std::uint32_t>(limit);
+    if (!timeout_.empty()) {
+      const auto timeout = parse_duration(timeout_);
+      if (timeout.count() != 0) out.timeout = timeout;
+    }
+    out.grace = std::chrono::duration_cast<std::chrono::milliseconds>(parse_duration(grace_));
+    out.ttl = std::chrono::duration_cast<std::chrono::milliseconds>(parse_duration(ttl_));
+    const auto lease = out.ttl - out.ttl / 10;
+    if (out.grace > lease / 2)
+      throw usage_error("--grace must be at most " + std::to_string(lease.count() / 2) +
+                        "ms, half of the lease: a longer one needs a longer --ttl");
+    if (run_->get_option("--session-node")->count() != 0) out.session_node = session_node_;
+    std::string joined;
+    for (const std::string& word : split_.command) joined += (joined.empty() ? "" : " ") + word;
+    if (split_.direct || !shell_) {
+      out.arguments = split_.command;
+    } else {
+      const std::string shell = variable("SHELL");
+      out.arguments = {shell.empty() ? "/bin/sh" : shell, "-c", joined};
+    }
+    out.name =
+        name_.empty() ? printable("holdfast run: '" + joined.substr(0, 200) + "' at '" + out.prefix + "'") : name_;
+    out.consul = connection_.config();
+    status_ = cli::run(out);
+  }
+
+  CLI::App* add(operator_command::kind what, const char* name, const char* help) {
+    CLI::App* const command = app_.add_subcommand(name, help);
+    command->add_option("prefix", operator_.prefix, "The prefix of the semaphore")->required();
+    command->add_flag("--json", operator_.json, "Print JSON, one object a line");
+    connection_.add_to(*command);
+    command->callback([this, what] { start(what); });
+    return command;
+  }
+
+  void add_limit(CLI::App* command) {
+    command->add_option("limit", operator_.limit, "The number of slots")->required();
+  }
+
+  void add_yes(CLI::App* command) { command->add_flag("--yes", operator_.yes, "Do not ask"); }
+
+  void add_session(CLI::App* command) {
+    command->add_option("session", operator_.session, "The session of the holder, from inspect")->required();
+  }
+
+  void add_verify() {
+    CLI::App* const verify = app_.add_subcommand("verify", "Ask Consul whether the slot of this command is held");
+    verify->footer(
+        "Inside of `holdfast run`. Status 0: held at this moment; 1: not held; 3: Consul could not be asked.");
+    verify->add_flag("--json", operator_.json, "Print JSON");
+    connection_.add_to(*verify);
+    verify->callback([this] {
+      operator_.prefix = variable("HOLDFAST_PREFIX");
+      operator_.session = variable("HOLDFAST_SESSION");
+      operator_.limit = static_cast<std::uint32_t>(std::strtoul(variable("HOLDFAST_LIMIT").c_str(), nullptr, 10));
+      if (operator_.prefix.empty() || operator_.session.empty()) {
+        std::fprintf(stderr, "holdfast: HOLDFAST_PREFIX and HOLDFAST_SESSION are not set; holdfast run sets them\n");
+        status_ = status_unknown;
+        return;
+      }
+      start(operator_command::kind::verify);
+    });
+  }
+
+  void start(operator_command::kind what) {
+    operator_.what = what;
+    operator_.prefix = without_leading_slash(operator_.prefix);
+    if (!within_.empty()) operator_.within = parse_duration(within_);
+    operator_.consul = connection_.config();
+    status_ = operate(operator_);
+  }
+
+  CLI::App app_;
+  CLI::App* run_ = nullptr;
+  connection_flags connection_;
+  run_options run_options_;
+  operator_command operator_;
+  run_arguments split_;
+  std::string limit_text_ = "1", name_, timeout_, monitor_retry_, grace_ = "5s", ttl_ = "15s", session_node_, within_;
+  bool shell_ = true;
+  std::uint16_t port_ = 8500;
+  int status_ = 0;
+};
+
+}  // namespace
+
+int main(std::vector<std::string> words) { return command_line().run(std::move(words)); }
+
+}  // namespace holdfast::cli

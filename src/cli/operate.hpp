@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <holdfast/consul/config.hpp>
+#include <optional>
+#include <string>
+
+namespace holdfast::cli {
+
+/// One command of an operator.
+struct operator_command {
+  enum class kind { inspect, watch, create, resize, close, open, drain, revoke, evict, sweep, destroy, verify };
+
+  kind what = kind::inspect;
+  consul::config consul{};
+  std::string prefix{};
+  std::string session{};                             ///< revoke, evict
+  std::uint32_t limit = 0;                           ///< create, resize
+  std::optional<std::chrono::nanoseconds> within{};  ///< drain
+  bool even_in_use = false;                          ///< destroy
+  bool json = false;
+  bool yes = false;  ///< do not ask
+};
+
+/// The exit statuses of the commands.
+inline constexpr int status_done = 0;
+inline constexpr int status_refused = 1;   ///< it failed, or was not confirmed
+inline constexpr int status_not_held = 1;  ///< verify: the slot is not held
+inline constexpr int status_unknown = 3;   ///< verify: Consul could not be asked
+
+/// Carries out the command. Prints the result on stdout, and problems on stderr. Returns the exit status.
+int operate(const operator_command& command);
+
+}  // namespace holdfast::cli

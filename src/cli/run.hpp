@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <holdfast/consul/config.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace holdfast::cli {
+
+/// The exit statuses of `holdfast run`, besides those of the command.
+inline constexpr int status_ok = 0;
+inline constexpr int status_failed = 1;           ///< the command did not run
+inline constexpr int status_child_failed = 2;     ///< with -child-exit-code
+inline constexpr int status_lost = 124;           ///< the slot was lost, and the command was ended
+inline constexpr int status_failed_itself = 125;  ///< as status_failed, with --exit-status
+
+struct run_options {
+  consul::config consul{};
+  std::string prefix{};
+  std::vector<std::string> arguments{};  ///< what is executed
+  std::string name{};                    ///< for operators
+  std::uint32_t limit = 1;
+  std::optional<std::chrono::nanoseconds> timeout{};
+  std::chrono::milliseconds grace{5000};
+  std::chrono::milliseconds ttl{15'000};
+  std::optional<std::string> session_node{};
+  bool no_wait = false;
+  bool numbered = false;
+  bool pass_stdin = false;
+  bool child_exit_code = false;
+  bool exit_status = false;
+  bool verbose = false;
+};
+
+/// Takes a slot, runs the command, and releases the slot when no process of the command is left. Returns the exit
+/// status. Must be called before the process has a second thread.
+int run(const run_options& options);
+
+}  // namespace holdfast::cli

@@ -1,0 +1,277 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
+"""Tests the program `holdfast` as its users run it, on a model of Consul (`holdfast serve-fake`).
+
+usage: program.py PROGRAM [--on-agent] [CASE...]     all cases if none is named
+
+  --on-agent    on the agent at CONSUL_HTTP_ADDR instead
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+DEADLINE = 30  # seconds for anything that is waited for
+
+
+class Failure(Exception):
+    pass
+
+
+def expect(condition, what):
+    if not condition:
+        raise Failure(what)
+
+
+class Tester:
+    def __init__(self, program, address, folder):
+        self.program, self.address, self.folder = program, address, pathlib.Path(folder)
+        self.environment = {"PATH": os.environ["PATH"], "CONSUL_HTTP_ADDR": address, "SHELL": "/bin/sh", "B": program}
+
+    def run(self, *words, status=0, stdin=None, **more):
+        """Runs the program to its end. Returns stdout and stderr."""
+        done = subprocess.run([self.program, *words], input=stdin, capture_output=True, text=True, timeout=DEADLINE,
+                              env={**self.environment, **more})
+        expect(done.returncode == status, f"{words}: status {done.returncode}, not {status}\n{done.stdout}{done.stderr}")
+        return done.stdout, done.stderr
+
+    @contextlib.contextmanager
+    def started(self, *words):
+        """Runs the program in the background. Its command must print a line first."""
+        process = subprocess.Popen([self.program, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=self.environment, process_group=0)
+        try:
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            process.communicate()
+
+    def inspect(self, prefix, status=0):
+        return json.loads(self.run("inspect", "--json", prefix, status=status)[0])
+
+    def until(self, prefix, condition):
+        """Waits until the state of the semaphore fulfils the condition. Returns the state."""
+        with subprocess.Popen([self.program, "watch", "--json", prefix], stdout=subprocess.PIPE, text=True,
+                              env=self.environment) as watch:
+            end = time.monotonic() + DEADLINE
+            try:
+                for line in watch.stdout:
+                    now = json.loads(line)
+                    if condition(now):
+                        return now
+                    expect(time.monotonic() < end, f"the state stays {now}")
+            finally:
+                watch.kill()
+        raise Failure("the watch has ended")
+
+    def put(self, path):
+        with urllib.request.urlopen(urllib.request.Request(f"http://{self.address}{path}", method="PUT")) as reply:
+            return reply.read()
+
+
+def the_words_of_consul_lock(test):
+    expect(test.run("run", "a/b", "echo", "x   y", "$CONSUL_LOCK_HELD")[0] == "x y true\n", "the shell sees other words")
+    expect(test.run("run", "-shell=false", "a/b", "echo", "x   y", "$HOME")[0] == "x   y $HOME\n", "words are changed")
+    expect(test.run("run", "a/b", "--", "echo", "x   y", "$HOME")[0] == "x   y $HOME\n", "words are changed")
+    expect(test.run("run", "/a/b", "cat", stdin="text")[0] == "", "the command has a stdin")
+    expect(test.run("run", "-pass-stdin", "a/b", "cat", stdin="text")[0] == "text", "stdin is not passed")
+    flags = ["-n", "2", "-name=x", "-monitor-retry=3", "-stale", "-try", "5s"]
+    expect(test.run("run", *flags, "s/t", "echo y")[0] == "y\n", "another output")
+
+
+def statuses(test):
+    test.run("run", "a/b", "exit 3")
+    test.run("run", "-child-exit-code", "a/b", "exit 3", status=2)
+    test.run("run", "-child-exit-code", "a/b", "true")
+    test.run("run", "--exit-status", "a/b", "exit 3", status=3)
+    test.run("run", "--exit-status", "a/b", "kill -USR1 $$", status=128 + signal.SIGUSR1)
+    expect("No such file" in test.run("run", "a/b", "--", "/no/such", status=1)[1], "the cause is not named")
+    test.run("run", "--exit-status", "a/b", "--", "/no/such", status=125)
+    for wrong in (["x"], [], ["-foo", "x", "true"], ["-n"], ["-n", "0", "x", "true"], ["-timeout", "5", "x", "true"],
+                  ["--grace", "10s", "x", "true"], ["-n", "x", "x", "true"]):
+        expect(test.run("run", *wrong, status=1)[1], f"{wrong}: nothing is said")
+    errors = test.run("run", "a/b", "true", status=1, CONSUL_HTTP_ADDR="127.0.0.1:1")[1]
+    expect("127.0.0.1:1" in errors, f"the agent is not named: {errors}")
+    test.run("run", "-h")
+    test.run("--help")
+    test.run("--version")
+    test.run("nonsense", status=1)
+
+
+def one_after_the_other(test):
+    with test.started("run", "l/one", "--", "sh", "-c", "echo runs; sleep 1000") as first:
+        first.stdout.readline()
+        expect("in time" in test.run("run", "--no-wait", "l/one", "true", status=1)[1], "another reason")
+        expect("in time" in test.run("run", "-timeout=200ms", "l/one", "true", status=1)[1], "another reason")
+        test.run("run", "--exit-status", "--no-wait", "l/one", "true", status=125)
+        with test.started("run", "-verbose", "l/one", "echo next") as second:
+            state = test.until("l/one", lambda now: now["queue"])
+            expect(len(state["holders"]) == 1, state)
+            first.send_signal(signal.SIGTERM)
+            expect(first.wait(DEADLINE) == 0, "its status is not that of consul lock")
+            line = second.stdout.readline()
+            expect(line == "next\n", f"the next one does not run: {line or (second.wait(), second.stderr.read())}")
+            expect(second.wait(DEADLINE) == 0, "the next one failed")
+
+
+def a_signal_while_it_waits(test):
+    with test.started("run", "l/two", "--", "sh", "-c", "echo runs; sleep 1000") as first:
+        first.stdout.readline()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+            with test.started("run", "l/two", "echo never") as second:
+                test.until("l/two", lambda now: now["queue"])
+                second.send_signal(number)
+                expect(second.wait(DEADLINE) == 128 + number, f"status {second.returncode} by {number}")
+                expect(second.stdout.read() == "", "the command ran")
+                test.until("l/two", lambda now: not now["queue"])
+
+
+def a_lost_slot(test):
+    for words, prefix in (([], "lost/mutex"), (["-n", "2"], "lost/semaphore")):
+        script = "trap '' TERM; echo runs; sleep 1000"
+        with test.started("run", *words, prefix, "--", "sh", "-c", script) as run:
+            run.stdout.readline()
+            session = test.inspect(prefix)["holders"][0]["session"]
+            test.put(f"/v1/session/destroy/{session}")
+            expect(run.wait(DEADLINE) == 124, f"status {run.returncode}")
+            expect("session_invalidated" in run.stderr.read(), "the reason is not named")
+
+
+def an_operator_asks(test):
+    script = "trap 'echo asked; exit 5' TERM; echo runs; while :; do sleep 0.05; done"
+    with test.started("run", "--exit-status", "-n", "2", "asked", "--", "sh", "-c", script) as run:
+        run.stdout.readline()
+        test.run("revoke", "asked", test.inspect("asked")["holders"][0]["session"])
+        expect(run.stdout.readline() == "asked\n", "there is no SIGTERM")
+        expect(run.wait(DEADLINE) == 5, f"status {run.returncode}")
+    test.until("asked", lambda now: not now["holders"])
+
+
+def the_child_can_verify(test):
+    for words in ([], ["-n", "3"]):
+        expect(test.run("run", *words, "v/w", '"$B" verify; echo $?')[0] == "held\n0\n", "it is not held")
+        out = test.run("run", *words, "v/w", "echo $HOLDFAST_FENCING_TOKEN $HOLDFAST_SESSION $HOLDFAST_TTL")[0]
+        expect(re.fullmatch(r"\d+\.\d+ [0-9a-f-]{36} 15000ms\n", out), f"the variables are {out}")
+        session = out.split()[1]
+        limit = words[-1] if words else "1"
+        variables = {"HOLDFAST_SESSION": session, "HOLDFAST_PREFIX": "v/w", "HOLDFAST_LIMIT": limit}
+        expect(test.run("verify", status=1, **variables)[0] == "not held\n", "a slot that is released")
+        test.run("verify", status=3, **{**variables, "CONSUL_HTTP_ADDR": "127.0.0.1:1"})
+    test.run("verify", status=3)
+    numbers = test.run("run", "-n", "2", "--numbered", "v/numbers", "echo $HOLDFAST_SLOT")[0]
+    expect(numbers in ("0\n", "1\n"), f"the number is {numbers}")
+
+
+def what_is_left_by_a_killed_runner(test):
+    marker = test.folder / "alive"
+    script = f"trap '' TERM; echo runs; while :; do touch {marker}; sleep 0.05; done"
+    with test.started("run", "--grace=1s", "k", "--", "sh", "-c", script) as run:
+        run.stdout.readline()
+        run.kill()
+        run.wait()
+        expect(run.stdout.read() == "", "")  # at its end when no process has it
+
+
+def operators(test):
+    test.run("create", "adm", "2")
+    test.run("create", "adm", "3", status=1)
+    test.run("resize", "adm", "3")
+    expect(test.inspect("adm")["limit"] == 3, "the limit is another")
+    test.run("close", "adm")
+    expect(test.inspect("adm")["closed"], "it is open")
+    test.run("open", "adm")
+    test.run("drain", "--within", "5s", "adm")
+    expect("0" in test.run("sweep", "adm")[0], "")
+    test.run("open", "adm")
+    with test.started("run", "-n", "3", "adm", "--", "sh", "-c", "echo runs; sleep 1000") as run:
+        run.stdout.readline()
+        expect("limit 3, 1 held" in test.run("inspect", "adm")[0], "the holder is not shown")
+        session = test.inspect("adm")["holders"][0]["session"]
+        test.run("destroy", "--yes", "adm", status=1)
+        expect("--yes" in test.run("evict", "adm", session, status=1)[1], "nothing was asked")
+        test.run("evict", "--yes", "adm", session)
+        expect(run.wait(DEADLINE) == 124, f"status {run.returncode}")
+    test.run("destroy", "--yes", "adm")
+    expect(not test.inspect("adm", status=1)["exists"], "it is still there")
+
+
+def no_secret_is_shown(test):
+    secret = "11111111-2222-3333-4444-555555555555"
+    for words in (["-token", secret], ["-token=" + secret]):
+        out, errors = test.run("run", "-verbose", *words, "sec", "env; ps -o args= -p $$")
+        expect(secret not in out + errors, "the token is shown")
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write(secret)
+        file.flush()
+        out, errors = test.run("run", "-verbose", "-token-file", file.name, "sec", "env")
+        expect(secret not in out + errors, "the token is shown")
+
+
+def control_characters(test):
+    name = "a\x1b[2Jb"
+    with test.started("run", "-name", "a b", "c", "--", "sh", "-c", "echo runs; sleep 1000") as run:
+        run.stdout.readline()
+        test.run("run", "-n", "2", "-name", name, "d", "true", status=0)
+        expect("\x1b" not in test.run("inspect", "c")[0], "control characters are printed")
+
+
+def nothing_is_left_in_consul(test):
+    for limit in ("1", "2", "1", "3"):
+        test.run("run", "-n", limit, "again", "true")
+    with urllib.request.urlopen(f"http://{test.address}/v1/kv/?keys") as reply:
+        left = [key for key in json.loads(reply.read()) if key.startswith("again")]
+    expect(not left, f"keys are left: {left}")
+    test.run("create", "again", "2")
+    test.run("close", "again")
+    test.run("run", "--no-wait", "-n", "2", "again", "true", status=1)
+    expect(test.inspect("again")["closed"], "what an operator has closed is gone")
+
+
+CASES = [the_words_of_consul_lock, statuses, one_after_the_other, a_signal_while_it_waits, a_lost_slot, an_operator_asks,
+         the_child_can_verify, what_is_left_by_a_killed_runner, operators, no_secret_is_shown, control_characters,
+         nothing_is_left_in_consul]
+
+
+def main():
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
+        print(__doc__.strip())
+        return 0 if sys.argv[1:] in (["-h"], ["--help"]) else 2
+    program = os.path.abspath(sys.argv[1])
+    failed = 0
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        named = sys.argv[2:]
+        if named[:1] == ["--on-agent"]:
+            named.pop(0)
+            address = os.environ["CONSUL_HTTP_ADDR"].removeprefix("http://")
+        else:
+            serve = [program, "serve-fake", "--port", "0"]
+            fake = stack.enter_context(subprocess.Popen(serve, stdout=subprocess.PIPE, text=True))
+            stack.callback(fake.terminate)
+            address = next(filter(None, (re.search(r"CONSUL_HTTP_ADDR=(?:http://)?(\S+)", line) for line in fake.stdout)))[1]
+        test = Tester(program, address, folder)
+        for case in CASES:
+            if named and case.__name__ not in named:
+                continue
+            try:
+                case(test)
+                print(f"{case.__name__}: passed", flush=True)
+            except (Failure, subprocess.TimeoutExpired) as why:
+                failed += 1
+                print(f"{case.__name__}: FAILED: {why}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
