@@ -168,7 +168,10 @@ private:
     std::vector<std::string> flags{"run"};
     for (std::string& flag : split_.flags) {
       if (flag.starts_with("--n=")) flag.replace(0, 4, "-n");
+      const bool has_no_value = flag.ends_with('=');  // CLI11 takes an empty value only as an argument of its own
+      if (has_no_value) flag.pop_back();
       flags.push_back(std::move(flag));
+      if (has_no_value) flags.emplace_back();
     }
     return flags;
   }
