@@ -62,7 +62,9 @@ run_arguments split_run(const std::vector<std::string>& words,
       if (at + 1 == words.size()) throw usage_error("the flag -" + name + " needs a value");
       value = words[++at];
     }
-    found.flags.push_back("--" + name + "=" + value);
+    std::string flag = "--";
+    flag.append(name).append("=").append(value);
+    found.flags.push_back(std::move(flag));
   }
   if (at < words.size()) found.prefix = words[at++];
   if (at < words.size() && words[at] == "--") {

@@ -5,6 +5,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -69,6 +73,55 @@ struct connection_flags {
   }
 };
 
+/// An exit status and its meaning, for the manual.
+struct meaning {
+  const char* status;
+  const char* text;
+};
+
+constexpr meaning meanings_of_run[] = {
+    {"0", "The command ran. Its own status does not matter, unless a flag below says so."},
+    {"1",
+     "The command did not run: wrong flags, no slot in time, no Consul, no such program. With --exit-status: 125."},
+    {"2", "With --child-exit-code: the command failed."},
+    {"124", "The slot was lost while the command ran, or the guard was killed. The command was ended."},
+    {"128+n", "Signal n came while the program waited. The command did not run."},
+    {"other", "With --exit-status: the status of the command, or 128+n if signal n has ended it."},
+};
+constexpr meaning meanings_of_verify[] = {
+    {"0", "The slot is held at this moment."},
+    {"1", "The slot is not held."},
+    {"3", "Consul could not be asked."},
+};
+constexpr meaning meanings_of_others[] = {
+    {"0", "The command was carried out."},
+    {"1", "It failed, it was not confirmed, or (inspect) there is no semaphore."},
+};
+
+boost::json::array described(const meaning* begin, const meaning* end) {
+  boost::json::array out;
+  for (; begin != end; ++begin) out.push_back({begin->status, begin->text});
+  return out;
+}
+
+boost::json::array described(const std::string& command) {
+  if (command == "run") return described(std::begin(meanings_of_run), std::end(meanings_of_run));
+  if (command == "verify") return described(std::begin(meanings_of_verify), std::end(meanings_of_verify));
+  return described(std::begin(meanings_of_others), std::end(meanings_of_others));
+}
+
+boost::json::object described(const CLI::Option& option) {
+  boost::json::array names;
+  for (const std::string& name : option.get_snames()) names.emplace_back("-" + name);
+  for (const std::string& name : option.get_lnames()) names.emplace_back("--" + name);
+  return {{"names", std::move(names)},
+          {"argument", option.get_positional() ? option.get_name() : ""},
+          {"takes_value", option.get_items_expected_max() != 0},
+          {"default", option.get_default_str()},
+          {"group", option.get_group()},
+          {"text", option.get_description()}};
+}
+
 std::string without_leading_slash(std::string prefix) {
   if (prefix.starts_with('/')) prefix.erase(0, 1);
   if (prefix.ends_with('/')) prefix.pop_back();
@@ -110,6 +163,10 @@ public:
     CLI::App* const fake = app_.add_subcommand("serve-fake", "Run a model of Consul on 127.0.0.1, to try things out");
     fake->add_option("--port", port_, "The port; 0: any that is free")->capture_default_str();
     fake->callback([this] { status_ = serve_fake(port_); });
+    // For the script that makes the manual and the completions.
+    app_.add_subcommand("describe", "Print all commands and flags as JSON")->group("")->callback([this] {
+      describe();
+    });
   }
 
   int run(std::vector<std::string> words) {
@@ -180,14 +237,12 @@ private:
     run_options& out = run_options_;
     if (split_.prefix.empty() || split_.command.empty()) throw usage_error("a prefix and a command are needed");
     out.prefix = without_leading_slash(split_.prefix);
-    std::size_t end = 0;
-    long limit = 0;
-    try {
-      limit = std::stol(limit_text_, &end);
-    } catch (const std::exception&) {
-    }
-    if (end != limit_text_.size() || limit < 1 || limit > 4200) throw usage_error("-n must be a number from 1 to 4200");
-    out.limit = static_cast<std::uint32_t>(limit);
+    const char* const end = limit_text_.data() + limit_text_.size();
+    std::uint32_t limit = 0;
+    const auto [stopped_at, bad] = std::from_chars(limit_text_.data(), end, limit);
+    if (bad != std::errc() || stopped_at != end || limit < 1 || limit > 4200)
+      throw usage_error("-n must be a number from 1 to 4200");
+    out.limit = limit;
     if (!timeout_.empty()) {
       const auto timeout = parse_duration(timeout_);
       if (timeout.count() != 0) out.timeout = timeout;
@@ -220,6 +275,24 @@ private:
     connection_.add_to(*command);
     command->callback([this, what] { start(what); });
     return command;
+  }
+
+  void describe() const {
+    boost::json::array commands;
+    for (const CLI::App* const command : app_.get_subcommands(nullptr)) {
+      if (command->get_group().empty()) continue;
+      boost::json::array options;
+      for (const CLI::Option* const option : command->get_options(nullptr)) options.push_back(described(*option));
+      commands.push_back(boost::json::object{{"name", command->get_name()},
+                                             {"text", command->get_description()},
+                                             {"footer", command->get_footer()},
+                                             {"options", std::move(options)},
+                                             {"statuses", described(command->get_name())}});
+    }
+    std::cout << boost::json::serialize(boost::json::object{{"version", HOLDFAST_VERSION_STRING},
+                                                            {"text", app_.get_description()},
+                                                            {"commands", std::move(commands)}})
+              << std::endl;
   }
 
   void add_limit(CLI::App* command) {

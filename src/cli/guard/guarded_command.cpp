@@ -44,6 +44,7 @@ guarded_command::guarded_command(const command& what) {
   terminal_ = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
   prctl(PR_SET_CHILD_SUBREAPER, 1);  // if the guard dies, its children come here
   std::vector<char*> arguments;
+  arguments.reserve(what.arguments.size() + 1);
   for (const std::string& word : what.arguments) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   guard_ = fork();
