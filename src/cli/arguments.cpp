@@ -77,7 +77,13 @@ run_arguments split_run(const std::vector<std::string>& words,
 
 std::string printable(std::string_view text) {
   std::string out;
-  for (const char each : text) out += static_cast<unsigned char>(each) < 0x20 || each == 0x7f ? '?' : each;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const auto next = static_cast<unsigned char>(at + 1 < text.size() ? text[at + 1] : 0);
+    const bool is_two_byte_control = byte == 0xc2 && next >= 0x80 && next < 0xa0;  // U+0080 to U+009F
+    if (is_two_byte_control) ++at;
+    out += is_two_byte_control || byte < 0x20 || byte == 0x7f ? '?' : text[at];
+  }
   return out;
 }
 

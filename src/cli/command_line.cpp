@@ -84,7 +84,7 @@ constexpr meaning meanings_of_run[] = {
     {"1",
      "The command did not run: wrong flags, no slot in time, no Consul, no such program. With --exit-status: 125."},
     {"2", "With --child-exit-code: the command failed."},
-    {"124", "The slot was lost while the command ran, or the guard was killed. The command was ended."},
+    {"124", "The command was ended: the slot was lost, its session was not renewed in time, or the guard was killed."},
     {"128+n", "Signal n came while the program waited. The command did not run."},
     {"other", "With --exit-status: the status of the command, or 128+n if signal n has ended it."},
 };

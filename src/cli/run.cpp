@@ -86,6 +86,7 @@ private:
   asio::awaitable<void> take_run_release() {
     consul::client consul(io_, options_.consul);
     std::string node = options_.session_node.value_or(std::string(default_session_node));
+    std::string fallback;  // said only if it helps: the token may lack another right
     slot held;
     for (;;) {
       make_lock(consul, node);
@@ -107,13 +108,14 @@ private:
         status_ = failed();
         co_return;
       }
-      say("the token has no right to the node \"" + node + "\" (" + explain(error, why) +
-          "); the session belongs to the agent's own node instead, so it ends when the agent leaves or restarts");
+      fallback = "the token has no right to the node \"" + node + "\" (" + explain(error, why) +
+                 "); the session belongs to the agent's own node instead, so it ends when the agent leaves or restarts";
       node.clear();
     }
+    if (!fallback.empty()) say(fallback);
     co_await run_command(std::move(held));
     co_await close_lock();
-    co_await remove_unused(consul);
+    if (status_ != status_lost) co_await remove_unused(consul);
   }
 
   // As `consul lock` does: a later command may use the prefix with another limit. A semaphore that an operator has
@@ -240,7 +242,7 @@ private:
       co_return;
     }
     running_ = true;
-    guarded_.start(environment, boot_time() + held.valid_for());
+    guarded_.start(environment, lease_end(held));
     asio::co_spawn(io_, pass_on_renewals(held), asio::detached);
     asio::co_spawn(io_, watch_for_loss(held), asio::detached);
     asio::co_spawn(io_, watch_for_revocation(held), asio::detached);
@@ -258,12 +260,18 @@ private:
     tell("released");
   }
 
+  // The clock is read first: if this process is stopped between the two, the result is too early, not too late.
+  static std::chrono::nanoseconds lease_end(const slot& held) {
+    const std::chrono::nanoseconds now = boot_time();
+    return now + held.valid_for();
+  }
+
   // The guard learns the end of the lease at least this often.
   std::chrono::nanoseconds tick() const { return std::min<std::chrono::nanoseconds>(options_.ttl / 30, 1s); }
 
   asio::awaitable<void> pass_on_renewals(const slot& held) {
     while (running_ && held.held()) {
-      guarded_.set_lease_end(boot_time() + held.valid_for());
+      guarded_.set_lease_end(lease_end(held));
       renewal_.expires_after(tick());
       co_await renewal_.async_wait(as_tuple);
     }
@@ -304,6 +312,10 @@ private:
               std::system_category().message(static_cast<int>(event->value)));
           status_ = failed();
           co_return;
+        case kind::lease_ends:
+          lost_ = true;
+          say("the session was not renewed in time; the command is asked to end before the lease is over");
+          break;
         case kind::stopped:
           kill(0, SIGTSTP);  // the whole job stops, as the shell expects
           break;
@@ -353,8 +365,8 @@ private:
         stop_waiting_.emit(asio::cancellation_type::terminal);
         continue;
       }
-      guarded_.forward(number);
-      if (number == SIGTERM || number == SIGHUP) guarded_.stop();  // SIGKILL after the grace
+      if (number != SIGTERM) guarded_.forward(number);
+      if (number == SIGTERM || number == SIGHUP) guarded_.stop();  // SIGTERM, and SIGKILL after the grace
     }
   }
 

@@ -16,7 +16,7 @@ namespace holdfast::cli {
 inline constexpr int status_ok = 0;
 inline constexpr int status_failed = 1;           ///< the command did not run
 inline constexpr int status_child_failed = 2;     ///< with -child-exit-code
-inline constexpr int status_lost = 124;           ///< the slot was lost, and the command was ended
+inline constexpr int status_lost = 124;           ///< the slot was lost, or nearly, and the command was ended
 inline constexpr int status_failed_itself = 125;  ///< as status_failed, with --exit-status
 
 struct run_options {

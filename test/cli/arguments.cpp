@@ -81,6 +81,11 @@ BOOST_AUTO_TEST_CASE(mistakes_are_named) {
   BOOST_TEST(split({}).prefix.empty());
 }
 
-BOOST_AUTO_TEST_CASE(control_characters_are_not_printed) { BOOST_TEST(printable("a\x1b[2Jb\n\x7f") == "a?[2Jb??"); }
+BOOST_AUTO_TEST_CASE(control_characters_are_not_printed) {
+  BOOST_TEST(printable("a\x1b[2Jb\n\x7f") == "a?[2Jb??");
+  BOOST_TEST(printable("a\xc2\x9b"
+                       "b") == "a?b");  // the controls from U+0080 on
+  BOOST_TEST(printable("\xc3\x9b\xc2\xa0\xc2") == "\xc3\x9b\xc2\xa0\xc2");
+}
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -90,6 +90,24 @@ BOOST_AUTO_TEST_CASE(a_stop_gives_the_grace_but_never_more_than_the_lease) {
   BOOST_TEST((later.next() == 14'900ms));
 }
 
+BOOST_AUTO_TEST_CASE(only_a_lease_that_ends_is_by_lease) {
+  ending late = with_lease(20s);
+  BOOST_TEST(!late.by_lease());
+  late.due(15s);
+  BOOST_TEST(late.by_lease());
+  late.stop(16s);
+  BOOST_TEST(late.by_lease());
+  ending stopped = with_lease(20s);
+  stopped.stop(1s);
+  stopped.due(1s);
+  stopped.due(20s);
+  BOOST_TEST(!stopped.by_lease());
+  ending killed = with_lease(20s);
+  killed.kill(1s);
+  killed.due(1s);
+  BOOST_TEST(!killed.by_lease());
+}
+
 BOOST_AUTO_TEST_CASE(a_kill_comes_at_once) {
   ending it = with_lease(20s);
   it.kill(1s);

@@ -163,6 +163,7 @@ def a_lease_that_ends():
         run.start("60000")
         run.lines.until("ready")
         run.say("lease 2500")
+        run.lines.until("lease_ends", keep=True)
         run.lines.until("asked")
         expect(os.WTERMSIG(status(run.lines.until(r"exited (\d+)"))) == signal.SIGKILL, "it was not killed")
         run.lines.until("ended")
@@ -256,6 +257,25 @@ def a_stopped_program():
         os.killpg(run.process.pid, signal.SIGCONT)
         run.lines.until(rf"exited {int(signal.SIGKILL)}")
         run.lines.until("ended")
+
+
+def a_stopped_guard():
+    with Run("2000", "sh", "-c", STUBBORN) as run:
+        run.start("60000")
+        run.lines.until("ready")
+        os.kill(run.guard, signal.SIGSTOP)
+        run.say("kill")
+        run.lines.until(rf"exited {int(signal.SIGKILL)}")
+        run.lines.until("ended")
+
+
+def a_stop_is_no_lease_that_ends():
+    with Run("200", "sh", "-c", STUBBORN) as run:
+        run.start()
+        run.lines.until("ready")
+        run.say("stop")
+        run.lines.until("ended")
+        expect("lease_ends" not in run.lines.seen, "the lease did not end")
 
 
 def a_stopped_command():
@@ -408,10 +428,11 @@ def a_closed_terminal():
 CASES = [exits_with_its_status, a_program_that_is_not_there, the_words_are_not_changed,
          stdin_is_empty_unless_it_is_passed, a_lease_that_ends, a_command_that_ends_when_it_is_asked,
          a_renewed_lease_ends_nothing, stop_and_kill, no_signal_is_blocked, signals_are_forwarded,
-         the_program_is_killed, the_guard_is_killed, both_are_killed, a_stopped_program, a_stopped_command,
-         a_process_that_leaves_the_group, what_the_command_leaves_behind, ctrl_c_ends_the_command,
-         the_command_reads_the_terminal, a_script_reads_the_terminal_afterwards, ctrl_z_and_fg, ctrl_z_and_bg,
-         a_job_in_the_background_reads, a_closed_terminal]
+         the_program_is_killed, the_guard_is_killed, both_are_killed, a_stopped_program, a_stopped_guard,
+         a_stop_is_no_lease_that_ends, a_stopped_command, a_process_that_leaves_the_group,
+         what_the_command_leaves_behind, ctrl_c_ends_the_command, the_command_reads_the_terminal,
+         a_script_reads_the_terminal_afterwards, ctrl_z_and_fg, ctrl_z_and_bg, a_job_in_the_background_reads,
+         a_closed_terminal]
 
 
 def main():

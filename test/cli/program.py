@@ -46,10 +46,21 @@ class Tester:
         return done.stdout, done.stderr
 
     @contextlib.contextmanager
-    def started(self, *words):
+    def fake(self):
+        """A model of Consul of its own."""
+        serve = [self.program, "serve-fake", "--port", "0"]
+        with subprocess.Popen(serve, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                found = (re.search(r"CONSUL_HTTP_ADDR=(?:http://)?(\S+)", line) for line in process.stdout)
+                yield process, next(filter(None, found))[1]
+            finally:
+                process.kill()
+
+    @contextlib.contextmanager
+    def started(self, *words, **more):
         """Runs the program in the background. Its command must print a line first."""
         process = subprocess.Popen([self.program, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   env=self.environment, process_group=0)
+                                   env={**self.environment, **more}, process_group=0)
         try:
             yield process
         finally:
@@ -173,6 +184,21 @@ def the_child_can_verify(test):
     expect(numbers in ("0\n", "1\n"), f"the number is {numbers}")
 
 
+def a_lease_that_is_not_renewed_in_time(test):
+    """Consul comes back before the lease is over, but after the guard has ended the command."""
+    with test.fake() as (fake, address):
+        script = "trap 'echo asked; exit 0' TERM; echo runs; while :; do sleep 0.05; done"
+        flags = ["--exit-status", "--ttl=10s", "--grace=4s"]
+        with test.started("run", *flags, "late", "--", "sh", "-c", script, CONSUL_HTTP_ADDR=address) as run:
+            run.stdout.readline()
+            fake.send_signal(signal.SIGSTOP)
+            line = run.stdout.readline()
+            fake.send_signal(signal.SIGCONT)
+            expect(line == "asked\n", "the command was not asked to end")
+            expect(run.wait(DEADLINE) == 124, f"status {run.returncode}, as if all were well")
+            expect("renewed" in run.stderr.read(), "the reason is not named")
+
+
 def what_is_left_by_a_killed_runner(test):
     marker = test.folder / "alive"
     script = f"trap '' TERM; echo runs; while :; do touch {marker}; sleep 0.05; done"
@@ -219,11 +245,12 @@ def no_secret_is_shown(test):
 
 
 def control_characters(test):
-    name = "a\x1b[2Jb"
-    with test.started("run", "-name", "a b", "c", "--", "sh", "-c", "echo runs; sleep 1000") as run:
-        run.stdout.readline()
-        test.run("run", "-n", "2", "-name", name, "d", "true", status=0)
-        expect("\x1b" not in test.run("inspect", "c")[0], "control characters are printed")
+    for flags, prefix in (([], "c"), (["-n", "2"], "d")):
+        command = ["sh", "-c", "echo runs; sleep 1000"]
+        with test.started("run", *flags, "-name", "a\x1b[2Jb\x9bc", prefix, "--", *command) as run:
+            run.stdout.readline()
+            shown = test.run("inspect", prefix)[0]
+            expect("a?[2Jb?c" in shown and "\x1b" not in shown and "\x9b" not in shown, f"it prints {shown!r}")
 
 
 def nothing_is_left_in_consul(test):
@@ -238,8 +265,9 @@ def nothing_is_left_in_consul(test):
     expect(test.inspect("again")["closed"], "what an operator has closed is gone")
 
 
-CASES = [the_words_of_consul_lock, statuses, one_after_the_other, a_signal_while_it_waits, a_lost_slot, an_operator_asks,
-         the_child_can_verify, what_is_left_by_a_killed_runner, operators, no_secret_is_shown, control_characters,
+CASES = [the_words_of_consul_lock, statuses, one_after_the_other, a_signal_while_it_waits, a_lost_slot,
+         an_operator_asks, the_child_can_verify, a_lease_that_is_not_renewed_in_time,
+         what_is_left_by_a_killed_runner, operators, no_secret_is_shown, control_characters,
          nothing_is_left_in_consul]
 
 
@@ -256,10 +284,7 @@ def main():
             named.pop(0)
             address = os.environ["CONSUL_HTTP_ADDR"].removeprefix("http://")
         else:
-            serve = [program, "serve-fake", "--port", "0"]
-            fake = stack.enter_context(subprocess.Popen(serve, stdout=subprocess.PIPE, text=True))
-            stack.callback(fake.terminate)
-            address = next(filter(None, (re.search(r"CONSUL_HTTP_ADDR=(?:http://)?(\S+)", line) for line in fake.stdout)))[1]
+            address = stack.enter_context(Tester(program, "", folder).fake())[1]
         test = Tester(program, address, folder)
         for case in CASES:
             if named and case.__name__ not in named:

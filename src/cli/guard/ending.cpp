@@ -35,6 +35,7 @@ ending::step ending::due(time now) {
   }
   const auto at = terminate_at();
   if (kill_at_ || !at || now < *at) return step::none;
+  by_lease_ = !stop_at_ || now < *stop_at_;
   kill_at_ = now + grace_;
   if (last_) kill_at_ = std::min(*kill_at_, *last_);
   return step::terminate;

@@ -29,6 +29,8 @@ public:
 
   /// Returns the step that is due now. Each step is returned once.
   step due(time now);
+  /// True once SIGTERM or SIGKILL has become due only because the lease ends.
+  bool by_lease() const { return by_lease_; }
   /// When `due` has something to return. Empty if nothing is due without a new event.
   std::optional<time> next() const;
 
@@ -37,7 +39,7 @@ private:
 
   time grace_, margin_;
   std::optional<time> last_, stop_at_, kill_at_;
-  bool killed_ = false;
+  bool killed_ = false, by_lease_ = false;
 };
 
 }  // namespace holdfast::cli

@@ -98,10 +98,11 @@ private:
     timerfd_settime(timer_, TFD_TIMER_ABSTIME, &when, nullptr);
   }
 
+  // Never waits: a program that is stopped reads nothing. If a report is lost, the end of the guard reports the rest.
   void send(guard_event::kind what, std::int64_t value = 0) const {
     if (!socket_open_) return;
     const guard_event event{what, value};
-    while (::send(settings_.socket, &event, sizeof event, MSG_NOSIGNAL) < 0 && errno == EINTR) {
+    while (::send(settings_.socket, &event, sizeof event, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EINTR) {
     }
   }
 
@@ -239,6 +240,7 @@ private:
     for (auto step = ending_.due(boot_time()); step != ending::step::none; step = ending_.due(boot_time())) {
       killing_ = step == ending::step::kill;
       signal_all(killing_ ? SIGKILL : SIGTERM);
+      if (!killing_ && ending_.by_lease()) send(guard_event::kind::lease_ends);
     }
     if (killing_) signal_all(SIGKILL);  // also what was born since
   }

@@ -26,16 +26,6 @@ namespace {
 
 bool is_foreground(int terminal) { return terminal >= 0 && tcgetpgrp(terminal) == getpgrp(); }
 
-void send_packet(int socket, const request& head, const std::string& rest = {}) {
-  std::string packet(sizeof head, '\0');
-  std::memcpy(packet.data(), &head, sizeof head);
-  packet += rest;
-  if (packet.size() > message_max) throw std::length_error("the variables of the command are too long");
-  // If the guard is gone, `receive` reports it.
-  while (send(socket, packet.data(), packet.size(), MSG_NOSIGNAL) < 0 && errno == EINTR) {
-  }
-}
-
 }  // namespace
 
 guarded_command::guarded_command(const command& what) {
@@ -91,25 +81,35 @@ std::optional<guard_event> guarded_command::receive() {
 void guarded_command::start(const std::vector<std::string>& variables, std::chrono::nanoseconds lease_end) {
   std::string rest;
   for (const std::string& variable : variables) rest += variable + '\0';
-  send_packet(socket_,
-              {.what = request::kind::start, .number = is_foreground(terminal_), .lease_end = lease_end.count()}, rest);
+  send({.what = request::kind::start, .number = is_foreground(terminal_), .lease_end = lease_end.count()}, rest);
 }
 
 void guarded_command::set_lease_end(std::chrono::nanoseconds lease_end) {
-  send_packet(socket_, {.what = request::kind::lease_end, .lease_end = lease_end.count()});
+  send({.what = request::kind::lease_end, .lease_end = lease_end.count()});
 }
 
-void guarded_command::forward(int signal) { send_packet(socket_, {.what = request::kind::forward, .number = signal}); }
+void guarded_command::forward(int signal) { send({.what = request::kind::forward, .number = signal}); }
 
-void guarded_command::stop() { send_packet(socket_, {.what = request::kind::stop}); }
+void guarded_command::stop() { send({.what = request::kind::stop}); }
 
-void guarded_command::kill() { send_packet(socket_, {.what = request::kind::kill}); }
+void guarded_command::kill() { send({.what = request::kind::kill}); }
 
-void guarded_command::resume() {
-  send_packet(socket_, {.what = request::kind::resume, .number = is_foreground(terminal_)});
+void guarded_command::resume() { send({.what = request::kind::resume, .number = is_foreground(terminal_)}); }
+
+void guarded_command::send(const request& head, const std::string& rest) {
+  std::string packet(sizeof head, '\0');
+  std::memcpy(packet.data(), &head, sizeof head);
+  packet += rest;
+  if (packet.size() > message_max) throw std::length_error("the variables of the command are too long");
+  if (guard_ > 0) ::kill(guard_, SIGCONT);  // it may have been stopped
+  // Never waits. If the guard does not read, it does not learn of renewals, and ends the command early. If it is gone,
+  // `receive` reports it.
+  while (::send(socket_, packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EINTR) {
+  }
 }
 
 bool guarded_command::end_group() {
+  guard_ = -1;  // it is waited for below, and then its id may belong to others
   if (group_ > 0) {
     if (terminal_ >= 0 && tcgetpgrp(terminal_) == group_) {
       sigset_t output, before;

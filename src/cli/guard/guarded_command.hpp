@@ -13,6 +13,8 @@
 
 namespace holdfast::cli {
 
+struct request;
+
 /// How to run a command.
 struct command {
   std::vector<std::string> arguments;  ///< the program and its arguments; the program is looked up in PATH
@@ -25,6 +27,7 @@ struct guard_event {
   enum class kind : std::uint32_t {
     started,      ///< the command runs; `value` is its process id and the id of its process group
     not_started,  ///< `value` is errno
+    lease_ends,   ///< the guard has sent SIGTERM, because the lease was not renewed in time
     stopped,      ///< the command was stopped by the signal `value`
     exited,       ///< the command has ended; `value` is its status, as wait(2) returns it
     ended,        ///< neither the command nor any process that it started is left
@@ -41,6 +44,9 @@ struct guard_event {
 ///   lease ends earlier.
 /// - If the guard dies, the kernel kills the command (PR_SET_PDEATHSIG), and this process kills the rest of the group.
 /// - If both are killed at once, the kernel kills the command. Its children may survive.
+/// - If the guard is stopped, this process continues it. If both are stopped, nothing ends the command until one of
+/// them
+///   goes on.
 /// - When the command has ended, the processes that it has left behind are ended, too.
 /// - A process that leaves the group (setsid) is found as a descendant, because the guard is a subreaper. A process
 /// that
@@ -81,6 +87,8 @@ public:
   bool end_group();
 
 private:
+  void send(const request& head, const std::string& rest = {});
+
   int socket_ = -1, terminal_ = -1;
   pid_t guard_ = -1, group_ = -1;
 };

@@ -57,6 +57,9 @@ bool report(cli::guarded_command& command, const cli::guard_event& event, bool i
       std::cout << "stopped " << event.value << std::endl;
       if (is_job) kill(0, SIGTSTP);
       return false;
+    case kind::lease_ends:
+      std::cout << "lease_ends" << std::endl;
+      return false;
     case kind::exited:
       std::cout << "exited " << event.value << std::endl;
       return false;
