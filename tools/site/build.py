@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 
+import headers
 import reference
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -35,13 +36,12 @@ def tracked():
     return [path for path in listed.splitlines() if (ROOT / path).is_file()]
 
 
+def site_page(header):
+    return "api/" + reference.page_of(header).replace(".md", ".html")
+
+
 def source_page(path):
     return f"source/{path}.md"
-
-
-def without_source(path, fragment):
-    """The page of a header in the reference."""
-    return "api/" + reference.page_of(path.removeprefix("include/")) + fragment
 
 
 class Stage:
@@ -167,11 +167,6 @@ class Stage:
         self.write("api/index.md", "\n\n".join(parts) + "\n")
 
 
-def homepage():
-    found = re.search(r'HOMEPAGE_URL\s+"([^"]+)"', (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"))
-    return found[1] if found else None
-
-
 def mkdocs(stage, site, pages):
     """Runs MkDocs. Returns its warnings."""
     settings = {
@@ -225,8 +220,19 @@ def main():
     localize(work / "site")
     shutil.rmtree(folder, ignore_errors=True)
     (work / "site").rename(folder)
-    (folder / "names.json").write_text(json.dumps(
-        [["api/" + reference.page_of(item.header).replace(".md", ".html"), reference.anchor_of(item)] for item in items]))
+    named = [[site_page(item.header), reference.anchor_of(item)] for item in items]
+    named += [[site_page(item.header), f"{reference.anchor_of(item)}-{value.findtext('name')}"]
+              for item in items for value in item.element.findall("enumvalue")]
+    seen = {(page, anchor.rpartition("-")[2]) for page, anchor in named}
+    for file in sorted((ROOT / "include/holdfast").rglob("*.hpp")):
+        header = file.relative_to(ROOT / "include").as_posix()
+        if "/detail/" in header:
+            continue
+        # Doxygen may have left a name out without a warning. Then check.py finds no place for it.
+        for name in headers.names(file.read_text(encoding="utf-8")):
+            if (site_page(header), name.lower().lstrip("~")) not in seen:
+                named.append([site_page(header), name])
+    (folder / "names.json").write_text(json.dumps(named))
 
 
 if __name__ == "__main__":

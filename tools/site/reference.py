@@ -37,9 +37,9 @@ WARN_IF_UNDOCUMENTED = NO
 WARN_LOGFILE = {folder}/warnings
 """
 
-# Doxygen 1.9.4 does not read digit separators, backslashes in comments, and specializations for other namespaces.
+# Doxygen 1.9.4 loses the rest of a header behind a comment with "\n{", and does not know specializations for other
+# namespaces.
 FILTER = r"""
-s/\([0-9]\)'\([0-9]\)/\1\2/g
 /^ *\/\/\//s/\\/\\\\/g
 /^struct boost::/s/.*//
 /^template <>$/s/.*//
