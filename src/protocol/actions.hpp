@@ -68,6 +68,13 @@ struct stop_watch {
   bool operator==(const stop_watch&) const = default;
 };
 
+/// Begin, or stop, to send `event::maker_gone` for each session on this host whose maker is found to be gone. When it
+/// begins, that includes the makers that are gone already.
+struct watch_makers {
+  bool on = false;
+  bool operator==(const watch_makers&) const = default;
+};
+
 /// The acquire is done. The caller holds a slot.
 struct grant {
   protocol::ticket ticket;
@@ -134,8 +141,8 @@ namespace holdfast::protocol {
 using core_action =
     std::variant<action::create_session, action::register_node, action::renew_session, action::destroy_session,
                  action::send_txn, action::list_prefix, action::watch_key, action::read_node, action::stop_watch,
-                 action::grant, action::deny, action::fail, action::released, action::lose, action::revoke,
-                 action::update, action::closed, action::note>;
+                 action::watch_makers, action::grant, action::deny, action::fail, action::released, action::lose,
+                 action::revoke, action::update, action::closed, action::note>;
 using core_actions = std::vector<core_action>;
 
 }  // namespace holdfast::protocol

@@ -83,6 +83,14 @@ private:
       const slot_number* const its = f_.options.numbered ? now.number_of(each->session) : nullptr;
       if (its) hand_on_number(each->session, its->number);
     }
+    // The record's index guards these removals. Nobody else can have granted such a contender in the meantime.
+    for (const contender* each : next.gone) {
+      add({kv_verb::remove, f_.keys.entry(each->session)});
+      add({kv_verb::remove, f_.keys.acceptance(each->session)});
+      txn_.removed.push_back(each->session);
+      const slot_number* const its = f_.options.numbered ? now.number_of(each->session) : nullptr;
+      if (its) hand_on_number(each->session, its->number);
+    }
     if (woken) {  // any change of its entry wakes its process
       txn_.woken = woken->session;
       add({kv_verb::cas, f_.keys.entry(woken->session), touched(woken->value), woken->flags, woken->modify_index});

@@ -289,7 +289,8 @@ std::vector<std::uint32_t> numbers_left(const facts& f, const moves& what, const
   };
   for (const moves::list* list : {&what.give_back, &what.requeue})
     for (const member* m : *list) leaves(m->session);
-  for (const contender* each : next.taken_back) leaves(each->session);
+  for (const auto* const list : {&next.taken_back, &next.gone})
+    for (const contender* each : *list) leaves(each->session);
   return numbers;
 }
 
@@ -302,13 +303,14 @@ std::size_t moves_beside_record(const facts& f) {
 }
 
 bool has_room_for_number(const facts& f, const moves& what, const grant_plan& next) {
-  const std::size_t used =
-      operations(f, what) + 2 * next.granted.size() + next.given_back.size() + 4 * next.taken_back.size();
+  const std::size_t used = operations(f, what) + 2 * next.granted.size() + next.given_back.size() +
+                           4 * (next.taken_back.size() + next.gone.size());
   return used + ending_at_once < operations_for_moves;
 }
 
 plan_rules rules_for(context& ctx, const facts& f, const moves& what, const other_holders& others,
-                     const grant_duty& duty, const std::vector<const contender*>& taken_back) {
+                     const grant_duty& duty, const std::vector<const contender*>& taken_back,
+                     const std::vector<const contender*>& gone) {
   const snapshot& now = f.now();
   const pool_options& o = f.options;
   plan_rules rules;
@@ -339,6 +341,13 @@ plan_rules rules_for(context& ctx, const facts& f, const moves& what, const othe
     if (rules.taken_back.size() == given_back_at_once || used + 5 >= operations_max) break;  // the next write
     rules.taken_back.push_back(each);
     used += o.numbered ? 4 : 3;
+  }
+  for (const contender* each : gone) {
+    const bool is_listed = std::find(rules.taken_back.begin(), rules.taken_back.end(), each) != rules.taken_back.end();
+    if (rules.gone.size() == given_back_at_once || used + 5 >= operations_max) break;  // the next write
+    if (is_listed) continue;                                                           // the write removes it already
+    rules.gone.push_back(each);
+    used += o.numbered ? 3 : 2;
   }
   if (!rules.taken_back.empty())
     for (const contender& entry : now.contenders) {

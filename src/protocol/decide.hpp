@@ -68,6 +68,7 @@ bool has_room_for_number(const facts& f, const moves& what, const grant_plan& ne
 
 /// The rules for the plan of a write with these moves.
 plan_rules rules_for(context& ctx, const facts& f, const moves& what, const other_holders& others,
-                     const grant_duty& duty, const std::vector<const contender*>& taken_back);
+                     const grant_duty& duty, const std::vector<const contender*>& taken_back,
+                     const std::vector<const contender*>& gone);
 
 }  // namespace holdfast::protocol

@@ -138,6 +138,12 @@ struct node_seen {
   failure error{};
   bool operator==(const node_seen&) const = default;
 };
+/// The shell has proof that the process that made this session no longer exists, and that no process which inherited
+/// the session's file exists. The session belongs to another process, and may be of another lock.
+struct maker_gone {
+  std::string session;
+  bool operator==(const maker_gone&) const = default;
+};
 /// The holder of a mutex writes a value into its key. The value stays in the key when the holder releases it.
 /// The pool is notified before each try to write, and once at the end.
 struct value_written {
@@ -158,16 +164,16 @@ struct tick {
 
 }  // namespace event
 
-/// True for the events that only a pool receives. Other cores list no prefix, read no node, and have no key with a
-/// value of their user's.
+/// True for the events that only a pool receives. Other cores list no prefix, read no node, have no key with a value of
+/// their user's, and do not watch makers.
 template <class Event>
 inline constexpr bool is_of_a_pool =
     std::is_same_v<Event, event::prefix_listed> || std::is_same_v<Event, event::node_seen> ||
-    std::is_same_v<Event, event::value_written>;
+    std::is_same_v<Event, event::value_written> || std::is_same_v<Event, event::maker_gone>;
 
-using core_event =
-    std::variant<event::acquire, event::cancel, event::release, event::close, event::session_created,
-                 event::node_registered, event::session_renewed, event::session_destroyed, event::txn_done,
-                 event::prefix_listed, event::key_watched, event::node_seen, event::value_written, event::tick>;
+using core_event = std::variant<event::acquire, event::cancel, event::release, event::close, event::session_created,
+                                event::node_registered, event::session_renewed, event::session_destroyed,
+                                event::txn_done, event::prefix_listed, event::key_watched, event::node_seen,
+                                event::value_written, event::maker_gone, event::tick>;
 
 }  // namespace holdfast::protocol

@@ -92,7 +92,8 @@ void other_holders::ours_ended(context& ctx, std::uint64_t entry, duration ttl) 
 
 bool other_holders::is_spared(context& ctx, const holder& each, const pool_options& o) {
   if (each.gone_since == never) return false;
-  return !ctx.due_or_wake(std::max(each.believes_until, each.gone_since + o.lock_delay));
+  const time_point believes_until = each.is_maker_gone ? time_point() : each.believes_until;
+  return !ctx.due_or_wake(std::max(believes_until, each.gone_since + o.lock_delay));
 }
 
 std::optional<std::string> other_holders::node_to_read(context& ctx, const snapshot& now, const members& ours,
@@ -100,7 +101,7 @@ std::optional<std::string> other_holders::node_to_read(context& ctx, const snaps
   const auto is_open = [&](const auto& each) {
     const holder& its = each.second;
     const bool is_in_doubt = its.gone_since != never && !its.node_was_read && !its.node.empty();
-    return is_in_doubt && !ctx.due_or_wake(its.believes_until);
+    return is_in_doubt && !its.is_maker_gone && !ctx.due_or_wake(its.believes_until);
   };
   const auto found = std::find_if(holders_.begin(), holders_.end(), is_open);
   std::optional<std::string> node;

@@ -37,6 +37,10 @@ class other_holders {
 public:
   /// A listing of everything has shown this snapshot.
   void saw(context& ctx, const snapshot& now, const members& ours, const pool_options& o);
+  /// The maker of this session is gone, so nobody believes in its slot any more.
+  void maker_is_gone(const std::string& session) {
+    if (const auto at = holders_.find(session); at != holders_.end()) at->second.is_maker_gone = true;
+  }
   /// A session of ours ends, and the record may still name it.
   void left(const std::string& session) { former_.insert(session); }
   /// A session of ours has ended, and its node may have ended it. Other sessions of that node have then ended, too,
@@ -70,6 +74,7 @@ private:
     request_id gone_as_of = 0;              ///< the last request that was sent before that was noticed
     time_point believes_until{};  ///< the latest time until which it believes in its slot, once its entry is missing
     bool node_was_read = false;   ///< since its entry is missing; also true if a read would show nothing
+    bool is_maker_gone = false;
   };
   /// A session of ours that has ended, maybe with its node.
   struct end_of_ours {

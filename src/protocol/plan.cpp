@@ -54,6 +54,7 @@ grant_plan plan(const snapshot& now, const plan_rules& rules) {
   result.record.limit = rules.limit;
   result.given_back = rules.given_back;
   result.taken_back = rules.taken_back;
+  result.gone = rules.gone;
   const names leaving(rules.leaving), spared(rules.spared), passed_over(rules.passed_over), doubted(rules.doubted);
   const snapshot::matches matches = now.match();
   result.record.holders.reserve(now.record.holders.size());
@@ -61,8 +62,8 @@ grant_plan plan(const snapshot& now, const plan_rules& rules) {
     const std::string& holder = now.record.holders[i];
     if (leaving.contain(holder)) continue;
     const auto is_its = [&](const contender* each) { return each->session == holder; };
-    if (std::any_of(rules.given_back.begin(), rules.given_back.end(), is_its)) continue;
-    if (std::any_of(rules.taken_back.begin(), rules.taken_back.end(), is_its)) continue;
+    const auto loses_by = [&](const auto& list) { return std::any_of(list.begin(), list.end(), is_its); };
+    if (loses_by(rules.given_back) || loses_by(rules.taken_back) || loses_by(rules.gone)) continue;
     if (!rules.complete || matches.present[i] || spared.contain(holder) || now.has_given_back(holder))
       result.record.holders.push_back(holder);  // stays sorted
   }
@@ -85,7 +86,8 @@ grant_plan plan(const snapshot& now, const plan_rules& rules) {
     const auto place = static_cast<std::size_t>(&entry - &now.contenders.front());
     const auto end = result.granted.begin() + static_cast<std::ptrdiff_t>(out_of_turn);
     return !matches.named[place] && !leaving.contain(entry.session) &&
-           std::find(result.granted.begin(), end, &entry) == end;
+           std::find(result.granted.begin(), end, &entry) == end &&
+           std::find(rules.gone.begin(), rules.gone.end(), &entry) == rules.gone.end();
   };
   const auto certain = [&](const contender& entry) { return entry.create_index <= now.complete_to; };
   const auto grants = [&](const contender& each) {

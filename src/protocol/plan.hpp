@@ -17,7 +17,8 @@
 namespace holdfast::protocol {
 
 /// One write removes at most this many entries of other processes' sessions that have released their slots without
-/// writing the record. The same limit applies to entries whose grants it takes back.
+/// writing the record. The same limit applies to entries whose grants it takes back,
+/// and to entries whose makers are gone.
 inline constexpr std::size_t given_back_at_once = 8;
 
 /// The rules by which a plan differs from the bare snapshot.
@@ -31,6 +32,8 @@ struct plan_rules {
   /// Contenders that did not accept their grants in time. The write removes their entries. Consul refuses the write if
   /// one of them has accepted its grant meanwhile. The pointers point into the snapshot.
   std::vector<const contender*> taken_back{};
+  /// Contenders whose makers are gone. The write removes their entries. The pointers point into the snapshot.
+  std::vector<const contender*> gone{};
   /// Waiting contenders of the process that writes the plan. This process certainly lives. So the slots that it takes
   /// back go to these contenders first, and then to the queue, which may begin with more entries of dead processes. The
   /// pointers point into the snapshot.
@@ -60,6 +63,7 @@ struct grant_plan {
   std::vector<const contender*> left_free{};   ///< Go and guide contenders that a slot stays free for
   std::vector<const contender*> given_back{};  ///< as in the rules
   std::vector<const contender*> taken_back{};  ///< as in the rules
+  std::vector<const contender*> gone{};        ///< as in the rules
   succession_view after{};     ///< the contenders behind the granted ones; points into the snapshot, too
   std::uint32_t free = 0;      ///< slots on which no waiting contender has a claim
   bool cut = false;            ///< one write cannot grant all that could be granted

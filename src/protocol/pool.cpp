@@ -133,7 +133,13 @@ void pool::on(event::session_renewed& e) {
   if (is_idle && is_renewed && due_or_wake(read_.everything_at() + options_.ttl / 4)) read_prefix();
 }
 
+void pool::on(event::maker_gone& e) {
+  if (members_.is_ours(e.session)) return;
+  gone_.add(ctx_, std::move(e.session), options_.gone_delay, options_.ttl);
+}
+
 void pool::on(event::session_destroyed& e) {
+  if (gone_.destroyed(ctx_, e)) return;
   const auto at = members_.ending().find(e.session);
   if (at == members_.ending().end()) return;
   if (!e.gone) return not_destroyed(ctx_, at->second);

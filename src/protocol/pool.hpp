@@ -17,6 +17,7 @@
 #include "protocol/core.hpp"
 #include "protocol/decide.hpp"
 #include "protocol/facts.hpp"
+#include "protocol/gone_makers.hpp"
 #include "protocol/grant_duty.hpp"
 #include "protocol/number_allocator.hpp"
 #include "protocol/other_holders.hpp"
@@ -71,6 +72,7 @@ private:
   void on(event::node_seen& e);
   void on(event::value_written& e) { mutex_.written(e); }
   void on(event::node_registered& e);
+  void on(event::maker_gone& e);
   void on(event::tick&) {}
 
   // pool_local.cpp: time, leases, slots and the local queue
@@ -101,6 +103,8 @@ private:
   bool is_idle_for_too_long(const member& m);
   bool may_retire(member& m);
   void retire_sessions();
+  bool waits_for_others() { return any_waits(members_) || (!waiters_.empty() && !all_in_use()); }
+  void watch_makers();
   void finish_close();
   void fail_waiters(const failure& why);
   bool fail_too_wide();
@@ -149,6 +153,8 @@ private:
   moves carry_out(decision d);
   void choose_numbers(moves& what);
   std::vector<const contender*> overdue() { return open_grants_.overdue(ctx_, view_.now(), any_waits(members_)); }
+  /// The contenders whose makers are gone, if somebody here waits for a slot.
+  std::vector<const contender*> gone();
   plan_rules rules(const moves& what);
   void create_sessions(std::size_t count);
   void read_prefix() { read_.everything(ctx_, keys_.prefix); }
@@ -185,6 +191,12 @@ private:
   acceptances accepting_;
   open_grants open_grants_;
   doubtful_processes doubtful_;
+  gone_makers gone_;
+  /// Whether the shell was asked to watch makers, and since when nobody here has waited for another process.
+  struct {
+    bool on = false;
+    time_point unused_since = never;
+  } maker_watch_;
   write_in_flight write_;
   read_in_flight read_;
   std::string node_asked_;  ///< the node that the pending read asks for, if it is a read of a node

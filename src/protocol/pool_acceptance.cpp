@@ -90,8 +90,13 @@ void pool::accept_grants() {
   accepting_.send(ctx_, std::move(grants), std::move(operations));
 }
 
+std::vector<const contender*> pool::gone() {
+  return gone_.empty() || !waits_for_others() ? std::vector<const contender*>() : gone_.due(ctx_, view_.now());
+}
+
 plan_rules pool::rules(const moves& what) {
-  plan_rules result = rules_for(ctx_, facts_now(), what, others_, duty_, overdue());
+  gone_.for_each_free(ctx_, [this](const std::string& session) { others_.maker_is_gone(session); });
+  plan_rules result = rules_for(ctx_, facts_now(), what, others_, duty_, overdue(), gone());
   result.doubted = doubtful_.sessions(now(), view_.now(), result.taken_back);
   return result;
 }

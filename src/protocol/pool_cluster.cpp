@@ -60,6 +60,7 @@ void pool::refresh() {
   slots_.list_spares(members_);
   if (options_.form == record_form::session && !view_.now().record.holders.empty()) write_.lock_delay_is_over();
   claims_.refresh(view_.now());
+  gone_.saw(view_.now());
   open_grants_.saw(ctx_, view_.now(), members_);
   doubtful_.saw(now(), view_.now());
   situation_.assess_contenders(view_, members_, claims_, options_);
@@ -156,6 +157,9 @@ void pool::node_may_be_gone(const member& ours) {
 
 void pool::applied(transaction txn, std::vector<kv_entry> results) {
   transaction::reply its = txn.applied(std::move(results));
+  // The write has left the record as it was. Then Consul answers with the record's old index, and the write has only
+  // removed entries.
+  if (txn.record_operations != 0 && its.index == txn.base) its.index = 0;
   for (const slot_number& each : txn.numbers)
     if (!each.session.empty()) numbers_.locked(each.number);
   if (!txn.returned.empty()) return slots_returned(std::move(txn), its.index);

@@ -19,6 +19,7 @@ void pool::advance() {
   check_leases();
   check_watches();
   check_outage();
+  watch_makers();
   serve();
   const std::size_t waiting = waiters_.size();
   write();
@@ -30,7 +31,8 @@ void pool::advance() {
   finish_close();
   last_.calm = !closing_.has_begun() && !last_.suspect && !last_.lost && !last_.open && !write_.is_in_doubt() &&
                !read_.failures.on() && !write_.failures.on() && !members_.failures.on() && !watches_.failures.on() &&
-               now() >= watches_.everything_seen_at + facts_now().everything_pause();
+               now() >= watches_.everything_seen_at + facts_now().everything_pause() &&
+               (!maker_watch_.on || maker_watch_.unused_since != never);
   last_.blind = !situation_.contested && !watches_.has_everything();
 }
 
@@ -304,12 +306,27 @@ void pool::retire_sessions() {
     const bool is_over = closing_.has_begun() || m.lost || (!collects && is_idle_for_too_long(m));
     if (is_over && may_retire(m)) drop(m, loss_reason::none);
   }
+  gone_.pursue_all(ctx_);
   auto& ending = members_.ending();
   for (auto at = ending.begin(); at != ending.end();) {
     ending_member& e = at->second;
     if (e.gives_back != slot_id::none && due_or_wake(e.answer_by)) slots_.free_member(ctx_, e.gives_back, &e.why);
     at = pursue(ctx_, e, at->first) ? std::next(at) : ending.erase(at);
   }
+}
+
+/// While somebody here waits for a slot of another process, the shell watches the makers on this host.
+void pool::watch_makers() {
+  if (options_.watch_makers == duration::zero()) return;
+  const bool waits = waits_for_others() && !closing_.has_begun();
+  if (waits) {
+    maker_watch_.unused_since = never;
+  } else if (maker_watch_.unused_since == never) {
+    maker_watch_.unused_since = now();
+  }
+  const bool on = waits || (maker_watch_.on && !closing_.has_begun() &&
+                            !due_or_wake(maker_watch_.unused_since + options_.watch_makers));
+  if (on != std::exchange(maker_watch_.on, on)) act(action::watch_makers{on});
 }
 
 void pool::finish_close() {

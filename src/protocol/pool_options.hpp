@@ -33,6 +33,11 @@ struct pool_options : core_options {
   /// A provisional slot that is held for less time than this is not accepted. It is released before anybody could take
   /// it back.
   duration accept_delay = std::chrono::milliseconds(100);
+  /// Ask the shell for proofs that makers of sessions are gone (`gone_makers`), while somebody here waits for a slot of
+  /// another process, and for this time after that. 0: never.
+  duration watch_makers{};
+  /// How long the slot of such a session is still left alone.
+  duration gone_delay{};
   duration claim_timeout = std::chrono::milliseconds(500);
   duration lock_delay{};
   /// A slot that is held for less time than this gets no watch. So a burst of short holds costs two writes for each

@@ -37,6 +37,9 @@ void pool::write() {
   const facts f = facts_now();
   const std::vector<member_id>& spares = slots_.spares();
   if (takes_back && (!view_.current() || open_grants_.is_unseen(to_take_back, view_.listed_at()))) return read_prefix();
+  if (!gone_.empty() && waits_for_others() &&
+      ((!view_.current() && !gone().empty()) || gone_.need_listing(ctx_, view_.now(), view_.as_of())))
+    return read_prefix();
   switch (view_.state()) {
     case view::state::none:
       if (!waiters_.empty()) read_prefix();
@@ -146,8 +149,12 @@ void pool::write_from_view() {
     }
   next.reads_entries = what.gives() && next.free != 0 && is_turn_to_read();
   choose_numbers(what);
-  const bool writes_record =
+  bool writes_record =
       what.gives() || takes || !next.taken_back.empty() || duty_.may_grant(ctx_, next, members_, options_.grant_backup);
+  if (next.gone.empty())
+    gone_.nothing_due();
+  else if (!writes_record)
+    writes_record = gone_.is_turn(ctx_);
   if (writes_record || !what.empty()) send(what, next, writes_record);
 }
 
@@ -278,6 +285,7 @@ void pool::send(const moves& what, const grant_plan& next, bool writes_record) {
     slots_.erase_spare(id);
   }
   for (const auto& [session, text] : txn.inserted) members_.find(session)->text = text;
+  gone_.tried(txn.removed);
   write_.send(ctx_, std::move(txn));
 }
 

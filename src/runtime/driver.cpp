@@ -374,6 +374,8 @@ void driver::sequencer(const slot_impl& slot, pending<holdfast::sequencer>&& wai
   to_make_.emplace_back(runtime::key_question{core_->lock_key(slot.id), std::move(answered)});
 }
 
+void driver::perform(protocol::action::watch_makers&) {}
+
 void driver::perform(protocol::action::grant& a) {
   acquiring& waiting = *acquires_.find(a.ticket);
   auto impl = std::make_shared<slot_impl>(shared_from_this(), process(), a.slot, a.token, waiting.count,

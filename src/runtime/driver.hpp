@@ -122,6 +122,7 @@ private:
   void perform(Request& a) {
     to_make_.push_back(std::move(a));
   }
+  void perform(protocol::action::watch_makers& a);
   void perform(protocol::action::grant& a);
   void perform(protocol::action::deny& a);
   void perform(protocol::action::fail& a);

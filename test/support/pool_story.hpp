@@ -27,6 +27,7 @@ namespace holdfast::test {
 /// - txn #4: `if @12 | let go s1 us | take s2 other`    the same of a mutex
 /// - txn #5: cas @12 {s2} | grant s2 us @11 +1 | remove s1      the entry's value, index before, count after
 /// - txn #6: unnumber 0 s1 | remove s1 | number 3 s2    of numbered slots: which session loses or gets which number
+/// - watch makers | no makers
 /// - grant t1 A 12.0 | grant t1 A 12.0 number 3 | deny t1 | fail t1 why | released A | lose A why | revoke A | update A
 ///   | closed | note
 ///

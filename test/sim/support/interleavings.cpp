@@ -496,6 +496,8 @@ private:
     std::erase_if(messages_, [&](const message& m) { return m.from == p.number && m.id == a.id; });
   }
 
+  void perform(process&, action::watch_makers&) {}
+
   // --- what comes next
 
   /// Does everything that leaves no choice, until there is a choice or the run is over. Then lists the choices.

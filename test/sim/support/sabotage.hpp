@@ -70,6 +70,7 @@ enum class seeded_bug {
   key_not_let_go,
   request_bytes_not_counted,
   no_lock_delay,
+  paused_taken_for_gone,
   number_not_locked,
   number_not_given_back,
   number_of_another,
@@ -208,6 +209,10 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
     // reported late has the older token.
     {seeded_bug::no_lock_delay, "no_lock_delay", "Consul gives a key away as soon as its session has ended",
      broken_guarantees(guarantee::limit, guarantee::backing, guarantee::tokens), worlds_of_a_set},
+    // Four guarantees: the paused process goes on and believes in its slot, which another process may hold, too. It may
+    // then act on an entry that has gone.
+    {seeded_bug::paused_taken_for_gone, "paused_taken_for_gone", "the maker of a session counts as gone while it lives",
+     broken_guarantees(guarantee::backing, guarantee::limit, guarantee::losses, guarantee::numbers)},
     {seeded_bug::number_not_locked, "number_not_locked", "a slot is used without having locked its number",
      guarantee::numbers},
     {seeded_bug::number_not_given_back, "number_not_given_back", "a release leaves its number locked",

@@ -213,6 +213,8 @@ void world::start_process() {
   o.rejoin_window = options_.rejoin_window;
   sabotage_.bend(o, timeout_);
   p->proclaimed = o.description;
+  p->has_run_directory = options_.run_directory && p->number % 5 != 4;
+  if (p->has_run_directory) o.watch_makers = 1s;
   p->may_read_nodes = p->number % 3 >= options_.without_node_rule;
   if (options_.locks != 0)
     p->pool = make_set(o);

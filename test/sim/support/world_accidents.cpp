@@ -61,6 +61,7 @@ void world::crash() {
   for (const auto& [slot, deadline] : std::exchange(p->leases, {})) ended(*p, slot, timeline::end::crashed);
   p->bodies.clear();
   referee_.crashed(p->number);
+  tell_all_of(*p);
   if (random_.chance(50))
     in(random_.between(0s, 1s), [this, observed = p->watching != nullptr] {
       if (observed)
@@ -83,6 +84,7 @@ void world::pause(process& p, duration length) {
   const bool is_suspended = options_.suspends && !p.watching && random_.chance(40);
   shade(p, length, is_suspended ? "is suspended, with its machine" : "is paused");
   p.paused = true;
+  if (sabotage_.which() == seeded_bug::paused_taken_for_gone) tell_all_of(p);
   if (!is_suspended && random_.chance(30)) p.read_at = p.clock.local(now());
   const duration timer = p.tick_at == never ? 1h : p.tick_at - now();
   in(length, [this, &p, length, is_suspended, timer] {
@@ -348,6 +350,7 @@ bool world::meddle_once() {
 /// Consul gives out the same indexes again. A write from before may fit one of the new indexes, as long as such a write
 /// is pending.
 void world::forget_history() {
+  for (const auto& p : processes_) p->proofs.clear();  // what they have freed may be there again
   seen_at_ = 0;
   referee_.forget_tokens();
   strays_until_ = now() + 3 * options_.ttl;

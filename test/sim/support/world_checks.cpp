@@ -118,6 +118,7 @@ void world::check_all() {
   }
   if (options_.administrators != 0) check_revoked();
   if (options_.election) check_observers();
+  if (options_.run_directory) check_makers();
   check_use();
 }
 

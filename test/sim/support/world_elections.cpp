@@ -226,9 +226,12 @@ void world::check_value(const kv_entry& key) {
   const std::string& session = key.session.empty() ? in_office_ : key.session;
   if (session.empty()) return;
   const auto its = candidates_.find(session);
-  const bool right = its == candidates_.end()
-                         ? key.value == "go"
-                         : key.value == its->second->proclaimed || its->second->undecided.contains(key.value);
+  // A process that frees the key of a dead leader leaves the value of the leader's campaign in it.
+  const bool is_freed = key.session.empty() && its != candidates_.end() && !its->second->alive &&
+                        its->second->has_run_directory && key.value == name(*its->second);
+  const bool right = its == candidates_.end() ? key.value == "go"
+                                              : is_freed || key.value == its->second->proclaimed ||
+                                                    its->second->undecided.contains(key.value);
   if (!right) object(guarantee::elections, "the key says \"" + key.value + "\", which its leader has not proclaimed");
   const std::optional<leading>& before = terms_.back().holder;
   if (before && before->session == key.session && before->lock_index != key.lock_index)

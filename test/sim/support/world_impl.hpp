@@ -39,6 +39,7 @@ inline constexpr std::string_view world_mutex_entries = "service/world/.lock/";
 /// - world_users.cpp: the users that acquire and release slots.
 /// - world_network.cpp: Consul, and the requests to it.
 /// - world_accidents.cpp: faults other than those of single requests.
+/// - world_makers.cpp: the files that show when a process is gone.
 /// - world_strangers.cpp: contenders that use HashiCorp's Go client.
 /// - world_sets.cpp: the differences of a mutex set.
 /// - world_administrators.cpp: the commands of operators.
@@ -138,6 +139,11 @@ private:
     std::deque<std::pair<time_point, std::size_t>> answers{};
     std::size_t bytes_max = 0, entries_max = 0;  ///< the largest reply, in bytes and in entries
     std::uint64_t index_seen = 0;                ///< the highest index that it was told
+    bool has_run_directory = false;
+    bool watches_makers = false;
+    std::set<std::string> files{};               ///< its sessions that have a file in the run directory
+    std::map<std::string, time_point> proofs{};  ///< when it was told that the maker of a session is gone
+    time_point waits_since = never;              ///< since when it has waited for other processes without a break
     /// Sessions that a read which was not outdated has shown it as holders.
     std::set<std::string> holders_seen{};
   };
@@ -279,6 +285,7 @@ private:
   void perform(process& p, action::watch_key& a);
   void perform(process& p, action::read_node& a);
   void perform(process& p, action::stop_watch& a);
+  void perform(process& p, action::watch_makers& a);
   /// `sender` is a process, or null for an operator.
   consul::txn_reply transact(const process* sender, const std::vector<kv_operation>& operations);
   /// Sends one transaction of a process. `then` is called with its outcome as soon as the process runs.
@@ -324,6 +331,11 @@ private:
   void mark(const std::string& words) const;
   void mark(const process& p, const std::string& words) const;
   void shade(const process& p, duration length, const std::string& words) const;
+
+  // world_makers.cpp
+  void tell_of_maker(process& p, const std::string& session);
+  void tell_all_of(const process& maker);
+  void check_makers();
 
   // world_strangers.cpp
   void start_stranger(int number);

@@ -129,6 +129,7 @@ void world::perform(process& p, action::create_session& a) {
 void world::answer_create(process& p, const action::create_session& a, const std::string& id, failure why) {
   say([&] { return name(p) + ": session " + (id.empty() ? why.code.message() : id); });
   if (!id.empty()) p.sessions.insert(id);
+  if (!id.empty() && p.alive && p.has_run_directory) p.files.insert(id);
   if (!id.empty() && options_.election) candidates_.emplace(id, &p);
   deliver(p, event::session_created{a.member, id, std::move(why)});
 }
@@ -172,6 +173,14 @@ void world::perform(process& p, action::renew_session& a) {
 
 void world::perform(process& p, action::destroy_session& a) {
   note_request(p);
+  if (!p.sessions.contains(a.session)) {  // the session of a process that is gone
+    in(draw_fate(p).there, [this, &p, a] {
+      consul_.destroy_session(a.session, now());
+      for (auto& each : processes_) each->files.erase(a.session);
+      deliver(p, event::session_destroyed{a.session, true});
+    });
+    return;
+  }
   unwanted_.insert(a.session);
   // For all that the process knows, the node of the session may have ended it, unless the process can see that by the
   // node. If the session was renewed a moment ago, or the pool closes, the process does not care.
@@ -183,7 +192,10 @@ void world::perform(process& p, action::destroy_session& a) {
   say([&] { return name(p) + ": destroy " + a.session + text(f); });
   in(f.there, [this, &p, f, a] {
     if (f.applied) consul_.destroy_session(a.session, now());
-    in(f.back, [this, &p, f, a] { deliver(p, event::session_destroyed{a.session, is_answered(p, f)}); });
+    in(f.back, [this, &p, f, a] {
+      if (is_answered(p, f) && p.alive) p.files.erase(a.session);
+      deliver(p, event::session_destroyed{a.session, is_answered(p, f)});
+    });
   });
 }
 

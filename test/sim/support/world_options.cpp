@@ -60,6 +60,7 @@ world_options usual(std::uint64_t seed) {
   o.health_checks = o.go_contenders == 0 && !o.deregistrations && random.chance(12);
   if (o.health_checks) o.lock_delay = o.ttl;  // as the options derive it
   o.without_node_rule = static_cast<int>(random.below(4));
+  o.run_directory = dice(seed * 41).chance(50);
   return o;
 }
 
@@ -167,6 +168,7 @@ world_options world_options::of_a_set(std::uint64_t seed) {
   o.go_contenders = 0;
   o.deregistrations = false;  // a process that only tries a lock has seen no holder either
   o.accepts = false;          // no process grants to another one
+  o.run_directory = false;    // nobody waits in a set
   o.locks = static_cast<std::size_t>(random.chance(50) ? 1 + random.below(3) : 4 + random.below(20));
   o.users = static_cast<int>(random.chance(90) ? 1 + random.below(6) : 40 + random.below(60));
   if (o.users > 10) o.locks = 100;  // more than fits into one transaction

@@ -79,6 +79,8 @@ struct world_options {
   protocol::duration local_handoff_time{};
   protocol::duration slot_idle_timeout{};
   protocol::duration session_idle_timeout{};
+  /// Most processes keep files on the host that show when they are gone, and watch those of the others.
+  bool run_directory = false;
   bool accepts = false;             ///< most processes take part in the acceptance of grants
   protocol::duration lock_delay{};  ///< the lock delay of the sessions
   protocol::duration watch_wait{};

@@ -1,0 +1,241 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#include <boost/test/unit_test.hpp>
+
+#include "support/pool_story.hpp"
+
+// Slots of processes that are certainly gone (`gone_makers`). pool_story.hpp says how to read the core's actions.
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::protocol;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+pool_options watching(pool_options o = pool_story::usual()) {
+  o.watch_makers = 1s;
+  return o;
+}
+
+struct makers_story : pool_story {
+  explicit makers_story(pool_options o = watching()) : pool_story(std::move(o)) {}
+
+  /// Another process, with session s1, holds, and we wait.
+  void wait_behind_another() {
+    others_join();
+    record_becomes("s1", 1);
+    hold();
+    run();
+    BOOST_REQUIRE(entries() == "s1 s2");
+  }
+  lines maker_is_gone(const std::string& session) { return tell(event::maker_gone{real(session)}); }
+  bool exists(const std::string& session) const { return consul.has_session(real(session)); }
+  std::size_t requests_of(const std::function<void()>& what) {
+    const std::size_t before = requests;
+    what();
+    return requests - before;
+  }
+};
+
+struct mutex_makers : makers_story {
+  mutex_makers() : makers_story(watching(usual_mutex())) {}
+};
+
+struct delayed_makers : makers_story {
+  delayed_makers() : makers_story(with(watching(), [](pool_options& o) { o.gone_delay = 700ms; })) {}
+};
+
+struct numbered_makers : makers_story {
+  numbered_makers() : makers_story(with(watching(), [](pool_options& o) { o.numbered = true; })) {}
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(pool_makers, makers_story)
+
+BOOST_AUTO_TEST_CASE(makers_are_watched_while_somebody_waits_for_another_process) {
+  others_join();
+  record_becomes("s1", 1);
+  BOOST_TEST(says(acquire(1), "watch makers"));
+  run();
+  BOOST_TEST(times(go_on(5s), "no makers") == 0u);
+  cancel(1);
+  run();
+  BOOST_TEST(times(go_on(900ms), "no makers") == 0u);  // the next acquire may come soon
+  BOOST_TEST(times(go_on(200ms), "no makers") == 1u);
+  BOOST_TEST(says(acquire(2), "watch makers"));
+}
+
+BOOST_FIXTURE_TEST_CASE(nobody_is_watched_without_a_run_directory, pool_story) {
+  others_join();
+  record_becomes("s1", 1);
+  BOOST_TEST(!says(acquire(1), "watch makers"));
+}
+
+BOOST_AUTO_TEST_CASE(nobody_is_watched_while_users_of_this_process_hold_all_slots) {
+  hold();
+  run();
+  go_on(2s);
+  BOOST_TEST(!says(acquire(2), "watch makers"));
+  BOOST_TEST(times(go_on(2s), "watch makers") == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(one_write_frees_the_slot_and_takes_it_and_then_the_session_ends) {
+  wait_behind_another();
+  EXPECT(maker_is_gone("s1"), "txn #4: cas @13 {s2} | grant s2 us @15 +1 | remove s1 | unaccept s1");
+  const lines all = run();
+  BOOST_TEST(says(all, "grant t1"));
+  BOOST_TEST(says(all, "destroy s1"));
+  BOOST_TEST(!exists("s1"));
+  BOOST_TEST(record() == "{s2}");
+  BOOST_TEST(entries() == "s2");
+}
+
+BOOST_AUTO_TEST_CASE(a_death_costs_one_write_and_one_end_of_a_session) {
+  wait_behind_another();
+  BOOST_TEST(requests_of([this] {
+               maker_is_gone("s1");
+               while (txn_open()) done();
+             }) == 2u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_mutex_is_unlocked_so_no_lock_delay_starts, mutex_makers) {
+  others_join();
+  consul.transact({{kv_verb::lock, "p/.lock", "other", mutex_flags, 0, real("s1")}}, now);
+  hold();
+  run();
+  EXPECT(maker_is_gone("s1"),
+         "txn #4: if @13 | let go s1 other | take s2 us | grant s2 us @15 +1 | remove s1 | unaccept s1");
+  BOOST_TEST(says(run(), "grant t1"));
+  BOOST_TEST(!exists("s1"));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_lock_delay_of_the_user_is_kept, delayed_makers) {
+  wait_behind_another();
+  EXPECT(maker_is_gone("s1"));
+  BOOST_TEST(!says(go_on(690ms), "grant"));
+  BOOST_TEST(says(go_on(20ms), "grant t1"));
+}
+
+BOOST_FIXTURE_TEST_CASE(the_number_goes_along, numbered_makers) {
+  others_join(contender_magic | numbered_flag);
+  record_becomes("s1", 1);
+  consul.transact({{kv_verb::lock, number_key(0), "x", mutex_flags, 0, real("s1")}}, now);
+  hold();
+  run();
+  maker_is_gone("s1");
+  BOOST_TEST(says(run(), "grant t1 A"));
+  BOOST_TEST(consul.get(number_key(0))->session == real("s2"));
+}
+
+BOOST_AUTO_TEST_CASE(a_slot_that_is_only_tried_for_is_had_if_the_proof_comes_first) {
+  others_join();
+  record_becomes("s1", 1);
+  try_acquire(1);
+  maker_is_gone("s1");
+  BOOST_TEST(says(run(), "grant t1"));
+}
+
+BOOST_AUTO_TEST_CASE(a_dead_contender_before_us_is_not_granted) {
+  others_join();
+  others_join();
+  record_becomes("s1", 1);
+  hold();
+  run();
+  BOOST_REQUIRE(entries() == "s1 s2 s3");
+  maker_is_gone("s2");
+  go_on(30ms);
+  BOOST_TEST(entries() == "s1 s3");
+  BOOST_TEST(!exists("s2"));
+  leaves("s1");
+  BOOST_TEST(says(go_on(), "grant t1"));
+}
+
+/// Consul answers a write that leaves the record as it was with the record's old index.
+BOOST_AUTO_TEST_CASE(a_dead_contender_is_removed_by_one_write) {
+  others_join();
+  record_becomes("s1", 1);
+  others_join();
+  hold();
+  run();
+  BOOST_REQUIRE(entries() == "s1 s2 s3");
+  maker_is_gone("s2");
+  after(30ms);
+  BOOST_REQUIRE(txn_open());
+  EXPECT(done(), "destroy s2");
+  BOOST_TEST(entries() == "s1 s3");
+}
+
+BOOST_AUTO_TEST_CASE(a_slot_of_the_dead_goes_to_the_first_of_the_queue_soon_wherever_that_is) {
+  others_join();
+  others_join();
+  record_becomes("s1", 1);
+  hold();
+  run();
+  EXPECT(maker_is_gone("s1"));  // the first of the queue may hear of it, too
+  go_on(30ms);
+  BOOST_TEST(record() == "{s2}");
+}
+
+BOOST_AUTO_TEST_CASE(a_vanished_holder_is_not_spared_if_its_maker_is_gone) {
+  const std::string id = consul.create_session(1h, now);
+  const std::string words = with_stamp("other", now.time_since_epoch(), entry_lease{20s, 2s, "elsewhere"});
+  consul.transact({{kv_verb::lock, "p/" + id, words, contender_magic, 0, id}}, now);
+  record_becomes("s1", 1);
+  hold();
+  run();
+  consul.destroy_session(id, now);
+  BOOST_TEST(!says(go_on(1s), "grant"));
+  tell(event::maker_gone{id});
+  BOOST_TEST(says(go_on(30ms), "grant t1"));
+}
+
+BOOST_AUTO_TEST_CASE(the_session_of_another_lock_costs_one_read) {
+  wait_behind_another();
+  const std::string elsewhere = consul.create_session(1h, now);
+  const std::size_t before = requests;
+  tell(event::maker_gone{elsewhere});
+  run();
+  BOOST_TEST(requests == before + 1);
+  BOOST_TEST(consul.has_session(elsewhere));
+  BOOST_TEST(times(go_on(2s), "read") == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(without_a_waiter_the_ttl_decides) {
+  wait_behind_another();
+  cancel(1);
+  run();
+  const std::size_t before = requests;
+  EXPECT(maker_is_gone("s1"));
+  BOOST_TEST(requests == before);
+  acquire(2);
+  BOOST_TEST(says(run(), "grant t2"));  // the proof was not forgotten
+}
+
+BOOST_AUTO_TEST_CASE(a_session_whose_end_fails_is_ended_again) {
+  wait_behind_another();
+  maker_is_gone("s1");
+  done();
+  destroyed(false);
+  BOOST_TEST(says(go_on(2s), "destroy s1"));
+  BOOST_TEST(!exists("s1"));
+}
+
+BOOST_AUTO_TEST_CASE(after_a_write_of_unknown_outcome_the_session_ends_all_the_same) {
+  wait_behind_another();
+  maker_is_gone("s1");
+  applied_but_unknown();
+  BOOST_TEST(says(go_on(1s), "destroy s1"));
+}
+
+BOOST_AUTO_TEST_CASE(our_own_sessions_are_not_gone) {
+  hold();
+  run();
+  const std::string before = entries();
+  EXPECT(maker_is_gone("s1"));
+  BOOST_TEST(entries() == before);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
