@@ -19,8 +19,8 @@ namespace holdfast::protocol {
 /// uses the slot of such a session. This process takes the session out of the record and the queue by one write, and
 /// then destroys it.
 ///
-/// What the dead process had sent before it died may still arrive. So a `lock_delay` that the user has set counts from
-/// the proof on. A late copy of the dead process's own join may bring its entry back until the session is destroyed.
+/// Requests that the dead process had sent may still arrive. So a `lock_delay` that the user has set counts from the
+/// proof on. Such a request may also bring the entry of the dead process back, until the session is destroyed.
 class gone_makers {
 public:
   /// The maker of `session` is gone. Its slot may be freed when `lock_delay` has passed.
