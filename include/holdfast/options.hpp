@@ -75,6 +75,13 @@ struct tuning {
   /// they wait without an entry. Unlocking costs about 20 ms. 0: no such clients take part, and the mutex is not
   /// unlocked for them. Default: 1 s.
   std::optional<std::chrono::milliseconds> yield_interval{};
+
+  /// Not for mutex sets. The run directory of this host: a directory on a local file system in which each process keeps
+  /// a locked file for each of its sessions. If a process dies, another process that waits, has the same directory and
+  /// belongs to the same user frees the slots of the dead one at once, instead of when its sessions expire. See
+  /// doc/how_to/run_directory.md. Empty: no directory is used. A directory that does not exist is an error. Default:
+  /// $HOLDFAST_RUN_DIRECTORY, else /run/holdfast if it exists, else $XDG_RUNTIME_DIR/holdfast.
+  std::optional<std::string> run_directory{};
 };
 
 /// Options of a semaphore. All participants must use the same `prefix` and `lock_key`, and without `use_recorded_limit`

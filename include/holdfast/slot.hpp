@@ -139,6 +139,13 @@ public:
   /// inside the process; use the `fencing_token` to tell these holds apart. They do not detect an operator who edits
   /// the lock record and leaves the entry.
   std::vector<consul::txn_operation> fence_checks() const;
+  /// Descriptors of the files in the run directory (`tuning::run_directory`) that show that this process is alive, one
+  /// for each session of the slot. Empty if there are none, or if the slot is not held. They belong to the library,
+  /// which may close them when the slot is released.
+  ///
+  /// A child process that keeps using the slot after the death of this process should inherit them. They are
+  /// close-on-exec. Then nobody frees the slot while the child lives.
+  std::vector<int> maker_files() const;
   /// A token that is stopped when the slot is lost, but not when it is released, and not by the destruction of the
   /// execution context. Its callbacks run on the client's executor. In a child of fork(), tokens from before the fork
   /// are never stopped, and a new token is stopped already.

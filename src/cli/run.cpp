@@ -242,7 +242,7 @@ private:
       co_return;
     }
     running_ = true;
-    guarded_.start(environment, lease_end(held));
+    guarded_.start(environment, lease_end(held), held.maker_files());
     asio::co_spawn(io_, pass_on_renewals(held), asio::detached);
     asio::co_spawn(io_, watch_for_loss(held), asio::detached);
     asio::co_spawn(io_, watch_for_revocation(held), asio::detached);

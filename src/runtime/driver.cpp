@@ -16,6 +16,7 @@
 #include <boost/asio/prefer.hpp>
 #include <boost/asio/query.hpp>
 #include <boost/asio/require.hpp>
+#include <system_error>
 #include <utility>
 
 #include "runtime/convert.hpp"
@@ -137,7 +138,25 @@ void driver::refuse(const protocol::failure& why, diagnostics* diag, pending<slo
   complete(std::move(handler), runtime::outcome_of(protocol::failure(why), diag), slot());
 }
 
+/// Makes the file of a session before the core learns of the session, and removes it when the session has ended. If
+/// there is no file, the TTL decides when the slot of this process is free after its death.
+void driver::keep_files(const protocol::core_event& e) {
+  if (!options_.directory || process().is_foreign()) return;
+  if (const auto* const ended = std::get_if<protocol::event::session_destroyed>(&e); ended && ended->gone)
+    options_.directory->ended(ended->session);
+  const auto* const created = std::get_if<protocol::event::session_created>(&e);
+  if (!created || created->session.empty()) return;
+  const int error = options_.directory->made(created->session);
+  if (error == 0 || has_no_file_.exchange(true)) return;
+  const locked lock(*this);
+  if (lock)
+    log("no file could be made in " + options_.directory->path() + ": " +
+        std::error_code(error, std::system_category()).message() + "; if this process dies, the slots of " +
+        options_.name + " are free only when its sessions expire");
+}
+
 void driver::deliver(protocol::core_event&& e) {
+  keep_files(e);
   const locked lock(*this);
   if (lock) feed(std::move(e));
 }
@@ -235,6 +254,15 @@ std::vector<consul::txn_operation> driver::fence_checks(const slot_impl& slot) {
 std::string driver::holding_session(const slot_impl& slot) {
   const locked lock(*this);
   return lock ? session_of(slot) : std::string();
+}
+
+std::vector<int> driver::maker_files(const slot_impl& slot) {
+  std::vector<int> files;
+  const locked lock(*this);
+  if (!lock || in_use(slot.id) != &slot || !options_.directory) return files;
+  for (const auto& [key, session, grant] : core_->entries_of(slot.id))
+    if (const int file = options_.directory->descriptor(session); file >= 0) files.push_back(file);
+  return files;
 }
 
 void driver::value_written(const slot_impl& slot, protocol::event::value_written e) {
@@ -374,7 +402,18 @@ void driver::sequencer(const slot_impl& slot, pending<holdfast::sequencer>&& wai
   to_make_.emplace_back(runtime::key_question{core_->lock_key(slot.id), std::move(answered)});
 }
 
-void driver::perform(protocol::action::watch_makers&) {}
+void driver::perform(protocol::action::watch_makers& a) {
+  if (!a.on) {
+    if (makers_) makers_->remove(this);
+    makers_.reset();
+    return;
+  }
+  makers_ = runtime::maker_watch::of(*options_.directory, executor_);
+  makers_->add(this, [weak = weak_from_this()](const std::string& session) {
+    const auto self = weak.lock();
+    if (self) self->deliver(protocol::event::maker_gone{session});
+  });
+}
 
 void driver::perform(protocol::action::grant& a) {
   acquiring& waiting = *acquires_.find(a.ticket);
@@ -448,6 +487,8 @@ void driver::perform(protocol::action::update& a) {
 
 void driver::perform(protocol::action::closed& a) {
   closed_ = true;
+  if (makers_) makers_->remove(this);
+  makers_.reset();
   timer_->cancel();
   to_make_.emplace_back(runtime::stop_reads());
   for (pending<>& waiting : std::exchange(closes_, {}))
@@ -488,6 +529,8 @@ std::shared_ptr<void> driver::on_context_shutdown() noexcept {
   lock.unlock();
   for (const slot_in_use& each : slots)
     if (each.slot) each.slot->lose(loss_reason::closed);
+  if (makers_) makers_->remove(this);
+  makers_.reset();
   timer_.reset();
   executor_ = {};
   post_to_io_ = nullptr;

@@ -24,6 +24,7 @@
 #include "protocol/core.hpp"
 #include "protocol/ticket_queue.hpp"
 #include "runtime/boot_clock.hpp"
+#include "runtime/maker_watch.hpp"
 #include "runtime/outcome.hpp"
 #include "runtime/setup.hpp"
 #include "runtime/slot_impl.hpp"
@@ -66,6 +67,8 @@ public:
   /// The session that holds the slot of a mutex. Empty if the slot is not in use, in a child of fork(), and after the
   /// context has been destroyed.
   std::string holding_session(const slot_impl& slot);
+  /// The descriptors of the files in the run directory that stand for the sessions of the slot.
+  std::vector<int> maker_files(const slot_impl& slot);
   std::uint64_t next_proclaim() noexcept { return last_proclaim_.fetch_add(1, std::memory_order_relaxed) + 1; }
   void value_written(const slot_impl& slot, protocol::event::value_written e);
   void close(pending<>&& waiting);
@@ -112,6 +115,7 @@ private:
   slot_impl* in_use(protocol::slot_id id) const;
   std::string session_of(const slot_impl& slot);
   void make_requests(std::unique_lock<std::mutex> lock);
+  void keep_files(const protocol::core_event& e);
 
   void feed(protocol::core_event&& e) { feed(std::move(e), runtime::now()); }
   void feed(protocol::core_event&& e, protocol::time_point now);
@@ -168,6 +172,9 @@ private:
   asio::any_io_executor work_;     ///< tracks outstanding work while handlers are pending
   std::size_t pending_count_ = 0;  ///< the number of pending handlers
   std::optional<asio::steady_timer> timer_;
+
+  std::shared_ptr<runtime::maker_watch> makers_;  ///< null unless the core watches makers
+  std::atomic<bool> has_no_file_{false};          ///< the file of a session could not be made
 
   const std::unique_ptr<protocol::core> core_;
   protocol::core_actions actions_;

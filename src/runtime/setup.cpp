@@ -77,6 +77,9 @@ static_assert(default_session_node == protocol::usual_node && default_session_tt
 
 void check(bool holds, const std::string& rule) { require(holds, error::invalid_option, rule); }
 
+/// How long the makers on this host are still watched after the last waiter.
+constexpr auto makers_watched_for = 10s;
+
 enum class kind { semaphore, mutex, mutex_set, election };
 
 // Each of these functions fails to compile when its structure gets a new member. The author of the member must then
@@ -84,7 +87,7 @@ enum class kind { semaphore, mutex, mutex_set, election };
 void know_all_of(const tuning& tuned) {
   [[maybe_unused]] const auto& [lease_margin, lock_delay, outage_grace, give_up_after, request_timeout,
                                 session_idle_timeout, waiters_max, local_handoff_time, slot_idle_timeout, claim_timeout,
-                                yield_interval] = tuned;
+                                yield_interval, directory] = tuned;
 }
 void know_all_of(const semaphore_options& options) {
   [[maybe_unused]] const auto& [prefix, limit, use_recorded_limit, numbered, lock_key, description, session_ttl,
@@ -169,6 +172,17 @@ void take_queues(const tuning& tuned, kind of, protocol::pool_options& pool) {
   take(tuned.yield_interval, "yield_interval", of == kind::mutex, pool.yield_interval);
 }
 
+/// Finds the run directory. A directory that the user names must be usable. The usual ones need not be.
+void take_run_directory(const tuning& tuned, pool_setup& result) {
+  const std::string path = tuned.run_directory ? *tuned.run_directory : run_directory::usual_path();
+  result.driver.directory = run_directory::open(path);
+  check(result.driver.directory || path.empty() || !tuned.run_directory,
+        "tuning.run_directory: not a directory on a local file system");
+  if (!result.driver.directory) return;
+  result.core.watch_makers = makers_watched_for;
+  result.core.gone_delay = tuned.lock_delay.value_or(0ms);
+}
+
 /// The lock delay of a mutex, which Consul itself enforces. If the option is not set, there is a lock delay only on the
 /// agent's own node, where sessions may end early. A holder may then still trust its lease for TTL minus margin by its
 /// own clock. The lock delay therefore is the whole TTL, up to Consul's maximum, in case the holder's clock is slow.
@@ -189,6 +203,7 @@ pool_setup checked_mutex(Options& options, kind of) {
   pool_setup result;
   take_common(options, key, of, result);
   take_queues(options.tuning, of, result.core);
+  take_run_directory(options.tuning, result);
   result.core.prefix = result.core.lock_key = key;
   result.core.form = protocol::record_form::session;
   result.core.accepts = true;
@@ -211,6 +226,7 @@ pool_setup checked(semaphore_options options) {
   pool_setup result;
   take_common(options, options.prefix, kind::semaphore, result);
   take_queues(options.tuning, kind::semaphore, result.core);
+  take_run_directory(options.tuning, result);
   protocol::pool_options& core = result.core;
   core.prefix = options.prefix + "/";
   core.lock_key = core.prefix + options.lock_key;
@@ -234,6 +250,7 @@ mutex_set_setup checked(mutex_set_options options) {
   take_common(options, options.prefix, kind::mutex_set, result);
   protocol::pool_options none;
   take_queues(options.tuning, kind::mutex_set, none);
+  check(!options.tuning.run_directory, "tuning.run_directory: not an option of this lock");
   result.core.prefix = options.prefix + "/";
   result.store.lock_delay = lock_delay_of_a_mutex(options.tuning.lock_delay, result.core);
   return result;

@@ -10,6 +10,7 @@
 
 #include "protocol/mutex_set.hpp"
 #include "protocol/pool.hpp"
+#include "runtime/run_directory.hpp"
 #include "runtime/store.hpp"
 
 namespace holdfast::runtime {
@@ -18,7 +19,8 @@ namespace holdfast::runtime {
 struct driver_options {
   std::string name{};  ///< the prefix without its trailing slash, or the key
   std::function<void(const std::string&)> log{};
-  std::chrono::milliseconds ttl{};  ///< of the lock's sessions
+  std::chrono::milliseconds ttl{};     ///< of the lock's sessions
+  run_directory* directory = nullptr;  ///< null if there is none
 };
 
 /// Checked options, with defaults filled in, for the driver, its store and its core.

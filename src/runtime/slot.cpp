@@ -168,6 +168,7 @@ std::vector<consul::txn_operation> slot::fence_checks() const {
   if (checks.empty()) throw system_error(state() == slot_state::lost ? error::slot_lost : error::not_held);
   return checks;
 }
+std::vector<int> slot::maker_files() const { return held() ? impl_->owner->maker_files(*impl_) : std::vector<int>(); }
 std::stop_token slot::stop_token() const { return impl_ ? impl_->stop_token() : std::stop_token(); }
 
 }  // namespace holdfast

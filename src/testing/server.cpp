@@ -19,9 +19,10 @@ public:
   model(front_impl& front, const server_options& options)
       : front_(front),
         store_(options.model),
-        api_(store_, options.seed),
+        seed_(options.seed != 0 ? options.seed : std::random_device()()),
+        api_(store_, seed_),
         exchange_max_(options.exchange_max),
-        random_(options.seed),
+        random_(static_cast<std::minstd_rand::result_type>(seed_)),
         timer_(front.strand()) {}
 
   std::unique_ptr<exchange> open(connection& client) override;
@@ -73,6 +74,7 @@ private:
   front_impl& front_;
   // --- Guarded by the mutex.
   store store_;
+  const std::uint64_t seed_;
   api api_;
   const store::duration exchange_max_;
   // --- Used on the strand.

@@ -36,7 +36,8 @@ def expect(condition, what):
 class Tester:
     def __init__(self, program, address, folder):
         self.program, self.address, self.folder = program, address, pathlib.Path(folder)
-        self.environment = {"PATH": os.environ["PATH"], "CONSUL_HTTP_ADDR": address, "SHELL": "/bin/sh", "B": program}
+        self.environment = {"PATH": os.environ["PATH"], "CONSUL_HTTP_ADDR": address, "SHELL": "/bin/sh", "B": program,
+                            "HOLDFAST_RUN_DIRECTORY": ""}
 
     def run(self, *words, status=0, stdin=None, **more):
         """Runs the program to its end. Returns stdout and stderr."""
@@ -209,6 +210,62 @@ def what_is_left_by_a_killed_runner(test):
         expect(run.stdout.read() == "", "")  # at its end when no process has it
 
 
+@contextlib.contextmanager
+def run_directory(test):
+    with tempfile.TemporaryDirectory(dir=test.folder) as path:
+        yield {"HOLDFAST_RUN_DIRECTORY": path}
+
+
+def guard_of(run):
+    """The guard is the only child of the program."""
+    return int(pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()[0])
+
+
+def a_dead_holder_frees_its_slot_at_once(test):
+    """The TTL is so long that without the run directory the case would not end in time."""
+    for flags, prefix in (["--ttl=600s"], "dead/mutex"), (["--ttl=600s", "-n", "2", "--numbered"], "dead/semaphore"):
+        with run_directory(test) as variables, contextlib.ExitStack() as stack:
+            script = ["--", "sh", "-c", "echo runs; exec sleep 1000"]
+            holders = [stack.enter_context(test.started("run", *flags, prefix, *script, **variables))
+                       for _ in range(2 if "-n" in flags else 1)]
+            for each in holders:
+                each.stdout.readline()
+            with test.started("run", *flags, prefix, "echo next $HOLDFAST_SLOT", **variables) as second:
+                test.until(prefix, lambda now: now["queue"])
+                os.kill(guard_of(holders[0]), signal.SIGKILL)
+                holders[0].kill()
+                expect(second.stdout.readline().startswith("next"), "the slot is not free")
+                expect(second.wait(DEADLINE) == 0, f"status {second.returncode}")
+            holders[0].wait()
+            if len(holders) == 1:  # one that comes later finds the slot free, too
+                expect(test.run("run", *flags, "--no-wait", prefix, "echo then", **variables)[0] == "then\n", "")
+            for each in holders[1:]:
+                each.send_signal(signal.SIGTERM)
+                each.wait(DEADLINE)
+            left = os.listdir(variables["HOLDFAST_RUN_DIRECTORY"])
+            expect(not left, f"files are left: {left}")
+
+
+def a_slot_stays_while_a_process_of_the_dead_command_lives(test):
+    with run_directory(test) as variables:
+        # The shell dies with the guard. Its child does not.
+        script = "sleep 1000 & echo $!; wait"
+        with test.started("run", "--ttl=600s", "heir", "--", "sh", "-c", script, **variables) as first:
+            heir = int(first.stdout.readline())
+            with test.started("run", "--ttl=600s", "heir", "echo next", **variables) as second:
+                test.until("heir", lambda now: now["queue"])
+                for pid in guard_of(first), first.pid:  # both at once: neither may end the group
+                    os.kill(pid, signal.SIGSTOP)
+                for pid in guard_of(first), first.pid:
+                    os.kill(pid, signal.SIGKILL)
+                first.wait()
+                expect(test.run("run", "--ttl=600s", "-timeout=1s", "heir", "true", status=1, **variables)[1],
+                       "the slot is free")
+                expect(second.poll() is None, "the next command runs beside a process of the dead one")
+                os.kill(heir, signal.SIGKILL)
+                expect(second.stdout.readline() == "next\n", "the slot is not free")
+
+
 def operators(test):
     test.run("create", "adm", "2")
     test.run("create", "adm", "3", status=1)
@@ -267,7 +324,8 @@ def nothing_is_left_in_consul(test):
 
 CASES = [the_words_of_consul_lock, statuses, one_after_the_other, a_signal_while_it_waits, a_lost_slot,
          an_operator_asks, the_child_can_verify, a_lease_that_is_not_renewed_in_time,
-         what_is_left_by_a_killed_runner, operators, no_secret_is_shown, control_characters,
+         what_is_left_by_a_killed_runner, a_dead_holder_frees_its_slot_at_once,
+         a_slot_stays_while_a_process_of_the_dead_command_lives, operators, no_secret_is_shown, control_characters,
          nothing_is_left_in_consul]
 
 

@@ -9,9 +9,14 @@
 #include <boost/test/included/unit_test.hpp>
 #endif
 
+#include <cstdlib>
+
 #include "support/invariants.hpp"
 
 namespace {
+
+/// Tests do not use the run directory of the machine, unless they say so.
+const bool has_no_run_directory = ::setenv("HOLDFAST_RUN_DIRECTORY", "", 0) == 0;
 
 const bool invariants_are_checked = (holdfast::test::end_at_a_broken_invariant(), true);
 

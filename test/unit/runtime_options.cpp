@@ -16,10 +16,10 @@ namespace {
 holdfast::tuning unusual() {
   holdfast::tuning tuned;
   auto& [lease_margin, lock_delay, outage_grace, give_up_after, request_timeout, session_idle_timeout, waiters_max,
-         local_handoff_time, slot_idle_timeout, claim_timeout, yield_interval] = tuned;
+         local_handoff_time, slot_idle_timeout, claim_timeout, yield_interval, run_directory] = tuned;
   lease_margin = 101ms, lock_delay = 33s, outage_grace = 102ms, give_up_after = 103ms, request_timeout = 104ms;
   session_idle_timeout = 105ms, waiters_max = 106, local_handoff_time = 107ms, slot_idle_timeout = 108ms;
-  claim_timeout = 109ms, yield_interval = 110ms;
+  claim_timeout = 109ms, yield_interval = 110ms, run_directory = "/tmp";
   return tuned;
 }
 
@@ -43,6 +43,9 @@ void check_pooled(const Setup& its) {
 void check_queue(const holdfast::runtime::pool_setup& its) {
   BOOST_TEST((its.core.local_handoff_time == 107ms));
   BOOST_TEST((its.core.slot_idle_timeout == 108ms));
+  BOOST_REQUIRE(its.driver.directory);
+  BOOST_TEST(its.driver.directory->path() == "/tmp");
+  BOOST_TEST((its.core.watch_makers == 10s && its.core.gone_delay == 33s));
 }
 void log_nothing(const std::string&) {}
 
@@ -98,6 +101,7 @@ BOOST_AUTO_TEST_CASE(all_options_of_a_set_arrive) {
   for (auto* const of_others :
        {&tuned.local_handoff_time, &tuned.slot_idle_timeout, &tuned.claim_timeout, &tuned.yield_interval})
     of_others->reset();
+  tuned.run_directory.reset();
   const auto its = checked(options);
   check_common(its);
   check_pooled(its);

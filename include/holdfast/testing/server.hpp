@@ -36,8 +36,10 @@ struct server_options {
   /// The limit of a blocking query's wait. A query that has waited longer gets no reply: its connection is closed, as
   /// by servers and proxies that end every request after 30 s. 0: no limit. Used by `server` only.
   std::chrono::milliseconds exchange_max{0};
-  std::uint64_t seed = 1;  ///< for session ids and the jitter of blocking queries; `server` only
-  store_options model{};   ///< `server` only
+  /// For session ids and the jitter of blocking queries. 0: a random one, so that no two servers have the same session
+  /// ids. Used by `server` only.
+  std::uint64_t seed = 0;
+  store_options model{};  ///< `server` only
 };
 
 /// Counters since construction, except `connections`, `blocked` and `frozen`, which are current numbers.

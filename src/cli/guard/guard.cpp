@@ -108,7 +108,15 @@ private:
 
   void receive() {
     char buffer[message_max];
-    const ssize_t size = recv(settings_.socket, buffer, sizeof buffer, MSG_DONTWAIT);
+    iovec content{buffer, sizeof buffer};
+    alignas(cmsghdr) char control[CMSG_SPACE(files_max * sizeof(int))];
+    msghdr message{};
+    message.msg_iov = &content;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    const ssize_t size = recvmsg(settings_.socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (size >= 0) keep_files(message);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (size < static_cast<ssize_t>(sizeof(request))) {  // the program has died, or has destroyed its guarded_command
       socket_open_ = false;
@@ -142,6 +150,15 @@ private:
         killpg(command_, SIGCONT);
         break;
     }
+  }
+
+  // The files that show that the maker of the session is alive. They stay open until this process ends.
+  void keep_files(msghdr& message) {
+    const cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+    if (!rights || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS) return;
+    const std::size_t count = (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    files_.resize(count);
+    std::memcpy(files_.data(), CMSG_DATA(rights), count * sizeof(int));
   }
 
   void give_terminal(pid_t group) const {
@@ -206,6 +223,7 @@ private:
         close(nothing);
       }
     }
+    for (const int each : files_) fcntl(each, F_SETFD, 0);  // the command has them, too
     sigprocmask(SIG_SETMASK, &mask_of_program_, nullptr);
     execvp(settings_.arguments[0], settings_.arguments);
     const int error = errno;
@@ -259,6 +277,7 @@ private:
   ending ending_;
   const pid_t program_group_ = getpgid(getppid());
   sigset_t mask_of_program_{};
+  std::vector<int> files_;
   int signals_ = -1, timer_ = -1;
   pid_t command_ = 0;  // -1 if it could not be started
   bool socket_open_ = true, exited_ = false, killing_ = false, nothing_left_ = false;

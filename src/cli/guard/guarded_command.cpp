@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
@@ -78,10 +79,11 @@ std::optional<guard_event> guarded_command::receive() {
   return event;
 }
 
-void guarded_command::start(const std::vector<std::string>& variables, std::chrono::nanoseconds lease_end) {
+void guarded_command::start(const std::vector<std::string>& variables, std::chrono::nanoseconds lease_end,
+                            const std::vector<int>& files) {
   std::string rest;
   for (const std::string& variable : variables) rest += variable + '\0';
-  send({.what = request::kind::start, .number = is_foreground(terminal_), .lease_end = lease_end.count()}, rest);
+  send({.what = request::kind::start, .number = is_foreground(terminal_), .lease_end = lease_end.count()}, rest, files);
 }
 
 void guarded_command::set_lease_end(std::chrono::nanoseconds lease_end) {
@@ -96,7 +98,7 @@ void guarded_command::kill() { send({.what = request::kind::kill}); }
 
 void guarded_command::resume() { send({.what = request::kind::resume, .number = is_foreground(terminal_)}); }
 
-void guarded_command::send(const request& head, const std::string& rest) {
+void guarded_command::send(const request& head, const std::string& rest, const std::vector<int>& files) {
   std::string packet(sizeof head, '\0');
   std::memcpy(packet.data(), &head, sizeof head);
   packet += rest;
@@ -104,7 +106,22 @@ void guarded_command::send(const request& head, const std::string& rest) {
   if (guard_ > 0) ::kill(guard_, SIGCONT);  // it may have been stopped
   // Never waits. If the guard does not read, it does not learn of renewals, and ends the command early. If it is gone,
   // `receive` reports it.
-  while (::send(socket_, packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EINTR) {
+  iovec content{packet.data(), packet.size()};
+  msghdr message{};
+  message.msg_iov = &content;
+  message.msg_iovlen = 1;
+  const std::size_t passed = std::min(files.size(), files_max);
+  alignas(cmsghdr) char control[CMSG_SPACE(files_max * sizeof(int))] = {};
+  if (passed != 0) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_SPACE(passed * sizeof(int));
+    cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(passed * sizeof(int));
+    std::memcpy(CMSG_DATA(rights), files.data(), passed * sizeof(int));
+  }
+  while (sendmsg(socket_, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EINTR) {
   }
 }
 

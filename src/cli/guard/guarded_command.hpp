@@ -71,8 +71,10 @@ public:
   std::optional<guard_event> receive();
 
   /// Starts the command with these additional variables, "NAME=value". The lease ends at `lease_end` on CLOCK_BOOTTIME.
+  /// The guard and the command inherit the descriptors of `files`.
   /// If the terminal is in the foreground of this process group, the command gets it.
-  void start(const std::vector<std::string>& variables, std::chrono::nanoseconds lease_end);
+  void start(const std::vector<std::string>& variables, std::chrono::nanoseconds lease_end,
+             const std::vector<int>& files = {});
   void set_lease_end(std::chrono::nanoseconds lease_end);
   /// Sends the signal to the group.
   void forward(int signal);
@@ -87,7 +89,7 @@ public:
   bool end_group();
 
 private:
-  void send(const request& head, const std::string& rest = {});
+  void send(const request& head, const std::string& rest = {}, const std::vector<int>& files = {});
 
   int socket_ = -1, terminal_ = -1;
   pid_t guard_ = -1, group_ = -1;

@@ -21,6 +21,8 @@ struct request {
 
 /// The longest packet. Longer environments of `start` are refused.
 inline constexpr std::size_t message_max = 64 << 10;
+/// At most this many descriptors come with `start`.
+inline constexpr std::size_t files_max = 16;
 
 /// The descriptors and settings that the guard has from its parent.
 struct guard_settings {

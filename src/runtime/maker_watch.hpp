@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "consul/context_hook.hpp"
+#include "runtime/run_directory.hpp"
+
+namespace holdfast::runtime {
+
+/// Tells listeners of sessions whose makers are gone. There is one for each run directory and execution context, while
+/// somebody refers to it.
+///
+/// The kernel tells when a file in the run directory is closed. All execution contexts of the process share one inotify
+/// instance for a directory, because a user may have only 128 of them. If there is none to be had, the watch looks at
+/// the directory every second.
+///
+/// The functions are thread-safe.
+class maker_watch final : public std::enable_shared_from_this<maker_watch>, consul::detail::context_hook {
+public:
+  /// Called on the executor of the watch, with a session whose maker is gone, maybe more than once for a session.
+  using listener = std::function<void(const std::string& session)>;
+
+  /// The watch of this directory in the context of `executor`.
+  static std::shared_ptr<maker_watch> of(run_directory& directory, const boost::asio::any_io_executor& executor);
+  maker_watch(run_directory& directory, const boost::asio::any_io_executor& executor);
+  ~maker_watch();
+  using context_hook::process;
+
+  /// Adds a listener, which `who` identifies. It hears of the makers that are gone now, and of each later one.
+  void add(const void* who, listener heard);
+  /// The listener hears nothing more, apart from a call that is running.
+  void remove(const void* who);
+
+  /// The number of inotify instances of this process.
+  static std::size_t instances();
+
+private:
+  class hub;
+
+  void start();
+  void stop();
+  void wait_for_kernel();
+  void poll_later();
+  void heard_of(const std::string& session, std::size_t attempt);
+  void tell(const std::string& session);
+  std::shared_ptr<void> on_context_shutdown() noexcept override;
+
+  run_directory& directory_;
+  std::mutex mutex_;  ///< guards the following members
+  boost::asio::any_io_executor executor_;
+  std::map<const void*, std::shared_ptr<const listener>> listeners_;
+  std::shared_ptr<hub> hub_;  ///< null if no inotify instance is to be had, or nobody listens
+  std::optional<boost::asio::posix::stream_descriptor> events_;
+  std::optional<boost::asio::steady_timer> poll_;
+};
+
+}  // namespace holdfast::runtime

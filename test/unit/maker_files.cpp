@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/test/unit_test.hpp>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include "support/maker_process.hpp"
+
+// The files in the run directory, which show that the maker of a session is gone. The makers are real processes.
+
+using namespace holdfast::test;
+
+BOOST_FIXTURE_TEST_SUITE(maker_files, directory_story)
+
+BOOST_AUTO_TEST_CASE(a_session_has_a_locked_file_until_it_ends) {
+  BOOST_TEST(directory.made(session) == 0);
+  BOOST_TEST(text_of(session) == session);
+  BOOST_TEST((directory.look(session) == state::lives));
+  BOOST_TEST((::fcntl(directory.descriptor(session), F_GETFD) & FD_CLOEXEC) != 0);
+  BOOST_TEST(all_gone().empty());
+  directory.ended(session);
+  BOOST_TEST(!exists(session));
+  BOOST_TEST(directory.descriptor(session) == -1);
+  BOOST_TEST((directory.look(session) == state::unknown));
+}
+
+BOOST_AUTO_TEST_CASE(a_maker_that_is_killed_is_gone_and_its_file_goes_with_its_slots) {
+  child maker([&] { directory.made(session); });
+  BOOST_TEST((directory.look(session) == state::lives));
+  maker.kill();
+  BOOST_TEST((directory.look(session) == state::gone));
+  BOOST_TEST(all_gone() == std::set{session});
+  directory.ended(session);
+  BOOST_TEST(!exists(session));
+}
+
+BOOST_AUTO_TEST_CASE(a_maker_that_is_stopped_lives) {
+  child maker([&] { directory.made(session); });
+  maker.signal(SIGSTOP);
+  BOOST_REQUIRE(::waitpid(maker.pid(), nullptr, WUNTRACED) == maker.pid());
+  BOOST_TEST((directory.look(session) == state::lives));
+}
+
+BOOST_AUTO_TEST_CASE(a_maker_lives_as_long_as_a_child_that_has_inherited_the_file) {
+  std::array<int, 2> heir{};
+  BOOST_REQUIRE(::pipe(heir.data()) == 0);
+  child maker([&] {
+    directory.made(session);
+    const pid_t its = ::fork();
+    if (its != 0) [[maybe_unused]]
+      const auto size = ::write(heir[1], &its, sizeof its);
+  });
+  pid_t its = -1;
+  BOOST_REQUIRE(::read(heir[0], &its, sizeof its) == sizeof its);
+  maker.kill();
+  BOOST_TEST((directory.look(session) == state::lives));
+  ::kill(its, SIGKILL);
+  while (::kill(its, 0) == 0 && directory.look(session) != state::gone) ::usleep(1000);  // its new parent waits for it
+  BOOST_TEST((directory.look(session) == state::gone));
+  ::close(heir[0]);
+  ::close(heir[1]);
+}
+
+BOOST_AUTO_TEST_CASE(an_end_of_another_process_does_not_take_a_living_file_away) {
+  child maker([&] { directory.made(session); });
+  directory.ended(session);
+  BOOST_TEST((directory.look(session) == state::lives));
+}
+
+BOOST_AUTO_TEST_CASE(a_file_that_others_may_write_to_proves_nothing) {
+  leave();
+  ::chmod(path_of(session).c_str(), 0664);
+  BOOST_TEST((directory.look(session) == state::unknown));
+  ::chmod(path_of(session).c_str(), 0646);
+  BOOST_TEST((directory.look(session) == state::unknown));
+  ::chmod(path_of(session).c_str(), 0644);
+  BOOST_TEST((directory.look(session) == state::gone));
+}
+
+BOOST_AUTO_TEST_CASE(a_forged_file_proves_nothing) {
+  leave();
+  std::filesystem::rename(path_of(session), path_of(another));  // the file of one session for another's
+  BOOST_TEST((directory.look(another) == state::unknown));
+  std::filesystem::create_symlink(path_of(another), path_of(session));
+  BOOST_TEST((directory.look(session) == state::unknown));
+  std::filesystem::remove(path_of(session));
+  std::filesystem::create_directory(path_of(session));
+  BOOST_TEST((directory.look(session) == state::unknown));
+  std::filesystem::remove(path_of(session));
+  std::filesystem::rename(path_of(another), path_of(session));
+  std::filesystem::create_hard_link(path_of(session), path_of("copy"));
+  BOOST_TEST((directory.look(session) == state::unknown));
+  std::filesystem::remove(path_of("copy"));
+  BOOST_TEST((directory.look(session) == state::gone));
+}
+
+BOOST_AUTO_TEST_CASE(another_users_file_proves_nothing) {
+  leave();
+  const uid_t nobody = 65534;
+  if (::chown(path_of(session).c_str(), nobody, nobody) != 0) {  // only root may do that
+    BOOST_TEST((::geteuid() != 0));
+    return;
+  }
+  BOOST_TEST((directory.look(session) == state::unknown));
+}
+
+BOOST_AUTO_TEST_CASE(roots_file_proves_something_to_every_user) {
+  leave();
+  struct stat its {};
+  BOOST_REQUIRE(::stat(path_of(session).c_str(), &its) == 0);
+  BOOST_TEST(its.st_mode % 01000 == 0644u);  // everybody may read it
+}
+
+BOOST_AUTO_TEST_CASE(a_directory_that_is_not_local_is_not_used) {
+  BOOST_TEST(run_directory::open("/proc/self/fd") == nullptr);
+  BOOST_TEST(run_directory::open(folder.path() + "/none") == nullptr);
+  BOOST_TEST(run_directory::open("") == nullptr);
+  folder.write("file", "");
+  BOOST_TEST(run_directory::open(path_of("file")) == nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(only_the_id_of_a_session_names_a_file) {
+  for (const char* const name : {"", "../0b9e", "0b9e/1c6a", "ABC", ".new-1-1", "x"})
+    BOOST_TEST(directory.made(name) == EINVAL, name);
+  BOOST_TEST(directory.made(std::string(65, 'a')) == EINVAL);
+  BOOST_TEST(std::filesystem::is_empty(folder.path()));
+}
+
+BOOST_AUTO_TEST_CASE(a_file_without_its_name_proves_nothing_and_is_removed_when_it_is_old) {
+  folder.write(".new-1-1", session);
+  BOOST_TEST(all_gone().empty());
+  BOOST_TEST(exists(".new-1-1"));
+  make_older(".new-1-1", 61);
+  all_gone();
+  BOOST_TEST(!exists(".new-1-1"));
+}
+
+BOOST_AUTO_TEST_CASE(a_file_that_nobody_needs_is_removed_an_hour_after_it_was_found) {
+  leave();
+  make_older(session, 100'000);  // its maker has lived for long
+  BOOST_TEST(all_gone() == std::set{session});
+  make_older(session, 3'500);
+  BOOST_TEST(all_gone() == std::set{session});
+  make_older(session, 3'700);
+  all_gone();
+  BOOST_TEST(!exists(session));
+}
+
+BOOST_AUTO_TEST_CASE(the_environment_names_the_directory) {
+  const char* const before = std::getenv("HOLDFAST_RUN_DIRECTORY");
+  const std::string kept = before ? before : "";
+  ::setenv("HOLDFAST_RUN_DIRECTORY", folder.path().c_str(), 1);
+  BOOST_TEST(run_directory::usual_path() == folder.path());
+  ::setenv("HOLDFAST_RUN_DIRECTORY", "", 1);
+  BOOST_TEST(run_directory::usual_path().empty());
+  ::unsetenv("HOLDFAST_RUN_DIRECTORY");
+  ::setenv("XDG_RUNTIME_DIR", folder.path().c_str(), 1);
+  const std::string its = run_directory::usual_path();
+  BOOST_TEST((its == "/run/holdfast" || its == folder.path() + "/holdfast"));
+  ::unsetenv("XDG_RUNTIME_DIR");
+  ::setenv("HOLDFAST_RUN_DIRECTORY", kept.c_str(), 1);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

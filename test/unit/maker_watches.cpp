@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "runtime/maker_watch.hpp"
+#include "support/async.hpp"
+#include "support/maker_process.hpp"
+
+// The watch of the run directory, which tells of makers that are gone. The makers are real processes.
+
+namespace {
+
+using namespace holdfast::test;
+using holdfast::runtime::maker_watch;
+using namespace std::chrono_literals;
+
+struct watch_story : directory_story {
+  boost::asio::io_context io{1};
+  std::multiset<std::string> heard;
+  std::shared_ptr<maker_watch> watch = maker_watch::of(directory, io.get_executor());
+
+  void listen() {
+    watch->add(this, [this](const std::string& its) { heard.insert(its); });
+  }
+  /// Runs until something was heard. Returns false if nothing is heard in time.
+  bool hears(std::chrono::milliseconds limit = 5s) {
+    io.restart();
+    const auto end = std::chrono::steady_clock::now() + scaled(limit);
+    while (heard.empty() && std::chrono::steady_clock::now() < end) io.run_one_for(10ms);
+    return !heard.empty();
+  }
+  /// Runs what is due by now.
+  void settle() {
+    io.restart();
+    io.poll();
+  }
+};
+
+/// At most this many descriptors, until the end of the scope.
+class few_descriptors {
+public:
+  explicit few_descriptors(rlim_t most) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit few{most, before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+  }
+  ~few_descriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+private:
+  rlimit before_{};
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(maker_watches, watch_story)
+
+BOOST_AUTO_TEST_CASE(a_death_is_heard_of) {
+  child maker([&] { directory.made(session); });
+  listen();
+  settle();
+  BOOST_TEST(heard.empty());
+  maker.kill();
+  BOOST_TEST(hears());
+  BOOST_TEST(heard.count(session) == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_death_of_before_is_heard_of) {
+  leave();
+  listen();
+  BOOST_TEST(hears());
+}
+
+BOOST_AUTO_TEST_CASE(a_session_that_ends_is_no_death) {
+  listen();
+  directory.made(session);
+  settle();
+  directory.ended(session);
+  directory.made(another);
+  directory.ended(another);
+  BOOST_TEST(!hears(100ms));
+}
+
+/// The kernel tells of the close before it unlocks the file. Here the lock lasts for a while after the event, and there
+/// is no second one.
+BOOST_AUTO_TEST_CASE(an_event_that_comes_before_the_lock_is_free_is_followed_up) {
+  leave();
+  const int holder = ::open(path_of(session).c_str(), O_RDONLY | O_CLOEXEC);
+  struct flock lock {};
+  lock.l_type = F_RDLCK;
+  BOOST_REQUIRE(::fcntl(holder, F_OFD_SETLK, &lock) == 0);
+  listen();
+  settle();
+  const int writer = ::open(path_of(session).c_str(), O_WRONLY | O_CLOEXEC);
+  BOOST_REQUIRE(writer >= 0);
+  ::close(writer);
+  settle();
+  BOOST_TEST(heard.empty());
+  ::close(holder);
+  BOOST_TEST(hears(1s));
+}
+
+BOOST_AUTO_TEST_CASE(all_contexts_of_a_process_share_one_instance) {
+  boost::asio::io_context other(1);
+  const auto beside = maker_watch::of(directory, other.get_executor());
+  BOOST_TEST(watch != beside);
+  BOOST_TEST((watch == maker_watch::of(directory, io.get_executor())));
+  int heard_beside = 0;
+  child maker([&] { directory.made(session); });
+  BOOST_TEST(maker_watch::instances() == 0u);
+  listen();
+  beside->add(&other, [&](const std::string&) { ++heard_beside; });
+  BOOST_TEST(maker_watch::instances() == 1u);
+  maker.kill();
+  BOOST_TEST(hears());
+  for (int i = 0; i != 500 && heard_beside == 0; ++i) other.run_one_for(10ms);
+  BOOST_TEST(heard_beside == 1);
+  beside->remove(&other);
+  BOOST_TEST(maker_watch::instances() == 1u);
+  watch->remove(this);
+  BOOST_TEST(maker_watch::instances() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(without_inotify_it_looks_now_and_then) {
+  child maker([&] { directory.made(session); });
+  {
+    const few_descriptors none(3);
+    listen();
+  }
+  BOOST_TEST(maker_watch::instances() == 0u);
+  maker.kill();
+  BOOST_TEST(hears());
+}
+
+BOOST_AUTO_TEST_CASE(without_listeners_the_context_runs_out_of_work) {
+  listen();
+  watch->remove(this);
+  io.restart();
+  io.run();
+  BOOST_TEST(heard.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_watch_may_outlive_its_context) {
+  auto context = std::make_unique<boost::asio::io_context>(1);
+  const auto its = maker_watch::of(directory, context->get_executor());
+  leave();
+  its->add(this, [this](const std::string& gone) { heard.insert(gone); });
+  context.reset();
+  its->add(this, [this](const std::string& gone) { heard.insert(gone); });
+  its->remove(this);
+  BOOST_TEST(heard.empty());
+  BOOST_TEST(maker_watch::instances() == 0u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
