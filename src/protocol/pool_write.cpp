@@ -38,7 +38,7 @@ void pool::write() {
   const std::vector<member_id>& spares = slots_.spares();
   if (takes_back && (!view_.current() || open_grants_.is_unseen(to_take_back, view_.listed_at()))) return read_prefix();
   if (!gone_.empty() && waits_for_others() &&
-      ((!view_.current() && !gone().empty()) || gone_.need_listing(ctx_, view_.now(), view_.as_of())))
+      !view_.current() && (!gone().empty() || gone_.need_listing(ctx_, view_.now(), view_.as_of())))
     return read_prefix();
   switch (view_.state()) {
     case view::state::none:

@@ -45,7 +45,8 @@ class Agent:
         ports = dict(zip(names, free_ports(4)))
         settings = {"ports": {"http": ports["http_port"], "serf_lan": ports["serf_lan_port"], "dns": -1, "grpc": -1,
                               "serf_wan": ports["serf_wan_port"] if server is None else -1,
-                              "server": ports["server_port"]}, "leave_on_terminate": False}
+                              "server": ports["server_port"]}, "leave_on_terminate": False,
+                    "limits": {"http_max_conns_per_client": 2000}}
         if server is None:
             self.command_line += ["-server", "-bootstrap-expect", "1"]
         else:
