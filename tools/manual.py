@@ -108,7 +108,7 @@ _holdfast() {{
   esac
   case $word in
     -*) mapfile -t COMPREPLY < <(compgen -W "$flags" -- "$word") ;;
-    *) if [ "${{COMP_WORDS[1]}}" = run ]; then mapfile -t COMPREPLY < <(compgen -c -- "$word"); fi ;;
+    *) if [ "${{COMP_WORDS[1]}}" = run ] || [ "${{COMP_WORDS[1]}}" = elect ]; then mapfile -t COMPREPLY < <(compgen -c -- "$word"); fi ;;
   esac
 }}
 complete -o default -F _holdfast holdfast
@@ -129,7 +129,7 @@ def zsh(all_commands):
             for name in flag["names"]:
                 end = "=" if flag["takes_value"] and name.startswith("--") else "+" if flag["takes_value"] else ""
                 words.append(quoted(f"{name}{end}[{text}]" + (":value:_files" if flag["takes_value"] else "")))
-        last = "'1:prefix:' '*::command:_normal'" if command["name"] == "run" else "'*:argument:'"
+        last = "'1:prefix:' '*::command:_normal'" if command["name"] in ("run", "elect") else "'*:argument:'"
         cases.append(f"    {command['name']}) _arguments " + " \\\n      ".join([*words, last]) + " ;;")
     return f"""#compdef holdfast
 # Completion of holdfast for zsh. Written by tools/manual.py.

@@ -18,6 +18,7 @@
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/election.hpp>
 #include <holdfast/error.hpp>
+#include <holdfast/maker_state.hpp>
 #include <holdfast/mutex.hpp>
 #include <holdfast/mutex_set.hpp>
 #include <holdfast/options.hpp>

@@ -105,7 +105,7 @@ boost::json::array described(const meaning* begin, const meaning* end) {
 }
 
 boost::json::array described(const std::string& command) {
-  if (command == "run") return described(std::begin(meanings_of_run), std::end(meanings_of_run));
+  if (command == "run" || command == "elect") return described(std::begin(meanings_of_run), std::end(meanings_of_run));
   if (command == "verify") return described(std::begin(meanings_of_verify), std::end(meanings_of_verify));
   return described(std::begin(meanings_of_others), std::end(meanings_of_others));
 }
@@ -139,6 +139,7 @@ public:
     app_.require_subcommand(1);
     app_.set_version_flag("--version", "holdfast " HOLDFAST_VERSION_STRING);
     add_run();
+    add_elect();
     add_verify();
     const auto named = [this](operator_command::kind what, const char* name, const char* help) {
       return add(what, name, help);
@@ -146,6 +147,14 @@ public:
     using kind = operator_command::kind;
     named(kind::inspect, "inspect", "Show who holds a slot, and who waits");
     named(kind::watch, "watch", "Show it again after each change, until Ctrl-C");
+    named(kind::top, "top", "Show holders, queue and rates in the whole window, until Ctrl-C");
+    named(kind::explain, "explain", "Tell why contenders wait, in sentences")
+        ->add_option("session", operator_.session, "Only this contender, from inspect");
+    CLI::App* const list = app_.add_subcommand("list", "List the semaphores and mutexes below a folder");
+    list->add_option("folder", operator_.prefix, "The folder; all of Consul if it is missing");
+    list->add_flag("--json", operator_.json, "Print JSON, one object a line");
+    connection_.add_to(*list);
+    list->callback([this] { start(kind::list); });
     add_limit(named(kind::create, "create", "Create a semaphore, unless it is there with this limit"));
     add_limit(named(kind::resize, "resize", "Change the limit; all processes must use the recorded limit"));
     named(kind::close, "close", "Grant nothing until open; holders keep their slots");
@@ -171,7 +180,7 @@ public:
 
   int run(std::vector<std::string> words) {
     try {
-      if (!words.empty() && words.front() == "run") words = translated(std::move(words));
+      if (!words.empty() && (words.front() == "run" || words.front() == "elect")) words = translated(std::move(words));
       std::reverse(words.begin(), words.end());  // as CLI11 wants it
       app_.parse(std::move(words));
     } catch (const CLI::ParseError& stopped) {
@@ -211,18 +220,41 @@ private:
     run->callback([this] { start_run(); });
   }
 
+  void add_elect() {
+    CLI::App* const elect = app_.add_subcommand("elect", "Run a command while this process is the leader");
+    elect_ = elect;
+    elect->footer(
+        "Usage: holdfast elect [FLAGS] KEY [--] COMMAND...\n"
+        "KEY is the key of the election. The command runs for one term at most, and as with holdfast run.");
+    elect->add_option("--value", run_options_.value, "The value of the key while this process leads");
+    elect->add_flag("--shell", shell_, "Use a shell (the default); --shell=false runs the words as they are");
+    elect->add_flag("--pass-stdin", run_options_.pass_stdin, "Give the command this program's stdin, not an empty one");
+    elect->add_flag("--verbose", run_options_.verbose, "Report on stderr what happens");
+    elect->add_flag("--exit-status", run_options_.exit_status, "Exit with the command's own status");
+    elect->add_option("--grace", grace_, "Time between SIGTERM and SIGKILL")->capture_default_str();
+    elect->add_option("--ttl", ttl_, "TTL of the session")->capture_default_str();
+    elect->add_option("--session-node", session_node_, "The node that the session belongs to; \"\": the agent's own");
+    connection_.add_to(*elect);
+    elect->callback([this] {
+      run_options_.elects = true;
+      start_run();
+    });
+  }
+
   // CLI11 knows no long flags with one dash, and would take the flags of the command for ours.
   std::vector<std::string> translated(std::vector<std::string> words) {
+    const std::string name_of_command = words.front();
+    const CLI::App* const command = name_of_command == "run" ? run_ : elect_;
     words.erase(words.begin());
     const bool wants_help = !words.empty() && (words[0] == "-h" || words[0] == "-help" || words[0] == "--help");
-    if (wants_help) return {"run", "--help"};
-    split_ = split_run(words, [this](const std::string& name) {
-      const CLI::Option* const option = run_->get_option_no_throw((name == "n" ? "-" : "--") + name);
+    if (wants_help) return {name_of_command, "--help"};
+    split_ = split_run(words, [command](const std::string& name) {
+      const CLI::Option* const option = command->get_option_no_throw((name == "n" ? "-" : "--") + name);
       if (option == nullptr || name == "help") return flag_kind::unknown;
       return option->get_expected_max() == 0 || option->get_items_expected_max() == 0 ? flag_kind::boolean
                                                                                       : flag_kind::value;
     });
-    std::vector<std::string> flags{"run"};
+    std::vector<std::string> flags{name_of_command};
     for (std::string& flag : split_.flags) {
       if (flag.starts_with("--n=")) flag.replace(0, 4, "-n");
       const bool has_no_value = flag.ends_with('=');  // CLI11 takes an empty value only as an argument of its own
@@ -253,7 +285,7 @@ private:
     if (out.grace > lease / 2)
       throw usage_error("--grace must be at most " + std::to_string(lease.count() / 2) +
                         "ms, half of the lease: a longer one needs a longer --ttl");
-    if (run_->get_option("--session-node")->count() != 0) out.session_node = session_node_;
+    if ((out.elects ? elect_ : run_)->get_option("--session-node")->count() != 0) out.session_node = session_node_;
     std::string joined;
     for (const std::string& word : split_.command) joined += (joined.empty() ? "" : " ") + word;
     if (split_.direct || !shell_) {
@@ -262,8 +294,9 @@ private:
       const std::string shell = variable("SHELL");
       out.arguments = {shell.empty() ? "/bin/sh" : shell, "-c", joined};
     }
-    out.name =
-        name_.empty() ? printable("holdfast run: '" + joined.substr(0, 200) + "' at '" + out.prefix + "'") : name_;
+    out.name = name_.empty() ? printable((out.elects ? "holdfast elect: '" : "holdfast run: '") +
+                                         joined.substr(0, 200) + "' at '" + out.prefix + "'")
+                             : name_;
     out.consul = connection_.config();
     status_ = cli::run(out);
   }
@@ -313,6 +346,7 @@ private:
     connection_.add_to(*verify);
     verify->callback([this] {
       operator_.prefix = variable("HOLDFAST_PREFIX");
+      operator_.key = variable("HOLDFAST_KEY");
       operator_.session = variable("HOLDFAST_SESSION");
       operator_.limit = static_cast<std::uint32_t>(std::strtoul(variable("HOLDFAST_LIMIT").c_str(), nullptr, 10));
       if (operator_.prefix.empty() || operator_.session.empty()) {
@@ -333,7 +367,7 @@ private:
   }
 
   CLI::App app_;
-  CLI::App* run_ = nullptr;
+  CLI::App *run_ = nullptr, *elect_ = nullptr;
   connection_flags connection_;
   run_options run_options_;
   operator_command operator_;

@@ -19,6 +19,7 @@
 #include <exception>
 #include <holdfast/holdfast.hpp>
 #include <iostream>
+#include <map>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -26,6 +27,9 @@
 #include <vector>
 
 #include "cli/arguments.hpp"
+#include "cli/explain.hpp"
+#include "cli/status.hpp"
+#include "cli/top.hpp"
 
 namespace holdfast::cli {
 
@@ -34,69 +38,6 @@ namespace {
 namespace asio = boost::asio;
 namespace json = boost::json;
 using kind = operator_command::kind;
-
-json::object to_json(const contender_status& each) {
-  json::object out{{"session", each.session},
-                   {"description", each.description},
-                   {"kind", to_string(each.kind)},
-                   {"place", each.place}};
-  if (each.age) out["age_seconds"] = each.age->count();
-  if (each.number) out["number"] = *each.number;
-  if (each.token.grant != 0) out["fencing_token"] = each.token.to_string();
-  if (each.place == 0) {
-    out["revoked"] = each.revoked;
-    out["provisional"] = each.provisional;
-  }
-  return out;
-}
-
-json::object to_json(const std::string& prefix, const semaphore_status& now) {
-  json::object out{{"prefix", prefix}, {"exists", now.exists}};
-  json::array holders, queue;
-  for (const contender_status& each : now.holders) holders.push_back(to_json(each));
-  for (const contender_status& each : now.queue) queue.push_back(to_json(each));
-  if (now.exists) out["limit"] = now.limit;
-  out["closed"] = now.closed;
-  out["holders"] = std::move(holders);
-  out["queue"] = std::move(queue);
-  out["dead_holders"] = now.dead_holders;
-  out["dead_entries"] = now.dead_entries;
-  out["released"] = now.given_back;
-  out["index"] = now.index;
-  return out;
-}
-
-std::string shown(std::chrono::seconds age) {
-  const auto seconds = age.count();
-  if (seconds < 120) return std::to_string(seconds) + "s";
-  if (seconds < 7200) return std::to_string(seconds / 60) + "m";
-  return std::to_string(seconds / 3600) + "h";
-}
-
-void print(const contender_status& each) {
-  std::string state = each.place == 0 ? "holds" : "waits " + std::to_string(each.place);
-  if (each.revoked) state += ", revoked";
-  if (each.provisional) state += ", not accepted yet";
-  std::printf("%-10s %-36s %6s  %-9s %s", state.c_str(), printable(each.session).c_str(),
-              each.age ? shown(*each.age).c_str() : "-", std::string(to_string(each.kind)).c_str(),
-              printable(each.description).c_str());
-  if (each.number) std::printf("  number %u", *each.number);
-  if (each.token.grant != 0) std::printf("  token %s", each.token.to_string().c_str());
-  std::printf("\n");
-}
-
-void print(const std::string& prefix, const semaphore_status& now) {
-  if (!now.exists) {
-    std::printf("%s: there is no semaphore\n", printable(prefix).c_str());
-    return;
-  }
-  std::printf("%s: limit %u%s, %zu held, %zu waiting\n", printable(prefix).c_str(), now.limit,
-              now.closed ? ", closed" : "", now.holders.size(), now.queue.size());
-  for (const contender_status& each : now.holders) print(each);
-  for (const contender_status& each : now.queue) print(each);
-  if (now.dead_holders + now.dead_entries != 0)
-    std::printf("left by dead processes: %zu holders, %zu entries\n", now.dead_holders, now.dead_entries);
-}
 
 class operation {
 public:
@@ -113,19 +54,29 @@ public:
 private:
   asio::awaitable<void> carry_out() {
     consul::client consul(io_, command_.consul);
+    switch (command_.what) {
+      case kind::list:
+        co_return co_await list(consul);
+      case kind::explain:
+        co_return co_await explain(consul);
+      case kind::top:
+        co_return co_await top(consul, command_.prefix);
+      case kind::inspect:
+        co_return co_await inspect(consul);
+      case kind::watch:
+        co_return co_await watch(consul);
+      case kind::verify:
+        co_return co_await verify(consul);
+      default:
+        co_return co_await change(consul);
+    }
+  }
+
+  asio::awaitable<void> change(consul::client& consul) {
     administration_options which;
     which.prefix = command_.prefix;
     semaphore_administration admin(consul, std::move(which));
     switch (command_.what) {
-      case kind::inspect:
-        co_await inspect(consul, admin);
-        co_return;
-      case kind::watch:
-        co_await watch(consul, admin);
-        co_return;
-      case kind::verify:
-        co_await verify(consul, admin);
-        co_return;
       case kind::create:
         co_await admin.create(command_.limit);
         break;
@@ -164,6 +115,8 @@ private:
         else
           co_await admin.destroy();
         break;
+      default:
+        break;
     }
   }
 
@@ -176,68 +129,68 @@ private:
   }
 
   // One report for each change, until the process is ended.
-  asio::awaitable<void> watch(consul::client& consul, semaphore_administration& admin) {
+  asio::awaitable<void> watch(consul::client& consul) {
     consul::read_options changes;
     const std::string keys = command_.prefix + "/", all;
     for (;;) {
       const auto answer = co_await consul.keys(keys, all, changes);  // before the read, so that no change is missed
       changes.index = consul::next_index(changes.index, answer.meta.index);
-      co_await inspect(consul, admin);
+      co_await inspect(consul);
     }
   }
 
-  asio::awaitable<void> inspect(consul::client& consul, semaphore_administration& admin) {
-    semaphore_status now;
-    error_code error;
-    diagnostics why;
-    const consul::request_options options{.diag = &why};
-    std::tie(error, now) = co_await admin.inspect(options, asio::as_tuple(asio::use_awaitable));
-    if (error == error::not_a_semaphore)
-      now = co_await inspect_mutex(consul);
-    else if (error)
-      throw error_with_diagnostics(error, why);
+  // Each key PREFIX/.lock below the folder.
+  asio::awaitable<void> list(consul::client& consul) {
+    const std::string folder = command_.prefix.empty() ? "" : command_.prefix + "/";
+    constexpr std::string_view end = "/.lock";
+    const auto answer = co_await consul.keys(folder);
+    for (const std::string& key : answer.value) {
+      if (!key.ends_with(end)) continue;
+      const std::string prefix = key.substr(0, key.size() - end.size());
+      try {
+        const semaphore_status now = co_await read_status(consul, prefix);
+        if (!now.exists) continue;
+        if (command_.json)
+          std::printf("%s\n", json::serialize(to_json(prefix, now)).c_str());
+        else
+          print_line(prefix, now);
+      } catch (const boost::system::system_error& failure) {
+        std::fprintf(stderr, "holdfast: %s: %s\n", printable(prefix).c_str(), printable(failure.what()).c_str());
+        status_ = status_refused;
+      }
+    }
+  }
+
+  asio::awaitable<void> explain(consul::client& consul) {
+    const semaphore_status now = co_await read_status(consul, command_.prefix);
+    std::map<std::string, consul::session_info> sessions;
+    for (const contender_status& each : now.holders) {
+      const auto answer = co_await consul.session(each.session);
+      if (answer.value) sessions.emplace(each.session, *answer.value);
+    }
+    const auto maker = [](const std::string& session) { return maker_of(session); };
+    for (const std::string& line : explanation(command_.prefix, now, command_.session, sessions, maker))
+      std::printf("%s\n", printable(line).c_str());
+    status_ = now.exists ? status_done : status_refused;
+  }
+
+  asio::awaitable<void> inspect(consul::client& consul) {
+    const semaphore_status now = co_await read_status(consul, command_.prefix);
     show(now);
     status_ = now.exists ? status_done : status_refused;
   }
 
-  // A mutex is a key and the entries below it. It is shown like a semaphore of limit 1.
-  asio::awaitable<semaphore_status> inspect_mutex(consul::client& consul) {
-    const std::string key = command_.prefix + "/.lock";
-    auto answer = co_await consul.list(key);
-    std::sort(answer.value.begin(), answer.value.end(),
-              [](const kv_entry& a, const kv_entry& b) { return a.create_index < b.create_index; });
-    semaphore_status now;
-    now.limit = 1;
-    for (const kv_entry& each : answer.value) {
-      const bool is_key = each.key == key;
-      if (is_key) now.exists = true;
-      if (each.session.empty()) continue;
-      contender_status one;
-      one.session = each.session;
-      one.description = each.value.substr(0, each.value.find('\n'));
-      if (is_key) {
-        now.index = each.modify_index;
-        now.holders.push_back(std::move(one));
-      } else {
-        now.queue.push_back(std::move(one));
-      }
-    }
-    std::erase_if(now.queue, [&](const contender_status& each) {
-      return !now.holders.empty() && each.session == now.holders.front().session;
-    });
-    for (std::size_t place = 0; place < now.queue.size(); ++place) now.queue[place].place = place + 1;
-    co_return now;
-  }
-
   // The slot of `holdfast run`, as its variables describe it.
-  asio::awaitable<void> verify(consul::client& consul, semaphore_administration& admin) {
+  asio::awaitable<void> verify(consul::client& consul) {
     status_ = status_unknown;
     bool held = false;
     if (command_.limit == 1) {
-      const auto answer = co_await consul.get(command_.prefix + "/.lock");
+      std::string key = command_.key;
+      if (key.empty()) key = command_.prefix + "/.lock";
+      const auto answer = co_await consul.get(key);
       held = answer.value && answer.value->session == command_.session;
     } else {
-      const semaphore_status now = co_await admin.inspect();
+      const semaphore_status now = co_await read_status(consul, command_.prefix);
       for (const contender_status& each : now.holders) held = held || each.session == command_.session;
     }
     status_ = held ? status_done : status_not_held;

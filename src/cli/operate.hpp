@@ -13,12 +13,29 @@ namespace holdfast::cli {
 
 /// One command of an operator.
 struct operator_command {
-  enum class kind { inspect, watch, create, resize, close, open, drain, revoke, evict, sweep, destroy, verify };
+  enum class kind {
+    inspect,
+    watch,
+    create,
+    resize,
+    close,
+    open,
+    drain,
+    revoke,
+    evict,
+    sweep,
+    destroy,
+    verify,
+    list,
+    explain,
+    top
+  };
 
   kind what = kind::inspect;
   consul::config consul{};
   std::string prefix{};
-  std::string session{};                             ///< revoke, evict
+  std::string key{};                                 ///< verify: the key of a mutex or an election
+  std::string session{};                             ///< revoke, evict, explain; may be empty for explain
   std::uint32_t limit = 0;                           ///< create, resize
   std::optional<std::chrono::nanoseconds> within{};  ///< drain
   bool even_in_use = false;                          ///< destroy

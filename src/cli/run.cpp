@@ -115,7 +115,7 @@ private:
     if (!fallback.empty()) say(fallback);
     co_await run_command(std::move(held));
     co_await close_lock();
-    if (status_ != status_lost) co_await remove_unused(consul);
+    if (status_ != status_lost && !options_.elects) co_await remove_unused(consul);
   }
 
   // As `consul lock` does: a later command may use the prefix with another limit. A semaphore that an operator has
@@ -145,7 +145,14 @@ private:
 
   void make_lock(consul::client& consul, const std::string& node) {
     const auto log = [this](const std::string& line) { tell(line); };
-    if (options_.limit == 1) {
+    if (options_.elects) {
+      election_options what;
+      what.key = options_.prefix;
+      what.session_ttl = options_.ttl;
+      what.session_node = node;
+      what.log = log;
+      lock_.emplace<election>(consul, std::move(what));
+    } else if (options_.limit == 1) {
       mutex_options what;
       what.key = options_.prefix + "/.lock";
       what.description = options_.name;
@@ -173,7 +180,12 @@ private:
     if (stopped_by_ != 0) co_return std::pair(error_code(asio::error::operation_aborted), slot());
     error_code error;
     slot got;
-    if (mutex* one = std::get_if<mutex>(&lock_)) {
+    if (election* race = std::get_if<election>(&lock_)) {
+      const operation_options options{.diag = &why};
+      leadership won;
+      std::tie(error, won) = co_await race->campaign(options_.value, options, cancellable());
+      got = std::move(won);
+    } else if (mutex* one = std::get_if<mutex>(&lock_)) {
       const operation_options options{.diag = &why};
       held_mutex locked;
       if (options_.no_wait)
@@ -212,6 +224,7 @@ private:
                                  "HOLDFAST_TTL=" + std::to_string(options_.ttl.count()) + "ms"};
     for (const consul::txn_operation& check : held.fence_checks())
       if (!check.session.empty()) all.push_back("HOLDFAST_SESSION=" + check.session);
+    if (options_.limit == 1) all.push_back("HOLDFAST_KEY=" + options_.prefix + (options_.elects ? "" : "/.lock"));
     for (const std::uint32_t number : held.numbers()) all.push_back("HOLDFAST_SLOT=" + std::to_string(number));
     return all;
   }
@@ -377,7 +390,7 @@ private:
   asio::signal_set signals_;
   asio::steady_timer renewal_;
   asio::cancellation_signal stop_waiting_;
-  std::variant<std::monostate, mutex, semaphore> lock_;
+  std::variant<std::monostate, mutex, semaphore, election> lock_;
   int status_ = status_ok;
   int stopped_by_ = 0;
   bool running_ = false, started_ = false, lost_ = false;

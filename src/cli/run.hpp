@@ -25,6 +25,8 @@ struct run_options {
   std::vector<std::string> arguments{};  ///< what is executed
   std::string name{};                    ///< for operators
   std::uint32_t limit = 1;
+  bool elects = false;  ///< the slot is the leadership of the election with the key `prefix`
+  std::string value{};  ///< the value of the key while this process leads
   std::optional<std::chrono::nanoseconds> timeout{};
   std::chrono::milliseconds grace{5000};
   std::chrono::milliseconds ttl{15'000};

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: BSL-1.0
 
 """Measures how long a waiter waits after the holder of its lock was killed, and how many requests the agent gets for each
-death: `holdfast run` with and without a run directory, `consul lock`, and HashiCorp's lock in Go. All on one agent.
+death. The clients are `holdfast run` with and without a run directory, `consul lock`, and HashiCorp's lock in Go.
 
 usage: dead_holder.py CONSUL HOLDFAST GO_LOCK [--runs N]
 

@@ -9,6 +9,7 @@ usage: program.py PROGRAM [--on-agent] [CASE...]     all cases if none is named
   --on-agent    on the agent at CONSUL_HTTP_ADDR instead
 """
 
+import collections
 import contextlib
 import json
 import os
@@ -38,13 +39,22 @@ class Tester:
         self.program, self.address, self.folder = program, address, pathlib.Path(folder)
         self.environment = {"PATH": os.environ["PATH"], "CONSUL_HTTP_ADDR": address, "SHELL": "/bin/sh", "B": program,
                             "HOLDFAST_RUN_DIRECTORY": ""}
+        self.seen = collections.defaultdict(set)  # statuses, by command
 
     def run(self, *words, status=0, stdin=None, **more):
         """Runs the program to its end. Returns stdout and stderr."""
         done = subprocess.run([self.program, *words], input=stdin, capture_output=True, text=True, timeout=DEADLINE,
                               env={**self.environment, **more})
+        self.note(words, done.returncode)
         expect(done.returncode == status, f"{words}: status {done.returncode}, not {status}\n{done.stdout}{done.stderr}")
         return done.stdout, done.stderr
+
+    def note(self, words, status):
+        if status is None or status < 0 or not words:
+            return
+        status = 1 if status == 125 else status  # the same, with --exit-status
+        self.seen[words[0]].add(str(status) if status in (0, 1, 2, 124) or words[0] != "run" else
+                                "128+n" if status > 128 else "other")
 
     @contextlib.contextmanager
     def fake(self):
@@ -65,6 +75,7 @@ class Tester:
         try:
             yield process
         finally:
+            self.note(words, process.poll())
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             process.communicate()
@@ -289,6 +300,49 @@ def operators(test):
     expect(not test.inspect("adm", status=1)["exists"], "it is still there")
 
 
+def a_leader(test):
+    script = "echo $HOLDFAST_SESSION; exec sleep 1000"
+    with test.started("elect", "--value", "me", "race", "--", "sh", "-c", script) as first:
+        session = first.stdout.readline().strip()
+        variables = {"HOLDFAST_SESSION": session, "HOLDFAST_PREFIX": "race", "HOLDFAST_KEY": "race", "HOLDFAST_LIMIT": "1"}
+        expect(test.run("verify", **variables)[0] == "held\n", "it is not held")
+        with urllib.request.urlopen(f"http://{test.address}/v1/kv/race?raw") as reply:
+            expect(reply.read() == b"me", "the key has another value")
+        with test.started("elect", "race", "echo $HOLDFAST_KEY; $B verify") as second:
+            first.send_signal(signal.SIGTERM)
+            expect(first.wait(DEADLINE) == 0, f"status {first.returncode}")
+            expect(second.stdout.read() == "race\nheld\n", "the next leader is not held")
+            expect(second.wait(DEADLINE) == 0, f"status {second.returncode}")
+    test.run("elect", "-n", "2", "race", "true", status=1)
+
+
+def why_somebody_waits(test):
+    with run_directory(test) as variables, contextlib.ExitStack() as stack:
+        command = ["run", "--ttl=600s", "-n", "2", "why", "--", "sh", "-c", "echo runs; exec sleep 1000"]
+        holders = [stack.enter_context(test.started(*command, **each)) for each in (variables, {})]
+        for each in holders:
+            each.stdout.readline()
+        stack.enter_context(test.started(*command))  # it has no run directory, and so leaves the dead one alone
+        waiter = test.until("why", lambda now: now["queue"])["queue"][0]["session"]
+        shown = test.run("explain", "why", **variables)[0]
+        expect("2 of 2 slots held, 1 waiting" in shown and "alive on this host" in shown, shown)
+        expect("not known here" in shown and f"{waiter} (" in shown and "It is next." in shown, shown)
+        os.kill(guard_of(holders[0]), signal.SIGKILL)
+        holders[0].kill()
+        holders[0].wait()
+        shown = test.run("explain", "why", **variables)[0]
+        expect("is gone" in shown and "20m after its last renewal" in shown, shown)
+        expect("neither holds nor waits" in test.run("explain", "why", "nobody")[0], "")
+        expect(re.search(r"^why +2 of 2 +held +1 waiting$", test.run("list")[0], re.M), test.run("list")[0])
+        expect(json.loads(test.run("list", "--json", "why")[0])["prefix"] == "why", "another one is listed")
+        expect(test.run("list", "elsewhere")[0] == "", "something else is listed")
+        with test.started("top", "why") as top:
+            expect(top.stdout.readline().startswith("why: 2 of 2 held, 1 waiting"), "the state is another")
+            top.send_signal(signal.SIGINT)
+            expect(top.wait(DEADLINE) == 0, f"status {top.returncode}")
+    test.run("explain", "nothing", status=1)
+
+
 def no_secret_is_shown(test):
     secret = "11111111-2222-3333-4444-555555555555"
     for words in (["-token", secret], ["-token=" + secret]):
@@ -322,11 +376,21 @@ def nothing_is_left_in_consul(test):
     expect(test.inspect("again")["closed"], "what an operator has closed is gone")
 
 
+def each_documented_status_is_seen(test):
+    """The manual is made of this description. All other cases have run before."""
+    for command in json.loads(test.run("describe")[0])["commands"]:
+        documented, seen = {status for status, _ in command["statuses"]}, test.seen[command["name"]]
+        if command["name"] in ("run", "verify", "inspect", "explain"):
+            expect(documented <= seen, f"{command['name']}: {sorted(documented - seen)} is documented, and was not seen")
+        expect(seen <= documented | {"128+n"}, f"{command['name']}: {sorted(seen - documented)} is not documented")
+
+
 CASES = [the_words_of_consul_lock, statuses, one_after_the_other, a_signal_while_it_waits, a_lost_slot,
          an_operator_asks, the_child_can_verify, a_lease_that_is_not_renewed_in_time,
          what_is_left_by_a_killed_runner, a_dead_holder_frees_its_slot_at_once,
-         a_slot_stays_while_a_process_of_the_dead_command_lives, operators, no_secret_is_shown, control_characters,
+         a_slot_stays_while_a_process_of_the_dead_command_lives, operators, a_leader, why_somebody_waits, no_secret_is_shown, control_characters,
          nothing_is_left_in_consul]
+LAST = each_documented_status_is_seen
 
 
 def main():
@@ -344,7 +408,9 @@ def main():
         else:
             address = stack.enter_context(Tester(program, "", folder).fake())[1]
         test = Tester(program, address, folder)
-        for case in CASES:
+        for case in [*CASES, LAST]:
+            if (named or failed) and case is LAST and LAST.__name__ not in named:
+                continue
             if named and case.__name__ not in named:
                 continue
             try:

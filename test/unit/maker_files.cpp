@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <holdfast/maker_state.hpp>
 #include <set>
 #include <string>
 
@@ -43,6 +44,18 @@ BOOST_AUTO_TEST_CASE(a_maker_that_is_killed_is_gone_and_its_file_goes_with_its_s
   BOOST_TEST(all_gone() == std::set{session});
   directory.ended(session);
   BOOST_TEST(!exists(session));
+}
+
+BOOST_AUTO_TEST_CASE(operators_see_what_the_file_shows) {
+  using holdfast::maker_of;
+  using holdfast::maker_state;
+  child maker([&] { directory.made(session); });
+  BOOST_TEST((maker_of(session, folder.path()) == maker_state::lives));
+  maker.kill();
+  BOOST_TEST((maker_of(session, folder.path()) == maker_state::gone));
+  BOOST_TEST((maker_of(another, folder.path()) == maker_state::unknown));
+  BOOST_TEST((maker_of(session, "") == maker_state::unknown));
+  BOOST_TEST((maker_of(session) == maker_state::unknown));
 }
 
 BOOST_AUTO_TEST_CASE(a_maker_that_is_stopped_lives) {

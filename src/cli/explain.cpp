@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#include "cli/explain.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+
+#include "cli/status.hpp"
+
+namespace holdfast::cli {
+
+namespace {
+
+using maker_function = std::function<maker_state(const std::string&)>;
+
+std::string called(const contender_status& each) {
+  return each.session + (each.description.empty() ? "" : " (" + each.description + ")");
+}
+
+std::string counted(std::size_t count, const std::string& thing) {
+  return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
+}
+
+std::string about_holder(const contender_status& each, const std::map<std::string, consul::session_info>& sessions,
+                         const maker_function& maker) {
+  std::string text = called(each) + " holds a slot";
+  if (each.age) text += "; it joined " + shown(*each.age) + " ago";
+  text += ". ";
+  if (each.revoked) text += "An operator has asked for the slot. ";
+  if (each.provisional) text += "It has not accepted the grant yet: if it is dead, the slot is taken back soon. ";
+  const auto its = sessions.find(each.session);
+  const bool has_ttl = its != sessions.end() && its->second.ttl.count() != 0;
+  const std::string ttl =
+      has_ttl ? shown(std::chrono::ceil<std::chrono::seconds>(2 * its->second.ttl)) : std::string("an unknown time");
+  switch (maker(each.session)) {
+    case maker_state::lives:
+      text += "Its process is alive on this host, or was stopped there.";
+      break;
+    case maker_state::gone:
+      text +=
+          "Its process on this host is gone. The next process that waits on this host takes the slot. Without one, "
+          "Consul ends the session " +
+          ttl + " after its last renewal at the latest.";
+      break;
+    case maker_state::unknown:
+      text += "It is not known here whether its process is alive. If not, Consul ends the session " + ttl +
+              " after its last renewal at the latest.";
+      break;
+  }
+  return text;
+}
+
+std::string about_waiter(const contender_status& each, const semaphore_status& now, const maker_function& maker) {
+  const std::size_t before = each.place == 0 ? 0 : each.place - 1;
+  std::string text = called(each) + " waits";
+  if (each.age) text += " for " + shown(*each.age);
+  text += before == 0 ? ". It is next." : ". " + counted(before, "contender") + " stand before it.";
+  if (before == 1) text = text.substr(0, text.size() - std::string("stand before it.").size()) + "stands before it.";
+  const auto gone = std::count_if(now.queue.begin(), now.queue.end(), [&](const contender_status& other) {
+    return other.place < each.place && maker(other.session) == maker_state::gone;
+  });
+  if (gone != 0) text += " Of these, " + counted(static_cast<std::size_t>(gone), "process") + " on this host are gone.";
+  if (maker(each.session) == maker_state::gone) text += " Its own process is gone: nobody will use its slot.";
+  if (each.kind != contender_kind::holdfast)
+    text += " It is another client, which takes a free slot itself and is not granted one.";
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> explanation(const std::string& prefix, const semaphore_status& now, const std::string& session,
+                                     const std::map<std::string, consul::session_info>& sessions,
+                                     const maker_function& maker) {
+  std::vector<std::string> lines;
+  if (!now.exists) return {prefix + ": there is no semaphore and no mutex."};
+  lines.push_back(prefix + ": " + std::to_string(now.holders.size()) + " of " + counted(now.limit, "slot") + " held, " +
+                  std::to_string(now.queue.size()) + " waiting.");
+  if (now.closed) lines.emplace_back("An operator has closed it: nobody is granted a slot until `holdfast open`.");
+  if (now.holders.size() > now.limit)
+    lines.push_back("The limit was lowered: nobody is granted a slot until fewer than " + std::to_string(now.limit) +
+                    " are held.");
+  if (now.dead_holders != 0)
+    lines.push_back(counted(now.dead_holders, "holder") +
+                    " in the record without a session. The slots may be kept from others for the rest of the leases.");
+  if (now.dead_entries != 0)
+    lines.push_back(counted(now.dead_entries, "entry") + " of dead sessions. They keep no slot.");
+  const auto is_asked_for = [&](const contender_status& each) { return session.empty() || each.session == session; };
+  const bool is_there = std::any_of(now.queue.begin(), now.queue.end(), is_asked_for) ||
+                        std::any_of(now.holders.begin(), now.holders.end(), is_asked_for);
+  if (!session.empty() && !is_there) lines.push_back(session + " neither holds nor waits.");
+  for (const contender_status& each : now.holders) lines.push_back(about_holder(each, sessions, maker));
+  for (const contender_status& each : now.queue)
+    if (is_asked_for(each)) lines.push_back(about_waiter(each, now, maker));
+  const std::size_t free =
+      now.limit > now.holders.size() + now.dead_holders ? now.limit - now.holders.size() - now.dead_holders : 0;
+  if (free != 0 && !now.queue.empty() && !now.closed)
+    lines.push_back(counted(free, "slot") +
+                    " free while somebody waits. This lasts for a moment. If it lasts longer, a "
+                    "process at the head of the queue is dead or cannot reach Consul.");
+  return lines;
+}
+
+}  // namespace holdfast::cli

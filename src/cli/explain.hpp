@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#pragma once
+
+#include <functional>
+#include <holdfast/holdfast.hpp>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace holdfast::cli {
+
+/// Tells in sentences why contenders wait: who holds, who stands before whom, whose process is gone, and what is not
+/// known. `session` selects one contender; if it is empty, the whole queue is explained. `sessions` are those of the
+/// holders, as far as Consul has them.
+std::vector<std::string> explanation(const std::string& prefix, const semaphore_status& now, const std::string& session,
+                                     const std::map<std::string, consul::session_info>& sessions,
+                                     const std::function<maker_state(const std::string&)>& maker);
+
+}  // namespace holdfast::cli
