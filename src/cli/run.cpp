@@ -270,7 +270,7 @@ private:
     auto [error] = co_await held.release(as_tuple);
     if (error && was_held)
       say("the slot could not be released, and is free when its session expires: " + error.message());
-    tell("released");
+    if (!error) tell("released");
   }
 
   // The clock is read first: if this process is stopped between the two, the result is too early, not too late.

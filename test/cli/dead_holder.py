@@ -5,15 +5,17 @@
 """Measures how long a waiter waits after the holder of its lock was killed, and how many requests the agent gets for each
 death. The clients are `holdfast run` with and without a run directory, `consul lock`, and HashiCorp's lock in Go.
 
-usage: dead_holder.py CONSUL HOLDFAST GO_LOCK [--runs N]
+usage: dead_holder.py CONSUL HOLDFAST GO_LOCK [--runs N] [--write]
 
   GO_LOCK     the program of test/peers/go_lock
-  --runs      50 if it is not given; they run at the same time, each with a lock of its own
+  --runs      50 if it is not given. They run at the same time, each with a lock of its own.
+  --write     puts the rows of this version of Consul into doc/how_to/run_directory.md.
 """
 
 import contextlib
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +24,9 @@ import time
 
 from faults import Agent, until
 
+DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "doc/how_to/run_directory.md"
+HEAD = ("| client | Consul | median | longest | requests for each death | runs |\n"
+        "|---|---|---|---|---|---|\n")
 LONGEST = 100  # seconds until a waiter must have the lock
 
 
@@ -105,7 +110,17 @@ def measure(consul, name, command, runs, variables):
             sys.exit(f"{name}: not all waiters have their locks")
         requests = agent.requests() - before - idle * (time.monotonic() - began)
         times = sorted(pair.waited() for pair in pairs)
-        print(f"| {name} | {times[len(times) // 2]:.3f} s | {times[-1]:.3f} s | {requests / runs:.1f} | {runs} |", flush=True)
+        version = re.search(r"v([\d.]+)", subprocess.run([consul, "version"], stdout=subprocess.PIPE, text=True).stdout)[1]
+        return (f"| {name} | {version} | {times[len(times) // 2]:.3f} s | {times[-1]:.3f} s | "
+                f"{max(0.0, requests / runs):.0f} | {runs} |")
+
+
+def write(rows):
+    text = DOCUMENT.read_text(encoding="utf-8")
+    begin = text.index(HEAD) + len(HEAD)
+    end = text.index("\n\n", begin) + 1
+    new = {tuple(row.split("|")[1:3]): row for row in [*text[begin:end].splitlines(), *rows]}
+    DOCUMENT.write_text(text[:begin] + "\n".join(new.values()) + "\n" + text[end:], encoding="utf-8")
 
 
 def main():
@@ -114,7 +129,7 @@ def main():
         print(__doc__.strip())
         return 0 if words in (["-h"], ["--help"]) else 2
     consul, holdfast, go_lock, *rest = (os.path.abspath(each) if i < 3 else each for i, each in enumerate(words))
-    runs = int(rest[1]) if rest[:1] == ["--runs"] else 50
+    runs = int(rest[rest.index("--runs") + 1]) if "--runs" in rest else 50
 
     def ours(_address, number, file):
         return [holdfast, "run", f"dead/{number}", "--", "sh", "-c", f"date +%s.%N >{file}; exec sleep 1000"]
@@ -126,11 +141,15 @@ def main():
         return [go_lock, "-agent", address, "-key", f"dead/{number}/.lock", "-ttl", "15s", "-once", "-until", "/none",
                 "-journal", str(file)]
 
-    print("| client | the waiter has the lock after, median | longest | requests for each death, without renewals | runs |\n|---|---|---|---|---|")
-    measure(consul, "`holdfast run`, run directory", ours, runs, True)
-    measure(consul, "`holdfast run`, none", ours, runs, False)
-    measure(consul, "`consul lock`", theirs, runs, False)
-    measure(consul, "`api.Lock` in Go", of_go, runs, False)
+    rows = []
+    for name, command, with_directory in (("`holdfast run`, run directory", ours, True),
+                                          ("`holdfast run`, none", ours, False),
+                                          ("`consul lock`", theirs, False),
+                                          ("`api.Lock` in Go", of_go, False)):
+        rows.append(measure(consul, name, command, runs, with_directory))
+        print(rows[-1], flush=True)
+    if "--write" in rest:
+        write(rows)
     return 0
 
 
