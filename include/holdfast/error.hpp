@@ -52,7 +52,7 @@ enum class error {
   bad_request,                 ///< another 4xx; or the request was not sent because Consul would not accept its key
   too_large,                   ///< the request exceeds one of Consul's size limits
   too_many_requests,           ///< 429, or a 503 of that kind: a server's rate limit, or the agent's connection limit
-  transaction_conflict,        ///< Consul refused a transaction of a lock or a command
+  transaction_conflict,  ///< Consul refused a write of a lock, or each try of a proclaim or of an operator's command
 
   // The outcome is unknown: a write may have been applied, or may be applied later.
   timed_out,        ///< no complete reply before the deadline, or not done in time

@@ -143,7 +143,7 @@ auto sequencer_of(const held_mutex& held, Token&& token = {}) {
 /// may have ended since. Completes with false also if Consul hides the key because the ACL token may not read it.
 ///
 /// Signature: void(error_code, bool).
-/// Errors: those of `consul::client::get`.
+/// Errors: those that the comment of class `consul::client` lists for every operation.
 /// Cancellation: terminal, partial, total. It completes with operation_aborted. It never writes anything.
 /// Threads: may be called from any thread.
 template <class Token = throwing_t>

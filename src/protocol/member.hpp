@@ -66,9 +66,10 @@ struct member : own_session {
   acceptance_state acceptance = acceptance_state::not_needed;
   /// The time at which the last request was sent whose answer showed the entry waiting. The grant is later.
   time_point ungranted_at = time_point::min();
-  std::uint64_t waiting_index = 0;  ///< the index that the entry had while it waited
-  time_point accept_by = never;     ///< if the grant is provisional, the time until which the slot may be used
-  bool may_have_accepted = false;   ///< an acceptance was sent, so the key of the acceptance may exist
+  std::uint64_t waiting_index =
+      0;  ///< the entry's ModifyIndex while it waited. If it equals `grant`, only the record has shown the grant
+  time_point accept_by = never;    ///< if the grant is provisional, the time until which the slot may be used
+  bool may_have_accepted = false;  ///< an acceptance was sent, so the key of the acceptance may exist
 
   /// Its slot was released without writing the record, or that was tried. So its entry is marked, or may be. The
   /// session counts as holding for as long as the record names it or its entry stands, but it serves no user.

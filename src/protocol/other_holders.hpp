@@ -100,7 +100,7 @@ private:
   std::map<std::string, std::uint64_t, std::less<>> given_back_;
   std::vector<end_of_ours> ends_;
   std::uint64_t node_created_ = 0;  ///< the CreateIndex of our own node, as it was read last; 0: unknown
-  time_point node_read_at_{};       ///< when that CreateIndex was first read
+  time_point node_read_at_{};       ///< since when each answered read of our node has shown that CreateIndex
   outage node_reads_;               ///< failed reads of nodes
 };
 

@@ -17,8 +17,8 @@
 namespace holdfast::protocol {
 
 /// One write removes at most this many entries of other processes' sessions that have released their slots without
-/// writing the record. The same limit applies to entries whose grants it takes back,
-/// and to entries whose makers are gone.
+/// writing the record. The same limit applies to entries whose grants it takes back, and to entries whose makers are
+/// gone.
 inline constexpr std::size_t given_back_at_once = 8;
 
 /// The rules by which a plan differs from the bare snapshot.

@@ -98,7 +98,8 @@ private:
   void report(const member& m);
   /// Ends the session. If it stands for a slot, the slot is lost for `reason`.
   void end(member& m, loss_reason reason, failure why = {});
-  /// Does the same for a session that Consul may have ended together with its node.
+  /// Does what `end` does, for a session that Consul may have ended together with its node. Holders that were never
+  /// seen here may then still believe in their slots, so these are spared for a TTL (`other_holders::ours_ended`).
   void drop(member& m, loss_reason reason, failure why = {});
   bool is_idle_for_too_long(const member& m);
   bool may_retire(member& m);

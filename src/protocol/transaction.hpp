@@ -50,7 +50,8 @@ struct transaction {
   // For a transaction in doubt:
   request_id newest_request = 0;  ///< only requests after this one can tell what became of it
   /// The transaction was refused, or it returns slots after a write that was refused. Something on the way may have
-  /// repeated the refused write, and then the refusal may be the copy's.
+  /// sent the refused write twice. Then the refusal may answer the copy, and the write itself may have been applied. So
+  /// a later listing decides where the members stand.
   bool refused = false;
   bool by_record = false;  ///< refused only for the record's index, so that a read of the record can show the outcome
   failure why{};

@@ -72,10 +72,11 @@ public:
   /// The time at which everything was last listed, or a grant to us named the next contenders.
   time_point listed_at() const { return listed_at_; }
   void listed(time_point now) { listed_at_ = now; }
-  /// Notes that our write has been applied at `index`. `patch(snapshot&)` applies its changes, unless the view is
-  /// already newer. `guarded`: Consul has applied the write only because nobody else had changed the record. So a view
-  /// that was current is now current as of this request. A view that has become partial or stale while the write was
-  /// pending is not, because the cause may be newer than the write.
+  /// Notes that our write has been applied at `index`. 0: the index is not known, and the write has only removed
+  /// entries. `patch(snapshot&)` applies its changes, unless the view is newer than `index`; with 0 it applies them in
+  /// any case. A view of which nothing was read is not patched. `guarded`: Consul has applied the write only because
+  /// nobody else had changed the record. So a view that was current is now current as of this request. A view that has
+  /// become partial or stale while the write was pending is not, because the cause may be newer than the write.
   template <class Patch>
   void wrote(std::uint64_t index, request_id id, request_id last_sent, bool guarded, Patch patch) {
     news_arrived(last_sent);

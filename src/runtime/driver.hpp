@@ -122,6 +122,8 @@ private:
   void schedule();
   void sleep();
 
+  /// All actions without an overload below are requests. They are queued here, and made when `locked` has unlocked the
+  /// mutex.
   template <class Request>
   void perform(Request& a) {
     to_make_.push_back(std::move(a));

@@ -479,9 +479,10 @@ public:
 
   /// Makes all pending and later operations complete with error::closed, and closes all connections. Returns at once;
   /// the work is done on the client's strand. If a reply without an error has arrived by then, the operation completes
-  /// with it. Later operations whose arguments are not valid complete with the error for that. A write that was pending
-  /// may have been applied, so error::closed satisfies neither `condition::not_applied` nor
-  /// `condition::outcome_unknown`. May be called from any thread.
+  /// with it. Later operations whose arguments are not valid complete with the error for that.
+  /// error::closed is not `condition::not_applied`, because a write that was pending may have been applied. It is not
+  /// `condition::outcome_unknown` either, because an operation that begins after `close` sends nothing. May be called
+  /// from any thread.
   void close() noexcept;
 
 private:

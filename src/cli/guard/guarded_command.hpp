@@ -45,12 +45,11 @@ struct guard_event {
 /// - If the guard dies, the kernel kills the command (PR_SET_PDEATHSIG), and this process kills the rest of the group.
 /// - If both are killed at once, the kernel kills the command. Its children may survive.
 /// - If the guard is stopped, this process continues it. If both are stopped, nothing ends the command until one of
-/// them
-///   goes on.
+///   them goes on.
 /// - When the command has ended, the processes that it has left behind are ended, too.
-/// - A process that leaves the group (setsid) is found as a descendant, because the guard is a subreaper. A process
-/// that
-///   the command asks somebody else to start (a service manager, a container engine, at, cron) is not found.
+/// - A process that leaves the group (setsid) is found as a descendant, because the guard is a subreaper. The guard
+///   does not find a process that the command asks somebody else to start (a service manager, a container engine, at,
+///   cron).
 /// - A command that runs with more rights (a set-user-ID program) loses the parent-death signal, and can be killed only
 ///   if this process has the rights for it.
 ///
