@@ -118,7 +118,7 @@ def measure(consul, name, command, runs, variables):
 def write(rows):
     text = DOCUMENT.read_text(encoding="utf-8")
     begin = text.index(HEAD) + len(HEAD)
-    end = text.index("\n\n", begin) + 1
+    end = text.index("\n\n", begin - 1) + 1
     new = {tuple(row.split("|")[1:3]): row for row in [*text[begin:end].splitlines(), *rows]}
     DOCUMENT.write_text(text[:begin] + "\n".join(new.values()) + "\n" + text[end:], encoding="utf-8")
 
