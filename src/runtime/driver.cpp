@@ -89,6 +89,7 @@ driver::driver(std::unique_ptr<runtime::store> store, runtime::driver_options op
       post_(asio::require(executor_, asio::execution::blocking.never)),
       post_to_io_(post_.target<io_executor>()),
       timer_(executor_),
+      makers_(options_.directory ? runtime::maker_watch::of(*options_.directory, executor_) : nullptr),
       core_(std::move(core)),
       limit_(core_->status().limit) {}
 
@@ -403,12 +404,8 @@ void driver::sequencer(const slot_impl& slot, pending<holdfast::sequencer>&& wai
 }
 
 void driver::perform(protocol::action::watch_makers& a) {
-  if (!a.on) {
-    if (makers_) makers_->remove(this);
-    makers_.reset();
-    return;
-  }
-  makers_ = runtime::maker_watch::of(*options_.directory, executor_);
+  if (!makers_) return;
+  if (!a.on) return makers_->remove(this);
   makers_->add(this, [weak = weak_from_this()](const std::string& session) {
     const auto self = weak.lock();
     if (self) self->deliver(protocol::event::maker_gone{session});
@@ -488,7 +485,6 @@ void driver::perform(protocol::action::update& a) {
 void driver::perform(protocol::action::closed& a) {
   closed_ = true;
   if (makers_) makers_->remove(this);
-  makers_.reset();
   timer_->cancel();
   to_make_.emplace_back(runtime::stop_reads());
   for (pending<>& waiting : std::exchange(closes_, {}))

@@ -175,8 +175,10 @@ private:
   std::size_t pending_count_ = 0;  ///< the number of pending handlers
   std::optional<asio::steady_timer> timer_;
 
-  std::shared_ptr<runtime::maker_watch> makers_;  ///< null unless the core watches makers
-  std::atomic<bool> has_no_file_{false};          ///< the file of a session could not be made
+  /// Null if there is no run directory. It is made and destroyed while the mutex is not locked, because that locks the
+  /// list of the context's hooks.
+  std::shared_ptr<runtime::maker_watch> makers_;
+  std::atomic<bool> has_no_file_{false};  ///< the file of a session could not be made
 
   const std::unique_ptr<protocol::core> core_;
   protocol::core_actions actions_;

@@ -25,7 +25,8 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto poll_interval = 1s;
-/// The kernel tells that a file was closed before it unlocks the file. So the watch checks the file again after these times.
+/// The kernel tells that a file was closed before it unlocks the file. So the watch checks the file again after these
+/// times.
 constexpr std::chrono::milliseconds pauses[] = {1ms, 2ms, 5ms, 10ms, 50ms, 200ms};
 
 template <class Key, class Value>
@@ -127,7 +128,7 @@ std::shared_ptr<maker_watch> maker_watch::of(run_directory& directory, const asi
   const key its{&directory, &asio::query(executor, asio::execution::context)};
   const std::lock_guard lock(mutex);
   std::shared_ptr<maker_watch> found = find_living(all, its);
-  if (found) return found;
+  if (found && found->has_context()) return found;
   found = consul::detail::make_hooked<maker_watch>(directory, executor);
   all[its] = found;
   return found;
@@ -137,6 +138,12 @@ maker_watch::maker_watch(run_directory& directory, const asio::any_io_executor& 
     : context_hook(executor), directory_(directory), executor_(executor) {}
 
 maker_watch::~maker_watch() { unhook(); }
+
+/// False if the context has been destroyed. Another context may have the same address now.
+bool maker_watch::has_context() {
+  const std::lock_guard lock(mutex_);
+  return static_cast<bool>(executor_);
+}
 
 std::size_t maker_watch::instances() { return hub::count(); }
 

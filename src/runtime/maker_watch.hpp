@@ -49,6 +49,7 @@ public:
 private:
   class hub;
 
+  bool has_context();
   void start();
   void stop();
   void wait_for_kernel();

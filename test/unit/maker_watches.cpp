@@ -5,10 +5,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <cstddef>
 #include <memory>
+#include <new>
 #include <set>
 #include <string>
 
@@ -159,6 +162,14 @@ BOOST_AUTO_TEST_CASE(a_watch_may_outlive_its_context) {
   its->remove(this);
   BOOST_TEST(heard.empty());
   BOOST_TEST(maker_watch::instances() == 0u);
+  // The next context may have the address of the one before.
+  alignas(boost::asio::io_context) std::array<std::byte, sizeof(boost::asio::io_context)> place{};
+  auto* const first = new (place.data()) boost::asio::io_context(1);
+  const auto before = maker_watch::of(directory, first->get_executor());
+  first->~io_context();
+  auto* const second = new (place.data()) boost::asio::io_context(1);
+  BOOST_TEST(maker_watch::of(directory, second->get_executor()) != before);
+  second->~io_context();
 }
 
 BOOST_AUTO_TEST_SUITE_END()
