@@ -140,6 +140,8 @@ BOOST_AUTO_TEST_CASE(without_inotify_it_looks_now_and_then) {
     listen();
   }
   BOOST_TEST(maker_watch::instances() == 0u);
+  settle();
+  BOOST_TEST(heard.empty());
   maker.kill();
   BOOST_TEST(hears());
 }
