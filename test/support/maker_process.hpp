@@ -57,7 +57,13 @@ public:
   void kill() {
     if (pid_ <= 0) return;
     signal(SIGKILL);
-    ::waitpid(std::exchange(pid_, -1), nullptr, 0);
+    wait();
+  }
+  /// Its status, as waitpid() returns it.
+  int wait() {
+    int status = 0;
+    ::waitpid(std::exchange(pid_, -1), &status, 0);
+    return status;
   }
 
 private:

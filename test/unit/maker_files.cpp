@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,12 +11,14 @@
 #include <array>
 #include <boost/test/unit_test.hpp>
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <holdfast/maker_state.hpp>
 #include <set>
 #include <string>
 
+#include "support/async.hpp"
 #include "support/maker_process.hpp"
 
 // The files in the run directory, which show that the maker of a session is gone. The makers are real processes.
@@ -63,6 +66,32 @@ BOOST_AUTO_TEST_CASE(a_maker_that_is_stopped_lives) {
   maker.signal(SIGSTOP);
   BOOST_REQUIRE(::waitpid(maker.pid(), nullptr, WUNTRACED) == maker.pid());
   BOOST_TEST((directory.look(session) == state::lives));
+}
+
+/// Under a sanitizer a dump would be far too large.
+BOOST_AUTO_TEST_CASE(a_maker_lives_until_its_core_dump_is_written,
+                     *boost::unit_test::precondition([](auto) { return !is_slow_build(); })) {
+  const auto dumped = [this] {
+    std::uintmax_t size = 0;
+    for (const auto& each : std::filesystem::directory_iterator(folder.path()))
+      if (each.path().filename().string().starts_with("core")) size += each.file_size();
+    return size;
+  };
+  child maker([&] {
+    const rlimit all{RLIM_INFINITY, RLIM_INFINITY};
+    ::setrlimit(RLIMIT_CORE, &all);
+    if (::chdir(folder.path().c_str()) != 0) ::_exit(1);
+    ::signal(SIGABRT, SIG_DFL);  // Boost.Test has a handler
+    static volatile char* const much = new char[std::size_t{128} << 20];
+    for (std::size_t at = 0; at < std::size_t{128} << 20; at += 4096) much[at] = 1;
+    directory.made(session);
+  });
+  maker.signal(SIGABRT);
+  while (directory.look(session) != state::gone) ::usleep(100);
+  const std::uintmax_t when_gone = dumped();
+  const int status = maker.wait();
+  if (!WCOREDUMP(status)) BOOST_TEST_MESSAGE("this machine writes no core dumps");
+  BOOST_TEST(when_gone == dumped());
 }
 
 BOOST_AUTO_TEST_CASE(a_maker_lives_as_long_as_a_child_that_has_inherited_the_file) {
