@@ -10,10 +10,8 @@ namespace holdfast::runtime {
 static_assert(consul::txn_operations_max >= protocol::operations_max);
 namespace {
 
-using protocol::event::outcome;
-using protocol::event::refusal;
-
-refusal to_refusal(consul::txn_refusal reason) {
+protocol::event::refusal to_refusal(consul::txn_refusal reason) {
+  using protocol::event::refusal;
   switch (reason) {
     case consul::txn_refusal::conflict:
     case consul::txn_refusal::lock_held:
@@ -31,7 +29,8 @@ refusal to_refusal(consul::txn_refusal reason) {
   return refusal::other;
 }
 
-outcome to_outcome(const error_code& ec, const consul::txn_reply& reply) {
+protocol::event::outcome to_outcome(const error_code& ec, const consul::txn_reply& reply) {
+  using protocol::event::outcome;
   if (!ec) return reply.applied ? outcome::applied : outcome::refused;
   return ec == condition::not_applied ? outcome::not_sent : outcome::unknown;
 }
