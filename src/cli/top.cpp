@@ -20,6 +20,7 @@
 #include <exception>
 #include <holdfast/holdfast.hpp>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -166,15 +167,20 @@ asio::awaitable<void> top(consul::client& consul, std::string prefix) {
   screen shown_on;
   rates seen;
   asio::signal_set interrupts(executor, SIGINT, SIGTERM, SIGHUP);
-  asio::steady_timer pause(executor);
-  bool is_over = false;
-  interrupts.async_wait([&](const error_code& ec, int) {
+  // The handler of a signal may run after this coroutine has ended by an exception.
+  struct shared_state {
+    explicit shared_state(const asio::any_io_executor& executor) : pause(executor) {}
+    asio::steady_timer pause;
+    bool is_over = false;
+  };
+  const auto state = std::make_shared<shared_state>(executor);
+  interrupts.async_wait([state](const error_code& ec, int) {
     if (ec) return;
-    is_over = true;
-    pause.cancel();
+    state->is_over = true;
+    state->pause.cancel();
   });
   std::optional<semaphore_status> last;
-  while (!is_over) {
+  while (!state->is_over) {
     semaphore_status now;
     std::exception_ptr failure;
     try {
@@ -190,8 +196,8 @@ asio::awaitable<void> top(consul::client& consul, std::string prefix) {
     seen.saw(now, at);
     if (shown_on.is_terminal() || !last || is_other(*last, now)) shown_on.draw(prefix, now, seen.per_minute(at));
     last = std::move(now);
-    pause.expires_after(shown_on.is_terminal() ? std::chrono::milliseconds(redraw_interval) : shortest_interval);
-    co_await pause.async_wait(as_tuple);
+    state->pause.expires_after(shown_on.is_terminal() ? std::chrono::milliseconds(redraw_interval) : shortest_interval);
+    co_await state->pause.async_wait(as_tuple);
   }
   interrupts.cancel();
 }

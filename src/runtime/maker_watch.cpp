@@ -176,7 +176,16 @@ void maker_watch::start() {
     poll_.emplace(executor_);
     return poll_later();
   }
-  events_.emplace(executor_, events);
+  boost::system::error_code failed;
+  events_.emplace(executor_);
+  events_->assign(events, failed);
+  if (failed) {  // the user may have no more watches of epoll
+    ::close(events);
+    events_.reset();
+    hub_.reset();
+    poll_.emplace(executor_);
+    return poll_later();
+  }
   hub_->add(shared_from_this());
   wait_for_kernel();
 }

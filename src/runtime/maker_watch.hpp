@@ -40,7 +40,7 @@ public:
 
   /// Adds a listener, which `who` identifies. It hears of the makers that are gone now, and of each later one.
   void add(const void* who, listener heard);
-  /// The listener hears nothing more, apart from a call that is running.
+  /// The listener hears nothing more, apart from calls that are running or are already posted.
   void remove(const void* who);
 
   /// The number of inotify instances of this process.

@@ -33,6 +33,7 @@ constexpr mode_t in_use = seen_gone | S_IWUSR;
 constexpr std::time_t keep_gone_seconds = 3600;
 constexpr std::time_t keep_unnamed_seconds = 60;
 constexpr std::string_view unnamed = ".new-";
+constexpr int names_max = 100;
 
 /// A file descriptor that is closed at the end of its scope.
 class open_file {
@@ -130,10 +131,16 @@ bool run_directory::is_session(std::string_view name) {
 int run_directory::made(const std::string& session) {
   static std::atomic<unsigned> count{0};
   if (!is_session(session)) return EINVAL;
-  const std::string name = std::string(unnamed) + std::to_string(::getpid()) + '-' + std::to_string(++count);
-  open_file file(
-      ::openat(directory_, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
-  if (file.get() < 0) return errno;
+  // Processes of several containers may have the same id, so the name may be taken.
+  std::string name;
+  int opened = -1;
+  for (int attempt = 0; attempt != names_max && opened < 0; ++attempt) {
+    name = std::string(unnamed) + std::to_string(::getpid()) + '-' + std::to_string(++count);
+    opened = ::openat(directory_, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
+    if (opened < 0 && errno != EEXIST) break;
+  }
+  if (opened < 0) return errno;
+  open_file file(opened);
   struct flock lock = whole_file(F_WRLCK);
   const bool is_done = ::fcntl(file.get(), F_OFD_SETLK, &lock) == 0 && write_all(file.get(), session) &&
                        ::fchmod(file.get(), in_use) == 0 &&

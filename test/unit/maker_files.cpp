@@ -179,6 +179,14 @@ BOOST_AUTO_TEST_CASE(only_the_id_of_a_session_names_a_file) {
   BOOST_TEST(std::filesystem::is_empty(folder.path()));
 }
 
+/// Processes of several containers may have the same process id.
+BOOST_AUTO_TEST_CASE(a_name_that_is_taken_does_no_harm) {
+  for (int i = 0; i != 60; ++i) folder.write(".new-" + std::to_string(::getpid()) + '-' + std::to_string(i), "");
+  BOOST_TEST(directory.made(session) == 0);
+  BOOST_TEST((directory.look(session) == state::lives));
+  directory.ended(session);
+}
+
 BOOST_AUTO_TEST_CASE(a_file_without_its_name_proves_nothing_and_is_removed_when_it_is_old) {
   folder.write(".new-1-1", session);
   BOOST_TEST(all_gone().empty());
