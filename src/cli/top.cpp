@@ -111,10 +111,9 @@ public:
         std::string age = each.age ? shown(*each.age) : "-";
         age.resize(std::max<std::size_t>(age.size(), 6), ' ');
         std::string note = is_gone ? "gone  " : each.revoked ? "revoked  " : "";
-        lines.emplace_back(is_gone           ? "31"
-                           : each.place == 0 ? "32"
-                                             : "0",
-                           state + age + each.session.substr(0, 8) + "  " + note + each.description);
+        std::string line = state;
+        line.append(age).append(each.session, 0, 8).append("  ").append(note).append(each.description);
+        lines.emplace_back(is_gone ? "31" : each.place == 0 ? "32" : "0", std::move(line));
       }
     if (now.dead_holders + now.dead_entries != 0)
       lines.emplace_back("33", "left by dead sessions: " + std::to_string(now.dead_holders) + " holders, " +

@@ -114,7 +114,7 @@ run_directory* run_directory::open(const std::string& path) {
 
 std::string run_directory::usual_path() {
   if (std::getenv("HOLDFAST_RUN_DIRECTORY")) return variable("HOLDFAST_RUN_DIRECTORY");
-  const std::string of_the_host = "/run/holdfast";
+  std::string of_the_host = "/run/holdfast";
   if (is_directory(of_the_host)) return of_the_host;
   const std::string of_the_user = variable("XDG_RUNTIME_DIR");
   if (of_the_user.empty() || !is_directory(of_the_user)) return {};
