@@ -52,17 +52,16 @@ std::string about_holder(const contender_status& each, const std::map<std::strin
   return text;
 }
 
-std::string about_waiter(const contender_status& each, const semaphore_status& now, const maker_function& maker) {
+/// `gone` is how many of those before it have died on this host.
+std::string about_waiter(const contender_status& each, std::size_t gone, bool is_gone) {
   const std::size_t before = each.place == 0 ? 0 : each.place - 1;
   std::string text = called(each) + " waits";
   if (each.age) text += " for " + shown(*each.age);
   text += before == 0 ? ". It is next." : ". " + counted(before, "contender") + " stand before it.";
   if (before == 1) text = text.substr(0, text.size() - std::string("stand before it.").size()) + "stands before it.";
-  const auto gone = std::count_if(now.queue.begin(), now.queue.end(), [&](const contender_status& other) {
-    return other.place < each.place && maker(other.session) == maker_state::gone;
-  });
-  if (gone != 0) text += " Of these, " + counted(static_cast<std::size_t>(gone), "process") + " on this host are gone.";
-  if (maker(each.session) == maker_state::gone) text += " Its own process is gone: nobody will use its slot.";
+  if (gone == 1) text += " Of these, 1 was a process on this host that is gone.";
+  if (gone > 1) text += " Of these, " + std::to_string(gone) + " were processes on this host that are gone.";
+  if (is_gone) text += " Its own process is gone: nobody will use its slot.";
   if (each.kind != contender_kind::holdfast)
     text += " It is another client, which takes a free slot itself and is not granted one.";
   return text;
@@ -91,8 +90,12 @@ std::vector<std::string> explanation(const std::string& prefix, const semaphore_
                         std::any_of(now.holders.begin(), now.holders.end(), is_asked_for);
   if (!session.empty() && !is_there) lines.push_back(session + " neither holds nor waits.");
   for (const contender_status& each : now.holders) lines.push_back(about_holder(each, sessions, maker));
-  for (const contender_status& each : now.queue)
-    if (is_asked_for(each)) lines.push_back(about_waiter(each, now, maker));
+  std::size_t gone = 0;
+  for (const contender_status& each : now.queue) {
+    const bool is_gone = maker(each.session) == maker_state::gone;
+    if (is_asked_for(each)) lines.push_back(about_waiter(each, gone, is_gone));
+    gone += is_gone;
+  }
   const std::size_t free =
       now.limit > now.holders.size() + now.dead_holders ? now.limit - now.holders.size() - now.dead_holders : 0;
   if (free != 0 && !now.queue.empty() && !now.closed)

@@ -165,8 +165,13 @@ private:
     const semaphore_status now = co_await read_status(consul, command_.prefix);
     std::map<std::string, consul::session_info> sessions;
     for (const contender_status& each : now.holders) {
-      const auto answer = co_await consul.session(each.session);
-      if (answer.value) sessions.emplace(each.session, *answer.value);
+      try {
+        const auto answer = co_await consul.session(each.session);
+        if (answer.value) sessions.emplace(each.session, *answer.value);
+      } catch (const boost::system::system_error& failure) {  // the rest is told all the same
+        std::fprintf(stderr, "holdfast: session %s: %s\n", printable(each.session).c_str(),
+                     printable(failure.what()).c_str());
+      }
     }
     const auto maker = [](const std::string& session) { return maker_of(session); };
     for (const std::string& line : explanation(command_.prefix, now, command_.session, sessions, maker))

@@ -103,8 +103,15 @@ public:
       return;
     }
     lines.emplace_back("1", head);
+    const window_size size = size_of_window();
+    const std::size_t rows = size.rows - 1;
+    std::size_t left_out = 0;
     for (const auto* const list : {&now.holders, &now.queue})
       for (const contender_status& each : *list) {
+        if (lines.size() == rows) {
+          ++left_out;
+          continue;
+        }
         const bool is_gone = maker_of(each.session) == maker_state::gone;
         std::string state = each.place == 0 ? "holds" : "waits " + std::to_string(each.place);
         state.resize(std::max<std::size_t>(state.size(), 10), ' ');
@@ -118,10 +125,9 @@ public:
     if (now.dead_holders + now.dead_entries != 0)
       lines.emplace_back("33", "left by dead sessions: " + std::to_string(now.dead_holders) + " holders, " +
                                    std::to_string(now.dead_entries) + " entries");
-    const window_size size = size_of_window();
-    if (lines.size() > size.rows - 1) {
-      const std::size_t left_out = lines.size() - (size.rows - 2);
-      lines.resize(size.rows - 2);
+    if (left_out != 0 || lines.size() > rows) {
+      left_out += lines.size() - (rows - 1);
+      lines.resize(rows - 1);
       lines.emplace_back("0", "and " + std::to_string(left_out) + " more");
     }
     std::string text = "\x1b[H";
@@ -170,6 +176,7 @@ asio::awaitable<void> top(consul::client& consul, std::string prefix) {
   struct shared_state {
     explicit shared_state(const asio::any_io_executor& executor) : pause(executor) {}
     asio::steady_timer pause;
+    consul::client* reads_by = nullptr;  // while the coroutine waits for an answer
     bool is_over = false;
   };
   const auto state = std::make_shared<shared_state>(executor);
@@ -177,16 +184,20 @@ asio::awaitable<void> top(consul::client& consul, std::string prefix) {
     if (ec) return;
     state->is_over = true;
     state->pause.cancel();
+    if (state->reads_by) state->reads_by->close();
   });
   std::optional<semaphore_status> last;
   while (!state->is_over) {
     semaphore_status now;
     std::exception_ptr failure;
+    state->reads_by = &consul;
     try {
       now = co_await read_status(consul, prefix);
     } catch (...) {
       failure = std::current_exception();
     }
+    state->reads_by = nullptr;
+    if (state->is_over) break;
     if (failure) {
       interrupts.cancel();
       std::rethrow_exception(failure);

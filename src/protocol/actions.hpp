@@ -75,6 +75,13 @@ struct watch_makers {
   bool operator==(const watch_makers&) const = default;
 };
 
+/// A session that should have been destroyed has expired by now, as far as the core can know. The core does nothing
+/// more about it.
+struct forget_session {
+  std::string session;
+  bool operator==(const forget_session&) const = default;
+};
+
 /// The acquire is done. The caller holds a slot.
 struct grant {
   protocol::ticket ticket;
@@ -141,8 +148,8 @@ namespace holdfast::protocol {
 using core_action =
     std::variant<action::create_session, action::register_node, action::renew_session, action::destroy_session,
                  action::send_txn, action::list_prefix, action::watch_key, action::read_node, action::stop_watch,
-                 action::watch_makers, action::grant, action::deny, action::fail, action::released, action::lose,
-                 action::revoke, action::update, action::closed, action::note>;
+                 action::watch_makers, action::forget_session, action::grant, action::deny, action::fail,
+                 action::released, action::lose, action::revoke, action::update, action::closed, action::note>;
 using core_actions = std::vector<core_action>;
 
 }  // namespace holdfast::protocol

@@ -59,6 +59,7 @@ private:
       next.granted.clear();
     }
     txn_.record = next.record;
+    txn_.keeps_record = now.lock_index != 0 && next.record == now.record;
     txn_.operations = rewrite(f_.keys.lock, now, next.record, f_.options.description, f_.mutex.value());
     txn_.record_operations = txn_.operations.size();
     grant(next);

@@ -139,10 +139,15 @@ struct node_seen {
   bool operator==(const node_seen&) const = default;
 };
 /// The shell has proof that the process that made this session no longer exists, and that no process which inherited
-/// the session's file exists. The session belongs to another process, and may be of another lock.
+/// the session's file exists. The session belongs to another process.
 struct maker_gone {
   std::string session;
   bool operator==(const maker_gone&) const = default;
+};
+/// The file of a session whose maker is gone has been removed. So some process has freed its slot and destroyed it.
+struct maker_file_removed {
+  std::string session;
+  bool operator==(const maker_file_removed&) const = default;
 };
 /// The holder of a mutex writes a value into its key. The value stays in the key when the holder releases it.
 /// The pool is notified before each try to write, and once at the end.
@@ -169,11 +174,12 @@ struct tick {
 template <class Event>
 inline constexpr bool is_of_a_pool =
     std::is_same_v<Event, event::prefix_listed> || std::is_same_v<Event, event::node_seen> ||
-    std::is_same_v<Event, event::value_written> || std::is_same_v<Event, event::maker_gone>;
+    std::is_same_v<Event, event::value_written> || std::is_same_v<Event, event::maker_gone> ||
+    std::is_same_v<Event, event::maker_file_removed>;
 
 using core_event = std::variant<event::acquire, event::cancel, event::release, event::close, event::session_created,
                                 event::node_registered, event::session_renewed, event::session_destroyed,
                                 event::txn_done, event::prefix_listed, event::key_watched, event::node_seen,
-                                event::value_written, event::maker_gone, event::tick>;
+                                event::value_written, event::maker_gone, event::maker_file_removed, event::tick>;
 
 }  // namespace holdfast::protocol

@@ -14,6 +14,8 @@ namespace {
 
 /// How long a process at most leaves the write to another process of its host.
 constexpr duration turn_max = std::chrono::milliseconds(20);
+/// How long it at most leaves the listing to others, if nobody waits for it.
+constexpr duration unhurried_turn_max = std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -22,15 +24,25 @@ void gone_makers::add(context& ctx, std::string session, duration lock_delay, du
   const auto [at, is_new] = all_.try_emplace(std::move(session));
   if (!is_new) return;
   at->second.free_at = ctx.now() + lock_delay;
+  at->second.read_at = at->second.free_at + ctx.random().between(duration(0), unhurried_turn_max);
   at->second.as_of = ctx.last_request();
   at->second.end.until = at->second.free_at + 2 * ttl;
 }
 
-bool gone_makers::need_listing(context& ctx, const snapshot& now, request_id as_of) const {
-  return std::any_of(all_.begin(), all_.end(), [&](const auto& each) {
-    const auto& [session, its] = each;
-    return as_of <= its.as_of && !now.find(session) && ctx.due_or_wake(its.free_at);
-  });
+void gone_makers::file_removed(const std::string& session) {
+  if (const auto at = all_.find(session); at != all_.end()) at->second.is_file_removed = true;
+}
+
+bool gone_makers::need_listing(context& ctx, const snapshot& now, request_id as_of) {
+  bool is_urgent = false, is_due = false;
+  for (const auto& [session, its] : all_) {
+    if (now.record.names(session))
+      is_urgent = ctx.due_or_wake(its.free_at) || is_urgent;
+    else if (!its.is_file_removed && (as_of <= its.as_of || now.find(session)))
+      is_due = ctx.due_or_wake(its.read_at) || is_due;
+  }
+  if (!is_urgent) nothing_due();
+  return is_due || (is_urgent && is_turn(ctx));
 }
 
 std::vector<const contender*> gone_makers::due(context& ctx, const snapshot& now) const {
@@ -57,11 +69,15 @@ void gone_makers::saw(const snapshot& now) {
     its.is_removed = its.is_removed || (its.is_tried && !now.find(session) && !now.record.names(session));
 }
 
-void gone_makers::pursue_all(context& ctx) {
+/// The dead process may have had a longer TTL than this one. So a session is not forgotten while it is shown.
+void gone_makers::pursue_all(context& ctx, const snapshot& now, bool is_current) {
   for (auto at = all_.begin(); at != all_.end();) {
+    const std::string& session = at->first;
     gone& its = at->second;
-    const bool lasts = its.is_removed ? pursue(ctx, its.end, at->first) : !ctx.due_or_wake(its.end.until);
-    at = lasts ? std::next(at) : all_.erase(at);
+    const bool is_shown = now.find(session) || now.record.names(session);
+    const bool may_be_hidden = !is_current && !its.is_removed && !its.is_file_removed;
+    const bool is_pursued = its.is_removed ? pursue(ctx, its.end, session) : !ctx.due_or_wake(its.end.until);
+    at = is_pursued || is_shown || may_be_hidden ? std::next(at) : all_.erase(at);
   }
 }
 

@@ -27,8 +27,13 @@ public:
   void add(context& ctx, std::string session, duration lock_delay, duration ttl);
   bool empty() const { return all_.empty(); }
   bool contain(const std::string& session) const { return all_.contains(session); }
-  /// Whether a listing must show first whether this prefix knows such a session.
-  bool need_listing(context& ctx, const snapshot& now, request_id as_of) const;
+  /// The file of this session has been removed, so another process has done everything.
+  void file_removed(const std::string& session);
+  /// Whether a listing is needed now before such a contender can be removed. `now` is not current. If the record names
+  /// the session, it takes somebody's slot, so this process reads when its turn comes. Otherwise the contender is in
+  /// nobody's way yet. Then each process of the host waits for a longer random time, in which one of the others may do
+  /// it.
+  bool need_listing(context& ctx, const snapshot& now, request_id as_of);
   /// The contenders of these sessions that a write may remove now. The call also sets a timer for the others.
   std::vector<const contender*> due(context& ctx, const snapshot& now) const;
   /// Calls `f` with each of these sessions whose slot may be freed now.
@@ -46,15 +51,18 @@ public:
   void tried(const std::vector<std::string>& removed);
   /// A listing or the outcome of a write has shown this snapshot. A session that a write of ours has removed must end.
   void saw(const snapshot& now);
-  /// Asks Consul to destroy the removed sessions, and forgets those that Consul has ended by now.
-  void pursue_all(context& ctx);
+  /// Asks Consul to destroy the removed sessions, and forgets those that have ended. `now` is the view, which may be
+  /// current.
+  void pursue_all(context& ctx, const snapshot& now, bool is_current);
   /// The answer to such a request. Returns false if the session is not one of these.
   bool destroyed(context& ctx, const event::session_destroyed& e);
 
 private:
   struct gone {
-    time_point free_at{};   ///< its slot may be freed from then on
-    request_id as_of = 0;   ///< the last request that was sent before the proof
+    time_point free_at{};  ///< its slot may be freed from then on
+    time_point read_at{};  ///< from then on, this process reads everything, even if the contender holds nothing
+    request_id as_of = 0;  ///< the last request that was sent before the proof
+    bool is_file_removed = false;
     bool is_tried = false;  ///< a write of ours may have removed it
     bool is_removed = false;
     ending_session end{};

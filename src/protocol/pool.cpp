@@ -80,6 +80,7 @@ void pool::on(event::close& e) {
 }
 
 void pool::on(event::session_created& e) {
+  if (closing_.is_over() && !e.session.empty()) return act(action::destroy_session{std::move(e.session)});
   member* const m = members_.find(e.member);
   if (!m || m->phase != phase::creating) return;
   if (e.session.empty()) {

@@ -73,6 +73,7 @@ private:
   void on(event::value_written& e) { mutex_.written(e); }
   void on(event::node_registered& e);
   void on(event::maker_gone& e);
+  void on(event::maker_file_removed& e) { gone_.file_removed(e.session); }
   void on(event::tick&) {}
 
   // pool_local.cpp: time, leases, slots and the local queue
@@ -147,6 +148,7 @@ private:
   // pool_write.cpp: writes
   void write();
   bool must_read_before_writing();
+  bool must_read_for_the_gone();
   void write_from_view();
   bool is_turn_to_read();
   void hand_on(const moves& what);

@@ -157,9 +157,6 @@ void pool::node_may_be_gone(const member& ours) {
 
 void pool::applied(transaction txn, std::vector<kv_entry> results) {
   transaction::reply its = txn.applied(std::move(results));
-  // The write has left the record as it was. Then Consul answers with the record's old index, and the write has only
-  // removed entries.
-  if (txn.record_operations != 0 && its.index == txn.base) its.index = 0;
   for (const slot_number& each : txn.numbers)
     if (!each.session.empty()) numbers_.locked(each.number);
   if (!txn.returned.empty()) return slots_returned(std::move(txn), its.index);
@@ -194,7 +191,8 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
     return take_listing(std::move(seen), txn.id, txn.sent_at);
   }
   const bool is_news = view_.now().index < its.index;  // false if a listing has already shown this write
-  view_.wrote(its.index, txn.id, ctx_.last_request(), txn.guarded, [&](snapshot& now) { txn.patch(now, its.index); });
+  view_.wrote(its.index, txn.id, ctx_.last_request(), txn.guarded,
+              [&](snapshot& now) { txn.patch(now, its.index, its.record_index); });
   open_grants_.saw(ctx_, view_.now(), members_);
   open_grants_.granted(txn.provisional);
   // Other contenders may stand before the sessions that this write puts into the queue.
@@ -394,6 +392,7 @@ void pool::resolve() {
   const transaction txn = write_.take();
   if (txn.refused) return end_moves(txn, false);  // the listing is newer, and shows where the members stand
   if (txn.is_decided_by(view_.now())) return end_moves(txn, true);
+  if (txn.movers.empty()) return;
   act(action::note{"a write below " + options_.prefix + " has an unknown outcome: its sessions end"});
   for (const member_id id : txn.movers) {
     member& m = members_[id];

@@ -306,12 +306,17 @@ void pool::retire_sessions() {
     const bool is_over = closing_.has_begun() || m.lost || (!collects && is_idle_for_too_long(m));
     if (is_over && may_retire(m)) drop(m, loss_reason::none);
   }
-  gone_.pursue_all(ctx_);
+  gone_.pursue_all(ctx_, view_.now(), view_.current());
   auto& ending = members_.ending();
   for (auto at = ending.begin(); at != ending.end();) {
     ending_member& e = at->second;
     if (e.gives_back != slot_id::none && due_or_wake(e.answer_by)) slots_.free_member(ctx_, e.gives_back, &e.why);
-    at = pursue(ctx_, e, at->first) ? std::next(at) : ending.erase(at);
+    if (pursue(ctx_, e, at->first)) {
+      ++at;
+      continue;
+    }
+    act(action::forget_session{at->first});
+    at = ending.erase(at);
   }
 }
 

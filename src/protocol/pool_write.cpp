@@ -37,9 +37,7 @@ void pool::write() {
   const facts f = facts_now();
   const std::vector<member_id>& spares = slots_.spares();
   if (takes_back && (!view_.current() || open_grants_.is_unseen(to_take_back, view_.listed_at()))) return read_prefix();
-  if (!gone_.empty() && waits_for_others() &&
-      !view_.current() && (!gone().empty() || gone_.need_listing(ctx_, view_.now(), view_.as_of())))
-    return read_prefix();
+  if (must_read_for_the_gone()) return read_prefix();
   switch (view_.state()) {
     case view::state::none:
       if (!waiters_.empty()) read_prefix();
@@ -83,6 +81,13 @@ bool pool::must_read_before_writing() {
          (!waiters_.empty() && waiters_.front().once);
 }
 
+/// Whether everything must be read because the maker of a contender is gone. A view that is not current may lack that
+/// contender.
+bool pool::must_read_for_the_gone() {
+  if (gone_.empty() || view_.current() || !waits_for_others()) return false;
+  return gone_.need_listing(ctx_, view_.now(), view_.as_of());
+}
+
 void pool::write_from_view() {
   if (!fail_too_wide()) return read_prefix();
   if (situation_.limit_disagrees && !waiters_.empty()) {
@@ -115,7 +120,8 @@ void pool::write_from_view() {
     return;
   }
   const bool is_anybody_waiting = need.slots != 0 || any_waits(members_);
-  if (what.empty() && !is_anybody_waiting && !duty_.owes() && overdue().empty()) {  // no plan would be written
+  const bool is_nothing_due = !duty_.owes() && overdue().empty() && gone().empty();
+  if (what.empty() && !is_anybody_waiting && is_nothing_due) {  // no plan would be written
     duty_.moved_on();
     return numbers_.nobody_needs_one();
   }

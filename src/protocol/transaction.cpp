@@ -11,7 +11,7 @@ namespace holdfast::protocol {
 
 bool transaction::moves(member_id id) const { return std::find(movers.begin(), movers.end(), id) != movers.end(); }
 
-void transaction::patch(snapshot& now, std::uint64_t index) const {
+void transaction::patch(snapshot& now, std::uint64_t index, std::uint64_t record_index) const {
   const auto is_newer = [&](const std::string& session) {
     const contender* entry = now.find(session);
     return index != 0 && entry && entry->modify_index > index;
@@ -20,11 +20,11 @@ void transaction::patch(snapshot& now, std::uint64_t index) const {
     each.modify_index = index;
     now.take_number(std::move(each));
   }
-  if (record_operations != 0 && index > now.lock_index) {
+  if (record_index > now.lock_index) {
     // Nobody else has written the record since it was seen. So the marks of the sessions that had released their slots
     // by then are still valid.
     std::vector<contender> given_back = std::exchange(now.given_back, {});
-    now.take_record(record, now.lock_flags, index);
+    now.take_record(record, now.lock_flags, record_index);
     std::erase_if(given_back, [this](const contender& each) {
       return std::find(removed.begin(), removed.end(), each.session) != removed.end();
     });
@@ -52,12 +52,15 @@ void transaction::patch(snapshot& now, std::uint64_t index) const {
 transaction::reply transaction::applied(std::vector<kv_entry> results) const {
   reply its;
   std::size_t single = 0;
-  for (const kv_operation& op : operations) {
-    const result_kind kind = result_of(op.verb);
-    if (kind == result_kind::written && single < results.size())
-      its.index = std::max(its.index, results[single].modify_index);
+  for (std::size_t i = 0; i != operations.size(); ++i) {
+    const result_kind kind = result_of(operations[i].verb);
+    if (kind == result_kind::written && single < results.size()) {
+      std::uint64_t& index = i < record_operations ? its.record_index : its.index;
+      index = std::max(index, results[single].modify_index);
+    }
     single += kind == result_kind::written || kind == result_kind::unchanged;
   }
+  if (its.record_index != base) its.index = std::max(its.index, its.record_index);
   its.has_read = reads != read_scope::none && results.size() >= single;
   if (its.has_read)
     its.read.assign(std::make_move_iterator(results.begin() + static_cast<std::ptrdiff_t>(single)),
@@ -86,7 +89,8 @@ bool transaction::is_decided_by(const snapshot& now) const {
   };
   const bool is_guarded = guarded && base != 0;
   const bool moved_on = is_guarded && now.lock_index != base;
-  const bool done = !(is_guarded && record_operations != 0) && std::all_of(inserted.begin(), inserted.end(), joined) &&
+  const bool changes_record = record_operations != 0 && !keeps_record;
+  const bool done = !(is_guarded && changes_record) && std::all_of(inserted.begin(), inserted.end(), joined) &&
                     std::all_of(numbers.begin(), numbers.end(), numbered) &&
                     (!inserted.empty() || std::none_of(removed.begin(), removed.end(), present));
   return moved_on || done;

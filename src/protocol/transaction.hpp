@@ -42,6 +42,7 @@ struct transaction {
   bool guarded = false;    ///< it is refused if anybody else has changed the record
   /// How many of the operations write the record. They come first. 0 if the record is not written.
   std::size_t record_operations = 0;
+  bool keeps_record = false;  ///< it writes the record as it is, maybe in another form
   /// The write leaves a slot free, and also reads the entries, because contenders may wait that are not seen yet.
   bool frees = false;
   bool owes = false;  ///< it leaves a slot free that a contender waits for, or may wait for unseen
@@ -58,11 +59,13 @@ struct transaction {
 
   bool moves(member_id id) const;
   /// Applies the changes that the transaction made at `index`, except where `now` is newer. Without an index it has
-  /// only removed entries.
-  void patch(snapshot& now, std::uint64_t index) const;
-  /// The index at which the transaction was applied, and the entries that it has read.
+  /// only removed entries. `record_index` is the record's index after a write of the record.
+  void patch(snapshot& now, std::uint64_t index, std::uint64_t record_index = 0) const;
+  /// The index at which the transaction was applied, and the entries that it has read. If it has only removed entries,
+  /// the index is 0. Consul does not change the index of a record that is written as it was.
   struct reply {
     std::uint64_t index = 0;
+    std::uint64_t record_index = 0;
     bool has_read = false;  ///< it has read what it should read
     std::vector<kv_entry> read{};
   };

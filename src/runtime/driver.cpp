@@ -90,6 +90,7 @@ driver::driver(std::unique_ptr<runtime::store> store, runtime::driver_options op
       post_to_io_(post_.target<io_executor>()),
       timer_(executor_),
       makers_(options_.directory ? runtime::maker_watch::of(*options_.directory, executor_) : nullptr),
+      files_(options_.directory, options_.lock_key),
       core_(std::move(core)),
       limit_(core_->status().limit) {}
 
@@ -142,12 +143,12 @@ void driver::refuse(const protocol::failure& why, diagnostics* diag, pending<slo
 /// Makes the file of a session before the core learns of the session, and removes it when the session has ended. If
 /// there is no file, the TTL decides when the slot of this process is free after its death.
 void driver::keep_files(const protocol::core_event& e) {
-  if (!options_.directory || process().is_foreign()) return;
+  if (process().is_foreign()) return;
   if (const auto* const ended = std::get_if<protocol::event::session_destroyed>(&e); ended && ended->gone)
-    options_.directory->ended(ended->session);
+    files_.ended(ended->session);
   const auto* const created = std::get_if<protocol::event::session_created>(&e);
   if (!created || created->session.empty()) return;
-  const int error = options_.directory->made(created->session);
+  const int error = files_.made(created->session);
   if (error == 0 || has_no_file_.exchange(true)) return;
   const locked lock(*this);
   if (lock)
@@ -260,9 +261,9 @@ std::string driver::holding_session(const slot_impl& slot) {
 std::vector<int> driver::maker_files(const slot_impl& slot) {
   std::vector<int> files;
   const locked lock(*this);
-  if (!lock || in_use(slot.id) != &slot || !options_.directory) return files;
+  if (!lock || in_use(slot.id) != &slot) return files;
   for (const auto& [key, session, grant] : core_->entries_of(slot.id))
-    if (const int file = options_.directory->descriptor(session); file >= 0) files.push_back(file);
+    if (const int file = files_.descriptor(session); file >= 0) files.push_back(file);
   return files;
 }
 
@@ -406,11 +407,17 @@ void driver::sequencer(const slot_impl& slot, pending<holdfast::sequencer>&& wai
 void driver::perform(protocol::action::watch_makers& a) {
   if (!makers_) return;
   if (!a.on) return makers_->remove(this);
-  makers_->add(this, [weak = weak_from_this()](const std::string& session) {
-    const auto self = weak.lock();
-    if (self) self->deliver(protocol::event::maker_gone{session});
-  });
+  makers_->add(this, options_.lock_key,
+               [weak = weak_from_this()](const std::string& session, runtime::maker_watch::news what) {
+                 const auto self = weak.lock();
+                 if (!self) return;
+                 if (what == runtime::maker_watch::news::gone)
+                   return self->deliver(protocol::event::maker_gone{session});
+                 self->deliver(protocol::event::maker_file_removed{session});
+               });
 }
+
+void driver::perform(protocol::action::forget_session& a) { files_.ended(a.session); }
 
 void driver::perform(protocol::action::grant& a) {
   acquiring& waiting = *acquires_.find(a.ticket);
@@ -485,6 +492,7 @@ void driver::perform(protocol::action::update& a) {
 void driver::perform(protocol::action::closed& a) {
   closed_ = true;
   if (makers_) makers_->remove(this);
+  files_.remove_all();
   timer_->cancel();
   to_make_.emplace_back(runtime::stop_reads());
   for (pending<>& waiting : std::exchange(closes_, {}))
@@ -527,6 +535,7 @@ std::shared_ptr<void> driver::on_context_shutdown() noexcept {
     if (each.slot) each.slot->lose(loss_reason::closed);
   if (makers_) makers_->remove(this);
   makers_.reset();
+  files_.remove_all();
   timer_.reset();
   executor_ = {};
   post_to_io_ = nullptr;

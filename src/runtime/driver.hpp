@@ -26,6 +26,7 @@
 #include "runtime/boot_clock.hpp"
 #include "runtime/maker_watch.hpp"
 #include "runtime/outcome.hpp"
+#include "runtime/session_files.hpp"
 #include "runtime/setup.hpp"
 #include "runtime/slot_impl.hpp"
 #include "runtime/store.hpp"
@@ -129,6 +130,7 @@ private:
     to_make_.push_back(std::move(a));
   }
   void perform(protocol::action::watch_makers& a);
+  void perform(protocol::action::forget_session& a);
   void perform(protocol::action::grant& a);
   void perform(protocol::action::deny& a);
   void perform(protocol::action::fail& a);
@@ -178,6 +180,7 @@ private:
   /// Null if there is no run directory. It is made and destroyed while the mutex is not locked, because that locks the
   /// list of the context's hooks.
   std::shared_ptr<runtime::maker_watch> makers_;
+  runtime::session_files files_;
   std::atomic<bool> has_no_file_{false};  ///< the file of a session could not be made
 
   const std::unique_ptr<protocol::core> core_;

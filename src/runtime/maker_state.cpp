@@ -11,7 +11,7 @@ maker_state maker_of(const std::string& session, const std::optional<std::string
   using state = runtime::run_directory::state;
   const runtime::run_directory* const directory =
       runtime::run_directory::open(path ? *path : runtime::run_directory::usual_path());
-  const state seen = directory ? directory->look(session) : state::unknown;
+  const state seen = directory ? directory->look(session).its : state::unknown;
   return seen == state::gone ? maker_state::gone : seen == state::lives ? maker_state::lives : maker_state::unknown;
 }
 

@@ -14,8 +14,11 @@
 #include <boost/system/error_code.hpp>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 #include <vector>
+
+#include "consul/per_process.hpp"
 
 namespace holdfast::runtime {
 
@@ -24,10 +27,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto poll_interval = 1s;
+constexpr auto look_interval = 1s;
 /// The kernel tells that a file was closed before it unlocks the file. So the watch checks the file again after these
-/// times.
-constexpr std::chrono::milliseconds pauses[] = {1ms, 2ms, 5ms, 10ms, 50ms, 200ms};
+/// times. The last ones are for a process that could not look, for want of descriptors.
+constexpr std::chrono::milliseconds pauses[] = {1ms, 2ms, 5ms, 10ms, 50ms, 200ms, 1s, 2s};
 
 template <class Key, class Value>
 std::shared_ptr<Value> find_living(std::map<Key, std::weak_ptr<Value>>& all, const Key& key) {
@@ -43,96 +46,136 @@ std::shared_ptr<Value> find_living(std::map<Key, std::weak_ptr<Value>>& all, con
 class maker_watch::hub {
 public:
   static std::shared_ptr<hub> of(const run_directory& directory) {
-    const std::lock_guard lock(mutex());
-    std::shared_ptr<hub> its = find_living(all(), &directory);
+    const std::lock_guard lock(hubs->mutex);
+    std::shared_ptr<hub> its = find_living(hubs->all, &directory);
     if (its) return its;
     const int events = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (events < 0) return nullptr;
-    its = std::make_shared<hub>(events);
-    if (::inotify_add_watch(events, directory.path().c_str(), IN_CLOSE_WRITE | IN_ONLYDIR) < 0) return nullptr;
-    all()[&directory] = its;
+    its = std::make_shared<hub>(events, directory.path());
+    if (!its->watches()) return nullptr;
+    hubs->all[&directory] = its;
     return its;
   }
   static std::size_t count() {
-    const std::lock_guard lock(mutex());
+    const std::lock_guard lock(hubs->mutex);
     return static_cast<std::size_t>(
-        std::count_if(all().begin(), all().end(), [](const auto& each) { return !each.second.expired(); }));
+        std::count_if(hubs->all.begin(), hubs->all.end(), [](const auto& each) { return !each.second.expired(); }));
   }
 
-  explicit hub(int events) : events_(events) {}
+  /// The kernel may tell late, or never, that a directory was removed, because an open file in it keeps it. So the
+  /// directory above is watched, too.
+  hub(int events, std::string path)
+      : events_(events),
+        path_(std::move(path)),
+        name_(std::filesystem::path(path_).filename()),
+        above_(::inotify_add_watch(events, std::filesystem::absolute(path_).parent_path().c_str(),
+                                   IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ONLYDIR)) {}
   hub(const hub&) = delete;
   hub& operator=(const hub&) = delete;
   ~hub() { ::close(events_); }
+
+  /// Asks the kernel for the events of the directory that has the path now, if that has not been done. Returns false if
+  /// there is no such directory.
+  bool watches() {
+    const std::lock_guard lock(mutex_);
+    if (watched_ < 0) watched_ = ::inotify_add_watch(events_, path_.c_str(), IN_CLOSE_WRITE | IN_DELETE | IN_ONLYDIR);
+    return watched_ >= 0;
+  }
 
   /// A descriptor that is readable when `read` has something to read. The caller closes it.
   int duplicate() const { return ::fcntl(events_, F_DUPFD_CLOEXEC, 0); }
 
   void add(const std::shared_ptr<maker_watch>& watch) {
-    const std::lock_guard lock(mutex());
+    const std::lock_guard lock(hubs->mutex);
     watches_[watch.get()] = watch;
   }
   void remove(const maker_watch& watch) {
-    const std::lock_guard lock(mutex());
+    const std::lock_guard lock(hubs->mutex);
     watches_.erase(&watch);
   }
 
   void read() {
     alignas(inotify_event) std::array<char, 16 * 1024> buffer;
-    std::vector<std::string> names;
-    bool has_overflown = false;
+    struct file_event {
+      std::string name;
+      bool is_removal;
+    };
+    std::vector<file_event> files;
+    bool must_look_at_all = false;
     // The descriptor does not block, and weak_ptr::lock() is no lock.
     // NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection)
     for (ssize_t size; (size = ::read(events_, buffer.data(), buffer.size())) > 0;) {
       for (const char* at = buffer.data(); at < buffer.data() + size;) {
         inotify_event event;
         std::memcpy(&event, at, sizeof event);
-        has_overflown = has_overflown || (event.mask & IN_Q_OVERFLOW) != 0;
         std::string name = event.len == 0 ? "" : at + sizeof event;
-        if (run_directory::is_session(name)) names.push_back(std::move(name));
+        const bool is_other_directory = is_of_the_directory(event, name);
+        must_look_at_all = must_look_at_all || is_other_directory || (event.mask & IN_Q_OVERFLOW) != 0;
+        if (event.wd != above_ && run_directory::is_session(name))
+          files.push_back({std::move(name), (event.mask & IN_DELETE) != 0});
         at += sizeof event + event.len;
       }
     }
     std::vector<std::shared_ptr<maker_watch>> watches;
     {
-      const std::lock_guard lock(mutex());
+      const std::lock_guard lock(hubs->mutex);
       for (const auto& [address, each] : watches_)
         if (auto its = each.lock()) watches.push_back(std::move(its));
     }
     for (const auto& watch : watches) {
       const std::lock_guard lock(watch->mutex_);
       if (!watch->events_) continue;
-      if (has_overflown) {
-        const auto gone = watch->directory_.all_gone();
-        names.insert(names.end(), gone.begin(), gone.end());
-      }
-      for (const std::string& name : names) asio::post(watch->executor_, [watch, name] { watch->heard_of(name, 0); });
+      if (must_look_at_all) asio::post(watch->executor_, [watch] { watch->look_at_all(); });
+      for (const file_event& each : files)
+        asio::post(watch->executor_, [watch, each] {
+          if (each.is_removal)
+            watch->file_removed(each.name);
+          else
+            watch->heard_of(each.name, 0);
+        });
     }
   }
 
 private:
-  static std::mutex& mutex() {
-    static std::mutex one;
-    return one;
-  }
-  static std::map<const run_directory*, std::weak_ptr<hub>>& all() {
-    static auto& hubs = *new std::map<const run_directory*, std::weak_ptr<hub>>();
-    return hubs;
+  struct hubs_of_process {
+    std::mutex mutex{};
+    std::map<const run_directory*, std::weak_ptr<hub>> all{};
+  };
+  static constinit consul::detail::per_process<hubs_of_process> hubs;
+
+  /// Whether the event says that another directory, or none, has the path now. Then `watches` must be called again.
+  bool is_of_the_directory(const inotify_event& event, const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    const bool is_its = event.wd == above_ ? name == name_ : event.wd == watched_ && (event.mask & IN_IGNORED) != 0;
+    if (!is_its) return false;
+    if (watched_ >= 0) ::inotify_rm_watch(events_, std::exchange(watched_, -1));
+    return true;
   }
 
   const int events_;
+  const std::string path_, name_;
+  const int above_;
+  std::mutex mutex_;
+  int watched_ = -1;
   std::map<const maker_watch*, std::weak_ptr<maker_watch>> watches_;
 };
 
+constinit consul::detail::per_process<maker_watch::hub::hubs_of_process> maker_watch::hub::hubs;
+
 std::shared_ptr<maker_watch> maker_watch::of(run_directory& directory, const asio::any_io_executor& executor) {
   using key = std::pair<const run_directory*, const asio::execution_context*>;
-  static std::mutex mutex;
-  static auto& all = *new std::map<key, std::weak_ptr<maker_watch>>();
+  struct watches {
+    std::mutex mutex{};
+    std::map<key, std::weak_ptr<maker_watch>> all{};
+  };
+  static constinit consul::detail::per_process<watches> watches_of_process;
+  watches& ours = *watches_of_process;
   const key its{&directory, &asio::query(executor, asio::execution::context)};
-  const std::lock_guard lock(mutex);
-  std::shared_ptr<maker_watch> found = find_living(all, its);
+  const std::lock_guard lock(ours.mutex);
+  std::shared_ptr<maker_watch> found = find_living(ours.all, its);
   if (found && found->has_context()) return found;
   found = consul::detail::make_hooked<maker_watch>(directory, executor);
-  all[its] = found;
+  ours.all[its] = found;
   return found;
 }
 
@@ -149,19 +192,17 @@ bool maker_watch::has_context() {
 
 std::size_t maker_watch::instances() { return hub::count(); }
 
-void maker_watch::add(const void* who, listener heard) {
-  const auto shared = std::make_shared<const listener>(std::move(heard));
+void maker_watch::add(const void* who, std::string lock_key, listener heard) {
+  auto its = std::make_shared<const listening>(std::move(lock_key), std::move(heard));
   const std::lock_guard lock(mutex_);
   if (!executor_) return;
   if (listeners_.empty()) start();
-  listeners_[who] = shared;
-  asio::post(executor_, [self = shared_from_this(), shared] {
-    for (const std::string& session : self->directory_.all_gone()) (*shared)(session);
-  });
+  listeners_[who] = std::move(its);
+  asio::post(executor_, [self = shared_from_this()] { self->look_at_all(); });
 }
 
 void maker_watch::remove(const void* who) {
-  std::shared_ptr<const listener> removed;  // destroyed without the lock
+  std::shared_ptr<const listening> removed;  // destroyed without the lock
   const std::lock_guard lock(mutex_);
   const auto at = listeners_.find(who);
   if (at == listeners_.end()) return;
@@ -170,23 +211,16 @@ void maker_watch::remove(const void* who) {
   if (listeners_.empty()) stop();
 }
 
+/// Without an inotify instance, `look_at_all` goes on for itself.
 void maker_watch::start() {
   hub_ = hub::of(directory_);
   const int events = hub_ ? hub_->duplicate() : -1;
-  if (events < 0) {
-    hub_.reset();
-    poll_.emplace(executor_);
-    return poll_later();
-  }
   boost::system::error_code failed;
-  events_.emplace(executor_);
-  events_->assign(events, failed);
-  if (failed) {  // the user may have no more watches of epoll
-    ::close(events);
+  if (events >= 0) events_.emplace(executor_).assign(events, failed);
+  if (events < 0 || failed) {  // the user may have no more watches of epoll
+    if (events >= 0) ::close(events);
     events_.reset();
-    hub_.reset();
-    poll_.emplace(executor_);
-    return poll_later();
+    return hub_.reset();
   }
   hub_->add(shared_from_this());
   wait_for_kernel();
@@ -196,7 +230,8 @@ void maker_watch::stop() {
   if (hub_) hub_->remove(*this);
   hub_.reset();
   events_.reset();
-  poll_.reset();
+  next_look_.reset();
+  told_.clear();
 }
 
 void maker_watch::wait_for_kernel() {
@@ -216,28 +251,32 @@ void maker_watch::wait_for_kernel() {
                       });
 }
 
-void maker_watch::poll_later() {
-  poll_->expires_after(poll_interval);
-  poll_->async_wait([weak = weak_from_this()](const boost::system::error_code& ec) {
-    const auto self = weak.lock();
-    if (ec || !self) return;
-    for (const std::string& session : self->directory_.all_gone()) self->tell(session);
-    const std::lock_guard lock(self->mutex_);
-    if (self->poll_) self->poll_later();
+/// Looks at all files. Does so again a while later, if it was not done in full, or if the kernel does not tell of what
+/// comes then.
+void maker_watch::look_at_all() {
+  bool must_look_again = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (listeners_.empty()) return;
+    must_look_again = !hub_ || !hub_->watches();
+  }
+  const run_directory::all_dead found = directory_.all_gone();
+  for (const run_directory::dead& each : found.makers) tell(each, news::gone);
+  const std::lock_guard lock(mutex_);
+  if (listeners_.empty() || (found.is_complete && !must_look_again)) return;
+  if (!next_look_) next_look_.emplace(executor_);
+  next_look_->expires_after(look_interval);
+  next_look_->async_wait([weak = weak_from_this()](const boost::system::error_code& ec) {
+    if (const auto self = weak.lock(); !ec && self) self->look_at_all();
   });
 }
 
 void maker_watch::heard_of(const std::string& session, std::size_t attempt) {
-  switch (directory_.look(session)) {
-    case run_directory::state::gone:
-      return tell(session);
-    case run_directory::state::unknown:
-      return;
-    case run_directory::state::lives:
-      break;
-  }
+  run_directory::finding found = directory_.look(session);
+  if (found.its == run_directory::state::gone) return tell({session, std::move(found.lock_key)}, news::gone);
+  if (found.its == run_directory::state::unknown) return;
   const std::lock_guard lock(mutex_);
-  if (attempt == std::size(pauses) || listeners_.empty() || !executor_) return;
+  if (attempt == std::size(pauses) || listeners_.empty()) return;
   const auto timer = std::make_shared<asio::steady_timer>(executor_, pauses[attempt]);
   timer->async_wait([weak = weak_from_this(), session, attempt, timer](const boost::system::error_code& ec) {
     const auto self = weak.lock();
@@ -245,17 +284,34 @@ void maker_watch::heard_of(const std::string& session, std::size_t attempt) {
   });
 }
 
-void maker_watch::tell(const std::string& session) {
-  std::vector<std::shared_ptr<const listener>> all;
+void maker_watch::file_removed(const std::string& session) {
+  run_directory::dead maker{session, {}};
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [who, each] : listeners_) all.push_back(each);
+    const auto at = told_.find(session);
+    if (at == told_.end()) return;
+    maker.lock_key = at->second;
   }
-  for (const auto& each : all) (*each)(session);
+  tell(maker, news::file_removed);
+}
+
+void maker_watch::tell(const run_directory::dead& maker, news what) {
+  std::vector<std::shared_ptr<const listening>> all;
+  {
+    const std::lock_guard lock(mutex_);
+    if (listeners_.empty()) return;
+    if (what == news::gone)
+      told_.emplace(maker.session, maker.lock_key);
+    else
+      told_.erase(maker.session);
+    for (const auto& [who, each] : listeners_)
+      if (each->lock_key == maker.lock_key) all.push_back(each);
+  }
+  for (const auto& each : all) each->heard(maker.session, what);
 }
 
 std::shared_ptr<void> maker_watch::on_context_shutdown() noexcept {
-  auto left = std::make_shared<std::map<const void*, std::shared_ptr<const listener>>>();
+  auto left = std::make_shared<std::map<const void*, std::shared_ptr<const listening>>>();
   const std::lock_guard lock(mutex_);
   left->swap(listeners_);
   stop();

@@ -22,15 +22,19 @@ namespace holdfast::runtime {
 /// Tells listeners of sessions whose makers are gone. There is one for each run directory and execution context, while
 /// somebody refers to it.
 ///
-/// The kernel tells when a file in the run directory is closed. All execution contexts of the process share one inotify
-/// instance for a directory, because a user may have only 128 of them. If there is none to be had, the watch looks at
-/// the directory every second.
+/// The kernel tells when a file in the run directory is closed or removed. All execution contexts of the process share
+/// one inotify instance for a directory, because a user may have only 128 of them. If there is none to be had, or if
+/// the directory has been removed, the watch looks at the directory every second.
 ///
 /// The functions are thread-safe.
 class maker_watch final : public std::enable_shared_from_this<maker_watch>, consul::detail::context_hook {
 public:
-  /// Called on the executor of the watch, with a session whose maker is gone, maybe more than once for a session.
-  using listener = std::function<void(const std::string& session)>;
+  enum class news {
+    gone,          ///< the session's maker is gone; maybe told more than once
+    file_removed,  ///< the file of such a session has been removed
+  };
+  /// Called on the executor of the watch.
+  using listener = std::function<void(const std::string& session, news)>;
 
   /// The watch of this directory in the context of `executor`.
   static std::shared_ptr<maker_watch> of(run_directory& directory, const boost::asio::any_io_executor& executor);
@@ -38,8 +42,9 @@ public:
   ~maker_watch();
   using context_hook::process;
 
-  /// Adds a listener, which `who` identifies. It hears of the makers that are gone now, and of each later one.
-  void add(const void* who, listener heard);
+  /// Adds a listener, which `who` identifies. It hears of the makers of sessions for this lock: of those that are gone
+  /// now, and of each later one.
+  void add(const void* who, std::string lock_key, listener heard);
   /// The listener hears nothing more, apart from calls that are running or are already posted.
   void remove(const void* who);
 
@@ -49,22 +54,29 @@ public:
 private:
   class hub;
 
+  struct listening {
+    std::string lock_key;
+    listener heard;
+  };
+
   bool has_context();
   void start();
   void stop();
   void wait_for_kernel();
-  void poll_later();
+  void look_at_all();
   void heard_of(const std::string& session, std::size_t attempt);
-  void tell(const std::string& session);
+  void tell(const run_directory::dead& maker, news what);
+  void file_removed(const std::string& session);
   std::shared_ptr<void> on_context_shutdown() noexcept override;
 
   run_directory& directory_;
   std::mutex mutex_;  ///< guards the following members
   boost::asio::any_io_executor executor_;
-  std::map<const void*, std::shared_ptr<const listener>> listeners_;
-  std::shared_ptr<hub> hub_;  ///< null if no inotify instance is to be had, or nobody listens
+  std::map<const void*, std::shared_ptr<const listening>> listeners_;
+  std::map<std::string, std::string> told_;  ///< the lock keys of sessions whose makers are known to be gone
+  std::shared_ptr<hub> hub_;                 ///< null if no inotify instance is to be had, or nobody listens
   std::optional<boost::asio::posix::stream_descriptor> events_;
-  std::optional<boost::asio::steady_timer> poll_;
+  std::optional<boost::asio::steady_timer> next_look_;  ///< at all files
 };
 
 }  // namespace holdfast::runtime

@@ -14,10 +14,15 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <map>
 #include <memory>
+#include <optional>
 #include <utility>
+
+#include "consul/per_process.hpp"
 
 namespace holdfast::runtime {
 
@@ -34,22 +39,9 @@ constexpr std::time_t keep_gone_seconds = 3600;
 constexpr std::time_t keep_unnamed_seconds = 60;
 constexpr std::string_view unnamed = ".new-";
 constexpr int names_max = 100;
-
-/// A file descriptor that is closed at the end of its scope.
-class open_file {
-public:
-  explicit open_file(int fd) : fd_(fd) {}
-  open_file(const open_file&) = delete;
-  open_file& operator=(const open_file&) = delete;
-  ~open_file() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
-private:
-  int fd_;
-};
+constexpr std::size_t content_max = 4096;
+/// The owner of files whose user has no id in this user namespace.
+constexpr uid_t no_user = 65534;
 
 /// A lock of the open file description. `F_SETLK` would lose the lock with any descriptor of the process for the file.
 struct flock whole_file(short type) {
@@ -81,11 +73,35 @@ bool write_all(int fd, std::string_view text) {
   return true;
 }
 
-bool says(int fd, std::string_view text) {
-  std::array<char, session_max + 1> content;
+/// The session in the first line, and the key of its lock behind it.
+std::string content_of(const std::string& session, const std::string& lock_key) { return session + '\n' + lock_key; }
+
+std::optional<std::string> read_lock_key(int fd, const std::string& session) {
+  std::array<char, content_max> content;
   const ssize_t size = ::pread(fd, content.data(), content.size(), 0);
-  return size >= 0 && std::string_view(content.data(), static_cast<std::size_t>(size)) == text;
+  if (size < 0) return {};
+  const std::string_view text(content.data(), static_cast<std::size_t>(size));
+  if (!text.starts_with(session + '\n')) return {};
+  return std::string(text.substr(session.size() + 1));
 }
+
+/// Whether each user of the host has an id here. If not, `no_user` may be anybody.
+bool knows_all_users() {
+  static const bool knows = [] {
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> map(std::fopen("/proc/self/uid_map", "re"), &std::fclose);
+    unsigned long inside = 1, outside = 1, count = 0;
+    return map && std::fscanf(map.get(), "%lu %lu %lu", &inside, &outside, &count) == 3 && inside == 0 &&
+           outside == 0 && count >= 0xfffffffe;
+  }();
+  return knows;
+}
+
+bool is_of_ours_or_root(uid_t owner) {
+  return owner == 0 || (owner == ::geteuid() && (owner != no_user || knows_all_users()));
+}
+
+/// Whether an open has failed for want of something that this process may have later.
+bool may_work_later(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM || error == EINTR; }
 
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -97,19 +113,61 @@ bool is_directory(const std::string& path) {
   return ::stat(path.c_str(), &its) == 0 && S_ISDIR(its.st_mode);
 }
 
+/// Removes an unlocked file that is old enough. Errors do not matter: the file may be another user's.
+void tidy(int directory, const std::string& name, int file) {
+  struct stat its {};
+  struct flock lock = whole_file(F_RDLCK);
+  if (::fstat(file, &its) != 0 || !S_ISREG(its.st_mode) || its.st_uid != ::geteuid()) return;
+  if (::fcntl(file, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK) return;
+  const std::time_t age = std::time(nullptr) - its.st_mtime;
+  if (name.starts_with(unnamed)) {
+    if (age > keep_unnamed_seconds) ::unlinkat(directory, name.c_str(), 0);
+  } else if ((its.st_mode & S_IWUSR) != 0) {
+    ::fchmod(file, seen_gone);
+    ::futimens(file, nullptr);
+  } else if (age > keep_gone_seconds) {
+    ::unlinkat(directory, name.c_str(), 0);
+  }
+}
+
 }  // namespace
 
-run_directory* run_directory::open(const std::string& path) {
-  static std::mutex mutex;
-  static auto& all = *new std::map<std::string, std::unique_ptr<run_directory>>();
+open_file::~open_file() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+run_directory::run_directory(std::string path, open_file directory)
+    : path_(std::move(path)), directory_(std::make_shared<const open_file>(std::move(directory))) {}
+
+run_directory* run_directory::open(std::string path) {
+  struct all {
+    std::mutex mutex{};
+    std::map<std::string, std::unique_ptr<run_directory>> directories{};
+  };
+  static constinit consul::detail::per_process<all> all_of_process;
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   if (path.empty()) return nullptr;
-  const std::lock_guard lock(mutex);
-  std::unique_ptr<run_directory>& at = all[path];
+  all& its = *all_of_process;
+  const std::lock_guard lock(its.mutex);
+  std::unique_ptr<run_directory>& at = its.directories[path];
   if (at) return at.get();
   open_file directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory.get() < 0 || !is_local(directory.get())) return nullptr;
-  at.reset(new run_directory(path, directory.release()));
+  at.reset(new run_directory(path, std::move(directory)));
   return at.get();
+}
+
+/// The directory that has the path now. Somebody may have removed the one before, and made another.
+std::shared_ptr<const open_file> run_directory::directory() const {
+  const std::lock_guard lock(mutex_);
+  struct stat named {};
+  struct stat opened {};
+  const bool is_same = ::stat(path_.c_str(), &named) != 0 || ::fstat(directory_->get(), &opened) != 0 ||
+                       (named.st_ino == opened.st_ino && named.st_dev == opened.st_dev);
+  if (is_same) return directory_;
+  open_file other(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (other.get() >= 0 && is_local(other.get())) directory_ = std::make_shared<const open_file>(std::move(other));
+  return directory_;
 }
 
 std::string run_directory::usual_path() {
@@ -128,123 +186,99 @@ bool run_directory::is_session(std::string_view name) {
   return !name.empty() && name.size() <= session_max && std::all_of(name.begin(), name.end(), is_part);
 }
 
-int run_directory::made(const std::string& session) {
+open_file run_directory::make(const std::string& session, const std::string& lock_key, int& error) {
   static std::atomic<unsigned> count{0};
-  if (!is_session(session)) return EINVAL;
+  error = EINVAL;
+  if (!is_session(session)) return open_file(-1);
+  const auto place = directory();
   // Processes of several containers may have the same id, so the name may be taken.
   std::string name;
   int opened = -1;
   for (int attempt = 0; attempt != names_max && opened < 0; ++attempt) {
     name = std::string(unnamed) + std::to_string(::getpid()) + '-' + std::to_string(++count);
-    opened = ::openat(directory_, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
+    opened =
+        ::openat(place->get(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
     if (opened < 0 && errno != EEXIST) break;
   }
-  if (opened < 0) return errno;
+  error = errno;
   open_file file(opened);
+  if (opened < 0) return file;
   struct flock lock = whole_file(F_WRLCK);
-  const bool is_done = ::fcntl(file.get(), F_OFD_SETLK, &lock) == 0 && write_all(file.get(), session) &&
-                       ::fchmod(file.get(), in_use) == 0 &&
-                       ::renameat(directory_, name.c_str(), directory_, session.c_str()) == 0;
-  if (!is_done) {
-    const int why = errno;
-    ::unlinkat(directory_, name.c_str(), 0);
-    return why;
-  }
-  const std::lock_guard guard(mutex_);
-  const auto [at, is_new] = files_.emplace(session, file.get());
-  if (!is_new) ::close(std::exchange(at->second, file.get()));
-  file.release();
-  return 0;
+  const bool is_done = ::fcntl(file.get(), F_OFD_SETLK, &lock) == 0 &&
+                       write_all(file.get(), content_of(session, lock_key)) && ::fchmod(file.get(), in_use) == 0 &&
+                       ::renameat(place->get(), name.c_str(), place->get(), session.c_str()) == 0;
+  error = is_done ? 0 : errno;
+  if (is_done) return file;
+  ::unlinkat(place->get(), name.c_str(), 0);
+  return open_file(-1);
 }
 
-void run_directory::ended(const std::string& session) {
-  if (!is_session(session)) return;
-  const std::lock_guard guard(mutex_);
-  const auto at = files_.find(session);
-  if (at == files_.end()) {
-    if (look(session) == state::gone) ::unlinkat(directory_, session.c_str(), 0);
-    return;
-  }
-  ::unlinkat(directory_, session.c_str(), 0);  // before it is unlocked
-  ::close(at->second);
-  files_.erase(at);
+bool run_directory::remove(const std::string& session) {
+  return is_session(session) && (::unlinkat(directory()->get(), session.c_str(), 0) == 0 || errno == ENOENT);
 }
 
-int run_directory::descriptor(const std::string& session) {
-  const std::lock_guard guard(mutex_);
-  const auto at = files_.find(session);
-  return at == files_.end() ? -1 : at->second;
+void run_directory::remove_gone(const std::string& session) {
+  const auto place = directory();
+  finding found;
+  const open_file file = look(place->get(), session, found);
+  if (found.its == state::gone) ::unlinkat(place->get(), session.c_str(), 0);
 }
 
-run_directory::state run_directory::look(const std::string& session) const {
-  state found = state::unknown;
-  const int file = look(session, found);
-  if (file >= 0) ::close(file);
+run_directory::finding run_directory::look(const std::string& session) const {
+  finding found;
+  look(directory()->get(), session, found);
   return found;
 }
 
 /// Opens the file and tells what it proves. It is opened for reading only: to close it after writing would wake
-/// everybody who watches the directory. Returns the descriptor, or -1.
-int run_directory::look(const std::string& name, state& found) const {
-  found = state::unknown;
-  if (!is_session(name)) return -1;
-  open_file file(::openat(directory_, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+/// everybody who watches the directory. Returns the descriptor if the maker is gone.
+open_file run_directory::look(int directory, const std::string& name, finding& found) {
+  found = {};
+  if (!is_session(name)) return open_file(-1);
+  open_file file(::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (file.get() < 0) {
+    if (may_work_later(errno)) found.its = state::unclear;
+    return open_file(-1);
+  }
   struct stat its {};
-  if (file.get() < 0 || ::fstat(file.get(), &its) != 0) return -1;
-  const bool is_trusted = S_ISREG(its.st_mode) && (its.st_uid == ::geteuid() || its.st_uid == 0) &&
-                          (its.st_mode & others_may_write) == 0 && is_local(file.get());
   struct flock lock = whole_file(F_WRLCK);
-  if (!is_trusted || ::fcntl(file.get(), F_OFD_GETLK, &lock) != 0) return -1;
+  if (::fstat(file.get(), &its) != 0 || !S_ISREG(its.st_mode) || !is_of_ours_or_root(its.st_uid) ||
+      (its.st_mode & others_may_write) != 0 || !is_local(file.get()) || ::fcntl(file.get(), F_OFD_GETLK, &lock) != 0)
+    return open_file(-1);
   if (lock.l_type != F_UNLCK) {
-    found = state::lives;
-    return -1;
+    found.its = state::lives;
+    return open_file(-1);
   }
   // A file without a name belongs to a session that its maker has ended.
-  if (!says(file.get(), name) || ::fstat(file.get(), &its) != 0 || its.st_nlink != 1) return -1;
-  found = state::gone;
-  return file.release();
+  std::optional<std::string> lock_key = read_lock_key(file.get(), name);
+  if (!lock_key || ::fstat(file.get(), &its) != 0 || its.st_nlink != 1) return open_file(-1);
+  found = {state::gone, *std::move(lock_key)};
+  return file;
 }
 
-std::vector<std::string> run_directory::all_gone() {
-  std::vector<std::string> result;
-  const int again = ::openat(directory_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR* const list = again < 0 ? nullptr : ::fdopendir(again);
-  if (!list) {
-    if (again >= 0) ::close(again);
-    return result;
-  }
-  while (const dirent* const each = ::readdir(list)) {
+run_directory::all_dead run_directory::all_gone() {
+  all_dead result;
+  const auto place = directory();
+  open_file again(::openat(place->get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const std::unique_ptr<DIR, int (*)(DIR*)> list(again.get() < 0 ? nullptr : ::fdopendir(again.get()), &::closedir);
+  result.is_complete = list != nullptr;
+  if (!list) return result;
+  again.release();
+  while (const dirent* const each = ::readdir(list.get())) {
     std::string name = each->d_name;
     if (name.starts_with(unnamed)) {
-      const open_file file(::openat(directory_, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-      if (file.get() >= 0) tidy(name, file.get());
+      const open_file file(::openat(place->get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+      if (file.get() >= 0) tidy(place->get(), name, file.get());
       continue;
     }
-    state found{};
-    const open_file file(look(name, found));
-    if (found != state::gone) continue;
-    tidy(name, file.get());
-    result.push_back(std::move(name));
+    finding found;
+    const open_file file = look(place->get(), name, found);
+    result.is_complete = result.is_complete && found.its != state::unclear;
+    if (found.its != state::gone) continue;
+    tidy(place->get(), name, file.get());
+    result.makers.push_back({std::move(name), std::move(found.lock_key)});
   }
-  ::closedir(list);
   return result;
-}
-
-/// Removes an unlocked file that is old enough. Errors do not matter: the file may be another user's.
-void run_directory::tidy(const std::string& name, int file) const {
-  struct stat its {};
-  struct flock lock = whole_file(F_RDLCK);
-  if (::fstat(file, &its) != 0 || !S_ISREG(its.st_mode) || its.st_uid != ::geteuid()) return;
-  if (::fcntl(file, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK) return;
-  const std::time_t age = std::time(nullptr) - its.st_mtime;
-  if (name.starts_with(unnamed)) {
-    if (age > keep_unnamed_seconds) ::unlinkat(directory_, name.c_str(), 0);
-  } else if ((its.st_mode & S_IWUSR) != 0) {
-    ::fchmod(file, seen_gone);
-    ::futimens(file, nullptr);
-  } else if (age > keep_gone_seconds) {
-    ::unlinkat(directory_, name.c_str(), 0);
-  }
 }
 
 }  // namespace holdfast::runtime

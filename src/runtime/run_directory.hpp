@@ -3,35 +3,65 @@
 
 #pragma once
 
-#include <map>
+#include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace holdfast::runtime {
 
+/// A file descriptor that is closed at the end of its scope.
+class open_file {
+public:
+  explicit open_file(int fd) : fd_(fd) {}
+  open_file(open_file&& other) noexcept : fd_(other.release()) {}
+  open_file& operator=(open_file&&) = delete;
+  ~open_file();
+  int get() const noexcept { return fd_; }
+  int release() noexcept { return std::exchange(fd_, -1); }
+
+private:
+  int fd_;
+};
+
 /// A directory of this host in which each process keeps a locked file for each of its sessions. The process that made
 /// the session is its maker. The kernel unlocks the file when the maker, and each process that has inherited the file
-/// from it, is gone. So an unlocked file proves that nobody uses the slots of that session any more.
+/// from it, is gone. So an unlocked file proves that nobody uses the slots of that session any more. The file also
+/// names the lock, so that only those who wait for that lock act on the proof.
 ///
 /// Proof is positive only. Everything else is `unknown`: no such file, no right to read it, another user's file, a file
 /// that others may write to, a link, a network file system. A file counts only if it belongs to the user of this
-/// process or to root. So other users of the host cannot forge a death.
+/// process or to root. So other users of the host cannot forge a death. A user who may read a file can lock it for
+/// reading, and so pretend that its maker lives. Then the TTL decides.
 ///
 /// The functions are thread-safe.
 class run_directory {
 public:
   enum class state {
     unknown,
-    lives,  ///< the file is locked
+    unclear,  ///< this process could not look, for example because it has no descriptor left; it may try again
+    lives,    ///< the file is locked
     gone,
   };
+  struct finding {
+    state its = state::unknown;
+    std::string lock_key{};  ///< of the lock that the session was made for, if the maker is gone
+  };
+  struct dead {
+    std::string session;
+    std::string lock_key;
+    bool operator==(const dead&) const = default;
+  };
+  struct all_dead {
+    std::vector<dead> makers{};
+    bool is_complete = true;  ///< false if one of them was `unclear`
+  };
 
-  /// The directory at `path`. There is one object for each path, and it is never destroyed: a file that is closed too
-  /// early would be a false proof. Null if the path names no directory on a local file system.
-  static run_directory* open(const std::string& path);
+  /// The directory at `path`. There is one object for each path, and it is never destroyed. Null if the path names no
+  /// directory on a local file system.
+  static run_directory* open(std::string path);
   /// The path that is used if the user names none: $HOLDFAST_RUN_DIRECTORY if that is set, else /run/holdfast if it
   /// exists, else $XDG_RUNTIME_DIR/holdfast, which is created if its parent exists. Empty if there is none of them.
   static std::string usual_path();
@@ -39,28 +69,28 @@ public:
   const std::string& path() const noexcept { return path_; }
 
   /// Makes the file of a session that this process has made. The file is filled and locked before it gets its name.
-  /// Returns an errno, or 0.
-  int made(const std::string& session);
-  /// Removes the file of a session that has ended: one of this process, or one whose maker is gone.
-  void ended(const std::string& session);
-  /// The descriptor of the file of a session of this process. -1 if there is none. It is close-on-exec.
-  int descriptor(const std::string& session);
+  /// Sets `error` to an errno, or to 0. The descriptor is close-on-exec. To close it while the file has its name would
+  /// be a false proof.
+  open_file make(const std::string& session, const std::string& lock_key, int& error);
+  /// Takes its name from a file. Returns false if the file may still have it.
+  bool remove(const std::string& session);
+  /// The session has ended. If its maker is gone, the file goes, too.
+  void remove_gone(const std::string& session);
 
-  state look(const std::string& session) const;
-  /// The sessions whose makers are gone. Also removes files that nobody needs any more.
-  std::vector<std::string> all_gone();
+  finding look(const std::string& session) const;
+  /// Finds the sessions whose makers are gone. Also removes files that nobody needs any more.
+  all_dead all_gone();
   /// True if the text can be the name of a session's file.
   static bool is_session(std::string_view name);
 
 private:
-  run_directory(std::string path, int directory) : path_(std::move(path)), directory_(directory) {}
-  int look(const std::string& name, state& found) const;
-  void tidy(const std::string& name, int file) const;
+  run_directory(std::string path, open_file directory);
+  std::shared_ptr<const open_file> directory() const;
+  static open_file look(int directory, const std::string& name, finding& found);
 
   const std::string path_;
-  const int directory_;
-  std::mutex mutex_;
-  std::map<std::string, int> files_;  ///< the descriptors of the files of this process, by session
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const open_file> directory_;
 };
 
 }  // namespace holdfast::runtime

@@ -204,7 +204,7 @@ pool_setup checked_mutex(Options& options, kind of) {
   take_common(options, key, of, result);
   take_queues(options.tuning, of, result.core);
   take_run_directory(options.tuning, result);
-  result.core.prefix = result.core.lock_key = key;
+  result.core.prefix = result.core.lock_key = result.driver.lock_key = key;
   result.core.form = protocol::record_form::session;
   result.core.accepts = true;
   result.store.lock_delay = lock_delay_of_a_mutex(options.tuning.lock_delay, result.core);
@@ -229,7 +229,7 @@ pool_setup checked(semaphore_options options) {
   take_run_directory(options.tuning, result);
   protocol::pool_options& core = result.core;
   core.prefix = options.prefix + "/";
-  core.lock_key = core.prefix + options.lock_key;
+  core.lock_key = result.driver.lock_key = core.prefix + options.lock_key;
   core.limit = options.limit;
   core.use_recorded_limit = options.use_recorded_limit;
   core.numbered = options.numbered;

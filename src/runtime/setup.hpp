@@ -21,6 +21,7 @@ struct driver_options {
   std::function<void(const std::string&)> log{};
   std::chrono::milliseconds ttl{};     ///< of the lock's sessions
   run_directory* directory = nullptr;  ///< null if there is none
+  std::string lock_key{};              ///< of a semaphore, mutex or election
 };
 
 /// Checked options, with defaults filled in, for the driver, its store and its core.

@@ -16,6 +16,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -343,6 +344,19 @@ def why_somebody_waits(test):
     test.run("explain", "nothing", status=1)
 
 
+def an_interrupt_while_consul_says_nothing(test):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(DEADLINE)
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with test.started("top", "why", CONSUL_HTTP_ADDR=address) as top:
+            connection, _ = server.accept()
+            with connection:
+                connection.settimeout(DEADLINE)
+                expect(connection.recv(1) != b"", "there is no request")
+                top.send_signal(signal.SIGINT)
+                expect(top.wait(DEADLINE) == 0, f"status {top.returncode}")
+
+
 def no_secret_is_shown(test):
     secret = "11111111-2222-3333-4444-555555555555"
     for words in (["-token", secret], ["-token=" + secret]):
@@ -388,8 +402,8 @@ def each_documented_status_is_seen(test):
 CASES = [the_words_of_consul_lock, statuses, one_after_the_other, a_signal_while_it_waits, a_lost_slot,
          an_operator_asks, the_child_can_verify, a_lease_that_is_not_renewed_in_time,
          what_is_left_by_a_killed_runner, a_dead_holder_frees_its_slot_at_once,
-         a_slot_stays_while_a_process_of_the_dead_command_lives, operators, a_leader, why_somebody_waits, no_secret_is_shown, control_characters,
-         nothing_is_left_in_consul]
+         a_slot_stays_while_a_process_of_the_dead_command_lives, operators, a_leader, why_somebody_waits,
+         an_interrupt_while_consul_says_nothing, no_secret_is_shown, control_characters, nothing_is_left_in_consul]
 LAST = each_documented_status_is_seen
 
 

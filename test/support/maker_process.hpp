@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,7 +21,7 @@
 #include <string>
 #include <utility>
 
-#include "runtime/run_directory.hpp"
+#include "runtime/session_files.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace holdfast::test {
@@ -28,6 +29,7 @@ namespace holdfast::test {
 using runtime::run_directory;
 using state = run_directory::state;
 
+inline const std::string lock_key = "service/db/.lock";
 inline const std::string session = "0b9e1c6a-3f41-4d55-9a3e-000000000001";
 inline const std::string another = "0b9e1c6a-3f41-4d55-9a3e-000000000002";
 
@@ -70,9 +72,24 @@ private:
   pid_t pid_ = -1;
 };
 
+/// At most this many descriptors, until the end of the scope.
+class few_descriptors {
+public:
+  explicit few_descriptors(rlim_t most) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit few{most, before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+  }
+  ~few_descriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+private:
+  rlimit before_{};
+};
+
 struct directory_story {
   temporary_folder folder;
   run_directory& directory = *run_directory::open(folder.path());
+  runtime::session_files files{&directory, lock_key};
 
   std::string path_of(const std::string& name) const { return folder.path() + '/' + name; }
   std::string text_of(const std::string& name) const {
@@ -83,13 +100,18 @@ struct directory_story {
   bool exists(const std::string& name) const { return std::filesystem::exists(path_of(name)); }
   /// The file of a process that is gone.
   void leave(const std::string& name = session) {
-    child maker([&] { directory.made(name); });
+    child maker([&] { files.made(name); });
     maker.kill();
-    BOOST_REQUIRE((directory.look(name) == state::gone));
+    BOOST_REQUIRE((look(name) == state::gone));
   }
+  state look(const std::string& name) const { return directory.look(name).its; }
   std::set<std::string> all_gone() const {
-    const auto all = directory.all_gone();
-    return {all.begin(), all.end()};
+    std::set<std::string> all;
+    for (const auto& each : directory.all_gone().makers) {
+      BOOST_TEST(each.lock_key == lock_key);
+      all.insert(each.session);
+    }
+    return all;
   }
   void make_older(const std::string& name, std::time_t seconds) const {
     const timespec then{std::time(nullptr) - seconds, 0};

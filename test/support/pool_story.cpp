@@ -547,6 +547,7 @@ std::string pool_story::line(const core_action& a) {
     }
     std::string operator()(const action::stop_watch& x) const { return "stop #" + std::to_string(x.id); }
     std::string operator()(const action::watch_makers& x) const { return x.on ? "watch makers" : "no makers"; }
+    std::string operator()(const action::forget_session& x) const { return "forget " + story.name(x.session); }
     std::string operator()(const action::grant& x) const {
       std::string text = "grant t" + number(x.ticket) + " " + story.name(x.slot) + " " + x.token.to_string();
       for (const std::uint32_t each : x.numbers) text += " number " + std::to_string(each);

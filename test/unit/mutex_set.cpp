@@ -194,6 +194,7 @@ private:
   std::string note(action::read_node&) { return "wrong"; }
   std::string note(action::stop_watch&) { return "stop"; }
   std::string note(action::watch_makers&) { return "watch makers"; }
+  std::string note(action::forget_session&) { return "forget"; }
   std::string note(action::list_prefix&) { return "wrong"; }
   std::string note(action::grant& a) {
     const char name = static_cast<char>('A' + slots_.size());

@@ -1278,6 +1278,17 @@ BOOST_FIXTURE_TEST_CASE(a_session_that_nobody_needs_is_kept_for_a_while_and_then
   EXPECT(after(1h));
 }
 
+/// The shell keeps something for each session until then.
+BOOST_FIXTURE_TEST_CASE(a_session_whose_end_is_never_confirmed_is_forgotten_after_its_ttl, idle_session) {
+  lines all;
+  for (const time_point end = now + 5min; now < end; append(all, after(1s))) {
+    if (renewal_open()) append(all, renewed());
+    if (!all.empty() && all.back() == "destroy s1") append(all, destroyed(false));
+  }
+  BOOST_TEST(times(all, "forget s1") == 1u);
+  BOOST_TEST(last_of(all) == "forget s1");
+}
+
 /// Until the session is destroyed, a client with its fence checks could write, though another holds the slot.
 BOOST_FIXTURE_TEST_CASE(a_session_that_must_end_leaves_the_record_with_its_entry, holder) {
   acquire(2);
@@ -1402,6 +1413,15 @@ BOOST_AUTO_TEST_CASE(close_is_done_at_once_but_for_a_session_that_is_created) {
   EXPECT(close(true), "fail t1 the semaphore or client was closed");
   EXPECT(created(), "destroy s1");
   EXPECT(destroyed(), "closed");
+}
+
+/// The answer to the create request comes after the time for closing is over.
+BOOST_AUTO_TEST_CASE(a_session_that_is_created_too_late_is_destroyed) {
+  look(1);
+  close(true);
+  const lines all = after(10s);
+  BOOST_TEST(says(all, "closed"));
+  EXPECT(created(), "destroy s1");
 }
 
 // --- All in all

@@ -51,6 +51,32 @@ struct numbered_makers : makers_story {
   numbered_makers() : makers_story(with(watching(), [](pool_options& o) { o.numbered = true; })) {}
 };
 
+/// We wait at the end of a queue that is too long to watch everything.
+struct crowded_makers : makers_story {
+  crowded_makers()
+      : makers_story(with(watching(), [](pool_options& o) {
+          o.own_watch = o.own_watch_each = 10s;
+          o.watch_all_max = 0;
+        })) {
+    for (int i = 0; i != 3; ++i) others_join();
+    record_becomes("s1", 1);
+    hold();
+    run();
+    BOOST_REQUIRE(entries() == "s1 s2 s3 s4");
+    others_join();
+    go_on();
+  }
+  std::size_t reads_in(duration d) {
+    std::size_t sum = 0;
+    for (const time_point end = now + d; now < end;) sum += times(go_on(10ms), "read");
+    return sum;
+  }
+};
+
+struct patient_makers : makers_story {
+  patient_makers() : makers_story(with(watching(usual(2)), [](pool_options& o) { o.watch_makers = 1h; })) {}
+};
+
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(pool_makers, makers_story)
@@ -236,6 +262,91 @@ BOOST_AUTO_TEST_CASE(our_own_sessions_are_not_gone) {
   const std::string before = entries();
   EXPECT(maker_is_gone("s1"));
   BOOST_TEST(entries() == before);
+}
+
+/// The others of the host do it, too.
+BOOST_FIXTURE_TEST_CASE(in_a_crowd_the_first_process_to_read_does_it_for_all, crowded_makers) {
+  BOOST_TEST(!says(maker_is_gone("s3"), "read"));
+  leaves("s3");
+  consul.destroy_session(real("s3"), now);
+  tell(event::maker_file_removed{real("s3")});
+  BOOST_TEST(reads_in(2s) == 0u);
+}
+
+BOOST_FIXTURE_TEST_CASE(in_a_crowd_a_dead_waiter_is_removed_soon, crowded_makers) {
+  maker_is_gone("s3");
+  BOOST_TEST(reads_in(600ms) == 1u);
+  BOOST_TEST(entries() == "s1 s2 s4 s5");
+  BOOST_TEST(!exists("s3"));
+}
+
+BOOST_FIXTURE_TEST_CASE(in_a_crowd_a_dead_holder_is_removed_at_once, crowded_makers) {
+  maker_is_gone("s1");
+  BOOST_TEST(reads_in(50ms) == 1u);
+  BOOST_TEST(record() == "{s2}");
+  BOOST_TEST(reads_in(2s) == 0u);
+}
+
+BOOST_FIXTURE_TEST_CASE(one_who_has_no_room_for_its_request_frees_the_slot_too, patient_makers) {
+  others_join();
+  record_becomes("s1", 2);
+  hold();
+  acquire(2, 2);
+  run();
+  BOOST_TEST(requests_of([this] {
+               maker_is_gone("s1");
+               for (int i = 0; i != 10; ++i) go_on(10ms);
+             }) <= 6u);
+  BOOST_TEST(record() == "{s2}");
+}
+
+/// The dead process may have had a longer TTL than this one.
+BOOST_FIXTURE_TEST_CASE(the_proof_is_kept_as_long_as_the_session_is_there, patient_makers) {
+  others_join();
+  others_join();
+  record_becomes("s1 s2", 2);
+  hold();
+  run();
+  cancel(1);
+  run();
+  maker_is_gone("s1");
+  go_on(10 * pool_story::usual().ttl);
+  acquire(2);
+  BOOST_TEST(says(run(), "grant t2"));
+}
+
+/// Consul then answers with the record's old index, and the new index of our entry.
+BOOST_AUTO_TEST_CASE(a_dead_waiter_goes_with_the_write_that_queues_us) {
+  others_join();
+  others_join();
+  record_becomes("s1", 1);
+  look(1);
+  maker_is_gone("s2");
+  after(30ms);
+  created();
+  BOOST_REQUIRE(txn_open());
+  run();
+  BOOST_TEST(entries() == "s1 s3");
+  leaves("s1");
+  const lines all = go_on();
+  BOOST_TEST(says(all, "grant t1"));
+  BOOST_TEST(times(all, "txn") == 1u);  // its base was the record's index
+}
+
+BOOST_AUTO_TEST_CASE(a_reply_that_is_lost_ends_no_session_of_ours_though_the_record_stays) {
+  others_join();
+  others_join();
+  record_becomes("s1", 1);
+  look(1);
+  maker_is_gone("s2");
+  after(30ms);
+  created();
+  BOOST_REQUIRE(txn_open());
+  applied_but_unknown();
+  const lines all = go_on(1s);
+  BOOST_TEST(!says(all, "note"));
+  BOOST_TEST(exists("s3"));
+  BOOST_TEST(entries() == "s1 s3");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -58,6 +58,7 @@ private:
   void fields(const protocol::action::read_node& a) { *this << a.id << a.node; }
   void fields(const protocol::action::stop_watch& a) { *this << a.id; }
   void fields(const protocol::action::watch_makers& a) { *this << a.on; }
+  void fields(const protocol::action::forget_session& a) { *this << a.session; }
   void fields(const protocol::action::grant& a) {
     *this << a.ticket << a.slot << a.token.to_string() << a.deadline << a.numbers.size();
     for (const std::uint32_t each : a.numbers) *this << each;

@@ -497,6 +497,7 @@ private:
   }
 
   void perform(process&, action::watch_makers&) {}
+  void perform(process&, action::forget_session&) {}
 
   // --- what comes next
 

@@ -286,6 +286,7 @@ private:
   void perform(process& p, action::read_node& a);
   void perform(process& p, action::stop_watch& a);
   void perform(process& p, action::watch_makers& a);
+  void perform(process& p, action::forget_session& a) { p.files.erase(a.session); }
   /// `sender` is a process, or null for an operator.
   consul::txn_reply transact(const process* sender, const std::vector<kv_operation>& operations);
   /// Sends one transaction of a process. `then` is called with its outcome as soon as the process runs.
@@ -335,6 +336,7 @@ private:
   // world_makers.cpp
   void tell_of_maker(process& p, const std::string& session);
   void tell_all_of(const process& maker);
+  void remove_file(const std::string& session);
   void check_makers();
 
   // world_strangers.cpp

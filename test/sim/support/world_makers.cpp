@@ -35,6 +35,19 @@ void world::tell_of_maker(process& p, const std::string& session) {
   });
 }
 
+/// A process has freed the slot of a dead one.
+void world::remove_file(const std::string& session) {
+  bool is_removed = false;
+  for (const auto& each : processes_) is_removed = each->files.erase(session) != 0 || is_removed;
+  if (!is_removed) return;
+  for (const auto& each : processes_) {
+    if (!each->alive || !each->watches_makers) continue;
+    process& p = *each;
+    in(random_.between(0ms, 40ms),
+       [this, &p, session] { when_running(p, [this, &p, session] { step(p, event::maker_file_removed{session}); }); });
+  }
+}
+
 /// G5: a process that waits, and has proof that the maker of another contender is gone, frees the slot and the place of
 /// that contender soon.
 void world::check_makers() {

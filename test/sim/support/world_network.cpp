@@ -176,7 +176,7 @@ void world::perform(process& p, action::destroy_session& a) {
   if (!p.sessions.contains(a.session)) {  // the session of a process that is gone
     in(draw_fate(p).there, [this, &p, a] {
       consul_.destroy_session(a.session, now());
-      for (auto& each : processes_) each->files.erase(a.session);
+      remove_file(a.session);
       deliver(p, event::session_destroyed{a.session, true});
     });
     return;

@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "runtime/run_directory.hpp"
+
+namespace holdfast::runtime {
+
+/// The files in the run directory that stand for the sessions of one lock in this process. A file loses its name before
+/// it is closed, and if it keeps its name, it stays open for as long as the process runs.
+///
+/// The functions are thread-safe.
+class session_files {
+public:
+  /// Without a directory, no files are made.
+  session_files(run_directory* directory, std::string lock_key)
+      : directory_(directory), lock_key_(std::move(lock_key)) {}
+  session_files(const session_files&) = delete;
+  session_files& operator=(const session_files&) = delete;
+  ~session_files() { remove_all(); }
+
+  /// Makes the file of a session that this process has made. Returns an errno, or 0.
+  int made(const std::string& session);
+  /// The session has ended. It is one of ours, or one whose maker is gone.
+  void ended(const std::string& session);
+  /// Nobody in this process uses a slot of this lock any more. From now on, no file is made.
+  void remove_all();
+  /// The descriptor of the file of a session of this process. -1 if there is none.
+  int descriptor(const std::string& session);
+
+  run_directory* directory() const noexcept { return directory_; }
+
+private:
+  using file_map = std::map<std::string, int>;
+  file_map::iterator remove(file_map::iterator at);
+
+  run_directory* const directory_;
+  const std::string lock_key_;
+  std::mutex mutex_;
+  file_map files_;
+  bool is_over_ = false;
+};
+
+}  // namespace holdfast::runtime
