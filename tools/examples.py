@@ -287,6 +287,12 @@ def administration(folder, *consul):
     expect_lines(run([*order, "destroy"]), "^destroy: done$")
 
 
+def in_the_headers(folder, *consul):
+    output = run([folder / "in_the_headers", *consul])
+    expect_lines(output, "^there was a slot at once$", "^the lock is held$", "^counted$", "^leader: me$")
+    expect_lines(output, "^0 of 3 slots are held$", "^the slot was lost$", "^lost: session_invalidated$")
+
+
 def demo(folder, *options):
     output = run([folder / "demo", "--seconds", "5", "--ttl-ms", "1000", *options])
     killed = r"killed process [ABC] \(SIGKILL\) while it held [1-4] slot"
@@ -358,7 +364,7 @@ def on_a_real_agent(folder):
 
 CASES = [
     quickstart, failures, usage, lost_slot, guarded_write, numbered_slots, exclusive_workers, crashed_worker,
-    hot_standby, server, fake_consul, administration, tutorial, demo, broken_limit,
+    hot_standby, server, fake_consul, administration, in_the_headers, tutorial, demo, broken_limit,
 ]
 CASES.append(on_a_real_agent)
 

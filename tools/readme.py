@@ -2,14 +2,15 @@
 # SPDX-FileCopyrightText: The holdfast authors
 # SPDX-License-Identifier: BSL-1.0
 
-"""Checks that the programs in README and the documents are the marked parts of examples, which are compiled and run.
+"""Checks that the programs in README, the documents and the public headers are the marked parts of examples, which are
+compiled and run.
 
 In a document a line `<!-- cut from FILE -->` precedes the C++. In the file `// readme {` and `// } readme` enclose the
 lines that are shown. A file with several parts names them: `<!-- cut from FILE: NAME -->` and `// readme NAME {`. In
-README and in doc/tutorial all C++ is cut from files.
+README and in doc/tutorial all C++ is cut from files. In a header each of these lines begins with `/// `.
 
 usage: readme.py              checks; prints the difference
-       readme.py --write      puts the examples' lines into the documents
+       readme.py --write      puts the examples' lines into the documents and headers
        readme.py --self-test  shows that the check is able to fail
 """
 
@@ -17,9 +18,11 @@ import difflib
 import pathlib
 import re
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXCERPT = re.compile(r"^<!-- cut from ([^\s:]+)(?:: (\w+))? -->\n```cpp\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+IN_HEADER = re.compile(r"^/// <!-- cut from ([^\s:]+)(?:: (\w+))? -->\n/// ```cpp\n((?:///.*\n)*?)/// ```$", re.MULTILINE)
 PROGRAM = re.compile(r"^```cpp$", re.MULTILINE)
 
 
@@ -38,12 +41,15 @@ def marked_lines(text, name):
 
 
 def renewed(document, read):
-    """The document as it should be. `read` gives the text of a file."""
+    """The document or header as it should be. `read` gives the text of a file."""
 
-    def excerpt(found):
-        return found[0][: found.start(3) - found.start()] + marked_lines(read(found[1]), found[2]) + "```"
+    def excerpt(found, prefix=""):
+        lines = marked_lines(read(found[1]), found[2])
+        if prefix:
+            lines = "".join((prefix + line).rstrip() + "\n" for line in textwrap.dedent(lines).splitlines())
+        return found[0][: found.start(3) - found.start()] + lines + prefix + "```"
 
-    return EXCERPT.sub(excerpt, document)
+    return IN_HEADER.sub(lambda found: excerpt(found, "/// "), EXCERPT.sub(excerpt, document))
 
 
 def shows_only_excerpts(path):
@@ -53,7 +59,7 @@ def shows_only_excerpts(path):
 def problems(path, document, read):
     right = renewed(document, read)
     result = list(difflib.unified_diff(right.splitlines(), document.splitlines(), "examples", path, lineterm=""))
-    excerpts = EXCERPT.findall(document)
+    excerpts = EXCERPT.findall(document) + IN_HEADER.findall(document)
     if shows_only_excerpts(path) and (len(PROGRAM.findall(document)) != len(excerpts) or not excerpts):
         result.append(f"{path}: C++ that is not cut from a file, or none at all")
     for file, name, _ in excerpts:
@@ -79,6 +85,11 @@ def self_test():
     for each in (good, named):
         assert not problems("README.md", each, files.get), problems("README.md", each, files.get)
     assert renewed(bad[0], files.get) == good and renewed(bad[1], files.get) == good
+    header = "/// A lock.\n/// <!-- cut from c.cpp: two -->\n/// ```cpp\n/// 2\n/// ```\nclass lock;\n"
+    assert not problems("a.hpp", header, files.get)
+    assert renewed(header.replace("/// 2\n", ""), files.get) == header
+    for each in (header.replace("/// 2", "/// 3"), header.replace("two", "three")):
+        assert problems("a.hpp", each, files.get), each
     for each in bad:
         assert problems("README.md", each, files.get), each
     assert not problems("doc/a.md", bad[2], files.get) and problems("doc/a.md", bad[0], files.get)
@@ -93,7 +104,8 @@ def main():
         self_test()
         return 0
     found = []
-    for path in ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "doc").rglob("*.md"))]:
+    others = [*(ROOT / "doc").rglob("*.md"), *(ROOT / "include").rglob("*.hpp")]
+    for path in ["README.md", *sorted(str(path.relative_to(ROOT)) for path in others)]:
         document = read(path)
         if sys.argv[1:] == ["--write"]:
             document = renewed(document, read)

@@ -105,6 +105,18 @@ concept command_token = asio::completion_token_for<Token, void(error_code, Resul
 /// must not run at the same time as another call on the same object.
 ///
 /// Lifetimes: as for `consul::client`.
+///
+/// <!-- cut from example/in_the_headers.cpp: administration -->
+/// ```cpp
+/// asio::awaitable<void> drain(holdfast::consul::client consul) {
+///   holdfast::semaphore_administration admin(consul, {.prefix = "service/reports"});
+///   const holdfast::semaphore_status now = co_await admin.inspect();
+///   say(std::to_string(now.holders.size()) + " of " + std::to_string(now.limit) + " slots are held");
+///   co_await admin.close();  // nobody is granted a slot
+///   co_await admin.wait_until_drained();
+///   co_await admin.open();
+/// }
+/// ```
 class semaphore_administration {
 public:
   using executor_type = asio::any_io_executor;

@@ -119,6 +119,18 @@ private:
 ///
 /// Lifetimes: the handle may be destroyed while `next` is pending. It is cheap to copy. All copies refer to the same
 /// observer.
+///
+/// <!-- cut from example/in_the_headers.cpp: observer -->
+/// ```cpp
+/// asio::awaitable<void> follow(holdfast::consul::client consul) {
+///   holdfast::election_observer observer(consul, "service/leader");
+///   for (;;) {
+///     const std::optional<holdfast::leader> now = co_await observer.next();  // waits for a change
+///     say(now ? "leader: " + now->value : "no leader");
+///     if (now) co_return;
+///   }
+/// }
+/// ```
 class election_observer {
 public:
   using executor_type = asio::any_io_executor;
@@ -194,6 +206,17 @@ private:
 /// There is no `close`, and so no time limit for it. A campaign ends when it is cancelled. A term ends when its
 /// `leadership` is resigned or destroyed. Then its session is destroyed at once. Until that is done, the session keeps
 /// the execution context running.
+///
+/// <!-- cut from example/in_the_headers.cpp: election -->
+/// ```cpp
+/// asio::awaitable<void> lead(holdfast::consul::client consul) {
+///   holdfast::election candidate(consul, {.key = "service/leader"});
+///   holdfast::leadership term = co_await candidate.campaign("10.0.0.7:8080");
+///   co_await term.proclaim("10.0.0.7:8081");  // what observers see from now on
+///   co_await write_report();
+///   co_await term.resign();
+/// }
+/// ```
 class election {
 public:
   using executor_type = asio::any_io_executor;

@@ -82,6 +82,19 @@ protected:
 ///   not.
 ///
 /// Threads, lifetimes, connections: as for `semaphore`.
+///
+/// <!-- cut from example/in_the_headers.cpp: mutex -->
+/// ```cpp
+/// asio::awaitable<void> alone(holdfast::consul::client consul) {
+///   holdfast::mutex mutex(consul, {.key = "service/migration"});
+///   holdfast::held_mutex lock = co_await mutex.lock();
+///   const holdfast::sequencer proof = co_await holdfast::sequencer_of(lock);  // for another process
+///   const bool is_held = co_await holdfast::verify(consul, proof);
+///   if (is_held) say("the lock is held");
+///   co_await lock.release();
+///   co_await mutex.close();
+/// }
+/// ```
 class mutex : public slot_source {
 public:
   /// Creates an empty object.

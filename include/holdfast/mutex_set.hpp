@@ -50,6 +50,20 @@ void start_try_lock(const std::shared_ptr<driver>&, const std::string& name, dia
 /// Threads, lifetimes: as for `semaphore`.
 ///
 /// Connections: a set has one blocking query, no matter how many locks are held.
+///
+/// <!-- cut from example/in_the_headers.cpp: mutex_set -->
+/// ```cpp
+/// asio::awaitable<void> one_of_each(holdfast::consul::client consul, std::vector<std::string> users) {
+///   holdfast::mutex_set locks(consul, {.prefix = "service/users"});
+///   for (const std::string& user : users) {
+///     holdfast::slot lock = co_await locks.try_lock(user);  // all locks share one session
+///     if (!lock) continue;                                  // another process does this user
+///     co_await write_report();
+///     co_await lock.release();
+///   }
+///   co_await locks.close();
+/// }
+/// ```
 class mutex_set : public slot_source {
 public:
   /// Creates an empty object.

@@ -174,6 +174,19 @@ protected:
 /// `consul::config::blocking_max` (32) blocking queries at once. Semaphores beyond that number take turns, and may see
 /// grants and losses about 10 s later, or more if they outnumber it several times. If a semaphore's turn does not come
 /// within `tuning::outage_grace`, it loses its slots (loss_reason::watch_failed). The log then names the option.
+///
+/// <!-- cut from example/in_the_headers.cpp: semaphore -->
+/// ```cpp
+/// asio::awaitable<void> limited(holdfast::consul::client consul) {
+///   holdfast::semaphore sem(consul, {.prefix = "service/reports", .limit = 3});
+///   holdfast::slot slot = co_await sem.acquire();  // waits while the cluster has three holders
+///   co_await write_report();
+///   co_await slot.release();
+///   const holdfast::slot other = co_await sem.try_acquire();  // empty if none is free at once
+///   if (other) say("there was a slot at once");
+///   co_await sem.close();
+/// }
+/// ```
 class semaphore : public slot_source {
 public:
   /// Creates an empty object.

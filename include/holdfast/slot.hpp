@@ -91,6 +91,18 @@ const std::shared_ptr<slot_impl>& impl_of(const slot&) noexcept;
 /// operation sends nothing and does not complete. The same is true of copies of semaphores, mutexes, sets, elections
 /// and clients. The child must not run the parent's execution context. It may create its own context with its own
 /// clients. The library does not notice `vfork`, `_Fork` and a bare `clone`: after these, call only exec or `_exit`.
+///
+/// <!-- cut from example/in_the_headers.cpp: slot -->
+/// ```cpp
+/// asio::awaitable<void> careful(holdfast::consul::client consul, holdfast::slot slot) {
+///   auto write = slot.fence_checks();  // Consul refuses the write if the slot is lost
+///   write.push_back(holdfast::consul::txn_operation::set("service/state", slot.fencing_token().to_string()));
+///   const auto reply = co_await consul.transact(std::move(write));
+///   if (!reply.applied) say("the slot was lost");
+///   const holdfast::loss_reason why = co_await slot.wait_lost();  // until an operator or an outage takes it
+///   say("lost: " + std::string(to_string(why)));
+/// }
+/// ```
 class slot {
 public:
   slot() noexcept = default;

@@ -117,6 +117,17 @@ asio::awaitable<void> with_held(Slot held, Body body) {
 ///
 /// Write the body as a lambda without captures, as a lambda that captures by reference, or as a named lambda. g++ 12
 /// destroys the captured values of a temporary lambda in a co_await expression twice.
+///
+/// <!-- cut from example/in_the_headers.cpp: with_slot -->
+/// ```cpp
+/// asio::awaitable<void> cancelled_by_a_loss(holdfast::semaphore& sem) {
+///   try {
+///     co_await holdfast::with_slot(sem, [](holdfast::slot&) { return write_report(); });
+///   } catch (const holdfast::slot_lost_error& lost) {  // the report was cancelled
+///     say("try again: " + std::string(to_string(lost.reason())));
+///   }
+/// }
+/// ```
 template <std::derived_from<slot> Slot, class Body>
 asio::awaitable<void> with_slot(Slot held, Body body) {
   return detail::with_held(std::move(held), std::move(body));

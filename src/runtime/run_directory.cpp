@@ -14,9 +14,10 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
+#include <cstdint>
 #include <cstdlib>
 #include <ctime>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -88,10 +89,9 @@ std::optional<std::string> read_lock_key(int fd, const std::string& session) {
 /// Whether each user of the host has an id here. If not, `no_user` may be anybody.
 bool knows_all_users() {
   static const bool knows = [] {
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> map(std::fopen("/proc/self/uid_map", "re"), &std::fclose);
-    unsigned long inside = 1, outside = 1, count = 0;
-    return map && std::fscanf(map.get(), "%lu %lu %lu", &inside, &outside, &count) == 3 && inside == 0 &&
-           outside == 0 && count >= 0xfffffffe;
+    std::ifstream map("/proc/self/uid_map");
+    std::uint64_t inside = 1, outside = 1, count = 0;
+    return map >> inside >> outside >> count && inside == 0 && outside == 0 && count >= 0xfffffffe;
   }();
   return knows;
 }

@@ -22,15 +22,14 @@ slot_lost_error::slot_lost_error(loss_reason reason, const diagnostics& details)
     : error_with_diagnostics(make_error_code(error::slot_lost), text_of(reason, details), details), reason_(reason) {}
 
 void detail::throw_lost(loss_reason reason, const diagnostics& details, const std::exception_ptr& from_body) {
-  const slot_lost_error lost(reason, details);
-  if (!from_body) throw lost;
+  if (!from_body) throw slot_lost_error(reason, details);
   try {
     std::rethrow_exception(from_body);
   } catch (const system_error& e) {
-    if (e.code() == asio::error::operation_aborted) throw lost;
-    std::throw_with_nested(lost);
+    if (e.code() == asio::error::operation_aborted) throw slot_lost_error(reason, details);
+    std::throw_with_nested(slot_lost_error(reason, details));
   } catch (...) {
-    std::throw_with_nested(lost);
+    std::throw_with_nested(slot_lost_error(reason, details));
   }
 }
 

@@ -6,7 +6,12 @@
 a lock through one agent, and a second one waits for it through the other agent. Each line says for how long both commands
 ran at the same time, when the second one began, and how many of the first ones were left.
 
-usage: faults.py CONSUL HOLDFAST [--trials N] [FAULT...]     all faults, ten trials at once, if nothing is given
+usage: faults.py CONSUL HOLDFAST [--trials N] [--run-directory] [FAULT...]
+                                                    all faults, ten trials at once, if nothing is given
+
+  --run-directory    only `holdfast run`, with a run directory
+
+The script runs in a network namespace of its own, which it makes by `unshare`.
 """
 
 import contextlib
@@ -25,6 +30,7 @@ import urllib.request
 # The command writes the time each 20 ms for as long as it runs.
 COMMAND = "while :; do date +%s%N >>{file}; sleep 0.02; done"
 LONGEST = 100  # seconds until the successor must have begun
+HERE, AWAY = "127.0.0.1", "127.0.0.2"  # the first agent has an address of its own, so that it can be cut off
 
 
 def free_ports(count):
@@ -38,8 +44,8 @@ def free_ports(count):
 
 
 class Agent:
-    def __init__(self, consul, folder, name, server=None):
-        self.command_line = [consul, "agent", "-node", name, "-bind", "127.0.0.1", "-client", "127.0.0.1",
+    def __init__(self, consul, folder, name, server=None, host=HERE):
+        self.command_line = [consul, "agent", "-node", name, "-bind", host, "-client", host,
                              "-data-dir", f"{folder}/{name}", "-log-level", "err"]
         names = ["http_port", "serf_lan_port", "serf_wan_port", "server_port"]
         ports = dict(zip(names, free_ports(4)))
@@ -53,7 +59,8 @@ class Agent:
             self.command_line += ["-retry-join", f"127.0.0.1:{server.serf}", "-retry-interval", "1s"]
         pathlib.Path(f"{folder}/{name}.json").write_text(json.dumps(settings))
         self.command_line += ["-config-file", f"{folder}/{name}.json"]
-        self.serf, self.address = ports["serf_lan_port"], f"127.0.0.1:{ports['http_port']}"
+        self.serf, self.http = ports["serf_lan_port"], ports["http_port"]
+        self.address = f"{host}:{self.http}"
         self.start()
 
     def start(self):
@@ -77,7 +84,8 @@ class Agent:
 
 
 class Trial:
-    def __init__(self, command, number, folder, first_agent, second_agent):
+    def __init__(self, command, number, folder, first_agent, second_agent, run_directory):
+        self.variables = {"PATH": os.environ["PATH"], "SHELL": "/bin/sh", "HOLDFAST_RUN_DIRECTORY": run_directory}
         self.prefix = f"faults/{number}"
         self.files = [pathlib.Path(folder) / f"{number}.{which}" for which in ("first", "second")]
         self.agents = first_agent, second_agent
@@ -85,7 +93,7 @@ class Trial:
         self.processes = []
 
     def start(self, which):
-        environment = {"PATH": os.environ["PATH"], "SHELL": "/bin/sh", "CONSUL_HTTP_ADDR": self.agents[which].address}
+        environment = {**self.variables, "CONSUL_HTTP_ADDR": self.agents[which].address}
         self.processes.append(subprocess.Popen(
             [*self.command, self.prefix, COMMAND.format(file=self.files[which])], stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment, process_group=0))
@@ -147,26 +155,55 @@ def freeze_agent(trial):
         trial.agents[0].process.send_signal(signal.SIGSTOP)
 
 
+def kill_agent(trial):
+    agent = trial.agents[0]
+    if agent.process.poll() is None:
+        agent.process.kill()
+        agent.process.wait()
+        threading.Timer(5, agent.start).start()
+
+
+def cut_network(trial):
+    """Only its clients reach the first agent any more."""
+    port = trial.agents[0].http
+    rules = "".join(f"add rule inet cut {chain} {what} drop\n" for chain, what in [
+        ("output", f"ip saddr {AWAY} ip daddr {HERE} tcp sport != {port}"),
+        ("output", f"ip saddr {HERE} ip daddr {AWAY} tcp dport != {port}"),
+        ("output", f"ip saddr {AWAY} ip daddr {HERE} meta l4proto udp"),
+        ("output", f"ip saddr {HERE} ip daddr {AWAY} meta l4proto udp")])
+    table = "add table inet cut\nadd chain inet cut output { type filter hook output priority 0; }\n"
+    subprocess.run(["nft", "-f", "-"], input=f"{table}flush chain inet cut output\n{rules}", text=True, check=True)
+
+
+def mend_network():
+    subprocess.run(["nft", "flush", "ruleset"], check=True)
+
+
 FAULTS = {
     "kill -9 of the program": kill_runner,
     "kill -9 of the guard": kill_guard,
     "kill -9 of both": kill_both,
     "SIGSTOP of the program": stop_runner,
     "the agent is frozen": freeze_agent,
-    "the agent is killed, and started again": None,
+    "the agent is killed, and started again": kill_agent,
+    "the agent is cut off from the others": cut_network,
 }
 
 
-def measure(consul, command, fault, trials):
+def measure(consul, command, fault, trials, has_run_directory):
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         server = Agent(consul, folder, "server")
         stack.callback(server.stop)
         server.wait()
-        first, second = (Agent(consul, folder, name, server) for name in ("first", "second"))
+        first, second = Agent(consul, folder, "first", server, AWAY), Agent(consul, folder, "second", server)
+        stack.callback(mend_network)
+        run_directory = f"{folder}/run" if has_run_directory else ""
+        if has_run_directory:
+            os.mkdir(run_directory)
         for agent in (first, second):
             stack.callback(agent.stop)
             agent.wait()
-        all_trials = [Trial(command, number, folder, first, second) for number in range(trials)]
+        all_trials = [Trial(command, number, folder, first, second, run_directory) for number in range(trials)]
         for trial in all_trials:
             stack.callback(trial.end)
             trial.start(0)
@@ -176,13 +213,8 @@ def measure(consul, command, fault, trials):
             trial.start(1)
         time.sleep(3)  # all wait
         began = time.time()
-        if FAULTS[fault]:
-            for trial in all_trials:
-                FAULTS[fault](trial)
-        else:
-            first.process.kill()
-            first.process.wait()
-            threading.Timer(5, first.start).start()
+        for trial in all_trials:
+            FAULTS[fault](trial)
         until(lambda: all(trial.runs(1) for trial in all_trials), LONGEST)
         time.sleep(7)  # those that are left go on for longer than any grace
         overlaps, delays, left = [], [], 0
@@ -208,15 +240,22 @@ def main():
     if len(words) < 2 or words[0].startswith("-"):
         print(__doc__.strip())
         return 0 if words in (["-h"], ["--help"]) else 2
+    if os.environ.get("FAULTS_INSIDE") != "1":
+        as_root = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+        inside = {**os.environ, "FAULTS_INSIDE": "1"}
+        again = ["unshare", *as_root, "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "-", sys.executable]
+        os.execvpe(again[0], [*again, *sys.argv], inside)
     consul, holdfast, *rest = words
-    trials = 10
+    trials, has_run_directory = 10, False
     if rest[:1] == ["--trials"]:
         trials, rest = int(rest[1]), rest[2:]
+    if rest[:1] == ["--run-directory"]:
+        has_run_directory, rest = True, rest[1:]
     for fault in rest or FAULTS:
         for name, command in (("consul lock", [consul, "lock"]), ("holdfast run", [holdfast, "run"])):
-            if name == "consul lock" and "guard" in fault:
+            if name == "consul lock" and ("guard" in fault or has_run_directory):
                 continue
-            print(f"{fault} | {name} | {measure(consul, command, fault, trials)}", flush=True)
+            print(f"{fault} | {name} | {measure(consul, command, fault, trials, has_run_directory)}", flush=True)
     return 0
 
 

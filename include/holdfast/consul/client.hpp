@@ -187,6 +187,19 @@ auto initiate(std::shared_ptr<client_impl> impl, Request request, Token& token) 
 /// Lifetimes: the handle is cheap to copy, and all copies refer to the same client. The connections live on an internal
 /// strand, and pending operations keep them alive. The handle may outlive the execution context. Then handlers that
 /// have not run, and those of later operations, are destroyed without being called.
+///
+/// <!-- cut from example/in_the_headers.cpp: client -->
+/// ```cpp
+/// asio::awaitable<void> count(holdfast::consul::client consul) {
+///   using holdfast::consul::txn_operation;
+///   const auto read = co_await consul.get("service/visits");
+///   const int visits = read.value ? std::stoi(read.value->value) : 0;
+///   const std::uint64_t index = read.value ? read.value->modify_index : 0;  // 0: the key must not exist
+///   const std::vector all{txn_operation::cas("service/visits", std::to_string(visits + 1), index)};
+///   const auto reply = co_await consul.transact(all);
+///   say(reply.applied ? "counted" : "another process was faster");
+/// }
+/// ```
 class client {
 public:
   using executor_type = asio::any_io_executor;
