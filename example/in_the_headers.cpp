@@ -9,6 +9,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <holdfast/holdfast.hpp>
+#include <holdfast/local_store.hpp>
 #include <holdfast/testing/server.hpp>
 #include <iostream>
 #include <optional>
@@ -132,7 +133,20 @@ asio::awaitable<void> count(holdfast::consul::client consul) {
 }
 // } readme
 
+// readme local_store {
+asio::awaitable<void> test_of_a_loss(holdfast::local_store store) {  // holdfast::local_store store(io);
+  holdfast::mutex here(store, {.key = "k"}), there(store, {.key = "k"});
+  holdfast::held_mutex lock = co_await here.lock();
+  const holdfast::held_mutex none = co_await there.try_lock();
+  if (!none) say("it is locked");
+  store.end_sessions();
+  const holdfast::loss_reason why = co_await lock.wait_lost();
+  say("lost in the test: " + std::string(to_string(why)));
+}
+// } readme
+
 asio::awaitable<void> run_all(holdfast::consul::client consul) {
+  co_await test_of_a_loss(holdfast::local_store(consul.get_executor()));
   holdfast::semaphore kept(consul, {.prefix = "service/reports", .limit = 3});
   holdfast::slot slot = co_await kept.acquire();
   co_await limited(consul);

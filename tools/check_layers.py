@@ -47,6 +47,7 @@ LAYERS = {
     "include/holdfast/testing": Layer(("holdfast/testing/", "holdfast/consul/", BUILD, *COMMON), ("boost/",)),
     "src/testing": Layer(("testing/", "holdfast/testing/", "holdfast/consul/", "consul/", *COMMON), ("boost/",)),
     "src/runtime": Layer(("runtime/", "protocol/", "consul/", "holdfast/"), ("boost/",)),
+    "src/local": Layer(("local/", "runtime/", "protocol/", "consul/", "holdfast/"), ("boost/",)),
     "src/cli": Layer(("cli/", "holdfast/", "CLI/"), ("boost/",)),
     "src": Layer(("holdfast/",), ("boost/",)),
     "include/holdfast": Layer(("holdfast/",), ("boost/",)),

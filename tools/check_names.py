@@ -78,7 +78,7 @@ def whole(text):
 
 OPTIONS, CONFIG = "include/holdfast/options.hpp", "include/holdfast/consul/config.hpp"
 WORLDS, STORES, CONTRACT = ("test/sim/support/world_options", "src/runtime/store.hpp", "test/unit/store_contract.cpp")
-KINDS = "src/runtime/*_store.cpp"
+KINDS = "src/*/*_store.cpp"
 
 
 def of_struct(name):

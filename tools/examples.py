@@ -289,7 +289,7 @@ def administration(folder, *consul):
 
 def in_the_headers(folder, *consul):
     output = run([folder / "in_the_headers", *consul])
-    expect_lines(output, "^there was a slot at once$", "^the lock is held$", "^counted$", "^leader: me$")
+    expect_lines(output, "^it is locked$", "^lost in the test: session_invalidated$", "^there was a slot at once$", "^the lock is held$", "^counted$", "^leader: me$")
     expect_lines(output, "^0 of 3 slots are held$", "^the slot was lost$", "^lost: session_invalidated$")
 
 

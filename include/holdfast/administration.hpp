@@ -12,6 +12,7 @@
 #include <holdfast/detail/initiation.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/error.hpp>
+#include <holdfast/lock_store.hpp>
 #include <holdfast/semaphore_status.hpp>
 #include <memory>
 #include <string>
@@ -104,7 +105,7 @@ concept command_token = asio::completion_token_for<Token, void(error_code, Resul
 /// Threads: operations and const members may be called from any thread at any time. Assignment, move and destruction
 /// must not run at the same time as another call on the same object.
 ///
-/// Lifetimes: as for `consul::client`.
+/// Lifetimes: the object may be destroyed while commands are pending. It is cheap to copy.
 ///
 /// <!-- cut from example/in_the_headers.cpp: administration -->
 /// ```cpp
@@ -124,7 +125,7 @@ public:
   /// Creates an empty object. It only supports assignment, destruction and `valid()`.
   semaphore_administration() noexcept = default;
   /// Sends nothing. Throws `system_error`: invalid_prefix, invalid_option.
-  semaphore_administration(consul::client client, administration_options options);
+  semaphore_administration(const lock_store& where, administration_options options);
 
   bool valid() const noexcept { return impl_ != nullptr; }
   executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }

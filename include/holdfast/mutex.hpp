@@ -37,12 +37,10 @@ struct sequencer {
 
 namespace detail {
 
-/// A sequencer that `verify` checks, and the client for it.
-struct verification {
-  consul::client client;
-  sequencer claimed;
-};
+/// A sequencer that `verify` checks, and the store for it.
+class verification;
 
+std::shared_ptr<verification> make_verification(const lock_store& where, sequencer claimed);
 asio::any_io_executor executor_of(const verification&) noexcept;
 void start_verify(const std::shared_ptr<verification>&, pending<bool>&&);
 void start_sequencer(const std::shared_ptr<slot_impl>&, pending<sequencer>&&);
@@ -160,10 +158,8 @@ auto sequencer_of(const held_mutex& held, Token&& token = {}) {
 /// Cancellation: terminal, partial, total. It completes with operation_aborted. It never writes anything.
 /// Threads: may be called from any thread.
 template <class Token = throwing_t>
-auto verify(consul::client client, sequencer claimed, Token&& token = {}) {
-  auto claim = std::make_shared<detail::verification>();
-  claim->client = std::move(client);
-  claim->claimed = std::move(claimed);
+auto verify(const lock_store& where, sequencer claimed, Token&& token = {}) {
+  auto claim = detail::make_verification(where, std::move(claimed));
   return detail::begin_operation<bool>(std::move(claim), detail::calling<detail::start_verify>(),
                                        std::forward<Token>(token));
 }

@@ -150,6 +150,8 @@ public:
   /// The checks protect the hold of one process against other processes. They stay valid while a slot is handed on
   /// inside the process; use the `fencing_token` to tell these holds apart. They do not detect an operator who edits
   /// the lock record and leaves the entry.
+  ///
+  /// Throws operation_not_supported (of the generic category) for a slot of a `local_store`.
   std::vector<consul::txn_operation> fence_checks() const;
   /// Descriptors of the files in the run directory (`tuning::run_directory`) that show that this process is alive, one
   /// for each session of the slot. Empty if there are none, or if the slot is not held. They belong to the library,

@@ -15,7 +15,7 @@
 #include <variant>
 
 #include "runtime/boot_clock.hpp"
-#include "runtime/convert.hpp"
+#include "runtime/question.hpp"
 #include "runtime/semaphore_status.hpp"
 #include "runtime/setup.hpp"
 #include "runtime/spawn.hpp"
@@ -80,15 +80,10 @@ std::function<protocol::instruction(const inspection&, const command_history&)> 
   return [](const inspection&, const command_history&) { return protocol::instruction(); };
 }
 
-/// The options of one request. If the request fails, the client writes its diagnostics to `details`.
-consul::request_options request_within(protocol::duration time, diagnostics& details) {
-  return {std::chrono::ceil<milliseconds>(time), false, &details};
-}
-
 }  // namespace
 
-administrator::administrator(consul::client client, administration_options options)
-    : client_(std::move(client)), options_(std::move(options)) {
+administrator::administrator(const lock_store& where, administration_options options)
+    : store_(where.factory().open({})), options_(std::move(options)) {
   semaphore_options which;
   which.prefix = options_.prefix;
   which.lock_key = options_.lock_key;
@@ -143,28 +138,23 @@ asio::awaitable<outcome> administrator::carry_out(protocol::command_run& run, di
 }
 
 asio::awaitable<protocol::next_step> administrator::take(protocol::command_run& run, protocol::next_step step) {
-  diagnostics details;
+  const auto self = shared_from_this();
   if (auto* const read = std::get_if<protocol::command_step::read>(&step)) {
-    consul::read_options how;
-    how.mode = consul::consistency::consistent;
-    how.index = read->index;
-    if (read->index != 0) how.wait = std::chrono::ceil<milliseconds>(read->wait);
-    how.request = request_within(read->within, details);
-    std::string prefix = prefix_;
-    auto [ec, answer] = co_await client_.list(std::move(prefix), how, as_result);
-    co_return run.read_done(runtime::prefix_listed(0, ec, std::move(answer), std::move(details)), runtime::now());
+    runtime::prefix_question question{prefix_, {}, read->index, read->wait, read->within};
+    auto seen = co_await runtime::answer_of<protocol::event::prefix_listed>(self, std::move(question));
+    co_return run.read_done(std::move(seen), runtime::now());
   }
   if (auto* const end = std::get_if<protocol::command_step::end_session>(&step)) {
-    const consul::request_options request = request_within(end->within, details);
-    auto [ec] = co_await client_.destroy_session(std::move(end->session), request, as_result);
-    co_return run.session_ended({ec, std::move(details)}, runtime::now());
+    runtime::end_question question{std::move(end->session), {}, end->within};
+    auto why = co_await runtime::answer_of<protocol::failure>(self, std::move(question));
+    co_return run.session_ended(std::move(why), runtime::now());
   }
   if (auto* const write = std::get_if<protocol::command_step::write>(&step)) {
-    const consul::request_options request = request_within(write->within, details);
-    auto [ec, reply] = co_await client_.transact(std::move(write->operations), request, as_result);
-    co_return run.written(runtime::txn_done(0, ec, std::move(reply), std::move(details)), runtime::now());
+    runtime::write_question question{std::move(write->operations), {}, write->within};
+    auto done = co_await runtime::answer_of<protocol::event::txn_done>(self, std::move(question));
+    co_return run.written(std::move(done), runtime::now());
   }
-  asio::steady_timer timer(client_.strand(), std::get<protocol::command_step::pause>(step).time);
+  asio::steady_timer timer(strand(), std::get<protocol::command_step::pause>(step).time);
   auto [cancelled] = co_await timer.async_wait(as_result);
   if (cancelled) co_return run.cancelled(cancelled);
   co_return run.rested(runtime::now());
@@ -187,9 +177,8 @@ void start(const std::shared_ptr<administrator>& impl, administration_command co
            result_of<Results...> (administrator::*member)(administration_command)) {
   if (!impl->get_executor()) return;  // the context has been destroyed: no handler can run
   const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(waiting.handler);
-  runtime::spawn_for(impl->client().get_executor(), impl->client().strand(), stop,
-                     run(impl, std::move(command), member), std::move(waiting),
-                     [](const error_code&, const Results&...) {});
+  runtime::spawn_for(impl->get_executor(), impl->strand(), stop, run(impl, std::move(command), member),
+                     std::move(waiting), [](const error_code&, const Results&...) {});
 }
 
 }  // namespace
@@ -214,7 +203,7 @@ void start_command(const std::shared_ptr<administrator>& impl, administration_co
 
 namespace holdfast {
 
-semaphore_administration::semaphore_administration(consul::client client, administration_options options)
-    : impl_(std::make_shared<detail::administrator>(std::move(client), std::move(options))) {}
+semaphore_administration::semaphore_administration(const lock_store& where, administration_options options)
+    : impl_(std::make_shared<detail::administrator>(where, std::move(options))) {}
 
 }  // namespace holdfast

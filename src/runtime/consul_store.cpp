@@ -58,18 +58,20 @@ void consul_store::make(stop_reads&&, const sink&) {
   for (auto& [id, signal] : reads_) signal.emit(asio::cancellation_type::all);  // each answer removes its own signal
 }
 
-consul::request_options consul_store::request(diagnostics& details) const {
+consul::request_options consul_store::request(diagnostics& details, protocol::duration within) const {
   consul::request_options its = request_;
   its.diag = &details;
+  if (within != protocol::duration()) its.timeout = std::chrono::ceil<std::chrono::milliseconds>(within);
   return its;
 }
 
-consul::read_options consul_store::read(std::uint64_t index, protocol::duration wait, diagnostics& details) const {
+consul::read_options consul_store::read(std::uint64_t index, protocol::duration wait, diagnostics& details,
+                                        protocol::duration within) const {
   consul::read_options its;
   its.mode = consul::consistency::consistent;
   its.index = index;
   its.wait = std::chrono::ceil<std::chrono::milliseconds>(wait);
-  its.request = request(details);
+  its.request = request(details, within);
   return its;
 }
 
@@ -181,33 +183,43 @@ template <class Question, class Convert>
 auto consul_store::answering(Question& a, std::unique_ptr<diagnostics> details, Convert convert) {
   const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(a.answered);
   auto heard = [answered = std::move(a.answered), details = std::move(details), convert](error_code ec,
-                                                                                         auto reply) mutable {
-    std::move(answered)(convert({}, ec, std::move(reply), std::move(*details)));
+                                                                                         auto... reply) mutable {
+    std::move(answered)(convert(ec, std::move(reply)..., std::move(*details)));
   };
   return asio::bind_cancellation_slot(stop, asio::bind_executor(client_.strand(), std::move(heard)));
 }
 
 void consul_store::make(key_question&& a, const sink&) {
   auto details = std::make_unique<diagnostics>();
-  const consul::read_options how = read(a.index, a.wait, *details);
-  client_.get(std::move(a.key), how, answering(a, std::move(details), key_watched));
+  const consul::read_options how = read(a.index, a.wait, *details, a.within);
+  client_.get(std::move(a.key), how, answering(a, std::move(details), [](auto&&... reply) {
+                return key_watched({}, std::forward<decltype(reply)>(reply)...);
+              }));
 }
 
 void consul_store::make(prefix_question&& a, const sink&) {
   auto details = std::make_unique<diagnostics>();
-  const consul::read_options how = read(a.index, a.wait, *details);
-  client_.list(std::move(a.prefix), how, answering(a, std::move(details), prefix_listed));
+  const consul::read_options how = read(a.index, a.wait, *details, a.within);
+  client_.list(std::move(a.prefix), how, answering(a, std::move(details), [](auto&&... reply) {
+                 return prefix_listed({}, std::forward<decltype(reply)>(reply)...);
+               }));
 }
 
 void consul_store::make(write_question&& a, const sink&) {
   auto details = std::make_unique<diagnostics>();
-  const consul::request_options how = request(*details);
-  client_.transact(
-      std::move(a.operations), how,
-      asio::bind_executor(client_.strand(), [answered = std::move(a.answered), details = std::move(details)](
-                                                error_code ec, consul::txn_reply reply) mutable {
-        std::move(answered)(txn_done({}, ec, std::move(reply), std::move(*details)));
-      }));
+  const consul::request_options how = request(*details, a.within);
+  client_.transact(std::move(a.operations), how, answering(a, std::move(details), [](auto&&... reply) {
+                     return txn_done({}, std::forward<decltype(reply)>(reply)...);
+                   }));
+}
+
+void consul_store::make(end_question&& a, const sink&) {
+  auto details = std::make_unique<diagnostics>();
+  const consul::request_options how = request(*details, a.within);
+  client_.destroy_session(std::move(a.session), how,
+                          answering(a, std::move(details), [](error_code ec, diagnostics why) {
+                            return protocol::failure{ec, std::move(why)};
+                          }));
 }
 
 }  // namespace holdfast::runtime

@@ -39,6 +39,7 @@ private:
   void make(key_question&& a, const sink& to);
   void make(prefix_question&& a, const sink& to);
   void make(write_question&& a, const sink& to);
+  void make(end_question&& a, const sink& to);
   void make(stop_reads&& a, const sink& to);
 
   template <class Convert>
@@ -48,8 +49,9 @@ private:
                            Convert convert);
   template <class Question, class Convert>
   auto answering(Question& a, std::unique_ptr<diagnostics> details, Convert convert);
-  consul::request_options request(diagnostics& details) const;
-  consul::read_options read(std::uint64_t index, protocol::duration wait, diagnostics& details) const;
+  consul::request_options request(diagnostics& details, protocol::duration within = {}) const;
+  consul::read_options read(std::uint64_t index, protocol::duration wait, diagnostics& details,
+                            protocol::duration within = {}) const;
   bool has_ended(protocol::request_id id);
 
   consul::client client_;

@@ -245,7 +245,7 @@ void driver::cancel(wait_id wait) {
 std::vector<consul::txn_operation> driver::fence_checks(const slot_impl& slot) {
   std::vector<consul::txn_operation> checks;
   const locked lock(*this);
-  if (!lock || in_use(slot.id) != &slot) return checks;
+  if (!lock || in_use(slot.id) != &slot || !store_->has_fence_checks()) return checks;
   for (auto& [key, session, grant] : core_->entries_of(slot.id)) {
     checks.push_back(consul::txn_operation::check_session(key, std::move(session)));
     checks.push_back(consul::txn_operation::check_index(std::move(key), grant));

@@ -1,17 +1,20 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <holdfast/mutex.hpp>
+#include <memory>
 #include <tuple>
 #include <utility>
 
 #include "runtime/driver.hpp"
 #include "runtime/make_driver.hpp"
+#include "runtime/outcome.hpp"
+#include "runtime/question.hpp"
 #include "runtime/spawn.hpp"
+#include "runtime/store.hpp"
 
 namespace holdfast {
 
@@ -22,21 +25,36 @@ const std::string& mutex::key() const noexcept { return impl_->name(); }
 
 namespace detail {
 
-asio::any_io_executor executor_of(const verification& claim) noexcept { return claim.client.get_executor(); }
+class verification {
+public:
+  verification(const lock_store& where, sequencer its) : claimed(std::move(its)), store_(where.factory().open({})) {}
+
+  const runtime::store& store() const noexcept { return *store_; }
+  /// Called by `answer_of`.
+  void ask(runtime::store_request question) { store_->make(std::move(question), nullptr); }
+
+  const sequencer claimed;
+
+private:
+  const std::unique_ptr<runtime::store> store_;
+};
+
+std::shared_ptr<verification> make_verification(const lock_store& where, sequencer claimed) {
+  return std::make_shared<verification>(where, std::move(claimed));
+}
+
+asio::any_io_executor executor_of(const verification& claim) noexcept { return claim.store().executor(); }
 
 namespace {
 
 asio::awaitable<std::tuple<outcome, bool>> verify(std::shared_ptr<verification> claim) {
-  consul::read_options read;
-  diagnostics details;
-  read.mode = consul::consistency::consistent;
-  read.request.diag = &details;
   const sequencer& claimed = claim->claimed;
-  auto [ec, seen] = co_await claim->client.get(claimed.key, read, asio::as_tuple(asio::use_awaitable));
-  const bool lasts = !claimed.session.empty() && seen.value && seen.value->session == claimed.session &&
-                     seen.value->lock_index == claimed.lock_index &&
-                     (claimed.create_index == 0 || seen.value->create_index == claimed.create_index);
-  co_return std::tuple(outcome(ec, std::move(details)), !ec && lasts);
+  runtime::key_question question{claimed.key};
+  auto seen = co_await runtime::answer_of<protocol::event::key_watched>(claim, std::move(question));
+  const bool lasts = !seen.error.code && !claimed.session.empty() && seen.pair &&
+                     seen.pair->session == claimed.session && seen.pair->lock_index == claimed.lock_index &&
+                     (claimed.create_index == 0 || seen.pair->create_index == claimed.create_index);
+  co_return std::tuple(runtime::outcome_of(std::move(seen.error)), lasts);
 }
 
 }  // namespace
@@ -44,7 +62,7 @@ asio::awaitable<std::tuple<outcome, bool>> verify(std::shared_ptr<verification> 
 void start_verify(const std::shared_ptr<verification>& claim, pending<bool>&& waiting) {
   if (!executor_of(*claim)) return;  // the context has been destroyed: no handler can run
   const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(waiting.handler);
-  runtime::spawn_for(claim->client.get_executor(), claim->client.strand(), stop, verify(claim), std::move(waiting),
+  runtime::spawn_for(claim->store().executor(), claim->store().strand(), stop, verify(claim), std::move(waiting),
                      [](const error_code&, bool) {});
 }
 

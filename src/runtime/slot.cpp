@@ -165,6 +165,9 @@ std::uint32_t slot::count() const noexcept { return impl_ ? impl_->count : 0; }
 std::vector<std::uint32_t> slot::numbers() const { return impl_ ? impl_->numbers : std::vector<std::uint32_t>(); }
 std::vector<consul::txn_operation> slot::fence_checks() const {
   auto checks = held() ? impl_->owner->fence_checks(*impl_) : std::vector<consul::txn_operation>();
+  if (checks.empty() && held())
+    throw system_error(make_error_code(boost::system::errc::operation_not_supported),
+                       "fence_checks: a local_store is not in Consul, so no transaction there can check this slot");
   if (checks.empty()) throw system_error(state() == slot_state::lost ? error::slot_lost : error::not_held);
   return checks;
 }

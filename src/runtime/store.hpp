@@ -29,7 +29,8 @@ protected:
   ~event_sink() = default;
 };
 
-// Requests of a user instead of the core. The handler must keep the store alive.
+// Requests of a user instead of the core. The handler must keep the store alive. `within` is the longest time for the
+// request, 0 means the store's default.
 
 /// A consistent read of one key: answered at once, or blocking like `action::watch_key` if `index` is not 0.
 struct key_question {
@@ -37,6 +38,7 @@ struct key_question {
   asio::any_completion_handler<void(protocol::event::key_watched)> answered{};
   std::uint64_t index = 0;
   protocol::duration wait{};
+  protocol::duration within{};
 };
 /// A consistent listing: answered at once, or blocking like `action::list_prefix` if `index` is not 0.
 struct prefix_question {
@@ -44,10 +46,18 @@ struct prefix_question {
   asio::any_completion_handler<void(protocol::event::prefix_listed)> answered{};
   std::uint64_t index = 0;
   protocol::duration wait{};
+  protocol::duration within{};
 };
 struct write_question {
-  std::vector<kv_operation> operations;
-  asio::any_completion_handler<void(protocol::event::txn_done)> answered;
+  std::vector<kv_operation> operations{};
+  asio::any_completion_handler<void(protocol::event::txn_done)> answered{};
+  protocol::duration within{};
+};
+/// Ends a session, which may be anybody's. That it has ended already is no failure.
+struct end_question {
+  std::string session;
+  asio::any_completion_handler<void(protocol::failure)> answered{};
+  protocol::duration within{};
 };
 
 /// The core has finished. The store cancels the core's reads and drops their answers. The core makes no request after
@@ -59,7 +69,7 @@ using store_request =
     std::variant<protocol::action::create_session, protocol::action::register_node, protocol::action::renew_session,
                  protocol::action::destroy_session, protocol::action::send_txn, protocol::action::list_prefix,
                  protocol::action::watch_key, protocol::action::read_node, protocol::action::stop_watch, key_question,
-                 prefix_question, write_question, stop_reads>;
+                 prefix_question, write_question, end_question, stop_reads>;
 
 /// Where sessions, the record and the entries are kept. A driver reaches them only through this interface. The core
 /// relies on the rules below, which are Consul's rules. The name in brackets after a rule is its test in
@@ -73,8 +83,8 @@ using store_request =
 ///   [each_request_is_answered_once_by_its_id]
 /// - The store releases its reference to the sink after the last answer. [the_sink_lives_until_its_last_answer]
 /// - A question needs no sink. Its handler alone receives the answer. [a_question_needs_no_sink]
-/// - A read that is a question ends soon with an error when the cancellation slot of its handler is signalled.
-///   [a_question_ends_when_its_slot_says_so]
+/// - A question ends soon when the cancellation slot of its handler is signalled: a read with an error, a write with an
+///   unknown outcome unless its answer was there already. [a_question_ends_when_its_slot_says_so]
 /// - A stopped watch is answered at most once more, with any result. The core has forgotten its id. The watch ends
 ///   soon, and the store then releases the sink. Other watches continue. [a_stopped_watch_is_told_once_more_at_most]
 /// - After `stop_reads` the core gets no answer to a read. Questions are still answered.
@@ -107,6 +117,7 @@ using store_request =
 ///   [a_session_lives_for_its_ttl_and_no_longer_unless_renewed]
 /// - Renewing a session that has ended is answered with `gone`. Destroying it succeeds.
 ///   [a_session_that_has_ended_is_gone]
+/// - A user can end the session of any lock. [a_user_can_end_a_session]
 /// - The end of a session deletes the keys that it has locked, at the same index.
 ///   [what_a_session_has_locked_goes_with_it]
 /// - During the lock delay of the store's terms no session can lock these keys again.
@@ -128,6 +139,8 @@ public:
   virtual asio::any_io_executor executor() const noexcept = 0;
   /// The store calls `deliver` and the handlers of questions here, one at a time.
   virtual asio::any_io_executor strand() const = 0;
+  /// Whether a user's transaction at Consul can check the entries of this store (`slot::fence_checks`).
+  virtual bool has_fence_checks() const noexcept { return true; }
   /// Starts a request. `deliver` is never called from within this function. Only one thread at a time may call it.
   virtual void make(store_request&& request, const std::shared_ptr<event_sink>& to) = 0;
 };

@@ -4,33 +4,28 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
-#include <holdfast/lock_store.hpp>
+#include <holdfast/local_store.hpp>
 #include <holdfast/testing/store.hpp>
-#include <memory>
+
+#include "local/local_context.hpp"
 
 namespace holdfast::test {
 
-/// A kind of store beside Consul's: the model of Consul, used without HTTP. Locks that are made with the same object
-/// share its state. It shows what a kind of store must provide, and that the rest of the library does not know Consul.
-///
-/// Use it and `model` on the executor's thread only. After a change of `model` call `settle`, which notifies the locks.
-class memory_store {
+/// A `local_store` whose model tests may change. Use `model` on the thread that runs the store's context only. After a
+/// change of `model` call `settle`, which notifies the locks.
+class memory_store : public local_store {
 public:
-  explicit memory_store(const boost::asio::any_io_executor& executor);
+  using local_store::local_store;
 
-  // NOLINTNEXTLINE(google-explicit-constructor): a client converts to a `lock_store` implicitly, too.
-  operator lock_store() const;
-  testing::store& model() const;
-  void settle() const;
-  /// From now on every request is answered with error::closed. Call it on the executor's thread, and not from a handler
-  /// of a store's answer.
-  void close() const;
+  testing::store& model() const { return context().state()->model; }
+  void settle() const {
+    context().change([](testing::store&) { return true; });
+  }
+  /// From now on every request is answered with error::closed.
+  void close() const { context().close(); }
 
 private:
-  class shared;
-  class one;
-  class factory;
-  std::shared_ptr<shared> shared_;
+  local::local_context& context() const { return *local::local_context::of(*this); }
 };
 
 }  // namespace holdfast::test

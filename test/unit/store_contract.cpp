@@ -67,9 +67,9 @@ private:
   holdfast::consul::client client_;
 };
 
-class memory final : public place {
+class local final : public place {
 public:
-  explicit memory(const asio::any_io_executor& ex) : store_(ex) {}
+  explicit local(const asio::any_io_executor& ex) : store_(ex) {}
   holdfast::lock_store where() const override { return store_; }
   void close() override { store_.close(); }
 
@@ -90,7 +90,7 @@ namespace event = protocol::event;
 namespace asio = boost::asio;
 using clock = std::chrono::steady_clock;
 
-using kinds = std::tuple<on::consul, on::memory>;
+using kinds = std::tuple<on::consul, on::local>;
 using on::place;
 
 /// Long enough for everything that comes soon.
@@ -222,6 +222,14 @@ public:
   void ask_to_write(std::vector<kv_operation> operations, const std::shared_ptr<event_sink>& sink) {
     auto heard = [self = shared_from_this()](event::txn_done done) { self->deliver(std::move(done)); };
     ask(runtime::write_question{std::move(operations), std::move(heard)}, sink);
+  }
+
+  /// It is told as `session_destroyed`.
+  void ask_to_end(const std::string& session) {
+    auto heard = [self = shared_from_this(), session](const protocol::failure& why) {
+      self->deliver(event::session_destroyed{session, !why.code});
+    };
+    ask(runtime::end_question{session, std::move(heard)}, nullptr);
   }
 
   runtime::store& store() { return *store_; }
@@ -762,6 +770,25 @@ STORE_RULE(a_session_that_has_ended_is_gone) {
   BOOST_TEST(second.gone);
   const auto renewed = co_await it->renew(created.session);
   BOOST_TEST((renewed.outcome == event::renewal::gone));
+}
+
+STORE_RULE(a_user_can_end_a_session) {
+  const auto it = asker_at(ex, at);
+  const auto other = asker_at(ex, at);
+  const auto created = co_await other->create();
+  co_await other->write(one_lock("a", created.session));
+  it->ask_to_end(created.session);
+  const auto ended = co_await it->next<event::session_destroyed>();
+  BOOST_TEST(ended.gone);
+  it->ask_to_end(created.session);
+  const auto again = co_await it->next<event::session_destroyed>();
+  BOOST_TEST(again.gone);
+  const auto seen = co_await it->watch("a");
+  BOOST_TEST(!seen.pair);
+  at.close();
+  it->ask_to_end(created.session);
+  const auto refused = co_await it->next<event::session_destroyed>();
+  BOOST_TEST(!refused.gone);
 }
 
 STORE_RULE(what_a_session_has_locked_goes_with_it) {

@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#include "local/local_context.hpp"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <boost/asio/strand.hpp>
+
+namespace holdfast::local {
+
+std::shared_ptr<local_context> local_context::make(std::shared_ptr<local_state> state,
+                                                   const asio::any_io_executor& executor) {
+  return consul::detail::make_hooked<local_context>(std::move(state), executor);
+}
+
+local_context::local_context(std::shared_ptr<local_state> state, const asio::any_io_executor& executor)
+    : context_hook(executor),
+      state_(std::move(state)),
+      executor_(executor),
+      strand_(asio::make_strand(executor)),
+      timer_(strand_) {
+  const std::lock_guard lock(state_->mutex);
+  state_->contexts.push_back(this);
+}
+
+local_context::~local_context() { unhook(); }
+
+asio::any_io_executor local_context::executor() const {
+  const std::lock_guard lock(state_->mutex);
+  return executor_;
+}
+
+asio::any_io_executor local_context::strand() const {
+  const std::lock_guard lock(state_->mutex);
+  return strand_;
+}
+
+void local_context::close() {
+  const std::lock_guard lock(state_->mutex);
+  state_->is_closed = true;
+  tell_all();
+}
+
+void local_context::add(local_reader&& r) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (!timer_) return;
+    readers_.push_back(std::move(r));
+  }
+  settle();
+}
+
+/// Answers the reads that have news, or have waited long enough. A timer calls it again at the next deadline. Without
+/// reads there is no timer, so that the context can run out of work.
+void local_context::settle() {
+  std::list<local_reader> due;
+  {
+    const std::lock_guard lock(state_->mutex);
+    is_told_ = false;
+    if (!timer_) return;
+    const auto now = clock::now();
+    testing::store& model = state_->model;
+    const std::uint64_t before = model.raft_index();
+    model.advance(now);
+    if (model.raft_index() != before) tell_all();  // sessions have expired
+    clock::time_point next = model.next_deadline();
+    for (auto at = readers_.begin(); at != readers_.end();) {
+      const auto here = at++;
+      if (state_->is_closed || here->index == 0 || model.index_of(here->what) > here->index || here->until <= now) {
+        due.splice(due.end(), readers_, here);
+      } else {
+        next = std::min(next, here->until);
+      }
+    }
+    if (readers_.empty()) {
+      timer_->cancel();
+    } else {
+      timer_->expires_at(next);
+      timer_->async_wait([weak = weak_from_this()](const error_code& ec) {
+        const auto self = weak.lock();
+        if (self && !ec) self->settle();
+      });
+    }
+  }
+  for (const local_reader& each : due) each.answer();
+}
+
+/// The state's mutex is locked.
+void local_context::tell_all() {
+  for (local_context* const each : state_->contexts) {
+    if (each->readers_.empty() || std::exchange(each->is_told_, true)) continue;
+    asio::post(each->strand_, [weak = each->weak_from_this()] {
+      if (const auto self = weak.lock()) self->settle();
+    });
+  }
+}
+
+/// Returns the readers, to be destroyed later. Each of them keeps its driver alive, which keeps this object alive.
+std::shared_ptr<void> local_context::on_context_shutdown() noexcept {
+  auto left = std::make_shared<std::list<local_reader>>();
+  const std::lock_guard lock(state_->mutex);
+  std::erase(state_->contexts, this);
+  left->swap(readers_);
+  timer_.reset();
+  strand_ = {};
+  executor_ = {};
+  return left;
+}
+
+}  // namespace holdfast::local

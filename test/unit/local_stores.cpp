@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#include <holdfast/local_store.hpp>
+
+#include <atomic>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/test/unit_test.hpp>
+#include <holdfast/holdfast.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/async.hpp"
+
+// Locks without a server. `unit.store_contract` runs every rule for stores on the local store, too.
+
+BOOST_AUTO_TEST_SUITE(local_stores)
+
+namespace {
+
+using namespace holdfast;
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+
+semaphore_options of(std::uint32_t limit) {
+  semaphore_options options;
+  options.prefix = "service/db";
+  options.limit = limit;
+  return options;
+}
+
+}  // namespace
+
+ASYNC_TEST_CASE(stores_share_slots_only_with_their_copies, 20s) {
+  const local_store store(ex);
+  const local_store copy = store, other(ex);
+  semaphore first(store, of(1)), second(copy, of(1)), apart(other, of(1));
+  slot held = co_await first.acquire();
+  const slot none = co_await second.try_acquire();
+  BOOST_TEST(!none);
+  const slot its = co_await apart.try_acquire();
+  BOOST_TEST(its.held());
+  co_await held.release();
+  const slot next = co_await second.acquire();
+  BOOST_TEST(next.held());
+  BOOST_TEST((next.fencing_token() > fencing_token()));
+}
+
+ASYNC_TEST_CASE(a_test_can_end_all_sessions, 20s) {
+  const local_store store(ex);
+  semaphore sem(store, of(2));
+  slot held = co_await sem.acquire();
+  store.end_sessions();
+  const loss_reason why = co_await held.wait_lost();
+  BOOST_TEST(why == loss_reason::session_invalidated);
+  const slot next = co_await sem.acquire();
+  BOOST_TEST(next.held());
+}
+
+ASYNC_TEST_CASE(an_operator_can_do_all_that_he_can_on_consul, 20s) {
+  const local_store store(ex);
+  semaphore_administration admin(store, {.prefix = "service/db"});
+  co_await admin.create(1);
+  semaphore_options options = of(1);
+  options.use_recorded_limit = true;
+  semaphore sem(store, options);
+  slot first = co_await sem.acquire();
+  co_await admin.resize(2);
+  slot second = co_await sem.acquire();
+  const semaphore_status now = co_await admin.inspect();
+  BOOST_TEST(now.limit == 2u);
+  BOOST_REQUIRE(now.holders.size() == 2u);
+  co_await admin.evict(now.holders.front().session);
+  co_await admin.evict(now.holders.back().session);
+  const loss_reason why = co_await first.wait_lost();
+  BOOST_TEST(why == loss_reason::session_invalidated);
+  co_await sem.close();
+  co_await admin.destroy();
+  const semaphore_status then = co_await admin.inspect();
+  BOOST_TEST(!then.exists);
+}
+
+ASYNC_TEST_CASE(leaders_observers_and_sequencers, 20s) {
+  const local_store store(ex);
+  election candidate(store, {.key = "leader"});
+  leadership term = co_await candidate.campaign("me");
+  election_observer observer(store, "leader");
+  const std::optional<leader> seen = co_await observer.next();
+  BOOST_REQUIRE(seen.has_value());
+  BOOST_TEST(seen->value == "me");
+  const sequencer proof = co_await sequencer_of(term);
+  const bool is_held = co_await verify(store, proof);
+  BOOST_TEST(is_held);
+  co_await term.resign();
+  const bool is_still_held = co_await verify(store, proof);
+  BOOST_TEST(!is_still_held);
+}
+
+ASYNC_TEST_CASE(there_are_no_fence_checks, 20s) {
+  const local_store store(ex);
+  semaphore sem(store, of(1));
+  const slot held = co_await sem.acquire();
+  try {
+    (void)held.fence_checks();
+    BOOST_ERROR("it throws nothing");
+  } catch (const system_error& why) {
+    BOOST_TEST(why.code() == boost::system::errc::operation_not_supported);
+    BOOST_TEST(std::string(why.what()).find("local_store") != std::string::npos);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(several_contexts_and_threads_share_one) {
+  constexpr int contexts = 3, rounds = 200;
+  constexpr std::uint32_t limit = 2;
+  asio::io_context first(1);
+  const local_store store(first);
+  std::atomic<std::uint32_t> holders{0};
+  std::atomic<int> done{0};
+  std::atomic<bool> is_above{false};
+  auto work = [&](local_store its) -> asio::awaitable<void> {
+    semaphore sem(its, of(limit));
+    for (int i = 0; i != rounds; ++i) {
+      slot held = co_await sem.acquire();
+      if (++holders > limit) is_above = true;
+      std::this_thread::yield();
+      --holders;
+      co_await held.release();
+      ++done;
+    }
+    co_await sem.close();
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i != contexts; ++i)
+    threads.emplace_back([&] {
+      asio::io_context io(1);
+      asio::co_spawn(io, work(store.on(io)), [](const std::exception_ptr& failed) {
+        if (failed) std::rethrow_exception(failed);
+      });
+      io.run();  // it has no more work when the semaphore is closed
+    });
+  for (std::thread& each : threads) each.join();
+  BOOST_TEST(!is_above);
+  BOOST_TEST(done == contexts * rounds);
+}
+
+BOOST_AUTO_TEST_CASE(a_store_may_outlive_a_context_with_waiters) {
+  asio::io_context io(1);
+  const local_store store(io);
+  semaphore sem(store, of(1));
+  slot held;
+  asio::co_spawn(
+      io, [&]() -> asio::awaitable<void> { held = co_await sem.acquire(); }, asio::detached);
+  io.run_for(100ms);
+  BOOST_REQUIRE(held.held());
+  auto other = std::make_unique<asio::io_context>(1);
+  const local_store there = store.on(*other);
+  bool is_answered = false;
+  {
+    semaphore waiting(there, of(1));
+    asio::co_spawn(
+        *other,
+        [&]() -> asio::awaitable<void> {
+          const slot its = co_await waiting.acquire();
+          is_answered = true;
+        },
+        asio::detached);
+    other->run_for(100ms);
+    other.reset();
+  }
+  BOOST_TEST(!is_answered);
+  BOOST_TEST(!there.get_executor());
+  held = {};
+  io.restart();
+  slot next;
+  asio::co_spawn(
+      io, [&]() -> asio::awaitable<void> { next = co_await sem.acquire(); }, asio::detached);
+  for (int i = 0; i != 500 && !next.held(); ++i) io.run_one_for(10ms);
+  BOOST_TEST(next.held());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
