@@ -23,7 +23,7 @@ MINOR = {
 HEADER = "include/holdfast/version.hpp"
 CMAKE = [
     ("CMakeLists.txt", r"cmake_minimum_required\(VERSION ([\d.]+)"),
-    ("README.md", r"CMake ([\d.]+) or later"),
+    ("README.md", r"CMake (\d[\d.]*\d)"),
     ("README.md", r"cmake_minimum_required\(VERSION ([\d.]+)"),
     ("CHANGELOG.md", r"CMake ([\d.]+) or later"),
     ("scripts/setup", r"at_least ([\d.]+) \"\$\(cmake --version"),

@@ -100,7 +100,7 @@ std::vector<std::string> screen::frame(const model& m, const std::string& agent)
   lines.push_back(format("%d processes with %d coroutines each share one semaphore of %d slots", m.settings.workers,
                          m.settings.coroutines, m.settings.limit));
   lines.emplace_back();
-  lines.push_back(paint("slot   held by (session)  over time, one letter for each 0.1 s", dim));
+  lines.push_back(paint("slot   held by (session)  over time, one letter for each 0.1 s; x: the killed process", dim));
   for (std::size_t i = 0; i < m.slots.size(); ++i) {
     const slot_view& s = m.slots[i];
     const bool dead = m.victim != 0 && s.owner == m.victim;
@@ -151,6 +151,10 @@ void screen::tell(const model& m) {
   for (; events_told_ < m.events.size(); ++events_told_)
     std::printf("%5.1f s  %s\n", m.events[events_told_].at, m.events[events_told_].text.c_str());
   if (m.now() >= status_told_at_ + 1) {
+    if (status_told_at_ == 0)
+      std::printf(
+          "       A letter is the process that holds a slot, x is the killed one. Holders are counted by the lock\n"
+          "       record in Consul and by the processes' own word.\n");
     status_told_at_ = m.now();
     std::string line = format("%5.1f s  slots held by ", status_told_at_);
     for (const slot_view& s : m.slots) line += m.victim != 0 && s.owner == m.victim ? 'x' : s.owner;
