@@ -11,7 +11,7 @@
 
 namespace holdfast::bench {
 
-/// Requests and bytes in both directions of all clients together, and the connections that are open.
+/// Requests, bytes sent and received, and open connections of one or more clients. The floors do not count connections.
 struct traffic {
   std::uint64_t requests = 0, bytes = 0, connections = 0;
   traffic operator-(const traffic& earlier) const {

@@ -99,7 +99,7 @@ private:
                                                   detail::pending<>&& handler) {
       detail::start_proclaim(held, value, diag, std::move(handler));
     };
-    return detail::begin_operation_if_held<>(detail::impl_of(*this), std::move(start), std::forward<Token>(token));
+    return detail::begin_operation_if_held<>(detail::slot_impl_of(*this), std::move(start), std::forward<Token>(token));
   }
 };
 

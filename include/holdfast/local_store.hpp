@@ -34,6 +34,8 @@ class local_context;
 /// Lifetimes: the object is cheap to copy, and locks keep the store alive. It may outlive its execution context. It
 /// starts no threads. While a lock of a context waits or holds, the context has work.
 ///
+/// fork(): as for `slot`. A child makes a new store.
+///
 /// <!-- cut from example/in_the_headers.cpp: local_store -->
 /// ```cpp
 /// asio::awaitable<void> test_of_a_loss(holdfast::local_store store) {  // holdfast::local_store store(io);

@@ -50,7 +50,7 @@ namespace detail {
 /// operation_aborted, which is the usual result of the cancellation that came with the loss.
 [[noreturn]] void throw_lost(loss_reason reason, const diagnostics& details, const std::exception_ptr& from_body);
 
-/// `Slot` is `slot` or a class derived from it. The body receives a reference to it.
+/// `Slot` is a class derived from `hold`. The body receives a reference to it.
 template <class Slot, class Body>
 asio::awaitable<void> run_with_slot(Slot held, Body body) {
   const auto executor = co_await asio::this_coro::executor;
@@ -100,7 +100,8 @@ asio::awaitable<void> with_held(Slot held, Body body) {
 
 /// Runs `body(slot&)`, a coroutine that returns `asio::awaitable<void>`, while the slot is held. Then releases the
 /// slot. This overload is for slots that you have already, for example from `try_acquire`; `held` must not be empty. If
-/// you pass a `held_mutex` or a `leadership`, the body may take a `held_mutex&` or a `leadership&`.
+/// you pass a `held_mutex` or a `leadership`, the body may take a `held_mutex&` or a `leadership&`. A body that takes a
+/// `hold&` works with all of them.
 ///
 /// If the body ends: the slot is released. If the body has thrown, its exception is rethrown after the release. A
 /// failed release is not reported; in this case the slot is free when its session ends.
@@ -128,7 +129,7 @@ asio::awaitable<void> with_held(Slot held, Body body) {
 ///   }
 /// }
 /// ```
-template <std::derived_from<slot> Slot, class Body>
+template <std::derived_from<hold> Slot, class Body>
 asio::awaitable<void> with_slot(Slot held, Body body) {
   return detail::with_held(std::move(held), std::move(body));
 }

@@ -207,7 +207,7 @@ error_code reply_parser::commit(std::size_t size) {
   machine& m = *machine_;
   m.buffer.commit(size);
   do {
-    // Beast parses a header only when it is complete. Bytes that are no reply at all may never complete one.
+    // Some versions of Beast wait for the end of the header. Bytes that are no reply at all may never have one.
     if (!m.may_be_reply()) return error::malformed_reply;
     while (!m.parser->is_done() && m.buffer.size() > 0) {
       const bool in_chunks = m.parser->is_header_done() && m.parser->chunked();

@@ -158,8 +158,8 @@ private:
   // The most recently used connection is at the back.
   using idle_list = std::vector<idle_connection>;
   class activity;
-  // A time in which no agent can be reached. One request at a time tries to connect, and the others wait for its
-  // result.
+  // A time in which no agent can be reached. One request at a time tries to connect. The others wait until one succeeds
+  // or their own turn comes. A request that may not wait takes the result of the pending attempt.
   struct outage {
     unsigned number = 0;
     attempt_result last;  // the failure of the last attempt

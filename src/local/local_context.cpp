@@ -27,11 +27,13 @@ local_context::local_context(std::shared_ptr<local_state> state, const asio::any
 local_context::~local_context() { unhook(); }
 
 asio::any_io_executor local_context::executor() const {
+  if (process().is_foreign()) return {};
   const std::lock_guard lock(state_->mutex);
   return executor_;
 }
 
 asio::any_io_executor local_context::strand() const {
+  if (process().is_foreign()) return {};
   const std::lock_guard lock(state_->mutex);
   return strand_;
 }
@@ -87,13 +89,17 @@ void local_context::settle() {
 }
 
 /// The state's mutex is locked.
+void local_context::settle_later() {
+  if (!timer_ || std::exchange(is_told_, true)) return;
+  asio::post(strand_, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->settle();
+  });
+}
+
+/// The state's mutex is locked.
 void local_context::tell_all() {
-  for (local_context* const each : state_->contexts) {
-    if (each->readers_.empty() || std::exchange(each->is_told_, true)) continue;
-    asio::post(each->strand_, [weak = each->weak_from_this()] {
-      if (const auto self = weak.lock()) self->settle();
-    });
-  }
+  for (local_context* const each : state_->contexts)
+    if (!each->readers_.empty()) each->settle_later();
 }
 
 /// Returns the readers, to be destroyed later. Each of them keeps its driver alive, which keeps this object alive.

@@ -32,6 +32,7 @@ struct local_reader {
   std::uint64_t index = 0;
   std::chrono::steady_clock::time_point until{};
   std::function<void()> answer{};  ///< answers the read with the present state
+  const void* handler = nullptr;   ///< identifies a question
 };
 
 /// The content of a local store, which may be used from several contexts.
@@ -83,10 +84,12 @@ public:
       const auto here = at++;
       if (is_stopped(*here)) stopped.splice(stopped.end(), readers_, here);
     }
+    if (readers_.empty()) settle_later();  // it stops the timer
   }
 
 private:
   void settle();
+  void settle_later();
   void tell_all();
   std::shared_ptr<void> on_context_shutdown() noexcept override;
 

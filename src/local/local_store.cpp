@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
+#include <atomic>
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/post.hpp>
 #include <holdfast/local_store.hpp>
@@ -47,6 +48,7 @@ public:
   store_of_a_lock(std::shared_ptr<local_context> with, runtime::store_terms terms)
       : with_(std::move(with)), terms_(std::move(terms)) {}
   ~store_of_a_lock() override {
+    if (with_->process().is_foreign()) return;  // another thread of the parent may have held the lock
     with_->stop_if([this](const local_reader& r) { return r.of == this; });
   }
 
@@ -56,6 +58,9 @@ public:
   void make(store_request&& request, const sink& to) override {
     const asio::any_io_executor strand = with_->strand();
     if (!strand) return;
+    if (auto* const key = std::get_if<runtime::key_question>(&request)) return ask(strand, *key);
+    if (auto* const prefix = std::get_if<runtime::prefix_question>(&request)) return ask(strand, *prefix);
+    if (std::holds_alternative<runtime::stop_reads>(request)) is_stopped_ = true;
     asio::post(strand, [this, to, with = with_, request = std::move(request)]() mutable {
       std::visit([&](auto& each) { answer(each, to); }, request);
     });
@@ -141,7 +146,8 @@ private:
   void wait(protocol::request_id id, subject what, std::uint64_t index, protocol::duration time, const sink& to,
             Read read) {
     local_reader r{this, id, std::move(what), index, clock::now() + time, {}};
-    r.answer = [to, with = with_, read] {
+    r.answer = [this, to, with = with_, read] {
+      if (is_stopped_) return;
       auto its = read(*with);
       const bool is_closed = its.error.code == error::closed;
       tell(to, std::move(its), is_closed);
@@ -163,39 +169,49 @@ private:
   void answer(action::stop_watch& a, const sink&) {
     with_->stop_if([this, id = a.id](const local_reader& r) { return r.of == this && r.id == id; });
   }
-  void answer(runtime::key_question& a, const sink&) {
-    answer_question(a, {subject::kind::key, a.key}, [key = a.key, with = with_] { return seen(*with, {}, key); });
+  void ask(const asio::any_io_executor& strand, runtime::key_question& a) {
+    ask(strand, a, {subject::kind::key, a.key}, [key = a.key, with = with_] { return seen(*with, {}, key); });
   }
-  void answer(runtime::prefix_question& a, const sink&) {
-    answer_question(a, {subject::kind::prefix, a.prefix},
-                    [prefix = a.prefix, with = with_] { return listed(*with, {}, prefix); });
+  void ask(const asio::any_io_executor& strand, runtime::prefix_question& a) {
+    ask(strand, a, {subject::kind::prefix, a.prefix},
+        [prefix = a.prefix, with = with_] { return listed(*with, {}, prefix); });
   }
+  /// Only the read, or the function that is posted before it, owns the handler. So the handler is destroyed with them.
+  /// It can be cancelled at once, also before the read begins.
   template <class Question, class Read>
-  void answer_question(Question& a, subject what, Read read) {
-    local_reader r{this, a_question, std::move(what), a.index, clock::now() + a.wait, {}};
+  void ask(const asio::any_io_executor& strand, Question& a, subject what, Read read) {
+    using handler = decltype(a.answered);
     auto stop = asio::get_associated_cancellation_slot(a.answered);
-    const auto waiting = std::make_shared<decltype(a.answered)>(std::move(a.answered));
-    auto once = [waiting, stop](auto answer) mutable {
-      if (!*waiting) return;
-      decltype(a.answered) handler;
-      handler.swap(*waiting);
+    const auto waiting = std::make_shared<handler>(std::move(a.answered));
+    auto answer = [stop](handler& to, auto its) mutable {
+      if (!to) return;
+      handler now;
+      now.swap(to);
       if (stop.is_connected()) stop.clear();
-      std::move(handler)(std::move(answer));
+      std::move(now)(std::move(its));
     };
-    r.answer = [once, read]() mutable { once(read()); };
-    if (stop.is_connected()) {
-      stop.assign([once, with = with_](asio::cancellation_type) {
-        const asio::any_io_executor strand = with->strand();
-        if (!strand) return;
-        asio::post(strand, [once]() mutable {
+    if (stop.is_connected())
+      stop.assign([weak = std::weak_ptr(waiting), with = with_, answer](asio::cancellation_type) {
+        const asio::any_io_executor there = with->strand();
+        if (!there) return;
+        asio::post(there, [weak, with, answer]() mutable {
+          const auto its = weak.lock();
+          if (!its) return;
+          with->stop_if([&](const local_reader& r) { return r.handler == its.get(); });
           std::invoke_result_t<Read> nothing{};
           nothing.error.code = asio::error::operation_aborted;
-          once(std::move(nothing));
+          answer(*its, std::move(nothing));
         });
       });
-    }
-    with_->add(std::move(r));
+    local_reader r{this, a_question, std::move(what), a.index, clock::now() + a.wait, {}, waiting.get()};
+    asio::post(strand, [with = with_, waiting, answer, read, r = std::move(r)]() mutable {
+      if (!*waiting) return;
+      r.answer = [waiting, answer, read]() mutable { answer(*waiting, read()); };
+      with->add(std::move(r));
+    });
   }
+  void answer(runtime::key_question&, const sink&) {}  // `ask` takes these two
+  void answer(runtime::prefix_question&, const sink&) {}
   void answer(runtime::write_question& a, const sink&) { std::move(a.answered)(done({}, a.operations)); }
   void answer(runtime::end_question& a, const sink&) { std::move(a.answered)(why_not(!destroy(a.session))); }
   void answer(runtime::stop_reads&, const sink&) {
@@ -204,6 +220,7 @@ private:
 
   const std::shared_ptr<local_context> with_;
   const runtime::store_terms terms_;
+  std::atomic<bool> is_stopped_{false};  ///< the core gets no more answers to its reads
 };
 
 class stores final : public runtime::store_factory {
@@ -234,6 +251,7 @@ local_store::operator lock_store() const { return lock_store(std::make_shared<co
 local_store::executor_type local_store::get_executor() const { return context_->executor(); }
 
 void local_store::end_sessions() const {
+  if (context_->process().is_foreign()) return;
   context_->change([](testing::store& model) {
     model.expire_sessions(std::chrono::steady_clock::now());
     return true;

@@ -40,8 +40,8 @@ struct command {
   std::optional<std::uint32_t> limit{};
 };
 
-// The steps that the shell carries out. It reports the outcome of each step to the run. `within` is how long the
-// request may take.
+// The steps that the shell carries out. It reports the outcome of each step to the run. `within` is the
+// timeout of the request, and a read has its `wait` in addition.
 namespace command_step {
 struct read {
   std::uint64_t index = 0;  ///< unless 0, the read is answered when the index exceeds this, or after `wait`

@@ -103,7 +103,8 @@ private:
     if (txn_.frees) txn_.reads = transaction::read_scope::everything;
   }
 
-  /// Adds the grants. A contender that wants a number gets one of those that are released with the slots.
+  /// Adds the grants. A contender that wants a number gets one of those that this write releases, while there are any.
+  /// The others are granted without a number.
   void grant(grant_plan& next) {
     std::vector<std::uint32_t> free = numbers_left(f_, what_, next);
     for (const contender* entry : next.granted) {

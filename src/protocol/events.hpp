@@ -144,7 +144,8 @@ struct maker_gone {
   std::string session;
   bool operator==(const maker_gone&) const = default;
 };
-/// The file of a session whose maker is gone has been removed. So some process has freed its slot and destroyed it.
+/// The file of a session whose maker is gone has been removed, most likely by a process that has freed its slot and
+/// destroyed the session.
 struct maker_file_removed {
   std::string session;
   bool operator==(const maker_file_removed&) const = default;

@@ -43,8 +43,9 @@ struct facts {
   /// Whether the slot must not be granted again: an operator has asked for it, or closed the record, or the limit was
   /// lowered. A local handoff would be such a grant.
   bool is_withdrawn(const member& m) const;
-  /// Whether no user here may get its slot. The slot is lost, returned or withdrawn, or it has been used here for so
-  /// long that another process should have it.
+  /// Whether no user here may get its slot. The slot is lost, returned or withdrawn. Or it has been used here at least
+  /// once, and it is another's turn. Then others wait and the time for local handoffs is over, or the mutex must be
+  /// unlocked for clients without an entry (`must_yield`).
   bool must_go_back(const member& m) const {
     if (m.lost || m.has_returned || is_withdrawn(m)) return true;
     const bool used_for_long = situation.contested && time >= m.granted_at + options.local_handoff_time;

@@ -12,9 +12,9 @@ namespace holdfast::protocol {
 
 namespace {
 
-/// How long a process at most leaves the write to another process of its host.
+/// How long a process at most leaves the write, and the listing before it, to another process of its host.
 constexpr duration turn_max = std::chrono::milliseconds(20);
-/// How long it at most leaves the listing to others, if nobody waits for it.
+/// How long it at most leaves the listing to others if the dead contender holds no slot.
 constexpr duration unhurried_turn_max = std::chrono::milliseconds(500);
 
 }  // namespace

@@ -36,10 +36,10 @@ public:
   bool has(const std::string& key) const;
   bool has_everything() const { return has({}); }
 
-  /// Starts the watches that are wanted and not running. `is_covered` returns true for a key if a watch of everything
-  /// shows its changes, too. Such a watch is not started while a watch of everything runs that is not wanted any more.
-  /// `prefix`: the prefix of all keys. `longest`: a wait of this length is made a little shorter at random, so that not
-  /// all watches end at once.
+  /// Starts the watches that are wanted and not running, and may stop unwanted ones to make room. `is_covered` returns
+  /// true for a key if a watch of everything shows its changes, too. Such a watch is not started while a watch of
+  /// everything runs that is not wanted any more. `prefix`: the prefix of all keys. `longest`: a wait of this length is
+  /// made a little shorter at random, so that not all watches end at once.
   template <class Covered>
   void want(context& ctx, const std::vector<watch>& wanted, const std::string& prefix, duration longest,
             Covered is_covered) {

@@ -165,7 +165,7 @@ void driver::deliver(protocol::core_event&& e) {
 
 void driver::cancel(protocol::ticket ticket) { feed(protocol::event::cancel{ticket}); }
 
-void driver::release(const slot_impl& slot, protocol::time_point now, pending<>&& waiting) {
+void driver::release(const hold_impl& slot, protocol::time_point now, pending<>&& waiting) {
   std::shared_ptr<slot_impl> ended;
   const locked lock(*this);
   if (!lock) return;
@@ -183,7 +183,7 @@ void driver::release(const slot_impl& slot, protocol::time_point now, pending<>&
   feed(protocol::event::release{id}, now);
 }
 
-void driver::let_go(const slot_impl& slot) {
+void driver::let_go(const hold_impl& slot) {
   const locked lock(*this);
   if (!lock) return;
   // The lease has expired: the core reports the loss before the release.
@@ -193,7 +193,7 @@ void driver::let_go(const slot_impl& slot) {
   feed(protocol::event::release{slot.id});
 }
 
-void driver::wait_lost(const slot_impl& slot, pending<loss_reason>&& waiting) {
+void driver::wait_lost(const hold_impl& slot, pending<loss_reason>&& waiting) {
   auto* const cancelling = on_cancel<std::pair<protocol::slot_id, std::uint64_t>>(waiting.handler);
   const locked lock(*this);
   if (!lock) return;
@@ -209,7 +209,7 @@ void driver::wait_lost(const slot_impl& slot, pending<loss_reason>&& waiting) {
   }
 }
 
-void driver::wait_revoked(const slot_impl& slot, pending<>&& waiting) {
+void driver::wait_revoked(const hold_impl& slot, pending<>&& waiting) {
   auto* const cancelling = on_cancel<wait_id>(waiting.handler);
   const locked lock(*this);
   if (!lock) return;

@@ -46,6 +46,7 @@ namespace asio = boost::asio;
 ///
 /// In a child of fork(), or after the context has been destroyed, every function drops its arguments.
 class driver final : public std::enable_shared_from_this<driver>,
+                     public hold_owner,
                      public runtime::event_sink,
                      consul::detail::context_hook {
 public:
@@ -58,11 +59,10 @@ public:
   void acquire(const acquire_request& request, pending<slot>&& handler, std::string_view name = {});
   /// Completes an acquire with `why`, without asking the core.
   void refuse(const protocol::failure& why, diagnostics* diag, pending<slot>&& handler);
-  void release(const slot_impl& slot, protocol::time_point now, pending<>&& waiting = {});
-  /// The user has released or destroyed the handle of a lost slot.
-  void let_go(const slot_impl& slot);
-  void wait_lost(const slot_impl& slot, pending<loss_reason>&& waiting);
-  void wait_revoked(const slot_impl& slot, pending<>&& waiting);
+  void release(const hold_impl& slot, protocol::time_point now, pending<>&& waiting) override;
+  void let_go(const hold_impl& slot) override;
+  void wait_lost(const hold_impl& slot, pending<loss_reason>&& waiting) override;
+  void wait_revoked(const hold_impl& slot, pending<>&& waiting) override;
   std::vector<consul::txn_operation> fence_checks(const slot_impl& slot);
   void sequencer(const slot_impl& slot, pending<holdfast::sequencer>&& waiting);
   /// The session that holds the slot of a mutex. Empty if the slot is not in use, in a child of fork(), and after the
@@ -76,7 +76,7 @@ public:
   /// Sends a question of a user to the store. After the context has been destroyed, the question gets no answer.
   void ask(runtime::store_request question);
   void abandon() noexcept;
-  const asio::any_io_executor& get_executor() const noexcept { return executor_; }
+  const asio::any_io_executor& get_executor() const noexcept override { return executor_; }
   const runtime::store& store() const noexcept { return *store_; }
   const std::string& name() const noexcept { return options_.name; }
   std::uint32_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }

@@ -49,7 +49,7 @@ void fail(const asio::any_io_executor& executor, error_code ec, std::string text
 /// Writes the proclaimed value into the key. The caller keeps the arguments alive until the coroutine has completed.
 asio::awaitable<error_code> write_into_key(const slot_impl& held, protocol::proclamation& proclaim,
                                            diagnostics& details) {
-  const std::shared_ptr<driver> owner = held.owner;
+  const std::shared_ptr<driver> owner = held.its_driver();
   const auto failed = [&details](protocol::failure why) {
     if (why.code) details = std::move(why.details);
   };
@@ -78,10 +78,10 @@ asio::awaitable<error_code> write_into_key(const slot_impl& held, protocol::proc
 }
 
 asio::awaitable<std::tuple<outcome>> proclaim(std::shared_ptr<slot_impl> held, std::string value, diagnostics* diag) {
-  protocol::proclamation proclaim(held->owner->next_proclaim(), std::move(value));
+  protocol::proclamation proclaim(held->its_driver()->next_proclaim(), std::move(value));
   diagnostics details;
   const error_code result = co_await write_into_key(*held, proclaim, details);
-  held->owner->value_written(*held, proclaim.ended());
+  held->its_driver()->value_written(*held, proclaim.ended());
   protocol::failure why{result, std::move(details)};
   co_return std::tuple<outcome>(runtime::outcome_of(std::move(why), diag));
 }
@@ -112,7 +112,8 @@ void start_proclaim(const std::shared_ptr<slot_impl>& impl, std::string value, d
   } catch (const system_error& wrong) {
     return fail(executor, wrong.code(), runtime::reason_of(wrong), diag, std::move(waiting));
   }
-  const runtime::store& store = impl->owner->store();
+  const std::shared_ptr<driver> owner = impl->its_driver();
+  const runtime::store& store = owner->store();
   runtime::spawn_for(store.executor(), store.strand(), asio::cancellation_slot(),
                      proclaim(impl, std::move(value), diag), std::move(waiting), [](const error_code&) {});
 }

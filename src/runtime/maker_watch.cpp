@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,6 +29,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto look_interval = 1s;
+constexpr auto look_again_after = 50ms;
 /// The kernel tells that a file was closed before it unlocks the file. So the watch checks the file again after these
 /// times. The last ones are for a process that could not look, for want of descriptors.
 constexpr std::chrono::milliseconds pauses[] = {1ms, 2ms, 5ms, 10ms, 50ms, 200ms, 1s, 2s};
@@ -78,8 +80,11 @@ public:
   /// there is no such directory.
   bool watches() {
     const std::lock_guard lock(mutex_);
+    if (is_mounted_over()) ::inotify_rm_watch(events_, std::exchange(watched_, -1));
     if (watched_ < 0) watched_ = ::inotify_add_watch(events_, path_.c_str(), IN_CLOSE_WRITE | IN_DELETE | IN_ONLYDIR);
-    return watched_ >= 0;
+    struct stat its {};
+    if (::stat(path_.c_str(), &its) == 0) seen_ = {its.st_dev, its.st_ino};
+    return watched_ >= 0 && above_ >= 0;
   }
 
   /// A descriptor that is readable when `read` has something to read. The caller closes it.
@@ -152,11 +157,18 @@ private:
     return true;
   }
 
+  /// Another directory has the path, and the kernel has not told so.
+  bool is_mounted_over() const {
+    struct stat its {};
+    return watched_ >= 0 && ::stat(path_.c_str(), &its) == 0 && seen_ != std::pair(its.st_dev, its.st_ino);
+  }
+
   const int events_;
   const std::string path_, name_;
   const int above_;
   std::mutex mutex_;
   int watched_ = -1;
+  std::pair<dev_t, ino_t> seen_{};  ///< the watched directory
   std::map<const maker_watch*, std::weak_ptr<maker_watch>> watches_;
 };
 
@@ -199,6 +211,11 @@ void maker_watch::add(const void* who, std::string lock_key, listener heard) {
   if (listeners_.empty()) start();
   listeners_[who] = std::move(its);
   asio::post(executor_, [self = shared_from_this()] { self->look_at_all(); });
+  // Once more, because the kernel may have told of a close before, and unlock the file only now.
+  const auto again = std::make_shared<asio::steady_timer>(executor_, look_again_after);
+  again->async_wait([weak = weak_from_this(), again](const boost::system::error_code& ec) {
+    if (const auto self = weak.lock(); !ec && self) self->look_at_all();
+  });
 }
 
 void maker_watch::remove(const void* who) {

@@ -186,10 +186,10 @@ bool run_directory::is_session(std::string_view name) {
   return !name.empty() && name.size() <= session_max && std::all_of(name.begin(), name.end(), is_part);
 }
 
-open_file run_directory::make(const std::string& session, const std::string& lock_key, int& error) {
+run_directory::made_file run_directory::make(const std::string& session, const std::string& lock_key, int& error) {
   static std::atomic<unsigned> count{0};
   error = EINVAL;
-  if (!is_session(session)) return open_file(-1);
+  if (!is_session(session)) return {open_file(-1)};
   const auto place = directory();
   // Processes of several containers may have the same id, so the name may be taken.
   std::string name;
@@ -202,19 +202,21 @@ open_file run_directory::make(const std::string& session, const std::string& loc
   }
   error = errno;
   open_file file(opened);
-  if (opened < 0) return file;
+  if (opened < 0) return {std::move(file)};
   struct flock lock = whole_file(F_WRLCK);
   const bool is_done = ::fcntl(file.get(), F_OFD_SETLK, &lock) == 0 &&
                        write_all(file.get(), content_of(session, lock_key)) && ::fchmod(file.get(), in_use) == 0 &&
                        ::renameat(place->get(), name.c_str(), place->get(), session.c_str()) == 0;
   error = is_done ? 0 : errno;
-  if (is_done) return file;
+  if (is_done) return {std::move(file), place};
   ::unlinkat(place->get(), name.c_str(), 0);
-  return open_file(-1);
+  return {open_file(-1)};
 }
 
-bool run_directory::remove(const std::string& session) {
-  return is_session(session) && (::unlinkat(directory()->get(), session.c_str(), 0) == 0 || errno == ENOENT);
+bool run_directory::remove(const std::string& session, const made_file& its) {
+  ::unlinkat(its.place->get(), session.c_str(), 0);
+  struct stat now {};
+  return ::fstat(its.file.get(), &now) == 0 && now.st_nlink == 0;
 }
 
 void run_directory::remove_gone(const std::string& session) {

@@ -68,12 +68,17 @@ public:
 
   const std::string& path() const noexcept { return path_; }
 
+  /// A file that this process has made. It was made in `place`, which may have been replaced since.
+  struct made_file {
+    open_file file;
+    std::shared_ptr<const open_file> place{};
+  };
   /// Makes the file of a session that this process has made. The file is filled and locked before it gets its name.
   /// Sets `error` to an errno, or to 0. The descriptor is close-on-exec. To close it while the file has its name would
   /// be a false proof.
-  open_file make(const std::string& session, const std::string& lock_key, int& error);
-  /// Takes its name from a file. Returns false if the file may still have it.
-  bool remove(const std::string& session);
+  made_file make(const std::string& session, const std::string& lock_key, int& error);
+  /// Takes its name from a file. Returns false if the file still has a name, so that it must stay open.
+  static bool remove(const std::string& session, const made_file& its);
   /// The session has ended. If its maker is gone, the file goes, too.
   void remove_gone(const std::string& session);
 

@@ -3,19 +3,22 @@
 
 #include "runtime/session_files.hpp"
 
-#include <unistd.h>
-
 #include <iterator>
 #include <utility>
 
 namespace holdfast::runtime {
 
+session_files::~session_files() {
+  remove_all();
+  for (auto& [session, each] : files_) each.file.release();  // it has its name, so it must not be closed
+}
+
 int session_files::made(const std::string& session) {
   const std::lock_guard lock(mutex_);
   if (!directory_ || is_over_ || files_.contains(session)) return 0;
   int error = 0;
-  open_file file = directory_->make(session, lock_key_, error);
-  if (error == 0) files_.emplace(session, file.release());
+  run_directory::made_file file = directory_->make(session, lock_key_, error);
+  if (error == 0) files_.emplace(session, std::move(file));
   return error;
 }
 
@@ -38,13 +41,11 @@ void session_files::remove_all() {
 int session_files::descriptor(const std::string& session) {
   const std::lock_guard lock(mutex_);
   const auto at = files_.find(session);
-  return at == files_.end() ? -1 : at->second;
+  return at == files_.end() ? -1 : at->second.file.get();
 }
 
 session_files::file_map::iterator session_files::remove(file_map::iterator at) {
-  if (!directory_->remove(at->first)) return std::next(at);
-  ::close(at->second);
-  return files_.erase(at);
+  return run_directory::remove(at->first, at->second) ? files_.erase(at) : std::next(at);
 }
 
 }  // namespace holdfast::runtime

@@ -22,7 +22,7 @@ public:
       : directory_(directory), lock_key_(std::move(lock_key)) {}
   session_files(const session_files&) = delete;
   session_files& operator=(const session_files&) = delete;
-  ~session_files() { remove_all(); }
+  ~session_files();
 
   /// Makes the file of a session that this process has made. Returns an errno, or 0.
   int made(const std::string& session);
@@ -36,7 +36,7 @@ public:
   run_directory* directory() const noexcept { return directory_; }
 
 private:
-  using file_map = std::map<std::string, int>;
+  using file_map = std::map<std::string, run_directory::made_file>;
   file_map::iterator remove(file_map::iterator at);
 
   run_directory* const directory_;

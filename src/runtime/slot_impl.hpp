@@ -3,99 +3,29 @@
 
 #pragma once
 
-#include <atomic>
 #include <holdfast/slot.hpp>
 #include <memory>
-#include <mutex>
-#include <optional>
-#include <stop_token>
 #include <utility>
 #include <vector>
 
-#include "consul/process_mark.hpp"
-#include "protocol/events.hpp"
-#include "protocol/transitions.hpp"
+#include "runtime/hold_impl.hpp"
 
 namespace holdfast::detail {
 
 class driver;
 
-/// The allowed changes of a slot's state. `empty` is not a state of a slot: a handle without a slot reports it.
-inline constexpr protocol::transition<slot_state> slot_transitions[] = {
-    {protocol::outside, slot_state::held},       {slot_state::held, slot_state::suspect},
-    {slot_state::suspect, slot_state::held},     {slot_state::held, slot_state::lost},
-    {slot_state::suspect, slot_state::lost},     {slot_state::held, slot_state::released},
-    {slot_state::suspect, slot_state::released}, {protocol::outside, slot_state::empty},
-};
-
-/// The state of one slot, shared by the user's handle and the driver. Readers may be on any thread.
-class slot_impl {
+/// The state of one slot of a driver.
+class slot_impl final : public hold_impl {
 public:
-  slot_impl(std::shared_ptr<driver> owner, consul::detail::process_mark process, protocol::slot_id id,
-            fencing_token token, std::uint32_t count, std::vector<std::uint32_t> numbers, protocol::time_point deadline)
-      : owner(std::move(owner)),
-        process(process),
-        id(id),
-        token(token),
-        count(count),
-        numbers(std::move(numbers)),
-        deadline_(deadline) {}
+  slot_impl(std::shared_ptr<driver> of, consul::detail::process_mark process, protocol::slot_id id, fencing_token token,
+            std::uint32_t count, std::vector<std::uint32_t> numbers, protocol::time_point deadline);
 
   static slot make_handle(std::shared_ptr<slot_impl> impl) { return slot(std::move(impl)); }
+  std::shared_ptr<driver> its_driver() const noexcept;
 
-  const std::shared_ptr<driver> owner;
-  /// The process that has acquired the slot. In a child of that process, a slot that was held at the fork reports
-  /// `released`.
-  const consul::detail::process_mark process;
-  const protocol::slot_id id;
   const fencing_token token;
   const std::uint32_t count;
   const std::vector<std::uint32_t> numbers;
-
-  slot_state state() const noexcept { return current().state; }
-  std::chrono::nanoseconds valid_for() const noexcept;
-  loss_reason reason() const noexcept { return current().reason; }
-  std::stop_token stop_token();
-
-  /// Ends the hold if the slot is held. Returns the time at which this call ended it; the caller must then call
-  /// `driver::release`. Empty if the hold had ended before, or if its lease has expired.
-  std::optional<protocol::time_point> end_hold() noexcept;
-  /// True if the slot is lost and this is the first call. The caller must then call `driver::let_go`.
-  bool let_go() noexcept;
-  /// Returns false if the slot is lost, because a reader found that its lease had expired. The caller must then report
-  /// the loss.
-  bool update(protocol::time_point deadline, bool suspect) noexcept;
-  /// Marks the slot as lost. The caller must call `request_stop` on the result, outside of any lock or strand, unless
-  /// the execution context is being destroyed. The result has no stop state if no token was requested, or if the slot
-  /// was released before.
-  std::stop_source lose(loss_reason reason, diagnostics why = {}) noexcept;
-  diagnostics loss_details() const;
-  void revoke() noexcept { revoked_.store(true, std::memory_order_release); }
-  bool revoked() const noexcept { return revoked_.load(std::memory_order_acquire); }
-
-private:
-  /// State and reason in one atomic object, so that a reader which sees `lost` also sees the reason. The alignment
-  /// makes the atomic lock-free.
-  struct alignas(sizeof(slot_state) + sizeof(loss_reason)) standing {
-    slot_state state;
-    loss_reason reason;
-    bool is_ours() const { return state == slot_state::held || state == slot_state::suspect; }
-  };
-  static_assert(std::atomic<standing>::is_always_lock_free);
-  standing current() const noexcept;
-  standing current_at(protocol::time_point now) const noexcept;
-  /// Changes the state from `now` to `next`. No other function changes the state. Returns false if `now` was not the
-  /// current state; `now` is then set to the current one.
-  bool go_to(standing& now, standing next) const noexcept;
-  bool end(standing with) const noexcept;
-
-  mutable std::atomic<standing> standing_{standing{slot_state::held, loss_reason::none}};
-  std::atomic<bool> let_go_{false};
-  std::atomic<bool> revoked_{false};
-  std::atomic<protocol::time_point> deadline_;
-  diagnostics loss_details_;
-  mutable std::mutex stop_mutex_;            ///< guards `stop_` and `loss_details_`
-  std::stop_source stop_{std::nostopstate};  // made on the first request: most slots get none
 };
 
 }  // namespace holdfast::detail

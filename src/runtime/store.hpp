@@ -29,8 +29,9 @@ protected:
   ~event_sink() = default;
 };
 
-// Requests of a user instead of the core. The handler must keep the store alive. `within` is the longest time for the
-// request, 0 means the store's default.
+// Requests of a user instead of the core. The handler must keep the store alive. `within` is the timeout of the
+// request, and 0 means the store's default. A read with an index has its `wait` in addition. A store whose requests
+// always get an answer may ignore `within`.
 
 /// A consistent read of one key: answered at once, or blocking like `action::watch_key` if `index` is not 0.
 struct key_question {
@@ -60,8 +61,8 @@ struct end_question {
   protocol::duration within{};
 };
 
-/// The core has finished. The store cancels the core's reads and drops their answers. The core makes no request after
-/// this one, but users may.
+/// The core has finished. The store cancels the core's reads and drops their answers. After this one, the core may still
+/// destroy a session, and users may make requests.
 struct stop_reads {};
 
 /// A request to a store. The core's other actions are performed by the driver.

@@ -173,7 +173,8 @@ json::object to_json(const session_info& session) {
   return out;
 }
 
-// The form of a node that a client has registered. For its own node the agent reports more fields.
+// The form of a node that a client has registered. The model's own node has the same form. A real agent reports more
+// fields of its own node.
 json::object to_json(const node_info& node) {
   json::object out;
   out["ID"] = "";

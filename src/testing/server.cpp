@@ -134,7 +134,7 @@ awaitable<std::optional<api_reply>> model_exchange::perform(const http_request& 
   co_return std::move(now.answer.reply);
 }
 
-// Returns false if `end` came first, or if the query was abandoned.
+// Returns false if `end` came first, or if the query was abandoned before.
 awaitable<bool> model_exchange::fires(store::watch_id watch, time_point end) {
   model::waiter self{client_};
   const registration waits(model_, watch, self);

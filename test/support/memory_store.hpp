@@ -6,6 +6,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <holdfast/local_store.hpp>
 #include <holdfast/testing/store.hpp>
+#include <mutex>
 
 #include "local/local_context.hpp"
 
@@ -21,6 +22,7 @@ public:
   void settle() const {
     context().change([](testing::store&) { return true; });
   }
+  std::unique_lock<std::mutex> locked() const { return std::unique_lock(context().state()->mutex); }
   /// From now on every request is answered with error::closed.
   void close() const { context().close(); }
 

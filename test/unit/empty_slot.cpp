@@ -46,6 +46,9 @@ concept has_sequencer = requires(const Held& held) { holdfast::sequencer_of(held
 static_assert(!has_sequencer<holdfast::slot> && has_sequencer<holdfast::held_mutex> &&
               has_sequencer<holdfast::leadership>);
 static_assert(!std::is_constructible_v<holdfast::held_mutex, holdfast::slot>);
+/// Every kind of slot is a hold. A hold has nothing of Consul.
+static_assert(std::is_base_of_v<holdfast::hold, holdfast::slot> && std::is_move_constructible_v<holdfast::hold> &&
+              !std::is_copy_constructible_v<holdfast::hold> && !std::is_polymorphic_v<holdfast::slot>);
 
 BOOST_AUTO_TEST_CASE(sequencer) {
   check_answer([](auto handler) { holdfast::sequencer_of(holdfast::held_mutex(), handler); });

@@ -1,14 +1,19 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include <holdfast/local_store.hpp>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
 #include <holdfast/holdfast.hpp>
+#include <holdfast/local_store.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +21,7 @@
 #include <vector>
 
 #include "support/async.hpp"
+#include "support/memory_store.hpp"
 
 // Locks without a server. `unit.store_contract` runs every rule for stores on the local store, too.
 
@@ -146,6 +152,90 @@ BOOST_AUTO_TEST_CASE(several_contexts_and_threads_share_one) {
   for (std::thread& each : threads) each.join();
   BOOST_TEST(!is_above);
   BOOST_TEST(done == contexts * rounds);
+}
+
+BOOST_AUTO_TEST_CASE(a_command_that_waits_ends_with_its_context) {
+  auto io = std::make_unique<asio::io_context>(1);
+  auto owned = std::make_shared<int>();
+  const std::weak_ptr<int> watched = owned;
+  {
+    const local_store store(*io);
+    semaphore sem(store, of(1));
+    semaphore_administration admin(store, {.prefix = "service/db"});
+    slot held;
+    asio::co_spawn(
+        *io,
+        [&]() -> asio::awaitable<void> {
+          held = co_await sem.acquire();
+          co_await admin.close();
+        },
+        asio::detached);
+    io->run_for(100ms);
+    BOOST_REQUIRE(held.held());
+    admin.wait_until_drained([owned](const error_code&) {});
+    owned.reset();
+    io->run_for(50ms);
+    BOOST_TEST(!watched.expired());
+    io.reset();
+    BOOST_TEST(watched.expired());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_left_of_a_read_that_was_cancelled) {
+  asio::io_context io(1);
+  const local_store store(io);
+  election_observer observer(store, "leader");
+  asio::cancellation_signal stop;
+  int answers = 0;
+  error_code last;
+  const auto next = [&] {
+    observer.next(asio::bind_cancellation_slot(stop.slot(), [&](const error_code& ec, const std::optional<leader>&) {
+      last = ec;
+      ++answers;
+    }));
+  };
+  next();  // there is no leader
+  io.run_for(test::scaled(5s));
+  BOOST_TEST(answers == 1);
+  next();
+  io.restart();
+  io.run_for(50ms);
+  BOOST_TEST(answers == 1);
+  stop.emit(asio::cancellation_type::terminal);
+  io.run_for(test::scaled(5s));  // it returns when there is no more work
+  BOOST_TEST(answers == 2);
+  BOOST_TEST(last == asio::error::operation_aborted);
+  BOOST_TEST(io.stopped());
+  next();
+  stop.emit(asio::cancellation_type::terminal);  // before the read has begun
+  io.restart();
+  io.run_for(test::scaled(5s));
+  BOOST_TEST(answers == 3);
+  BOOST_TEST(io.stopped());
+}
+
+/// Another thread of the parent may have held the store's lock at the fork.
+BOOST_AUTO_TEST_CASE(handles_can_be_destroyed_in_a_child_of_fork) {
+  asio::io_context io(1);
+  const test::memory_store store(io);
+  std::optional<semaphore_administration> admin(std::in_place, store, administration_options{.prefix = "s"});
+  std::optional<election_observer> observer(std::in_place, store, "leader");
+  pid_t child = -1;
+  {
+    const auto held = store.locked();
+    child = ::fork();
+    if (child == 0) {
+      ::signal(SIGALRM, SIG_DFL);
+      ::alarm(10);
+      admin.reset();
+      observer.reset();
+      store.end_sessions();
+      ::_exit(store.get_executor() ? 1 : 0);
+    }
+  }
+  int status = -1;
+  BOOST_REQUIRE(::waitpid(child, &status, 0) == child);
+  BOOST_TEST(status == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_store_may_outlive_a_context_with_waiters) {

@@ -257,6 +257,19 @@ BOOST_AUTO_TEST_CASE(a_directory_that_was_removed_and_made_again_is_used) {
   files.ended("0b9e");
 }
 
+/// The file is removed from the directory in which it was made. Somebody else may still see that one.
+BOOST_AUTO_TEST_CASE(a_directory_that_was_replaced_keeps_no_unlocked_file) {
+  BOOST_TEST(files.made(session) == 0);
+  const std::string moved = folder.path() + ".moved";
+  std::filesystem::rename(folder.path(), moved);
+  std::filesystem::create_directory(folder.path());
+  BOOST_TEST(files.made(another) == 0);
+  files.remove_all();
+  BOOST_TEST(!std::filesystem::exists(moved + '/' + session));
+  BOOST_TEST(!exists(another));
+  std::filesystem::remove_all(moved);
+}
+
 BOOST_AUTO_TEST_CASE(a_process_without_descriptors_cannot_look) {
   leave();
   const few_descriptors none(3);

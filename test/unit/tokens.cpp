@@ -41,7 +41,7 @@ struct one_of_each {
   holdfast::mutex_set& mutex_set;
   holdfast::semaphore& semaphore;
   holdfast::semaphore_administration& semaphore_administration;
-  holdfast::slot& slot;
+  holdfast::hold& hold;
   holdfast::slot_source& slot_source;
 };
 
@@ -74,9 +74,9 @@ void begin_each(one_of_each of, Token... token) {
   of.semaphore.acquire(token...);
   of.semaphore.try_acquire(token...);
   of.semaphore.try_acquire_for(std::chrono::seconds(1), token...);
-  of.slot.wait_lost(token...);
-  of.slot.wait_revoked(token...);
-  of.slot.release(token...);
+  of.hold.wait_lost(token...);
+  of.hold.wait_revoked(token...);
+  of.hold.release(token...);
 
   of.mutex.lock(token...);
   of.mutex.try_lock(token...);

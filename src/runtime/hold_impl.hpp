@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <holdfast/hold.hpp>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <utility>
+
+#include "consul/process_mark.hpp"
+#include "protocol/events.hpp"
+#include "protocol/transitions.hpp"
+
+namespace holdfast::detail {
+
+class hold_impl;
+
+/// The side of a hold that belongs to the lock. It performs the operations of the user's handle.
+class hold_owner {
+public:
+  virtual void release(const hold_impl& held, protocol::time_point now, pending<>&& waiting) = 0;
+  /// The user has released or destroyed the handle of a lost hold.
+  virtual void let_go(const hold_impl& held) = 0;
+  virtual void wait_lost(const hold_impl& held, pending<loss_reason>&& waiting) = 0;
+  virtual void wait_revoked(const hold_impl& held, pending<>&& waiting) = 0;
+  /// Empty once the execution context has been destroyed.
+  virtual const asio::any_io_executor& get_executor() const noexcept = 0;
+
+protected:
+  ~hold_owner() = default;
+};
+
+/// The allowed changes of the state of a hold. `empty` is not a state of a hold: an empty handle reports it.
+inline constexpr protocol::transition<slot_state> slot_transitions[] = {
+    {protocol::outside, slot_state::held},       {slot_state::held, slot_state::suspect},
+    {slot_state::suspect, slot_state::held},     {slot_state::held, slot_state::lost},
+    {slot_state::suspect, slot_state::lost},     {slot_state::held, slot_state::released},
+    {slot_state::suspect, slot_state::released}, {protocol::outside, slot_state::empty},
+};
+
+/// The state of one hold, shared by the user's handle and its owner. Readers may be on any thread.
+class hold_impl {
+public:
+  hold_impl(std::shared_ptr<hold_owner> owner, consul::detail::process_mark process, protocol::slot_id id,
+            protocol::time_point deadline)
+      : owner(std::move(owner)), process(process), id(id), deadline_(deadline) {}
+
+  const std::shared_ptr<hold_owner> owner;
+  /// The process that has acquired the slot. In a child of that process, a slot that was held at the fork reports
+  /// `released`.
+  const consul::detail::process_mark process;
+  const protocol::slot_id id;
+
+  slot_state state() const noexcept { return current().state; }
+  std::chrono::nanoseconds valid_for() const noexcept;
+  loss_reason reason() const noexcept { return current().reason; }
+  std::stop_token stop_token();
+
+  /// Ends the hold if the slot is held. Returns the time at which this call ended it; the caller must then call
+  /// `hold_owner::release`. Empty if the hold had ended before, or if its lease has expired.
+  std::optional<protocol::time_point> end_hold() noexcept;
+  /// True if the slot is lost and this is the first call. The caller must then call `hold_owner::let_go`.
+  bool let_go() noexcept;
+  /// Returns false if the slot is lost, because a reader found that its lease had expired. The caller must then report
+  /// the loss.
+  bool update(protocol::time_point deadline, bool suspect) noexcept;
+  /// Marks the slot as lost. The caller must call `request_stop` on the result, outside of any lock or strand, unless
+  /// the execution context is being destroyed. The result has no stop state if no token was requested, or if the slot
+  /// was released before.
+  std::stop_source lose(loss_reason reason, diagnostics why = {}) noexcept;
+  diagnostics loss_details() const;
+  void revoke() noexcept { revoked_.store(true, std::memory_order_release); }
+  bool revoked() const noexcept { return revoked_.load(std::memory_order_acquire); }
+
+private:
+  /// State and reason in one atomic object, so that a reader which sees `lost` also sees the reason. The alignment
+  /// makes the atomic lock-free.
+  struct alignas(sizeof(slot_state) + sizeof(loss_reason)) standing {
+    slot_state state;
+    loss_reason reason;
+    bool is_ours() const { return state == slot_state::held || state == slot_state::suspect; }
+  };
+  static_assert(std::atomic<standing>::is_always_lock_free);
+  standing current() const noexcept;
+  standing current_at(protocol::time_point now) const noexcept;
+  /// Changes the state from `now` to `next`. No other function changes the state. Returns false if `now` was not the
+  /// current state; `now` is then set to the current one.
+  bool go_to(standing& now, standing next) const noexcept;
+  bool end(standing with) const noexcept;
+
+  mutable std::atomic<standing> standing_{standing{slot_state::held, loss_reason::none}};
+  std::atomic<bool> let_go_{false};
+  std::atomic<bool> revoked_{false};
+  std::atomic<protocol::time_point> deadline_;
+  diagnostics loss_details_;
+  mutable std::mutex stop_mutex_;            ///< guards `stop_` and `loss_details_`
+  std::stop_source stop_{std::nostopstate};  // made on the first request: most slots get none
+};
+
+}  // namespace holdfast::detail
