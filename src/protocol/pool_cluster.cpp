@@ -186,9 +186,11 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
     if (seen && txn.reads == transaction::read_scope::record) return saw_own_join(txn, *std::move(seen));
     if (seen && may_be_filtered(*seen)) {
       saw_own_join(txn, *std::move(seen));
-      return view_.mark_stale();
+      view_.mark_stale();
+    } else {
+      take_listing(std::move(seen), txn.id, txn.sent_at);
     }
-    return take_listing(std::move(seen), txn.id, txn.sent_at);
+    return open_grants_.granted(txn.provisional);
   }
   const bool is_news = view_.now().index < its.index;  // false if a listing has already shown this write
   view_.wrote(its.index, txn.id, ctx_.last_request(), txn.guarded,

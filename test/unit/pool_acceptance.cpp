@@ -227,6 +227,20 @@ BOOST_FIXTURE_TEST_CASE(a_grant_that_nobody_accepts_is_taken_back_and_goes_to_th
   BOOST_TEST(entries().find(other) == std::string::npos);
 }
 
+/// The write that grants leaves another slot free, and so reads the entries. Nobody else waits who could do it.
+BOOST_AUTO_TEST_CASE(a_grant_that_was_written_with_a_listing_is_taken_back_too) {
+  accepting_story s(2);
+  s.hold(1, 2);
+  s.go_on(20ms);
+  const std::string other = s.others_join_and_accept();
+  s.go_on(20ms);
+  s.release('A');
+  s.run();
+  BOOST_REQUIRE(s.record() == "{" + other + "}");
+  for (int i = 0; i != 10; ++i) s.go_on(1s);
+  BOOST_TEST(s.record() == "{}");
+}
+
 BOOST_FIXTURE_TEST_CASE(what_is_accepted_is_not_taken_back, granting) {
   const std::string key = "p/" + real(other) + ".accepted";
   BOOST_TEST(consul.transact({{kv_verb::lock, key, "", 0, 0, real(other)}}, now).applied);

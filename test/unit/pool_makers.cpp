@@ -30,6 +30,17 @@ struct makers_story : pool_story {
     run();
     BOOST_REQUIRE(entries() == "s1 s2");
   }
+  /// Another process holds. The maker of s2, which waits, is gone. Our write queues s3.
+  void join_behind_the_dead() {
+    others_join();
+    others_join();
+    record_becomes("s1", 1);
+    look(1);
+    maker_is_gone("s2");
+    after(30ms);
+    created();
+    BOOST_REQUIRE(txn_open());
+  }
   lines maker_is_gone(const std::string& session) { return tell(event::maker_gone{real(session)}); }
   bool exists(const std::string& session) const { return consul.has_session(real(session)); }
   std::size_t requests_of(const std::function<void()>& what) {
@@ -317,14 +328,7 @@ BOOST_FIXTURE_TEST_CASE(the_proof_is_kept_as_long_as_the_session_is_there, patie
 
 /// Consul then answers with the record's old index, and the new index of our entry.
 BOOST_AUTO_TEST_CASE(a_dead_waiter_goes_with_the_write_that_queues_us) {
-  others_join();
-  others_join();
-  record_becomes("s1", 1);
-  look(1);
-  maker_is_gone("s2");
-  after(30ms);
-  created();
-  BOOST_REQUIRE(txn_open());
+  join_behind_the_dead();
   run();
   BOOST_TEST(entries() == "s1 s3");
   leaves("s1");
@@ -334,14 +338,7 @@ BOOST_AUTO_TEST_CASE(a_dead_waiter_goes_with_the_write_that_queues_us) {
 }
 
 BOOST_AUTO_TEST_CASE(a_reply_that_is_lost_ends_no_session_of_ours_though_the_record_stays) {
-  others_join();
-  others_join();
-  record_becomes("s1", 1);
-  look(1);
-  maker_is_gone("s2");
-  after(30ms);
-  created();
-  BOOST_REQUIRE(txn_open());
+  join_behind_the_dead();
   applied_but_unknown();
   const lines all = go_on(1s);
   BOOST_TEST(!says(all, "note"));
