@@ -16,12 +16,12 @@ namespace holdfast::protocol {
 /// write 0.
 inline constexpr std::uint64_t semaphore_flags = 0xe0f69a2baa414de0;
 
-/// The largest limit. A record that names this many holders, and marks each of them as revoked, still fits in a
-/// transaction with some room to spare.
+/// The largest limit that a user can set. A record that names this many holders, and marks each of them as revoked,
+/// still fits in a transaction of `request_bytes_max` with some room to spare. Records of other clients may have more.
 inline constexpr std::uint32_t limit_max = 4'200;
 
 /// The flags of a mutex's lock key, as HashiCorp's Go `api.Lock` writes them. A client that locks the key by hand
-/// leaves 0.
+/// leaves 0. The locks of a mutex set and the keys of slot numbers have these flags, too.
 inline constexpr std::uint64_t mutex_flags = 0x2ddccbc058a50c18;
 
 /// The form in which the lock key names the holders. We write back the form that we found.
@@ -51,7 +51,7 @@ struct lock_record {
 };
 
 /// Fails with error::corrupt_record unless `value` is such a record with a limit between 1 and 2^31, and with at most
-/// 100'000 holders.
+/// 100'000 holders and as many marks.
 boost::system::result<lock_record> parse_lock_record(std::string_view value);
 /// The value of a semaphore's lock key. Without a command of an operator, a value with the holders in a map is as
 /// HashiCorp's client would write it.

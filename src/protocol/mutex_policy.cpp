@@ -9,11 +9,11 @@
 namespace holdfast::protocol {
 
 /// Each try is guarded by the index that the key had just before. So of two tries that were both applied, the one that
-/// was sent later was applied later. A proclaim that begins anew therefore moves to the end of the list.
+/// was sent later was applied later. A proclaim that is tried anew therefore moves to the end of the list.
 ///
-/// A proclaim that is over is never withdrawn. After its end, the values of older tries cannot become the final value
-/// of the key, so they are dropped. If one of their proclaims is still pending, it enters the list again with its next
-/// try.
+/// A proclaim that is over is never withdrawn. After its end, its value counts instead of those of older tries, even if
+/// the outcome of its write is unknown. So those are dropped. If one of their proclaims is still pending, it enters the
+/// list again with its next try.
 void mutex_policy::written(event::value_written& e) {
   using enum event::value_written::stage;
   const auto its =

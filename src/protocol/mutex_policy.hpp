@@ -13,8 +13,8 @@
 
 namespace holdfast::protocol {
 
-/// The rules that apply only to a mutex, whose record is the mutex's key. The key keeps the value that its last holder
-/// has written. Clients of other kinds have no entry, and must get the key now and then.
+/// The rules that apply only to a mutex, whose record is the mutex's key. After a release, the key keeps the value that
+/// its last holder has left. Clients of other kinds have no entry, and must get the key now and then.
 class mutex_policy {
 public:
   /// Our holder writes a value into the key.
@@ -29,11 +29,11 @@ public:
   void saw(context& ctx, bool is_free_or_foreign) {
     if (is_free_or_foreign || free_at_ == time_point()) free_at_ = ctx.now();
   }
-  /// When the holder must unlock the key without granting it to anybody, and only wake the head of the queue. Clients
-  /// of other kinds wait without an entry, so we cannot see them. They get the key only if it is free for a moment. If
-  /// there are more than `watch_all_max` contenders (`crowd`), each process sees few of the moments at which another
-  /// one leaves the key free. So each waits for `crowd` intervals, and all of them together free it about once per
-  /// interval.
+  /// The time from which a release must unlock the key without granting it to anybody, and only wake the head of
+  /// the queue. Clients of other kinds wait without an entry, so we cannot see them. They get the key only if it is
+  /// free for a moment. If there are more than `watch_all_max` contenders (`crowd`), each process sees few of the
+  /// moments at which another one leaves the key free. So each waits for `crowd` intervals, and all of them together
+  /// free it about once per interval. The result is `never` for a semaphore, and if `yield_interval` is 0.
   time_point yields_at(const pool_options& o, std::size_t crowd) const {
     if (o.form != record_form::session || o.yield_interval == duration::zero()) return never;
     const std::size_t share = crowd > o.watch_all_max ? crowd : 1;

@@ -405,8 +405,8 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
   for (const auto& [asked, at] : asking_) want(*at);  // in their order
 }
 
-/// The user of a lost slot has released it, or the time for that is over. Until the slot's session has ended, no caller
-/// in this process gets the lock.
+/// The user of a lost slot has released it, or the time for that is over, or its session has ended. Until the slot's
+/// session has ended, no caller in this process gets the lock.
 void mutex_set::let_go(ending& d, slot_id id) {
   if (std::erase(d.lost, id) == 0) return;
   place& at = *std::exchange(slots_.find(id)->place, nullptr);

@@ -39,13 +39,14 @@ inline constexpr std::size_t set_refused_max = 1024;
 ///
 /// One transaction is pending at a time. All that callers request meanwhile goes together into the next one, as far as
 /// it fits. A session's first transaction creates the *sequence guard*, a key that nobody else writes. Each later
-/// transaction that writes begins with a compare-and-set of the guard. So it is applied at most once, and never after a
-/// later one.
+/// transaction, except a read of the guard, begins with a compare-and-set of the guard. So it is applied at most once,
+/// and never after a later one.
 ///
 /// If the outcome of a transaction is unknown, the set sends an empty transaction, the *barrier*. If the barrier is
-/// applied, the other transaction was not applied and never will be. If the barrier is refused, the set reads the
-/// guard, which shows which of the two was applied. If the outcome of a session's first transaction is unknown, there
-/// may be no guard yet. Then the set goes on with another session.
+/// applied, the other transaction was not applied and never will be. If the barrier is refused because the guard has
+/// changed, the set reads the guard. The guard shows which of the two was applied, or that a late copy was (see below).
+/// If the outcome of a session's first transaction is unknown, there may be no guard yet. Then the set goes on with
+/// another session.
 ///
 /// A transaction that Consul refused has not written the guard. If the network makes a copy of it, Consul may apply the
 /// copy when the names are free. No user here holds the locks that such a copy takes, so the set must find and unlock
@@ -68,7 +69,7 @@ private:
     wanted,   ///< to be locked
     held,     ///< a user holds it
     lost,     ///< lost, but not yet released by its user: until then, nobody else in this process gets it
-    leaving,  ///< to be unlocked; a caller that has asked for it meanwhile is next
+    leaving,  ///< to be unlocked; if a caller has asked for it meanwhile, it is tried for that caller after this
   };
   struct ending;
   /// The state of one name. It exists while anybody in this process holds, requests or releases the lock.
@@ -77,7 +78,7 @@ private:
     std::optional<ticket> asked{};  ///< the caller that waits for the lock, if there is one
     time_point came{};              ///< when that caller asked
     request_id asked_after = 0;     ///< only requests later than this one count as a try for that caller
-    slot_id slot = slot_id::none;   ///< held by a user, or lost, or its release is not answered yet
+    slot_id slot = slot_id::none;   ///< held by a user, or lost, or being released
     std::uint64_t grant = 0;        ///< the index of the locking write
     bool sent = false;              ///< in the transaction that is pending or whose outcome is unknown
     bool is_rest = false;           ///< its batch was refused, maybe because of others' locks; to be sent again
@@ -139,7 +140,7 @@ private:
   };
   using set_of_sessions = session_set<own, ending>;
 
-  // mutex_set.cpp: events, and what is due at a certain time
+  // mutex_set.cpp: events (but `txn_done` is in mutex_set_write.cpp), and what is due at a certain time
   void on(event::acquire& e);
   void on(event::cancel& e);
   void on(event::release& e);
@@ -179,7 +180,7 @@ private:
   static bool is_held(const slot& s) { return s.place && s.place->second.standing == standing::held; }
   void report();
 
-  // mutex_set_write.cpp
+  // mutex_set_write.cpp (but `serving` is in mutex_set.cpp)
   void write();
   bool serving();
   void send_batch(bool empty = false);

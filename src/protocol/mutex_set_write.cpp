@@ -235,7 +235,7 @@ void mutex_set::part_refused(const part& each) {
     denied_.push_back(each.place);
     denied_outage_.failed(why, ctx_.now(), ctx_.random());
   }
-  // A caller that asked after this request was sent is not answered by it. It gets a try of its own.
+  // A caller that asked after this request was sent gets a try of its own, unless the refusal is an error (`wrong`).
   if (l.asked && (wrong || l.asked_after < txn_)) {
     const ticket asked = *l.asked;
     stop_asking(*each.place);
@@ -247,7 +247,7 @@ void mutex_set::part_refused(const part& each) {
   if (each.locks) forget(*each.place);
 }
 
-/// The parts that are left were not applied. They go first into the next batch.
+/// The parts that are left were not applied. They go to the fronts of the queues for the next batches.
 void mutex_set::put_back() {
   for (auto each = parts_.rbegin(); each != parts_.rend(); ++each) {
     each->place->second.sent = false;
@@ -321,7 +321,7 @@ void mutex_set::read_done(event::txn_done& e) {
   const std::uint64_t flags = guard && guard->session == session()->session ? guard->flags : 0;
   const auto copy = session()->refused.extract(flags);
   if (!copy && flags != batch && !(barrier_sent_ && flags == barrier))
-    return drop_session(loss_reason::removed);  // somebody else has written the guard: nothing is certain any more
+    return drop_session(loss_reason::removed);  // by somebody else, or by a forgotten batch: nothing is certain
   session()->guard_is_at(guard->modify_index);
   if (copy) return copy_applied(copy.mapped());
   if (flags == barrier) {

@@ -13,12 +13,12 @@
 
 namespace holdfast::protocol {
 
-/// Chooses the numbers that our sessions try to lock. Consul keeps a number locked for the lock delay of its last
-/// owner, and does not notify anybody when the delay ends.
+/// Chooses the numbers that our sessions try to lock. If a session ends while it has a number, Consul keeps the number
+/// from everybody for the lock delay of that session, and does not notify anybody when the delay ends.
 class number_allocator {
 public:
-  /// Chooses up to `count` numbers that are not taken. The search starts at a random number, so that two processes that
-  /// choose at the same time seldom choose the same numbers.
+  /// Chooses up to `count` numbers that are not taken, and that Consul has not refused lately. The search starts at a
+  /// random number, so that two processes that choose at the same time seldom choose the same numbers.
   std::vector<std::uint32_t> choose(context& ctx, std::vector<bool> taken, std::size_t count);
   /// False during the pause after no number was free.
   bool may_choose(context& ctx) const { return ctx.due_or_wake(none_free_.retry_at()); }

@@ -21,16 +21,18 @@ namespace holdfast::protocol {
 
 /// Holders in other processes, and for how long each of them may still believe in its slot.
 ///
-/// Consul ends a session before its TTL if somebody deregisters the session's node, or if a health check fails. The
-/// owner of the session does not know that. It believes in its slot until it is notified or its lease expires. For that
-/// time this class keeps what is known of the holder, and its slot is granted to nobody: the holder is *spared*.
+/// Consul ends a session before its TTL if somebody deregisters the session's node, or if a health check fails that the
+/// session depends on. The owner of the session does not know that. It believes in its slot until it is notified or its
+/// lease expires. For that time this class keeps what is known of the holder, and its slot is granted to nobody: the
+/// holder is *spared*.
 ///
 /// If there is a `lock_delay`, a holder is spared for at least that time. Apart from that, a holder is not spared if
-/// its node has certainly stood since before the holder's session ended. Then the session has ended alone: its lease
-/// has expired, its owner has ended it, or an operator has. Three things show that:
+/// its maker is gone, or if its node has certainly stood since before the holder's session ended. Then the session has
+/// ended alone: its lease has expired, its owner has ended it, or an operator has. Three things show that:
 /// - A session of ours that lives belongs to the same node, and stood beside the holder. Or it was created later, and
 ///   then the holder believes for one lease at most from that time on.
-/// - The node's CreateIndex in Consul's catalog is lower than that of the holder's entry (`node_to_read`).
+/// - The node's CreateIndex in Consul's catalog is lower than that of the holder's entry (`node_to_read`). If it is
+///   not, and the node is ours, the holder believes for one lease at most after we first read this CreateIndex.
 /// - A session of ours was renewed just before we ended it ourselves: its end says nothing about the node. The pool
 ///   does not call `ours_ended` then.
 class other_holders {
@@ -43,9 +45,9 @@ public:
   }
   /// A session of ours ends, and the record may still name it.
   void left(const std::string& session) { former_.insert(session); }
-  /// A session of ours has ended, and its node may have ended it. Other sessions of that node have then ended, too,
-  /// and among their owners may be holders that this process has never seen: they are spared for a TTL. `entry` is the
-  /// CreateIndex of the last entry that the session had; 0 if it had none.
+  /// A session of ours has ended or is given up, and its node may have ended it. Other sessions of that node have then
+  /// ended, too, and among their owners may be holders that this process has never seen. They are spared for a TTL at
+  /// most, counted from now. `entry` is the CreateIndex of the last entry that the session had; 0 if it had none.
   void ours_ended(context& ctx, std::uint64_t entry, duration ttl);
 
   /// The node that must be read next. There is one if a holder is spared that need not be if the node has stood for
@@ -65,7 +67,7 @@ public:
 
 private:
   struct holder {
-    duration lease{};                       ///< how long it believes in its slot at most
+    duration lease{};                       ///< how long it believes in its slot at most; 0: unknown
     std::string node{};                     ///< the node of its session; empty if that is unknown or an agent's own
     std::uint64_t created = 0;              ///< the CreateIndex of its entry
     std::optional<std::uint32_t> number{};  ///< the number of its slot

@@ -20,7 +20,8 @@ public:
   time_point retry_at() const { return retry_at_; }
   const failure& last() const { return last_; }
 
-  /// `asked_at`: when the failed request was sent. The outage has lasted since then.
+  /// `asked_at`: when the failed request was sent. After the first failure, the outage has lasted since then, or since
+  /// `now` if no such time is given.
   void failed(failure why, time_point now, random_source& random, time_point asked_at = never) {
     if (failures_++ == 0) since_ = std::min(asked_at, now);
     retry_at_ = now + random.between(first_pause, backoff_bound(failures_, first_pause, longest_pause));

@@ -24,7 +24,7 @@ inline constexpr std::size_t given_back_at_once = 8;
 /// The rules by which a plan differs from the bare snapshot.
 struct plan_rules {
   std::uint32_t limit = 0;
-  /// Sessions whose entries the same write takes away: they neither hold nor wait.
+  /// Sessions whose entries the same write takes away, and sessions that must end: they neither hold nor wait.
   std::vector<std::string> leaving{};
   /// Entries of other processes' sessions that have released their slots without writing the record. The same write
   /// removes these entries, and the record names these sessions no more. The pointers point into the snapshot.
@@ -70,9 +70,10 @@ struct grant_plan {
   bool reads_entries = false;  ///< if the write leaves a slot free, it also reads all entries
 };
 
-/// The heart of the protocol. A holder is alive if it owns a contender entry. Dead holders are pruned. Free slots go to
-/// the waiting contenders in queue order. `rules` makes exceptions from all this. A contender that does not look for
-/// itself in the record cannot be granted, so its slot stays free. While the record is closed, no slot is free.
+/// The heart of the protocol. A holder is alive if it owns a contender entry. Dead holders are pruned. A holder whose
+/// entry is marked (`given_back_flag`) stays in the record until a write removes that entry. Free slots go to the
+/// waiting contenders in queue order. `rules` makes exceptions from all this. A contender that does not look for itself
+/// in the record cannot be granted, so its slot stays free. While the record is closed, no slot is free.
 grant_plan plan(const snapshot& now, const plan_rules& rules);
 
 /// The number of bytes of a transaction that are left beside a write of this record, after the record has grown by as

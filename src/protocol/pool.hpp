@@ -92,8 +92,8 @@ private:
   bool serving() { return !watches_.failures.on() || !due_or_wake(watches_.failures.since() + options_.outage_grace); }
   void serve();
   bool all_in_use();
-  /// Marks the slot as lost and notifies its user. Does nothing if no user holds it, or if it is lost already. The
-  /// sessions stay until the user releases the slot, or until Consul has ended them.
+  /// Marks the slot as lost and notifies its user. Does nothing if no user holds it, or if it is lost already. Unless
+  /// the caller ends the sessions, they stay as `member::lost` says.
   void lose(slot_id id, loss_reason reason, failure why = {});
   void lose_all(loss_reason reason, const failure& why = {});
   void report(const member& m);
@@ -138,7 +138,7 @@ private:
   void resolve();
   void resolve_by_record(std::uint64_t index);
   void end_moves(const transaction& txn, bool maybe_applied);
-  // pool_acceptance.cpp: the acceptance of grants; also `rules` below
+  // pool_acceptance.cpp: the acceptance of grants; also `gone` and `rules` below
   void saw_entries(const snapshot& listing, time_point asked_at);
   void was_granted(member& m, const contender& entry);
   void accept_grants();
@@ -156,7 +156,8 @@ private:
   moves carry_out(decision d);
   void choose_numbers(moves& what);
   std::vector<const contender*> overdue() { return open_grants_.overdue(ctx_, view_.now(), any_waits(members_)); }
-  /// The contenders whose makers are gone, if somebody here waits for a slot.
+  /// The contenders whose makers are gone and whose slots may be freed now. Empty if nobody here waits for a slot of
+  /// another process.
   std::vector<const contender*> gone();
   plan_rules rules(const moves& what);
   void create_sessions(std::size_t count);
@@ -212,8 +213,9 @@ private:
   bool returns_soon_ = false;  ///< the user is expected to acquire again soon after a release
   /// The result of the last `advance`. It tells whether another `advance` is needed after a local event.
   struct {
-    /// There was no closing, suspicion, loss, doubt or outage, no acceptance was due, and no pause between watches of
-    /// everything was running. So a local event concerns only the queue.
+    /// There was no closing, suspicion, loss, doubt or outage, no due acceptance was left unsent, and no pause between
+    /// watches of everything was running. Nor were makers watched for somebody who waited. So a local event concerns
+    /// only the queue.
     bool calm = false;
     bool blind = false;  ///< no contender was known to wait elsewhere, and no watch of everything would have shown one
     bool suspect = false;  ///< a member was suspect

@@ -5,7 +5,7 @@
 
 #include "protocol/pool.hpp"
 
-// Grants by other processes, which count when they are accepted: acceptance.hpp.
+// Grants by other processes, and their acceptance: acceptance.hpp.
 
 namespace holdfast::protocol {
 

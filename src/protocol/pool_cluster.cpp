@@ -241,11 +241,11 @@ void pool::saw_own_join(const transaction& txn, snapshot seen) {
 }
 
 /// Returns to the cluster the slots that users have released, without writing the record. `refused` is the write
-/// before: it has lost to faster processes, or it has returned other slots in this way. When the new write is applied,
-/// the releases are answered. From now on these sessions serve no user, whatever the outcome of the write: another
-/// process may take them out of the record, guarded by the record's index alone. The other moves of `refused` stay open
-/// until a read shows their outcome. Returns false if there are no such slots, if the limit is 1, or if the form of the
-/// record is not `map`.
+/// before: it has lost to faster processes, or it has returned slots in this way, or tried to. When the new write is
+/// applied, the releases are answered. From now on these sessions serve no user, whatever the outcome of the write:
+/// another process may take them out of the record, guarded by the record's index alone. The other moves of `refused`
+/// stay open until a read shows their outcome. Returns false if there are no such slots with entries as they were
+/// granted, if the limit is 1, or if the form of the record is not `map`.
 bool pool::return_slots(transaction& refused, bool wakes) {
   if (limit() == 1 || options_.form != record_form::map) return false;
   std::vector<const member*> who;

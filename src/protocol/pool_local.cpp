@@ -157,9 +157,9 @@ void pool::note_sat_out() {
     if (o->on() && (!sat_out_ || o->since() < sat_out_->since())) sat_out_ = *o;
 }
 
-/// The rule for acquires during an outage. While this process has a place in the queue, or its users hold all slots,
-/// the outage fails no acquire. Otherwise an acquire fails when it has waited for `give_up_after` during the outage. A
-/// request that Consul does not answer counts as an outage, too.
+/// The rule for acquires during an outage. While this process has a place in the queue or an unused slot
+/// (`queued_until`), or its users hold all slots, the outage fails no acquire. Otherwise an acquire fails when it has
+/// waited for `give_up_after` during the outage. A request that Consul does not answer counts as an outage, too.
 void pool::check_outage() {
   const std::optional<outage> before = std::exchange(sat_out_, std::nullopt);
   if (waiters_.empty() || all_in_use()) return;
@@ -180,8 +180,8 @@ void pool::check_outage() {
     fail_waiters_since(asked, failed(error::timed_out, "Consul does not answer"));
 }
 
-/// The time at which the oldest pending request was sent that the waiters depend on. Blocking queries do not count.
-/// `never` if there is no such request.
+/// The time at which the oldest pending request was sent that the waiters depend on. Blocking queries and acceptances
+/// do not count. `never` if there is no such request.
 time_point pool::first_unanswered() const {
   time_point first = write_.is_sent() ? write_.current().sent_at : never;
   if (read_.under_way()) first = std::min(first, read_.sent_at());
@@ -295,8 +295,8 @@ bool pool::may_retire(member& m) {
 /// Ends the sessions without an entry that are lost or have been idle for too long, and all of them when the pool
 /// closes. A lost session stays until its user has released the slot. While sessions are being created, a request for
 /// several slots may still be collecting its sessions, so idle sessions are kept. Then the function goes on with the
-/// sessions that must end: it asks Consul to destroy them, and answers the releases that have waited for them for too
-/// long.
+/// sessions that must end, also those of makers that are gone. It asks Consul to destroy them, and answers the releases
+/// that have waited for them for too long.
 void pool::retire_sessions() {
   const bool collects = members_.creating() != 0;
   for (auto at = members_.begin(); at != members_.end();) {
@@ -320,7 +320,8 @@ void pool::retire_sessions() {
   }
 }
 
-/// While somebody here waits for a slot of another process, the shell watches the makers on this host.
+/// While somebody here waits for a slot of another process, and for `options_.watch_makers` after that, the shell
+/// watches the makers on this host. If that option is 0, it never does.
 void pool::watch_makers() {
   if (options_.watch_makers == duration::zero()) return;
   const bool waits = waits_for_others() && !closing_.has_begun();

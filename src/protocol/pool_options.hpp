@@ -16,7 +16,8 @@
 
 namespace holdfast::protocol {
 
-/// The semaphore's options as the core needs them; `semaphore_options` documents them.
+/// The options of a semaphore, a mutex or an election, as the core needs them. `holdfast/options.hpp` documents those
+/// that users set.
 struct pool_options : core_options {
   std::string lock_key{};               ///< the full key
   record_form form = record_form::map;  ///< the form of the lock key; `session` means a mutex
@@ -29,7 +30,9 @@ struct pool_options : core_options {
   std::size_t request_bytes = request_bytes_max;  ///< the largest request that Consul accepts
   duration local_handoff_time = std::chrono::milliseconds(100);
   duration slot_idle_timeout{};
-  bool accepts = false;  ///< grants by other processes are provisional until this process accepts them
+  /// Grants by other processes are provisional until this process accepts them, unless the TTL is too short for that
+  /// (`acceptance_of`).
+  bool accepts = false;
   /// A provisional slot that is held for less time than this is not accepted. It is released before anybody could take
   /// it back.
   duration accept_delay = std::chrono::milliseconds(100);
@@ -52,6 +55,7 @@ struct pool_options : core_options {
   /// one write a turn.
   duration rejoin_window = std::chrono::milliseconds(5);
   /// If there are no more contenders than this, a holder watches everything, and so does a waiter after `own_watch`.
+  /// Other rules for large crowds use this number, too.
   std::size_t watch_all_max = 4;
   /// A waiter watches only its own entry, which a grant touches, for `own_watch`. If it is not the first of the queue,
   /// it does so for `own_watch_each` more for each contender that waits, up to a limit (`facts::own_watch`). After that

@@ -6,7 +6,7 @@
 
 #include "protocol/pool.hpp"
 
-// The writes: one transaction at a time, which does everything that is due.
+// The writes: one transaction at a time, which does everything that is due and fits. Acceptances are sent separately.
 
 namespace holdfast::protocol {
 
@@ -237,8 +237,8 @@ moves pool::carry_out(decision d) {
   return std::move(d.what);
 }
 
-/// Chooses a number for each member that needs one, from the numbers that nobody is known to have. A member that gets
-/// no number waits.
+/// Chooses a number for each member that needs one, from the numbers that nobody is known to have and whose last
+/// holders are not spared. A member that gets no number waits.
 void pool::choose_numbers(moves& what) {
   if (what.number.empty()) return numbers_.nobody_needs_one();
   if (numbers_.may_choose(ctx_)) {
@@ -260,7 +260,7 @@ void pool::choose_numbers(moves& what) {
 }
 
 /// Reads a node if somebody here wants a slot, the holder of a slot is spared, and the node may show that it is free.
-/// Returns true if such an answer is awaited.
+/// Returns true if such an answer is awaited, also if the request cannot be sent yet.
 bool pool::read_node() {
   if (!view_.current() || (waiters_.empty() && !any_waits(members_))) return false;
   std::optional<std::string> node = others_.node_to_read(ctx_, view_.now(), members_, options_);
