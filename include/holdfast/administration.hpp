@@ -27,7 +27,7 @@ struct administration_options {
   std::string prefix{};            ///< as `semaphore_options::prefix`
   std::string lock_key = ".lock";  ///< as `semaphore_options::lock_key`
   /// Timeout of one command, with all its requests and retries. For `wait_until_drained` it limits the length of an
-  /// outage, not the wait. `request_options::timeout` of a command replaces it. 1 ms to 10 min.
+  /// outage, not the wait. A `request_options::timeout` other than 0 replaces it. 1 ms to 10 min.
   std::chrono::milliseconds timeout{10'000};
   /// How many attempts in a row may fail. An attempt is a read and usually a write. Most failures occur because others
   /// write at the same time. A command that needs several transactions counts from 0 again after each one. 1 or more.
@@ -77,8 +77,12 @@ concept command_token = asio::completion_token_for<Token, void(error_code, Resul
 /// If a command makes slots free, the same write grants them to waiting contenders of this library. So no other process
 /// has to grant them.
 ///
-/// A command that does not fit into one transaction uses several. If it fails, a part of it may have been carried out.
-/// If you send the command again, it continues from there.
+/// A command that does not fit into one transaction uses several. `evict` destroys the session before its transaction.
+/// If such a command fails, a part of it may have been carried out, whatever the error. If you send the command again,
+/// it continues from there.
+///
+/// HashiCorp's Go client and clients that follow Consul's guide do not know `close` and `revoke`. Their writes of the
+/// record undo both.
 ///
 /// Operations take a completion token, by default `throwing`. A completion handler runs on its associated executor, by
 /// default the client's executor. It is never called inside the initiating function. `request_options` may be omitted
@@ -158,8 +162,8 @@ public:
   auto resize(std::uint32_t limit, consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = command::resize, .limit = limit, .request = request}, token);
   }
-  /// Closes the semaphore: nothing is granted until `open`. Holders keep their slots, and waiters keep waiting in their
-  /// places.
+  /// Closes the semaphore: this library grants nothing until `open`. Holders keep their slots, and waiters keep waiting
+  /// in their places.
   ///
   /// Errors: no_semaphore.
   template <detail::command_token Token = throwing_t>
@@ -198,8 +202,8 @@ public:
   /// slot to the next contender. The holder notices this like any loss, and may act on its slot until then.
   ///
   /// Errors: not_held, if the session neither holds nor waits.
-  /// Cancellation: the session may have been destroyed while its slot is not granted yet. Then a process that waits
-  /// grants it.
+  /// After an error or a cancellation, the session may have been destroyed while its slot is not granted yet. Then a
+  /// process that waits grants it.
   template <detail::command_token Token = throwing_t>
   auto evict(std::string session, Token&& token = {}) {
     return evict(std::move(session), consul::request_options(), std::forward<Token>(token));
@@ -208,8 +212,8 @@ public:
   auto evict(std::string session, consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = command::evict, .session = std::move(session), .request = request}, token);
   }
-  /// Removes the record and all entries if nobody holds or waits. A later acquire creates the semaphore again; the
-  /// command does not remove what is created during its run.
+  /// Removes the record, all entries and the keys of numbers, if nobody holds, waits or has a number. A later acquire
+  /// creates the semaphore again; the command does not remove what is created during its run.
   ///
   /// Errors: in_use.
   template <detail::command_token Token = throwing_t>
@@ -220,8 +224,8 @@ public:
   auto destroy(consul::request_options request, Token&& token = {}) {
     return initiate<Token>({.what = command::destroy, .request = request}, token);
   }
-  /// Removes the record and all entries even if the semaphore is in use. All slots are lost, and waiters join a new
-  /// queue. It does not fail with error::in_use.
+  /// Removes the record, all entries and the keys of numbers, even if the semaphore is in use. All slots are lost, and
+  /// waiters join a new queue. It does not fail with error::in_use.
   template <detail::command_token Token = throwing_t>
   auto destroy_in_use(Token&& token = {}) {
     return destroy_in_use(consul::request_options(), std::forward<Token>(token));
@@ -233,8 +237,8 @@ public:
   /// Removes what dead processes have left: in the record, holders whose sessions have ended, and entries that no
   /// session holds. This is not needed for safety, nor to make those slots available, because waiting processes take
   /// them anyway. The command does not wait for the time for which waiting processes leave the slot of a vanished
-  /// holder alone (`tuning::lock_delay` with node health checks, or the holder's TTL). Completes with the number of
-  /// removed items.
+  /// holder alone (`tuning::lock_delay` with node health checks, or the holder's TTL). If such a holder still acts, two
+  /// processes may use its slot at the same time. Completes with the number of removed items.
   ///
   /// Signature: void(error_code, swept).
   template <detail::command_token<swept> Token = throwing_t>
@@ -248,8 +252,8 @@ public:
   /// Reads the state in Consul, and completes with it. If there is no semaphore, it succeeds with
   /// `semaphore_status::exists` false.
   ///
-  /// The result lists sessions, not coroutines. If any number of coroutines of one process wait, the queue has at most
-  /// `limit` sessions of that process. The number of waiting coroutines is in `semaphore::statistics` of that process.
+  /// The result lists sessions, not coroutines. If any number of coroutines wait by one `semaphore` object, the queue
+  /// has at most `limit` sessions of that object. The number of waiting coroutines is in its `semaphore::statistics`.
   ///
   /// Signature: void(error_code, semaphore_status).
   /// Cancellation: as above. It never writes anything.
@@ -265,8 +269,8 @@ public:
   /// granted again at any moment.
   ///
   /// It reads at least once. Then it waits for changes, and reads again after each one, with pauses of up to 100 ms.
-  /// Without `within` there is no time limit. While the agent cannot answer, it retries; it fails if the outage lasts
-  /// for the command's timeout.
+  /// After 10 s without a change it also reads again. Without `within` there is no time limit. While the agent cannot
+  /// answer, it retries, even after `within`. It fails if the outage lasts for the command's timeout.
   ///
   /// Errors: in_use, if it takes longer than `within`. no_semaphore, if there is no record at the first read.
   /// Cancellation: as above. It never writes anything.

@@ -79,8 +79,8 @@ public:
     return initiate_proclaim(std::move(value), options.diag, std::forward<Token>(token));
   }
   /// Resigns: the next candidate in the queue gets the leadership. It is the same as `release`, and completes like it.
-  /// The key keeps its value: that of the last proclaim, even if the outcome of that proclaim is unknown, or else that
-  /// of the campaign.
+  /// Until the next leader writes its own value, the key keeps the value of the last proclaim, even if the outcome of
+  /// that proclaim is unknown. If there was no proclaim, it keeps that of the campaign.
   ///
   /// Signature: void(error_code).
   template <class Token = throwing_t>
@@ -193,7 +193,7 @@ private:
 ///
 /// Each campaign is a candidate of its own: a contender for a `mutex`, with a session that ends with the candidate. So
 /// one process may have several candidates, and each term has its own session. Candidates are elected in the order in
-/// which they joined.
+/// which they joined. Clients of other kinds do not queue: see `mutex`.
 ///
 /// Completion tokens, executors and allocators: as for `semaphore`.
 ///
@@ -203,9 +203,9 @@ private:
 /// Lifetimes: the handle may be destroyed at any time. Pending campaigns and terms that were won continue. The handle
 /// is cheap to copy. All copies refer to the same election.
 ///
-/// There is no `close`, and so no time limit for it. A campaign ends when it is cancelled. A term ends when its
-/// `leadership` is resigned or destroyed. Then its session is destroyed at once. Until that is done, the session keeps
-/// the execution context running.
+/// There is no `close`, and so no time limit for it. To end a campaign, cancel it. To end a term, resign or destroy its
+/// `leadership`. Then its session is destroyed at once. Until that is done, the session keeps the execution context
+/// running.
 ///
 /// <!-- cut from example/in_the_headers.cpp: election -->
 /// ```cpp

@@ -40,12 +40,14 @@ struct client_statistics {
 
 /// The state of a client's connection to Consul, for people and for health checks.
 struct client_health {
-  /// The address of the agent that requests go to. It changes when the first answer of another agent arrives.
+  /// The address of the agent that requests go to. It changes when the first answer of another agent arrives that is
+  /// not a 5xx. The other agent may also be another IP address of the same name.
   std::string address{};
   /// The time of the last change of `address`; before the first one, the time of the client's construction.
   std::chrono::system_clock::time_point since = std::chrono::system_clock::now();
-  /// The last failed attempt: the address and the reason. An attempt fails if there is no connection, no complete
-  /// reply, or a reply with status 403, 429 or 5xx. Empty if no attempt has failed.
+  /// The last failed attempt: the address and the reason. An attempt fails if there is no connection, no complete and
+  /// well-formed reply, or a reply with status 403, 429 or 5xx. An agent that was left because it does not answer may
+  /// also be named. Empty if nothing has failed.
   std::string last_failure{};
   std::chrono::system_clock::time_point last_failure_at{};
 };
@@ -161,8 +163,9 @@ auto initiate(std::shared_ptr<client_impl> impl, Request request, Token& token) 
 /// it fails with error::bad_request, and nothing is sent. An existing key with such spaces can be read and deleted, on
 /// Consul 1.22 only in a transaction.
 ///
-/// Deadline: each operation completes within `request_options::timeout`. A blocking query completes within `wait` +
-/// `wait`/16 + `timeout`, or later if it has to queue or is sent again (`read_options::index`).
+/// Deadline: each operation completes within `request_options::timeout` (0: `config::request_timeout`). A blocking
+/// query completes within `wait` + `wait`/16 + `timeout`, or later if it has to queue or is sent again
+/// (`read_options::index`).
 ///
 /// Operations take a completion token, by default `throwing`. Handlers run on their associated executor, by default the
 /// client's, and never inside the initiating function. Trailing options can be left out: the token then takes their

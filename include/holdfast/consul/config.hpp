@@ -104,7 +104,8 @@ struct config {
   /// The timeout of connecting, which includes name resolution and the TLS handshake. 1 ms to 10 min.
   std::chrono::milliseconds connect_timeout{2'000};
   /// The bound of the first pause between retries, 1 ms to 10 min. The bound doubles with each retry up to
-  /// `backoff_max`. Each pause is random between 0 and its bound (full jitter).
+  /// `backoff_max`. Each pause is random between 0 and its bound (full jitter). While the agent refuses connections,
+  /// the bounds are 25 ms to 250 ms instead.
   std::chrono::milliseconds backoff_min{20};
   /// The largest bound of a pause between retries, 1 ms to 10 min. At least `backoff_min`.
   std::chrono::milliseconds backoff_max{1'000};
@@ -149,7 +150,8 @@ struct config {
   /// - The variables of the `consul` command: CONSUL_HTTP_ADDR (default port 80, or 443 with TLS), CONSUL_HTTP_TOKEN,
   ///   CONSUL_HTTP_TOKEN_FILE, CONSUL_HTTP_AUTH, CONSUL_HTTP_SSL, CONSUL_HTTP_SSL_VERIFY, CONSUL_CACERT, CONSUL_CAPATH,
   ///   CONSUL_CLIENT_CERT, CONSUL_CLIENT_KEY, CONSUL_TLS_SERVER_NAME, CONSUL_NAMESPACE, CONSUL_PARTITION.
-  /// - The variables of proxies: HTTP_PROXY, HTTPS_PROXY, NO_PROXY, or the same names in lower case.
+  /// - The variables of proxies: HTTP_PROXY, HTTPS_PROXY, NO_PROXY, or the same names in lower case. They are not used
+  ///   if the agent's address is `localhost`, a loopback address or a UNIX socket.
   /// - CONSUL_DATACENTER, which `consul` does not read.
   ///
   /// Throws `system_error`: invalid_option (a flag that is neither true nor false; HTTP_PROXY in a CGI program),

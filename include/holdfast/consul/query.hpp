@@ -16,24 +16,25 @@ enum class consistency {
   stale,       ///< any server answers; may be arbitrarily old. No lock decision of this library relies on it
 };
 
-/// The options of every operation. Trivially destructible, so that `{...}` as an argument is safe in g++ 12 coroutines.
+/// The options of every operation of a client, and of the commands of `semaphore_administration`. Trivially
+/// destructible, so that `{...}` as an argument is safe in g++ 12 coroutines.
 struct request_options {
   /// The timeout of the whole operation, which includes queueing for a connection and retries. A blocking query has
-  /// more time: see `read_options::index`. 0 means `config::request_timeout`. A negative timeout, or one over 10 min,
-  /// fails with error::invalid_option.
+  /// more time: see `read_options::index`. 0 means `config::request_timeout`, and for a command
+  /// `administration_options::timeout`. A negative timeout, or one over 10 min, fails with error::invalid_option.
   std::chrono::milliseconds timeout{0};
-  /// If true, the request is repeated while time is left, if repeating it is safe. Every request is repeated after
-  /// error::unreachable. Reads, renewals of sessions, their destruction, and node registrations are also repeated after
-  /// connection_lost, server_error and too_many_requests; a blocking query is not. The pauses between attempts are set
-  /// by `config::backoff_min` and `config::backoff_max`. If false, and no agent can be reached, the operation fails
-  /// with the first failed attempt to connect.
+  /// Ignored by commands. If true, the request is repeated while time is left, if repeating it is safe. Every request
+  /// is repeated after error::unreachable. Reads, renewals of sessions, their destruction, and node registrations are
+  /// also repeated after connection_lost, server_error and too_many_requests; a blocking query is not. The pauses
+  /// between attempts are set by `config::backoff_min` and `config::backoff_max`. If false, and no agent can be
+  /// reached, the operation fails with the first failed attempt to connect.
   ///
   /// In these cases, a request that may be repeated is sent again even if `retry` is false:
   ///
-  /// - the agent has refused a new connection because it has too many;
+  /// - the agent has refused a new connection because it has too many (after a pause of up to 250 ms);
   /// - the client has changed to another agent;
   /// - Consul has refused the token, and there is a new one;
-  /// - the connection of a blocking query was closed without an answer, for example by a proxy.
+  /// - the connection of a blocking query was closed without an answer after 1 s or more, for example by a proxy.
   bool retry = true;
   /// Receives the description of a failure, or of an answer that lacks something that the ACL token may not read
   /// (`query_meta::filtered_by_acls`). Must outlive the operation. Null: not used. See `diagnostics`.
@@ -47,9 +48,10 @@ struct read_options {
   /// queue or is sent again (`request_options::retry`).
   ///
   /// While `config::blocking_max` other queries run, it queues; while the agent refuses connections, fewer queries may
-  /// run. If it gets no place for one `wait` beyond the time above, it fails with error::too_busy, or with
-  /// too_many_requests if the agent refuses connections. The time in the queue is taken off the wait that it asks
-  /// Consul for. When it leaves the queue, it has at least `wait`/16 + `timeout` left.
+  /// run. If it gets no place for one `wait` beyond the time above, it fails with error::too_busy. If the agent refuses
+  /// connections, the error is too_many_requests; if no agent can be reached, that of the last attempt to connect. The
+  /// time in the queue is taken off the wait that it asks Consul for. When it leaves the queue, it has at least
+  /// `wait`/16 + `timeout` left.
   std::uint64_t index = 0;
   /// How long Consul may hold a blocking query, 1 ms to 10 min (Consul's maximum). Consul adds up to 1/16. Another
   /// value fails with error::invalid_option. Only used with an index.

@@ -59,7 +59,7 @@ private:
   std::unique_ptr<failure, deleter> failure_{};
 };
 
-/// An `exception_ptr` as a type of this library. It makes `co_await` work in Boost 1.81, too: see the end of this file.
+/// An `exception_ptr` as a type of this library. It makes `co_await` work before Boost 1.83: see the end of this file.
 struct thrown : std::exception_ptr {
   thrown() = default;
   thrown(std::exception_ptr failure) noexcept  // NOLINT(google-explicit-constructor): it is an exception_ptr
@@ -192,9 +192,9 @@ protected:
 };
 
 /// An `initiation` for operations that may be called on an empty handle. On an empty handle the operation completes
-/// with error::not_held. The empty handle has no executor, so the completion is posted to the handler's own executor.
-/// It is not posted through another thread: that thread would keep the handler's executor, and perhaps its context,
-/// alive for a moment longer than the handler.
+/// with error::not_held. The empty handle has no executor, so the completion is posted to the handler's own executor,
+/// or to `system_executor` if it has none. It is not posted through another thread first: that thread would keep the
+/// handler's executor, and perhaps its context, alive for a moment longer than the handler.
 template <class Impl, class Start, class... Results>
 class initiation_if_held : public initiation<Impl, Start, Results...> {
 public:
@@ -236,8 +236,8 @@ public:
   }
 };
 
-/// The body of every operation. `begin_operation<Results...>(impl, start, token)` completes with (error_code,
-/// Results...).
+/// The body of every operation of this library, except those of `consul::client`.
+/// `begin_operation<Results...>(impl, start, token)` completes with (error_code, Results...).
 template <class... Results, class Impl, class Start, class Token>
 auto begin_operation(std::shared_ptr<Impl> impl, Start start, Token&& token) {
   return asio::async_initiate<Token, void(error_code, Results...)>(
