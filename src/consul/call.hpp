@@ -12,7 +12,7 @@
 // Turns the arguments of an operation into a request and the rules for sending it. Pure.
 namespace holdfast::consul::detail {
 
-/// The effect of a request on Consul, which decides whether it may be repeated.
+/// The effect of a request on Consul. It is one of the things that `may_repeat` depends on.
 enum class effect {
   none,        ///< a read
   idempotent,  ///< a write that may be repeated after an unknown outcome: renew, destroy, register
@@ -57,7 +57,8 @@ call make_call(const call_settings& settings, const node_read_request& request);
 call make_call(const call_settings& settings, const txn_request& request,
                std::size_t operations_max = txn_operations_max);
 
-/// Returns true if the call may be sent once more after an attempt that failed with `e`.
+/// Returns true if the call may be sent again, after a pause, when an attempt has failed with `e`. The cases in which a
+/// request is sent again even without `retry` are decided elsewhere: see `request_options::retry`.
 bool may_repeat(const call& c, const error_code& e) noexcept;
 
 /// Returns one line about a failure: the operation and the reason. After a success, it says that the answer lacks

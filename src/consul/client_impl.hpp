@@ -42,8 +42,9 @@ public:
   /// To be called once.
   virtual void complete(outcome ended) = 0;
 
-  /// Cancels the operation. It fails with `reason` unless a reply without an error has already arrived. After the first
-  /// call, further calls have no effect. To be called on the strand.
+  /// Cancels the operation. It fails with `reason` unless a reply without an error has already arrived. An operation
+  /// that is not begun, because its arguments are refused or the client is closed, fails for that reason instead. After
+  /// the first call, further calls have no effect. To be called on the strand.
   void cancel(const error_code& reason);
   const error_code& cancelled() const noexcept { return cancelled_; }
   asio::cancellation_slot slot() noexcept { return signal_.slot(); }
@@ -105,8 +106,8 @@ private:
   std::atomic<std::size_t> operations_max_{txn_operations_max};
   const std::shared_ptr<counters> counters_ = std::make_shared<counters>();
   health_record health_;
-  // These members refer to the execution context and live longer than an operation, so they are cleared or closed
-  // before the context is destroyed. The transport refers to the strand.
+  // The strand, `home_`, the transport and `executor_` refer to the execution context, and may outlive it. So
+  // `on_context_shutdown` clears or closes them. The transport refers to the strand.
   std::optional<strand_type> strand_;
   asio::any_completion_executor home_;
   transport transport_;

@@ -14,9 +14,9 @@ namespace holdfast::consul::detail {
 ///
 /// An agent limits the connections from one address, and so all processes of a host share them. A client notices the
 /// others only when a new connection of its own is refused. After a refusal, a client allows itself fewer queries, and
-/// tries one more at intervals. From time to time it also closes a connection that works, which another process can
-/// get. A client with more connections closes them more often, so all clients end up with about the same number. Pure:
-/// the time is an argument.
+/// tries one more at intervals. While more than a few queries run, the client also closes connections that work from
+/// time to time, even without a refusal: another process can get their places. A client with more connections closes
+/// them more often, so all such clients end up with about the same number. Pure: the time is an argument.
 class concurrency_limit {
 public:
   using time_point = std::chrono::steady_clock::time_point;

@@ -145,7 +145,7 @@ awaitable<attempt_result> connection::connect(endpoints candidates, time_point d
 void connection::configure() {
   error_code ignored;
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
-  socket_.non_blocking(true, ignored);  // for is_alive()
+  socket_.non_blocking(true, ignored);  // for is_alive() and converse()
   // If the network drops all packets during a long blocking query, that is noticed after about 11 s.
   socket_.set_option(asio::socket_base::keep_alive(true), ignored);
 #ifdef TCP_KEEPIDLE

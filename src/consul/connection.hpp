@@ -14,23 +14,23 @@
 
 namespace holdfast::consul::detail {
 
-/// The result of one attempt: a reply, or an error of this library and its cause.
+/// The result of one attempt: a reply, an error of this library with its cause, or both.
 struct attempt_result {
   error_code error;
-  error_code cause;       ///< the system's or OpenSSL's error behind `error`, if there is one
+  error_code cause;       ///< the error of the system, Asio or OpenSSL behind `error`, if there is one
   std::string message{};  ///< details of the error
   http_reply reply;
-  std::size_t agent = 0;                        ///< the number of the agent that was asked
-  unsigned token = 0;                           ///< the version of the token that was sent
+  std::size_t agent = 0;  ///< the number of the agent that was asked; 0 if none was, or after a cancellation
+  unsigned token = 0;     ///< the version of the token that was sent
   std::shared_ptr<const std::string> secret{};  ///< that token
   bool turned_away = false;                     ///< the agent refused the connection: the request may be tried again
-  bool is_cut = false;                          ///< the agent closed the connection without answering
+  bool is_cut = false;                          ///< the stream ended before any byte of a reply; not set after a reset
   bool is_barred = false;       ///< a new connection was closed, or answered 429, before it had served a request
-  bool has_no_address = false;  ///< the second agent of a name has no IP address of its own
+  bool has_no_address = false;  ///< no IP address was found for the second agent of a name
   bool goes_on = false;         ///< another agent is current now: the request may be sent there at once
-  bool is_held_up = false;      ///< an outage began while the request waited: nothing was tried
+  bool is_held_up = false;      ///< in an outage it is not the turn of this request: nothing was tried
   bool is_cancelled = false;    ///< the request was cancelled, by the user or by close()
-  bool shows_no_agent = false;  ///< a connection was tried for long enough, and could not be made
+  bool shows_no_agent = false;  ///< `error` is unreachable, and not only for lack of time
 };
 
 /// One connection to the agent, over TCP or a UNIX socket, for one request at a time. Between requests no operation is
@@ -52,7 +52,7 @@ public:
   ///
   /// For the TCP handshake, each candidate has an equal part of the time that is left, but at least
   /// `candidate_time_min` unless the deadline comes first. A candidate whose TCP connection is established may use all
-  /// the time that is left, except `candidate_time_min` for each of the candidates behind it.
+  /// the time that is left, except `candidate_time_min` for each of the candidates behind it. It has at least its part.
   awaitable<attempt_result> connect(endpoints candidates, time_point deadline, const agent_address& to,
                                     std::string tunnel = {});
 

@@ -8,7 +8,8 @@
 
 namespace holdfast::consul::detail {
 
-/// The values of client::statistics(). Written on the strand, read from any thread.
+/// The values of client::statistics(). Written on the strand, and by the thread that destroys connections with the
+/// client or the execution context. Read from any thread.
 struct counters {
   std::atomic<std::uint64_t> requests{0};
   std::atomic<std::uint64_t> writes{0};

@@ -80,7 +80,8 @@ constexpr unsigned needed_in(place p) noexcept {
 }
 
 /// The handler that Boost.JSON's parser calls with the parts of a document in their order. The parser checks the
-/// syntax. A part of a wrong type ends the parsing. If a member comes twice, the last one counts.
+/// syntax. A part of a wrong type ends the parsing, except in a member that is not known. If a member comes twice, the
+/// last one counts.
 class reader {
 public:
   // There are no limits here, because the size of the body bounds everything.
@@ -173,7 +174,7 @@ public:
   }
   bool on_double(double, json::string_view, error_code& ec) { return passes_over() || malformed(ec); }
   bool on_bool(bool, error_code& ec) { return passes_over() || malformed(ec); }
-  // Go writes an empty slice as null.
+  // Go writes a nil slice as null.
   bool on_null(error_code& ec) { return passes_over() || clear() || malformed(ec); }
 
   bool on_number_part(json::string_view, error_code&) { return true; }

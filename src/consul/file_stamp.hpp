@@ -11,7 +11,8 @@
 
 namespace holdfast::consul::detail {
 
-/// Identifies the state of a file without reading it. If two stamps of a file differ, it has changed.
+/// Identifies the state of a file without reading it. If two stamps of a file differ, it was written, replaced, made or
+/// removed in between. The stamp of a file that cannot be examined consists of zeros.
 struct file_stamp {
   file_stamp() = default;
   explicit file_stamp(const std::filesystem::path& file) {

@@ -61,9 +61,9 @@ struct http_reply {
   std::chrono::milliseconds asked_wait{0};  ///< the wait that a blocking query has sent
 };
 
-/// Parses one reply from bytes that come in any portions. Interim replies (1xx) are skipped. Only 101 is an error,
-/// because the client never asks for another protocol. The parser uses no sockets: its owner reads into `space()` and
-/// calls `commit`.
+/// Parses one reply from bytes that come in any portions. Interim replies (1xx) are skipped, except 101. That is an
+/// error, because the client never asks for another protocol. The parser uses no sockets: its owner reads into
+/// `space()` and calls `commit`.
 class reply_parser {
 public:
   explicit reply_parser(std::size_t body_bytes_max);

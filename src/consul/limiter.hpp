@@ -57,9 +57,9 @@ public:
   /// Completes with a permit, or with an empty one after the deadline or a cancellation.
   ///
   /// The holder of a permit uses something that is costly to make, such as a connection, and `spare` of those are idle.
-  /// If none is idle, the caller waits for `moment` even if a place is free, so that another holder can leave one. Then
-  /// one waiter is admitted, and the others wait for another `moment`. If no permit is given out, the caller does not
-  /// wait. By default there is always a spare.
+  /// If admitted waiters will take all of these, or none is idle, the caller waits for `moment` even if a place is
+  /// free, so that another holder can leave one. Then one waiter is admitted, and the others wait for another `moment`.
+  /// If no permit is given out, the caller does not wait. By default there is always a spare.
   awaitable<permit> enter(time_point deadline, std::size_t spare = SIZE_MAX);
   /// Returns a permit, or an empty one if `enter` would wait.
   permit try_enter(std::size_t spare = SIZE_MAX) noexcept;

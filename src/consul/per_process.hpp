@@ -10,7 +10,7 @@
 namespace holdfast::consul::detail {
 
 /// A global object, of which a child of fork() makes its own. The parent's must not be used there: another thread of
-/// the parent may have held its lock at the moment of the fork. The objects are never destroyed.
+/// the parent may have held its lock at the moment of the fork. An object that was handed out is never destroyed.
 template <class Object>
 class per_process {
 public:

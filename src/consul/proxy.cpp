@@ -40,7 +40,7 @@ bool is_in_network(const ip::address& host, const std::string& network) {
   return !ec && all.canonical() == ip::network_v6(host.to_v6(), all.prefix_length()).canonical();
 }
 
-// `host`, `host:port`, `[v6]:port`, or a bare IPv6 address.
+// Splits `host`, `host:port`, `[v6]`, `[v6]:port`, or a bare IPv6 address.
 std::pair<std::string_view, std::string_view> split_port(std::string_view text) {
   const auto bracket = text.rfind(']');
   const auto colon = text.rfind(':');

@@ -34,9 +34,9 @@ error_code parse_proxy(std::string_view text, proxy_address& out);
 bool is_excepted(const agent_address& to, std::string_view list);
 
 /// Returns the proxy for an agent according to HTTP_PROXY or HTTPS_PROXY, and NO_PROXY. The variables may also be in
-/// lower case. Empty if there is no proxy, and for a loopback address, `localhost` or a UNIX socket. Throws
-/// `system_error`: invalid_option if the agent's scheme is `http` and the program is a CGI program in which HTTP_PROXY
-/// or http_proxy is set. There the client of the web server can set HTTP_PROXY.
+/// lower case. Empty if there is no proxy, and always for a loopback address, `localhost` or a UNIX socket. For any
+/// other agent, throws `system_error`: invalid_option if its scheme is `http` and the program is a CGI program in which
+/// HTTP_PROXY or http_proxy is set. There the client of the web server can set HTTP_PROXY.
 std::string proxy_from_environment(const agent_address& to);
 
 }  // namespace holdfast::consul::detail

@@ -17,7 +17,7 @@ namespace holdfast::consul::detail {
 /// request properly is handled by the functions below.
 error_code classify(const http_reply& reply);
 
-/// Returns Consul's text of a failure in a form for logs: shortened, and on one line.
+/// Returns the text of Consul or of a proxy about a failure in a form for logs: shortened, and on one line.
 std::string readable(std::string_view server_text);
 
 using entry_answer = answer<std::optional<kv_entry>>;
@@ -38,6 +38,7 @@ error_code decode_session(const http_reply& reply, session_answer& out);
 error_code decode_node(const http_reply& reply, node_answer& out);
 error_code decode_txn(const http_reply& reply, std::size_t operations, txn_reply& out);
 /// If the reply refuses a transaction because it has too many operations, returns the number that Consul accepts.
+/// Returns nullopt if that number is not plausible.
 std::optional<std::size_t> operations_taken(const http_reply& reply);
 
 }  // namespace holdfast::consul::detail

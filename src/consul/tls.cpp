@@ -141,8 +141,8 @@ std::string text_of(const ASN1_STRING* text) {
           static_cast<std::size_t>(ASN1_STRING_length(text))};
 }
 
-// The names that the certificate is for, in readable form. The certificate comes from an untrusted peer, so only
-// printable characters are kept.
+// The first 10 names that the certificate is for, in readable form: DNS names and IP addresses. The certificate comes
+// from an untrusted peer, so only printable characters are kept.
 std::string names_in(X509* certificate) {
   std::string list;
   const names_ptr names(

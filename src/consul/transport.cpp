@@ -123,7 +123,8 @@ attempt_result failure(error e, error_code cause = {}) {
 
 }  // namespace
 
-// Counts a request for as long as the transport works on it. The last one to leave puts the transport to rest.
+// Counts a request or a trial for as long as the transport works on it. The last one to leave puts the transport to
+// rest.
 class transport::activity {
 public:
   explicit activity(transport& owner) : owner_(owner) { ++owner_.active_; }
@@ -318,8 +319,9 @@ awaitable<attempt_result> transport::attempt(scout& self, const http_request& re
   admit_in_time();
   // Renewals may always queue: they are few, one for each session, and a lost renewal costs a holder its slot.
   const bool full = which != connection_class::renewal && entrance.waiting() >= settings_.queue_max;
-  // If no connection is idle, the request first waits for a moment: most requests are answered sooner than another
-  // connection is made, and an agent allows a limited number of connections.
+  // If no connection is idle, a request that is no blocking query first waits for a moment, unless the queue is full.
+  // Most requests are answered sooner than another connection is made, and an agent allows a limited number of
+  // connections.
   const std::size_t spare = which != connection_class::blocking && !full ? idle_of(which).size() : SIZE_MAX;
   limiter::permit permit = entrance.try_enter(spare);
   if (!permit) {
@@ -415,9 +417,9 @@ awaitable<attempt_result> transport::perform(pending_request& way, const http_re
   co_return result;
 }
 
-// Uses the result of a request. Reports it to `choice_` as an event of its agent, unless the transport has given up the
-// connection. Records a failure for `health`. An answer ends the outage. Also decides whether another agent may be
-// asked at once.
+// Uses the result of a request. Reports it to `choice_` as an event of its agent, and records a failure for `health`.
+// An answer ends the outage. All of this is left out if the transport has given up the connection. Also decides whether
+// another agent may be asked at once.
 void transport::note(pending_request& way, const http_request& request, attempt_result& result) {
   result.agent = way.agent;
   way.is_noted = true;
@@ -587,8 +589,9 @@ awaitable<attempt_result> transport::open(std::size_t agent, std::shared_ptr<con
   co_return connected;
 }
 
-// Completes with the IP addresses of a name. If the lookup fails or takes long, the last addresses that were found are
-// used: they seldom change, and a name server may hang. If none were found before, completes with an error.
+// Completes with the endpoints of an address. Looks up a host that is a name. If the lookup fails or takes long, the
+// last addresses that were found are used: they seldom change, and a name server may hang. If none were found before,
+// completes with an error.
 awaitable<resolution> transport::find(const agent_address& door, time_point deadline) {
   if (!has_a_name(door)) {
     resolution literal = co_await look_up_(strand_, door, deadline);
@@ -648,8 +651,9 @@ awaitable<attempt_result> transport::open_accepted(std::size_t agent, std::share
   co_return opened;
 }
 
-// To be called when a new connection was closed unused, or answered 429. Returns true if the reason is that the agent
-// has too many connections. An agent that shuts down, or a proxy whose agent is absent, also closes new connections.
+// To be called when a new connection was closed unused, or answered 429. Returns true if the reason is probably that
+// the agent has too many connections. An agent that shuts down, or a proxy whose agent is absent, also closes new
+// connections.
 bool transport::note_refusal(const attempt_result& result, std::size_t agent, std::shared_ptr<connection> link) {
   link.reset();
   ++refusals_;

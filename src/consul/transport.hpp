@@ -28,9 +28,10 @@
 
 namespace holdfast::consul::detail {
 
-/// Each class has a limiter of its own. So a renewal waits only behind other renewals, and a blocking query, which
-/// occupies a connection for minutes, delays no request of another class. Renewals also have idle connections of their
-/// own. The other two classes share theirs.
+/// Each class has a limiter of its own. So in a limiter a renewal waits only behind other renewals, and no request of
+/// another class waits there for a blocking query, which may occupy a connection for minutes. Renewals also have idle
+/// connections of their own. The other two classes share theirs. In an outage, and for a while after the agent has
+/// refused connections, renewals use those of the others, too.
 enum class connection_class { ordinary, renewal, blocking };
 
 /// The connections of a client to the agents. Requests go to one agent at a time, which `agent_choice` chooses.
@@ -61,15 +62,17 @@ public:
   ///
   /// An agent that has too many connections closes a new one before it answers anything, or answers 429. From then on
   /// fewer blocking queries run. The request is repeated until its deadline, and then fails with too_many_requests. A
-  /// write is not repeated if it may have been applied, and then keeps its own error. While the agent refuses
-  /// connections, a later write is sent on a new connection only after the agent has answered a harmless request there.
+  /// write is not repeated if it may have been applied, and then keeps its own error, unless it is idempotent. For a
+  /// minute after a refusal, a write that is not idempotent is sent on a new connection only after the agent has
+  /// answered a harmless request there. If the agent closes each connection after an answer, the write is sent on yet
+  /// another one.
   ///
   /// The time that a blocking query has queued is taken off the wait that it asks Consul for, so queries beyond the
   /// limit take turns. A query may queue for up to one wait past its deadline, because the queries before it may have
   /// longer waits. If it has queued for longer than its wait, it asks for 1 ms, and its slack counts from then on.
   ///
-  /// If the transport changes to another agent, requests that are pending at the former one are repeated at the new
-  /// one, if they may be repeated.
+  /// If the transport leaves an agent that does not answer or answers with errors, requests that are pending there are
+  /// repeated at the new agent, if they may be repeated. When it changes for another reason, they stay pending.
   awaitable<attempt_result> send(const http_request& request, connection_class which, time_point deadline);
 
   /// Returns the first 4 KiB of `text`, which came as the answer to a request. The token and the passwords that the
@@ -88,8 +91,8 @@ public:
   void close() noexcept;
 
 private:
-  // Calls a function once at a given time, unless it is cancelled before. It is set only while there are requests,
-  // because a timer alone must not keep the io_context running.
+  // Calls a function once at a given time, unless it is cancelled before. It is set only while there are requests or
+  // trials, because a timer alone must not keep the io_context running.
   class wake_timer {
   public:
     explicit wake_timer(const strand_type& strand) : timer_(strand) {}
@@ -169,8 +172,8 @@ private:
     waiter_list waiting{};    // requests that wait for their turn to try
     waiter_list impatient{};  // requests that only wait for the result of the pending attempt
   };
-  // A request from the time it has its permit until its reply. If it is destroyed before it is noted, the user has
-  // cancelled it, or the execution context has been destroyed.
+  // A request from the time it has its permit until its reply or failure. If it is destroyed before it is noted, the
+  // user or close() has cancelled it, or the execution context has been destroyed.
   struct pending_request : boost::intrusive::list_base_hook<> {
     pending_request(transport& owner, std::size_t agent, bool is_quick);
     ~pending_request();
@@ -238,7 +241,7 @@ private:
   // The endpoints that did not answer. Until the given time, each is tried only after those that are not listed here.
   std::vector<std::pair<connection::endpoint, time_point>> silent_;
   token_source tokens_;
-  std::unique_ptr<tls_client> tls_;  // null if no address needs TLS and no certificate file is configured
+  std::unique_ptr<tls_client> tls_;  // may be null: see `make_tls_client`
   std::shared_ptr<counters> statistics_;
   health_record& health_;
   std::array<limiter, 3> limiters_;
@@ -249,7 +252,7 @@ private:
   std::unique_ptr<outage> outage_;  // set while no agent can be reached
   unsigned outages_ = 0;            // the number of outages so far
   concurrency_limit concurrency_limit_;
-  unsigned refusals_ = 0;  // refused connections since the last reply, or since the agent changed
+  unsigned refusals_ = 0;  // refusals in a row: 0 again after a reply, or if the agent has stopped or was left
   std::minstd_rand random_;
   const clock::duration idle_max_;
   const resolver look_up_;
