@@ -123,6 +123,7 @@ http_request with_wait(http_request request, std::chrono::milliseconds wait) {
   constexpr std::string_view name = "&wait=";
   const auto begin = request.target.find(name) + name.size();
   request.target.replace(begin, request.target.find('&', begin) - begin, to_go_duration(wait));
+  request.wait = wait;
   return request;
 }
 

@@ -205,7 +205,7 @@ bool maker_watch::has_context() {
 std::size_t maker_watch::instances() { return hub::count(); }
 
 void maker_watch::add(const void* who, std::string lock_key, listener heard) {
-  auto its = std::make_shared<const listening>(std::move(lock_key), std::move(heard));
+  auto its = std::make_shared<const listening>(listening{std::move(lock_key), std::move(heard)});
   const std::lock_guard lock(mutex_);
   if (!executor_) return;
   if (listeners_.empty()) start();

@@ -4,13 +4,16 @@
 #include "consul/http.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <cstring>
 
 using holdfast::error;
 using holdfast::error_code;
 using holdfast::consul::detail::format_request;
 using holdfast::consul::detail::http_reply;
+using holdfast::consul::detail::http_request;
 using holdfast::consul::detail::reply_parser;
+using holdfast::consul::detail::with_wait;
 
 namespace {
 
@@ -64,6 +67,16 @@ BOOST_AUTO_TEST_CASE(requests_are_one_buffer) {
              "PUT /v1/kv/a HTTP/1.1\r\nHost: h:1\r\nContent-Length: 0\r\n\r\n");
   BOOST_TEST(format_request("PUT", "/v1/txn", "Host: h:1\r\nX: y\r\n", "[]") ==
              "PUT /v1/txn HTTP/1.1\r\nHost: h:1\r\nX: y\r\nContent-Length: 2\r\n\r\n[]");
+}
+
+/// The reply says later how long the query has asked Consul to wait.
+BOOST_AUTO_TEST_CASE(a_query_with_another_wait_knows_it) {
+  http_request request;
+  request.target = "/v1/kv/a?index=7&wait=10s&consistent";
+  request.wait = std::chrono::seconds(10);
+  const http_request shorter = with_wait(request, std::chrono::milliseconds(1500));
+  BOOST_TEST(shorter.wait.count() == 1500);
+  BOOST_TEST(shorter.target == "/v1/kv/a?index=7&wait=1500ms&consistent");
 }
 
 BOOST_AUTO_TEST_CASE(a_reply_may_come_in_any_two_pieces) {
