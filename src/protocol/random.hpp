@@ -15,7 +15,8 @@ class random_source {
 public:
   explicit random_source(std::uint64_t seed) : engine_(seed) {}
 
-  /// Between `low` and `high`, both included. (No std distribution: those differ between standard libraries.)
+  /// Between `low` and `high`, both included; `low` if `high` is below it. (No std distribution: those differ between
+  /// standard libraries.)
   duration between(duration low, duration high) {
     if (high <= low) return low;
     const auto span = static_cast<std::uint64_t>((high - low).count()) + 1;

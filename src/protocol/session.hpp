@@ -17,7 +17,8 @@ struct own_session {
   member_id id{};
   std::string session{};  ///< its id in Consul; empty until Consul has created it
   protocol::lease lease{};
-  time_point asked_at{};    ///< when its latest request (to create, renew or register its node) was handed out
+  /// When the latest request to create or renew it was handed out, or when it began to wait for its node.
+  time_point asked_at{};
   time_point created_at{};  ///< when Consul's answer to the create request came
   failure not_renewed{};    ///< why the last renewal failed, if it did
   bool awaits_node = false;
@@ -32,11 +33,11 @@ void renew_when_due(context& ctx, own_session& s);
 bool renewed(context& ctx, own_session& s, event::session_renewed& e);
 /// Returns why the lease has expired.
 failure why_expired(const own_session& s);
-/// Returns true if Consul has answered that it has no leader.
+/// Returns true if Consul has answered that it has no leader, or that the asked server is not the leader (any more).
 bool tells_of_no_leader(const diagnostics& details);
-/// The fate of a slot's session after the slot is lost.
+/// The fate of a slot's session after the slot is lost. A closing core keeps it for a limited time only.
 enum class session_after {
-  ended,    ///< the session has ended or has lost its entry; if it still lives, the pool destroys it
+  ended,    ///< the session has ended or has lost its entry; if it still lives, it is destroyed
   stays,    ///< it is kept until the user releases the slot or Consul ends it, but another process may get the slot
   protects  ///< it is kept until the user releases the slot or Consul ends it, and nobody else gets the slot till then
 };

@@ -68,8 +68,9 @@ public:
     protocol::created(ctx, m, std::move(session), fresh);
     ids_.emplace(m.session, m.id);
   }
-  /// The session could not be created. If the cause is that its node is not in Consul's catalog, this registers the
-  /// node and returns true, but only once for each session. `create_again` then creates the session.
+  /// The session could not be created. If the cause is that its node is not in Consul's catalog, this returns true, but
+  /// only once for each session. It requests the registration of the node, unless such a request is pending.
+  /// `create_again` then creates the session.
   bool registers_node(context& ctx, Member& m, const failure& why, std::string_view node) {
     if (why.code != error::missing_node || node.empty() || std::exchange(m.had_node, true)) return false;
     m.awaits_node = true;
@@ -91,7 +92,7 @@ public:
     m.asked_at = ctx.now();
     ctx.act(action::create_session{id});
   }
-  /// Removes a session that was never created.
+  /// Removes a session whose creation has failed.
   void forget(member_id id) { members_.erase(id); }
 
   // --- The sessions that must end, by their names.

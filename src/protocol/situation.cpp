@@ -10,8 +10,8 @@ namespace holdfast::protocol {
 void situation::assess_contenders(const view& v, const members& ours, const claim_timeouts& slow,
                                   const pool_options& o) {
   const snapshot& now = v.now();
-  // If the holder of a mutex has no entry, it is another kind of client. Such a client releases the mutex without
-  // notifying us.
+  // If the holder of a mutex has no entry, it counts as another kind of client. Such a client releases the mutex
+  // without notifying us.
   const bool strange =
       o.form == record_form::session && !now.record.holders.empty() && !now.find(now.record.holders.front());
   if (v.current()) foreign_holder = strange;
@@ -27,8 +27,9 @@ void situation::assess_contenders(const view& v, const members& ours, const clai
   }
 }
 
-/// If no living contender relies on the record, this process may write it anew with its own limit. Otherwise all
-/// processes must agree on the limit. A process with `use_recorded_limit` takes any recorded limit up to `limit_max`.
+/// If no living contender relies on the record, this process may write it anew with its own limit. Entries of ours that
+/// only wait do not rely on it. Otherwise all processes must agree on the limit. A process with `use_recorded_limit`
+/// takes any recorded limit up to `limit_max`.
 void situation::assess_limit(const view& v, const members& ours, const pool_options& o) {
   const snapshot& now = v.now();
   if (v.knows_record()) over_limit = now.lock_index != 0 && now.record.holders.size() > now.record.limit;

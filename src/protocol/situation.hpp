@@ -13,8 +13,8 @@
 
 namespace holdfast::protocol {
 
-/// The meaning of the view for this process. It follows from the view. Where the view does not show everything, it also
-/// depends on the situation before.
+/// The meaning of the view for this process. It follows from the view, our sessions, the contenders that are passed
+/// over, and the options. Where the view does not show everything, it also depends on the situation before.
 struct situation {
   bool contested = false;   ///< a contender of another process waits, and is not passed over
   std::size_t waiting = 0;  ///< contenders that are known to wait, ours included

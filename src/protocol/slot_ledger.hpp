@@ -33,13 +33,14 @@ public:
 
   /// Opens a slot for a user, without sessions at first. `take` adds one.
   slot_id open();
-  /// Makes this spare stand for the slot.
+  /// Makes this spare stand for the slot. It is free of the slot that it stood for before (`free_member`).
   void take(context& ctx, slot_id id, member& m);
   /// The user releases a slot that it holds.
   void give_up(context& ctx, slot& s, slot_id id, members& all);
   /// Marks the slot as lost. Returns false if no user holds it. If the result is true, its user must be notified.
   bool lose(slot& s, members& all);
-  /// The user releases a lost slot. Now its sessions may end, and others may replace them.
+  /// The user releases a lost slot, or its time for that is over. Now its sessions may end, and others may replace
+  /// them.
   void let_go(context& ctx, slot& s, slot_id id, members& all);
   void let_go_of_all(context& ctx, members& all);
   /// A session is free of the slot that its user has released. If it was the last session, the release is answered.
@@ -57,7 +58,7 @@ public:
   }
 
 private:
-  slot_table<slot> slots_;  ///< a place is free if no user holds its slot or waits for its release
+  slot_table<slot> slots_;  ///< a place is free unless its slot is held, lost or being released
   std::vector<member_id> spares_;
   std::uint32_t in_use_ = 0;
   time_point given_back_at_{};

@@ -26,19 +26,19 @@ inline constexpr std::uint64_t contender_magic = std::uint64_t{0x686f6c64} << 32
 constexpr bool is_grantable(std::uint64_t flags) noexcept {
   return (flags & ~std::uint64_t{0xffffffff}) == contender_magic;
 }
-/// The flag of an entry that waits for a numbered slot. The process that grants it also gives it a number, if it has
-/// one to give away.
+/// The flag of an entry that waits for a numbered slot, or holds one. The process that grants it also gives it a
+/// number, if it has one to give away.
 inline constexpr std::uint64_t numbered_flag = std::uint64_t{1} << 31;
 constexpr bool is_numbered(std::uint64_t flags) noexcept { return is_grantable(flags) && (flags & numbered_flag) != 0; }
 /// The flag of an entry whose session has released its slot without writing the record. The record still names the
-/// session, but the entry neither holds nor waits. The next process that writes the record takes the session out of it
-/// and removes the entry.
+/// session, but the entry neither holds nor waits. A later write of the record takes the session out of it and removes
+/// the entry.
 inline constexpr std::uint64_t given_back_flag = std::uint64_t{1} << 30;
 constexpr bool is_given_back(std::uint64_t flags) noexcept {
   return is_grantable(flags) && (flags & given_back_flag) != 0;
 }
 /// The flag of an entry with a provisional grant: another process has granted it, and its own process accepts grants
-/// (acceptance.hpp).
+/// (acceptance.hpp). Acceptance does not remove the flag.
 inline constexpr std::uint64_t provisional_flag = std::uint64_t{1} << 29;
 constexpr bool is_provisional(std::uint64_t flags) noexcept {
   return is_grantable(flags) && (flags & provisional_flag) != 0;
@@ -113,15 +113,15 @@ struct slot_number {
 /// The common beginning of the keys of all numbers. `entries` is the common beginning of the contenders' keys.
 std::string numbers_of(std::string_view entries);
 /// The key by which a session accepts a grant of its entry. The name of the entry's key is a prefix of it, so that one
-/// watch shows both.
+/// listing shows both.
 std::string acceptance_of_entry(std::string entry_key);
 /// The number that this key stands for, or nothing if it is not the key of a number.
 std::optional<std::uint32_t> number_in(std::string_view key, std::string_view entries);
 
-/// The state of the keys below a prefix at one index.
+/// The state of the keys below a prefix at one index. It may also contain later changes of some of them.
 struct snapshot {
   std::uint64_t index = 0;
-  std::uint64_t lock_index = 0;  ///< the lock key's ModifyIndex; 0: there is no lock key
+  std::uint64_t lock_index = 0;  ///< the lock key's ModifyIndex; 0: there is no lock key, or none was seen
   std::uint64_t lock_flags = semaphore_flags;
   lock_record record;          ///< as of `lock_index`, with those holders added whose entries show a later grant
   contender_queue contenders;  ///< live contenders

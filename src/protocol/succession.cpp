@@ -20,7 +20,7 @@ constexpr std::string_view opening = "\n{\"Limit\":";
 constexpr std::size_t session_size_max = 64;
 constexpr std::string_view stamp_opening = "\n@";
 constexpr std::string_view accepts_line = "\n~";
-/// A time in the year 2255. A later one would overflow a clock that counts nanoseconds.
+/// A time in the year 2255. Times after the year 2262 would overflow a clock that counts nanoseconds.
 constexpr std::int64_t stamp_max = 9'000'000'000;
 
 constexpr std::chrono::milliseconds ttl_max = std::chrono::hours(24);
@@ -121,7 +121,7 @@ std::string_view description_in(std::string_view value) noexcept { return value.
 std::optional<succession> succession_in(std::string_view value, std::string_view description) {
   if (!value.starts_with(description) || !value.substr(description.size()).starts_with(opening)) return std::nullopt;
   const std::string_view text = value.substr(description.size() + 1);
-  // Escaped characters in the descriptions take more bytes.
+  // Ours take little more than `succession_bytes_max`. In other JSON, escaped characters may take more bytes.
   if (text.size() > 8 * succession_bytes_max) return std::nullopt;
   json::parse_options options;
   options.max_depth = 4;

@@ -22,9 +22,11 @@ namespace holdfast::protocol {
 /// guarded by the index of each entry that the write grants.
 template <class Contender>
 struct succession_of {
-  std::vector<Contender> next{};  ///< the first waiting contenders, without gaps; not written since they joined
-  std::size_t behind = 0;         ///< the number of contenders that were seen to wait after these, at most `behind_max`
-  std::uint32_t limit = 1;        ///< the record's limit; if it is 1, the new holder is the only holder
+  /// The next waiting contenders, not written since they joined. No others stand between them, except for those whose
+  /// processes are probably dead.
+  std::vector<Contender> next{};
+  std::size_t behind = 0;                 ///< about how many more contenders wait; a value says at most `behind_max`
+  std::uint32_t limit = 1;                ///< the record's limit; if it is 1, the new holder is the only holder
   std::optional<std::uint32_t> number{};  ///< the number that the grant has locked for the new holder
 };
 using succession = succession_of<contender>;
@@ -42,12 +44,12 @@ inline constexpr std::size_t description_max = 1536;
 /// An entry's value: the description, and the succession if it names a contender or a number.
 std::string with_succession(std::string_view description, const succession_view& s);
 
-/// The description in such a value. If the description itself contains text that looks like a succession, and nothing
-/// follows it, only the part before that text is returned.
+/// The description in such a value. If the value has no succession, but the description itself contains text that
+/// begins like one, only the part before that text is returned.
 std::string_view description_in(std::string_view value) noexcept;
 
-/// Another value with the same description and without a succession. Writing it wakes the processes that watch the
-/// entry.
+/// Another value with the same description and without a valid succession. Writing it wakes the processes that watch
+/// the entry.
 std::string touched(std::string_view value);
 
 /// The lease of the process that has made an entry. If its session ends unnoticed, the process may still rely on it for

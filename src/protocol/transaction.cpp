@@ -79,7 +79,8 @@ bool transaction::is_granted_since(const snapshot& now, std::uint64_t index) con
 /// Whether this snapshot shows the final outcome of the transaction. Consul applies a guarded transaction only while
 /// the record has the index `base`. So when the record has another index, the transaction has been applied or never
 /// will be. A transaction that requires that there is no record (`base` 0) is different: somebody may make a record and
-/// delete it again, and then the transaction may still be applied.
+/// delete it again, and then the transaction may still be applied. Its effects on the entries and the numbers also
+/// show that a transaction was applied, unless it changes an existing record.
 bool transaction::is_decided_by(const snapshot& now) const {
   const auto present = [&](const std::string& session) { return now.find(session) != nullptr; };
   const auto joined = [&](const auto& each) { return present(each.first); };

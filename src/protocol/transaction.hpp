@@ -23,14 +23,14 @@ struct transaction {
   request_id id = 0;
   time_point sent_at{};
   std::vector<kv_operation> operations{};
-  /// Members whose entries it adds, removes or marks, or whose numbers it takes or releases. If it returns slots after
-  /// a write that was refused, also the members of that write.
+  /// Members whose entries it adds, removes or marks, or whose numbers it takes or releases. If it returns slots, also
+  /// the members of the write before it.
   std::vector<member_id> movers{};
   std::vector<std::string> removed{};  ///< sessions whose entries it removes
   /// Sessions whose entries it adds, with the text of each.
   std::vector<std::pair<std::string, std::string>> inserted{};
   std::uint64_t entry_flags = 0;           ///< the flags of the added entries
-  std::vector<slot_number> numbers{};      ///< numbers that it takes or releases; without an index
+  std::vector<slot_number> numbers{};      ///< numbers that it takes, hands on or releases; without an index
   std::vector<std::string> granted{};      ///< waiting sessions that it grants, ours or others'
   std::vector<std::string> provisional{};  ///< the granted sessions that must accept their grants
   std::vector<std::string> taken_from{};   ///< the descriptions of entries whose grants it takes back
@@ -40,9 +40,9 @@ struct transaction {
   lock_record record{};
   std::uint64_t base = 0;  ///< the index that the record must have for a guarded write; 0: there must be no record
   bool guarded = false;    ///< it is refused if anybody else has changed the record
-  /// How many of the operations write the record. They come first. 0 if the record is not written.
+  /// How many of the operations write the record, or check its index. They come first. 0 if the write is not guarded.
   std::size_t record_operations = 0;
-  bool keeps_record = false;  ///< it writes the record as it is, maybe in another form
+  bool keeps_record = false;  ///< it does not change what the record says; its text may change
   /// The write leaves a slot free, and also reads the entries, because contenders may wait that are not seen yet.
   bool frees = false;
   bool owes = false;  ///< it leaves a slot free that a contender waits for, or may wait for unseen
@@ -54,7 +54,7 @@ struct transaction {
   /// sent the refused write twice. Then the refusal may answer the copy, and the write itself may have been applied. So
   /// a later listing decides where the members stand.
   bool refused = false;
-  bool by_record = false;  ///< refused only for the record's index, so that a read of the record can show the outcome
+  bool by_record = false;  ///< a read of the record alone may show the outcome
   failure why{};
 
   bool moves(member_id id) const;

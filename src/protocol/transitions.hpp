@@ -28,8 +28,8 @@ constexpr bool allows(const Table& table, From from, To to) {
                                    [&](const auto& each) { return each.from == from && each.to == to; });
 }
 
-/// A state that changes only by `go_to`, and only as its table allows. It begins with the state that the table has
-/// after `outside`.
+/// A state that changes only by `go_to`, and only as its table allows, which is checked in tests (`check_invariant`).
+/// It begins with the state that the table has after `outside`.
 template <class State, const auto& table>
 class guarded_state {
 public:

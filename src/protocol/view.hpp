@@ -31,7 +31,8 @@ public:
 
   enum state state() const { return state_; }
   bool current() const { return state_ == state::current; }
-  /// Whether the view is partial, and its record is known to be outdated. Everything else may be as good as before.
+  /// Whether the view is partial, and its record is known to be outdated, or it has seen no record. Everything else may
+  /// be as good as before.
   bool outrun() const { return state_ == state::partial && now_.lock_index <= outdated_; }
   /// Whether the record certainly stood in Consul like this. Returns false for a record that is known to be outdated,
   /// because a grant to us may have been added to it since.
@@ -40,7 +41,7 @@ public:
   /// The request that the view rests on. The view is at least as new as the time at which that request was sent.
   request_id as_of() const { return as_of_; }
   /// The index with which a watch of everything misses nothing. It is the index of the last listing, because our own
-  /// writes may have higher indexes than unseen writes of others.
+  /// writes may have higher indexes than unseen writes of others. 0: the watch must be answered at once.
   std::uint64_t listed_index() const { return state_ == state::none ? 0 : listed_index_; }
 
   /// Takes the listing that request `id` has asked for. `last_sent` is the last request so far. Returns false if the
@@ -73,10 +74,11 @@ public:
   time_point listed_at() const { return listed_at_; }
   void listed(time_point now) { listed_at_ = now; }
   /// Notes that our write has been applied at `index`. 0: the index is not known, and the write has only removed
-  /// entries. `patch(snapshot&)` applies its changes, unless the view is newer than `index`; with 0 it applies them in
-  /// any case. A view of which nothing was read is not patched. `guarded`: Consul has applied the write only because
-  /// nobody else had changed the record. So a view that was current is now current as of this request. A view that has
-  /// become partial or stale while the write was pending is not, because the cause may be newer than the write.
+  /// entries. `patch(snapshot&)` applies its changes, unless the view has reached `index` already; with 0 it applies
+  /// them in any case. A view of which nothing was read is not patched. `guarded`: Consul has applied the write only
+  /// because nobody else had changed the record. So a view that was current is now current as of this request. A view
+  /// that has become partial or stale while the write was pending is not, because the cause may be newer than the
+  /// write.
   template <class Patch>
   void wrote(std::uint64_t index, request_id id, request_id last_sent, bool guarded, Patch patch) {
     news_arrived(last_sent);

@@ -32,7 +32,8 @@ public:
     as_of_ = last_sent;
     return false;
   }
-  /// Everything was read by request `id`. `is_news`: the read showed something new.
+  /// Everything was read by request `id`. `is_news`: the read showed something new, such as another record. (The pool
+  /// does not count new contenders.)
   void answered(request_id id, bool is_news) {
     if (id <= as_of_) return;  // it was sent before
     const duration its = std::exchange(suspected_, {});

@@ -16,8 +16,11 @@ namespace holdfast::protocol {
 /// frees a slot grants it to a waiter (`grant_duty`). If such a process dies first, it may touch nothing at all. So a
 /// process that has waited for long watches the contenders before it. The head of the queue watches everything. Any
 /// other waiter watches the entry just before its own, which is touched when that contender is granted, leaves or dies.
-/// If there are few contenders, or some that nobody may grant, or if the view is not current, or if the waiter wants
-/// several slots, it watches everything, too. A holder watches its entries, its numbers and the record, or everything.
+/// If there are few contenders, or if the view is not current, it watches everything, too. A waiter watches everything
+/// from the beginning if it wants several slots, or if there are contenders that nobody may grant. A holder watches its
+/// entries, its numbers and the record, or everything. A slot that is held for less than `watch_delay` gets no watch.
+/// After a watch of one key has failed, everything is watched for a while. In a large crowd there is a pause between
+/// watches of everything (`everything_pause`).
 ///
 /// A watch of everything is not answered when the folder itself, or a folder above it, is deleted by its name without
 /// the slash. Consul keeps the trace of that deletion outside of the folder. A watch of a key below the folder is

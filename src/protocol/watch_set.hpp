@@ -50,7 +50,8 @@ public:
       start(ctx, each, prefix, longest);
     }
   }
-  /// Removes the watch and returns it. The result is empty if the watch was stopped.
+  /// Removes the watch and returns it. The result is empty if there is no such watch, for example because it was
+  /// stopped.
   std::optional<watch> take(request_id id);
   /// Stops the watches whose index is above Consul's own index, as after a loss of Consul's state. Such a watch would
   /// report nothing until its wait has expired.

@@ -41,7 +41,7 @@ public:
     if (!is_sent() || txn_.id != id) return std::nullopt;
     return take();
   }
-  /// Puts the write in doubt. The answer to a later request will show its outcome.
+  /// Puts the write in doubt. The answer to a later request may show its outcome.
   void doubt(context& ctx, transaction txn) {
     txn.newest_request = ctx.last_request();
     txn_ = std::move(txn);

@@ -178,7 +178,7 @@ void consul_store::make(protocol::action::stop_watch&& a, const sink&) {
   if (at != reads_.end()) at->second.emit(asio::cancellation_type::all);  // the answer removes it
 }
 
-/// Makes a handler for the client. It answers the question with the event that `convert` makes of the reply.
+/// Makes a handler for the client. It answers the question with the result that `convert` makes of the reply.
 template <class Question, class Convert>
 auto consul_store::answering(Question& a, std::unique_ptr<diagnostics> details, Convert convert) {
   const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(a.answered);

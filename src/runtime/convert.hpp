@@ -16,7 +16,7 @@
 #include "protocol/operation.hpp"
 #include "protocol/snapshot.hpp"
 
-// Conversions from the client's answers to the core's events. `consul_store` and the administrator use them. The
+// Conversions from the client's answers to the core's events. `consul_store` and the local store use them. The
 // simulations, which run the core on the model of Consul, use them too, and so test them.
 namespace holdfast::runtime {
 

@@ -77,7 +77,7 @@ public:
   ~hub() { ::close(events_); }
 
   /// Asks the kernel for the events of the directory that has the path now, if that has not been done. Returns false if
-  /// there is no such directory.
+  /// that directory or the one above it cannot be watched, for example because it does not exist.
   bool watches() {
     const std::lock_guard lock(mutex_);
     if (is_mounted_over()) ::inotify_rm_watch(events_, std::exchange(watched_, -1));

@@ -23,8 +23,9 @@ namespace holdfast::runtime {
 /// somebody refers to it.
 ///
 /// The kernel tells when a file in the run directory is closed or removed. All execution contexts of the process share
-/// one inotify instance for a directory, because a user may have only 128 of them. If there is none to be had, or if
-/// the directory has been removed, the watch looks at the directory every second.
+/// one inotify instance for a directory, because a user may have only 128 of them by default. While somebody listens,
+/// the watch looks at the directory every second if the kernel cannot tell. Examples: no instance is to be had, or the
+/// directory has been removed. It also looks again after a second if it could not look at all files.
 ///
 /// The functions are thread-safe.
 class maker_watch final : public std::enable_shared_from_this<maker_watch>, consul::detail::context_hook {
@@ -45,10 +46,10 @@ public:
   /// Adds a listener, which `who` identifies. It hears of the makers of sessions for this lock: of those that are gone
   /// now, and of each later one.
   void add(const void* who, std::string lock_key, listener heard);
-  /// The listener hears nothing more, apart from calls that are running or are already posted.
+  /// The listener hears nothing more, apart from news that is being told at this time.
   void remove(const void* who);
 
-  /// The number of inotify instances of this process.
+  /// The number of inotify instances that the watches of this process use.
   static std::size_t instances();
 
 private:
@@ -74,7 +75,7 @@ private:
   boost::asio::any_io_executor executor_;
   std::map<const void*, std::shared_ptr<const listening>> listeners_;
   std::map<std::string, std::string> told_;  ///< the lock keys of sessions whose makers are known to be gone
-  std::shared_ptr<hub> hub_;                 ///< null if no inotify instance is to be had, or nobody listens
+  std::shared_ptr<hub> hub_;                 ///< null if no inotify instance could be set up, or nobody listens
   std::optional<boost::asio::posix::stream_descriptor> events_;
   std::optional<boost::asio::steady_timer> next_look_;  ///< at all files
 };
