@@ -27,7 +27,8 @@ struct error_facts {
 };
 
 /// The table of the errors, in the order of their values. `closed` does not tell the outcome of a request, because the
-/// client may be closed before or after the request was sent. `slot_lost` is not about a request at all.
+/// client may be closed before or after the request was sent. `slot_lost` tells of a slot, not of the outcome of a
+/// request.
 constexpr auto facts = std::to_array<error_facts>({
     {error::invalid_prefix, "invalid_prefix", "the prefix is empty or not a plain path", not_applied | misuse},
     {error::invalid_limit, "invalid_limit", "the limit is 0 or over the largest supported", not_applied | misuse},

@@ -48,8 +48,8 @@ bool parse_port(std::string_view text, std::uint16_t& out) noexcept {
   return ec == std::errc() && stop == end && out != 0;
 }
 
-// Accepts a path that is not too long for the system, and has no control characters: a zero would end the path early,
-// and a line break would split a message.
+// Accepts a path that is not empty, not too long for the system, and without control characters: a zero would end the
+// path early, and a line break would split a message.
 error_code parse_path(std::string_view path, agent_address& out) {
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
   if (path.empty() || path.size() > path_size_max) return error::invalid_address;
@@ -58,8 +58,8 @@ error_code parse_path(std::string_view path, agent_address& out) {
   return {};
 }
 
-// Accepts the characters of a path according to RFC 3986, and removes the slashes at its end. The rest is sent
-// unchanged in the request's first line.
+// Removes the slashes at the end. Accepts up to 1024 characters that RFC 3986 allows in a path. They are sent unchanged
+// in the request's first line.
 bool parse_prefix(std::string_view text, std::string& out) {
   constexpr std::size_t size_max = 1024;
   while (text.ends_with('/')) text.remove_suffix(1);

@@ -53,8 +53,9 @@ void local_context::add(local_reader&& r) {
   settle();
 }
 
-/// Answers the reads that have news, or have waited long enough. A timer calls it again at the next deadline. Without
-/// reads there is no timer, so that the context can run out of work.
+/// Answers the reads that have news, have waited long enough, or have no index. If the store is closed, all reads are
+/// answered. A timer calls it again at the next deadline. Without reads there is no timer, so that the context can run
+/// out of work.
 void local_context::settle() {
   std::list<local_reader> due;
   {
@@ -102,7 +103,8 @@ void local_context::tell_all() {
     if (!each->readers_.empty()) each->settle_later();
 }
 
-/// Returns the readers, to be destroyed later. Each of them keeps its driver alive, which keeps this object alive.
+/// Returns the readers, to be destroyed later. Each of them keeps this object alive, and the store that it belongs to.
+/// The destructor of that store locks the mutex.
 std::shared_ptr<void> local_context::on_context_shutdown() noexcept {
   auto left = std::make_shared<std::list<local_reader>>();
   const std::lock_guard lock(state_->mutex);

@@ -24,9 +24,9 @@ namespace holdfast::local {
 
 namespace asio = boost::asio;
 
-/// A read on a local store that waits for news.
+/// A pending read on a local store. It waits for news unless `index` is 0.
 struct local_reader {
-  const void* of = nullptr;  ///< the store of the lock that it belongs to
+  const void* of = nullptr;  ///< the store that it belongs to
   protocol::request_id id{};
   testing::subject what{};
   std::uint64_t index = 0;
@@ -46,7 +46,7 @@ struct local_state {
   std::vector<local_context*> contexts{};
 };
 
-/// The part of a local store that belongs to one execution context: the reads of its locks that wait for news.
+/// The part of a local store that belongs to one execution context, with the reads that are pending there.
 class local_context final : public std::enable_shared_from_this<local_context>, consul::detail::context_hook {
 public:
   using clock = std::chrono::steady_clock;

@@ -42,7 +42,7 @@ testing::store_options settings() {
 protocol::failure why_closed() { return {error::closed, {}}; }
 protocol::failure why_not(bool is_closed) { return is_closed ? why_closed() : protocol::failure(); }
 
-/// The store of one lock.
+/// The store of one lock, of an observer, or of the commands of an operator.
 class store_of_a_lock final : public runtime::store {
 public:
   store_of_a_lock(std::shared_ptr<local_context> with, runtime::store_terms terms)

@@ -23,12 +23,12 @@ namespace holdfast::protocol {
 
 /// The times of an acceptance. A grant by another process is provisional if the grantee's entry says that its process
 /// accepts grants, because the grantee may be dead. The grant becomes final when the grantee accepts it. If the grantee
-/// does not accept it in time, another process may take the grant back and grant the next contender. All times follow
-/// from the TTL that the grantee's entry states.
+/// does not accept it in time, another process may take the grant back and give the slot to another contender. All
+/// times follow from the TTL that the grantee's entry states.
 ///
 /// Let `t` be the time at which the grantee sent the last request whose answer showed its entry waiting. The grant is
-/// later than `t`. If the grantee hears of the grant by `t + fresh`, it uses the slot at once, and without an
-/// acceptance it uses the slot until `t + fresh + within`. If it hears of the grant later, it accepts first. Another
+/// later than `t`. If the grantee hears of the grant by `t + fresh`, it may use the slot at once, and without an
+/// acceptance until `t + fresh + within` at the latest. If it hears of the grant later, it accepts first. Another
 /// process that has seen the grant at `s` takes it back at `s + fresh + within + slack` at the earliest. `s` is later
 /// than the grant. So the grantee does not use the slot any more. `slack` covers clocks that run at different speeds.
 struct acceptance_times {
@@ -47,8 +47,8 @@ inline bool accepts_grants(const pool_options& o) { return o.accepts && acceptan
 /// grants, or if the TTL is too short.
 std::optional<acceptance_times> acceptance_of(const contender& entry);
 
-/// The pending requests that accept grants. They are independent of the pending write. A request may be repeated,
-/// because Consul applies it only while the entry has the index of the grant.
+/// The pending requests that accept grants. They may be pending beside a write. A request may be repeated, because
+/// Consul applies it only while the entry has the index of the grant.
 class acceptances {
 public:
   struct grant {
@@ -93,9 +93,9 @@ public:
   /// The grants that this process takes back now. The call also sets a timer for the next one. `waits`: a session of
   /// ours waits in the queue.
   ///
-  /// The process that has written a grant takes it back first, and gives the slot to its own waiter, which certainly
-  /// lives. If it has no waiter, it would have to grant the next contender in the queue, which may be dead, too. So it
-  /// leaves the grant to other processes that wait, and acts only if they do not.
+  /// If the process that has written a grant has a waiter, it takes the grant back first. It gives the slot to that
+  /// waiter, which certainly lives. If it has no waiter, it would have to grant the next contender in the queue, which
+  /// may be dead, too. So it leaves the grant to other processes that wait, and acts only if they do not.
   std::vector<const contender*> overdue(context& ctx, const snapshot& now, bool waits) const;
   /// Whether the last listing came before the end of the time that one of these grants had to be accepted. That grant
   /// may have been accepted since.

@@ -68,8 +68,8 @@ struct stop_watch {
   bool operator==(const stop_watch&) const = default;
 };
 
-/// Begin, or stop, to send `event::maker_gone` for each session on this host whose maker is found to be gone. When it
-/// begins, that includes the makers that are gone already.
+/// Begin, or stop, to send `event::maker_gone` for each session for this lock on this host whose maker is found to be
+/// gone, and `event::maker_file_removed`. When it begins, that includes the makers that are gone already.
 struct watch_makers {
   bool on = false;
   bool operator==(const watch_makers&) const = default;
@@ -102,9 +102,10 @@ struct fail {
   bool operator==(const fail&) const = default;
 };
 /// The release is done, locally or in Consul. With an error, the slot becomes free when the session expires at the
-/// latest. There is one such action for each release of a slot in use. A pool that cannot write for `give_up_after`
-/// ends the session, and then reports the release when the session has ended, or when its lease expires. A mutex set
-/// reports the release after `give_up_after` at the latest. There is none for a slot that was lost before.
+/// latest. There is one such action for each release of a slot in use. A pool that cannot release the slot for
+/// `give_up_after`, or half of it while it closes, ends the session. Then it reports the release when the session has
+/// ended, when its lease expires, or when the pool is closed. A mutex set reports the release after `give_up_after` at
+/// the latest. There is none for a slot that was lost before.
 struct released {
   slot_id slot;
   failure error{};

@@ -13,7 +13,7 @@ namespace holdfast::protocol {
 
 namespace {
 
-/// True if the text is a session id in Consul's form: 8-4-4-4-12 hexadecimal digits.
+/// True if the text is a session id in Consul's form: 8-4-4-4-12 lower-case hexadecimal digits.
 bool is_session_id(std::string_view text) {
   if (text.size() != 36) return false;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -47,8 +47,9 @@ kv_operation remove(const inspection& s, const contender& entry) {
   return {kv_verb::remove_cas, entry_key(s, entry.session), {}, 0, entry.modify_index, {}};
 }
 
-/// Changes the record to `wanted`, and grants the slots that are free then. Returns an empty instruction if there is
-/// nothing to write. Dead holders are removed, except those in `spared`.
+/// Changes the record to `wanted`, and grants the slots that are free then, as far as one write can. Returns an empty
+/// instruction if there is nothing to write. Dead holders are removed, except those in `spared`. Sessions that have
+/// released their slots without writing the record are removed with their entries, up to `given_back_max` of them.
 instruction write(const inspection& s, lock_record wanted, std::vector<std::string> spared,
                   std::size_t grants_max = operations_max - 2, std::size_t given_back_max = given_back_at_once) {
   snapshot then = s.now;

@@ -58,13 +58,14 @@ struct instruction {
   bool operator==(const instruction&) const = default;
 };
 
-// A write that may free a slot ends with a read (`instruction::reads`). The command is done when this read shows no
-// contender that could be granted. It is also done, with success, if its time is over, or if a later write is not
-// applied: then a process that waits grants the contender.
+// A write that may free a slot, except one of `destroy`, ends with a read (`instruction::reads`). The command is done
+// when this read shows no contender that could be granted. It is also done, with success, if its time is over, or if a
+// later write is not applied: then a process that waits grants the contender.
 //
-// Each write of the record also grants the free slots. A granted contender is notified by this write, because the write
-// touches its entry. Dead holders keep their slots, because a lock delay may protect them, which only the pools know.
-// There are two exceptions: `sweep` removes all dead holders, and `evict` removes the one that it has ended.
+// Each write of the record also grants the free slots, as many as fit. A granted contender is notified by this write,
+// because the write touches its entry. Dead holders keep their slots, because a lock delay may protect them, which only
+// the pools know. There are two exceptions: `sweep` removes all dead holders, and `evict` removes the one that it has
+// ended.
 
 /// Creates the record, if there is none. Refused with error::limit_conflict if there is one with another limit, and
 /// with error::invalid_limit if no semaphore can have this limit.
@@ -80,16 +81,16 @@ instruction set_closed(const inspection& s, bool closed);
 /// request. With `doubt`, an earlier write of the mark may have been applied. Then a session that holds no longer is no
 /// error, because the mark may have been the cause.
 instruction revoke(const inspection& s, std::string_view session, bool doubt = false);
-/// Ends the session, then removes it from the record, and removes an entry that it has left. Refused with
-/// error::not_held if the first read shows neither an entry of the session nor its name in the record. At a later read,
-/// this means that the command is carried out.
+/// Ends the session if it has an entry that holds or waits. Then removes it from the record, and removes an entry that
+/// it has left. Refused with error::not_held if the first read shows neither an entry of the session nor its name in
+/// the record. At a later read, this means that the command is carried out.
 instruction evict(const inspection& s, std::string_view session, bool first_read);
 /// Removes the traces of dead processes: dead holders, and entries that no session has locked.
 instruction sweep(const inspection& s);
 /// Removes the record, all entries with their acceptances, and all numbers. Refused with error::in_use if a live
 /// session holds, waits, or has a number, unless `even_in_use`. `first` is the index of the command's first read, or 0
 /// if this is the first read. Once the record of the first read is gone, the command is not refused any more. Keys that
-/// were written later belong to processes that use the semaphore anew, and they are kept.
+/// were written after the first read then belong to processes that use the semaphore anew, and they are kept.
 instruction destroy(const inspection& s, bool even_in_use, std::uint64_t first = 0);
 /// Sets `more` while a live session holds a slot, and never writes. Without a record there is no holder. If there is no
 /// record at the first read, the command is refused with error::no_semaphore.

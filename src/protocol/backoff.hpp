@@ -10,8 +10,8 @@
 
 namespace holdfast::protocol {
 
-/// The upper bound of a random pause before the next attempt. It begins at `first`, and doubles with each failure up to
-/// `longest`.
+/// The upper bound of a random pause before the next attempt. It is `first` after no failure, and doubles with each
+/// failure up to `longest`.
 constexpr duration backoff_bound(unsigned failures, duration first, duration longest) {
   return std::min<duration>(first * (std::int64_t{1} << std::min(failures, 16u)), longest);
 }

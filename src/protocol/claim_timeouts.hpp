@@ -15,7 +15,7 @@
 namespace holdfast::protocol {
 
 /// Time limits for Go and guide contenders, which take the slots that are left free for them without a grant. A
-/// contender that does not take its slot in time is passed over until its entry changes.
+/// contender that does not take its slot in time is passed over until its entry changes, or until it has a slot.
 class claim_timeouts {
 public:
   bool passed_over(std::string_view session) const;

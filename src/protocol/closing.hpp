@@ -11,7 +11,7 @@
 
 namespace holdfast::protocol {
 
-/// The end of a core. The core is open, or closing until a deadline, or closed.
+/// The end of a core. The core is open, or closing, maybe until a deadline, or closed.
 class closing {
 public:
   bool has_begun() const { return state_ != state::open; }

@@ -108,7 +108,7 @@ private:
   outage outage_{};
   unsigned conflicts_ = 0;
   unsigned in_vain_ = 0;
-  failure doubt_{};  ///< the failure of a write whose outcome is unknown
+  failure doubt_{};  ///< the failure of a write, or of the end of a session, whose outcome is unknown
   failure why_{};    ///< the failure of the last attempt, if it failed; it is kept during the pause that follows
   command_history history_{};
   inspection seen_{};

@@ -121,8 +121,9 @@ private:
     }
   }
 
-  /// A join that reads only the record does not see which contenders have died. So from time to time a join reads
-  /// everything, even if acquires never wait for long.
+  /// A join reads only the record if the view is usable and the queue is long, unless it needs more. Such a join does
+  /// not see which contenders have died. So from time to time a join reads everything, even if acquires never wait for
+  /// long.
   void choose_reads() {
     const view& v = f_.view;
     const bool known = v.state() != view::state::none && v.state() != view::state::stale;
@@ -164,7 +165,7 @@ private:
   const facts& f_;
   const moves& what_;
   transaction txn_{};
-  std::map<std::uint32_t, const contender*> heirs_{};  ///< the contenders that get the numbers of released slots
+  std::map<std::uint32_t, const contender*> heirs_{};  ///< the contenders that get the numbers that this write releases
 };
 
 }  // namespace

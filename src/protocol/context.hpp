@@ -32,7 +32,8 @@ public:
   /// The latest time at which the next `tick` is due.
   time_point wake() const { return wake_; }
   void wake_at(time_point when) { wake_ = std::min(wake_, when); }
-  /// Forgets all timers so far, because everything is evaluated again. Returns the old `wake`.
+  /// Forgets all timers so far, usually because everything is evaluated again. `wake` becomes `instead`. Returns the
+  /// old `wake`.
   time_point forget_times(time_point instead = never) { return std::exchange(wake_, instead); }
   /// Returns true if this time has come. Otherwise it sets a timer for it.
   bool due_or_wake(time_point when) {

@@ -20,15 +20,17 @@ namespace holdfast::protocol {
 struct core_status {
   std::size_t waiting = 0;  ///< acquires in the local queue
   std::size_t sessions = 0;
-  std::uint32_t limit = 0;  ///< the configured limit, or the recorded one if it counts and was seen
+  std::uint32_t limit = 0;  ///< the configured limit, or the recorded one if it counts and was seen; 1 for a mutex set
 };
 
-/// A state machine that the shell hosts: events go in, actions come out. The same events give the same actions.
+/// A state machine that the shell hosts: events go in, actions come out. With the same seed, the same events at the
+/// same times give the same actions.
 class core {
 public:
   virtual ~core() = default;
 
-  /// Takes the event and appends the resulting actions to `out`, in order. `now` never goes backwards.
+  /// Takes the event and appends the resulting actions to `out`, in order. If `now` is earlier than the core's time,
+  /// the core's time stays.
   virtual void step(core_event&& e, time_point now, core_actions& out) = 0;
   /// The latest time at which the next `tick` is due.
   time_point wake() const { return ctx_.wake(); }
@@ -48,7 +50,7 @@ public:
   /// One entry for each session that stands for the slot. Empty if no user holds the slot, or if the slot is lost.
   virtual std::vector<entry> entries_of(slot_id id) = 0;
   /// For a mutex, the key that its holder locks. For a semaphore, the key of its record. A mutex set returns an empty
-  /// text if no user holds the slot.
+  /// text if no user holds the slot, or if the slot is lost.
   virtual std::string lock_key(slot_id id) = 0;
 
 protected:

@@ -44,7 +44,7 @@ bool keeps(context& ctx, const facts& f, const member& m, const demand& need) {
 }
 
 /// Whether at least `count` entries of ours wait, and no other process's contender stands between the first `count` of
-/// them.
+/// them. Contenders that are passed over do not count.
 bool stand_together(const facts& f, const moves::list& waiting, std::size_t count) {
   const snapshot& now = f.now();
   if (waiting.size() < count) return false;
@@ -189,9 +189,9 @@ bool draft::is_wanted_soon() const {
          what_.give_back.size() == 1 && waiting_.empty();
 }
 
-/// A session that releases its slot, while a waiter here still needs one, joins the queue again behind the others.
-/// Entries that wait already count, and keep their places. The exception is a request for several slots whose entries
-/// do not stand together: then all of its entries move.
+/// A session that releases its slot, while a waiter here still needs one, or is expected soon (`is_wanted_soon`), joins
+/// the queue again behind the others. Entries that wait already count, and keep their places. The exception is a
+/// request for several slots whose entries do not stand together: then all of its entries move.
 void draft::requeue_what_is_wanted() {
   const bool are_of_use = wide_ == 0 || stand_together(f_, waiting_, wide_);
   const std::size_t waiting = are_of_use ? waiting_.size() : 0;

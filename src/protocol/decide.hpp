@@ -15,10 +15,11 @@
 
 namespace holdfast::protocol {
 
-/// The slots that the local waiters need from the cluster, in the order of the queue.
+/// The slots that the local waiters want beyond those in use: whole requests in the order of the queue, as long as the
+/// limit has room for them.
 struct demand {
   std::uint32_t slots = 0;                ///< in total
-  std::vector<std::uint32_t> requests{};  ///< the count of each waiter
+  std::vector<std::uint32_t> requests{};  ///< the count of each of these waiters
   bool needs_read = false;                ///< a `once` waiter needs a newer view
 };
 
@@ -56,7 +57,8 @@ decision decide(context& ctx, const facts& f, const demand& need, bool returns_s
 /// The number of operations that the moves take. A session that leaves its slot or the queue also releases its number,
 /// and removes the key of its acceptance.
 std::size_t operations(const facts& f, const moves& what);
-/// The numbers of the sessions that leave their slots, or whose slots are taken back. Only numbers below the limit.
+/// The numbers of the sessions that leave their slots, whose slots are taken back, or whose makers are gone. Only
+/// numbers below the limit.
 std::vector<std::uint32_t> numbers_left(const facts& f, const moves& what, const grant_plan& next);
 /// How many operations for our own entries fit into a request beside the record and one grant. That is always enough
 /// for one member. It is less than a transaction allows only if the record or the texts are very long, or if Consul

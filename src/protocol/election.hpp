@@ -31,8 +31,8 @@ public:
   const std::string& value() const { return value_; }
   /// Returns the operations of the next write. `session` is the one with which we hold the key. Fails with
   /// error::slot_lost if that session does not hold the key any more. Fails with error::transaction_conflict, or as
-  /// `reported` says, if others have written the key before us too often. Returns no operations if nothing is left to
-  /// do: a write of ours was applied, and the refusal that we received was that of its copy.
+  /// `reported` says, if our writes were refused too often. Returns no operations if nothing is left to do: a write of
+  /// ours was applied, and the refusal that we received was that of its copy.
   boost::system::result<std::vector<kv_operation>> write(const std::optional<kv_entry>& seen, std::string session);
   /// The error to report to the caller if the proclaim ends because of `why`. An error that says that nothing was
   /// written is reported only if no earlier try can have been applied.
@@ -104,7 +104,7 @@ public:
   };
   conclusion hear(event::key_watched answer, time_point now);
   conclusion hear(event::prefix_listed answer, time_point now);
-  /// The last news has reached the caller that waited for it. Until this is called, the next answer is news, too.
+  /// The last news has reached the caller that waited for it. Until this is called, the same answer is news again.
   void told(std::optional<leading> leader);
 
 private:

@@ -46,7 +46,8 @@ struct failure {
   bool operator==(const failure&) const = default;
 };
 
-/// True for an error that repetition cannot mend. Callers that wait should receive it at once.
+/// True for an error that repetition usually cannot mend. Callers that wait should receive it at once. An exception is
+/// error::missing_node, after which a core tries again to create its session.
 inline bool is_final(const error_code& code) { return !(code == condition::unavailable); }
 
 namespace event {
@@ -113,7 +114,7 @@ struct txn_done {
   failure error{};
   bool operator==(const txn_done&) const = default;
 };
-/// A listing of the prefix. It answers a read or the watch.
+/// A listing of a prefix. It answers a read, a watch of everything, or a question of an observer or a command.
 struct prefix_listed {
   request_id id;
   std::vector<kv_entry> listing{};
@@ -122,7 +123,7 @@ struct prefix_listed {
   bool filtered = false;  ///< the ACL token may not read all keys of the prefix, so some are missing
   bool operator==(const prefix_listed&) const = default;
 };
-/// The state of a watched key, changed or not. `pair` is empty if there is no such key.
+/// The state of a key that was watched or only read, changed or not. `pair` is empty if there is no such key.
 struct key_watched {
   request_id id;
   std::optional<kv_entry> pair{};

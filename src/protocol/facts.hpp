@@ -40,8 +40,9 @@ struct facts {
     return options.numbered ? now().number_of(m.session) : nullptr;
   }
   bool lacks_number(const member& m) const { return options.numbered && !number_of(m); }
-  /// Whether the slot must not be granted again: an operator has asked for it, or closed the record, or the limit was
-  /// lowered. A local handoff would be such a grant.
+  /// Whether the slot must not be granted again. An operator has asked for it, or has closed the record, or the limit
+  /// was lowered, and now there are too many holders or the slot's number is too high. A local handoff would be such a
+  /// grant.
   bool is_withdrawn(const member& m) const;
   /// Whether no user here may get its slot. The slot is lost, returned or withdrawn. Or it has been used here at least
   /// once, and it is another's turn. Then others wait and the time for local handoffs is over, or the mutex must be
@@ -56,14 +57,15 @@ struct facts {
   }
 
   /// The time from which a release of the mutex grants nobody, so that clients without an entry can take it
-  /// (`mutex_policy::yields_at`). `never` for a semaphore.
+  /// (`mutex_policy::yields_at`). `never` for a semaphore, and without a `yield_interval`.
   time_point yields_at() const { return mutex.yields_at(options, now().crowd()); }
   bool must_yield() const { return time >= yields_at(); }
   /// The approximate number of waiting contenders.
   std::size_t queue() const { return situation.waiting + now().unseen; }
   /// How long a waiter watches its own entry only. This time grows with the queue, so that the waiters of a long queue
   /// do not list everything at once. The first of the queue does not wait for longer than `options.own_watch`: if a
-  /// holder dies, the first grants the slot. `most` bounds what another waiter loses when the first has died, too.
+  /// holder dies, the first grants the slot. `most` bounds what another waiter loses when the first has died, too. A
+  /// join that reads only the record relies on a listing that is no older than this time (`compose`).
   duration own_watch(bool is_first) const {
     if (is_first) return options.own_watch;
     const duration grown = options.own_watch + static_cast<duration::rep>(queue()) * options.own_watch_each;
@@ -71,7 +73,8 @@ struct facts {
     return std::max(options.own_watch, std::min(grown, most));
   }
   /// The pause between the answer to a watch of everything and the next one. In a large crowd something changes all the
-  /// time: without a pause such watches would list everything as fast as Consul can answer.
+  /// time: without a pause such watches would list everything as fast as Consul can answer. There is no pause if there
+  /// are at most `watch_all_max` contenders.
   duration everything_pause() const {
     const std::size_t crowd = now().crowd();
     if (crowd <= options.watch_all_max) return {};

@@ -10,8 +10,9 @@
 
 namespace holdfast::protocol {
 
-/// The lease of one session, as its owner may rely on it. It counts from the time before the last successful request
-/// was sent. Consul counts from when it received the request, so in Consul the lease can only end later.
+/// The lease of one session, as its owner may rely on it. It counts from just before the last successful request, to
+/// create or to renew, was sent. Consul counts from when it received the request, so in Consul the lease can only end
+/// later.
 class lease {
 public:
   lease() = default;
