@@ -44,7 +44,8 @@ constexpr std::size_t content_max = 4096;
 /// The owner of files whose user has no id in this user namespace.
 constexpr uid_t no_user = 65534;
 
-/// A lock of the open file description. `F_SETLK` would lose the lock with any descriptor of the process for the file.
+/// For a lock of the open file description (`F_OFD_SETLK`, `F_OFD_GETLK`). A lock of `F_SETLK` would end as soon as the
+/// process closes any descriptor of the file.
 struct flock whole_file(short type) {
   struct flock lock {};
   lock.l_type = type;
@@ -52,7 +53,8 @@ struct flock whole_file(short type) {
   return lock;
 }
 
-/// Whether locks on this file system are the kernel's own. A network file system may report a lock as free.
+/// Whether the file system is known to keep its locks in this kernel. A network file system may report a lock as free.
+/// A file system that is not listed here counts as one.
 bool is_local(int fd) {
   constexpr long extra[] = {0x58465342 /* xfs */, 0x2fc12fc1 /* zfs */};
   constexpr long known[] = {TMPFS_MAGIC,       RAMFS_MAGIC,      EXT4_SUPER_MAGIC,
@@ -100,7 +102,7 @@ bool is_of_ours_or_root(uid_t owner) {
   return owner == 0 || (owner == ::geteuid() && (owner != no_user || knows_all_users()));
 }
 
-/// Whether an open has failed for want of something that this process may have later.
+/// Whether an open that failed with this error may succeed later.
 bool may_work_later(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM || error == EINTR; }
 
 std::string variable(const char* name) {
@@ -113,7 +115,8 @@ bool is_directory(const std::string& path) {
   return ::stat(path.c_str(), &its) == 0 && S_ISDIR(its.st_mode);
 }
 
-/// Removes an unlocked file that is old enough. Errors do not matter: the file may be another user's.
+/// Removes an unlocked file of this user that is old enough. A session's file that is seen unlocked for the first time
+/// is only marked as `seen_gone`. Errors do not matter: a later call tries again.
 void tidy(int directory, const std::string& name, int file) {
   struct stat its {};
   struct flock lock = whole_file(F_RDLCK);
@@ -157,7 +160,8 @@ run_directory* run_directory::open(std::string path) {
   return at.get();
 }
 
-/// The directory that has the path now. Somebody may have removed the one before, and made another.
+/// The directory that has the path now. Somebody may have removed the one before, and made another. If there is none
+/// now, or if it cannot be used, this is the one before.
 std::shared_ptr<const open_file> run_directory::directory() const {
   const std::lock_guard lock(mutex_);
   struct stat named {};
@@ -251,7 +255,7 @@ open_file run_directory::look(int directory, const std::string& name, finding& f
     found.its = state::lives;
     return open_file(-1);
   }
-  // A file without a name belongs to a session that its maker has ended.
+  // A file that has lost its name proves nothing: its maker may have ended the session, and still live.
   std::optional<std::string> lock_key = read_lock_key(file.get(), name);
   if (!lock_key || ::fstat(file.get(), &its) != 0 || its.st_nlink != 1) return open_file(-1);
   found = {state::gone, *std::move(lock_key)};

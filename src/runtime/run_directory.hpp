@@ -26,15 +26,15 @@ private:
   int fd_;
 };
 
-/// A directory of this host in which each process keeps a locked file for each of its sessions. The process that made
-/// the session is its maker. The kernel unlocks the file when the maker, and each process that has inherited the file
-/// from it, is gone. So an unlocked file proves that nobody uses the slots of that session any more. The file also
-/// names the lock, so that only those who wait for that lock act on the proof.
+/// A directory of this host in which each process keeps a locked file for each of its sessions, except those of mutex
+/// sets. The process that made the session is its maker. The kernel unlocks the file when the maker, and each process
+/// that has inherited the file from it, is gone or has closed it. So an unlocked file proves that nobody uses the slots
+/// of that session any more. The file also names the lock, so that only those who wait for that lock act on the proof.
 ///
-/// Proof is positive only. Everything else is `unknown`: no such file, no right to read it, another user's file, a file
-/// that others may write to, a link, a network file system. A file counts only if it belongs to the user of this
-/// process or to root. So other users of the host cannot forge a death. A user who may read a file can lock it for
-/// reading, and so pretend that its maker lives. Then the TTL decides.
+/// Proof is positive only. These are `unknown`: no such file, no right to read it, another user's file, a file that
+/// others may write to, a link, a network file system. A file counts only if it belongs to the user of this process or
+/// to root. So other users of the host cannot forge a death. A user who may read a file can lock it for reading, and so
+/// pretend that its maker lives. Then the TTL decides.
 ///
 /// The functions are thread-safe.
 class run_directory {
@@ -56,14 +56,15 @@ public:
   };
   struct all_dead {
     std::vector<dead> makers{};
-    bool is_complete = true;  ///< false if one of them was `unclear`
+    bool is_complete = true;  ///< false if a file was `unclear`, or if the directory could not be read
   };
 
-  /// The directory at `path`. There is one object for each path, and it is never destroyed. Null if the path names no
-  /// directory on a local file system.
+  /// The directory at `path`. A process has one object for each path, which is never destroyed. Null if there is no
+  /// such object yet, and the path names no readable directory on a local file system.
   static run_directory* open(std::string path);
-  /// The path that is used if the user names none: $HOLDFAST_RUN_DIRECTORY if that is set, else /run/holdfast if it
-  /// exists, else $XDG_RUNTIME_DIR/holdfast, which is created if its parent exists. Empty if there is none of them.
+  /// The path that is used if the user names none: $HOLDFAST_RUN_DIRECTORY if that is set, even to nothing, else
+  /// /run/holdfast if it exists, else $XDG_RUNTIME_DIR/holdfast, which is created if its parent exists. Empty if there
+  /// is none of them.
   static std::string usual_path();
 
   const std::string& path() const noexcept { return path_; }

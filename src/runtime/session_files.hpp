@@ -11,8 +11,8 @@
 
 namespace holdfast::runtime {
 
-/// The files in the run directory that stand for the sessions of one lock in this process. A file loses its name before
-/// it is closed, and if it keeps its name, it stays open for as long as the process runs.
+/// The files in the run directory that stand for the sessions of one driver. A file loses its name before it is closed,
+/// and if it keeps its name, it stays open for as long as the process runs.
 ///
 /// The functions are thread-safe.
 class session_files {
@@ -24,13 +24,14 @@ public:
   session_files& operator=(const session_files&) = delete;
   ~session_files();
 
-  /// Makes the file of a session that this process has made. Returns an errno, or 0.
+  /// Makes the file of a session that this process has made. Returns an errno, or 0. It is also 0 if no file is needed.
   int made(const std::string& session);
-  /// The session has ended. It is one of ours, or one whose maker is gone.
+  /// The session has ended, as far as this process knows. Its file is removed if it is one of ours, or if its maker is
+  /// gone.
   void ended(const std::string& session);
-  /// Nobody in this process uses a slot of this lock any more. From now on, no file is made.
+  /// Nobody uses a slot of the driver any more. From now on, no file is made.
   void remove_all();
-  /// The descriptor of the file of a session of this process. -1 if there is none.
+  /// The descriptor of the file of a session of the driver. -1 if there is none.
   int descriptor(const std::string& session);
 
   run_directory* directory() const noexcept { return directory_; }

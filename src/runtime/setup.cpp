@@ -172,7 +172,7 @@ void take_queues(const tuning& tuned, kind of, protocol::pool_options& pool) {
   take(tuned.yield_interval, "yield_interval", of == kind::mutex, pool.yield_interval);
 }
 
-/// Finds the run directory. A directory that the user names must be usable. The usual ones need not be.
+/// Finds the run directory. A path in `tuning` must be usable, or empty for none. `usual_path()` need not be usable.
 void take_run_directory(const tuning& tuned, pool_setup& result) {
   const std::string path = tuned.run_directory ? *tuned.run_directory : run_directory::usual_path();
   result.driver.directory = run_directory::open(path);
@@ -183,10 +183,10 @@ void take_run_directory(const tuning& tuned, pool_setup& result) {
   result.core.gone_delay = tuned.lock_delay.value_or(0ms);
 }
 
-/// The lock delay of a mutex, which Consul itself enforces. If the option is not set, there is a lock delay only on the
-/// agent's own node, where sessions may end early. A holder may then still trust its lease for TTL minus margin by its
-/// own clock. The lock delay therefore is the whole TTL, up to Consul's maximum, in case the holder's clock is slow.
-/// The function throws if Consul's maximum does not cover TTL minus margin.
+/// The lock delay of a mutex, a mutex set or an election, which Consul itself enforces. If the option is not set, there
+/// is a lock delay only on the agent's own node, where sessions may end early. A holder may then still trust its lease
+/// for TTL minus margin by its own clock. The lock delay therefore is the whole TTL, up to Consul's maximum, in case
+/// the holder's clock is slow. In this case the function throws if Consul's maximum does not cover TTL minus margin.
 milliseconds lock_delay_of_a_mutex(const std::optional<milliseconds>& given, const protocol::core_options& core) {
   if (given) return *given;
   if (!core.node.empty()) return 0ms;

@@ -20,7 +20,7 @@ namespace holdfast::runtime {
 namespace asio = boost::asio;
 
 /// Receives the answers of a store. The store holds a reference to its sink until the last answer is delivered, and the
-/// sink owns the store. A store that owes an answer is therefore destroyed only with its context.
+/// sink owns the store. A store that owes its sink an answer is therefore not destroyed before its context.
 class event_sink {
 public:
   virtual void deliver(protocol::core_event&& e) = 0;
@@ -61,8 +61,8 @@ struct end_question {
   protocol::duration within{};
 };
 
-/// The core has finished. The store cancels the core's reads and drops their answers. After this one, the core may still
-/// destroy a session, and users may make requests.
+/// The core has finished. The store cancels the core's reads and drops their answers. After this one, the core may
+/// still destroy a session, and users may make requests.
 struct stop_reads {};
 
 /// A request to a store. The core's other actions are performed by the driver.
@@ -154,10 +154,11 @@ struct store_terms {
   std::chrono::milliseconds lock_delay{};  ///< how long a key cannot be locked after its session ended
   std::string node{};                      ///< the node of the sessions; empty: the agent's own
   bool node_checks = false;                ///< sessions end when the node's health check fails
-  std::chrono::milliseconds timeout{};     ///< for each request; 0: the store's default
+  std::chrono::milliseconds timeout{};     ///< for each request, apart from its `wait`; 0: the store's default
 };
 
-/// The implementation of a `lock_store`. Each lock has a store of its own, with its own terms.
+/// The implementation of a `lock_store`. Each lock has a store of its own, with its own terms. So has each object that
+/// only asks questions, for example an administrator.
 class store_factory {
 public:
   virtual ~store_factory() = default;

@@ -408,7 +408,8 @@ std::optional<std::string> lock_delay_of(const json::value& field, nanoseconds& 
   return std::nullopt;
 }
 
-// Parses a list of checks. Returns an error text if it is not a list of strings.
+// Parses a list of checks. Returns an error text if it is not a list of strings. Null is an empty list. If the field is
+// missing, `out` keeps its value.
 std::optional<std::string> parse_checks(const json::object& fields, const char* name, std::vector<std::string>& out) {
   const json::value* const given = member_of(fields, name);
   if (!given) return std::nullopt;

@@ -23,7 +23,7 @@ struct api_request {
 
 struct api_reply {
   unsigned status = 200;
-  std::vector<std::pair<std::string, std::string>> headers;  ///< without Content-Length and Date
+  std::vector<std::pair<std::string, std::string>> headers;  ///< without Connection and Content-Length
   std::string body;
   bool operator==(const api_reply&) const = default;
 };

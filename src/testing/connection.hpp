@@ -32,10 +32,11 @@ class connection;
 class exchange {
 public:
   virtual ~exchange() = default;
-  /// Returns the reply. If there is none, the client's connection is reset, or closed if `connection::overdue` is set.
+  /// Returns the reply. If there is none, the client gets `connection::interruption`. If that is not set, the client's
+  /// connection is reset, or closed if `connection::overdue` is set.
   virtual awaitable<std::optional<api_reply>> perform(const http_request& request) = 0;
   virtual awaitable<void> end_session(std::string id) = 0;
-  /// Makes the pending operation complete at once, without a reply.
+  /// Makes the pending operation complete at once, without a reply. `connection::abandoned()` must be true.
   virtual void abandon() noexcept = 0;
 };
 
@@ -55,7 +56,8 @@ public:
   /// Closes the connection gracefully: the client receives all bytes that were sent, then the end of the stream. It has
   /// half a second for that.
   awaitable<void> finish();
-  /// Closes the connection with a TCP reset. Requests that were read are still applied, except a blocking query.
+  /// Closes the connection with a TCP reset. The request that is being served is still applied, unless it is a blocking
+  /// query. No later request is.
   void reset() noexcept;
   /// Closes the connection with a TCP reset, and cancels its requests.
   void drop() noexcept;

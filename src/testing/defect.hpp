@@ -25,7 +25,7 @@ enum class defect : int {
   release_deletes,      // a session's end deletes keys of behavior release
   destroy_keeps_locks,  // a session's end leaves its keys alone
   partial_transaction,  // a refused transaction keeps the operations that were not refused
-  first_error_only,     // a transaction reports only its first refused operation
+  first_error_only,     // a transaction stops at the first operation that fails in it
   missing_key_index_zero,
   listing_index_is_global,  // a listing has the index of all keys
   flags_truncated,          // to 63 bits

@@ -53,8 +53,8 @@ fault_plan fault_plan::random(std::uint64_t seed, double probability, std::chron
                            fault::repeat_later(some()),
                            fault::interim()};
   std::vector<fault_rule> rules;
-  // A rule is evaluated only if no earlier rule fits. The conditional probabilities make all entries equally likely.
-  // Errors that Consul itself reports have several entries.
+  // A rule is evaluated only if no earlier rule was chosen. The conditional probabilities make all entries equally
+  // likely. Errors that Consul itself reports have several entries.
   for (std::size_t left = kinds.size(); fault & kind : kinds) {
     const double each = probability / static_cast<double>(kinds.size());
     const double earlier = each * static_cast<double>(kinds.size() - left--);

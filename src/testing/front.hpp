@@ -31,8 +31,9 @@ public:
 };
 
 /// The I/O shell. It accepts connections, reads requests, gets faults from the plan and replies from the backend, and
-/// writes the replies. Connections are used on a strand. The mutex guards the settings, which users change on any
-/// thread, so that they take effect at once, even while the strand is busy.
+/// writes the replies. Connections are used on a strand. The mutex guards the settings and the listener, which users
+/// change on any thread, so that changes take effect at once, even while the strand is busy. It also guards the
+/// statistics, and the store of the model.
 class front_impl final : public std::enable_shared_from_this<front_impl>, private consul::detail::context_hook {
 public:
   /// Throws `system_error` if an option is not valid.
@@ -84,7 +85,7 @@ private:
   using acceptor_ptr = std::shared_ptr<acceptor_type>;
   using connection_list = std::list<connection*>;
   enum class mode { running, frozen, thawing };
-  class listed;  // lists and counts a connection while the coroutine's frame exists
+  class listed;  // lists and counts a connection while this object exists
 
   std::shared_ptr<void> on_context_shutdown() noexcept override;
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-// The forms in which Go programs print values in their messages.
+// How Go programs, Consul among them, print and parse values.
 namespace holdfast::testing::detail {
 
 /// `%q`, exact for printable text and for control characters below 0x80.
@@ -22,7 +22,8 @@ std::string lower_case(std::string_view text);
 std::string go_duration(std::chrono::nanoseconds time);
 /// `time.ParseDuration`. Returns its error text if the text is not a duration.
 std::optional<std::string> parse_duration(std::string_view text, std::chrono::nanoseconds& out);
-/// The error text of Consul if a session id is not a UUID. Like Consul, it accepts up to four dashes at any positions.
+/// The error text of Consul if a session id is not a UUID. Like Consul, it accepts none, two or four dashes at any
+/// positions.
 std::optional<std::string> malformed_session_id(std::string_view id);
 
 }  // namespace holdfast::testing::detail

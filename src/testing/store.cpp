@@ -356,8 +356,8 @@ const kv_entry* store::find(std::string_view key) const {
 // Consul never answers with index 0, because the next query would then not block.
 std::uint64_t store::kv_index() const noexcept { return std::max<std::uint64_t>(kv_index_, 1); }
 
-// The index of the last change below the prefix, including deletions. If none is known, the index of the last change of
-// any key.
+// The index of the last change below the prefix, as far as the entries and tombstones there tell. If there are none, or
+// if the prefix is empty, the index of the last change of any key.
 std::uint64_t store::prefix_index(std::string_view prefix) const {
   if (prefix.empty() || breaks(defect::listing_index_is_global)) return kv_index();
   // No index exceeds `kv_index_`, so the loops stop when they reach it: there may be many tombstones.

@@ -10,7 +10,8 @@
 // 1.22.7. If the exact version of a change is not known, the first release of the newer minor version is taken.
 namespace holdfast::testing::detail::ways {
 
-/// The error text of a refused write begins with "raft apply failed: ", and that of a refused session with
+/// The error text of a write that Raft refuses begins with "raft apply failed: ", except in a transaction.
+/// The text for a session whose node or check is missing, or for destroying a malformed session id, begins with
 /// "apply failed: ".
 constexpr bool errors_say_what_failed(consul_version v) noexcept { return v >= consul_version{1, 10, 0}; }
 
@@ -35,7 +36,7 @@ constexpr std::size_t operations_max(consul_version v) noexcept { return v >= co
 /// An unknown verb is refused before the transaction is tried.
 constexpr bool verbs_are_checked_first(consul_version v) noexcept { return v >= consul_version{1, 20, 0}; }
 
-/// The reply to a transaction that only reads also has NotModified and Backend, and the index 1.
+/// The reply to a transaction that only reads also has NotModified and Backend. Its index is 1 if it was tried, not 0.
 constexpr bool reads_say_more(consul_version v) noexcept { return v >= consul_version{1, 10, 0}; }
 constexpr bool reads_say_what_was_filtered(consul_version v) noexcept { return v >= consul_version{1, 12, 0}; }
 
