@@ -22,12 +22,13 @@ enum class error {
   invalid_limit,       ///< a limit of 0, or over the largest supported
   invalid_ttl,         ///< a session TTL that this library or the Consul server does not accept
   invalid_option,      ///< any other option out of its documented range
-  invalid_address,     ///< the agent's address cannot be parsed
-  unsupported_scheme,  ///< the address asks for something other than http, https or unix; https needs HOLDFAST_TLS
-  too_many_slots,      ///< acquire(n) with n of 0, over the limit or over 60
-  too_many_waiters,    ///< the local queue is full, or another `next` of an observer is pending
-  not_held,            ///< the handle is empty or was released, or a session that a command names has no slot
-  closed,              ///< the semaphore or client was closed
+  invalid_address,     ///< the address of the agent or of its proxy cannot be parsed
+  /// The address asks for something other than http, https or unix; https needs HOLDFAST_TLS. A proxy's must be http.
+  unsupported_scheme,
+  too_many_slots,    ///< acquire(n) with n of 0, over the limit or over 60
+  too_many_waiters,  ///< the local queue is full, or another `next` of an observer is pending
+  not_held,          ///< the handle is empty or was released, or a session that a command names has no slot
+  closed,            ///< the semaphore or client was closed
 
   // The state in Consul does not allow it. Nothing was written.
   not_a_semaphore,  ///< the lock key belongs to something else (its flags say so)
@@ -49,15 +50,15 @@ enum class error {
   plain_http_refused,          ///< the agent speaks TLS on this port
   invalid_session,             ///< the session does not exist, or no longer exists
   missing_node,                ///< the node that a session is to belong to is not in Consul's catalog
-  bad_request,                 ///< another 4xx; or the request was not sent because Consul would not accept its key
-  too_large,                   ///< the request exceeds one of Consul's size limits
-  too_many_requests,           ///< 429, or a 503 of that kind: a server's rate limit, or the agent's connection limit
+  bad_request,           ///< another 3xx or 4xx; or the request was not sent because Consul would not accept its key
+  too_large,             ///< the request exceeds one of Consul's size limits
+  too_many_requests,     ///< 429, or a 503 of that kind: a server's rate limit, or the agent's connection limit
   transaction_conflict,  ///< Consul refused a write of a lock, or each try of a proclaim or of an operator's command
 
   // The outcome is unknown: a write may have been applied, or may be applied later.
   timed_out,        ///< no complete reply before the deadline, or not done in time
   connection_lost,  ///< the connection was closed before a complete reply
-  server_error,     ///< 5xx
+  server_error,     ///< another 5xx
   malformed_reply,  ///< the reply is not what Consul sends
   reply_too_large,  ///< the reply exceeds `config::reply_bytes_max` or the available memory
 };

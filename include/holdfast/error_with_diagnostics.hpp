@@ -13,7 +13,8 @@ namespace holdfast {
 
 /// Thrown by an operation that was awaited without a completion token, or with `holdfast::throwing`. `what()` names the
 /// key and the cause. It consists of `diagnostics::to_string`, followed by the message of the code unless that is
-/// included already. A handler for `system_error` catches it, too.
+/// included already. A handler for `system_error` catches it, too. It is also the base of `slot_lost_error`, whose
+/// `what()` begins with the reason of the loss.
 class error_with_diagnostics : public system_error {
 public:
   error_with_diagnostics(const error_code& ec, const diagnostics& why);

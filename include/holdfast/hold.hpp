@@ -89,8 +89,10 @@ public:
   /// lease has expired, until the library has noticed.
   diagnostics loss_details() const;
   /// A token that is stopped when the slot is lost, but not when it is released, and not by the destruction of the
-  /// execution context. Its callbacks run on the client's executor. In a child of fork(), tokens from before the fork
-  /// are never stopped, and a new token is stopped already.
+  /// execution context. Its callbacks run on the client's executor. A token that is first requested after the loss, or
+  /// after the destruction of the context under a held slot, is stopped already. In a child of fork(), tokens from
+  /// before the fork are never stopped, and a new token is stopped already. An empty handle returns a token that is
+  /// never stopped.
   std::stop_token stop_token() const;
 
   /// Waits until the slot is lost. Completes with the reason; at once, if the slot is lost already.

@@ -3,7 +3,7 @@
 
 #pragma once
 
-/// Includes the whole library, except the test support (holdfast/testing). Most users need:
+/// Includes the whole library, except the test support (holdfast/testing and local_store.hpp). Most users need:
 ///
 /// - `holdfast::consul::client` (consul/client.hpp) to reach Consul. You can use it on its own, too.
 /// - `holdfast::semaphore` (semaphore.hpp) or `holdfast::mutex` (mutex.hpp), and the `holdfast::slot` that an acquire

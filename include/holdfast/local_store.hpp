@@ -68,11 +68,11 @@ public:
 
   // NOLINTNEXTLINE(google-explicit-constructor): as a `consul::client` does.
   operator lock_store() const;
-  /// Empty once the execution context has been destroyed.
+  /// Empty once the execution context has been destroyed, and in a child of fork().
   executor_type get_executor() const;
 
-  /// Ends all sessions, as an operator of Consul could. So each slot of each lock is lost (`session_invalidated`), and
-  /// waiters queue again.
+  /// Ends all sessions, as an operator of Consul could. So each slot of each lock is lost (`session_invalidated`, or
+  /// `not_accepted` if its grant was not accepted yet), and waiters queue again. Does nothing in a child of fork().
   void end_sessions() const;
 
 private:

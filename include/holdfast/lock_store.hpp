@@ -14,8 +14,8 @@ class store_factory;
 
 }  // namespace runtime
 
-/// The place where locks keep their sessions and keys, as an argument of their constructors. A `consul::client` and a
-/// `local_store` (in `holdfast::testing`) convert to it implicitly.
+/// The place where locks keep their sessions and keys, as an argument of their constructors. Observers, administration
+/// and `verify` take it, too. A `consul::client` and a `local_store` (in `holdfast::testing`) convert to it implicitly.
 ///
 /// Threads: const members may be called from any thread at any time.
 ///

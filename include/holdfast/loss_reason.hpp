@@ -10,9 +10,10 @@ namespace holdfast {
 
 /// Why a slot was lost.
 enum class loss_reason {
-  none,                 ///< it was not lost
-  removed,              ///< an operator edited the lock record or the slot's number, or a client broke the rules
-  session_invalidated,  ///< its entry is gone: the session ended, or somebody deleted the key or the prefix
+  none,  ///< it was not lost
+  /// An operator edited or deleted the lock record, the mutex's key or the slot's number, or a client broke the rules.
+  removed,
+  session_invalidated,  ///< its entry is gone: the session ended, or somebody deleted the entry or the prefix
   lease_expired,        ///< the session was not renewed in time; Consul may end it from now on
   watch_failed,         ///< the watch failed for longer than `tuning::outage_grace`
   closed,               ///< the semaphore or the client was closed, or the execution context was destroyed

@@ -112,8 +112,8 @@ public:
     return initiate<held_mutex>({.diag = options.diag}, std::forward<Token>(token));
   }
   /// Locks the mutex if that is possible without waiting for a release. Completes with an empty handle if the mutex is
-  /// held or in its lock delay, if other operations of this process already wait for it, or if other processes wrote
-  /// the key first three times.
+  /// held or in its lock delay, if other operations of this object already wait for it, or if other processes wrote the
+  /// key first three times.
   template <detail::slot_token<held_mutex> Token = throwing_t>
   auto try_lock(Token&& token = {}) {
     return initiate<held_mutex>({.once = true}, std::forward<Token>(token));
@@ -151,7 +151,8 @@ auto sequencer_of(const held_mutex& held, Token&& token = {}) {
 /// a holder; that process needs only a client.
 ///
 /// Completes with true if the hold lasts. The read is consistent, so the result was true when Consul answered. The hold
-/// may have ended since. Completes with false also if Consul hides the key because the ACL token may not read it.
+/// may have ended since. If the ACL token may not read the key, Consul before 1.11 hides it, and the result is false.
+/// Later versions say so to requests with a token. Then the operation fails with permission_denied.
 ///
 /// Signature: void(error_code, bool).
 /// Errors: those that the comment of class `consul::client` lists for every operation.

@@ -22,8 +22,8 @@ void start_try_lock(const std::shared_ptr<driver>&, const std::string& name, dia
 }  // namespace detail
 
 /// Any number of mutexes below a prefix, for workers that process a long list of tasks. One session holds all of them.
-/// Requests to lock and to release that are made at the same time are sent together, up to 62 locks in one request. No
-/// operation waits until another holder releases a lock: `try_lock` reports whether the lock was free.
+/// Requests to lock and to release that are made at the same time are sent together, up to 62 locks or 31 releases in
+/// one request. No operation waits until another holder releases a lock: `try_lock` reports whether the lock was free.
 ///
 /// The lock NAME has the key PREFIX/NAME. A `holdfast::mutex`, Go's `api.Lock` and `consul lock -n 1` may use the same
 /// key. The key is deleted when the lock is released. See doc/reference/mutex_set.md.
@@ -74,8 +74,10 @@ public:
   const std::string& prefix() const noexcept;
 
   /// Locks NAME if it is free. Completes with an empty handle if the lock is held, in this process or elsewhere, if it
-  /// is in its lock delay, or if another operation of this set already asks for it. If this set is just releasing the
-  /// lock, or if a lost session of this set may still have it locked, the operation first waits until that is over.
+  /// is in its lock delay, or if another operation of this set already asks for it. The same is so while this set has
+  /// lost the lock and its handle is not released. If this set is just releasing the lock, or if a lost session of this
+  /// set may still have it locked, the operation first waits until that is over. It fails with timed_out if the lost
+  /// session has not ended within `tuning::give_up_after`.
   ///
   /// A name follows the rules of `prefix`, but must not begin with a dot or end with a slash.
   template <detail::slot_token<held_mutex> Token = throwing_t>

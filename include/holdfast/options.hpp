@@ -37,15 +37,17 @@ struct tuning {
   /// - Mutex, mutex set, election: Consul enforces it for the key. Default: 0, because the lease expires before Consul
   ///   ends a session. On the agent's own node, sessions may end sooner. There the default is the TTL, at most 60 s,
   ///   and without a value of your own a lease (TTL minus margin) of over 60 s is an error.
-  /// - Semaphore without health checks and without numbers: the option is accepted and has no effect.
+  /// - Slot that is freed because the run directory shows that its holder is dead: the process that frees it enforces
+  ///   the value. Default: 0.
+  /// - Semaphore without health checks and without numbers: otherwise the option has no effect.
   std::optional<std::chrono::milliseconds> lock_delay{};
   /// How long the watch of a held slot may fail before the slot is lost. The slot is also lost when its lease expires.
   /// Default: 24 h, so that only the lease counts, and an election of Consul's leader costs nobody a slot. 0: the slot
   /// is lost at the first failure, as the semaphore guide has it.
   std::optional<std::chrono::milliseconds> outage_grace{};
   /// How long an acquire or a release retries while the agent cannot answer. Then an acquire fails with the last error,
-  /// unless the process has a place in the cluster's queue. A release ends the session of the slot instead, except in a
-  /// mutex set: see `slot::release`. `close` has this time limit, too. Default: 5 s.
+  /// unless the process has a place in the cluster's queue or its users hold all slots. A release ends the session of
+  /// the slot instead, except in a mutex set: see `slot::release`. `close` has this time limit, too. Default: 5 s.
   std::optional<std::chrono::milliseconds> give_up_after{};
   /// Timeout of one request, 1 ms to 10 min. Default: a third of the TTL, at most 5 s.
   std::optional<std::chrono::milliseconds> request_timeout{};
@@ -77,10 +79,12 @@ struct tuning {
   std::optional<std::chrono::milliseconds> yield_interval{};
 
   /// Not for mutex sets. The run directory of this host: a directory on a local file system in which each process keeps
-  /// a locked file for each of its sessions. If a process dies, another process that waits, has the same directory and
-  /// belongs to the same user frees the slots of the dead one at once, instead of when its sessions expire. See
-  /// doc/how_to/run_directory.md. Empty: no directory is used. A directory that does not exist is an error. Default:
-  /// $HOLDFAST_RUN_DIRECTORY, else /run/holdfast if it exists, else $XDG_RUNTIME_DIR/holdfast.
+  /// a locked file for each of its sessions. If a process dies, another process that waits and has the same directory
+  /// frees the slots of the dead one at once, or after a `lock_delay` that you set, instead of when its sessions
+  /// expire. The dead process must have belonged to the same user or to root. See doc/how_to/run_directory.md. Empty:
+  /// no directory is used. A directory that does not exist, or is not on a local file system, is an error. Default:
+  /// $HOLDFAST_RUN_DIRECTORY, else /run/holdfast if it exists, else $XDG_RUNTIME_DIR/holdfast, which is created if
+  /// $XDG_RUNTIME_DIR exists. If the default cannot be used, no directory is used.
   std::optional<std::string> run_directory{};
 };
 
@@ -124,13 +128,14 @@ struct semaphore_options {
   /// error::invalid_option.
   std::string description{};
 
-  /// TTL of the sessions of this process. They are renewed every third of it. Above 0, at most 24 h; the server accepts
-  /// 10 s to 24 h unless configured otherwise. If the process dies, its slots stay taken for up to twice the TTL after
-  /// the last renewal, then for `tuning::lock_delay` where that applies, and longer if Consul elects a new leader
-  /// meanwhile. If it cannot reach Consul, it loses its slots when TTL minus margin has passed since the last renewal.
+  /// TTL of the sessions of this process. They are renewed about every third of it. Above 0, at most 24 h; the server
+  /// accepts 10 s to 24 h unless configured otherwise. If the process dies, its slots stay taken for up to twice the
+  /// TTL after the last renewal, then for `tuning::lock_delay` where that applies, and longer if Consul elects a new
+  /// leader meanwhile. With `tuning::run_directory` they may be free sooner. If it cannot reach Consul, it loses its
+  /// slots when TTL minus margin has passed since the last renewal.
   std::chrono::milliseconds session_ttl = default_session_ttl;
-  /// The node, in Consul's catalog, that the sessions belong to. At most 128 bytes. When a node is deregistered, Consul
-  /// ends its sessions at once.
+  /// The node, in Consul's catalog, that the sessions belong to. At most 128 bytes of UTF-8 without control characters.
+  /// When a node is deregistered, Consul ends its sessions at once.
   ///
   /// The default is a node on which no agent runs, so nobody has a reason to deregister it. The library registers the
   /// node if it is missing. The ACL token needs `session "holdfast-sessions" { policy = "write" }`, and while the node
@@ -193,12 +198,12 @@ struct mutex_set_options {
 /// Options of an election. All candidates must use the same `key`. Options without a comment are described in
 /// `mutex_options`. The constructor of the election checks all of them.
 struct election_options {
-  /// The key that the leader has locked, for example "service/reports/leader".
+  /// The key that the leader has locked, for example "service/reports/leader". The rules of `mutex_options::key` apply.
   std::string key{};
 
   /// TTL of the sessions. If the leader dies, another candidate can be elected one to two TTLs after the last renewal,
-  /// plus `tuning::lock_delay`. If the leader cannot reach Consul, it steps down when TTL minus margin has passed since
-  /// the last renewal.
+  /// plus `tuning::lock_delay`; with `tuning::run_directory` maybe sooner. If the leader cannot reach Consul, it steps
+  /// down when TTL minus margin has passed since the last renewal.
   std::chrono::milliseconds session_ttl = default_session_ttl;
   std::string session_node{default_session_node};
   bool node_health_checks = false;

@@ -28,7 +28,7 @@ struct semaphore_statistics {
   std::uint64_t handoffs = 0;  ///< grants of a slot that this process already had, without a request
   std::uint64_t lost = 0;      ///< held slots that were lost
   std::uint64_t waiting = 0;   ///< acquires that wait
-  std::uint64_t sessions = 0;  ///< Consul sessions, except those that are being destroyed
+  std::uint64_t sessions = 0;  ///< Consul sessions, with those being created, without those being destroyed
   std::uint64_t held = 0;      ///< handles that hold
 };
 
@@ -74,7 +74,7 @@ public:
 
   /// False if the object is empty.
   bool valid() const noexcept { return impl_ != nullptr; }
-  /// The client's executor.
+  /// The executor of the client or store. Empty once the execution context has been destroyed.
   executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
   semaphore_statistics statistics() const noexcept;
 
@@ -147,7 +147,8 @@ protected:
 /// - Errors that are reported after `tuning::give_up_after`: all that equal `condition::unavailable`; missing_node;
 ///   transaction_conflict, if Consul refuses a write for an unknown reason; malformed_reply and reply_too_large of a
 ///   write. If the process has a place in the cluster's queue, it keeps the place, and the acquire waits until the
-///   lease of the place's session expires: see doc/reference/errors.md.
+///   lease of the place's session expires: see doc/reference/errors.md. While users of this object hold all slots,
+///   an acquire waits for one of them.
 /// - Cancellation: terminal, partial, total. The acquire completes with operation_aborted and takes no slot. A slot
 ///   that is granted at that moment goes to the next waiter or is released. Only an idle session stays in Consul, for a
 ///   while.
@@ -206,7 +207,7 @@ public:
     return initiate<slot>({}, std::forward<Token>(token));
   }
   /// Acquires `options.count` slots: all of them, or none. Completes when all are granted, with one handle for all.
-  /// Later acquires of this process do not overtake it.
+  /// Later acquires of this object do not overtake it.
   template <detail::slot_token Token = throwing_t>
   auto acquire(acquire_options options, Token&& token = {}) {
     return initiate<slot>(detail::request_of(options, false, {}), std::forward<Token>(token));
