@@ -57,7 +57,7 @@ client_impl::client_impl(asio::any_io_executor executor, config settings)
       random_(std::random_device{}()) {}
 
 std::shared_ptr<client_impl> client_impl::make(asio::any_io_executor executor, config settings) {
-  auto made = make_hooked<client_impl>(std::move(executor), std::move(settings));
+  auto made = lifetime::make_hooked<client_impl>(std::move(executor), std::move(settings));
   made->transport_.owned_by(made);
   return made;
 }

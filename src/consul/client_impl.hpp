@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "call.hpp"
-#include "context_hook.hpp"
 #include "counters.hpp"
 #include "health.hpp"
+#include "lifetime/context_hook.hpp"
 #include "transport.hpp"
 
 namespace holdfast::consul::detail {
@@ -61,7 +61,7 @@ private:
   std::atomic<bool> has_left_{false};  // set by the starting thread, read on the strand
 };
 
-class client_impl final : public std::enable_shared_from_this<client_impl>, private context_hook {
+class client_impl final : public std::enable_shared_from_this<client_impl>, private lifetime::context_hook {
 public:
   client_impl(asio::any_io_executor executor, config settings);
   static std::shared_ptr<client_impl> make(asio::any_io_executor executor, config settings);

@@ -11,7 +11,7 @@ namespace holdfast::local {
 
 std::shared_ptr<local_context> local_context::make(std::shared_ptr<local_state> state,
                                                    const asio::any_io_executor& executor) {
-  return consul::detail::make_hooked<local_context>(std::move(state), executor);
+  return lifetime::make_hooked<local_context>(std::move(state), executor);
 }
 
 local_context::local_context(std::shared_ptr<local_state> state, const asio::any_io_executor& executor)

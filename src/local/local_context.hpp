@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "consul/context_hook.hpp"
+#include "lifetime/context_hook.hpp"
 #include "protocol/events.hpp"
 
 namespace holdfast::local {
@@ -47,7 +47,7 @@ struct local_state {
 };
 
 /// The part of a local store that belongs to one execution context, with the reads that are pending there.
-class local_context final : public std::enable_shared_from_this<local_context>, consul::detail::context_hook {
+class local_context final : public std::enable_shared_from_this<local_context>, lifetime::context_hook {
 public:
   using clock = std::chrono::steady_clock;
 

@@ -5,76 +5,27 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <holdfast/diagnostics.hpp>
-#include <holdfast/error.hpp>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <variant>
 #include <vector>
 
+#include "protocol/failure.hpp"
+#include "protocol/joined.hpp"
 #include "protocol/snapshot.hpp"
 #include "protocol/time.hpp"
+#include "protocol/user_events.hpp"
 
 namespace holdfast::protocol {
 
-/// Identifies a local acquire. Later acquires have higher tickets, and no ticket is used twice.
-enum class ticket : std::uint64_t {};
-/// Identifies a slot that a user holds. No id is used twice, and 0 stands for no slot. The slots that are in use at the
-/// same time have different indices, which are small numbers.
-enum class slot_id : std::uint64_t { none = 0 };
-// This allows a million slots at once. With a million handoffs per second, no generation repeats within half a year.
-inline constexpr unsigned slot_index_bits = 20;
-inline constexpr std::size_t slots_max = std::size_t{1} << slot_index_bits;
-constexpr slot_id make_slot_id(std::uint64_t generation, std::size_t index) noexcept {
-  return slot_id{(generation << slot_index_bits) | index};
-}
-constexpr std::size_t index_of(slot_id id) noexcept {
-  return static_cast<std::uint64_t>(id) & ((std::uint64_t{1} << slot_index_bits) - 1);
-}
-constexpr std::uint64_t generation_of(slot_id id) noexcept { return static_cast<std::uint64_t>(id) >> slot_index_bits; }
 /// Identifies a session of the core, also before Consul has given it an id. No `member_id` is used twice.
 enum class member_id : std::uint64_t {};
 /// Identifies a request to Consul. Later requests have higher numbers.
 using request_id = std::uint64_t;
 
-/// The reason of a failure: a code for programs, and a text for people.
-struct failure {
-  error_code code{};
-  diagnostics details{};
-  bool operator==(const failure&) const = default;
-};
-
-/// True for an error that repetition usually cannot mend. Callers that wait should receive it at once. An exception is
-/// error::missing_node, after which a core tries again to create its session.
-inline bool is_final(const error_code& code) { return !(code == condition::unavailable); }
-
 namespace event {
 
-/// A caller wants `count` slots, all of them or none. A mutex set uses only `ticket` and `name`, and always tries once.
-struct acquire {
-  protocol::ticket ticket;
-  std::uint32_t count = 1;
-  bool once = false;            ///< try once, without waiting for a slot
-  time_point deadline = never;  ///< the acquire is denied at this time
-  std::string_view name{};      ///< the name of the lock in a mutex set; valid only during the step
-  bool operator==(const acquire&) const = default;
-};
-struct cancel {
-  protocol::ticket ticket;
-  bool operator==(const cancel&) const = default;
-};
-struct release {
-  slot_id slot;
-  bool operator==(const release&) const = default;
-};
-/// Accept no more acquires, and release everything in Consul.
-struct close {
-  bool lose_slots = true;  ///< slots in use are lost; otherwise they stay until released
-  bool at_once = false;    ///< no request can be made any more, so sessions and keys in Consul are left to expire
-  bool operator==(const close&) const = default;
-};
 struct session_created {
   member_id member;
   std::string session{};  ///< empty on failure
@@ -164,10 +115,6 @@ struct value_written {
   stage is = stage::tried;
   bool operator==(const value_written&) const = default;
 };
-/// The time that `core::wake` named has come.
-struct tick {
-  bool operator==(const tick&) const = default;
-};
 
 }  // namespace event
 
@@ -179,9 +126,11 @@ inline constexpr bool is_of_a_pool =
     std::is_same_v<Event, event::value_written> || std::is_same_v<Event, event::maker_gone> ||
     std::is_same_v<Event, event::maker_file_removed>;
 
-using core_event = std::variant<event::acquire, event::cancel, event::release, event::close, event::session_created,
-                                event::node_registered, event::session_renewed, event::session_destroyed,
-                                event::txn_done, event::prefix_listed, event::key_watched, event::node_seen,
-                                event::value_written, event::maker_gone, event::maker_file_removed, event::tick>;
+/// An event from the store or the driver. Not all cores take all of these.
+using store_event = std::variant<event::session_created, event::node_registered, event::session_renewed,
+                                 event::session_destroyed, event::txn_done, event::prefix_listed, event::key_watched,
+                                 event::node_seen, event::value_written, event::maker_gone, event::maker_file_removed>;
+
+using core_event = joined<user_event, store_event>;
 
 }  // namespace holdfast::protocol

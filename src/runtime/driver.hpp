@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "consul/context_hook.hpp"
+#include "lifetime/context_hook.hpp"
 #include "protocol/core.hpp"
 #include "protocol/ticket_queue.hpp"
 #include "runtime/boot_clock.hpp"
@@ -48,7 +48,7 @@ namespace asio = boost::asio;
 class driver final : public std::enable_shared_from_this<driver>,
                      public hold_owner,
                      public runtime::event_sink,
-                     consul::detail::context_hook {
+                     lifetime::context_hook {
 public:
   driver(std::unique_ptr<runtime::store> store, runtime::driver_options options, std::unique_ptr<protocol::core> core);
   ~driver();

@@ -12,7 +12,7 @@
 #include <stop_token>
 #include <utility>
 
-#include "consul/process_mark.hpp"
+#include "lifetime/process_mark.hpp"
 #include "protocol/events.hpp"
 #include "protocol/transitions.hpp"
 
@@ -46,14 +46,14 @@ inline constexpr protocol::transition<slot_state> slot_transitions[] = {
 /// The state of one hold, shared by the user's handle and its owner. Readers may be on any thread.
 class hold_impl {
 public:
-  hold_impl(std::shared_ptr<hold_owner> owner, consul::detail::process_mark process, protocol::slot_id id,
+  hold_impl(std::shared_ptr<hold_owner> owner, lifetime::process_mark process, protocol::slot_id id,
             protocol::time_point deadline)
       : owner(std::move(owner)), process(process), id(id), deadline_(deadline) {}
 
   const std::shared_ptr<hold_owner> owner;
   /// The process that has acquired the slot. In a child of that process, a slot that was held at the fork reports
   /// `released`.
-  const consul::detail::process_mark process;
+  const lifetime::process_mark process;
   const protocol::slot_id id;
 
   slot_state state() const noexcept { return current().state; }

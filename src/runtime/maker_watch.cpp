@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "consul/per_process.hpp"
+#include "lifetime/per_process.hpp"
 
 namespace holdfast::runtime {
 
@@ -146,7 +146,7 @@ private:
     std::mutex mutex{};
     std::map<const run_directory*, std::weak_ptr<hub>> all{};
   };
-  static constinit consul::detail::per_process<hubs_of_process> hubs;
+  static constinit lifetime::per_process<hubs_of_process> hubs;
 
   /// Whether the event says that another directory, or none, has the path now. Then `watches` must be called again.
   bool is_of_the_directory(const inotify_event& event, const std::string& name) {
@@ -172,7 +172,7 @@ private:
   std::map<const maker_watch*, std::weak_ptr<maker_watch>> watches_;
 };
 
-constinit consul::detail::per_process<maker_watch::hub::hubs_of_process> maker_watch::hub::hubs;
+constinit lifetime::per_process<maker_watch::hub::hubs_of_process> maker_watch::hub::hubs;
 
 std::shared_ptr<maker_watch> maker_watch::of(run_directory& directory, const asio::any_io_executor& executor) {
   using key = std::pair<const run_directory*, const asio::execution_context*>;
@@ -180,13 +180,13 @@ std::shared_ptr<maker_watch> maker_watch::of(run_directory& directory, const asi
     std::mutex mutex{};
     std::map<key, std::weak_ptr<maker_watch>> all{};
   };
-  static constinit consul::detail::per_process<watches> watches_of_process;
+  static constinit lifetime::per_process<watches> watches_of_process;
   watches& ours = *watches_of_process;
   const key its{&directory, &asio::query(executor, asio::execution::context)};
   const std::lock_guard lock(ours.mutex);
   std::shared_ptr<maker_watch> found = find_living(ours.all, its);
   if (found && found->has_context()) return found;
-  found = consul::detail::make_hooked<maker_watch>(directory, executor);
+  found = lifetime::make_hooked<maker_watch>(directory, executor);
   ours.all[its] = found;
   return found;
 }

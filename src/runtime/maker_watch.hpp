@@ -14,7 +14,7 @@
 #include <optional>
 #include <string>
 
-#include "consul/context_hook.hpp"
+#include "lifetime/context_hook.hpp"
 #include "runtime/run_directory.hpp"
 
 namespace holdfast::runtime {
@@ -28,7 +28,7 @@ namespace holdfast::runtime {
 /// directory has been removed. It also looks again after a second if it could not look at all files.
 ///
 /// The functions are thread-safe.
-class maker_watch final : public std::enable_shared_from_this<maker_watch>, consul::detail::context_hook {
+class maker_watch final : public std::enable_shared_from_this<maker_watch>, lifetime::context_hook {
 public:
   enum class news {
     gone,          ///< the session's maker is gone; maybe told more than once

@@ -23,7 +23,7 @@
 #include <optional>
 #include <utility>
 
-#include "consul/per_process.hpp"
+#include "lifetime/per_process.hpp"
 
 namespace holdfast::runtime {
 
@@ -147,7 +147,7 @@ run_directory* run_directory::open(std::string path) {
     std::mutex mutex{};
     std::map<std::string, std::unique_ptr<run_directory>> directories{};
   };
-  static constinit consul::detail::per_process<all> all_of_process;
+  static constinit lifetime::per_process<all> all_of_process;
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   if (path.empty()) return nullptr;
   all& its = *all_of_process;

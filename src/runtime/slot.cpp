@@ -12,7 +12,7 @@ namespace holdfast {
 
 namespace detail {
 
-slot_impl::slot_impl(std::shared_ptr<driver> of, consul::detail::process_mark process, protocol::slot_id id,
+slot_impl::slot_impl(std::shared_ptr<driver> of, lifetime::process_mark process, protocol::slot_id id,
                      fencing_token token, std::uint32_t count, std::vector<std::uint32_t> numbers,
                      protocol::time_point deadline)
     : hold_impl(std::move(of), process, id, deadline), token(token), count(count), numbers(std::move(numbers)) {}

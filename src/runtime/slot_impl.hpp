@@ -17,7 +17,7 @@ class driver;
 /// The state of one slot of a driver.
 class slot_impl final : public hold_impl {
 public:
-  slot_impl(std::shared_ptr<driver> of, consul::detail::process_mark process, protocol::slot_id id, fencing_token token,
+  slot_impl(std::shared_ptr<driver> of, lifetime::process_mark process, protocol::slot_id id, fencing_token token,
             std::uint32_t count, std::vector<std::uint32_t> numbers, protocol::time_point deadline);
 
   static slot make_handle(std::shared_ptr<slot_impl> impl) { return slot(std::move(impl)); }

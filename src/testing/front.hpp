@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "consul/context_hook.hpp"
+#include "lifetime/context_hook.hpp"
 #include "testing/connection.hpp"
 #include "testing/fault_steps.hpp"
 
@@ -34,7 +34,7 @@ public:
 /// writes the replies. Connections are used on a strand. The mutex guards the settings and the listener, which users
 /// change on any thread, so that changes take effect at once, even while the strand is busy. It also guards the
 /// statistics, and the store of the model.
-class front_impl final : public std::enable_shared_from_this<front_impl>, private consul::detail::context_hook {
+class front_impl final : public std::enable_shared_from_this<front_impl>, private lifetime::context_hook {
 public:
   /// Throws `system_error` if an option is not valid.
   front_impl(asio::any_io_executor executor, const server_options& options);

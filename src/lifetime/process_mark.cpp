@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include "process_mark.hpp"
+#include "lifetime/process_mark.hpp"
 
 #include <pthread.h>
 
 #include <boost/system/error_code.hpp>
 #include <boost/system/system_error.hpp>
 
-namespace holdfast::consul::detail {
+namespace holdfast::lifetime {
 
 std::atomic<unsigned> process_mark::forks_so_far{0};
 
@@ -22,4 +22,4 @@ process_mark::process_mark() : forks_(0) {
   forks_ = forks_so_far.load(std::memory_order_relaxed);
 }
 
-}  // namespace holdfast::consul::detail
+}  // namespace holdfast::lifetime

@@ -7,9 +7,9 @@
 #include <memory>
 #include <utility>
 
-#include "process_mark.hpp"
+#include "lifetime/process_mark.hpp"
 
-namespace holdfast::consul::detail {
+namespace holdfast::lifetime {
 
 /// Base class of objects that are called when their execution context is destroyed, while its services still exist. The
 /// object must then release its sockets, timers and strands, because these must not outlive the context.
@@ -58,4 +58,4 @@ std::shared_ptr<Hooked> make_hooked(Arguments&&... arguments) {
   return std::shared_ptr<Hooked>(new Hooked(std::forward<Arguments>(arguments)...), destroy);
 }
 
-}  // namespace holdfast::consul::detail
+}  // namespace holdfast::lifetime

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include "context_hook.hpp"
+#include "lifetime/context_hook.hpp"
 
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -10,7 +10,7 @@
 #include <boost/asio/strand.hpp>
 #include <mutex>
 
-namespace holdfast::consul::detail {
+namespace holdfast::lifetime {
 
 namespace {
 
@@ -95,4 +95,4 @@ void context_hook::unhook() noexcept {
   left = on_context_shutdown();
 }
 
-}  // namespace holdfast::consul::detail
+}  // namespace holdfast::lifetime

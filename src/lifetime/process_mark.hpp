@@ -5,7 +5,7 @@
 
 #include <atomic>
 
-namespace holdfast::consul::detail {
+namespace holdfast::lifetime {
 
 /// Names the process in which it was made. A copy of a mark names the same process as the original.
 ///
@@ -28,4 +28,4 @@ private:
   unsigned forks_;
 };
 
-}  // namespace holdfast::consul::detail
+}  // namespace holdfast::lifetime

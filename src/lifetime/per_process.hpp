@@ -5,9 +5,9 @@
 
 #include <atomic>
 
-#include "process_mark.hpp"
+#include "lifetime/process_mark.hpp"
 
-namespace holdfast::consul::detail {
+namespace holdfast::lifetime {
 
 /// A global object, of which a child of fork() makes its own. The parent's must not be used there: another thread of
 /// the parent may have held its lock at the moment of the fork. An object that was handed out is never destroyed.
@@ -32,4 +32,4 @@ private:
   std::atomic<made*> last_{nullptr};
 };
 
-}  // namespace holdfast::consul::detail
+}  // namespace holdfast::lifetime

@@ -1,0 +1,20 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#pragma once
+
+#include <variant>
+
+namespace holdfast::protocol {
+
+template <class, class>
+struct join;
+template <class... First, class... Second>
+struct join<std::variant<First...>, std::variant<Second...>> {
+  using type = std::variant<First..., Second...>;
+};
+/// A variant of the alternatives of both variants, in their order.
+template <class First, class Second>
+using joined = typename join<First, Second>::type;
+
+}  // namespace holdfast::protocol
