@@ -66,7 +66,7 @@ private:
     std::atomic<clock::rep> at_[slots_max]{};
   };
 
-  /// The results of one process in the window.
+  /// The results of one process in the window. `errors` also has those before and after it, until the arena stops.
   struct part {
     latencies waits{}, handoffs{}, cycles{}, turns{};
     std::uint64_t operations = 0, errors = 0;
@@ -99,7 +99,7 @@ private:
 
   const parameters parameters_;
   const shape shape_;
-  const bool handoff_;    ///< the times of handoffs between clients are measured
+  const bool handoff_;    ///< the times from a release to the next entry are measured
   const bool long_hold_;  ///< each slot is held for a second
   board& common_;
   part* mine_ = common_.parts;

@@ -30,7 +30,7 @@
 #include "workloads.hpp"
 
 // The speed that the network and the agent allow. The floor has no semaphore: it sends the same requests by blocking
-// calls, on one connection or on two.
+// calls, on one connection or on two. In the workload loss it destroys the session of a plain key instead.
 
 namespace holdfast::bench {
 namespace {
@@ -68,7 +68,8 @@ public:
     return std::move(in.body());
   }
   std::string put(const std::string& target, const std::string& body = {}) { return send("PUT", target, body); }
-  /// Returns the index of the transaction.
+  /// Returns the last ModifyIndex of the reply. That is the index of the transaction if it wrote the last key of the
+  /// reply.
   std::string transact(const std::string& operations) {
     return member(put("/v1/txn", '[' + operations + ']'), "ModifyIndex");
   }
@@ -92,7 +93,8 @@ private:
   beast::flat_buffer buffer_;
 };
 
-/// The requests that the library sends for a semaphore, to the byte. bench/recorder.py compares them.
+/// The requests that the library sends for a semaphore. bench/recorder.py compares those of a handoff, except for the
+/// parts that differ from run to run.
 class requests {
 public:
   std::string entry(const std::string& session) const { return prefix_ + '/' + session; }
@@ -228,7 +230,7 @@ public:
     return clock::time_point(duration(woken_.load()));
   }
   std::uint64_t wakes() const { return wakes_; }
-  traffic used() const { return connection_.used; }  ///< once `woken_after` has returned
+  traffic used() const { return connection_.used; }  ///< not synchronized: only valid while no query is under way
 
 private:
   connection& writer_;

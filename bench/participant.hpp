@@ -52,8 +52,8 @@ struct participant {
   holdfast::semaphore semaphore;
 };
 
-/// A prefix that no other run uses, the limit of the measurement, and otherwise the defaults of the library. Only the
-/// workload cycle-idle also sets `tuning.slot_idle_timeout`.
+/// A prefix that no other run uses, the limit of the measurement (one more if `parameters::broken`), and otherwise the
+/// defaults of the library. Only the workload cycle-idle also sets `tuning.slot_idle_timeout`.
 semaphore_options options_for(const parameters& p);
 
 /// The traffic of all participants so far.

@@ -35,7 +35,7 @@ asio::awaitable<void> become_quiet(const std::deque<participant>& clients) {
   }
 }
 
-/// Takes every slot, lets `contenders` wait, weighs them, and cancels them by closing the semaphore.
+/// Takes every slot, lets `contenders` wait, weighs them, and cancels them by closing their semaphores.
 asio::awaitable<void> weigh(asio::io_context& io, const parameters& p, row& r) {
   const auto options = options_for(p);
   participant one(io, options);

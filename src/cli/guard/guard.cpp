@@ -33,9 +33,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// SIGKILL comes this much before the lease is over: the time that a busy machine may take to run the guard.
+// SIGKILL comes this much before the lease is over at the latest: the time that a busy machine may take to run the
+// guard.
 constexpr std::chrono::nanoseconds margin = 100ms;
-// How often processes are looked for that must end and do not.
+// After SIGKILL: how often the guard looks for processes that are left, and kills them.
 constexpr std::chrono::nanoseconds sweep_interval = 20ms;
 
 class guard {
@@ -98,7 +99,8 @@ private:
     timerfd_settime(timer_, TFD_TIMER_ABSTIME, &when, nullptr);
   }
 
-  // Never waits: a program that is stopped reads nothing. If a report is lost, the end of the guard reports the rest.
+  // Never waits: a program that is stopped reads nothing. A report for which the socket has no room is lost. The
+  // program still learns from the closed socket that the guard has ended.
   void send(guard_event::kind what, std::int64_t value = 0) const {
     if (!socket_open_) return;
     const guard_event event{what, value};
@@ -279,7 +281,7 @@ private:
   sigset_t mask_of_program_{};
   std::vector<int> files_;
   int signals_ = -1, timer_ = -1;
-  pid_t command_ = 0;  // -1 if it could not be started
+  pid_t command_ = 0;  // 0 until a fork has succeeded; -1 if exec has failed
   bool socket_open_ = true, exited_ = false, killing_ = false, nothing_left_ = false;
 };
 

@@ -70,7 +70,7 @@ std::optional<guard_event> guarded_command::receive() {
   if (size != sizeof event) return guard_event{guard_event::kind::guard_gone};
   if (event.what == guard_event::kind::started) group_ = static_cast<pid_t>(event.value);
   // A shell may have put this process into the foreground only after the command had begun. Then the command was
-  // stopped by its own read, and gets the terminal now.
+  // stopped by its own use of the terminal, and gets the terminal now.
   const bool by_terminal = event.value == SIGTTIN || event.value == SIGTTOU;
   if (event.what == guard_event::kind::stopped && by_terminal && is_foreground(terminal_)) {
     resume();

@@ -31,7 +31,7 @@ struct guard_event {
     stopped,      ///< the command was stopped by the signal `value`
     exited,       ///< the command has ended; `value` is its status, as wait(2) returns it
     ended,        ///< neither the command nor any process that it started is left
-    guard_gone,   ///< the guard itself has died. The caller must call `end_group` until it returns true
+    guard_gone,   ///< the guard process has ended. Unless `ended` came before, call `end_group` until it returns true
   };
   kind what;
   std::int64_t value = 0;
@@ -70,21 +70,24 @@ public:
   std::optional<guard_event> receive();
 
   /// Starts the command with these additional variables, "NAME=value". The lease ends at `lease_end` on CLOCK_BOOTTIME.
-  /// The guard and the command inherit the descriptors of `files`.
-  /// If the terminal is in the foreground of this process group, the command gets it.
+  /// The guard and the command inherit the first 16 descriptors of `files`.
+  /// If this process group is in the foreground of the terminal, the command gets the terminal.
+  /// Throws std::length_error if the variables are longer than a message.
   void start(const std::vector<std::string>& variables, std::chrono::nanoseconds lease_end,
              const std::vector<int>& files = {});
   void set_lease_end(std::chrono::nanoseconds lease_end);
-  /// Sends the signal to the group.
+  /// Sends the signal to the group while the command runs.
   void forward(int signal);
-  /// SIGTERM at once, SIGKILL after the grace.
+  /// SIGTERM at once, SIGKILL after the grace, or earlier if the lease ends earlier.
   void stop();
   /// SIGKILL at once.
   void kill();
-  /// Continues a stopped group, and gives it the terminal if that is in the foreground of this process group.
+  /// Continues a stopped group. If this process group is in the foreground of the terminal, the group gets the
+  /// terminal.
   void resume();
 
-  /// After guard_gone: kills what is left of the group, and takes back the terminal. Returns true if nothing is left.
+  /// After guard_gone: kills the group and every other descendant of this process. Takes back the terminal if the group
+  /// has it. Returns true if this process has no children left.
   bool end_group();
 
 private:
