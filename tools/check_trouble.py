@@ -11,7 +11,8 @@ The first column of each table there has names in backticks, and nothing else be
 - a log line: its text, with ... for each variable part. The row may end with one of them and omit the rest.
 
 The log lines are found in the code of src, except src/testing. A log line is the argument of `action::note{...}`, or of
-a call of a `std::function<void(std::string)>` or of a function that passes its parameter on to one.
+a call of a `std::function<void(std::string)>` or of a function that passes its parameter on to one. The text
+that a function `advice_on_expiry` returns is the end of a log line.
 
 usage: check_trouble.py              checks; prints what differs
        check_trouble.py --self-test  shows that the check is able to fail
@@ -30,6 +31,7 @@ PAGE = "doc/trouble.md"
 ERRORS, TEXTS, REASONS = "include/holdfast/error.hpp", "src/error.cpp", "include/holdfast/loss_reason.hpp"
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 STRINGS = ("string", "string_view")
+ADVICE = "advice_on_expiry"
 # A row with fewer letters could match lines that it does not mean.
 LETTERS_MIN = 10
 
@@ -150,6 +152,15 @@ class Code:
                         yield joined(("...", ast.literal_eval(literal)))
 
 
+    def advised(self):
+        """The texts that functions called ADVICE in this file return, as ends of log lines."""
+        for at, token in enumerate(self.tokens):
+            if token != "return" or not any(ADVICE in self.tokens[header:begin] for begin, header in self.blocks(at)):
+                continue
+            end = self.tokens.index(";", at)
+            yield from (joined(("...", text)) for text in self.texts(at + 1, end) if letters(text))
+
+
 def declared(tokens):
     """The names of variables of type `std::function<void(std::string)>`."""
     return set(re.findall(r"function < void \( (?:const )?std : : (?:string|string_view) (?:& )?\) > (?:& )?(\w+)", " ".join(tokens)))
@@ -163,6 +174,7 @@ def log_lines(files):
     for path, code in codes.items():
         if not path.startswith("src/"):
             continue
+        found.update((text, path) for text in code.advised())
         sinks, tried = set(everywhere), set()
         while sinks != tried:  # a function that passes its parameter on is one more
             tried = set(sinks)
@@ -278,10 +290,11 @@ def self_test():
             void a::perform(action::note& n) { log(std::move(n.text)); }''',
         "src/b.cpp": 'void f() { act(action::note{(x ? "slot of " + y : "lock " + y + \'/\' + z) + " is away: " + a(b)}); }\n'
                      "void tell(int);  void g() { tell(3); }",
+        "src/c.cpp": 'std::string c::advice_on_expiry(int x) const { if (!x) return {}; return "; a longer time helps"; }',
     }
     page = ("| name | meaning |\n|---|---|\n| `one`<br>`the first text` | a |\n| `two`<br>`the second text` | b |\n"
             "| `lost: gone` | c |\n| `the name ... has changed` | d |\n| `this is the reason: ...` | e |\n"
-            "| `...; and one more ...` | f |\n| `slot of ... is away: ...`<br>`lock .../... is away: ...` | g |\n")
+            "| `...; and one more ...` | f |\n| `...; a longer time helps` | h |\n| `slot of ... is away: ...`<br>`lock .../... is away: ...` | g |\n")
     good = {**code, PAGE: page}
     assert not list(problems(good)), list(problems(good))
 
@@ -306,6 +319,7 @@ def self_test():
     for old in ("the name ", "this is the reason", "; and one more"):
         fails("src/a.cpp", old, "something else ", "no row for this log line")
         fails("src/a.cpp", old, "something else ", "the code has no log line")
+    fails("src/c.cpp", "a longer time", "a shorter time", "no row for this log line of src/c.cpp")
     fails("src/b.cpp", '"lock "', '"the key "', "no row for this log line of src/b.cpp: `the key .../... is away: ...`")
     fails("src/a.cpp", "std::log(x)", 'complain("a new line")', "`a new line`")
     fails("src/a.cpp", "std::log(x)", 'settings_.log("a new line")', "`a new line`")

@@ -37,7 +37,7 @@ class observation;
 
 asio::any_io_executor executor_of(const election_impl&) noexcept;
 asio::any_io_executor executor_of(const observation&) noexcept;
-void start_campaign(const election_impl&, std::string value, diagnostics*, pending<slot>&&);
+void start_campaign(const election_impl&, std::string value, diagnostics*, pending<hold>&&);
 void start_proclaim(const std::shared_ptr<slot_impl>&, std::string value, diagnostics*, pending<>&&);
 void start_next(const std::shared_ptr<observation>&, diagnostics*, pending<std::optional<leader>>&&);
 
@@ -91,7 +91,7 @@ public:
 private:
   template <class To, class From, class Handler>
   friend struct detail::converting;
-  explicit leadership(slot&& won) noexcept : held_mutex(std::move(won)) {}
+  explicit leadership(hold&& won) noexcept : held_mutex(std::move(won)) {}
 
   template <class Token>
   auto initiate_proclaim(std::string value, diagnostics* diag, Token&& token) {
@@ -260,10 +260,10 @@ private:
   template <class Token>
   auto initiate(std::string value, diagnostics* diag, Token&& token) {
     auto start = [value = std::move(value), diag](const std::shared_ptr<const detail::election_impl>& impl,
-                                                  detail::pending<slot>&& handler) {
+                                                  detail::pending<hold>&& handler) {
       detail::start_campaign(*impl, value, diag, std::move(handler));
     };
-    return detail::begin_operation_as<leadership, slot>(impl_, std::move(start), std::forward<Token>(token));
+    return detail::begin_operation_as<leadership, hold>(impl_, std::move(start), std::forward<Token>(token));
   }
 
   std::shared_ptr<const detail::election_impl> impl_;

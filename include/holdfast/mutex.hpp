@@ -57,7 +57,7 @@ public:
 protected:
   template <class To, class From, class Handler>
   friend struct detail::converting;
-  explicit held_mutex(slot&& locked) noexcept : slot(std::move(locked)) {}
+  explicit held_mutex(hold&& locked) noexcept : slot(std::move(locked)) {}
 };
 
 /// A distributed mutex over Consul. At most one of the processes that use the same key holds it. It is a semaphore with

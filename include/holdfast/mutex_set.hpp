@@ -17,7 +17,7 @@ namespace holdfast {
 
 namespace detail {
 
-void start_try_lock(const std::shared_ptr<driver>&, const std::string& name, diagnostics*, pending<slot>&&);
+void start_try_lock(const std::shared_ptr<shell>&, const std::string& name, diagnostics*, pending<hold>&&);
 
 }  // namespace detail
 
@@ -92,11 +92,11 @@ public:
 private:
   template <class Token>
   auto initiate(std::string name, diagnostics* diag, Token&& token) {
-    auto start = [name = std::move(name), diag](const std::shared_ptr<detail::driver>& impl,
-                                                detail::pending<slot>&& handler) {
+    auto start = [name = std::move(name), diag](const std::shared_ptr<detail::shell>& impl,
+                                                detail::pending<hold>&& handler) {
       detail::start_try_lock(impl, name, diag, std::move(handler));
     };
-    return detail::begin_operation_as<held_mutex, slot>(impl_, std::move(start), std::forward<Token>(token));
+    return detail::begin_operation_as<held_mutex, hold>(impl_, std::move(start), std::forward<Token>(token));
   }
 };
 

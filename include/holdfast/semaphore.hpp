@@ -12,6 +12,7 @@
 #include <holdfast/lock_store.hpp>
 #include <holdfast/options.hpp>
 #include <holdfast/slot.hpp>
+#include <holdfast/slot_source.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,105 +20,6 @@
 #include <utility>
 
 namespace holdfast {
-
-/// Counters of one semaphore, mutex or mutex set in this process. `granted`, `handoffs` and `lost` count since its
-/// construction. `waiting`, `sessions` and `held` are current values. An acquire of several slots counts once, except
-/// in `sessions`.
-struct semaphore_statistics {
-  std::uint64_t granted = 0;   ///< acquires that completed with a slot
-  std::uint64_t handoffs = 0;  ///< grants of a slot that this process already had, without a request
-  std::uint64_t lost = 0;      ///< held slots that were lost
-  std::uint64_t waiting = 0;   ///< acquires that wait
-  std::uint64_t sessions = 0;  ///< Consul sessions, with those being created, without those being destroyed
-  std::uint64_t held = 0;      ///< handles that hold
-};
-
-namespace detail {
-
-class driver;
-
-struct acquire_request {
-  std::uint32_t count = 1;
-  bool once = false;
-  std::optional<std::chrono::nanoseconds> within{};
-  diagnostics* diag = nullptr;
-};
-
-/// If `acquire_options` gets another member, this function does not compile. Pass the member on here, and let
-/// `unit.runtime_options` expect its value.
-inline acquire_request request_of(const acquire_options& options, bool once,
-                                  std::optional<std::chrono::nanoseconds> within) {
-  const auto& [count, diag] = options;
-  return {.count = count, .once = once, .within = within, .diag = diag};
-}
-
-const asio::any_io_executor& executor_of(const driver&) noexcept;
-void start_acquire(const std::shared_ptr<driver>&, const acquire_request&, pending<slot>&&);
-void start_close(const std::shared_ptr<driver>&, pending<>&&);
-
-template <class Token, class Held = slot>
-concept slot_token = asio::completion_token_for<Token, void(error_code, Held)>;
-
-}  // namespace detail
-
-/// Base class of `semaphore`, `mutex` and `mutex_set`; not meant to be used directly.
-///
-/// An empty (default-constructed or moved-from) object only supports assignment, destruction and `valid()`.
-///
-/// Completion tokens, executors and allocators: as described for `semaphore`.
-///
-/// Threads: operations and const members may be called from any thread at any time. Assignment, move and destruction
-/// must not run at the same time as another call on the same object.
-class slot_source {
-public:
-  using executor_type = asio::any_io_executor;
-
-  /// False if the object is empty.
-  bool valid() const noexcept { return impl_ != nullptr; }
-  /// The executor of the client or store. Empty once the execution context has been destroyed.
-  executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
-  semaphore_statistics statistics() const noexcept;
-
-  /// Closes the semaphore, mutex or mutex set. Waiting acquires fail with error::closed. Held slots are lost
-  /// (loss_reason::closed). Everything that this object has in Consul is released, and its sessions are destroyed.
-  ///
-  /// `close` first waits until all handles of the lost slots are released or destroyed, but not longer than
-  /// `tuning::give_up_after`. During this time nobody else gets these slots. Then it releases everything in Consul. It
-  /// completes when that is done, or after another `tuning::give_up_after`.
-  ///
-  /// Release or destroy your own handles before you call `close`. If the caller of `close` still has a handle, `close`
-  /// takes `tuning::give_up_after` (5 s) and then succeeds.
-  ///
-  /// Signature: void(error_code).
-  /// Errors: timed_out. In this case the rest is released when its sessions expire.
-  /// Cancellation: not supported.
-  /// Lifetimes: this object may be destroyed before the operation completes.
-  template <class Token = throwing_t>
-  auto close(Token&& token = {}) {
-    return detail::begin_operation<>(impl_, detail::calling<detail::start_close>(), std::forward<Token>(token));
-  }
-
-protected:
-  slot_source() noexcept = default;
-  slot_source(slot_source&&) noexcept = default;
-  slot_source& operator=(slot_source&& other) noexcept;
-  ~slot_source();
-
-  explicit slot_source(std::shared_ptr<detail::driver> impl) noexcept : impl_(std::move(impl)) {}
-  // `Held` is `slot`, or a type that is constructed from one.
-  template <class Held, class Token>
-  auto initiate(detail::acquire_request request, Token&& token) {
-    auto start = [request](const std::shared_ptr<detail::driver>& impl, detail::pending<slot>&& handler) {
-      detail::start_acquire(impl, request, std::move(handler));
-    };
-    if constexpr (std::is_same_v<Held, slot>)
-      return detail::begin_operation<slot>(impl_, std::move(start), std::forward<Token>(token));
-    else
-      return detail::begin_operation_as<Held, slot>(impl_, std::move(start), std::forward<Token>(token));
-  }
-
-  std::shared_ptr<detail::driver> impl_;
-};
 
 /// A distributed counting semaphore over Consul. All processes that use the same prefix, lock key and limit hold at
 /// most `limit` slots at any time.
@@ -202,18 +104,18 @@ public:
 
   /// Acquires one slot. Completes when the slot is granted, without a time limit. Errors, cancellation and lifetimes:
   /// see the class comment.
-  template <detail::slot_token Token = throwing_t>
+  template <detail::slot_token<slot> Token = throwing_t>
   auto acquire(Token&& token = {}) {
     return initiate<slot>({}, std::forward<Token>(token));
   }
   /// Acquires `options.count` slots: all of them, or none. Completes when all are granted, with one handle for all.
   /// Later acquires of this object do not overtake it.
-  template <detail::slot_token Token = throwing_t>
+  template <detail::slot_token<slot> Token = throwing_t>
   auto acquire(acquire_options options, Token&& token = {}) {
     return initiate<slot>(detail::request_of(options, false, {}), std::forward<Token>(token));
   }
   /// Acquires `count` slots, as above.
-  template <detail::slot_token Token = throwing_t>
+  template <detail::slot_token<slot> Token = throwing_t>
   auto acquire(std::uint32_t count, Token&& token = {}) {
     return initiate<slot>({.count = count}, std::forward<Token>(token));
   }
@@ -221,22 +123,22 @@ public:
   /// Acquires one slot if that is possible without waiting for a release. Reads the state in Consul if necessary.
   /// Completes with an empty slot if too few slots are free, if other acquires of this object already wait, or if
   /// other processes have written the record first three times.
-  template <detail::slot_token Token = throwing_t>
+  template <detail::slot_token<slot> Token = throwing_t>
   auto try_acquire(Token&& token = {}) {
     return initiate<slot>({.once = true}, std::forward<Token>(token));
   }
-  template <detail::slot_token Token = throwing_t>
+  template <detail::slot_token<slot> Token = throwing_t>
   auto try_acquire(acquire_options options, Token&& token = {}) {
     return initiate<slot>(detail::request_of(options, true, {}), std::forward<Token>(token));
   }
 
   /// Acquires one slot, but waits for at most `duration`. Completes with an empty slot if none was granted in that
   /// time. With a `duration` of zero it does the same as `try_acquire`.
-  template <detail::slot_token Token = throwing_t>
+  template <detail::slot_token<slot> Token = throwing_t>
   auto try_acquire_for(std::chrono::nanoseconds duration, Token&& token = {}) {
     return initiate<slot>({.within = duration}, std::forward<Token>(token));
   }
-  template <detail::slot_token Token = throwing_t>
+  template <detail::slot_token<slot> Token = throwing_t>
   auto try_acquire_for(std::chrono::nanoseconds duration, acquire_options options, Token&& token = {}) {
     return initiate<slot>(detail::request_of(options, false, duration), std::forward<Token>(token));
   }

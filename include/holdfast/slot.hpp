@@ -104,11 +104,13 @@ public:
   /// close-on-exec. Then nobody frees the slot while the child lives.
   std::vector<int> maker_files() const;
 
-private:
-  friend class detail::slot_impl;
-  friend std::shared_ptr<detail::slot_impl> detail::slot_impl_of(const slot&) noexcept;
-  explicit slot(std::shared_ptr<detail::slot_impl> impl) noexcept;
+protected:
+  template <class To, class From, class Handler>
+  friend struct detail::converting;
+  /// Only for what an acquire of this kind of handle has granted.
+  explicit slot(hold&& granted) noexcept : hold(std::move(granted)) {}
 
+private:
   const detail::slot_impl* impl() const noexcept;
 };
 

@@ -37,13 +37,6 @@ failure why_expired(const own_session& s) {
           {"no renewal was answered in time: Consul did not answer, or this process did not run", s.session, {}, {}}};
 }
 
-bool tells_of_no_leader(const diagnostics& details) {
-  constexpr std::string_view all[] = {"No cluster leader", "leadership lost", "node is not the leader"};
-  return std::any_of(std::begin(all), std::end(all), [&details](std::string_view each) {
-    return details.server_message.find(each) != std::string::npos;
-  });
-}
-
 failure with_rules(failure why, std::string_view node) {
   if (why.code != error::permission_denied || node.empty()) return why;
   const std::string rule = " \"" + std::string(node) + "\" { policy = \"write\" }";

@@ -33,8 +33,6 @@ void renew_when_due(context& ctx, own_session& s);
 bool renewed(context& ctx, own_session& s, event::session_renewed& e);
 /// Returns why the lease has expired.
 failure why_expired(const own_session& s);
-/// Returns true if Consul has answered that it has no leader, or that the asked server is not the leader (any more).
-bool tells_of_no_leader(const diagnostics& details);
 /// The fate of a slot's session after the slot is lost. A closing core keeps it for a limited time only.
 enum class session_after {
   ended,    ///< the session has ended or has lost its entry; if it still lives, it is destroyed

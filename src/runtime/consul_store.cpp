@@ -3,11 +3,15 @@
 
 #include "runtime/consul_store.hpp"
 
+#include <algorithm>
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
+#include <chrono>
 #include <cstdint>
 #include <holdfast/lock_store.hpp>
+#include <iterator>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +20,17 @@
 namespace holdfast::runtime {
 
 namespace {
+
+// Elections of 12 to 16 s leave enough time for a renewal with this TTL, as measured by test/cluster/failover.cpp.
+constexpr std::chrono::seconds ttl_for_slow_elections{30};
+
+/// Returns true if Consul has answered that it has no leader, or that the asked server is not the leader (any more).
+bool tells_of_no_leader(const diagnostics& details) {
+  constexpr std::string_view all[] = {"No cluster leader", "leadership lost", "node is not the leader"};
+  return std::any_of(std::begin(all), std::end(all), [&details](std::string_view each) {
+    return details.server_message.find(each) != std::string::npos;
+  });
+}
 
 consul::session_options session_of(store_terms terms) {
   consul::session_options session;
@@ -44,6 +59,11 @@ private:
 };
 
 }  // namespace
+
+std::string consul_store::advice_on_expiry(const diagnostics& why) const {
+  if (!tells_of_no_leader(why) || session_.ttl >= ttl_for_slow_elections) return {};
+  return "; a session_ttl of 30 s outlasts the elections of a Consul with its default raft_multiplier";
+}
 
 consul_store::consul_store(consul::client client, store_terms terms)
     : client_(std::move(client)), request_{terms.timeout, false, nullptr}, session_(session_of(std::move(terms))) {}

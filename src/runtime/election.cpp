@@ -88,7 +88,7 @@ asio::awaitable<std::tuple<outcome>> proclaim(std::shared_ptr<slot_impl> held, s
 
 }  // namespace
 
-void start_campaign(const election_impl& impl, std::string value, diagnostics* diag, pending<slot>&& won) {
+void start_campaign(const election_impl& impl, std::string value, diagnostics* diag, pending<hold>&& won) {
   if (!executor_of(impl)) return;  // the context has been destroyed: no handler can run
   runtime::pool_setup its = impl.of_each;
   try {
@@ -123,12 +123,12 @@ void start_proclaim(const std::shared_ptr<slot_impl>& impl, std::string value, d
 election::election(const lock_store& where, election_options options)
     : impl_(std::make_shared<detail::election_impl>(where, std::move(options))) {}
 
-const std::string& election::key() const noexcept { return impl_->of_each.driver.name; }
+const std::string& election::key() const noexcept { return impl_->of_each.driver.shell.name; }
 
 election_observer election::observe() const {
   const runtime::pool_setup& of_each = impl_->of_each;
   return election_observer(
-      std::make_shared<detail::observation>(impl_->where, of_each.driver.name, of_each.store.timeout));
+      std::make_shared<detail::observation>(impl_->where, of_each.driver.shell.name, of_each.store.timeout));
 }
 
 }  // namespace holdfast

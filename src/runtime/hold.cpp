@@ -9,6 +9,7 @@
 
 #include "runtime/boot_clock.hpp"
 #include "runtime/hold_impl.hpp"
+#include "runtime/shell.hpp"
 
 namespace holdfast {
 
@@ -22,7 +23,7 @@ hold_impl::standing hold_impl::current() const noexcept {
   return seen.is_ours() ? current_at(runtime::now()) : seen;
 }
 
-/// If the lease has expired, this call marks the slot as lost for good, even if the driver has not noticed yet.
+/// If the lease has expired, this call marks the slot as lost for good, even if the shell has not noticed yet.
 hold_impl::standing hold_impl::current_at(protocol::time_point now) const noexcept {
   const standing seen = standing_.load(std::memory_order_acquire);
   if (seen.is_ours() && process.is_foreign()) return {slot_state::released, loss_reason::none};
@@ -103,7 +104,7 @@ const asio::any_io_executor& executor_of(const hold_impl& impl) noexcept { retur
 
 namespace {
 
-/// Posts the completion without the driver.
+/// Posts the completion without the shell.
 void complete(const hold_impl& impl, pending<>&& waiting, error_code result) {
   const asio::any_io_executor& executor = executor_of(impl);
   // Once the context has been destroyed, no handler can run. In a child of fork() no handler may run.

@@ -18,22 +18,7 @@
 
 namespace holdfast::detail {
 
-class hold_impl;
-
-/// The side of a hold that belongs to the lock. It performs the operations of the user's handle.
-class hold_owner {
-public:
-  virtual void release(const hold_impl& held, protocol::time_point now, pending<>&& waiting) = 0;
-  /// The user has released or destroyed the handle of a lost hold.
-  virtual void let_go(const hold_impl& held) = 0;
-  virtual void wait_lost(const hold_impl& held, pending<loss_reason>&& waiting) = 0;
-  virtual void wait_revoked(const hold_impl& held, pending<>&& waiting) = 0;
-  /// Empty once the execution context has been destroyed.
-  virtual const asio::any_io_executor& get_executor() const noexcept = 0;
-
-protected:
-  ~hold_owner() = default;
-};
+class shell;
 
 /// The allowed changes of the state of a hold. `empty` is not a state of a hold: an empty handle reports it.
 inline constexpr protocol::transition<slot_state> slot_transitions[] = {
@@ -43,14 +28,16 @@ inline constexpr protocol::transition<slot_state> slot_transitions[] = {
     {slot_state::suspect, slot_state::released}, {protocol::outside, slot_state::empty},
 };
 
-/// The state of one hold, shared by the user's handle and its owner. Readers may be on any thread.
+/// The state of one hold, shared by the user's handle and its shell. Readers may be on any thread.
 class hold_impl {
 public:
-  hold_impl(std::shared_ptr<hold_owner> owner, lifetime::process_mark process, protocol::slot_id id,
+  hold_impl(std::shared_ptr<shell> owner, lifetime::process_mark process, protocol::slot_id id,
             protocol::time_point deadline)
       : owner(std::move(owner)), process(process), id(id), deadline_(deadline) {}
 
-  const std::shared_ptr<hold_owner> owner;
+  static hold make_handle(std::shared_ptr<hold_impl> impl) { return hold(std::move(impl)); }
+
+  const std::shared_ptr<shell> owner;
   /// The process that has acquired the slot. In a child of that process, a slot that was held at the fork reports
   /// `released`.
   const lifetime::process_mark process;
@@ -62,9 +49,9 @@ public:
   std::stop_token stop_token();
 
   /// Ends the hold if the slot is held. Returns the time at which this call ended it; the caller must then call
-  /// `hold_owner::release`. Empty if the hold had ended before, or if its lease has expired.
+  /// `shell::release`. Empty if the hold had ended before, or if its lease has expired.
   std::optional<protocol::time_point> end_hold() noexcept;
-  /// True if the slot is lost and this is the first call. The caller must then call `hold_owner::let_go`.
+  /// True if the slot is lost and this is the first call. The caller must then call `shell::let_go`.
   bool let_go() noexcept;
   /// Returns false if the slot is lost, because a reader found that its lease had expired. The caller must then report
   /// the loss.

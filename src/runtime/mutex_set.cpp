@@ -11,8 +11,8 @@ namespace holdfast {
 
 namespace detail {
 
-void start_try_lock(const std::shared_ptr<driver>& impl, const std::string& name, diagnostics* diag,
-                    pending<slot>&& handler) {
+void start_try_lock(const std::shared_ptr<shell>& impl, const std::string& name, diagnostics* diag,
+                    pending<hold>&& handler) {
   const protocol::failure wrong = runtime::wrong_name(name);
   if (wrong.code) return impl->refuse(wrong, diag, std::move(handler));
   impl->acquire({.once = true, .diag = diag}, std::move(handler), name);

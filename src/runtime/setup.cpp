@@ -148,14 +148,13 @@ void take_common(Options& options, const std::string& name, kind of, setup<CoreO
   core.wall_offset = std::chrono::system_clock::now().time_since_epoch() - now().time_since_epoch();
   core.watch_wait = std::clamp<milliseconds>(options.session_ttl, 100ms, 10s);
 
-  result.driver.name = name;
+  result.driver.shell.name = name;
   result.store = {.session_name = "holdfast " + name,
                   .ttl = options.session_ttl,
                   .node = options.session_node,
                   .node_checks = options.node_health_checks,
                   .timeout = timeout};
-  result.driver.log = std::move(options.log);
-  result.driver.ttl = options.session_ttl;
+  result.driver.shell.log = std::move(options.log);
   core.node = std::move(options.session_node);
   if constexpr (requires { options.description; }) {
     check_text(options.description, "description");

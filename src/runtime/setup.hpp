@@ -11,15 +11,14 @@
 #include "protocol/mutex_set.hpp"
 #include "protocol/pool.hpp"
 #include "runtime/run_directory.hpp"
+#include "runtime/shell.hpp"
 #include "runtime/store.hpp"
 
 namespace holdfast::runtime {
 
 /// The options of a driver, apart from its core and its store.
 struct driver_options {
-  std::string name{};  ///< the prefix without its trailing slash, or the key
-  std::function<void(const std::string&)> log{};
-  std::chrono::milliseconds ttl{};     ///< of the lock's sessions
+  detail::shell_options shell{};       ///< the name is the prefix without its trailing slash, or the key
   run_directory* directory = nullptr;  ///< null if there is none
   std::string lock_key{};              ///< of a semaphore, mutex or election
 };

@@ -31,8 +31,6 @@ void start_sequencer(const std::shared_ptr<slot_impl>& impl, pending<sequencer>&
 
 }  // namespace detail
 
-slot::slot(std::shared_ptr<detail::slot_impl> impl) noexcept : hold(std::move(impl)) {}
-
 const detail::slot_impl* slot::impl() const noexcept {
   return static_cast<const detail::slot_impl*>(detail::impl_of(*this).get());
 }

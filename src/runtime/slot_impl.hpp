@@ -20,7 +20,6 @@ public:
   slot_impl(std::shared_ptr<driver> of, lifetime::process_mark process, protocol::slot_id id, fencing_token token,
             std::uint32_t count, std::vector<std::uint32_t> numbers, protocol::time_point deadline);
 
-  static slot make_handle(std::shared_ptr<slot_impl> impl) { return slot(std::move(impl)); }
   std::shared_ptr<driver> its_driver() const noexcept;
 
   const fencing_token token;

@@ -142,6 +142,9 @@ public:
   virtual asio::any_io_executor strand() const = 0;
   /// Whether a user's transaction at Consul can check the entries of this store (`slot::fence_checks`).
   virtual bool has_fence_checks() const noexcept { return true; }
+  /// Tells an operator how to avoid that a lease expires because of `why`. It becomes the end of a log line. May be
+  /// empty.
+  virtual std::string advice_on_expiry([[maybe_unused]] const diagnostics& why) const { return {}; }
   /// Starts a request. `deliver` is never called from within this function. Only one thread at a time may call it.
   virtual void make(store_request&& request, const std::shared_ptr<event_sink>& to) = 0;
 };

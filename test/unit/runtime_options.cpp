@@ -26,9 +26,9 @@ holdfast::tuning unusual() {
 /// Where those arrive that all kinds have, and a kind that has more of them.
 template <class Setup>
 void check_common(const Setup& its) {
-  BOOST_TEST((its.core.ttl == 31s && its.store.ttl == 31s && its.driver.ttl == 31s));
+  BOOST_TEST((its.core.ttl == 31s && its.store.ttl == 31s));
   BOOST_TEST((its.core.node == "n" && its.store.node == "n"));
-  BOOST_TEST(static_cast<bool>(its.driver.log));
+  BOOST_TEST(static_cast<bool>(its.driver.shell.log));
   BOOST_TEST((its.core.lease_margin == 101ms));
   BOOST_TEST((its.store.lock_delay == 33s));
   BOOST_TEST((its.core.outage_grace == 102ms));

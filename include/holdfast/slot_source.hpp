@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <chrono>
+#include <cstdint>
+#include <holdfast/detail/initiation.hpp>
+#include <holdfast/diagnostics.hpp>
+#include <holdfast/error.hpp>
+#include <holdfast/hold.hpp>
+#include <holdfast/options.hpp>
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace holdfast {
+
+/// Counters of one semaphore, mutex or mutex set in this process. `granted`, `handoffs` and `lost` count since its
+/// construction. `waiting`, `sessions` and `held` are current values. An acquire of several slots counts once, except
+/// in `sessions`.
+struct semaphore_statistics {
+  std::uint64_t granted = 0;   ///< acquires that completed with a slot
+  std::uint64_t handoffs = 0;  ///< grants of a slot that this process already had, without a request
+  std::uint64_t lost = 0;      ///< held slots that were lost
+  std::uint64_t waiting = 0;   ///< acquires that wait
+  std::uint64_t sessions = 0;  ///< Consul sessions, with those being created, without those being destroyed
+  std::uint64_t held = 0;      ///< handles that hold
+};
+
+namespace detail {
+
+class shell;
+
+struct acquire_request {
+  std::uint32_t count = 1;
+  bool once = false;
+  std::optional<std::chrono::nanoseconds> within{};
+  diagnostics* diag = nullptr;
+};
+
+/// If `acquire_options` gets another member, this function does not compile. Pass the member on here, and let
+/// `unit.runtime_options` expect its value.
+inline acquire_request request_of(const acquire_options& options, bool once,
+                                  std::optional<std::chrono::nanoseconds> within) {
+  const auto& [count, diag] = options;
+  return {.count = count, .once = once, .within = within, .diag = diag};
+}
+
+const asio::any_io_executor& executor_of(const shell&) noexcept;
+void start_acquire(const std::shared_ptr<shell>&, const acquire_request&, pending<hold>&&);
+void start_close(const std::shared_ptr<shell>&, pending<>&&);
+
+template <class Token, class Held>
+concept slot_token = asio::completion_token_for<Token, void(error_code, Held)>;
+
+}  // namespace detail
+
+/// Base class of `semaphore`, `mutex` and `mutex_set`; not meant to be used directly.
+///
+/// An empty (default-constructed or moved-from) object only supports assignment, destruction and `valid()`.
+///
+/// Completion tokens, executors and allocators: as described for `semaphore`.
+///
+/// Threads: operations and const members may be called from any thread at any time. Assignment, move and destruction
+/// must not run at the same time as another call on the same object.
+class slot_source {
+public:
+  using executor_type = asio::any_io_executor;
+
+  /// False if the object is empty.
+  bool valid() const noexcept { return impl_ != nullptr; }
+  /// The executor of the client or store. Empty once the execution context has been destroyed.
+  executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
+  semaphore_statistics statistics() const noexcept;
+
+  /// Closes the semaphore, mutex or mutex set. Waiting acquires fail with error::closed. Held slots are lost
+  /// (loss_reason::closed). Everything that this object has in Consul is released, and its sessions are destroyed.
+  ///
+  /// `close` first waits until all handles of the lost slots are released or destroyed, but not longer than
+  /// `tuning::give_up_after`. During this time nobody else gets these slots. Then it releases everything in Consul. It
+  /// completes when that is done, or after another `tuning::give_up_after`.
+  ///
+  /// Release or destroy your own handles before you call `close`. If the caller of `close` still has a handle, `close`
+  /// takes `tuning::give_up_after` (5 s) and then succeeds.
+  ///
+  /// Signature: void(error_code).
+  /// Errors: timed_out. In this case the rest is released when its sessions expire.
+  /// Cancellation: not supported.
+  /// Lifetimes: this object may be destroyed before the operation completes.
+  template <class Token = throwing_t>
+  auto close(Token&& token = {}) {
+    return detail::begin_operation<>(impl_, detail::calling<detail::start_close>(), std::forward<Token>(token));
+  }
+
+protected:
+  slot_source() noexcept = default;
+  slot_source(slot_source&&) noexcept = default;
+  slot_source& operator=(slot_source&& other) noexcept;
+  ~slot_source();
+
+  explicit slot_source(std::shared_ptr<detail::shell> impl) noexcept : impl_(std::move(impl)) {}
+  /// `Held` is the handle that this kind of lock grants: `slot`, or a type that is derived from it.
+  template <class Held, class Token>
+  auto initiate(detail::acquire_request request, Token&& token) {
+    auto start = [request](const std::shared_ptr<detail::shell>& impl, detail::pending<hold>&& handler) {
+      detail::start_acquire(impl, request, std::move(handler));
+    };
+    return detail::begin_operation_as<Held, hold>(impl_, std::move(start), std::forward<Token>(token));
+  }
+
+  std::shared_ptr<detail::shell> impl_;
+};
+
+}  // namespace holdfast

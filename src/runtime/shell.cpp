@@ -1,0 +1,356 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#include "runtime/shell.hpp"
+
+#include <algorithm>
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/associated_executor.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/prefer.hpp>
+#include <boost/asio/query.hpp>
+#include <utility>
+
+namespace holdfast::detail {
+
+/// Makes the queued requests with the mutex unlocked. Only one thread at a time does so, which keeps the requests in
+/// order. That thread also makes the requests which other threads queue meanwhile.
+void shell::make_all_requests(std::unique_lock<std::mutex> lock) {
+  const auto self = shared_from_this();  // maybe the last reference at the end of this function
+  makes_requests_ = true;
+  while (has_requests() && !gone_) make_requests(lock);
+  makes_requests_ = false;
+  made_.notify_all();
+  lock.unlock();  // before `self` is destroyed
+}
+
+/// A cancellation signal can be emitted on any thread, and after the operation has completed. The canceller therefore
+/// identifies its operation by a key, and does nothing if the operation is no longer pending.
+template <class Key>
+struct shell::canceller {
+  explicit canceller(std::weak_ptr<shell> of) : owner(std::move(of)) {}
+  std::weak_ptr<shell> owner;
+  Key key{};
+  void operator()(asio::cancellation_type) const {
+    const auto self = owner.lock();
+    if (!self) return;
+    const locked lock(*self);
+    if (lock) self->cancel(key);
+  }
+};
+
+shell::shell(const asio::any_io_executor& executor, shell_options options, std::uint32_t limit)
+    : context_hook(executor),
+      options_(std::move(options)),
+      executor_(executor),
+      post_(asio::require(executor_, asio::execution::blocking.never)),
+      post_to_io_(post_.target<io_executor>()),
+      timer_(executor_),
+      limit_(limit) {}
+
+semaphore_statistics shell::statistics() const noexcept {
+  return {counters_.granted, counters_.handoffs, counters_.lost, counters_.waiting, 0, counters_.held};
+}
+
+// ---- functions for any thread
+
+// Once the context has been destroyed, no handler can run. The functions then destroy their handlers uncalled, as the
+// context's shutdown did with the pending ones. A variable that receives an object under the lock is declared before
+// the lock, so that the object is destroyed after the mutex has been unlocked.
+
+/// Installs a canceller in the handler's cancellation slot. The caller sets its key under the lock. Null if the handler
+/// cannot be cancelled.
+template <class Key, class Handler>
+shell::canceller<Key>* shell::on_cancel(Handler& handler) {
+  auto slot = asio::get_associated_cancellation_slot(handler);
+  if (!slot.is_connected()) return nullptr;
+  return &slot.template emplace<canceller<Key>>(weak_from_this());
+}
+
+void shell::acquire(const acquire_request& request, pending<hold>&& handler, std::string_view name) {
+  auto* const cancelling = on_cancel<protocol::ticket>(handler.handler);
+  acquiring waiting(std::move(handler));
+  waiting.diag = request.diag;
+  waiting.count = request.count;
+  const locked lock(*this);
+  if (!lock) return;
+  const protocol::ticket ticket{++last_ticket_};
+  if (cancelling) cancelling->key = ticket;
+  waiting.ticket = ticket;
+  keep_running();
+  acquires_.push(std::move(waiting));
+  const auto now = request.within ? runtime::now() : acquire_time();
+  const bool ends = request.within && *request.within < protocol::never - now;  // else the sum would overflow
+  const auto deadline = ends ? now + *request.within : protocol::never;
+  step(protocol::event::acquire{ticket, request.count, request.once, deadline, name}, now);
+}
+
+void shell::refuse(const protocol::failure& why, diagnostics* diag, pending<hold>&& handler) {
+  const locked lock(*this);
+  if (!lock) return;
+  keep_running();
+  complete(std::move(handler), runtime::outcome_of(protocol::failure(why), diag), hold());
+}
+
+void shell::cancel(protocol::ticket ticket) { step(protocol::event::cancel{ticket}, runtime::now()); }
+
+void shell::release(const hold_impl& held, protocol::time_point now, pending<>&& waiting) {
+  std::shared_ptr<hold_impl> ended;
+  const locked lock(*this);
+  if (!lock) return;
+  if (waiting.handler) keep_running();
+  const protocol::slot_id id = held.id;  // `held` may be destroyed as soon as its handler is posted
+  if (in_use(id) != &held) {             // the slot was lost meanwhile
+    if (waiting.handler) complete(std::move(waiting), make_error_code(error::slot_lost));
+    return step(protocol::event::release{id}, now);
+  }
+  slot_in_use& at = slots_[index_of(id)];
+  ended = std::move(at.held);
+  at.on_released = std::move(waiting);
+  counters::add(counters_.held, -1);
+  end_waits(id, error::not_held, loss_reason::none);
+  step(protocol::event::release{id}, now);
+}
+
+void shell::let_go(const hold_impl& held) {
+  const locked lock(*this);
+  if (!lock) return;
+  // The lease has expired: the core reports the loss before the release.
+  if (in_use(held.id) == &held) step(protocol::event::tick{}, runtime::now());
+  // If a renewal has just arrived, the core does not report the loss.
+  if (in_use(held.id) == &held) tell_lost(held.id, held.reason(), {});
+  step(protocol::event::release{held.id}, runtime::now());
+}
+
+void shell::wait_lost(const hold_impl& held, pending<loss_reason>&& waiting) {
+  auto* const cancelling = on_cancel<std::pair<protocol::slot_id, std::uint64_t>>(waiting.handler);
+  const locked lock(*this);
+  if (!lock) return;
+  keep_running();
+  const std::pair key(held.id, ++last_wait_);
+  if (cancelling) cancelling->key = key;
+  if (in_use(held.id)) {
+    losses_.emplace(key, std::move(waiting));
+  } else if (held.reason() != loss_reason::none) {
+    complete(std::move(waiting), error_code(), held.reason());
+  } else {
+    complete(std::move(waiting), make_error_code(error::not_held), loss_reason::none);
+  }
+}
+
+void shell::wait_revoked(const hold_impl& held, pending<>&& waiting) {
+  auto* const cancelling = on_cancel<wait_id>(waiting.handler);
+  const locked lock(*this);
+  if (!lock) return;
+  keep_running();
+  const wait_id key(held.id, ++last_wait_);
+  if (cancelling) cancelling->key = key;
+  if (in_use(held.id) != &held)
+    complete(std::move(waiting),
+             make_error_code(held.reason() != loss_reason::none ? error::slot_lost : error::not_held));
+  else if (held.revoked())
+    complete(std::move(waiting), error_code());
+  else
+    revocations_.emplace(key, std::move(waiting));
+}
+
+template <class... Results>
+bool shell::take_wait(std::map<wait_id, pending<Results...>>& from, wait_id wait, pending<Results...>& into) {
+  const auto at = from.find(wait);
+  if (at == from.end()) return false;
+  into = std::move(at->second);
+  from.erase(at);
+  return true;
+}
+
+void shell::cancel(wait_id wait) {
+  const error_code aborted(asio::error::operation_aborted);
+  pending<loss_reason> loss;
+  pending<> revocation;
+  if (take_wait(losses_, wait, loss)) complete(std::move(loss), aborted, loss_reason::none);
+  if (take_wait(revocations_, wait, revocation)) complete(std::move(revocation), aborted);
+}
+
+void shell::close(pending<>&& waiting) {
+  const locked lock(*this);
+  if (!lock) return;
+  keep_running();
+  if (closed_) return complete(std::move(waiting), error_code());
+  closes_.push_back(std::move(waiting));
+  step(protocol::event::close{true}, runtime::now());
+}
+
+void shell::abandon() noexcept {
+  const locked lock(*this);
+  if (lock && !closed_) step(protocol::event::close{false}, runtime::now());
+}
+
+// ---- under the lock
+
+void shell::settle(std::size_t waiting, std::uint32_t limit, protocol::time_point wake) {
+  counters_.waiting.store(waiting, std::memory_order_relaxed);
+  limit_.store(limit, std::memory_order_relaxed);
+  schedule(wake);
+}
+
+void shell::schedule(protocol::time_point wake) {
+  // A timer that the core no longer needs would keep the context running.
+  if (wake == protocol::never && armed_ != protocol::never && counters_.held == 0) {
+    armed_ = protocol::never;
+    sleeps_lightly_ = false;
+    timer_->cancel();
+  }
+  const bool is_soon_enough = wake >= armed_ && (sleeps_lightly_ || counters_.held == 0);
+  if (is_soon_enough) return;
+  armed_ = std::min(armed_, wake);
+  sleep();
+}
+
+/// Timers stop while the machine is suspended, but leases continue to run. While a slot is held, the timer therefore
+/// expires at least once a second to read the clock.
+void shell::sleep() {
+  constexpr protocol::duration longest = std::chrono::seconds(1);
+  const auto left = std::max(armed_ - runtime::now(), protocol::duration::zero());
+  sleeps_lightly_ = counters_.held != 0;
+  timer_->expires_after(sleeps_lightly_ ? std::min(left, longest) : left);
+  timer_->async_wait([self = shared_from_this()](const error_code& ec) {
+    if (ec) return;  // the timer was set again, or cancelled
+    const locked lock(*self);
+    if (!lock || (self->armed_ == protocol::never && !self->sleeps_lightly_)) return;
+    if (!self->closed_ && runtime::now() < self->armed_) return self->sleep();
+    self->armed_ = protocol::never;
+    self->sleeps_lightly_ = false;
+    if (!self->closed_) self->step(protocol::event::tick{}, runtime::now());
+  });
+}
+
+/// Keeps the context from running out of work while handlers are pending. One tracked executor serves all
+/// handlers.
+void shell::keep_running() {
+  if (pending_count_++ == 0) work_ = asio::prefer(post_, asio::execution::outstanding_work.tracked);
+}
+
+hold_impl* shell::in_use(protocol::slot_id id) const {
+  const std::size_t index = index_of(id);
+  if (index >= slots_.size()) return nullptr;
+  hold_impl* const there = slots_[index].held.get();
+  return there && there->id == id ? there : nullptr;
+}
+
+/// Logs on the backend's strand, so that lines neither mix nor change order.
+void shell::log(std::string line) {
+  if (!options_.log) return;
+  asio::post(strand(), [self = shared_from_this(), line = std::move(line)] { self->options_.log(line); });
+}
+
+void shell::perform(protocol::action::grant& a) {
+  acquiring& waiting = *acquires_.find(a.ticket);
+  auto impl = make_hold(a, waiting.count);
+  const std::size_t index = index_of(a.slot);
+  if (index >= slots_.size()) slots_.resize(index + 1);
+  slots_[index].held = impl;
+  counters::add(counters_.held);
+  counters::add(counters_.granted);
+  if (a.token.handoff != 0) counters::add(counters_.handoffs);
+  complete(std::move(waiting), error_code(), hold_impl::make_handle(std::move(impl)));
+  acquires_.erase(waiting);
+}
+
+void shell::perform(protocol::action::deny& a) {
+  acquiring& waiting = *acquires_.find(a.ticket);
+  complete(std::move(waiting), error_code(), hold());
+  acquires_.erase(waiting);
+}
+
+void shell::perform(protocol::action::fail& a) {
+  acquiring& waiting = *acquires_.find(a.ticket);
+  complete(std::move(waiting), runtime::outcome_of(std::move(a.error), waiting.diag), hold());
+  acquires_.erase(waiting);
+}
+
+void shell::perform(protocol::action::released& a) {
+  pending<>& waiting = slots_[index_of(a.slot)].on_released;
+  if (waiting.handler) complete(std::move(waiting), runtime::outcome_of(std::move(a.error)));
+}
+
+void shell::perform(protocol::action::lose& a) { tell_lost(a.slot, a.reason, a.why.details, a.lock); }
+
+void shell::tell_lost(protocol::slot_id id, loss_reason reason, const diagnostics& why, const std::string& lock) {
+  if (!in_use(id)) return;
+  const std::shared_ptr<hold_impl> held = std::move(slots_[index_of(id)].held);
+  std::stop_source stop = held->lose(reason, why);
+  // request_stop runs the user's stop callbacks, which must not run under the lock.
+  if (stop.stop_possible()) asio::post(post_, [stop]() mutable { stop.request_stop(); });
+  if (held->reason() != loss_reason::none) reason = held->reason();  // else it was released meanwhile
+  counters::add(counters_.held, -1);
+  counters::add(counters_.lost);
+  end_waits(id, {}, reason);
+  log_loss(*held, lock, reason, why);
+}
+
+void shell::perform(protocol::action::revoke& a) {
+  hold_impl* const held = in_use(a.slot);
+  if (!held) return;
+  held->revoke();
+  complete_all(revocations_, a.slot, error_code());
+  log("slot of " + options_.name + " revoked: an operator asks for it");
+}
+
+void shell::perform(protocol::action::update& a) {
+  hold_impl* const held = in_use(a.slot);
+  if (held && !held->update(a.deadline, a.suspect)) tell_lost(a.slot, held->reason(), {});
+}
+
+void shell::perform(protocol::action::closed& a) {
+  closed_ = true;
+  timer_->cancel();
+  closed();
+  for (pending<>& waiting : std::exchange(closes_, {}))
+    complete(std::move(waiting), runtime::outcome_of(protocol::failure(a.error)));
+}
+
+void shell::perform(protocol::action::note& a) { log(std::move(a.text)); }
+
+void shell::end_waits(protocol::slot_id id, error_code ec, loss_reason reason) {
+  if (losses_.empty() && revocations_.empty()) return;
+  complete_all(losses_, id, ec, reason);
+  complete_all(revocations_, id, ec ? ec : make_error_code(error::slot_lost));
+}
+
+template <class... Results>
+void shell::complete_all(std::map<wait_id, pending<Results...>>& waits, protocol::slot_id id, error_code ec,
+                         Results... results) {
+  for (auto at = waits.lower_bound({id, 0}); at != waits.end() && at->first.first == id;) {
+    pending<Results...> waiting = std::move(at->second);
+    at = waits.erase(at);
+    complete(std::move(waiting), ec, results...);
+  }
+}
+
+/// Pending handlers are destroyed without being called, and with the mutex unlocked, because they may hold slots.
+/// Handles that are used later find `gone_` set and do nothing.
+std::shared_ptr<void> shell::on_context_shutdown() noexcept {
+  std::unique_lock lock(mutex_);
+  gone_ = true;
+  made_.wait(lock, [this] { return !makes_requests_; });
+  auto left = std::make_shared<what_waits>();
+  std::swap(left->acquires, acquires_);
+  std::swap(left->losses, losses_);
+  std::swap(left->revocations, revocations_);
+  std::swap(left->closes, closes_);
+  left->requests = take_requests();
+  const auto slots = std::exchange(slots_, {});
+  lock.unlock();
+  for (const slot_in_use& each : slots)
+    if (each.held) each.held->lose(loss_reason::closed);
+  leave_context();
+  timer_.reset();
+  executor_ = {};
+  post_to_io_ = nullptr;
+  post_ = {};
+  work_ = {};
+  return left;
+}
+
+}  // namespace holdfast::detail

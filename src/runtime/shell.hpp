@@ -1,0 +1,249 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#pragma once
+
+#include <atomic>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/append.hpp>
+#include <boost/asio/execution/allocator.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/require.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <holdfast/slot_source.hpp>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lifetime/context_hook.hpp"
+#include "protocol/ticket_queue.hpp"
+#include "protocol/user_actions.hpp"
+#include "protocol/user_events.hpp"
+#include "runtime/boot_clock.hpp"
+#include "runtime/hold_impl.hpp"
+#include "runtime/outcome.hpp"
+
+namespace holdfast::detail {
+
+namespace asio = boost::asio;
+
+struct shell_options {
+  std::string name{};  ///< of the lock, for its users and the log
+  std::function<void(const std::string&)> log{};
+};
+
+/// The side of a lock that its users see, on any backend: acquires, holds, losses, cancellation, timers, and the end of
+/// the execution context. A derived class adds a core and what the core needs of its backend. The shell passes users'
+/// events to the core, and the derived class returns the core's actions for users to `perform`. It decides nothing.
+///
+/// A mutex guards the state, because a handoff takes less time than posting to a strand. While the mutex is locked, no
+/// handler is called or destroyed, and no request is made.
+///
+/// Handles and pending operations keep the shell alive. A held slot and its shell keep each other alive until the slot
+/// is released or lost, or the execution context is destroyed.
+///
+/// In a child of fork(), or after the context has been destroyed, every function drops its arguments.
+class shell : public std::enable_shared_from_this<shell>, protected lifetime::context_hook {
+public:
+  using context_hook::process;
+
+  // The following functions may be called on any thread.
+  /// `name` selects the lock of a mutex set.
+  void acquire(const acquire_request& request, pending<hold>&& handler, std::string_view name = {});
+  /// Completes an acquire with `why`, without asking the core.
+  void refuse(const protocol::failure& why, diagnostics* diag, pending<hold>&& handler);
+  void release(const hold_impl& held, protocol::time_point now, pending<>&& waiting);
+  /// The user has released or destroyed the handle of a lost hold.
+  void let_go(const hold_impl& held);
+  void wait_lost(const hold_impl& held, pending<loss_reason>&& waiting);
+  void wait_revoked(const hold_impl& held, pending<>&& waiting);
+  void close(pending<>&& waiting);
+  void abandon() noexcept;
+  /// Empty once the execution context has been destroyed.
+  const asio::any_io_executor& get_executor() const noexcept { return executor_; }
+  const std::string& name() const noexcept { return options_.name; }
+  std::uint32_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
+  virtual semaphore_statistics statistics() const noexcept;
+
+protected:
+  class locked;
+
+  ~shell() = default;
+  shell(const asio::any_io_executor& executor, shell_options options, std::uint32_t limit);
+
+  // A derived class defines these. They are called while the mutex is locked, unless stated otherwise.
+  /// Passes the event to the core, performs the core's actions, and calls `settle`.
+  virtual void step(protocol::user_event&& e, protocol::time_point now) = 0;
+  /// The time of an acquire without a deadline. A core that needs no time for it saves reading the clock.
+  virtual protocol::time_point acquire_time() const { return runtime::now(); }
+  virtual std::shared_ptr<hold_impl> make_hold(protocol::action::grant& a, std::uint32_t count) = 0;
+  /// Logs a loss. `lock` is the name of the lock, if the core has several.
+  virtual void log_loss(const hold_impl& held, const std::string& lock, loss_reason reason, const diagnostics& why) = 0;
+  virtual bool has_requests() const noexcept = 0;
+  /// Takes the queued requests, unlocks the mutex, makes them, and locks the mutex again.
+  virtual void make_requests(std::unique_lock<std::mutex>& lock) = 0;
+  /// The core is closed.
+  virtual void closed() = 0;
+  /// Where the log's lines are written, one at a time. Called with or without the mutex.
+  virtual asio::any_io_executor strand() const = 0;
+  /// Empties the queue of requests, because the context is being destroyed. The requests are destroyed later, while the
+  /// mutex is not locked.
+  virtual std::shared_ptr<void> take_requests() noexcept = 0;
+  /// Releases what the derived class has in the context, after `take_requests`. Called while the mutex is not locked.
+  virtual void leave_context() noexcept = 0;
+
+  // A derived class uses these while the mutex is locked.
+  /// After each step: what the core has told. `wake` is the time of its next tick.
+  void settle(std::size_t waiting, std::uint32_t limit, protocol::time_point wake);
+  void perform(protocol::action::grant& a);
+  void perform(protocol::action::deny& a);
+  void perform(protocol::action::fail& a);
+  void perform(protocol::action::released& a);
+  void perform(protocol::action::lose& a);
+  void perform(protocol::action::revoke& a);
+  void perform(protocol::action::update& a);
+  void perform(protocol::action::closed& a);
+  void perform(protocol::action::note& a);
+  void keep_running();
+  template <class... Results>
+  void complete(pending<Results...>&& waiting, outcome ended, Results... results);
+  hold_impl* in_use(protocol::slot_id id) const;
+  void log(std::string line);
+
+private:
+  struct acquiring : pending<hold> {
+    explicit acquiring(pending&& handler) : pending(std::move(handler)) {}
+    protocol::ticket ticket{};
+    diagnostics* diag = nullptr;
+    std::uint32_t count = 1;
+
+    bool is_hole() const { return !handler; }
+    void leave_hole() {}  // nothing to do: the handler has been moved out
+  };
+  /// The state of a slot that is in use, or of one whose release is pending.
+  struct slot_in_use {
+    std::shared_ptr<hold_impl> held{};
+    pending<> on_released{};
+  };
+  template <class Key>
+  struct canceller;
+
+  template <class Key, class Handler>
+  canceller<Key>* on_cancel(Handler& handler);
+  void cancel(protocol::ticket ticket);
+  using wait_id = std::pair<protocol::slot_id, std::uint64_t>;
+  void cancel(wait_id wait);
+  template <class... Results>
+  static bool take_wait(std::map<wait_id, pending<Results...>>& from, wait_id wait, pending<Results...>& into);
+  void make_all_requests(std::unique_lock<std::mutex> lock);
+
+  void schedule(protocol::time_point wake);
+  void sleep();
+
+  void tell_lost(protocol::slot_id id, loss_reason reason, const diagnostics& why, const std::string& lock = {});
+  void end_waits(protocol::slot_id id, error_code ec, loss_reason reason);
+  template <class... Results>
+  void complete_all(std::map<wait_id, pending<Results...>>& waits, protocol::slot_id id, error_code ec,
+                    Results... results);
+
+  /// The handlers and requests that are pending when the execution context is destroyed, apart from the handlers that
+  /// wait for a release, which are in `slots_`.
+  struct what_waits {
+    protocol::ticket_queue<acquiring> acquires;
+    std::map<wait_id, pending<loss_reason>> losses;
+    std::map<wait_id, pending<>> revocations;
+    std::vector<pending<>> closes;
+    std::shared_ptr<void> requests;
+  };
+  std::shared_ptr<void> on_context_shutdown() noexcept override;
+
+  const shell_options options_;
+
+  std::mutex mutex_;
+  bool makes_requests_ = false;     ///< a thread is making requests
+  std::condition_variable made_;    ///< notified when that thread has finished
+  bool gone_ = false;               ///< the execution context has been destroyed
+  asio::any_io_executor executor_;  ///< the backend's
+  asio::any_io_executor post_;      ///< `executor_` with `blocking.never`, for posting
+  /// The target of `post_` if `post_` is an executor of an io_context, else null. Most executors are, and a post to
+  /// the target spares an allocation.
+  using io_executor =
+      decltype(asio::require(std::declval<asio::io_context::executor_type>(), asio::execution::blocking.never));
+  const io_executor* post_to_io_ = nullptr;
+  asio::any_io_executor work_;     ///< tracks outstanding work while handlers are pending
+  std::size_t pending_count_ = 0;  ///< the number of pending handlers
+  std::optional<asio::steady_timer> timer_;
+
+  protocol::time_point armed_ = protocol::never;
+  bool sleeps_lightly_ = false;  ///< the timer may expire before `armed_`, only to read the clock
+  bool closed_ = false;
+  std::uint64_t last_ticket_ = 0;
+  std::uint64_t last_wait_ = 0;
+
+  protocol::ticket_queue<acquiring> acquires_;
+  std::vector<slot_in_use> slots_;  ///< indexed by `index_of(id)`
+  std::map<wait_id, pending<loss_reason>> losses_;
+  std::map<wait_id, pending<>> revocations_;
+  std::vector<pending<>> closes_;
+  std::atomic<std::uint32_t> limit_;
+
+  struct counters {
+    std::atomic<std::uint64_t> granted{0}, handoffs{0}, lost{0}, waiting{0}, held{0};
+    /// Only the thread that holds the mutex writes, so the addition need not be atomic.
+    static void add(std::atomic<std::uint64_t>& counter, int n = 1) noexcept {
+      counter.store(counter.load(std::memory_order_relaxed) + static_cast<std::uint64_t>(n), std::memory_order_relaxed);
+    }
+  } counters_;
+};
+
+/// Locks the shell's mutex. The destructor unlocks it and makes the requests that were queued meanwhile, unless another
+/// thread is making requests. That thread then makes these, too. If the object converts to false, the caller must do
+/// nothing: either the context has been destroyed, or this is a child of fork(), where the mutex is not locked at all.
+class shell::locked {
+public:
+  explicit locked(shell& of) : of_(of), lock_(of.process().is_foreign() ? lock() : lock(of.mutex_)) {}
+  locked(const locked&) = delete;
+  locked& operator=(const locked&) = delete;
+  ~locked() {
+    if (lock_ && of_.has_requests() && !of_.makes_requests_) of_.make_all_requests(std::move(lock_));
+  }
+  explicit operator bool() const noexcept { return lock_ && !of_.gone_; }
+
+private:
+  using lock = std::unique_lock<std::mutex>;
+  shell& of_;
+  lock lock_;
+};
+
+/// Posts the handler to the backend's executor. If the handler has another executor, it is dispatched from there. The
+/// memory for the post comes from the handler's allocator if the backend's executor is one of an io_context, and the
+/// handler has no other. Otherwise the post is made by a type-erased executor, which cannot use that allocator.
+template <class... Results>
+void shell::complete(pending<Results...>&& waiting, outcome ended, Results... results) {
+  if (waiting.elsewhere) {
+    asio::post(post_, asio::append(std::move(waiting.handler), std::move(ended), std::move(results)...));
+    waiting.elsewhere.reset();
+  } else {
+    const auto memory = waiting.handler.get_allocator();
+    auto arrive = [handler = std::move(waiting.handler), ended = std::move(ended),
+                   ... results = std::move(results)]() mutable {
+      std::move(handler)(std::move(ended), std::move(results)...);
+    };
+    if (post_to_io_)
+      asio::require(*post_to_io_, asio::execution::allocator(memory)).execute(std::move(arrive));
+    else
+      post_.execute(std::move(arrive));
+  }
+  if (--pending_count_ == 0) work_ = {};
+}
+
+}  // namespace holdfast::detail

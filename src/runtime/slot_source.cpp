@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#include <holdfast/slot_source.hpp>
+#include <utility>
+
+#include "runtime/shell.hpp"
+
+namespace holdfast {
+
+namespace detail {
+
+const asio::any_io_executor& executor_of(const shell& impl) noexcept { return impl.get_executor(); }
+
+void start_acquire(const std::shared_ptr<shell>& impl, const acquire_request& request, pending<hold>&& handler) {
+  impl->acquire(request, std::move(handler));
+}
+
+void start_close(const std::shared_ptr<shell>& impl, pending<>&& handler) { impl->close(std::move(handler)); }
+
+}  // namespace detail
+
+slot_source& slot_source::operator=(slot_source&& other) noexcept {
+  slot_source old(std::move(*this));
+  impl_ = std::move(other.impl_);
+  return *this;
+}
+
+slot_source::~slot_source() {
+  if (impl_) impl_->abandon();
+}
+
+semaphore_statistics slot_source::statistics() const noexcept { return impl_->statistics(); }
+
+}  // namespace holdfast
