@@ -128,7 +128,9 @@ private:
     std::fflush(stdout);
   }
 
-  // One report for each change, until the process is ended.
+  // Reports the state once, and again after each change below the prefix, until a read fails or the process is ended.
+  // Changes that follow each other quickly may share a report. A report also comes when the query's wait has passed
+  // without a change.
   asio::awaitable<void> watch(consul::client& consul) {
     consul::read_options changes;
     const std::string keys = command_.prefix + "/", all;
@@ -210,7 +212,8 @@ private:
   int status_ = status_done;
 };
 
-// Asks before a command that cannot be undone.
+// Asks before `evict` and `destroy`, which cannot be undone, unless `yes` is set. If stdin is no terminal, they are
+// refused.
 bool is_confirmed(const operator_command& command) {
   const bool asks = command.what == kind::evict || command.what == kind::destroy;
   if (!asks || command.yes) return true;

@@ -35,8 +35,8 @@ struct operator_command {
   consul::config consul{};
   std::string prefix{};
   std::string key{};                                 ///< verify: the key of a mutex or an election
-  std::string session{};                             ///< revoke, evict, explain; may be empty for explain
-  std::uint32_t limit = 0;                           ///< create, resize
+  std::string session{};                             ///< revoke, evict, verify, explain; may be empty for explain
+  std::uint32_t limit = 0;                           ///< create, resize, verify
   std::optional<std::chrono::nanoseconds> within{};  ///< drain
   bool even_in_use = false;                          ///< destroy
   bool json = false;
@@ -45,9 +45,9 @@ struct operator_command {
 
 /// The exit statuses of the commands.
 inline constexpr int status_done = 0;
-inline constexpr int status_refused = 1;   ///< it failed, or was not confirmed
+inline constexpr int status_refused = 1;   ///< it failed or was not confirmed; inspect, explain: there is no semaphore
 inline constexpr int status_not_held = 1;  ///< verify: the slot is not held
-inline constexpr int status_unknown = 3;   ///< verify: Consul could not be asked
+inline constexpr int status_unknown = 3;   ///< verify: it is unknown, for example because Consul could not be asked
 
 /// Carries out the command. Prints the result on stdout, and problems on stderr. Returns the exit status.
 int operate(const operator_command& command);

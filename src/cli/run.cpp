@@ -40,7 +40,8 @@ using namespace std::chrono_literals;
 
 constexpr auto as_tuple = asio::as_tuple(asio::use_awaitable);
 
-// The signals that are passed on to the command.
+// While the command runs, these signals are passed on to it. Before that, they end the wait for the slot. A signal that
+// was ignored at the start of the program stays ignored.
 constexpr int forwarded[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM};
 
 bool is_ignored(int number) {
@@ -230,7 +231,7 @@ private:
   }
 
   // A slot that another process has granted has a short lease until this process has accepted it, about 0.1 s later.
-  // Such a lease is no time for a command: SIGTERM would come at once.
+  // Such a lease is no time for a command: SIGTERM would come at once or very soon.
   asio::awaitable<void> wait_for_whole_lease(const slot& held) {
     const std::chrono::nanoseconds least = options_.grace + 1s;
     while (held.held() && held.valid_for() < least && stopped_by_ == 0) {
@@ -279,7 +280,7 @@ private:
     return now + held.valid_for();
   }
 
-  // The guard learns the end of the lease at least this often.
+  // The guard learns the end of the lease about this often, while the slot is held.
   std::chrono::nanoseconds tick() const { return std::min<std::chrono::nanoseconds>(options_.ttl / 30, 1s); }
 
   asio::awaitable<void> pass_on_renewals(const slot& held) {

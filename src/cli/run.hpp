@@ -12,11 +12,14 @@
 
 namespace holdfast::cli {
 
-/// The exit statuses of `holdfast run`, besides those of the command.
+/// The exit statuses of `holdfast run`, besides those of the command. If signal n ends the program before the command
+/// starts, the status is 128 + n.
 inline constexpr int status_ok = 0;
-inline constexpr int status_failed = 1;           ///< the command did not run
-inline constexpr int status_child_failed = 2;     ///< with -child-exit-code
-inline constexpr int status_lost = 124;           ///< the slot was lost, or nearly, and the command was ended
+inline constexpr int status_failed = 1;        ///< the command did not run
+inline constexpr int status_child_failed = 2;  ///< with -child-exit-code
+/// The slot was lost, its lease was not renewed in time, or the guard died. If the command still ran, it was ended.
+/// Also the status if the slot was lost before the command began.
+inline constexpr int status_lost = 124;
 inline constexpr int status_failed_itself = 125;  ///< as status_failed, with --exit-status
 
 struct run_options {

@@ -36,7 +36,7 @@ using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
 constexpr auto redraw_interval = 1s;       // ages grow, also when nothing changes
-constexpr auto shortest_interval = 200ms;  // between two reads
+constexpr auto shortest_interval = 200ms;  // between two reads, if stdout is no terminal
 constexpr auto rate_window = 60s;
 
 // Counts grants by their fencing tokens, as far as they are seen.

@@ -12,7 +12,7 @@
 
 namespace holdfast::consul::detail {
 
-/// Chooses which of several agents of one cluster gets the requests: the first in their order that works. The choice
+/// Chooses which of several agents of one cluster gets the requests: if possible, the first in their order. The choice
 /// stays the same for as long as that agent works, except that it returns to an earlier agent that works again. Pure:
 /// the transport reports events, and reads from `current` which agent to ask and from `evaluate` which agents to try.
 ///
@@ -21,8 +21,9 @@ namespace holdfast::consul::detail {
 /// answers with errors, is left only after a trial. So the agent is kept when the whole cluster is slow, because then
 /// it answers the trial as well as the others do.
 ///
-/// The current agent is in one of these states. The table in unit.consul_agent_choice has a row for each event in each
-/// state.
+/// The current agent is in one of these states. The diagram leaves out that `not_reached` has the same effect in the
+/// other states, and that `erred` makes a silent agent erring. The table in unit.consul_agent_choice has a row for each
+/// event in each state.
 ///
 ///              silent, cancelled          1 s                     another agent knows a leader
 ///     working -------------------> silent ----> doubted (trials) ------------------------------> another agent
@@ -84,7 +85,7 @@ public:
 
 private:
   struct agent {
-    std::optional<time_point> answered{};  ///< the last answer of any kind
+    std::optional<time_point> answered{};  ///< the last call of `answered` or `erred` for this agent
     std::optional<time_point> errs_since{};
     std::optional<time_point> silent_since{};
     time_point avoided_until = time_point::min();
