@@ -33,8 +33,9 @@ constexpr std::string_view to_string(contender_kind kind) noexcept {
   return "unknown";
 }
 
-/// One holder, or one contender that waits. It is a session, not a coroutine. A process that holds or waits for several
-/// slots has one session for each.
+/// One holder, or one contender that waits. It is a session, not a coroutine. A process that holds several slots has
+/// one session for each. Coroutines also queue inside their process, so a process may have fewer waiting sessions than
+/// waiting coroutines.
 struct contender_status {
   std::string session;
   std::string description;  ///< `description` of its process, or the entry's value of another client; untrusted
@@ -62,11 +63,13 @@ struct semaphore_status {
   std::uint32_t limit = 0;
   bool closed = false;                    ///< closed by `semaphore_administration::close`
   std::vector<contender_status> holders;  ///< living holders, in the order in which they joined
-  std::vector<contender_status> queue;    ///< waiters; the first is granted next
-  std::size_t dead_holders = 0;           ///< in the record, but without a session; their slots become free later
-  std::size_t given_back = 0;             ///< in the record, but released; their slots are free
-  std::size_t dead_entries = 0;           ///< entries whose session has ended
-  std::uint64_t index = 0;                ///< the record's ModifyIndex
+  /// The waiters, in the order in which they joined. Usually the first is granted next. Exceptions are contenders that
+  /// are probably dead, and slots that a process takes back for its own contender.
+  std::vector<contender_status> queue;
+  std::size_t dead_holders = 0;  ///< in the record, but without a live entry; their slots become free later
+  std::size_t given_back = 0;    ///< in the record, but released; their slots are free
+  std::size_t dead_entries = 0;  ///< entries whose session has ended
+  std::uint64_t index = 0;       ///< the record's ModifyIndex
   bool operator==(const semaphore_status&) const = default;
 };
 

@@ -28,13 +28,15 @@ std::shared_ptr<slot_impl> slot_impl_of(const slot&) noexcept;
 ///
 /// The handle can be moved, not copied. Its destructor releases the slot in the background; it does not block or throw.
 /// `release` does the same and reports when it is done. If the process dies, Consul ends its session one to two TTLs
-/// after the last renewal. Then the slot is free again, or will be after `tuning::lock_delay`.
+/// after the last renewal, or later if Consul elects a new leader meanwhile. Then the slot is free again, or will be
+/// after `tuning::lock_delay`. With `tuning::run_directory` it may be free sooner.
 ///
 /// Loss: a slot can be lost at any time, for a reason of `loss_reason`. Then the stop token fires and each `wait_lost`
 /// completes. When you notice a loss, stop the work that the slot protects, and release or destroy the handle. Until
-/// you do, nobody else gets the slot, in this process or elsewhere. There are exceptions: Consul ends the session two
-/// TTLs after the last renewal at the latest. An operator can take the slot away. `close` waits for
-/// `tuning::give_up_after` at most. After loss_reason::not_accepted another process can take the slot back.
+/// you do, nobody else gets the slot, in this process or elsewhere. There are exceptions: Consul ends the session at
+/// the latest two TTLs after the last renewal, or after a later election of Consul's leader. If its node is removed,
+/// the session ends at once. An operator can take the slot away. `close` waits for `tuning::give_up_after` at most.
+/// After loss_reason::not_accepted another process can take the slot back.
 ///
 /// The lock is advisory: nothing stops a paused process from acting after its lease has expired. Check `held` or
 /// `valid_for` before work that cannot be undone, and pass the `fencing_token` to the resource.
@@ -97,8 +99,8 @@ public:
   /// Throws operation_not_supported (of the generic category) for a slot of a `local_store`.
   std::vector<consul::txn_operation> fence_checks() const;
   /// Descriptors of the files in the run directory (`tuning::run_directory`) that show that this process is alive, one
-  /// for each session of the slot. Empty if there are none, or if the slot is not held. They belong to the library,
-  /// which may close them when the slot is released.
+  /// for each session of the slot that has a file. Empty if there are none, or if the slot is not held. They belong to
+  /// the library, which may close them when the slot is released.
   ///
   /// A child process that keeps using the slot after the death of this process should inherit them. They are
   /// close-on-exec. Then nobody frees the slot while the child lives.

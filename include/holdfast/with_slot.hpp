@@ -108,8 +108,8 @@ asio::awaitable<void> with_held(Slot held, Body body) {
 ///
 /// If the slot is lost: the body is cancelled (terminal). When the body has ended, `slot_lost_error` is thrown with the
 /// reason, no matter how the body ended. Until then nobody else gets the slot, so one body has ended before the next
-/// begins. The class comment of `slot` lists the exceptions, for example: Consul ends the session two TTLs after the
-/// last renewal at the latest.
+/// begins. The class comment of `slot` lists the exceptions, for example: if the session is not renewed, Consul ends
+/// it.
 ///
 /// If the awaiting coroutine is cancelled: the body is cancelled, and then the slot is released.
 ///

@@ -15,8 +15,9 @@ namespace holdfast::testing {
 /// 64 MiB. `expire_session` destroys the session at the agent, on a connection of its own.
 class proxy : public front {
 public:
-  /// Runs on a thread of its own. `agent` is "host:port", where the host is an IP literal. Throws `system_error` with
-  /// error::invalid_address if it is not, and otherwise like the constructor of `server`.
+  /// Runs on a thread of its own. `agent` is "host:port", where the host is an IP literal. Without a port, the port is
+  /// 8500. Throws `system_error` with error::invalid_address for another text, and otherwise like the constructor of
+  /// `server`.
   explicit proxy(const std::string& agent, const server_options& options = {});
   /// Runs in the user's execution context.
   proxy(asio::any_io_executor executor, const std::string& agent, const server_options& options = {});

@@ -90,8 +90,9 @@ public:
   /// Answers every blocking query that waits with this reply, as Consul does when the leader is lost.
   void answer_blocked(unsigned status, std::string text);
   /// Closes the listener and every connection. New connections are refused. Requests that were not applied before are
-  /// never applied, except that an agent may still apply a request which a `proxy` has passed on. The state is kept,
-  /// and the port stays reserved. Throws `system_error` if the port cannot be reserved.
+  /// never applied, except by the agent of a `proxy`: it may still apply requests that the proxy has passed on. The
+  /// proxy may pass on requests until its connections are closed, shortly after the call. The state is kept, and the
+  /// port stays reserved. Throws `system_error` if the port cannot be reserved.
   void stop();
   /// Listens again, on the same port. Throws `system_error` on failure.
   void start();

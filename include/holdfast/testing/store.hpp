@@ -162,7 +162,8 @@ public:
   /// the next multiple of 30 s after Consul's 15 minutes.
   void advance(time_point now);
   /// The time at which to call `advance` next. No session expires, no node returns and no tombstone is dropped before
-  /// it. `time_point::max()` if there is no such event.
+  /// it. The time may be too early, for example if a session was renewed or destroyed since the last `advance`; then
+  /// nothing happens at it. `time_point::max()` if no such event is known.
   time_point next_deadline() const;
   /// Simulates a change of the leader: every session with a TTL lives for another 2 x TTL.
   void restart_ttls(time_point now);
@@ -193,7 +194,8 @@ public:
 
   /// The number of the last write, like Raft's index.
   std::uint64_t raft_index() const noexcept { return index_; }
-  /// Breaks one rule from now on, to check that a test notices.
+  /// Breaks this rule from now on, instead of the rule of an earlier call, to check that a test notices. `restore`
+  /// replaces this setting, and the options, by those of its image.
   void break_rule(defect which) noexcept { defect_ = which; }
 
 private:
