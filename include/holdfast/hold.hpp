@@ -127,7 +127,8 @@ public:
   /// Completes at once if the process keeps the slot, for example for its next waiter. Otherwise it completes after a
   /// write, usually the first one. If the outcome of the write stays unknown, it completes when the slot's session has
   /// been destroyed. If Consul does not answer, it completes with an error when the lease expires; for a lock of a
-  /// `mutex_set`, after `tuning::give_up_after`. The slot is then free when Consul ends the session, within two TTLs.
+  /// `mutex_set`, after `tuning::give_up_after`. The slot is then free when Consul ends the session. That is within two
+  /// TTLs, unless Consul elects a new leader meanwhile.
   ///
   /// Signature: void(error_code).
   /// Errors: not_held, if the handle is empty or was released before. slot_lost. Or the error of the write.

@@ -65,8 +65,8 @@ asio::awaitable<void> run_with_slot(Slot held, Body body) {
       co_await group.async_wait(asio::experimental::wait_for_one(), asio::use_awaitable);
 
   co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
-  // The lease may have expired without a notification yet, because this thread may have been paused.
-  if (reason == loss_reason::none && held.state() == slot_state::lost) reason = loss_reason::lease_expired;
+  // The loss may not have been reported: this thread may have been paused, and the body may have ended first.
+  if (held.state() == slot_state::lost) reason = held.lost_because();
   if (reason != loss_reason::none) throw_lost(reason, held.loss_details(), failure);
   error_code ignored;
   co_await held.release(asio::redirect_error(asio::use_awaitable, ignored));

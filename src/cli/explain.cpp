@@ -42,11 +42,11 @@ std::string about_holder(const contender_status& each, const std::map<std::strin
       text +=
           "Its process on this host is gone. The next process that waits on this host takes the slot. Without one, "
           "Consul ends the session " +
-          ttl + " after its last renewal at the latest.";
+          ttl + " after its last renewal, or later if it elects a leader meanwhile.";
       break;
     case maker_state::unknown:
       text += "It is not known here whether its process is alive. If not, Consul ends the session " + ttl +
-              " after its last renewal at the latest.";
+              " after its last renewal, or later if it elects a leader meanwhile.";
       break;
   }
   return text;
@@ -84,7 +84,8 @@ std::vector<std::string> explanation(const std::string& prefix, const semaphore_
     lines.push_back(counted(now.dead_holders, "holder") +
                     " in the record without a session. The slots may be kept from others for the rest of the leases.");
   if (now.dead_entries != 0)
-    lines.push_back(counted(now.dead_entries, "entry") + " of dead sessions. They keep no slot.");
+    lines.push_back(std::to_string(now.dead_entries) + (now.dead_entries == 1 ? " entry" : " entries") +
+                    " of dead sessions. They keep no slot.");
   const auto is_asked_for = [&](const contender_status& each) { return session.empty() || each.session == session; };
   const bool is_there = std::any_of(now.queue.begin(), now.queue.end(), is_asked_for) ||
                         std::any_of(now.holders.begin(), now.holders.end(), is_asked_for);
