@@ -168,8 +168,8 @@ void draft::sort_spares() {
 
 void draft::find_members() {
   for (const auto& [id, m] : f_.members) {
-    creating_ += m.phase == phase::creating;
-    if (m.phase != phase::ready) continue;
+    creating_ += !m.is_created();
+    if (!m.is_ready()) continue;
     if (m.lost) {  // its slot was lost, and must not be granted to it again
       if (m.waits()) what_.leave.push_back(&m);
       continue;

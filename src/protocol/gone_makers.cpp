@@ -76,7 +76,7 @@ void gone_makers::pursue_all(context& ctx, const snapshot& now, bool is_current)
     gone& its = at->second;
     const bool is_shown = now.find(session) || now.record.names(session);
     const bool may_be_hidden = !is_current && !its.is_removed && !its.is_file_removed;
-    const bool is_pursued = its.is_removed ? pursue(ctx, its.end, session) : !ctx.due_or_wake(its.end.until);
+    const bool is_pursued = its.is_removed ? its.end.pursue(ctx, session) : !ctx.due_or_wake(its.end.until);
     at = is_pursued || is_shown || may_be_hidden ? std::next(at) : all_.erase(at);
   }
 }
@@ -87,7 +87,7 @@ bool gone_makers::destroyed(context& ctx, const event::session_destroyed& e) {
   if (e.gone)
     all_.erase(at);
   else
-    not_destroyed(ctx, at->second.end);
+    at->second.end.not_destroyed(ctx);
   return true;
 }
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "protocol/session_set.hpp"
+#include "protocol/session_keeper.hpp"
 #include "protocol/transitions.hpp"
 
 namespace holdfast::protocol {
@@ -26,14 +26,12 @@ inline constexpr transition<standing> standing_transitions[] = {
 };
 
 enum class phase {
-  creating,  ///< has no session yet
-  ready,
+  settled,
   moving,  ///< a transaction that is pending or in doubt adds, removes or marks its entry, or moves its number
 };
 inline constexpr transition<phase> phase_transitions[] = {
-    {outside, phase::creating},    {phase::creating, phase::ready}, {phase::ready, phase::moving},
-    {phase::moving, phase::ready}, {phase::creating, outside},      {phase::ready, outside},
-    {phase::moving, outside},
+    {outside, phase::settled}, {phase::settled, phase::moving}, {phase::moving, phase::settled},
+    {phase::settled, outside}, {phase::moving, outside},
 };
 
 /// How far this process may rely on the grant of a session of its own (acceptance.hpp).
@@ -58,7 +56,6 @@ struct member : own_session {
   std::uint64_t entry_created = 0;  ///< the CreateIndex of the last entry that it had; 0: it never had one
   std::uint64_t grant = 0;  ///< the index of the write that granted its slot; `waiting_index` tells of an exception
   std::uint64_t handoffs = 0;
-  bool suspect = false;
   bool rejoined_early = false;  ///< it has queued again before anybody here wanted a slot
   /// Its slot was lost. The session is kept until the user releases the slot, until Consul has ended the session or
   /// should have (`lease::over_at`), or until a closing pool waits no longer. So Consul keeps the slot from everybody
@@ -79,6 +76,8 @@ struct member : own_session {
   /// session counts as holding for as long as the record names it or its entry may stand, but it serves no user.
   bool has_returned = false;
 
+  /// True if Consul has created the session, and no transaction is about to change its place.
+  bool is_ready() const { return is_created() && phase == phase::settled; }
   bool holds() const { return standing == standing::holding; }
   bool waits() const { return standing == standing::waiting; }
   void had_no_grant(time_point at) { ungranted_at = std::max(ungranted_at, at); }
@@ -98,7 +97,7 @@ struct ending_member : ending_session {
   failure why{};
 };
 
-using members = session_set<member, ending_member>;
+using members = session_keeper<member, ending_member>;
 
 bool any_holds(const members& all);
 bool any_waits(const members& all);

@@ -10,7 +10,8 @@
 
 namespace holdfast::protocol {
 
-mutex_set::mutex_set(mutex_set_options options, std::uint64_t seed) : core(seed), options_(std::move(options)) {}
+mutex_set::mutex_set(mutex_set_options options, std::uint64_t seed)
+    : core(seed), options_(std::move(options)), sessions_(options_) {}
 
 void mutex_set::step(core_event&& e, time_point now, core_actions& out) {
   ctx_.begin(now, out);
@@ -38,7 +39,7 @@ void mutex_set::on(event::acquire& e) {
   // If no other caller waits, this one does not wait for the backoff of earlier failures.
   if (asking_.empty()) {
     write_outage_.retry_now();
-    if (is_watch_good_) sessions_.failures.retry_now();  // otherwise each caller would create a session and lose it
+    sessions_.retry_now();  // but not `lost_by_watch_`: each caller would create a session and lose it
   }
   l.asked = e.ticket;
   l.came = ctx_.now();
@@ -82,37 +83,22 @@ void mutex_set::on(event::close& e) {
 }
 
 void mutex_set::on(event::session_created& e) {
-  own* const s = sessions_.find(e.member);
-  if (!s || s->ready) return;
-  if (e.session.empty()) {
-    if (sessions_.registers_node(ctx_, *s, e.error, options_.node)) return;
-    e.error = with_rules(std::move(e.error), options_.node);
-    const time_point asked_at = s->asked_at;
-    sessions_.forget(s->id);
-    if (is_final(e.error.code) && e.error.code != error::missing_node) fail_waiters(e.error);
-    sessions_.failures.failed(std::move(e.error), ctx_.now(), ctx_.random(), asked_at);
-    return;
-  }
-  if (is_watch_good_) sessions_.failures.over();
-  sessions_.created(ctx_, *s, std::move(e.session), lease(options_.ttl, options_.lease_margin));
-  s->ready = true;
-  idle_since_ = ctx_.now();
+  const creation was = sessions_.answered(ctx_, e, closing_.is_over());
+  if (was == creation::refused) fail_waiters(e.error);
+  if (was == creation::done) idle_since_ = ctx_.now();
 }
 
 void mutex_set::on(event::node_registered& e) {
-  for (const member_id id : sessions_.node_registered()) {
-    event::session_created failed{id, {}, e.error};
-    if (e.error.code)
-      on(failed);
-    else
-      sessions_.create_again(ctx_, id);
+  for (const member_id each : sessions_.registered(ctx_, e)) {
+    event::session_created failed{each, {}, e.error};
+    on(failed);
   }
 }
 
 void mutex_set::on(event::session_renewed& e) {
   if (!session() || session()->id != e.member) return;
   const time_point deadline = session()->lease.deadline();
-  if (!renewed(ctx_, *session(), e)) {
+  if (!sessions_.renewed(ctx_, *session(), e)) {
     if (!session()->open) return drop_session(loss_reason::session_invalidated);
     if (watch_ != 0) act(action::stop_watch{std::exchange(watch_, 0)});
     watch_index_ = 0;  // a read that does not block
@@ -123,10 +109,8 @@ void mutex_set::on(event::session_renewed& e) {
 }
 
 void mutex_set::on(event::session_destroyed& e) {
-  const auto at = sessions_.ending().find(e.session);
-  if (at == sessions_.ending().end()) return;
-  if (!e.gone) return not_destroyed(ctx_, at->second);
-  has_ended(at);
+  const auto at = sessions_.destroyed(ctx_, e);
+  if (at != sessions_.ending().end()) has_ended(at);
 }
 
 void mutex_set::on(event::key_watched& e) {
@@ -142,7 +126,7 @@ void mutex_set::on(event::key_watched& e) {
   }
   if (watch_outage_.on()) act(action::note{"watch of " + session_key() + " works again"});
   watch_outage_.over();
-  if (!std::exchange(is_watch_good_, true)) sessions_.failures.over();
+  lost_by_watch_.over();
   if (!e.pair || e.pair->session != session()->session) return drop_session(loss_reason::session_invalidated);
   watch_index_ = e.pair->modify_index;
 }
@@ -154,26 +138,22 @@ void mutex_set::advance() {
   check_watch();
   check_outage();
   check_releases();
-  forget_expired();
+  for (auto at = sessions_.expired(ctx_); at != sessions_.ending().end(); at = sessions_.expired(ctx_)) has_ended(at);
   write();
   retire_sessions();
   finish_close();
 }
 
 void mutex_set::check_lease() {
-  if (!session() || !session()->ready) return;
-  if (due_or_wake(session()->lease.deadline()))
-    return drop_session(loss_reason::lease_expired, why_expired(*session()));
-  renew_when_due(ctx_, *session());
-  const bool suspect = due_or_wake(session()->lease.suspect_at()) || watch_outage_.on();
-  if (std::exchange(suspect_, suspect) != suspect) report();
+  if (!session() || !session()->is_created()) return;
+  if (sessions_.has_expired(ctx_, *session())) return drop_session(loss_reason::lease_expired, why_expired(*session()));
+  if (sessions_.keep_alive(ctx_, *session(), watch_outage_.on())) report();
 }
 
 void mutex_set::check_watch() {
   if (!session() || !session()->open) return;
   if (held_ != 0 && !serving()) {
-    is_watch_good_ = false;
-    sessions_.failures.failed(watch_outage_.last(), ctx_.now(), ctx_.random());
+    lost_by_watch_.failed(watch_outage_.last(), ctx_.now(), ctx_.random());
     return drop_session(loss_reason::watch_failed, watch_outage_.last());
   }
   if (watch_ != 0 || !due_or_wake(watch_outage_.retry_at())) return;
@@ -192,9 +172,10 @@ void mutex_set::check_outage() {
            due_or_wake(std::max(since, asking_.begin()->second->second.came) + options_.give_up_after))
       fail_first(why);
   };
-  for (const outage* o : {&write_outage_, &sessions_.failures, &watch_outage_})
+  const outage* const all[] = {&write_outage_, &sessions_.failures(), &lost_by_watch_, &watch_outage_};
+  for (const outage* o : all)
     if (o->on()) fail_those_who_came_before(o->since(), o->last());
-  const time_point asked = txn_ != 0 ? sent_at_ : session() && !session()->ready ? session()->asked_at : never;
+  const time_point asked = txn_ != 0 ? sent_at_ : session() && !session()->is_created() ? session()->asked_at : never;
   if (asked == never || asking_.empty())
     overdue_.over();
   else if (overdue_.check(ctx_, std::max(asked, asking_.begin()->second->second.came) + options_.give_up_after,
@@ -232,14 +213,8 @@ void mutex_set::check_releases() {
   }
 }
 
-/// Removes the sessions whose `until` has passed. We assume that Consul has ended them by then (`drop_session`).
-void mutex_set::forget_expired() {
-  for (auto at = sessions_.ending().begin(); at != sessions_.ending().end();)
-    at = due_or_wake(at->second.until) ? has_ended(at) : std::next(at);
-}
-
 void mutex_set::retire_sessions() {
-  if (session() && session()->ready) {
+  if (session() && session()->is_created()) {
     // When the set is closed, pending unlocks need not finish: the end of the session removes their keys, too. It also
     // removes the keys that Consul refuses to unlock.
     const bool only_denied = locks_.size() == denied_.size() && txn_ == 0 && doubt_ == doubt::none;
@@ -251,8 +226,8 @@ void mutex_set::retire_sessions() {
   for (auto& [session, d] : sessions_.ending()) {
     if (!d.lost.empty() && !due_or_wake(d.over_at)) continue;
     while (!d.lost.empty()) let_go(d, d.lost.back());
-    pursue(ctx_, d, session);
   }
+  sessions_.destroy(ctx_, [](const ending& d) { return d.lost.empty(); });
 }
 
 void mutex_set::finish_close() {
@@ -291,7 +266,7 @@ void mutex_set::grant(place& at, std::uint64_t index) {
   l.slot = id;
   l.grant = index;
   act(action::grant{asked, id, {index, 0}, session()->lease.deadline()});
-  if (suspect_) act(action::update{id, session()->lease.deadline(), true});
+  if (session()->is_suspect()) act(action::update{id, session()->lease.deadline(), true});
 }
 
 /// Queues a lock that a caller asks for. If a lost session of ours may still hold it, it waits until that session has
@@ -377,7 +352,6 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
   parts_.clear();
   txn_ = 0;
   doubt_ = doubt::none;
-  suspect_ = false;
   held_ = lost_ = 0;
   for (auto at = locks_.begin(); at != locks_.end();) {
     place& each = *at++;
@@ -435,20 +409,17 @@ bool mutex_set::is_of_lost_session(slot_id id) const {
   });
 }
 
-mutex_set::set_of_sessions::ending_map::iterator mutex_set::has_ended(set_of_sessions::ending_map::iterator at) {
-  ending& d = at->second;
-  while (!d.lost.empty()) let_go(d, d.lost.back());
+void mutex_set::has_ended(set_of_sessions::ending_map::iterator at) {
+  while (!at->second.lost.empty()) let_go(at->second, at->second.lost.back());
+  const ending d = sessions_.remove(at);
   for (const slot_id each : d.releasing) answer_release(each);
-  const auto blocked = std::move(d.blocked);
-  const auto next = sessions_.ending().erase(at);
-  for (const auto& [asked, each] : blocked) want(*each);
-  return next;
+  for (const auto& [asked, each] : d.blocked) want(*each);
 }
 
 void mutex_set::report() {
   if (held_ == 0) return;
   slots_.for_each([this](slot_id id, const slot& s) {
-    if (is_held(s)) act(action::update{id, session()->lease.deadline(), suspect_});
+    if (is_held(s)) act(action::update{id, session()->lease.deadline(), session()->is_suspect()});
   });
 }
 

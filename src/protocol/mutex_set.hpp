@@ -17,7 +17,7 @@
 #include "protocol/closing.hpp"
 #include "protocol/core.hpp"
 #include "protocol/core_options.hpp"
-#include "protocol/session_set.hpp"
+#include "protocol/session_keeper.hpp"
 #include "protocol/slot_table.hpp"
 #include "protocol/succession.hpp"
 
@@ -112,8 +112,7 @@ private:
     moved,    ///< something may have written the guard: the guard is to be read
   };
   struct own : own_session {
-    bool ready = false;  ///< Consul has created it
-    bool open = false;   ///< it has its two keys
+    bool open = false;  ///< it has its two keys
     std::uint64_t guard_index = 0;
     /// The effects of the batches that were refused since the guard was last written, or of the last `set_refused_max`
     /// of them. The key of the map is the flags that the batch would have given the guard. A copy of at most one of
@@ -138,7 +137,7 @@ private:
     std::vector<slot_id> releasing{};    ///< slots whose releases are answered when it has ended, if not before
     std::map<ticket, place*> blocked{};  ///< the `names` that somebody asks for, in the order of the requests
   };
-  using set_of_sessions = session_set<own, ending>;
+  using set_of_sessions = session_keeper<own, ending>;
 
   // mutex_set.cpp: events (but `txn_done` is in mutex_set_write.cpp), and what is due at a certain time
   void on(event::acquire& e);
@@ -157,7 +156,6 @@ private:
   void check_watch();
   void check_outage();
   void check_releases();
-  void forget_expired();
   void retire_sessions();
   void finish_close();
 
@@ -176,7 +174,7 @@ private:
   void let_go(ending& d, slot_id id);
   bool is_of_lost_session(slot_id id) const;
   ending* blocker_of(std::string_view name);
-  set_of_sessions::ending_map::iterator has_ended(set_of_sessions::ending_map::iterator at);
+  void has_ended(set_of_sessions::ending_map::iterator at);
   static bool is_held(const slot& s) { return s.place && s.place->second.standing == standing::held; }
   void report();
 
@@ -222,7 +220,6 @@ private:
 
   set_of_sessions sessions_;  ///< at most one is in use
   time_point idle_since_{};
-  bool suspect_ = false;
 
   request_id txn_ = 0;    ///< the pending transaction, or 0
   time_point sent_at_{};  ///< when the last transaction was sent
@@ -237,8 +234,8 @@ private:
 
   request_id watch_ = 0;
   std::uint64_t watch_index_ = 0;
-  bool is_watch_good_ = true;  ///< false: the watch failed with an earlier session, and has not succeeded since
   outage watch_outage_;
+  outage lost_by_watch_;  ///< sessions were lost because their watches had failed; no watch has succeeded since
 
   closing closing_;
 };

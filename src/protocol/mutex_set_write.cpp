@@ -26,12 +26,13 @@ void mutex_set::write() {
     forget(at);
   }
   if (session()) {
-    if (!session()->ready) return;
+    if (!session()->is_created()) return;
     if (std::exchange(session()->copies_due, false)) return send_batch(true);
     if (!leaving_.empty() || (!wanted_.empty() && serving())) send_batch();
     return;
   }
-  if (wanted_.empty() || !due_or_wake(sessions_.failures.retry_at())) return;
+  if (wanted_.empty() || !due_or_wake(sessions_.failures().retry_at()) || !due_or_wake(lost_by_watch_.retry_at()))
+    return;
   sessions_.create(ctx_);
 }
 

@@ -8,7 +8,8 @@
 
 namespace holdfast::protocol {
 
-pool::pool(pool_options options, std::uint64_t seed) : core(seed), options_(std::move(options)), keys_(options_) {
+pool::pool(pool_options options, std::uint64_t seed)
+    : core(seed), options_(std::move(options)), keys_(options_), members_(options_) {
   situation_.limit = options_.limit;
 }
 
@@ -47,7 +48,8 @@ void pool::on(event::acquire& e) {
   if (e.once && waiters_.patient() != 0) return act(action::deny{e.ticket});
   if (waiters_.empty()) {
     // Failures from before this acquire do not delay it.
-    for (outage* o : {&read_.failures, &write_.failures, &members_.failures}) o->retry_now();
+    for (outage* o : {&read_.failures, &write_.failures}) o->retry_now();
+    members_.retry_now();
     if (now() < slots_.given_back_at() + options_.rejoin_window) returns_soon_ = true;
   }
   waiters_.push({e.ticket, e.count, e.once, e.deadline, now(), ctx_.last_request(), 0});
@@ -80,33 +82,13 @@ void pool::on(event::close& e) {
 }
 
 void pool::on(event::session_created& e) {
-  if (closing_.is_over() && !e.session.empty()) return act(action::destroy_session{std::move(e.session)});
-  member* const m = members_.find(e.member);
-  if (!m || m->phase != phase::creating) return;
-  if (e.session.empty()) {
-    if (members_.registers_node(ctx_, *m, e.error, options_.node)) return;
-    failure why = with_rules(std::move(e.error), options_.node);
-    const time_point asked_at = m->asked_at;
-    m->phase.end();
-    members_.forget(m->id);
-    if (is_final(why.code) && why.code != error::missing_node)
-      fail_waiters(why);
-    else
-      members_.failures.failed(std::move(why), now(), ctx_.random(), asked_at);
-    return;
-  }
-  members_.failures.over();
-  members_.created(ctx_, *m, std::move(e.session), lease(options_.ttl, options_.lease_margin));
-  m->phase.go_to(phase::ready);
+  if (members_.answered(ctx_, e, closing_.is_over()) == creation::refused) fail_waiters(e.error);
 }
 
 void pool::on(event::node_registered& e) {
-  for (const member_id id : members_.node_registered()) {
-    event::session_created failed{id, {}, e.error};
-    if (e.error.code)
-      on(failed);
-    else
-      members_.create_again(ctx_, id);
+  for (const member_id each : members_.registered(ctx_, e)) {
+    event::session_created failed{each, {}, e.error};
+    on(failed);
   }
 }
 
@@ -114,8 +96,8 @@ void pool::on(event::session_renewed& e) {
   member* const m = members_.find(e.member);
   if (!m || m->lost) return;
   const time_point deadline = m->lease.deadline();
-  const bool is_idle = m->phase == phase::ready && m->standing == standing::absent;
-  if (!renewed(ctx_, *m, e)) {
+  const bool is_idle = m->is_ready() && m->standing == standing::absent;
+  if (!members_.renewed(ctx_, *m, e)) {
     if (is_idle) return drop(*m, loss_reason::none);
     // One read shows what has become of all sessions. If this answer came too soon after the last read, the next
     // attempt to renew the session leads to another.
@@ -141,11 +123,10 @@ void pool::on(event::maker_gone& e) {
 
 void pool::on(event::session_destroyed& e) {
   if (gone_.destroyed(ctx_, e)) return;
-  const auto at = members_.ending().find(e.session);
+  const auto at = members_.destroyed(ctx_, e);
   if (at == members_.ending().end()) return;
-  if (!e.gone) return not_destroyed(ctx_, at->second);
   slots_.free_member(ctx_, at->second.gives_back);
-  members_.ending().erase(at);
+  members_.remove(at);
 }
 
 void pool::on(event::prefix_listed& e) {

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -86,6 +87,9 @@ private:
   time_point shown_until(const member& m) const;
   void note_sat_out();
   void check_outage();
+  std::array<const outage*, 4> outages() const {
+    return {&read_.failures, &write_.failures, &members_.failures(), &watches_.failures};
+  }
   time_point first_unanswered() const;
   duration giving_back_max() const;
   bool is_stuck(const member& m);

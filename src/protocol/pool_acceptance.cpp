@@ -65,8 +65,8 @@ void pool::accept_grants() {
   std::vector<acceptances::grant> grants;
   last_.open = false;
   for (const auto& [id, m] : members_) {
-    const bool is_open = m.acceptance != acceptance_state::not_needed && m.holds() && m.phase == phase::ready &&
-                         !m.lost && !m.has_returned && m.grant != m.waiting_index;
+    const bool is_open = m.acceptance != acceptance_state::not_needed && m.holds() && m.is_ready() && !m.lost &&
+                         !m.has_returned && m.grant != m.waiting_index;
     if (!is_open || accepting_.is_under_way(id)) continue;
     const bool is_late = m.acceptance == acceptance_state::unaccepted;
     if (!due_or_wake(is_late ? now() : m.granted_at + options_.accept_delay)) continue;

@@ -79,7 +79,7 @@ void pool::check_revoked() {
 }
 
 void pool::refresh(member& m) {
-  if (m.phase == phase::creating) return;
+  if (!m.is_created()) return;
   if (m.has_returned) return refresh_returned(m);
   const contender* entry = view_.now().find(m.session);
   if (entry) m.entry_created = entry->create_index;
@@ -252,7 +252,7 @@ bool pool::return_slots(transaction& refused, bool wakes) {
   for (const auto& [id, m] : members_) {
     const contender* const entry = view_.now().find(m.session);
     const bool is_as_granted = entry && entry->modify_index == m.grant;
-    const bool is_free = m.phase == phase::ready || refused.moves(id);
+    const bool is_free = m.is_ready() || refused.moves(id);
     if (m.holds() && m.gives_back != slot_id::none && is_as_granted && is_free) who.push_back(&m);
   }
   if (who.empty()) return false;
@@ -380,7 +380,7 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
 void pool::end_moves(const transaction& txn, bool maybe_applied) {
   for (const member_id id : txn.movers) {
     member& m = members_[id];
-    m.phase.go_to(phase::ready);
+    m.phase.go_to(phase::settled);
     if (!maybe_applied) continue;
     m.standing.go_to(standing::absent);
     if (m.gives_back == slot_id::none) m.idle_since = now();
@@ -399,7 +399,7 @@ void pool::resolve() {
   for (const member_id id : txn.movers) {
     member& m = members_[id];
     if (m.slot != slot_id::none)
-      m.phase.go_to(phase::ready);  // its user decides when it ends
+      m.phase.go_to(phase::settled);  // its user decides when it ends
     else
       drop(m, loss_reason::none, txn.why);
   }

@@ -30,7 +30,7 @@ void pool::advance() {
   if (members_.size() != sessions && !waiters_.empty()) write();  // there is room for another session
   finish_close();
   last_.calm = !closing_.has_begun() && !last_.suspect && !last_.lost && !last_.open && !write_.is_in_doubt() &&
-               !read_.failures.on() && !write_.failures.on() && !members_.failures.on() && !watches_.failures.on() &&
+               !read_.failures.on() && !write_.failures.on() && !members_.failures().on() && !watches_.failures.on() &&
                now() >= watches_.everything_seen_at + facts_now().everything_pause() &&
                (!maker_watch_.on || maker_watch_.unused_since != never);
   last_.blind = !situation_.contested && !watches_.has_everything();
@@ -81,8 +81,8 @@ void pool::check_leases() {
   last_.suspect = last_.lost = false;
   for (auto at = members_.begin(); at != members_.end();) {
     member& m = (at++)->second;
-    if (m.phase == phase::creating) continue;
-    if (!m.lost && due_or_wake(m.lease.deadline())) {
+    if (!m.is_created()) continue;
+    if (!m.lost && members_.has_expired(ctx_, m)) {
       node_may_be_gone(m);
       if (m.slot == slot_id::none) {
         if (m.waits()) note_sat_out();
@@ -103,13 +103,8 @@ void pool::check_leases() {
            failed(error::timed_out, "the slot could not be released: its session is destroyed instead"));
       continue;
     }
-    renew_when_due(ctx_, m);
-    const bool suspect = due_or_wake(m.lease.suspect_at()) || watches_.failures.on();
-    last_.suspect = last_.suspect || suspect;
-    if (suspect != m.suspect) {
-      m.suspect = suspect;
-      if (m.slot != slot_id::none) report(m);
-    }
+    if (members_.keep_alive(ctx_, m, watches_.failures.on()) && m.slot != slot_id::none) report(m);
+    last_.suspect = last_.suspect || m.is_suspect();
   }
 }
 
@@ -135,7 +130,7 @@ bool pool::is_stuck(const member& m) {
 time_point pool::queued_until() const {
   time_point until = time_point::min();
   for (const auto& [id, m] : members_) {
-    if (m.lost || m.phase != phase::ready || m.slot != slot_id::none) continue;
+    if (m.lost || !m.is_ready() || m.slot != slot_id::none) continue;
     if (m.holds()) until = std::max(until, std::min(m.lease.deadline(), m.granted_at + options_.give_up_after));
     if (m.waits()) until = std::max(until, std::min(m.lease.deadline(), shown_until(m)));
   }
@@ -153,7 +148,7 @@ time_point pool::shown_until(const member& m) const {
 /// When the lease of a waiting session expires, its place in the queue is lost. Then the outage during which the place
 /// was kept counts for the local waiters.
 void pool::note_sat_out() {
-  for (const outage* o : {&read_.failures, &write_.failures, &members_.failures, &watches_.failures})
+  for (const outage* o : outages())
     if (o->on() && (!sat_out_ || o->since() < sat_out_->since())) sat_out_ = *o;
 }
 
@@ -171,7 +166,7 @@ void pool::check_outage() {
     }
   };
   if (before) fail_waiters_since(before->since(), before->last());
-  for (const outage* o : {&read_.failures, &write_.failures, &members_.failures, &watches_.failures})
+  for (const outage* o : outages())
     if (o->on()) fail_waiters_since(o->since(), o->last());
   const time_point asked = first_unanswered();
   if (asked == never || waiters_.empty()) return overdue_.over();
@@ -186,7 +181,7 @@ time_point pool::first_unanswered() const {
   time_point first = write_.is_sent() ? write_.current().sent_at : never;
   if (read_.under_way()) first = std::min(first, read_.sent_at());
   for (const auto& [id, m] : members_)
-    if (m.phase == phase::creating) first = std::min(first, m.asked_at);
+    if (!m.is_created()) first = std::min(first, m.asked_at);
   return first;
 }
 
@@ -209,13 +204,15 @@ void pool::serve() {
     action::grant its{first.ticket, slots_.open(), {}, never, {}};
     for (member* const m : usable_) {
       slots_.take(ctx_, its.slot, *m);
-      m->suspect = m->rejoined_early = false;
+      m->rejoined_early = false;
       its.token = std::max(its.token, fencing_token{m->grant, m->handoffs++});
       its.deadline = std::min(its.deadline, m->deadline());
       if (const slot_number* const number = f.number_of(*m)) its.numbers.push_back(number->number);
     }
     act(std::move(its));
     waiters_.pop();
+    const auto is_suspect = [](const member* m) { return m->is_suspect(); };
+    if (std::any_of(usable_.begin(), usable_.end(), is_suspect)) report(*usable_.front());
   }
 }
 
@@ -251,7 +248,7 @@ void pool::report(const member& m) {
   action::update news{m.slot, never, false};
   for (const member_id each : slots_.find(m.slot)->members) {
     news.deadline = std::min(news.deadline, members_[each].deadline());
-    news.suspect = news.suspect || members_[each].suspect;
+    news.suspect = news.suspect || members_[each].is_suspect();
   }
   act(news);
 }
@@ -266,13 +263,14 @@ void pool::end(member& m, loss_reason reason, failure why) {
   slots_.drop(m);
   write_.drop(m.id);
   if (m.standing != standing::absent || m.phase == phase::moving) others_.left(m.session);
-  ending_member fresh;
-  fresh.until = now() + 2 * options_.ttl;
-  fresh.gives_back = m.gives_back;
-  fresh.answer_by = m.lease.deadline();
-  fresh.why = std::move(why);
   m.phase.end();
-  ending_member& e = members_.retire(m.id) = std::move(fresh);
+  const slot_id gives_back = m.gives_back;
+  const time_point answer_by = m.lease.deadline();
+  ending_member& e = members_.retire(m.id);
+  e.until = now() + 2 * options_.ttl;
+  e.gives_back = gives_back;
+  e.answer_by = answer_by;
+  e.why = std::move(why);
   if (!e.why.code) slots_.free_member(ctx_, e.gives_back);
 }
 
@@ -287,7 +285,7 @@ bool pool::may_retire(member& m) {
   if (closing_.has_begun() || m.lost || (others_.may_read_node() && m.entry_created != 0)) return true;
   if (m.asked_at < m.idle_since + options_.session_idle_timeout) {
     m.lease.renew_by(now());
-    renew_when_due(ctx_, m);
+    members_.renew_when_due(ctx_, m);
   }
   return false;
 }
@@ -301,23 +299,17 @@ void pool::retire_sessions() {
   const bool collects = members_.creating() != 0;
   for (auto at = members_.begin(); at != members_.end();) {
     member& m = (at++)->second;
-    if (m.phase != phase::ready || m.standing != standing::absent) continue;
+    if (!m.is_ready() || m.standing != standing::absent) continue;
     if (m.lost && m.slot != slot_id::none) continue;
     const bool is_over = closing_.has_begun() || m.lost || (!collects && is_idle_for_too_long(m));
     if (is_over && may_retire(m)) drop(m, loss_reason::none);
   }
   gone_.pursue_all(ctx_, view_.now(), view_.current());
-  auto& ending = members_.ending();
-  for (auto at = ending.begin(); at != ending.end();) {
-    ending_member& e = at->second;
+  for (auto& [session, e] : members_.ending())
     if (e.gives_back != slot_id::none && due_or_wake(e.answer_by)) slots_.free_member(ctx_, e.gives_back, &e.why);
-    if (pursue(ctx_, e, at->first)) {
-      ++at;
-      continue;
-    }
-    act(action::forget_session{at->first});
-    at = ending.erase(at);
-  }
+  for (auto at = members_.expired(ctx_); at != members_.ending().end(); at = members_.expired(ctx_))
+    members_.remove(at);
+  members_.destroy(ctx_, [](const ending_member&) { return true; });
 }
 
 /// While somebody here waits for a slot of another process, and for `options_.watch_makers` after that, the shell

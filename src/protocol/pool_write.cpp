@@ -30,8 +30,9 @@ void pool::write() {
   const bool takes_back = !to_take_back.empty();
   if (waiters_.empty() && !stands && !duty_.owes() && !takes_back) return;
   if (all_in_use()) {  // no waiter needs the cluster, so earlier failures do not count
-    for (outage* o : {&read_.failures, &write_.failures, &members_.failures}) o->over();
-    return;
+    read_.failures.over();
+    write_.failures.over();
+    return members_.forget_failures();
   }
   if (!due_or_wake(read_.failures.retry_at()) || !write_.is_due(ctx_)) return;
   const facts f = facts_now();
@@ -67,7 +68,7 @@ void pool::write() {
   }
   // A request could have been sent, and none was. So nobody needs the requests that have failed, and their outages are
   // over.
-  const bool creates = members_.failures.on() || members_.creating() != 0;
+  const bool creates = members_.failures().on() || members_.creating() != 0;
   if (write_.is_sent() || read_.under_way() || creates) return;
   read_.failures.over();
   write_.failures.over();
@@ -99,7 +100,7 @@ void pool::write_from_view() {
   const bool awaits_node = read_node();
   moves unclaimed;  // the waiters here come before sessions that only rejoined early
   for (const auto& [id, m] : members_)
-    if (m.rejoined_early && m.phase == phase::ready && m.waits()) unclaimed.leave.push_back(&m);
+    if (m.rejoined_early && m.is_ready() && m.waits()) unclaimed.leave.push_back(&m);
   const demand need = wanted(
       [&] {
         const facts f = facts_now();
@@ -232,7 +233,7 @@ moves pool::carry_out(decision d) {
   for (const member_id id : d.kept) slots_.free_member(ctx_, members_[id].gives_back);
   if (d.what.rejoins_early) members_[d.what.requeue.front()->id].rejoined_early = true;
   returns_soon_ = d.returns_soon;
-  if (d.has_sessions) members_.failures.over();
+  if (d.has_sessions) members_.forget_failures();
   if (d.sessions != 0) create_sessions(d.sessions);
   return std::move(d.what);
 }
@@ -273,7 +274,7 @@ bool pool::read_node() {
 }
 
 void pool::create_sessions(std::size_t count) {
-  if (!due_or_wake(members_.failures.retry_at())) return;
+  if (!due_or_wake(members_.failures().retry_at())) return;
   std::size_t creating = members_.creating();
   const std::size_t wide = waiters_.empty() ? 0 : waiters_.front().count;
   const std::size_t most = std::max(sessions_at_once, wide);

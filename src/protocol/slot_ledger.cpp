@@ -99,7 +99,7 @@ void slot_ledger::drop(const member& m) {
 void slot_ledger::list_spares(const members& all) {
   spares_.clear();
   for (const auto& [id, m] : all)
-    if (m.phase == phase::ready && m.holds() && m.slot == slot_id::none) spares_.push_back(id);
+    if (m.is_ready() && m.holds() && m.slot == slot_id::none) spares_.push_back(id);
 }
 
 }  // namespace holdfast::protocol

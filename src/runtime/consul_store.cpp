@@ -32,6 +32,15 @@ bool tells_of_no_leader(const diagnostics& details) {
   });
 }
 
+/// Adds the ACL rules that the token needs, if Consul has denied permission to create a session on `node`.
+protocol::failure with_rules(protocol::failure why, std::string_view node) {
+  if (why.code != error::permission_denied || node.empty()) return why;
+  const std::string rule = " \"" + std::string(node) + "\" { policy = \"write\" }";
+  why.details.message += "; the token needs the ACL rule session" + rule +
+                         ", and where nobody has registered that node yet, node" + rule + ", too";
+  return why;
+}
+
 consul::session_options session_of(store_terms terms) {
   consul::session_options session;
   session.name = std::move(terms.session_name);
@@ -132,9 +141,12 @@ void consul_store::make(protocol::action::create_session&& a, const sink& to) {
   auto details = std::make_unique<diagnostics>();
   const consul::request_options how = request(*details);
   client_.create_session(
-      session_, how, told(to, std::move(details), [member = a.member](error_code ec, std::string id, diagnostics why) {
-        return protocol::event::session_created{member, ec ? "" : std::move(id), {ec, std::move(why)}};
-      }));
+      session_, how,
+      told(to, std::move(details),
+           [member = a.member, node = session_.node](error_code ec, std::string id, diagnostics why) {
+             return protocol::event::session_created{member, ec ? "" : std::move(id),
+                                                     with_rules({ec, std::move(why)}, node)};
+           }));
 }
 
 /// The node has no agent, and Consul never connects to its address.
@@ -142,8 +154,8 @@ void consul_store::make(protocol::action::register_node&&, const sink& to) {
   auto details = std::make_unique<diagnostics>();
   const consul::request_options how = request(*details);
   client_.register_node({session_.node, "127.0.0.1"}, how,
-                        told(to, std::move(details), [](error_code ec, diagnostics why) {
-                          return protocol::event::node_registered{{ec, std::move(why)}};
+                        told(to, std::move(details), [node = session_.node](error_code ec, diagnostics why) {
+                          return protocol::event::node_registered{with_rules({ec, std::move(why)}, node)};
                         }));
 }
 

@@ -342,6 +342,8 @@ ASYNC_TEST_CASE(a_token_without_rights_is_told_so_and_changes_nothing, 60s) {
       R"(key_prefix \"test/\" { policy = \"write\" })");
   const std::string nothing = token_with("nothing", R"(operator = \"read\")");
 
+  const std::string no_sessions = token_with("keys", R"(key_prefix \"\" { policy = \"write\" })");
+
   write_key(own, prefix + "/.lock", R"({"Limit":1,"Holders":{}})", semaphore_flags);
   const std::string before = listing(own, prefix);
   const std::string tokens[] = {"99999999-9999-9999-9999-999999999999", nothing, sessions_only, may_read};
@@ -376,6 +378,15 @@ ASYNC_TEST_CASE(a_token_without_rights_is_told_so_and_changes_nothing, 60s) {
       BOOST_TEST(created == (token == may_read ? error::limit_conflict : error::permission_denied));
       BOOST_TEST(listing(own, prefix) == before);
     }
+  }
+  {
+    consul::config settings = impatient(own.address());
+    settings.token = no_sessions;
+    holdfast::semaphore sem(consul::client(ex, settings), calm(prefix, 1));
+    const std::string words = (co_await expect_failure(sem, error::permission_denied)).words.to_string();
+    for (const std::string kind : {"session", "node"})
+      BOOST_TEST(contains(words, kind + R"( "holdfast-sessions" { policy = "write" })"), words);
+    co_await sem.close();
   }
   consul::config settings = impatient(own.address());
   settings.token = all;

@@ -1101,6 +1101,24 @@ BOOST_AUTO_TEST_CASE(a_session_made_too_late_is_ended_too) {
   EXPECT(s.destroyed(), "closed");
 }
 
+BOOST_AUTO_TEST_CASE(a_session_that_is_created_after_the_close_is_destroyed) {
+  set_story s;
+  s.ask(1, "a");
+  s.close(true);
+  BOOST_TEST(s.after(10s).back().starts_with("closed"));
+  EXPECT(s.created(), "destroy");
+}
+
+BOOST_AUTO_TEST_CASE(a_refusal_of_an_hour_ago_is_not_the_reason_of_a_failure) {
+  set_story s;
+  s.ask(1, "a");
+  s.create_fails(error::permission_denied);
+  s.after(1h);
+  EXPECT(s.ask(2, "a"), "create");
+  EXPECT(s.jump(6s));
+  EXPECT(s.after(1s), "fail t2 " + make_error_code(error::timed_out).message());
+}
+
 BOOST_AUTO_TEST_CASE(a_slot_names_what_guards_it) {
   set_story s;
   s.hold();

@@ -350,7 +350,7 @@ BOOST_AUTO_TEST_CASE(an_unchanged_predecessor_is_no_proof_that_nobody_granted_us
     s.others_grant("s7", "s7");
     s.now += 10s;
     EXPECT(s.key_watched(), "renew s7", "watch #6 s7 from 25");
-    EXPECT(s.key_watched(), "read #7", "grant t1 A 26.0");
+    EXPECT(s.key_watched(), "read #7", "grant t1 A 26.0", "update A suspect");
   }
 }
 
