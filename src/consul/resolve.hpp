@@ -3,14 +3,20 @@
 
 #pragma once
 
-#include "connection.hpp"
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <vector>
+
+#include "net.hpp"
 #include "url.hpp"
 
 namespace holdfast::consul::detail {
 
+/// The endpoints of a host, of TCP or of a UNIX socket.
+using endpoint_list = std::vector<asio::generic::stream_protocol::endpoint>;
+
 struct resolution {
   error_code error;  ///< the resolver's error, or asio::error::timed_out after the deadline
-  connection::endpoints endpoints;
+  endpoint_list endpoints;
 };
 
 /// Completes with the endpoints of an address, with the resolver's error, or with asio::error::timed_out at the

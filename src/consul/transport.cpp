@@ -59,25 +59,12 @@ bool is_refusal(const attempt_result& result, const connection& link) {
   return is_ended_by_agent(result) && !link.has_answered() && clock::now() - link.opened_at() < refused_within;
 }
 
-// After this time without an answer, the addresses of the last successful lookup are used, if there are any.
-constexpr milliseconds lookup_wait_max{250};
-
-// The time after which a lookup fails. The system's resolver itself goes on until it has an answer.
-constexpr std::chrono::seconds lookup_max{30};
-
 bool is_secure(const agent_address& address) { return address.scheme == scheme::https; }
 
 std::optional<proxy_address> proxy_of(const config& settings) {
   std::optional<proxy_address> proxy;
   if (!settings.proxy.empty() && parse_proxy(settings.proxy, proxy.emplace())) proxy.reset();
   return proxy;
-}
-
-// Returns true if the host is a name. Behind a proxy, the proxy resolves an agent's name: callers check for that.
-bool has_a_name(const agent_address& address) {
-  error_code not_ip;
-  asio::ip::make_address(address.host, not_ip);
-  return address.scheme != scheme::unix_socket && not_ip;
 }
 
 std::string authorization_line(std::string_view header, const std::string& credentials) {
@@ -148,16 +135,6 @@ transport::pending_request::~pending_request() {
   if (is_quick && !is_noted) owner.choice_.cancelled(agent, since);
 }
 
-void transport::wake(waiter& one) noexcept {
-  one.unlink();
-  one.is_woken = true;
-  one.timer.cancel();
-}
-
-void transport::wake_all(waiter_list& all) noexcept {
-  while (!all.empty()) wake(all.front());
-}
-
 // The right to try to reach an agent during an outage. One request at a time has it, and keeps it for all its attempts.
 class transport::scout {
 public:
@@ -198,7 +175,7 @@ std::vector<transport::agent> transport::make_agents(const std::vector<agent_add
 
 transport::transport(const strand_type& strand, const config& settings, const std::vector<agent_address>& addresses,
                      std::shared_ptr<counters> statistics, health_record& health, clock::duration idle_max,
-                     resolver look_up)
+                     name_lookup::resolver look_up)
     : strand_(strand),
       settings_(settings),
       proxy_(proxy_of(settings)),
@@ -216,7 +193,7 @@ transport::transport(const strand_type& strand, const config& settings, const st
       concurrency_limit_(settings.blocking_max),
       random_(std::random_device{}()),
       idle_max_(idle_max),
-      look_up_(std::move(look_up)),
+      names_(strand, owner_, std::move(look_up)),
       idle_timer_(strand),
       place_timer_(strand) {}
 
@@ -566,7 +543,7 @@ awaitable<attempt_result> transport::open(std::size_t agent, std::shared_ptr<con
   const bool is_through_proxy = proxy_ && address.scheme != scheme::unix_socket;
   const agent_address& door = is_through_proxy ? proxy_->at : address;
   const std::string tunnel = is_through_proxy && is_secure(address) ? tunnel_request(address, *proxy_) : std::string();
-  resolution found = co_await find(door, deadline);
+  resolution found = co_await names_.find(door, deadline);
   connection::endpoints candidates = in_order(agent, std::move(found.endpoints));
   attempt_result connected;
   if (found.error || candidates.empty()) {
@@ -587,47 +564,6 @@ awaitable<attempt_result> transport::open(std::size_t agent, std::shared_ptr<con
     refusals_ = 0;
   }
   co_return connected;
-}
-
-// Completes with the endpoints of an address. Looks up a host that is a name. If the lookup fails or takes long, the
-// last addresses that were found are used: they seldom change, and a name server may hang. If none were found before,
-// completes with an error.
-awaitable<resolution> transport::find(const agent_address& door, time_point deadline) {
-  if (!has_a_name(door)) {
-    resolution literal = co_await look_up_(strand_, door, deadline);
-    co_return literal;
-  }
-  known_name& its = names_[door.authority()];
-  std::shared_ptr<lookup> job = its.pending;
-  if (!job) {
-    job = its.pending = std::make_shared<lookup>();
-    asio::co_spawn(strand_, look_up(owner_.lock(), *this, door, job), asio::detached);
-  }
-  if (!job->answer) {
-    if (!its.addresses.empty()) deadline = std::min(deadline, clock::now() + lookup_wait_max);
-    waiter one(strand_, deadline);
-    job->waiting.push_back(one);
-    co_await one.timer.async_wait(as_result);
-  }
-  const bool is_good = job->answer && !job->answer->error && !job->answer->endpoints.empty();
-  if (!is_good && !its.addresses.empty()) co_return resolution{{}, its.addresses};
-  if (job->answer) co_return *job->answer;
-  co_return resolution{asio::error::timed_out, {}};
-}
-
-awaitable<void> transport::look_up([[maybe_unused]] std::shared_ptr<void> owner, transport& self, agent_address door,
-                                   std::shared_ptr<lookup> job) {
-  resolution found;
-  try {
-    found = co_await self.look_up_(self.strand_, door, clock::now() + lookup_max);
-  } catch (const std::exception&) {  // for example, the system cannot start a resolver thread
-    found.error = asio::error::no_recovery;
-  }
-  known_name& its = self.names_[door.authority()];
-  its.pending.reset();
-  if (!found.error && !found.endpoints.empty()) its.addresses = found.endpoints;
-  job->answer = std::move(found);
-  wake_all(job->waiting);
 }
 
 // If the agent closes a connection on which a write was sent, the outcome of the write is unknown. So this opens a

@@ -5,9 +5,7 @@
 
 #include <array>
 #include <boost/intrusive/list.hpp>
-#include <functional>
 #include <holdfast/consul/config.hpp>
-#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -20,11 +18,13 @@
 #include "connection.hpp"
 #include "health.hpp"
 #include "limiter.hpp"
+#include "name_lookup.hpp"
 #include "proxy.hpp"
 #include "resolve.hpp"
 #include "tls.hpp"
 #include "token_source.hpp"
 #include "url.hpp"
+#include "waiting.hpp"
 
 namespace holdfast::consul::detail {
 
@@ -42,14 +42,13 @@ enum class connection_class { ordinary, renewal, blocking };
 /// agent used last. The first agent tries the second one's IP address after all others. Lives on the strand.
 class transport {
 public:
-  using resolver = std::function<awaitable<resolution>(const strand_type&, const agent_address&, time_point)>;
   /// A connection that has been idle for `idle_max` is closed: at once while requests are pending, otherwise by the
   /// next request. That frees one of the 200 connections that an agent allows for each client address by default. The
   /// time is long enough for the connections of a burst of blocking queries to be used again by the next burst, if some
   /// request is pending in between. See `rest`.
   transport(const strand_type& strand, const config& settings, const std::vector<agent_address>& addresses,
             std::shared_ptr<counters> statistics, health_record& health,
-            clock::duration idle_max = std::chrono::minutes(1), resolver look_up = resolve);
+            clock::duration idle_max = std::chrono::minutes(1), name_lookup::resolver look_up = resolve);
 
   /// Sets the owner of this object, which must not outlive its owner. Timers and coroutines of the transport hold the
   /// owner while they run. The last reference to the owner may be released on another thread.
@@ -91,67 +90,12 @@ public:
   void close() noexcept;
 
 private:
-  // Calls a function once at a given time, unless it is cancelled before. It is set only while there are requests or
-  // trials, because a timer alone must not keep the io_context running.
-  class wake_timer {
-  public:
-    explicit wake_timer(const strand_type& strand) : timer_(strand) {}
-    bool may_be_set() const noexcept { return timer_ && !is_set_; }
-    // The handler locks `owner` while `then` runs. If the owner has been destroyed, the handler touches nothing,
-    // because this timer has been destroyed with it.
-    template <class Function>
-    void set(time_point when, std::weak_ptr<void> owner, Function then) {
-      is_set_ = true;
-      timer_->expires_at(when);
-      timer_->async_wait([this, owner = std::move(owner), then = std::move(then)](const error_code& ec) {
-        const std::shared_ptr<void> alive = owner.lock();
-        if (ec || !alive || !std::exchange(is_set_, false)) return;
-        then();
-      });
-    }
-    // Sets the timer to `when`, unless it is already set to that time or an earlier one.
-    template <class Function>
-    void set_by(time_point when, std::weak_ptr<void> owner, Function then) {
-      if (!timer_ || (is_set_ && timer_->expiry() <= when)) return;
-      cancel();
-      set(when, std::move(owner), std::move(then));
-    }
-    void cancel() {
-      if (timer_) timer_->cancel();
-      is_set_ = false;
-    }
-    void close() noexcept { timer_.reset(); }
-
-  private:
-    std::optional<timer_type> timer_;  // empty after close()
-    bool is_set_ = false;
-  };
-  // A coroutine that waits for an event until its own deadline.
-  struct waiter : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
-    waiter(const strand_type& strand, time_point until) : timer(strand, until) {}
-    timer_type timer;
-    bool is_woken = false;
-  };
-  using waiter_list = boost::intrusive::list<waiter, boost::intrusive::constant_time_size<false>>;
-  static void wake(waiter& one) noexcept;
-  static void wake_all(waiter_list& all) noexcept;
-
   struct agent {
     agent_address address;
     agent_lines lines;
     bool is_second = false;  // the second of the two agents of a name; never uses the first one's IP address
     connection::endpoint used{};
     std::string last_failure{};
-  };
-  // A lookup of the IP addresses of a name. All requests that need the name share one lookup. The lookup may last
-  // longer than they wait for it.
-  struct lookup {
-    std::optional<resolution> answer{};
-    waiter_list waiting{};
-  };
-  struct known_name {
-    connection::endpoints addresses{};  // the result of the last lookup that found any
-    std::shared_ptr<lookup> pending{};
   };
   struct idle_connection {
     std::shared_ptr<connection> link;
@@ -205,9 +149,6 @@ private:
   awaitable<attempt_result> perform(pending_request& way, const http_request& request, connection_class which,
                                     time_point deadline);
   awaitable<attempt_result> open(std::size_t agent, std::shared_ptr<connection>& link, time_point deadline);
-  awaitable<resolution> find(const agent_address& door, time_point deadline);
-  static awaitable<void> look_up(std::shared_ptr<void> owner, transport& self, agent_address door,
-                                 std::shared_ptr<lookup> job);
   awaitable<attempt_result> open_accepted(std::size_t agent, std::shared_ptr<connection>& link, time_point deadline);
   void note(pending_request& way, const http_request& request, attempt_result& result);
   void failed(std::size_t agent, std::string message);
@@ -234,9 +175,10 @@ private:
 
   const strand_type& strand_;
   const config& settings_;
+  const std::shared_ptr<void> alive_ = std::make_shared<char>();
+  std::weak_ptr<void> owner_ = alive_;
   const std::optional<proxy_address> proxy_;
   std::vector<agent> agents_;
-  std::map<std::string, known_name> names_;
   std::size_t answered_last_ = 0;
   // The endpoints that did not answer. Until the given time, each is tried only after those that are not listed here.
   std::vector<std::pair<connection::endpoint, time_point>> silent_;
@@ -255,14 +197,12 @@ private:
   unsigned refusals_ = 0;  // refusals in a row: 0 again after a reply, or if the agent has stopped or was left
   std::minstd_rand random_;
   const clock::duration idle_max_;
-  const resolver look_up_;
+  name_lookup names_;
   idle_list idle_;
   idle_list idle_renewal_;
   std::size_t active_ = 0;  // the number of requests and trials that the transport works on
   wake_timer idle_timer_;   // closes connections that have been idle for long enough
   wake_timer place_timer_;  // lets another blocking query run
-  const std::shared_ptr<void> alive_ = std::make_shared<char>();
-  std::weak_ptr<void> owner_ = alive_;
   bool closed_ = false;
 };
 
