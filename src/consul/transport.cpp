@@ -192,15 +192,14 @@ transport::transport(const strand_type& strand, const config& settings, const st
       outage_timer_(strand),
       concurrency_limit_(settings.blocking_max),
       random_(std::random_device{}()),
-      idle_max_(idle_max),
       names_(strand, owner_, std::move(look_up)),
-      idle_timer_(strand),
+      idle_(strand, owner_, idle_max),
       place_timer_(strand) {}
 
 awaitable<attempt_result> transport::send(const http_request& request, connection_class which, time_point deadline) {
   const activity counted(*this);
   scout self(*this);
-  close_idle_in_time();
+  idle_.close_in_time();
   std::size_t moves = 0;
   attempt_result first;
   for (unsigned refusals = 0;; ++refusals) {
@@ -230,9 +229,7 @@ awaitable<attempt_result> transport::send(const http_request& request, connectio
 }
 
 bool transport::is_held_up(connection_class which) const noexcept {
-  const auto is_usable = [this](const idle_connection& each) { return each.agent == choice_.current(); };
-  const auto has_one = [&](const idle_list& all) { return std::any_of(all.begin(), all.end(), is_usable); };
-  return outage_ && !has_one(idle_) && (which != connection_class::renewal || !has_one(idle_renewal_));
+  return outage_ && !idle_.has_one(choice_.current(), which);
 }
 
 bool transport::may_try(const http_request& request) const noexcept {
@@ -299,7 +296,7 @@ awaitable<attempt_result> transport::attempt(scout& self, const http_request& re
   // If no connection is idle, a request that is no blocking query first waits for a moment, unless the queue is full.
   // Most requests are answered sooner than another connection is made, and an agent allows a limited number of
   // connections.
-  const std::size_t spare = which != connection_class::blocking && !full ? idle_of(which).size() : SIZE_MAX;
+  const std::size_t spare = which != connection_class::blocking && !full ? idle_.size(which) : SIZE_MAX;
   limiter::permit permit = entrance.try_enter(spare);
   if (!permit) {
     if (!entrance.is_open() && full) co_return failure(error::too_busy);
@@ -611,9 +608,7 @@ bool transport::note_refusal(const attempt_result& result, std::size_t agent, st
 }
 
 bool transport::has_a_working_connection(std::size_t agent) const noexcept {
-  const auto is_its = [agent](const idle_connection& each) { return each.agent == agent; };
-  return std::any_of(idle_.begin(), idle_.end(), is_its) ||
-         std::any_of(idle_renewal_.begin(), idle_renewal_.end(), is_its) ||
+  return idle_.has_one(agent, connection_class::renewal) ||
          std::any_of(under_way_.begin(), under_way_.end(), [agent](const pending_request& each) {
            return each.agent == agent && each.link && each.link->has_answered();
          });
@@ -684,35 +679,14 @@ bool transport::is_to_cede(const connection& link, time_point now) {
 }
 
 std::shared_ptr<connection> transport::take_idle(std::size_t agent, connection_class which) {
-  for (idle_list* const idle : {&idle_of(which), &idle_}) {
-    while (!idle->empty()) {
-      const idle_connection found = std::move(idle->back());
-      idle->pop_back();
-      if (found.agent == agent && found.link->is_alive()) return found.link;
-    }
-    // A renewal uses an ordinary connection only if a new one may not be had.
-    if (!concurrency_limit_.is_pressed(clock::now()) && !outage_) break;
-  }
-  return nullptr;
+  // A renewal uses an ordinary connection only if a new one may not be had.
+  const bool may_borrow = concurrency_limit_.is_pressed(clock::now()) || outage_;
+  return idle_.take(agent, which, may_borrow);
 }
 
 void transport::keep(std::shared_ptr<connection> link, std::size_t agent, connection_class which) {
-  if (agent == choice_.current()) idle_of(which).push_back({std::move(link), agent, clock::now()});
-  close_idle_in_time();
-}
-
-// Closes the connections that have been idle for long enough, and sets the timer for the next one.
-void transport::close_idle_in_time() {
-  if (!idle_timer_.may_be_set()) return;
-  const time_point now = clock::now();
-  time_point next = time_point::max();
-  for (idle_list* const idle : {&idle_, &idle_renewal_}) {
-    const auto first_wanted = std::find_if(idle->begin(), idle->end(),
-                                           [&](const idle_connection& entry) { return now - entry.since < idle_max_; });
-    idle->erase(idle->begin(), first_wanted);
-    if (!idle->empty()) next = std::min(next, idle->front().since + idle_max_);
-  }
-  if (next != time_point::max()) idle_timer_.set(next, owner_, [this] { close_idle_in_time(); });
+  if (agent == choice_.current()) idle_.keep(std::move(link), agent, which);
+  idle_.close_in_time();
 }
 
 // Sets the limit of blocking queries to what is allowed now. The limit also grows with time alone, so if queries wait,
@@ -725,27 +699,21 @@ void transport::admit_in_time(bool one_waits) {
   if (place_timer_.may_be_set()) place_timer_.set(next, owner_, [this] { admit_in_time(); });
 }
 
-// Called when no request is left, so no timer is needed. Closes the connections that a burst of blocking queries has
-// left, and keeps those that ordinary requests and renewals may need.
+// Called when no request is left, so no timer is needed. Keeps the connections that ordinary requests and renewals may
+// need.
 void transport::rest() {
-  idle_timer_.cancel();
   place_timer_.cancel();
   choice_timer_.cancel();
   outage_timer_.cancel();
-  if (idle_.size() > settings_.connections_max) {
-    idle_.erase(idle_.begin(), idle_.end() - static_cast<std::ptrdiff_t>(settings_.connections_max));
-  }
-  if (idle_renewal_.size() > 1) idle_renewal_.erase(idle_renewal_.begin(), idle_renewal_.end() - 1);
+  idle_.rest(settings_.connections_max);
 }
 
 void transport::close() noexcept {
   closed_ = true;
-  idle_timer_.close();
   place_timer_.close();
   choice_timer_.close();
   outage_timer_.close();
-  idle_.clear();
-  idle_renewal_.clear();
+  idle_.close();
 }
 
 }  // namespace holdfast::consul::detail

@@ -16,7 +16,9 @@
 #include "agent_choice.hpp"
 #include "concurrency_limit.hpp"
 #include "connection.hpp"
+#include "connection_class.hpp"
 #include "health.hpp"
+#include "idle_connections.hpp"
 #include "limiter.hpp"
 #include "name_lookup.hpp"
 #include "proxy.hpp"
@@ -27,12 +29,6 @@
 #include "waiting.hpp"
 
 namespace holdfast::consul::detail {
-
-/// Each class has a limiter of its own. So in a limiter a renewal waits only behind other renewals, and no request of
-/// another class waits there for a blocking query, which may occupy a connection for minutes. Renewals also have idle
-/// connections of their own. The other two classes share theirs. In an outage, and for a while after the agent has
-/// refused connections, renewals use those of the others, too.
-enum class connection_class { ordinary, renewal, blocking };
 
 /// The connections of a client to the agents. Requests go to one agent at a time, which `agent_choice` chooses.
 ///
@@ -45,7 +41,7 @@ public:
   /// A connection that has been idle for `idle_max` is closed: at once while requests are pending, otherwise by the
   /// next request. That frees one of the 200 connections that an agent allows for each client address by default. The
   /// time is long enough for the connections of a burst of blocking queries to be used again by the next burst, if some
-  /// request is pending in between. See `rest`.
+  /// request is pending in between. See `idle_connections::rest`.
   transport(const strand_type& strand, const config& settings, const std::vector<agent_address>& addresses,
             std::shared_ptr<counters> statistics, health_record& health,
             clock::duration idle_max = std::chrono::minutes(1), name_lookup::resolver look_up = resolve);
@@ -97,13 +93,6 @@ private:
     connection::endpoint used{};
     std::string last_failure{};
   };
-  struct idle_connection {
-    std::shared_ptr<connection> link;
-    std::size_t agent;
-    time_point since;
-  };
-  // The most recently used connection is at the back.
-  using idle_list = std::vector<idle_connection>;
   class activity;
   // A time in which no agent can be reached. One request at a time tries to connect. The others wait until one succeeds
   // or their own turn comes. A request that may not wait takes the result of the pending attempt.
@@ -134,9 +123,6 @@ private:
   class scout;
 
   limiter& limiter_of(connection_class which) noexcept { return limiters_[static_cast<std::size_t>(which)]; }
-  idle_list& idle_of(connection_class which) noexcept {
-    return which == connection_class::renewal ? idle_renewal_ : idle_;
-  }
 
   awaitable<attempt_result> attempt(scout& self, const http_request& request, connection_class which,
                                     time_point deadline);
@@ -169,7 +155,6 @@ private:
   std::string message_of(const attempt_result& result) const;
   std::shared_ptr<connection> take_idle(std::size_t agent, connection_class which);
   void keep(std::shared_ptr<connection> link, std::size_t agent, connection_class which);
-  void close_idle_in_time();
   void admit_in_time(bool one_waits = false);
   void rest();
 
@@ -196,12 +181,9 @@ private:
   concurrency_limit concurrency_limit_;
   unsigned refusals_ = 0;  // refusals in a row: 0 again after a reply, or if the agent has stopped or was left
   std::minstd_rand random_;
-  const clock::duration idle_max_;
   name_lookup names_;
-  idle_list idle_;
-  idle_list idle_renewal_;
+  idle_connections idle_;
   std::size_t active_ = 0;  // the number of requests and trials that the transport works on
-  wake_timer idle_timer_;   // closes connections that have been idle for long enough
   wake_timer place_timer_;  // lets another blocking query run
   bool closed_ = false;
 };
