@@ -135,32 +135,6 @@ transport::pending_request::~pending_request() {
   if (is_quick && !is_noted) owner.choice_.cancelled(agent, since);
 }
 
-// The right to try to reach an agent during an outage. One request at a time has it, and keeps it for all its attempts.
-class transport::scout {
-public:
-  explicit scout(transport& owner) : owner_(owner) {}
-  ~scout() {
-    if (!owner_.outage_) return;
-    if (tries()) {
-      owner_.outage_->is_tried = false;
-      wake_all(owner_.outage_->impatient);
-    }
-    owner_.wake_a_scout();
-  }
-  scout(const scout&) = delete;
-  scout& operator=(const scout&) = delete;
-
-  bool tries() const noexcept { return owner_.outage_ && owner_.outage_->number == tries_in_; }
-  void begin() noexcept {
-    tries_in_ = owner_.outage_->number;
-    owner_.outage_->is_tried = true;
-  }
-
-private:
-  transport& owner_;
-  unsigned tries_in_ = 0;  // the number of the outage
-};
-
 std::vector<transport::agent> transport::make_agents(const std::vector<agent_address>& addresses) const {
   std::vector<agent> all;
   for (const agent_address& each : addresses) {
@@ -189,23 +163,23 @@ transport::transport(const strand_type& strand, const config& settings, const st
                 limiter(strand, settings.blocking_max)},
       choice_(agents_.size()),
       choice_timer_(strand),
-      outage_timer_(strand),
-      concurrency_limit_(settings.blocking_max),
       random_(std::random_device{}()),
+      outage_(strand, owner_, settings.backoff_min, settings.backoff_max, random_),
+      concurrency_limit_(settings.blocking_max),
       names_(strand, owner_, std::move(look_up)),
       idle_(strand, owner_, idle_max),
       place_timer_(strand) {}
 
 awaitable<attempt_result> transport::send(const http_request& request, connection_class which, time_point deadline) {
   const activity counted(*this);
-  scout self(*this);
+  outage::scout self(outage_);
   idle_.close_in_time();
   std::size_t moves = 0;
   attempt_result first;
   for (unsigned refusals = 0;; ++refusals) {
     if (is_held_up(which) && !self.tries()) {
       const bool may_go_on = co_await wait_for_an_agent(request, which, deadline);
-      if (!may_go_on) co_return outage_ ? outage_->last : failure(error::unreachable);
+      if (!may_go_on) co_return outage_ ? outage_.last() : failure(error::unreachable);
     }
     attempt_result result = co_await attempt(self, request, which, deadline);
     if (result.is_cancelled) co_return result;
@@ -220,7 +194,7 @@ awaitable<attempt_result> transport::send(const http_request& request, connectio
         (result.error == error::certificate_refused && first.error == error::unreachable)) {
       result = std::exchange(first, {});
     }
-    if (result.shows_no_agent && (!outage_ || self.tries())) begin_or_prolong_outage(result);
+    if (result.shows_no_agent && (!outage_ || self.tries())) outage_.begin_or_prolong(result);
     const clock::duration pause = pause_after(refusals, turned_away_pause_min, turned_away_pause_max, random_);
     if (!result.turned_away || clock::now() + pause >= deadline + request.wait) co_return result;
     timer_type timer(strand_, pause);
@@ -232,62 +206,22 @@ bool transport::is_held_up(connection_class which) const noexcept {
   return outage_ && !idle_.has_one(choice_.current(), which);
 }
 
-bool transport::may_try(const http_request& request) const noexcept {
-  return !outage_->is_tried && (clock::now() >= outage_->try_at || !request.waits_in_outage);
-}
-
 // Completes with true if the request may go on: the outage is over, a connection to the agent is idle, or the request
 // may make an attempt. Completes with false if the deadline has passed, or if the request does not wait in an outage
 // and the pending attempt has ended without success.
 awaitable<bool> transport::wait_for_an_agent(const http_request& request, connection_class which, time_point deadline) {
-  while (is_held_up(which) && !may_try(request)) {
+  const outage::place place = !request.waits_in_outage             ? outage::place::no_turn
+                              : which == connection_class::renewal ? outage::place::first
+                                                                   : outage::place::last;
+  while (is_held_up(which) && !outage_.may_try(request.waits_in_outage)) {
     if (clock::now() >= deadline) co_return false;
-    waiter one(strand_, deadline);
-    if (!request.waits_in_outage) {
-      outage_->impatient.push_back(one);
-    } else if (which == connection_class::renewal) {
-      outage_->waiting.push_front(one);
-    } else {
-      outage_->waiting.push_back(one);
-    }
-    wake_a_scout();
-    if (!one.is_woken) co_await one.timer.async_wait(as_result);
+    co_await outage_.wait(place, deadline);
     if (outage_ && !request.waits_in_outage) co_return false;
   }
   co_return true;
 }
 
-// Wakes the first waiting request as soon as an attempt is due and no other request makes one.
-void transport::wake_a_scout() {
-  if (outage_->is_tried || outage_->waiting.empty()) return;
-  if (clock::now() >= outage_->try_at) return wake(outage_->waiting.front());
-  outage_timer_.set_by(outage_->try_at, owner_, [this] {
-    if (outage_) wake_a_scout();
-  });
-}
-
-void transport::begin_or_prolong_outage(const attempt_result& failed) {
-  if (!outage_) {
-    outage_ = std::make_unique<outage>();
-    outage_->number = ++outages_;
-  }
-  outage_->last = failed;
-  outage_->last.goes_on = outage_->last.shows_no_agent = false;
-  const auto pause = pause_after(outage_->failures++, settings_.backoff_min, settings_.backoff_max, random_);
-  outage_->try_at = clock::now() + pause;
-}
-
-void transport::end_outage() noexcept {
-  if (!outage_) return;
-  waiter_list all;
-  all.splice(all.end(), outage_->impatient);
-  all.splice(all.end(), outage_->waiting);
-  outage_.reset();
-  outage_timer_.cancel();
-  wake_all(all);
-}
-
-awaitable<attempt_result> transport::attempt(scout& self, const http_request& request, connection_class which,
+awaitable<attempt_result> transport::attempt(outage::scout& self, const http_request& request, connection_class which,
                                              time_point deadline) {
   limiter& entrance = limiter_of(which);
   admit_in_time();
@@ -302,12 +236,12 @@ awaitable<attempt_result> transport::attempt(scout& self, const http_request& re
     if (!entrance.is_open() && full) co_return failure(error::too_busy);
     if (which == connection_class::blocking) admit_in_time(true);
     permit = co_await entrance.enter(deadline + request.wait, spare);
-    if (!permit && outage_) co_return outage_->last;
+    if (!permit && outage_) co_return outage_.last();
     if (!permit) co_return failure(refusals_ == 0 ? error::too_busy : error::too_many_requests);
   }
   // The request becomes the one that tries only now: while it waits for a permit, it must not keep others from trying.
   if (is_held_up(which) && !self.tries()) {
-    if (!may_try(request)) {
+    if (!outage_.may_try(request.waits_in_outage)) {
       attempt_result later;
       later.is_held_up = true;
       co_return later;
@@ -361,7 +295,7 @@ awaitable<attempt_result> transport::perform(pending_request& way, const http_re
       }
       co_return opened;
     }
-    end_outage();
+    outage_.end();
   }
   const auto token = tokens_.get(clock::now(), [this](std::string line) { tell(std::move(line)); });
   const std::string bytes = to_bytes(*sent, agents_[way.agent].lines, *token);
@@ -421,7 +355,7 @@ void transport::note(pending_request& way, const http_request& request, attempt_
   } else if (way.is_quick && (is_early || result.error == error::timed_out)) {
     choice_.silent(way.agent, way.since);
   }
-  if (result.reply.status != 0) end_outage();
+  if (result.reply.status != 0) outage_.end();
   choose_agent();
 }
 
@@ -704,7 +638,7 @@ void transport::admit_in_time(bool one_waits) {
 void transport::rest() {
   place_timer_.cancel();
   choice_timer_.cancel();
-  outage_timer_.cancel();
+  outage_.rest();
   idle_.rest(settings_.connections_max);
 }
 
@@ -712,7 +646,7 @@ void transport::close() noexcept {
   closed_ = true;
   place_timer_.close();
   choice_timer_.close();
-  outage_timer_.close();
+  outage_.close();
   idle_.close();
 }
 

@@ -21,6 +21,7 @@
 #include "idle_connections.hpp"
 #include "limiter.hpp"
 #include "name_lookup.hpp"
+#include "outage.hpp"
 #include "proxy.hpp"
 #include "resolve.hpp"
 #include "tls.hpp"
@@ -94,17 +95,6 @@ private:
     std::string last_failure{};
   };
   class activity;
-  // A time in which no agent can be reached. One request at a time tries to connect. The others wait until one succeeds
-  // or their own turn comes. A request that may not wait takes the result of the pending attempt.
-  struct outage {
-    unsigned number = 0;
-    attempt_result last;  // the failure of the last attempt
-    unsigned failures = 0;
-    time_point try_at{};
-    bool is_tried = false;
-    waiter_list waiting{};    // requests that wait for their turn to try
-    waiter_list impatient{};  // requests that only wait for the result of the pending attempt
-  };
   // A request from the time it has its permit until its reply or failure. If it is destroyed before it is noted, the
   // user or close() has cancelled it, or the execution context has been destroyed.
   struct pending_request : boost::intrusive::list_base_hook<> {
@@ -120,18 +110,13 @@ private:
     bool is_noted = false;
     std::shared_ptr<connection> link{};
   };
-  class scout;
 
   limiter& limiter_of(connection_class which) noexcept { return limiters_[static_cast<std::size_t>(which)]; }
 
-  awaitable<attempt_result> attempt(scout& self, const http_request& request, connection_class which,
+  awaitable<attempt_result> attempt(outage::scout& self, const http_request& request, connection_class which,
                                     time_point deadline);
   bool is_held_up(connection_class which) const noexcept;
-  bool may_try(const http_request& request) const noexcept;
   awaitable<bool> wait_for_an_agent(const http_request& request, connection_class which, time_point deadline);
-  void begin_or_prolong_outage(const attempt_result& failed);
-  void end_outage() noexcept;
-  void wake_a_scout();
   awaitable<attempt_result> perform(pending_request& way, const http_request& request, connection_class which,
                                     time_point deadline);
   awaitable<attempt_result> open(std::size_t agent, std::shared_ptr<connection>& link, time_point deadline);
@@ -174,13 +159,11 @@ private:
   std::array<limiter, 3> limiters_;
   agent_choice choice_;
   boost::intrusive::list<pending_request> under_way_;
-  wake_timer choice_timer_;         // evaluates the choice of the agent again
-  wake_timer outage_timer_;         // wakes a request that tries an agent again
-  std::unique_ptr<outage> outage_;  // set while no agent can be reached
-  unsigned outages_ = 0;            // the number of outages so far
+  wake_timer choice_timer_;  // evaluates the choice of the agent again
+  std::minstd_rand random_;
+  outage outage_;
   concurrency_limit concurrency_limit_;
   unsigned refusals_ = 0;  // refusals in a row: 0 again after a reply, or if the agent has stopped or was left
-  std::minstd_rand random_;
   name_lookup names_;
   idle_connections idle_;
   std::size_t active_ = 0;  // the number of requests and trials that the transport works on
