@@ -168,7 +168,10 @@ transport::transport(const strand_type& strand, const config& settings, const st
       concurrency_limit_(settings.blocking_max),
       names_(strand, owner_, std::move(look_up)),
       idle_(strand, owner_, idle_max),
-      place_timer_(strand) {}
+      place_timer_(strand) {
+  secrets_.add_login(settings.http_auth);
+  if (proxy_) secrets_.add_login(proxy_->login);
+}
 
 awaitable<attempt_result> transport::send(const http_request& request, connection_class which, time_point deadline) {
   const activity counted(*this);
@@ -576,28 +579,7 @@ std::string transport::message_of(const attempt_result& result) const {
 }
 
 std::string transport::without_secrets(std::string_view body, const attempt_result& of) const {
-  constexpr std::size_t scanned_max = 4096;  // much more than is ever shown
-  std::string text(body.substr(0, scanned_max));
-  const auto hide = [&text](std::string_view secret) {
-    if (secret.empty()) return;
-    constexpr std::string_view in_its_place = "(hidden)";
-    for (auto at = text.find(secret); at != std::string::npos; at = text.find(secret, at + in_its_place.size())) {
-      text.replace(at, secret.size(), in_its_place);
-    }
-  };
-  // Hides the login as it is sent, as it was configured, and the password alone.
-  const auto hide_login = [&hide](const std::string& login) {
-    if (login.empty()) return;
-    const std::string sent = basic_credentials(login);
-    hide(sent);
-    hide(std::string_view(sent).substr(sent.find(' ') + 1));
-    hide(login);
-    if (const auto colon = login.find(':'); colon != std::string::npos) hide(std::string_view(login).substr(colon + 1));
-  };
-  if (of.secret) hide(*of.secret);
-  hide_login(settings_.http_auth);
-  if (proxy_) hide_login(proxy_->login);
-  return text;
+  return secrets_.without_secrets(body, of.secret.get());
 }
 
 bool transport::has_another_token(unsigned refused) {

@@ -24,6 +24,7 @@
 #include "outage.hpp"
 #include "proxy.hpp"
 #include "resolve.hpp"
+#include "secret_filter.hpp"
 #include "tls.hpp"
 #include "token_source.hpp"
 #include "url.hpp"
@@ -148,6 +149,7 @@ private:
   const std::shared_ptr<void> alive_ = std::make_shared<char>();
   std::weak_ptr<void> owner_ = alive_;
   const std::optional<proxy_address> proxy_;
+  secret_filter secrets_;  // hides the logins that requests carry
   std::vector<agent> agents_;
   std::size_t answered_last_ = 0;
   // The endpoints that did not answer. Until the given time, each is tried only after those that are not listed here.
