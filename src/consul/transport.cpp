@@ -34,15 +34,6 @@ constexpr milliseconds pressed_wait_max{1'000};
 constexpr milliseconds turned_away_pause_min{25};
 constexpr milliseconds turned_away_pause_max{250};
 
-// After this many refusals in a row, a client believes that the agent has too many connections, even if none of its own
-// connections works.
-constexpr unsigned refusals_believed = 3;
-
-// A client with up to `kept_for_good` running blocking queries keeps their connections. With more, a connection whose
-// query has been answered is closed if it is older than about `ceded_after`.
-constexpr std::size_t kept_for_good = 4;
-constexpr std::chrono::seconds ceded_after{4};
-
 // An agent that has too many connections closes a new one as soon as it has accepted it. So a connection that is closed
 // later than this is not counted as refused.
 constexpr std::chrono::seconds refused_within{1};
@@ -165,7 +156,7 @@ transport::transport(const strand_type& strand, const config& settings, const st
       choice_timer_(strand),
       random_(std::random_device{}()),
       outage_(strand, owner_, settings.backoff_min, settings.backoff_max, random_),
-      concurrency_limit_(settings.blocking_max),
+      refusals_(settings.blocking_max),
       names_(strand, owner_, std::move(look_up)),
       idle_(strand, owner_, idle_max),
       place_timer_(strand) {
@@ -240,7 +231,7 @@ awaitable<attempt_result> transport::attempt(outage::scout& self, const http_req
     if (which == connection_class::blocking) admit_in_time(true);
     permit = co_await entrance.enter(deadline + request.wait, spare);
     if (!permit && outage_) co_return outage_.last();
-    if (!permit) co_return failure(refusals_ == 0 ? error::too_busy : error::too_many_requests);
+    if (!permit) co_return failure(refusals_.is_last() ? error::too_many_requests : error::too_busy);
   }
   // The request becomes the one that tries only now: while it waits for a permit, it must not keep others from trying.
   if (is_held_up(which) && !self.tries()) {
@@ -271,7 +262,7 @@ awaitable<attempt_result> transport::perform(pending_request& way, const http_re
     const time_point now = clock::now();
     deadline = std::max(deadline, now + milliseconds(1) + request.slack);
     auto left = std::chrono::ceil<milliseconds>(deadline - request.slack - now);
-    if (concurrency_limit_.is_pressed(now)) left = std::min(left, pressed_wait_max);
+    if (refusals_.is_pressed(now)) left = std::min(left, pressed_wait_max);
     if (left < request.wait) {
       shorter = with_wait(request, left);
       sent = &shorter;
@@ -282,7 +273,7 @@ awaitable<attempt_result> transport::perform(pending_request& way, const http_re
   link = take_idle(way.agent, which);
   const bool is_new = !link;
   if (is_new) {
-    const bool shows_itself = request.repeatable || !concurrency_limit_.is_pressed(clock::now());
+    const bool shows_itself = request.repeatable || !refusals_.is_pressed(clock::now());
     attempt_result opened;
     if (shows_itself) {
       opened = co_await open(way.agent, link, deadline);
@@ -315,11 +306,12 @@ awaitable<attempt_result> transport::perform(pending_request& way, const http_re
     if (result.turned_away) result.error = error::too_many_requests;
     co_return result;
   }
-  if (!result.error) refusals_ = 0;
+  if (!result.error) refusals_.answered();
   if (link->reusable() && !closed_) {
     const time_point now = clock::now();
-    if (which == connection_class::blocking && is_to_cede(*link, now)) {
-      concurrency_limit_.ceded(now);
+    const std::size_t running = limiter_of(connection_class::blocking).inside();
+    if (which == connection_class::blocking && refusals_.is_to_cede(link->opened_at(), running, now, random_)) {
+      refusals_.ceded(now);
     } else {
       keep(std::move(link), way.agent, which);
     }
@@ -444,8 +436,7 @@ connection::endpoints transport::in_order(std::size_t which, connection::endpoin
 // Gives up the connections in use to all agents but the current one. The requests on them go to the current agent, if
 // they may be repeated. Also forgets the refusals, which were those of another agent.
 void transport::leave_others() {
-  concurrency_limit_ = concurrency_limit(settings_.blocking_max);
-  refusals_ = 0;
+  refusals_.forget();
   for (pending_request& each : under_way_)
     if (each.agent != choice_.current() && each.link) each.link->give_up();
 }
@@ -494,8 +485,7 @@ awaitable<attempt_result> transport::open(std::size_t agent, std::shared_ptr<con
   }
   if (agent == choice_.current() &&
       connected.cause == asio::error::connection_refused) {  // the agent has stopped, and so have its connections
-    concurrency_limit_ = concurrency_limit(settings_.blocking_max);
-    refusals_ = 0;
+    refusals_.forget();
   }
   co_return connected;
 }
@@ -526,21 +516,18 @@ awaitable<attempt_result> transport::open_accepted(std::size_t agent, std::share
 // connections.
 bool transport::note_refusal(const attempt_result& result, std::size_t agent, std::shared_ptr<connection> link) {
   link.reset();
-  ++refusals_;
   // With TLS, the handshake of a connection that counts as open may hang.
   const bool others_work =
       is_secure(agents_[agent].address) ? has_a_working_connection(agent) : statistics_->connections_open > 0;
-  if (result.reply.status != 429 && !others_work && refusals_ < refusals_believed) return false;
-  counters::add(statistics_->connections_refused);
-  const time_point now = clock::now();
   limiter& blocking = limiter_of(connection_class::blocking);
-  const bool is_news = !concurrency_limit_.is_pressed(now);
-  // Allow one fewer than run now. Either the refused request was one of them, or it takes precedence and needs the
-  // connection of one of them.
-  concurrency_limit_.refused(blocking.inside() - std::min<std::size_t>(blocking.inside(), 1), now);
-  const std::size_t allowed = concurrency_limit_.allowed(now);
+  const time_point now = clock::now();
+  const refusals::verdict verdict =
+      refusals_.refused(result.reply.status == 429 || others_work, blocking.inside(), now);
+  if (verdict == refusals::verdict::doubted) return false;
+  counters::add(statistics_->connections_refused);
+  const std::size_t allowed = refusals_.allowed(now);
   blocking.set_limit(allowed);
-  if (is_news) tell_of_refusals(allowed);
+  if (verdict == refusals::verdict::news) tell_of_refusals(allowed);
   return true;
 }
 
@@ -586,17 +573,9 @@ bool transport::has_another_token(unsigned refused) {
   return tokens_.has_another(refused, [this](std::string line) { tell(std::move(line)); });
 }
 
-bool transport::is_to_cede(const connection& link, time_point now) {
-  if (limiter_of(connection_class::blocking).inside() <= kept_for_good) return false;
-  // The age is random, so that connections that were opened together are not closed together.
-  const milliseconds age(std::uniform_int_distribution<milliseconds::rep>(
-      milliseconds(ceded_after).count() * 3 / 4, milliseconds(ceded_after).count() * 5 / 4)(random_));
-  return now - link.opened_at() >= age;
-}
-
 std::shared_ptr<connection> transport::take_idle(std::size_t agent, connection_class which) {
   // A renewal uses an ordinary connection only if a new one may not be had.
-  const bool may_borrow = concurrency_limit_.is_pressed(clock::now()) || outage_;
+  const bool may_borrow = refusals_.is_pressed(clock::now()) || outage_;
   return idle_.take(agent, which, may_borrow);
 }
 
@@ -609,8 +588,8 @@ void transport::keep(std::shared_ptr<connection> link, std::size_t agent, connec
 // a timer is set for the next change: nothing else may happen here for minutes.
 void transport::admit_in_time(bool one_waits) {
   limiter& blocking = limiter_of(connection_class::blocking);
-  blocking.set_limit(concurrency_limit_.allowed(clock::now()));
-  const time_point next = concurrency_limit_.changes_at();
+  blocking.set_limit(refusals_.allowed(clock::now()));
+  const time_point next = refusals_.changes_at();
   if (next == time_point::max() || (blocking.waiting() == 0 && !one_waits)) return;
   if (place_timer_.may_be_set()) place_timer_.set(next, owner_, [this] { admit_in_time(); });
 }

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "agent_choice.hpp"
-#include "concurrency_limit.hpp"
 #include "connection.hpp"
 #include "connection_class.hpp"
 #include "health.hpp"
@@ -23,6 +22,7 @@
 #include "name_lookup.hpp"
 #include "outage.hpp"
 #include "proxy.hpp"
+#include "refusals.hpp"
 #include "resolve.hpp"
 #include "secret_filter.hpp"
 #include "tls.hpp"
@@ -135,7 +135,6 @@ private:
   static awaitable<void> try_out(std::shared_ptr<void> owner, transport& self, std::size_t agent);
   bool note_refusal(const attempt_result& result, std::size_t agent, std::shared_ptr<connection> link);
   bool has_a_working_connection(std::size_t agent) const noexcept;
-  bool is_to_cede(const connection& link, time_point now);
   void tell_of_refusals(std::size_t allowed) const;
   void tell(std::string line) const;
   std::string message_of(const attempt_result& result) const;
@@ -164,8 +163,7 @@ private:
   wake_timer choice_timer_;  // evaluates the choice of the agent again
   std::minstd_rand random_;
   outage outage_;
-  concurrency_limit concurrency_limit_;
-  unsigned refusals_ = 0;  // refusals in a row: 0 again after a reply, or if the agent has stopped or was left
+  refusals refusals_;
   name_lookup names_;
   idle_connections idle_;
   std::size_t active_ = 0;  // the number of requests and trials that the transport works on
