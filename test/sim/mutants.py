@@ -24,7 +24,10 @@ import sys
 import time
 from typing import NamedTuple
 
-SOURCES = pathlib.Path(__file__).resolve().parents[2] / "src" / "protocol"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import mutation  # noqa: E402
+
+SOURCES = mutation.SOURCES / "protocol"
 SEMAPHORE, MUTEX, ELECTION, SET = (
     "no_guarantee_is_broken" + kind for kind in ("", "_with_a_mutex", "_with_an_election", "_with_a_mutex_set")
 )
@@ -229,18 +232,8 @@ MUTANTS = [
 ]
 
 
-def changed(source, mutant):
-    if source.count(mutant.before) != 1:
-        raise SystemExit(f"{mutant.name}: in {mutant.file} this must stand exactly once:\n{mutant.before}")
-    return source.replace(mutant.before, mutant.after)
-
-
-def write(name, out):
-    mutant = next(each for each in MUTANTS if each.name == name)
-    text = changed((SOURCES / mutant.file).read_text(), mutant)
-    if not out.exists() or out.read_text() != text:  # an unchanged file is not compiled again
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(text)
+def write(mutant, out):
+    mutation.write(mutation.changed((SOURCES / mutant.file).read_text(), mutant), out)
 
 
 def judge(mutant, output):
@@ -249,7 +242,7 @@ def judge(mutant, output):
     figures = re.search(r'^figures: (.*)$', output, re.MULTILINE)
     result = {"name": mutant.name, "file": mutant.file, "breaks": mutant.breaks}
     if not found or not figures:
-        return {**result, "wrong": "it was not found: " + (output.strip().splitlines() or ["no output"])[-1]}
+        return {**result, "wrong": "it was not found: " + mutation.last_line(output)}
     result.update(found_by=found[2], objection=found[3], world=int(found[1]), steps=json.loads(figures[1])["steps"])
     if found[2] not in mutant.breaks.split():
         result["wrong"] = f"it breaks {mutant.breaks}, and was found by {found[2]}"
@@ -280,16 +273,9 @@ def line(result):
     return "{name}: {found_by} after {steps} steps, {seconds} s: {objection}".format_map(result)
 
 
-def main():
-    build = pathlib.Path(sys.argv[1]).resolve()
-    chosen = [each for each in MUTANTS if each.name in sys.argv[2:] or len(sys.argv) == 2]
-    if not chosen:
-        sys.exit(__doc__)
-    for each in chosen:
-        (build / "test" / ("mutant_" + each.name)).unlink(missing_ok=True)
+def main(build, chosen):
     begin = time.monotonic()
-    targets = ["mutant_" + each.name for each in chosen]
-    subprocess.run(["cmake", "--build", build, "--target", *targets, "--", "-k", "0"], check=False)
+    mutation.build(build, ["mutant_" + each.name for each in chosen])
     built = time.monotonic()
     results = []
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as several:
@@ -310,36 +296,18 @@ def main():
         "seconds_to_build": round(built - begin, 1),
         "seconds_to_run": round(time.monotonic() - built, 1),
     }
-    (build / "mutants.json").write_text(json.dumps({**figures, "each": results}, indent=1) + "\n")
-    print("figures:", json.dumps(figures))
-    return 1 if missed else 0
+    return mutation.report(figures, results, build / "mutants.json")
 
 
 def self_test():
-    mutant = Mutant("m", "G3", SEMAPHORE, "f.cpp", "a();\n", "b();\n")
-    assert changed("x; a();\n", mutant) == "x; b();\n"
-    for source in ("x;\n", "a();\na();\n"):
-        try:
-            changed(source, mutant)
-            raise AssertionError("a line that is not there once was changed")
-        except SystemExit:
-            pass
+    mutant = MUTANTS[0]._replace(breaks="G3")
     told = 'figures: {{"steps": 12}}\nerror: world 7: {} process 1 believes, at 5 us; world-7.svg\n'
     assert "wrong" not in judge(mutant, told.format("G3")) and judge(mutant, told.format("G3"))["steps"] == 12
     assert "wrong" not in judge(mutant._replace(breaks="G1 G3"), told.format("G3"))
     for output in (told.format("G4"), 'figures: {"steps": 12}\nNo errors detected\n', "assertion failed", ""):
         assert "wrong" in judge(mutant, output)
-    assert len({each.name for each in MUTANTS}) == len(MUTANTS) >= 10
-    for each in MUTANTS:  # each text is in its file exactly once
-        changed((SOURCES / each.file).read_text(), each)
+    mutation.check_texts(MUTANTS, SOURCES)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--list"]:
-        print("\n".join(f"{each.name} {each.file}" for each in MUTANTS))
-    elif sys.argv[1:2] == ["--write"]:
-        write(sys.argv[2], pathlib.Path(sys.argv[3]))
-    elif sys.argv[1:] == ["--self-test"]:
-        self_test()
-    else:
-        sys.exit(main())
+    mutation.command_line(__doc__, MUTANTS, lambda each: f"{each.name} {each.file}", write, self_test, main)
