@@ -16,12 +16,14 @@
 #include <holdfast/local_store.hpp>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "support/async.hpp"
 #include "support/memory_store.hpp"
+#include "support/participant.hpp"
 
 // Locks without a server. `unit.store_contract` runs every rule for stores on the local store, too.
 
@@ -66,6 +68,48 @@ ASYNC_TEST_CASE(a_test_can_end_all_sessions, 20s) {
   BOOST_TEST(why == loss_reason::session_invalidated);
   const slot next = co_await sem.acquire();
   BOOST_TEST(next.held());
+}
+
+ASYNC_TEST_CASE(what_is_cancelled_is_answered_soon, 20s) {
+  const local_store store(ex);
+  semaphore sem(store, of(1));
+  slot held = co_await sem.acquire();
+  asio::cancellation_signal stop_acquire, stop_wait;
+  std::optional<error_code> acquired, lost;
+  sem.acquire(asio::bind_cancellation_slot(stop_acquire.slot(), [&](error_code ec, slot) { acquired = ec; }));
+  held.wait_lost(asio::bind_cancellation_slot(stop_wait.slot(), [&](error_code ec, loss_reason) { lost = ec; }));
+  stop_acquire.emit(asio::cancellation_type::total);
+  stop_wait.emit(asio::cancellation_type::total);
+  for (int i = 0; i < 200 && !(acquired && lost); ++i) co_await test::pause(1ms);
+  BOOST_REQUIRE(acquired.has_value());
+  BOOST_REQUIRE(lost.has_value());
+  BOOST_TEST(*acquired == asio::error::operation_aborted);
+  BOOST_TEST(*lost == asio::error::operation_aborted);
+  BOOST_TEST(held.held());
+}
+
+ASYNC_TEST_CASE(a_loss_requests_a_stop, 20s) {
+  const local_store store(ex);
+  semaphore sem(store, of(1));
+  slot held = co_await sem.acquire();
+  const std::stop_token stop = held.stop_token();
+  store.end_sessions();
+  co_await held.wait_lost();
+  for (int i = 0; i < 200 && !stop.stop_requested(); ++i) co_await test::pause(1ms);
+  BOOST_TEST(stop.stop_requested());
+}
+
+/// The context does not run while the lease expires, so nothing but the clock can end the slot.
+ASYNC_TEST_CASE(a_slot_whose_lease_has_expired_is_not_held, 20s) {
+  const local_store store(ex);
+  semaphore_options options = of(1);
+  options.session_ttl = 300ms;
+  semaphore sem(store, options);
+  const slot held = co_await sem.acquire();
+  BOOST_TEST(held.held());
+  std::this_thread::sleep_for(400ms);
+  BOOST_TEST(!held.held());
+  BOOST_TEST(held.lost_because() == loss_reason::lease_expired);
 }
 
 ASYNC_TEST_CASE(an_operator_can_do_all_that_he_can_on_consul, 20s) {
