@@ -411,7 +411,7 @@ bool run_workers(const scene& how, const arguments& args) {
 }
 
 /// A leader resigns 0.4 s after the next candidate was killed. The figure is the time until the candidate after that
-/// one leads. Returns false if an observer has named the dead candidate.
+/// one leads. Returns false if the observer has named the dead candidate, or has not named the living one in time.
 bool run_election(const scene& how, const arguments& args) {
   const agent a(as_shipped());
   party one(a.address()), other(a.address());

@@ -29,9 +29,9 @@ struct administration_options {
   /// Timeout of one command, with all its requests and retries. For `wait_until_drained` it limits the length of an
   /// outage, not the wait. A `request_options::timeout` other than 0 replaces it. 1 ms to 10 min.
   std::chrono::milliseconds timeout{10'000};
-  /// How many attempts in a row may fail. An attempt is a read and usually a write. Most failures occur because others
-  /// write at the same time. A command that needs several transactions counts from 0 again after each one. 1 or more.
-  /// `inspect` and `wait_until_drained` ignore it.
+  /// The command fails after this many attempts in a row that failed. An attempt is a read and usually a write. Most
+  /// failures occur because others write at the same time. A command that needs several transactions counts from 0
+  /// again after each one. 1 or more. `inspect` and `wait_until_drained` ignore it.
   unsigned attempts_max = 100;
 };
 

@@ -104,6 +104,10 @@ std::shared_ptr<ssl::context> load(const tls_options& options) {
   if (ec) refuse("certificate_file", options.certificate_file, ec);
   made->use_private_key_file(options.key_file, ssl::context::pem, ec);
   if (ec) refuse("key_file", options.key_file, ec);
+  // The call above compares the key with a certificate of the same type only.
+  if (SSL_CTX_check_private_key(made->native_handle()) != 1)
+    refuse("key_file", options.key_file,
+           error_code(static_cast<int>(ERR_get_error()), asio::error::get_ssl_category()));
   return made;
 }
 

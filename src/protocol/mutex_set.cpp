@@ -98,7 +98,7 @@ void mutex_set::on(event::node_registered& e) {
 void mutex_set::on(event::session_renewed& e) {
   if (!session() || session()->id != e.member) return;
   const time_point deadline = session()->lease.deadline();
-  if (!sessions_.renewed(ctx_, *session(), e)) {
+  if (!session()->renewed(ctx_, e)) {
     if (!session()->open) return drop_session(loss_reason::session_invalidated);
     if (watch_ != 0) act(action::stop_watch{std::exchange(watch_, 0)});
     watch_index_ = 0;  // a read that does not block
@@ -146,8 +146,8 @@ void mutex_set::advance() {
 
 void mutex_set::check_lease() {
   if (!session() || !session()->is_created()) return;
-  if (sessions_.has_expired(ctx_, *session())) return drop_session(loss_reason::lease_expired, why_expired(*session()));
-  if (sessions_.keep_alive(ctx_, *session(), watch_outage_.on())) report();
+  if (session()->has_expired(ctx_)) return drop_session(loss_reason::lease_expired, session()->why_expired());
+  if (session()->keep_alive(ctx_, watch_outage_.on())) report();
 }
 
 void mutex_set::check_watch() {

@@ -97,7 +97,7 @@ void pool::on(event::session_renewed& e) {
   if (!m || m->lost) return;
   const time_point deadline = m->lease.deadline();
   const bool is_idle = m->is_ready() && m->standing == standing::absent;
-  if (!members_.renewed(ctx_, *m, e)) {
+  if (!m->renewed(ctx_, e)) {
     if (is_idle) return drop(*m, loss_reason::none);
     // One read shows what has become of all sessions. If this answer came too soon after the last read, the next
     // attempt to renew the session leads to another.

@@ -311,8 +311,8 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
   const bool seen_why = only_delayed || (view_.current() && txn.guarded && view_.now().lock_index != txn.base);
   const bool gave =
       std::any_of(txn.movers.begin(), txn.movers.end(), [this](member_id id) { return members_[id].holds(); });
-  // Only the record's index was wrong, because other slots have moved. The slots that we release can still be handed
-  // on.
+  // Only the record's index was wrong, usually because other slots have moved. The slots that we release can still be
+  // handed on.
   const bool by_record = gave && !refusals.empty() &&
                          std::all_of(refusals.begin(), refusals.end(), [&](const event::refused_operation& each) {
                            return each.operation < txn.record_operations && each.reason == event::refusal::conflict;

@@ -82,14 +82,14 @@ void pool::check_leases() {
   for (auto at = members_.begin(); at != members_.end();) {
     member& m = (at++)->second;
     if (!m.is_created()) continue;
-    if (!m.lost && members_.has_expired(ctx_, m)) {
+    if (!m.lost && m.has_expired(ctx_)) {
       node_may_be_gone(m);
       if (m.slot == slot_id::none) {
         if (m.waits()) note_sat_out();
         drop(m, loss_reason::none, failed(error::timed_out, "the session could not be renewed in time"));
         continue;
       }
-      lose(m.slot, loss_reason::lease_expired, why_expired(m));
+      lose(m.slot, loss_reason::lease_expired, m.why_expired());
     }
     check_acceptance(m);
     if (m.lost) {
@@ -103,7 +103,7 @@ void pool::check_leases() {
            failed(error::timed_out, "the slot could not be released: its session is destroyed instead"));
       continue;
     }
-    if (members_.keep_alive(ctx_, m, watches_.failures.on()) && m.slot != slot_id::none) report(m);
+    if (m.keep_alive(ctx_, watches_.failures.on()) && m.slot != slot_id::none) report(m);
     last_.suspect = last_.suspect || m.is_suspect();
   }
 }
@@ -285,7 +285,7 @@ bool pool::may_retire(member& m) {
   if (closing_.has_begun() || m.lost || (others_.may_read_node() && m.entry_created != 0)) return true;
   if (m.asked_at < m.idle_since + options_.session_idle_timeout) {
     m.lease.renew_by(now());
-    members_.renew_when_due(ctx_, m);
+    m.renew_when_due(ctx_);
   }
   return false;
 }

@@ -46,10 +46,22 @@ struct own_session {
 
   bool is_created() const { return state == session_state::live || is_suspect(); }
   bool is_suspect() const { return state == session_state::suspect; }
+
+  void created(context& ctx, std::string its_id, duration ttl, duration margin);
+  /// True if the lease has expired. Otherwise sets a timer for that.
+  bool has_expired(context& ctx) const { return ctx.due_or_wake(lease.deadline()); }
+  void renew_when_due(context& ctx);
+  /// Renews the session if that is due, and assesses whether it is suspect. `watch_fails`: the core could not see the
+  /// session's end. Returns true if that has changed.
+  bool keep_alive(context& ctx, bool watch_fails);
+  /// Returns false if Consul reports that the session does not exist. A leader that has not caught up yet may report
+  /// this of a live session. So if the session holds or waits for anything, a consistent read or the lease decides. A
+  /// reply after the lease deadline does not extend the lease, because lost is final.
+  bool renewed(context& ctx, event::session_renewed& e);
+  /// Returns why the lease has expired.
+  failure why_expired() const;
 };
 
-/// Returns why the lease has expired.
-failure why_expired(const own_session& s);
 /// The fate of a slot's session after the slot is lost. A closing core keeps it for a limited time only.
 enum class session_after {
   ended,    ///< the session has ended or has lost its entry; if it still lives, it is destroyed

@@ -93,11 +93,7 @@ public:
     if (e.session.empty()) return not_created(ctx, *m, e.error);
     if (m->state != session_state::creating) return creation::nothing;
     failures_.over();
-    m->state.go_to(session_state::live);
-    m->session = std::move(e.session);
-    m->lease = lease(ttl_, margin_);
-    m->lease.extend(m->asked_at, ctx.random());
-    m->created_at = ctx.now();
+    m->created(ctx, std::move(e.session), ttl_, margin_);
     ids_.emplace(m->session, m->id);
     return creation::done;
   }
@@ -114,36 +110,6 @@ public:
         request(ctx, m);
     }
     return failed;
-  }
-
-  // --- The lease
-
-  /// True if the lease of this session has expired. Otherwise sets a timer for that.
-  bool has_expired(context& ctx, const Member& m) const { return ctx.due_or_wake(m.lease.deadline()); }
-  void renew_when_due(context& ctx, Member& m) {
-    if (!ctx.due_or_wake(m.lease.renew_at())) return;
-    m.asked_at = ctx.now();
-    m.lease.asked();
-    ctx.act(action::renew_session{m.id, m.session});
-  }
-  /// Renews the session if that is due, and assesses whether it is suspect. `watch_fails`: the core could not see the
-  /// session's end. Returns true if that has changed.
-  bool keep_alive(context& ctx, Member& m, bool watch_fails) {
-    renew_when_due(ctx, m);
-    const session_state before = m.state;
-    const bool is_overdue = ctx.due_or_wake(m.lease.suspect_at());
-    m.state.go_to(is_overdue || watch_fails ? session_state::suspect : session_state::live);
-    return m.state != before;
-  }
-  /// Returns false if Consul reports that the session does not exist. A leader that has not caught up yet may report
-  /// this of a live session. So if the session holds or waits for anything, a consistent read or the lease decides. A
-  /// reply after the lease deadline does not extend the lease, because lost is final.
-  bool renewed(context& ctx, Member& m, event::session_renewed& e) {
-    m.not_renewed = std::move(e.error);
-    if (e.outcome != event::renewal::renewed) m.lease.failed(ctx.now(), ctx.random());
-    if (e.outcome == event::renewal::renewed && ctx.now() < m.lease.deadline())
-      m.lease.extend(m.asked_at, ctx.random());
-    return e.outcome != event::renewal::gone;
   }
 
   // --- The sessions that must end, by their names.

@@ -45,14 +45,14 @@ class Mutant(NamedTuple):
 
 MUTANTS = [
     Mutant("a_lease_that_was_over_goes_on", "G9", SEMAPHORE, "session.cpp",
-        "e.outcome == event::renewal::renewed && ctx.now() < s.lease.deadline()",
+        "e.outcome == event::renewal::renewed && ctx.now() < lease.deadline()",
         "e.outcome == event::renewal::renewed"),
     Mutant("a_failed_renewal_extends", "G3", SEMAPHORE, "session.cpp",
         "if (e.outcome == event::renewal::renewed &&",
         "if (e.outcome != event::renewal::gone &&"),
-    Mutant("no_margin", "G1 G3", SEMAPHORE, "pool.cpp",
-        "lease(options_.ttl, options_.lease_margin)",
-        "lease(options_.ttl, duration())"),
+    Mutant("no_margin", "G1 G3", SEMAPHORE, "session.cpp",
+        "protocol::lease(ttl, margin)",
+        "protocol::lease(ttl, duration())"),
     Mutant("a_lost_slot_ends_at_once", "G1", SEMAPHORE, "pool_local.cpp",
         "lose(m.slot, loss_reason::lease_expired, why_expired(m));",
         "{ drop(m, loss_reason::lease_expired, why_expired(m)); continue; }"),

@@ -32,7 +32,7 @@ T* must(T* made) {
   return made;
 }
 
-key_ptr make_key() { return key_ptr(must(EVP_EC_gen("P-256"))); }
+key_ptr make_key(bool rsa = false) { return key_ptr(must(rsa ? EVP_RSA_gen(2048U) : EVP_EC_gen("P-256"))); }
 
 template <class Write>
 std::string pem_of(Write write) {
@@ -104,12 +104,12 @@ authority& authority::operator=(authority&&) noexcept = default;
 const std::string& authority::certificate() const { return state_->pem; }
 
 identity authority::issue(const certificate_request& request) const {
-  const key_ptr key = make_key();
+  const key_ptr key = make_key(request.rsa);
   return {pem_of(make(request, key.get(), state_->own.get(), state_->key.get(), false).get()), pem_of(key.get())};
 }
 
 identity authority::self_signed(const certificate_request& request) {
-  const key_ptr key = make_key();
+  const key_ptr key = make_key(request.rsa);
   return {pem_of(make(request, key.get(), nullptr, key.get(), false).get()), pem_of(key.get())};
 }
 

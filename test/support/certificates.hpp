@@ -21,6 +21,7 @@ struct certificate_request {
   std::vector<std::string> names{};
   std::chrono::seconds from = -std::chrono::hours(1);  ///< from now
   std::chrono::seconds until = std::chrono::hours(1);
+  bool rsa = false;  ///< the key is an RSA key, else one on the curve P-256
 };
 
 /// A certificate authority of the test's own.

@@ -396,6 +396,7 @@ BOOST_AUTO_TEST_CASE(files_that_cannot_be_read_are_named) {
   const std::string certificate = files.write("own.pem", own.certificate);
   const std::string key = files.write("own.key", own.key);
   const std::string other_key = files.write("other.key", authority().issue({}).key);
+  const std::string rsa_key = files.write("rsa.key", authority().issue({.rsa = true}).key);
   const std::string no_pem = files.write("no/pem", "text");
   config settings;
   settings.address = "https://127.0.0.1:1";
@@ -409,11 +410,12 @@ BOOST_AUTO_TEST_CASE(files_that_cannot_be_read_are_named) {
   BOOST_TEST(contains(refused([&](auto& t) { t.ca_path = files.path() + "/no"; }), no_pem));
   BOOST_TEST(contains(refused([&](auto& t) { t.ca_file = no_pem; }), "tls.ca_file"));
   BOOST_TEST(contains(refused([&](auto& t) { t.certificate_file = certificate; }), "go together"));
-  BOOST_TEST(contains(refused([&](auto& t) {
-                        t.certificate_file = certificate;
-                        t.key_file = other_key;
-                      }),
-                      "tls.key_file"));
+  for (const std::string& another : {other_key, rsa_key})
+    BOOST_TEST(contains(refused([&](auto& t) {
+                          t.certificate_file = certificate;
+                          t.key_file = another;
+                        }),
+                        "tls.key_file"));
   BOOST_TEST(refused([&](auto& t) {
                t.certificate_file = certificate;
                t.key_file = key;

@@ -93,8 +93,8 @@ MUTANTS = [
     Mutant("a_wrong_token_is_logged", "secrets consul_token", "consul/token_source.cpp",
         '"the token must be printable ASCII without spaces");',
         '"the token must be printable ASCII without spaces: " + found);'),
-    Mutant("a_repeated_token_is_shown", "secrets", "consul/transport.cpp",
-        "  if (of.secret) hide(*of.secret);\n",
+    Mutant("a_repeated_token_is_shown", "secrets", "consul/secret_filter.cpp",
+        "  if (token != nullptr) hide(shown, *token);\n",
         ""),
     # ---- TLS
     Mutant("a_name_is_not_verified", "consul_tls", "consul/tls.cpp",

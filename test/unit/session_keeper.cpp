@@ -56,13 +56,13 @@ struct world {
   }
   bool keep_alive(bool watch_fails = false) {
     bool has_changed = false;
-    step([&] { has_changed = all.keep_alive(ctx, all[first], watch_fails); });
+    step([&] { has_changed = all[first].keep_alive(ctx, watch_fails); });
     return has_changed;
   }
   bool renewed(event::renewal how) {
     bool exists = false;
     event::session_renewed e{first, how, {}};
-    step([&] { exists = all.renewed(ctx, all[first], e); });
+    step([&] { exists = all[first].renewed(ctx, e); });
     return exists;
   }
   template <class Action>
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(an_answer_after_the_deadline_revives_nothing) {
   w.now = deadline;
   w.renewed(event::renewal::renewed);
   bool has_expired = false;
-  w.step([&] { has_expired = w.all.has_expired(w.ctx, w.all[first]); });
+  w.step([&] { has_expired = w.all[first].has_expired(w.ctx); });
   BOOST_TEST(has_expired);
 }
 
