@@ -24,12 +24,11 @@ class lock_store {
 public:
   // NOLINTNEXTLINE(google-explicit-constructor): a client is a complete store, and the conversion loses nothing.
   lock_store(consul::client client);
-  /// Creates a store of another kind. `src/runtime/store.hpp` states what it must do.
-  explicit lock_store(std::shared_ptr<const runtime::store_factory> factory) noexcept : factory_(std::move(factory)) {}
-
-  const runtime::store_factory& factory() const noexcept { return *factory_; }
 
 private:
+  friend class runtime::store_factory;
+  explicit lock_store(std::shared_ptr<const runtime::store_factory> factory) noexcept : factory_(std::move(factory)) {}
+
   std::shared_ptr<const runtime::store_factory> factory_;
 };
 

@@ -246,7 +246,9 @@ local_store local_store::on(const executor_type& executor) const {
   return local_store(local::local_context::make(context_->state(), executor));
 }
 
-local_store::operator lock_store() const { return lock_store(std::make_shared<const local::stores>(context_)); }
+local_store::operator lock_store() const {
+  return runtime::store_factory::lock_store_of(std::make_shared<const local::stores>(context_));
+}
 
 local_store::executor_type local_store::get_executor() const { return context_->executor(); }
 

@@ -83,7 +83,7 @@ std::function<protocol::instruction(const inspection&, const command_history&)> 
 }  // namespace
 
 administrator::administrator(const lock_store& where, administration_options options)
-    : store_(where.factory().open({})), options_(std::move(options)) {
+    : store_(runtime::store_factory::of(where).open({})), options_(std::move(options)) {
   semaphore_options which;
   which.prefix = options_.prefix;
   which.lock_key = options_.lock_key;

@@ -33,7 +33,9 @@ public:
   const runtime::pool_setup of_each;
 };
 
-asio::any_io_executor executor_of(const election_impl& impl) noexcept { return impl.where.factory().executor(); }
+asio::any_io_executor executor_of(const election_impl& impl) noexcept {
+  return runtime::store_factory::of(impl.where).executor();
+}
 
 namespace {
 

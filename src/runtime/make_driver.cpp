@@ -21,7 +21,8 @@ std::uint64_t random_seed() {
 
 template <class Core, class Setup>
 std::shared_ptr<driver> make_driver_of(const lock_store& where, Setup its) {
-  return lifetime::make_hooked<driver>(where.factory().open(std::move(its.store)), std::move(its.driver),
+  return lifetime::make_hooked<driver>(runtime::store_factory::of(where).open(std::move(its.store)),
+                                       std::move(its.driver),
                                        std::make_unique<Core>(std::move(its.core), random_seed()));
 }
 

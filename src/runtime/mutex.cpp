@@ -27,7 +27,8 @@ namespace detail {
 
 class verification {
 public:
-  verification(const lock_store& where, sequencer its) : claimed(std::move(its)), store_(where.factory().open({})) {}
+  verification(const lock_store& where, sequencer its)
+      : claimed(std::move(its)), store_(runtime::store_factory::of(where).open({})) {}
 
   const runtime::store& store() const noexcept { return *store_; }
   /// Called by `answer_of`.

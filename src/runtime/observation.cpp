@@ -37,7 +37,7 @@ asio::awaitable<void> pause(protocol::duration time) {
 }  // namespace
 
 observation::observation(const lock_store& where, std::string key, std::chrono::milliseconds timeout)
-    : store_(where.factory().open({.timeout = timeout})),
+    : store_(runtime::store_factory::of(where).open({.timeout = timeout})),
       key_(std::move(key)),
       watch_(longest_wait, std::random_device()()) {}
 

@@ -7,8 +7,10 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <chrono>
 #include <cstdint>
+#include <holdfast/lock_store.hpp>
 #include <memory>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -164,6 +166,11 @@ struct store_terms {
 /// only asks questions, for example an administrator.
 class store_factory {
 public:
+  static lock_store lock_store_of(std::shared_ptr<const store_factory> factory) {
+    return lock_store(std::move(factory));
+  }
+  static const store_factory& of(const lock_store& where) noexcept { return *where.factory_; }
+
   virtual ~store_factory() = default;
   virtual std::unique_ptr<store> open(store_terms terms) const = 0;
   /// The executor of the stores. Empty once the context has been destroyed.

@@ -126,7 +126,7 @@ bool runs_on(const asio::any_io_executor& strand) {
 class asker final : public runtime::event_sink, public std::enable_shared_from_this<asker> {
 public:
   asker(const asio::any_io_executor& ex, const lock_store& where, store_terms terms)
-      : store_(where.factory().open(std::move(terms))), news_(ex, clock::time_point::max()) {}
+      : store_(runtime::store_factory::of(where).open(std::move(terms))), news_(ex, clock::time_point::max()) {}
 
   void deliver(core_event&& e) override {
     expect_is_right_place();
@@ -536,11 +536,11 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(an_executor_is_empty_once_its_context_is_gone, Kin
   auto io = std::make_unique<asio::io_context>();
   Kind at(io->get_executor());
   const lock_store where = at.where();
-  const std::unique_ptr<runtime::store> unused = where.factory().open(usual_terms());
+  const std::unique_ptr<runtime::store> unused = runtime::store_factory::of(where).open(usual_terms());
   auto it = std::make_shared<asker>(io->get_executor(), where, usual_terms());
   runtime::store& used = it->store();
   BOOST_TEST((used.executor() == io->get_executor()));
-  BOOST_TEST((where.factory().executor() == io->get_executor()));
+  BOOST_TEST((runtime::store_factory::of(where).executor() == io->get_executor()));
   it->make(action::watch_key{1, "a", 1'000, forever});
   const std::weak_ptr<asker> still = it;
   io->run_for(a_moment);
@@ -550,7 +550,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(an_executor_is_empty_once_its_context_is_gone, Kin
   io.reset();
   BOOST_TEST(still.expired());
   BOOST_TEST(!unused->executor());
-  BOOST_TEST(!where.factory().executor());
+  BOOST_TEST(!runtime::store_factory::of(where).executor());
 }
 
 // ---- what it keeps
