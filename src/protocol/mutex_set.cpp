@@ -100,9 +100,7 @@ void mutex_set::on(event::session_renewed& e) {
   const time_point deadline = session()->lease.deadline();
   if (!session()->renewed(ctx_, e)) {
     if (!session()->open) return drop_session(loss_reason::session_invalidated);
-    if (watch_ != 0) act(action::stop_watch{std::exchange(watch_, 0)});
-    watch_index_ = 0;  // a read that does not block
-    return watch_outage_.retry_now();
+    return watch_.read_at_once(ctx_);
   }
   if (e.outcome == event::renewal::renewed) session()->copies_due = !session()->refused.empty();
   if (session()->lease.deadline() != deadline) report();
@@ -114,21 +112,19 @@ void mutex_set::on(event::session_destroyed& e) {
 }
 
 void mutex_set::on(event::key_watched& e) {
-  if (e.id != watch_) return;
-  watch_ = 0;
-  watch_index_ = 0;  // after a failure, the next read does not block
+  if (!watch_.take(e.id)) return;
   if (e.error.code) {
-    if (!watch_outage_.on()) {
+    if (!watch_.failures().on()) {
       act(action::note{"watch of " + session_key() + " failed: " + e.error.details.to_string()});
     }
     if (is_final(e.error.code)) fail_waiters(e.error);
-    return watch_outage_.failed(std::move(e.error), ctx_.now(), ctx_.random());
+    return watch_.failed(ctx_, std::move(e.error));
   }
-  if (watch_outage_.on()) act(action::note{"watch of " + session_key() + " works again"});
-  watch_outage_.over();
+  if (watch_.failures().on()) act(action::note{"watch of " + session_key() + " works again"});
+  watch_.works();
   lost_by_watch_.over();
   if (!e.pair || e.pair->session != session()->session) return drop_session(loss_reason::session_invalidated);
-  watch_index_ = e.pair->modify_index;
+  watch_.has_seen(e.pair->modify_index);
 }
 
 void mutex_set::advance() {
@@ -147,24 +143,22 @@ void mutex_set::advance() {
 void mutex_set::check_lease() {
   if (!session() || !session()->is_created()) return;
   if (session()->has_expired(ctx_)) return drop_session(loss_reason::lease_expired, session()->why_expired());
-  if (session()->keep_alive(ctx_, watch_outage_.on())) report();
+  if (session()->keep_alive(ctx_, watch_.failures().on())) report();
 }
 
 void mutex_set::check_watch() {
   if (!session() || !session()->open) return;
   if (held_ != 0 && !serving()) {
-    lost_by_watch_.failed(watch_outage_.last(), ctx_.now(), ctx_.random());
-    return drop_session(loss_reason::watch_failed, watch_outage_.last());
+    lost_by_watch_.failed(watch_.failures().last(), ctx_.now(), ctx_.random());
+    return drop_session(loss_reason::watch_failed, watch_.failures().last());
   }
-  if (watch_ != 0 || !due_or_wake(watch_outage_.retry_at())) return;
-  watch_ = ctx_.new_request();
-  const duration wait =
-      watch_index_ == 0 ? duration() : ctx_.random().between(options_.watch_wait * 3 / 4, options_.watch_wait);
-  act(action::watch_key{watch_, session_key(), watch_index_, wait});
+  if (watch_.is_due(ctx_)) watch_.start(ctx_, session_key(), options_.watch_wait);
 }
 
 /// False if the watch has failed for too long. Then Consul is not asked for locks, because they would be lost at once.
-bool mutex_set::serving() { return !watch_outage_.on() || !due_or_wake(watch_outage_.since() + options_.outage_grace); }
+bool mutex_set::serving() {
+  return !watch_.failures().on() || !due_or_wake(watch_.failures().since() + options_.outage_grace);
+}
 
 void mutex_set::check_outage() {
   const auto fail_those_who_came_before = [this](time_point since, const failure& why) {
@@ -172,7 +166,7 @@ void mutex_set::check_outage() {
            due_or_wake(std::max(since, asking_.begin()->second->second.came) + options_.give_up_after))
       fail_first(why);
   };
-  const outage* const all[] = {&write_outage_, &sessions_.failures(), &lost_by_watch_, &watch_outage_};
+  const outage* const all[] = {&write_outage_, &sessions_.failures(), &lost_by_watch_, &watch_.failures()};
   for (const outage* o : all)
     if (o->on()) fail_those_who_came_before(o->since(), o->last());
   const time_point asked = txn_ != 0 ? sent_at_ : session() && !session()->is_created() ? session()->asked_at : never;
@@ -324,9 +318,7 @@ void mutex_set::answer_release(slot_id id, const failure& why) {
 
 /// Stops using the session. All its locks are lost for this reason. Callers that wait go on with another session.
 void mutex_set::drop_session(loss_reason reason, failure why) {
-  if (watch_ != 0) act(action::stop_watch{std::exchange(watch_, 0)});
-  watch_index_ = 0;
-  watch_outage_.over();
+  watch_.drop(ctx_);
   ending d;
   d.since = ctx_.now();
   d.over_at = session()->lease.over_at();

@@ -18,6 +18,7 @@
 #include "protocol/core.hpp"
 #include "protocol/core_options.hpp"
 #include "protocol/session_keeper.hpp"
+#include "protocol/session_watch.hpp"
 #include "protocol/slot_table.hpp"
 #include "protocol/succession.hpp"
 
@@ -232,9 +233,7 @@ private:
   outage write_outage_;
   outage denied_outage_;
 
-  request_id watch_ = 0;
-  std::uint64_t watch_index_ = 0;
-  outage watch_outage_;
+  session_watch watch_;
   outage lost_by_watch_;  ///< sessions were lost because their watches had failed; no watch has succeeded since
 
   closing closing_;
