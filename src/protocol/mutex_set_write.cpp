@@ -16,28 +16,20 @@ void mutex_set::write() {
   if (txn_ != 0 || !due_or_wake(write_outage_.retry_at())) return;
   if (doubt_ == doubt::unknown) return send_barrier();
   if (doubt_ == doubt::moved) return send_read();
-  if (!denied_.empty() && due_or_wake(denied_outage_.retry_at())) {
-    leaving_.insert(leaving_.end(), denied_.begin(), denied_.end());
-    denied_.clear();
-  }
-  while (!wanted_.empty() && !wanted_.front()->second.asked) {
-    place& at = *wanted_.front();
-    wanted_.pop_front();
-    forget(at);
-  }
+  names_.prepare(ctx_);
   if (session()) {
     if (!session()->is_created()) return;
     if (std::exchange(session()->copies_due, false)) return send_batch(true);
-    if (!leaving_.empty() || (!wanted_.empty() && serving())) send_batch();
+    if (names_.has_unlocks() || (names_.has_locks() && serving())) send_batch();
     return;
   }
-  if (wanted_.empty() || !due_or_wake(sessions_.failures().retry_at()) || !due_or_wake(lost_by_watch_.retry_at()))
+  if (!names_.has_locks() || !due_or_wake(sessions_.failures().retry_at()) || !due_or_wake(lost_by_watch_.retry_at()))
     return;
   sessions_.create(ctx_);
 }
 
-kv_operation mutex_set::cas_guard(std::uint32_t number) const {
-  return {kv_verb::cas, guard_key(), {}, set_magic | number, session()->guard_index};
+kv_operation mutex_set::cas_guard(std::uint32_t number) {
+  return {kv_verb::cas, keys().of_guard(), {}, set_magic | number, session()->guard_index};
 }
 
 void mutex_set::send_batch(bool empty) {
@@ -52,49 +44,28 @@ void mutex_set::send_batch(bool empty) {
         options_.wall_offset ? with_stamp(options_.description, ctx_.now().time_since_epoch() + *options_.wall_offset,
                                           entry_lease{options_.ttl, options_.lease_margin, options_.node})
                              : options_.description;
-    ops.push_back({kv_verb::check_not_exists, guard_key()});
-    ops.push_back({kv_verb::lock, guard_key(), {}, set_magic | number_, 0, id});
-    ops.push_back({kv_verb::lock, session_key(), text, set_magic, 0, id});
+    ops.push_back({kv_verb::check_not_exists, keys().of_guard()});
+    ops.push_back({kv_verb::lock, keys().of_guard(), {}, set_magic | number_, 0, id});
+    ops.push_back({kv_verb::lock, keys().of_session(), text, set_magic, 0, id});
   }
   head_ = ops.size();
   parts_.clear();
-  if (!empty) add_parts(ops);
+  // One operation is left free, because the read that finds out the outcome of this batch may have one more.
+  if (!empty) add_parts(ops, names_.take_parts(ctx_, operations_max - 1 - head_, serving()));
   send(session()->open ? request::batch : request::opening, std::move(ops));
 }
 
-/// Adds as many unlocks and locks as fit. Unlocks come first.
-void mutex_set::add_parts(std::vector<kv_operation>& ops) {
-  // One operation is left free, because the read that finds out the outcome of this batch may have one more.
-  constexpr std::size_t most = operations_max - 1;
+void mutex_set::add_parts(std::vector<kv_operation>& ops, const std::vector<lock_names::part>& parts) {
   const std::string& id = session()->session;
-  const auto add = [&](place& at, bool locks) {
-    at.second.sent = true;
-    parts_.push_back({&at, locks, ops.size()});
-  };
-  const auto begins_with_rest = [](const std::deque<place*>& places) {
-    return !places.empty() && places.front()->second.is_rest;
-  };
-  // If other processes take the same locks, batch after batch may be refused. A release that was in a refused batch is
-  // sent without locks, so locks delay it only once. The locks of a refused batch are sent without newcomers.
-  const bool may_lock = serving() && !begins_with_rest(leaving_);
-  const bool only_rest = begins_with_rest(wanted_);
-  while (!leaving_.empty() && ops.size() + 2 <= most) {
-    place& at = *leaving_.front();
-    leaving_.pop_front();
-    add(at, false);
-    ops.push_back({kv_verb::check_session, key_of(at), {}, 0, 0, id});
-    ops.push_back({kv_verb::remove, key_of(at)});
-  }
-  while (may_lock && !wanted_.empty() && ops.size() + 1 <= most) {
-    place& at = *wanted_.front();
-    if (only_rest && !at.second.is_rest) break;
-    wanted_.pop_front();
-    if (!at.second.asked) {
-      forget(at);
-      continue;
+  for (const lock_names::part& each : parts) {
+    const std::string key = keys().of(each.place->first);
+    parts_.push_back({each, ops.size()});
+    if (each.locks) {
+      ops.push_back({kv_verb::lock, key, options_.description, mutex_flags, 0, id});
+    } else {
+      ops.push_back({kv_verb::check_session, key, {}, 0, 0, id});
+      ops.push_back({kv_verb::remove, key});
     }
-    add(at, true);
-    ops.push_back({kv_verb::lock, key_of(at), options_.description, mutex_flags, 0, id});
   }
 }
 
@@ -105,11 +76,11 @@ void mutex_set::send_barrier() {
 
 /// The transaction removes a key that does not exist. This makes it a write, so its reads are never stale.
 void mutex_set::send_read() {
-  std::vector<kv_operation> ops{{kv_verb::remove, guard_key() + "/none"}, {kv_verb::get, guard_key()}};
+  std::vector<kv_operation> ops{{kv_verb::remove, keys().of_guard() + "/none"}, {kv_verb::get, keys().of_guard()}};
   for (part& each : parts_) {
     if (!each.locks || each.absent) continue;
     each.operation = ops.size();
-    ops.push_back({kv_verb::get, key_of(*each.place)});
+    ops.push_back({kv_verb::get, keys().of(each.place->first)});
   }
   send(request::read, std::move(ops));
 }
@@ -139,7 +110,7 @@ void mutex_set::on(event::txn_done& e) {
 }
 
 void mutex_set::not_done(event::txn_done& e) {
-  if (is_final(e.error.code)) fail_waiters(e.error);
+  if (is_final(e.error.code)) names_.fail_all(ctx_, e.error);
   write_outage_.failed(std::move(e.error), ctx_.now(), ctx_.random(), sent_at_);
 }
 void mutex_set::refused_as_a_whole() {
@@ -176,11 +147,10 @@ void mutex_set::batch_applied(const std::vector<kv_entry>& results) {
   session()->guard_is_at(results.front().modify_index);
   for (const part& each : std::exchange(parts_, {})) {
     const kv_entry& result = results[next++];
-    each.place->second.sent = false;
     if (each.locks)
-      grant(*each.place, result.modify_index);
+      names_.locked(ctx_, *each.place, result.modify_index, *session());
     else
-      release_done(*each.place);
+      names_.unlocked(ctx_, *each.place);
   }
 }
 
@@ -196,10 +166,10 @@ void mutex_set::batch_refused(const std::vector<event::refused_operation>& refus
       }
       by_head = true;
       if (each.reason == event::refusal::permission_denied)
-        fail_waiters(failed(error::permission_denied, "the ACL token may not write below " + options_.prefix));
+        names_.fail_all(ctx_, failed(error::permission_denied, "the ACL token may not write below " + options_.prefix));
     }
     for (part& its : parts_) {
-      const std::size_t end = its.operation + (its.locks ? 1 : 2);
+      const std::size_t end = its.operation + its.operations();
       if (each.operation < its.operation || each.operation >= end || its.refused) continue;
       its.refused = each.reason;
       any = true;
@@ -216,68 +186,26 @@ void mutex_set::batch_refused(const std::vector<event::refused_operation>& refus
   const auto refused = std::stable_partition(parts_.begin(), parts_.end(), [](const part& p) { return !p.refused; });
   const std::vector<part> told(refused, parts_.end());
   parts_.erase(refused, parts_.end());
-  if (had_locks)
-    for (const part& each : parts_) each.place->second.is_rest = true;
-  put_back();
+  put_back(had_locks);
   for (const part& each : told) part_refused(each);
 }
 
 void mutex_set::part_refused(const part& each) {
-  lock& l = each.place->second;
-  l.sent = false;
-  const bool wrong = *each.refused == event::refusal::permission_denied || *each.refused == event::refusal::other;
+  const std::string key = keys().of(each.place->first);
+  const bool is_error = *each.refused == event::refusal::permission_denied || *each.refused == event::refusal::other;
   const failure why = *each.refused == event::refusal::permission_denied
-                          ? failed(error::permission_denied, "the ACL token may not write " + key_of(*each.place))
-                          : failed(error::transaction_conflict, "Consul refused to write " + key_of(*each.place));
-  if (!each.locks && !wrong)  // our session has not locked the key any more
-    return release_done(*each.place, failed(error::slot_lost, "the key was not locked by its session"));
-  if (!each.locks) {
-    answer_release(std::exchange(l.slot, slot_id::none), why);
-    denied_.push_back(each.place);
-    denied_outage_.failed(why, ctx_.now(), ctx_.random());
-  }
-  // A caller that asked after this request was sent gets a try of its own, unless the refusal is an error (`wrong`).
-  if (l.asked && (wrong || l.asked_after < txn_)) {
-    const ticket asked = *l.asked;
-    stop_asking(*each.place);
-    if (wrong)
-      act(action::fail{asked, why});
-    else
-      act(action::deny{asked});
-  }
-  if (each.locks) forget(*each.place);
+                          ? failed(error::permission_denied, "the ACL token may not write " + key)
+                      : is_error ? failed(error::transaction_conflict, "Consul refused to write " + key)
+                                 // our session has not locked the key any more
+                                 : failed(error::slot_lost, "the key was not locked by its session");
+  names_.refused(ctx_, each, txn_, is_error, why);
 }
 
-/// The parts that are left were not applied. They go to the fronts of the queues for the next batches.
-void mutex_set::put_back() {
-  for (auto each = parts_.rbegin(); each != parts_.rend(); ++each) {
-    each->place->second.sent = false;
-    (each->locks ? wanted_ : leaving_).push_front(each->place);
-  }
+/// The parts that are left were not applied.
+void mutex_set::put_back(bool as_rest) {
+  names_.put_back({parts_.begin(), parts_.end()}, as_rest);
   parts_.clear();
   doubt_ = doubt::none;
-}
-
-/// Consul refused a batch, and then applied a copy of it that the network delivered later. So `effects` have taken
-/// place after all. The copy gave the guard a new index. The batch that we have sent meanwhile names the old index, so
-/// Consul will never apply it, and `put_back` queues its parts again.
-void mutex_set::copy_applied(const std::vector<effect>& effects) {
-  put_back();
-  for (const effect& each : effects) {
-    const auto at = each.locks ? locks_.try_emplace(each.name).first : locks_.find(each.name);
-    if (at == locks_.end()) continue;
-    if (each.locks && at->second.standing == standing::wanted) {
-      // The caller may have been denied the lock, or may have stopped asking. So the key is unlocked first. If somebody
-      // asks for it, the request starts anew after that.
-      std::erase(wanted_, &*at);
-      at->second.standing = standing::leaving;
-      leaving_.push_back(&*at);
-    } else if (!each.locks && at->second.standing == standing::leaving) {
-      std::erase(leaving_, &*at);
-      std::erase(denied_, &*at);
-      release_done(*at);
-    }
-  }
 }
 
 void mutex_set::barrier_done(event::txn_done& e) {
@@ -324,7 +252,12 @@ void mutex_set::read_done(event::txn_done& e) {
   if (!copy && flags != batch && !(barrier_sent_ && flags == barrier))
     return drop_session(loss_reason::removed);  // by somebody else, or by a forgotten batch: nothing is certain
   session()->guard_is_at(guard->modify_index);
-  if (copy) return copy_applied(copy.mapped());
+  if (copy) {
+    // Consul refused a batch, and then applied a copy of it that the network delivered later. The copy gave the guard a
+    // new index. The batch that we have sent meanwhile names the old index, so Consul will never apply it.
+    put_back();
+    return names_.copy_applied(ctx_, copy.mapped());
+  }
   if (flags == barrier) {
     ++number_;
     return put_back();
@@ -332,16 +265,15 @@ void mutex_set::read_done(event::txn_done& e) {
   doubt_ = doubt::none;
   write_outage_.over();
   for (part& each : std::exchange(parts_, {})) {
-    each.place->second.sent = false;
     if (!each.locks) {
-      release_done(*each.place);
+      names_.unlocked(ctx_, *each.place);
       continue;
     }
     const kv_entry* const key = each.absent ? nullptr : its_result(each.operation);
     if (key && key->session == session()->session)
-      grant(*each.place, key->modify_index);
+      names_.locked(ctx_, *each.place, key->modify_index, *session());
     else
-      forget(*each.place);  // we had locked it, and it was taken away meanwhile
+      names_.taken_away(ctx_, *each.place);
   }
 }
 
