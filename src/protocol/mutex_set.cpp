@@ -35,7 +35,7 @@ void mutex_set::on(event::acquire& e) {
   if (!names_.ask(ctx_, e.name, e.ticket)) return act(action::deny{e.ticket});
   // If no other caller waits, this one does not wait for the backoff of earlier failures.
   if (!is_first) return;
-  write_outage_.retry_now();
+  batch_.failures.retry_now();
   sessions_.retry_now();  // but not `lost_by_watch_`: each caller would create a session and lose it
 }
 
@@ -73,10 +73,10 @@ void mutex_set::on(event::session_renewed& e) {
   if (!session() || session()->id != e.member) return;
   const time_point deadline = session()->lease.deadline();
   if (!session()->renewed(ctx_, e)) {
-    if (!session()->open) return drop_session(loss_reason::session_invalidated);
+    if (!batch_.guard().is_open()) return drop_session(loss_reason::session_invalidated);
     return watch_.read_at_once(ctx_);
   }
-  if (e.outcome == event::renewal::renewed) session()->copies_due = !session()->refused.empty();
+  if (e.outcome == event::renewal::renewed) batch_.guard().session_is_renewed();
   if (session()->lease.deadline() != deadline) report();
 }
 
@@ -121,7 +121,7 @@ void mutex_set::check_lease() {
 }
 
 void mutex_set::check_watch() {
-  if (!session() || !session()->open) return;
+  if (!batch_.guard().is_open()) return;
   if (names_.held() != 0 && !serving()) {
     lost_by_watch_.failed(watch_.failures().last(), ctx_.now(), ctx_.random());
     return drop_session(loss_reason::watch_failed, watch_.failures().last());
@@ -140,10 +140,12 @@ void mutex_set::check_outage() {
     while (names_.asking() != 0 && due_or_wake(std::max(since, names_.first_came()) + limit))
       names_.fail_first(ctx_, why);
   };
-  const outage* const all[] = {&write_outage_, &sessions_.failures(), &lost_by_watch_, &watch_.failures()};
+  const outage* const all[] = {&batch_.failures, &sessions_.failures(), &lost_by_watch_, &watch_.failures()};
   for (const outage* o : all)
     if (o->on()) fail_those_who_came_before(o->since(), o->last());
-  const time_point asked = txn_ != 0 ? sent_at_ : session() && !session()->is_created() ? session()->asked_at : never;
+  const time_point asked = batch_.is_pending()                     ? batch_.sent_at()
+                           : session() && !session()->is_created() ? session()->asked_at
+                                                                   : never;
   if (asked == never || names_.asking() == 0)
     overdue_.over();
   else if (overdue_.check(ctx_, std::max(asked, names_.first_came()) + limit, limit / 10))
@@ -155,7 +157,7 @@ void mutex_set::retire_sessions() {
   if (session() && session()->is_created()) {
     // When the set is closed, pending unlocks need not finish: the end of the session removes their keys, too. It also
     // removes the keys that Consul refuses to unlock.
-    const bool only_denied = names_.has_only_denied() && txn_ == 0 && doubt_ == doubt::none;
+    const bool only_denied = names_.has_only_denied() && batch_.is_idle();
     const bool unused = closing_.has_begun() ? names_.held() + names_.lost() == 0 : only_denied;
     if (unused && (closing_.has_begun() || names_.has_denied() ||
                    due_or_wake(names_.idle_since() + options_.session_idle_timeout)))
@@ -192,14 +194,7 @@ void mutex_set::drop_session(loss_reason reason, failure why) {
   // done. But if a name is in use here, a session that still lives may have its key locked, and Consul would refuse the
   // lock to us. So in that case we go on for ten TTLs.
   const time_point until = ctx_.now() + (names_.empty() ? 2 : 10) * options_.ttl;
-  std::set<std::string, std::less<>> maybe_locked;
-  for (const auto& [flags, effects] : session()->refused)
-    for (const lock_names::effect& each : effects)
-      if (each.locks) maybe_locked.insert(each.name);
-  parts_.clear();
-  txn_ = 0;
-  doubt_ = doubt::none;
-  names_.lose_session(ctx_, session()->session, reason, why, session()->lease.over_at(), std::move(maybe_locked));
+  names_.lose_session(ctx_, session()->session, reason, why, session()->lease.over_at(), batch_.drop());
   sessions_.retire(session()->id).until = until;
 }
 
