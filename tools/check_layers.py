@@ -42,7 +42,7 @@ NO_HEAVY = re.compile(r"boost/(beast|json)\b")
 
 LAYERS = {
     "src/protocol": Layer(("protocol/", *COMMON), SYSTEM_ONLY),
-    "src/lifetime": Layer(("lifetime/",), ("boost/asio/", *SYSTEM_ONLY)),
+    "src/lifetime": Layer(("lifetime/", *OPERATIONS), ("boost/asio/", *SYSTEM_ONLY)),
     "src/consul": Layer(("consul/", "lifetime/", "holdfast/consul/", "holdfast/version.hpp", *COMMON), ("boost/",)),
     "include/holdfast/consul": Layer(("holdfast/consul/", BUILD, *OPERATIONS, *COMMON), ("boost/",)),
     "include/holdfast/testing": Layer(("holdfast/testing/", "holdfast/consul/", BUILD, *COMMON), ("boost/",)),

@@ -52,7 +52,7 @@ client_impl::client_impl(asio::any_io_executor executor, config settings)
       calls_(settings_),
       health_(address_text_),
       strand_(asio::make_strand(executor_)),
-      home_(strand()),
+      erased_strand_(*strand_),
       transport_(*strand_, settings_, addresses_, counters_, health_),
       random_(std::random_device{}()) {}
 
@@ -64,7 +64,7 @@ std::shared_ptr<client_impl> client_impl::make(asio::any_io_executor executor, c
 
 std::shared_ptr<void> client_impl::on_context_shutdown() noexcept {
   transport_.close();
-  home_ = {};
+  erased_strand_ = {};
   strand_.reset();
   executor_ = {};
   return nullptr;

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/any_completion_executor.hpp>
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/intrusive/list.hpp>
 #include <holdfast/consul/client.hpp>
@@ -76,9 +76,8 @@ public:
   void close();
 
   const asio::any_io_executor& executor() const noexcept { return executor_; }
-  asio::any_io_executor strand() const { return strand_ ? asio::any_io_executor(*strand_) : asio::any_io_executor(); }
-  /// The strand, in the form to compare the executor of a handler with.
-  const asio::any_completion_executor& home() const noexcept { return home_; }
+  /// The strand. Empty once the execution context has been destroyed.
+  const asio::any_io_executor& strand() const noexcept { return erased_strand_; }
   const std::string& address() const noexcept { return address_text_; }
   const call_settings& calls() const noexcept { return calls_; }
   /// The largest number of operations in a transaction that is sent: `txn_operations_max`, or less once Consul has
@@ -106,10 +105,10 @@ private:
   std::atomic<std::size_t> operations_max_{txn_operations_max};
   const std::shared_ptr<counters> counters_ = std::make_shared<counters>();
   health_record health_;
-  // The strand, `home_`, the transport and `executor_` refer to the execution context, and may outlive it. So
+  // The strand, its erased form, the transport and `executor_` refer to the execution context, and may outlive it. So
   // `on_context_shutdown` clears or closes them. The transport refers to the strand.
   std::optional<strand_type> strand_;
-  asio::any_completion_executor home_;
+  asio::any_io_executor erased_strand_;
   transport transport_;
   boost::intrusive::list<operation> running_;
   std::minstd_rand random_;

@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include <boost/asio/append.hpp>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -45,7 +44,7 @@ void fail(const asio::any_io_executor& executor, error_code ec, std::string text
           pending<Results...>&& waiting) {
   if (!executor) return;  // the context has been destroyed: no handler can run
   outcome ended = runtime::outcome_of({ec, {std::move(text), {}, {}, {}}}, diag);
-  asio::post(executor, asio::append(std::move(waiting.handler), std::move(ended), Results()...));
+  post_completion(executor, std::move(waiting), std::move(ended), Results()...);
 }
 
 /// Writes the proclaimed value into the key. The caller keeps the arguments alive until the coroutine has completed.

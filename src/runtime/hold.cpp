@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: BSL-1.0
 
 #include <algorithm>
-#include <boost/asio/append.hpp>
-#include <boost/asio/post.hpp>
 #include <ostream>
 #include <utility>
 
@@ -109,7 +107,7 @@ void complete(const hold_impl& impl, pending<>&& waiting, error_code result) {
   const asio::any_io_executor& executor = executor_of(impl);
   // Once the context has been destroyed, no handler can run. In a child of fork() no handler may run.
   if (!executor || impl.process.is_foreign()) return;
-  asio::post(executor, asio::append(std::move(waiting.handler), result));
+  post_completion(executor, std::move(waiting), result);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include "runtime/observation.hpp"
 
-#include <boost/asio/append.hpp>
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -53,8 +52,7 @@ void observation::start_next(diagnostics* diag, pending<std::optional<leader>>&&
   if (busy_.exchange(true)) {
     protocol::failure why{error::too_many_waiters, {"another `next` of this observer is pending", key_, {}, {}}};
     outcome busy = runtime::outcome_of(std::move(why), diag);
-    asio::post(executor, asio::append(std::move(waiting.handler), std::move(busy), std::optional<leader>()));
-    return;
+    return post_completion(executor, std::move(waiting), std::move(busy), std::optional<leader>());
   }
   const auto self = shared_from_this();
   // The turn ends with `tell`, however the operation ends, even before the coroutine has begun.

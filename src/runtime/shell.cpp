@@ -8,6 +8,7 @@
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
 #include <boost/asio/query.hpp>
 #include <utility>
@@ -44,8 +45,7 @@ shell::shell(const asio::any_io_executor& executor, shell_options options, std::
     : context_hook(executor),
       options_(std::move(options)),
       executor_(executor),
-      post_(asio::require(executor_, asio::execution::blocking.never)),
-      post_to_io_(post_.target<io_executor>()),
+      post_(executor_),
       timer_(executor_),
       limit_(limit) {}
 
@@ -228,7 +228,7 @@ void shell::sleep() {
 /// Keeps the context from running out of work while handlers are pending. One tracked executor serves all
 /// handlers.
 void shell::keep_running() {
-  if (pending_count_++ == 0) work_ = asio::prefer(post_, asio::execution::outstanding_work.tracked);
+  if (pending_count_++ == 0) work_ = asio::prefer(post_.get(), asio::execution::outstanding_work.tracked);
 }
 
 hold_impl* shell::in_use(protocol::slot_id id) const {
@@ -281,7 +281,7 @@ void shell::tell_lost(protocol::slot_id id, loss_reason reason, const diagnostic
   const std::shared_ptr<hold_impl> held = std::move(slots_[index_of(id)].held);
   std::stop_source stop = held->lose(reason, why);
   // request_stop runs the user's stop callbacks, which must not run under the lock.
-  if (stop.stop_possible()) asio::post(post_, [stop]() mutable { stop.request_stop(); });
+  if (stop.stop_possible()) asio::post(post_.get(), [stop]() mutable { stop.request_stop(); });
   if (held->reason() != loss_reason::none) reason = held->reason();  // else it was released meanwhile
   counters::add(counters_.held, -1);
   counters::add(counters_.lost);
@@ -347,7 +347,6 @@ std::shared_ptr<void> shell::on_context_shutdown() noexcept {
   leave_context();
   timer_.reset();
   executor_ = {};
-  post_to_io_ = nullptr;
   post_ = {};
   work_ = {};
   return left;

@@ -5,11 +5,6 @@
 
 #include <atomic>
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/append.hpp>
-#include <boost/asio/execution/allocator.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/require.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <condition_variable>
 #include <cstdint>
@@ -24,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "lifetime/completion.hpp"
 #include "lifetime/context_hook.hpp"
 #include "protocol/ticket_queue.hpp"
 #include "protocol/user_actions.hpp"
@@ -122,9 +118,9 @@ protected:
 private:
   struct acquiring : pending<hold> {
     explicit acquiring(pending&& handler) : pending(std::move(handler)) {}
+    std::uint32_t count = 1;  // first, in the padding of `pending`
     protocol::ticket ticket{};
     diagnostics* diag = nullptr;
-    std::uint32_t count = 1;
 
     bool is_hole() const { return !handler; }
     void leave_hole() {}  // nothing to do: the handler has been moved out
@@ -173,14 +169,9 @@ private:
   std::condition_variable made_;    ///< notified when that thread has finished
   bool gone_ = false;               ///< the execution context has been destroyed
   asio::any_io_executor executor_;  ///< the backend's
-  asio::any_io_executor post_;      ///< `executor_` with `blocking.never`, for posting
-  /// The target of `post_` if `post_` is an executor of an io_context, else null. Most executors are, and a post to
-  /// the target spares an allocation.
-  using io_executor =
-      decltype(asio::require(std::declval<asio::io_context::executor_type>(), asio::execution::blocking.never));
-  const io_executor* post_to_io_ = nullptr;
-  asio::any_io_executor work_;     ///< tracks outstanding work while handlers are pending
-  std::size_t pending_count_ = 0;  ///< the number of pending handlers
+  posting_executor post_;           ///< the same
+  asio::any_io_executor work_;      ///< tracks outstanding work while handlers are pending
+  std::size_t pending_count_ = 0;   ///< the number of pending handlers
   std::optional<asio::steady_timer> timer_;
 
   protocol::time_point armed_ = protocol::never;
@@ -224,25 +215,9 @@ private:
   lock lock_;
 };
 
-/// Posts the handler to the backend's executor. If the handler has another executor, it is dispatched from there. The
-/// memory for the post comes from the handler's allocator if the backend's executor is one of an io_context, and the
-/// handler has no other. Otherwise the post is made by a type-erased executor, which cannot use that allocator.
 template <class... Results>
 void shell::complete(pending<Results...>&& waiting, outcome ended, Results... results) {
-  if (waiting.elsewhere) {
-    asio::post(post_, asio::append(std::move(waiting.handler), std::move(ended), std::move(results)...));
-    waiting.elsewhere.reset();
-  } else {
-    const auto memory = waiting.handler.get_allocator();
-    auto arrive = [handler = std::move(waiting.handler), ended = std::move(ended),
-                   ... results = std::move(results)]() mutable {
-      std::move(handler)(std::move(ended), std::move(results)...);
-    };
-    if (post_to_io_)
-      asio::require(*post_to_io_, asio::execution::allocator(memory)).execute(std::move(arrive));
-    else
-      post_.execute(std::move(arrive));
-  }
+  post_completion(post_, std::move(waiting), std::move(ended), std::move(results)...);
   if (--pending_count_ == 0) work_ = {};
 }
 

@@ -4,9 +4,7 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/associator.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -20,6 +18,7 @@
 #include <tuple>
 #include <utility>
 
+#include "lifetime/completion.hpp"
 #include "runtime/outcome.hpp"
 
 namespace holdfast::runtime {
@@ -37,27 +36,6 @@ struct running {
   std::optional<Tell> tell;
   asio::cancellation_signal stop{};
   std::atomic<bool> cancelled{false};
-};
-
-/// Carries the result of the operation to the handler, with the handler's executor and its other associations.
-/// If the operation is cancelled before the handler is called, the handler and `tell` get `operation_aborted` instead
-/// of a success, because a user's `||` would drop a result that comes second.
-template <class Tell, class... Results>
-struct arrival {
-  std::shared_ptr<running<Tell, Results...>> op;
-  outcome ended;
-  std::tuple<Results...> results;
-
-  void operator()() {
-    if (!ended.code() && op->cancelled) {
-      ended = outcome(asio::error::operation_aborted);
-      results = {};
-    }
-    std::apply([this](auto&... each) { (*op->tell)(ended.code(), each...); }, results);
-    op->tell.reset();
-    std::apply([this](auto&... each) { std::move(op->waiting.handler)(std::move(ended), std::move(each)...); },
-               results);
-  }
 };
 
 /// Runs `body`, an `asio::awaitable<std::tuple<outcome, Results...>>`, on the strand, which belongs to `home`. The
@@ -80,26 +58,20 @@ void spawn_for(asio::any_io_executor home, asio::any_io_executor strand, asio::c
         if (const auto still = weak.lock()) still->stop.emit(asio::cancellation_type::terminal);
       });
     });
+  // A cancellation before the handler is called replaces a success, because a user's `||` would drop a result that
+  // comes second.
   auto done = [op](std::exception_ptr thrown, std::tuple<outcome, Results...> ended) {
-    arrival<Tell, Results...> news{op, thrown ? outcome_of(thrown) : std::move(std::get<0>(ended)), {}};
-    std::apply([&](const outcome&, auto&... each) { news.results = std::tuple<Results...>(std::move(each)...); },
-               ended);
-    asio::post(op->home, std::move(news));
-    op->waiting.elsewhere.reset();
+    if (thrown) std::get<outcome>(ended) = outcome_of(thrown);
+    auto deliver = [op, ended = std::move(ended)](auto handler) mutable {
+      if (!std::get<outcome>(ended).code() && op->cancelled)
+        ended = std::tuple<outcome, Results...>(asio::error::operation_aborted, Results()...);
+      std::apply([&op](const outcome& result, auto&... each) { (*op->tell)(result.code(), each...); }, ended);
+      op->tell.reset();
+      std::apply([&handler](auto&... each) { std::move(handler)(std::move(each)...); }, ended);
+    };
+    detail::post_delivery(op->home, std::move(op->waiting), std::move(deliver));
   };
   asio::co_spawn(op->strand, std::move(body), asio::bind_cancellation_slot(op->stop.slot(), std::move(done)));
 }
 
 }  // namespace holdfast::runtime
-
-template <template <class, class> class Associator, class Tell, class... Results, class Default>
-struct boost::asio::associator<Associator, holdfast::runtime::arrival<Tell, Results...>, Default>
-    : Associator<boost::asio::any_completion_handler<void(holdfast::detail::outcome, Results...)>, Default> {
-  using handler = boost::asio::any_completion_handler<void(holdfast::detail::outcome, Results...)>;
-  static auto get(const holdfast::runtime::arrival<Tell, Results...>& a) noexcept {
-    return Associator<handler, Default>::get(a.op->waiting.handler);
-  }
-  static auto get(const holdfast::runtime::arrival<Tell, Results...>& a, const Default& otherwise) noexcept {
-    return Associator<handler, Default>::get(a.op->waiting.handler, otherwise);
-  }
-};

@@ -99,6 +99,17 @@ BOOST_FIXTURE_TEST_CASE(brings_what_a_mutex_completes_with, fixture) {
   BOOST_TEST(used.given_back == 4u);
 }
 
+BOOST_FIXTURE_TEST_CASE(brings_the_answer_of_a_request, fixture) {
+  bool done = false;
+  client.put("allocator", "1", with_memory([&](error_code ec, bool) {
+               BOOST_TEST(used.given_back == used.taken);
+               done = !ec;
+             }));
+  BOOST_TEST(used.taken == 1u);
+  run_until(done);
+  BOOST_TEST(used.taken == 2u);
+}
+
 BOOST_AUTO_TEST_CASE(gets_it_back_from_a_context_that_goes) {
   memory used;
   {

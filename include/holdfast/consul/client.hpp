@@ -3,7 +3,6 @@
 
 #pragma once
 
-#include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <chrono>
@@ -109,45 +108,32 @@ struct txn_request {
 };
 
 template <class... Results>
-using handler_of = asio::any_completion_handler<void(holdfast::detail::outcome, Results...)>;
+using handler_of = holdfast::detail::pending<Results...>;
 template <class Token, class... Results>
 concept token_for = asio::completion_token_for<Token, void(error_code, Results...)>;
 
-void start(const std::shared_ptr<client_impl>&, get_request, handler_of<answer<std::optional<kv_entry>>>);
-void start(const std::shared_ptr<client_impl>&, list_request, handler_of<answer<std::vector<kv_entry>>>);
-void start(const std::shared_ptr<client_impl>&, keys_request, handler_of<answer<std::vector<std::string>>>);
-void start(const std::shared_ptr<client_impl>&, write_request, handler_of<bool>);
-void start(const std::shared_ptr<client_impl>&, session_create_request, handler_of<std::string>);
-void start(const std::shared_ptr<client_impl>&, session_renew_request, handler_of<>);
-void start(const std::shared_ptr<client_impl>&, session_destroy_request, handler_of<>);
-void start(const std::shared_ptr<client_impl>&, session_info_request, handler_of<answer<std::optional<session_info>>>);
-void start(const std::shared_ptr<client_impl>&, node_register_request, handler_of<>);
-void start(const std::shared_ptr<client_impl>&, node_read_request, handler_of<answer<std::optional<catalog_node>>>);
-void start(const std::shared_ptr<client_impl>&, txn_request, handler_of<txn_reply>);
-asio::any_io_executor executor_of(const client_impl&) noexcept;
-
-// This is not an aggregate, because g++ 12 destroys aggregate temporaries in a co_await expression twice.
-template <class Request>
-class initiation {
-public:
-  using executor_type = asio::any_io_executor;
-  initiation(std::shared_ptr<client_impl> impl, Request request)
-      : impl_(std::move(impl)), request_(std::move(request)) {}
-  executor_type get_executor() const noexcept { return executor_of(*impl_); }
-  template <class Handler>
-  void operator()(Handler&& handler) && {
-    start(impl_, std::move(request_), holdfast::detail::receiving(std::forward<Handler>(handler)));
-  }
-
-private:
-  std::shared_ptr<client_impl> impl_;
-  Request request_;
-};
+void start(const std::shared_ptr<client_impl>&, get_request, handler_of<answer<std::optional<kv_entry>>>&&);
+void start(const std::shared_ptr<client_impl>&, list_request, handler_of<answer<std::vector<kv_entry>>>&&);
+void start(const std::shared_ptr<client_impl>&, keys_request, handler_of<answer<std::vector<std::string>>>&&);
+void start(const std::shared_ptr<client_impl>&, write_request, handler_of<bool>&&);
+void start(const std::shared_ptr<client_impl>&, session_create_request, handler_of<std::string>&&);
+void start(const std::shared_ptr<client_impl>&, session_renew_request, handler_of<>&&);
+void start(const std::shared_ptr<client_impl>&, session_destroy_request, handler_of<>&&);
+void start(const std::shared_ptr<client_impl>&, session_info_request,
+           handler_of<answer<std::optional<session_info>>>&&);
+void start(const std::shared_ptr<client_impl>&, node_register_request, handler_of<>&&);
+void start(const std::shared_ptr<client_impl>&, node_read_request, handler_of<answer<std::optional<catalog_node>>>&&);
+void start(const std::shared_ptr<client_impl>&, txn_request, handler_of<txn_reply>&&);
+const asio::any_io_executor& executor_of(const client_impl&) noexcept;
+const asio::any_io_executor& strand_of(const client_impl&) noexcept;
 
 template <class Token, class... Results, class Request>
 auto initiate(std::shared_ptr<client_impl> impl, Request request, Token& token) {
-  return asio::async_initiate<Token, void(error_code, Results...)>(
-      initiation<Request>(std::move(impl), std::move(request)), token);
+  auto send = [request = std::move(request)](const std::shared_ptr<client_impl>& to,
+                                             handler_of<Results...>&& waiting) mutable {
+    start(to, std::move(request), std::move(waiting));
+  };
+  return holdfast::detail::begin_operation<Results...>(std::move(impl), std::move(send), token);
 }
 
 }  // namespace detail

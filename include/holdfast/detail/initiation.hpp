@@ -131,20 +131,28 @@ public:
   }
 };
 
+/// True if both are the same executor, whatever their types.
+template <class Executor>
+bool is_same(const Executor& own, const asio::any_io_executor& other) {
+  if constexpr (std::is_convertible_v<const Executor&, asio::any_io_executor>) {
+    const asio::any_io_executor& same = own;
+    return same == other;
+  } else {
+    return asio::any_completion_executor(own) == asio::any_completion_executor(other);
+  }
+}
+
 /// A pending completion handler, type-erased. The associated executor is read before the erasure, because reading it
-/// afterwards allocates.
+/// afterwards allocates. `home` is the executor that the completion will be posted to. If the implementation works on a
+/// strand that is open to users, `strand` points to it.
 template <class... Results>
 struct pending {
   pending() = default;
   template <class Handler>
-  pending(Handler&& h, const asio::any_io_executor& home) {
+  pending(Handler&& h, const asio::any_io_executor& home, const asio::any_io_executor* strand = nullptr) {
     auto own = asio::get_associated_executor(h, home);
-    bool is_home = false;
-    if constexpr (std::is_convertible_v<decltype(own), asio::any_io_executor>) {
-      const asio::any_io_executor& same = own;
-      is_home = same == home;
-    }
-    if (!is_home)
+    is_on_strand = strand && is_same(own, *strand);
+    if (!is_on_strand && !is_same(own, home))
       elsewhere = std::make_unique<asio::any_completion_executor>(
           asio::prefer(std::move(own), asio::execution::outstanding_work.tracked));
     asio::any_completion_handler<void(outcome, Results...)>(std::forward<Handler>(h)).swap(handler);
@@ -153,12 +161,14 @@ struct pending {
   pending& operator=(pending&& other) noexcept {  // Boost 1.81's handler has no assignment that works
     handler.swap(other.handler);
     elsewhere.swap(other.elsewhere);
+    std::swap(is_on_strand, other.is_on_strand);
     return *this;
   }
 
   asio::any_completion_handler<void(outcome, Results...)> handler{};
   std::unique_ptr<asio::any_completion_executor>
-      elsewhere{};  ///< its executor, with tracked work; null if it is the client's
+      elsewhere{};            ///< its executor, with tracked work; null if it is `home` or the strand
+  bool is_on_strand = false;  ///< its executor is the strand, whose work keeps the context running
 };
 
 /// A function as an object without members. Initiations are stored in the frames of waiting coroutines, so they should
@@ -173,7 +183,8 @@ struct calling {
 
 /// The initiation of an operation of this library. When it is called, it passes the implementation object and the
 /// handler to `start`. It is not an aggregate, because g++ 12 destroys aggregate temporaries in a co_await expression
-/// twice.
+/// twice. `executor_of(impl)` is the executor of the implementation, and `strand_of(impl)`, if there is one, its
+/// strand.
 template <class Impl, class Start, class... Results>
 class initiation {
 public:
@@ -182,8 +193,21 @@ public:
 
   executor_type get_executor() const noexcept { return executor_of(*impl_); }
   template <class Handler>
-  void operator()(Handler&& handler) const {
-    start_(impl_, pending<Results...>(receiving(std::forward<Handler>(handler)), executor_of(*impl_)));
+  void operator()(Handler&& handler) const& {
+    start_(impl_, keep(std::forward<Handler>(handler)));
+  }
+  template <class Handler>
+  void operator()(Handler&& handler) && {
+    std::move(start_)(impl_, keep(std::forward<Handler>(handler)));
+  }
+
+private:
+  template <class Handler>
+  pending<Results...> keep(Handler&& handler) const {
+    if constexpr (requires(const Impl& impl) { strand_of(impl); })
+      return {receiving(std::forward<Handler>(handler)), executor_of(*impl_), &strand_of(*impl_)};
+    else
+      return {receiving(std::forward<Handler>(handler)), executor_of(*impl_)};
   }
 
 protected:
@@ -236,7 +260,7 @@ public:
   }
 };
 
-/// The body of every operation of this library, except those of `consul::client`.
+/// The body of every operation of this library.
 /// `begin_operation<Results...>(impl, start, token)` completes with (error_code, Results...).
 template <class... Results, class Impl, class Start, class Token>
 auto begin_operation(std::shared_ptr<Impl> impl, Start start, Token&& token) {

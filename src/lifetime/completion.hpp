@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/execution/allocator.hpp>
+#include <boost/asio/execution/blocking.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/require.hpp>
+#include <holdfast/detail/initiation.hpp>
+#include <utility>
+
+namespace holdfast::detail {
+
+/// An executor in the form that completions are posted to: it never runs a function inside `execute`.
+class posting_executor {
+public:
+  posting_executor() = default;
+  posting_executor(const asio::any_io_executor& from)  // NOLINT(google-explicit-constructor): it is the same executor
+      : never_(asio::require(from, asio::execution::blocking.never)) {}
+
+  const asio::any_io_executor& get() const noexcept { return never_; }
+
+  /// Posts the function. Most executors are those of an io_context. A post to one of these takes its memory from the
+  /// allocator. Other executors stay type-erased, and cannot use the allocator.
+  template <class Allocator, class Function>
+  void execute(const Allocator& memory, Function&& function) const {
+    using io_executor =
+        decltype(asio::require(std::declval<asio::io_context::executor_type>(), asio::execution::blocking.never));
+    if (const auto* const io = never_.target<io_executor>())
+      asio::require(*io, asio::execution::allocator(memory)).execute(std::forward<Function>(function));
+    else
+      never_.execute(std::forward<Function>(function));
+  }
+
+private:
+  asio::any_io_executor never_;
+};
+
+/// Posts `deliver(handler)` to `home`, the executor that was given to `pending`. If the handler has another executor,
+/// it is dispatched from there. Every completion of the library is posted by this function, with two exceptions: the
+/// operations of empty handles, and handlers on the strand of `consul::client`.
+template <class Deliver, class... Results>
+void post_delivery(const posting_executor& home, pending<Results...>&& waiting, Deliver deliver) {
+  const auto memory = waiting.handler.get_allocator();
+  auto arrive = [handler = std::move(waiting.handler), deliver = std::move(deliver)]() mutable {
+    deliver(std::move(handler));
+  };
+  if (const auto elsewhere = std::move(waiting.elsewhere))
+    asio::post(home.get(), asio::bind_executor(std::move(*elsewhere), std::move(arrive)));
+  else
+    home.execute(memory, std::move(arrive));
+}
+
+/// Posts the handler with the result of its operation.
+template <class... Results>
+void post_completion(const posting_executor& home, pending<Results...>&& waiting, outcome ended, Results... results) {
+  post_delivery(home, std::move(waiting),
+                [ended = std::move(ended), ... results = std::move(results)](auto handler) mutable {
+                  std::move(handler)(std::move(ended), std::move(results)...);
+                });
+}
+
+}  // namespace holdfast::detail
