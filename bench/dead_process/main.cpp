@@ -324,7 +324,8 @@ agent_options as_shipped() {
   return options;
 }
 
-/// The longest time in which the survivors are granted nothing, until `end`.
+/// Watches the processes that stay alive: how much they work, and the longest time in which they were granted nothing.
+/// The time counts from the construction to the last `look`, whose interval is its precision.
 class survivors {
 public:
   survivors(const board& all, const scene& of) : all_(all), of_(of), last_(cycles()) {}

@@ -31,8 +31,8 @@ public:
 
   enum state state() const { return state_; }
   bool current() const { return state_ == state::current; }
-  /// Whether the view is partial, and its record is known to be outdated, or it has seen no record. Everything else may
-  /// be as good as before.
+  /// True only for a partial view: its record is known to be outdated, or it has seen no record. Everything else in the
+  /// view may be as good as before.
   bool outrun() const { return state_ == state::partial && now_.lock_index <= outdated_; }
   /// Whether the record certainly stood in Consul like this. Returns false for a record that is known to be outdated,
   /// because a grant to us may have been added to it since.

@@ -98,7 +98,7 @@ protected:
   virtual void leave_context() noexcept = 0;
 
   // A derived class uses these while the mutex is locked.
-  /// After each step: what the core has told. `wake` is the time of its next tick.
+  /// To be called after each step, with the core's new state. `wake` is the time of its next tick.
   void settle(std::size_t waiting, std::uint32_t limit, protocol::time_point wake);
   void perform(protocol::action::grant& a);
   void perform(protocol::action::deny& a);
