@@ -15,7 +15,7 @@ constexpr std::size_t operations_for_moves = operations_max - 4;
 constexpr std::size_t ending_at_once = 8;
 
 std::size_t bytes_of_move(const facts& f) {
-  const pool_options& o = f.options;
+  const pool_options& o = f.parts.options;
   return bytes_of_operation(o.lock_key.size() + 40, o.description.size() + o.node.size() + 64);
 }
 
@@ -25,19 +25,20 @@ std::size_t operations_that_fit(const facts& f, const moves& what) {
 
 /// Whether a slot that nobody uses stays here.
 bool keeps(context& ctx, const facts& f, const member& m, const demand& need) {
-  if (f.closing || f.must_go_back(m)) return false;
-  if (!f.situation.contested && f.waiting != 0) return true;
+  if (f.parts.closing.has_begun() || f.must_go_back(m)) return false;
+  if (!f.parts.situation.contested && f.parts.waiters.size() != 0) return true;
   if (need.slots == 0)
-    return !f.situation.contested &&
-           !ctx.due_or_wake(std::min(m.idle_since + f.options.slot_idle_timeout, f.yields_at()));
+    return !f.parts.situation.contested &&
+           !ctx.due_or_wake(std::min(m.idle_since + f.parts.options.slot_idle_timeout, f.yields_at()));
   // Local waiters need the slot and could not be served yet, for example because the first of them wants several slots.
   // Others wait elsewhere. The slot stays as long as there are enough free slots for all contenders that stand in the
   // queue before our first entry.
   const snapshot& now = f.now();
-  std::size_t free = f.situation.limit - std::min<std::size_t>(f.situation.limit, now.record.holders.size());
+  std::size_t free =
+      f.parts.situation.limit - std::min<std::size_t>(f.parts.situation.limit, now.record.holders.size());
   for (const contender& entry : now.contenders) {
-    if (!is_waiting(now, entry) || f.claims.passed_over(entry.session)) continue;
-    if (f.members.is_ours(entry.session)) return true;
+    if (!is_waiting(now, entry) || f.parts.claims.passed_over(entry.session)) continue;
+    if (f.parts.members.is_ours(entry.session)) return true;
     if (free-- == 0) return false;
   }
   return true;
@@ -50,7 +51,8 @@ bool stand_together(const facts& f, const moves::list& waiting, std::size_t coun
   if (waiting.size() < count) return false;
   const contender* const last = now.find(waiting[count - 1]->session);
   return std::none_of(now.find(waiting.front()->session), last, [&](const contender& entry) {
-    return is_waiting(now, entry) && !f.members.is_ours(entry.session) && !f.claims.passed_over(entry.session);
+    return is_waiting(now, entry) && !f.parts.members.is_ours(entry.session) &&
+           !f.parts.claims.passed_over(entry.session);
   });
 }
 
@@ -144,15 +146,15 @@ private:
 /// only when none of its slots is `unaccepted`, and their numbers are locked. So the spares that make up such a request
 /// stay here until that is done, instead of going back to Consul in between.
 void draft::sort_spares() {
-  const std::vector<member_id>& spares = f_.slots.spares();
-  const auto usable = static_cast<std::size_t>(
-      std::count_if(spares.begin(), spares.end(), [&](member_id id) { return !f_.must_go_back(f_.members[id]); }));
-  const bool awaits = f_.options.numbered || std::any_of(spares.begin(), spares.end(), [&](member_id id) {
-                        return f_.members[id].acceptance == acceptance_state::unaccepted;
+  const std::vector<member_id>& spares = f_.parts.slots.spares();
+  const auto usable = static_cast<std::size_t>(std::count_if(
+      spares.begin(), spares.end(), [&](member_id id) { return !f_.must_go_back(f_.parts.members[id]); }));
+  const bool awaits = f_.parts.options.numbered || std::any_of(spares.begin(), spares.end(), [&](member_id id) {
+                        return f_.parts.members[id].acceptance == acceptance_state::unaccepted;
                       });
   std::size_t awaited = awaits ? whole_requests(need_, usable) : 0;
   for (const member_id id : spares) {
-    const member& m = f_.members[id];
+    const member& m = f_.parts.members[id];
     if (m.rejoined_early && need_.slots == 0) result_.returns_soon = false;
     const bool is_awaited = awaited != 0 && !f_.must_go_back(m);
     awaited -= is_awaited;
@@ -167,7 +169,7 @@ void draft::sort_spares() {
 }
 
 void draft::find_members() {
-  for (const auto& [id, m] : f_.members) {
+  for (const auto& [id, m] : f_.parts.members) {
     creating_ += !m.is_created();
     if (!m.is_ready()) continue;
     if (m.lost) {  // its slot was lost, and must not be granted to it again
@@ -185,7 +187,7 @@ void draft::find_members() {
 /// Whether a single slot of ours goes to somebody who waits elsewhere, while the user who has just released it is
 /// expected to come back for it, and no other entry of ours waits.
 bool draft::is_wanted_soon() const {
-  return result_.returns_soon && f_.situation.contested && !f_.closing && need_.slots == 0 &&
+  return result_.returns_soon && f_.parts.situation.contested && !f_.parts.closing.has_begun() && need_.slots == 0 &&
          what_.give_back.size() == 1 && waiting_.empty();
 }
 
@@ -219,8 +221,8 @@ void draft::keep_wide_request_together() {
 }
 
 bool draft::stays(const member& m) {
-  return m.rejoined_early && need_.slots == 0 && !f_.closing &&
-         !ctx_.due_or_wake(m.waiting_since + f_.options.rejoin_window);
+  return m.rejoined_early && need_.slots == 0 && !f_.parts.closing.has_begun() &&
+         !ctx_.due_or_wake(m.waiting_since + f_.parts.options.rejoin_window);
 }
 
 /// If too many of our entries wait, the newest leave the queue. An entry that has queued before anybody here wanted a
@@ -282,7 +284,7 @@ std::size_t operations(const facts& f, const moves& what) {
 
 std::vector<std::uint32_t> numbers_left(const facts& f, const moves& what, const grant_plan& next) {
   std::vector<std::uint32_t> numbers;
-  if (!f.options.numbered) return numbers;
+  if (!f.parts.options.numbered) return numbers;
   const auto leaves = [&](const std::string& session) {
     const slot_number* const its = f.now().number_of(session);
     if (its && its->number < next.record.limit) numbers.push_back(its->number);
@@ -295,7 +297,7 @@ std::vector<std::uint32_t> numbers_left(const facts& f, const moves& what, const
 }
 
 std::size_t moves_beside_record(const facts& f) {
-  const pool_options& o = f.options;
+  const pool_options& o = f.parts.options;
   const std::size_t room = room_beside(f.now().record, o.lock_key, o.request_bytes);
   const std::size_t grant = bytes_of_operation(o.lock_key.size() + 40, description_max + succession_bytes_max);
   constexpr std::size_t least = 6;
@@ -312,18 +314,18 @@ plan_rules rules_for(context& ctx, const facts& f, const moves& what, const othe
                      const grant_duty& duty, const std::vector<const contender*>& taken_back,
                      const std::vector<const contender*>& gone) {
   const snapshot& now = f.now();
-  const pool_options& o = f.options;
+  const pool_options& o = f.parts.options;
   plan_rules rules;
   // The recorded limit is written unchanged if it is the one in force, or if this process has rejected it.
-  const bool theirs = f.situation.limit_disagrees || (o.use_recorded_limit && now.lock_index != 0);
-  rules.limit = theirs ? now.record.limit : f.situation.limit;
+  const bool theirs = f.parts.situation.limit_disagrees || (o.use_recorded_limit && now.lock_index != 0);
+  rules.limit = theirs ? now.record.limit : f.parts.situation.limit;
   for (const moves::list* list : {&what.give_back, &what.requeue, &what.leave})
     for (const member* m : *list) rules.leaving.push_back(m->session);
   // Sessions of ours that must end. If the record still names a session, the write that takes it out of the record also
   // removes its entry. Otherwise checks of that entry (`entries_of`) would still succeed when the slot belongs to
   // somebody else.
   std::size_t used = operations(f, what), ending = 0;
-  for (const auto& [session, its] : f.members.ending()) {
+  for (const auto& [session, its] : f.parts.members.ending()) {
     const bool holds = now.holds(session) || now.has_given_back(session);
     if (holds && (ending == ending_at_once || used + 2 >= operations_max)) continue;  // the next write
     rules.leaving.push_back(session);
@@ -333,7 +335,7 @@ plan_rules rules_for(context& ctx, const facts& f, const moves& what, const othe
   // Sessions of other processes that have released their slots without writing the record. Their entries go, too.
   for (const contender& each : now.given_back) {
     if (rules.given_back.size() == given_back_at_once || used + 2 >= operations_max) break;  // the next write
-    if (f.members.is_ours(each.session)) continue;
+    if (f.parts.members.is_ours(each.session)) continue;
     rules.given_back.push_back(&each);
     ++used;
   }
@@ -353,11 +355,11 @@ plan_rules rules_for(context& ctx, const facts& f, const moves& what, const othe
     for (const contender& entry : now.contenders) {
       if (rules.living.size() == rules.taken_back.size()) break;
       const bool leaves = std::find(rules.leaving.begin(), rules.leaving.end(), entry.session) != rules.leaving.end();
-      if (f.members.is_ours(entry.session) && is_waiting(now, entry) && !leaves) rules.living.push_back(&entry);
+      if (f.parts.members.is_ours(entry.session) && is_waiting(now, entry) && !leaves) rules.living.push_back(&entry);
     }
   if (o.form == record_form::session) rules.spared = now.record.holders;  // Consul itself prunes
-  others.spare(ctx, rules, now, f.members, o);
-  rules.passed_over = f.claims.passed_over();
+  others.spare(ctx, rules, now, f.parts.members, o);
+  rules.passed_over = f.parts.claims.passed_over();
   const std::size_t room = used < operations_max - 2 ? operations_max - 2 - used : 0;
   const std::size_t each = o.numbered ? 2 : 1;  // a number may go with it
   const std::size_t bytes = room_beside(now.record, o.lock_key, o.request_bytes);

@@ -13,20 +13,15 @@
 #include <vector>
 
 #include "protocol/acceptance.hpp"
-#include "protocol/closing.hpp"
 #include "protocol/compose.hpp"
 #include "protocol/core.hpp"
 #include "protocol/decide.hpp"
 #include "protocol/facts.hpp"
 #include "protocol/gone_makers.hpp"
-#include "protocol/grant_duty.hpp"
 #include "protocol/number_allocator.hpp"
-#include "protocol/other_holders.hpp"
-#include "protocol/read_in_flight.hpp"
+#include "protocol/pool_parts.hpp"
 #include "protocol/wait_limit.hpp"
-#include "protocol/waiter_queue.hpp"
 #include "protocol/wanted_watches.hpp"
-#include "protocol/write_in_flight.hpp"
 
 namespace holdfast::protocol {
 
@@ -51,10 +46,10 @@ public:
 
   void step(core_event&& e, time_point now, core_actions& out) override;
 
-  core_status status() const override { return {waiters_.size(), members_.size(), limit()}; }
-  std::uint32_t limit() const { return situation_.limit; }
+  core_status status() const override { return {parts_.waiters.size(), parts_.members.size(), limit()}; }
+  std::uint32_t limit() const { return parts_.situation.limit; }
   std::vector<entry> entries_of(slot_id id) override;
-  std::string lock_key(slot_id) override { return options_.lock_key; }
+  std::string lock_key(slot_id) override { return parts_.options.lock_key; }
 
 private:
   using slot = slot_ledger::slot;
@@ -71,7 +66,7 @@ private:
   void on(event::prefix_listed& e);
   void on(event::key_watched& e);
   void on(event::node_seen& e);
-  void on(event::value_written& e) { mutex_.written(e); }
+  void on(event::value_written& e) { parts_.mutex.written(e); }
   void on(event::node_registered& e);
   void on(event::maker_gone& e);
   void on(event::maker_file_removed& e) { gone_.file_removed(e.session); }
@@ -88,12 +83,14 @@ private:
   void note_sat_out();
   void check_outage();
   std::array<const outage*, 4> outages() const {
-    return {&read_.failures, &write_.failures, &members_.failures(), &watches_.failures};
+    return {&parts_.read.failures, &parts_.write.failures, &parts_.members.failures(), &parts_.watches.failures};
   }
   time_point first_unanswered() const;
   duration giving_back_max() const;
   bool is_stuck(const member& m);
-  bool serving() { return !watches_.failures.on() || !due_or_wake(watches_.failures.since() + options_.outage_grace); }
+  bool serving() {
+    return !parts_.watches.failures.on() || !due_or_wake(parts_.watches.failures.since() + parts_.options.outage_grace);
+  }
   void serve();
   bool all_in_use();
   /// Marks the slot as lost and notifies its user. Does nothing if no user holds it, or if it is lost already. Unless
@@ -109,7 +106,7 @@ private:
   bool is_idle_for_too_long(const member& m);
   bool may_retire(member& m);
   void retire_sessions();
-  bool waits_for_others() { return any_waits(members_) || (!waiters_.empty() && !all_in_use()); }
+  bool waits_for_others() { return any_waits(parts_.members) || (!parts_.waiters.empty() && !all_in_use()); }
   void watch_makers();
   void finish_close();
   void fail_waiters(const failure& why);
@@ -159,42 +156,29 @@ private:
   demand wanted(const std::function<std::uint32_t()>& count_takeable, bool awaits_node);
   moves carry_out(decision d);
   void choose_numbers(moves& what);
-  std::vector<const contender*> overdue() { return open_grants_.overdue(ctx_, view_.now(), any_waits(members_)); }
+  std::vector<const contender*> overdue() {
+    return open_grants_.overdue(ctx_, parts_.view.now(), any_waits(parts_.members));
+  }
   /// The contenders whose makers are gone and whose slots may be freed now. Empty if nobody here waits for a slot of
   /// another process.
   std::vector<const contender*> gone();
   plan_rules rules(const moves& what);
   void create_sessions(std::size_t count);
-  void read_prefix() { read_.everything(ctx_, keys_.prefix); }
-  void read_record() { read_.key(ctx_, keys_.lock); }
+  void read_prefix() { parts_.read.everything(ctx_, parts_.keys.prefix); }
+  void read_record() { parts_.read.key(ctx_, parts_.keys.lock); }
   bool read_node();
   void send(const moves& what, const grant_plan& next, bool writes_record);
 
-  facts facts_now() {
-    return {options_, keys_,  view_, situation_,      members_, slots_,
-            claims_,  mutex_, now(), waiters_.size(), wide(),   closing_.has_begun()};
-  }
+  facts facts_now() const { return {parts_, now()}; }
   auto snapshot_of(std::vector<kv_entry> listing, std::uint64_t index) const {
-    return make_snapshot(keys_.entries, keys_.lock, std::move(listing), index, options_.form);
+    return make_snapshot(parts_.keys.entries, parts_.keys.lock, std::move(listing), index, parts_.options.form);
   }
-  bool wide() { return !waiters_.empty() && waiters_.front().count > 1; }
-  void assess_limit() { situation_.assess_limit(view_, members_, options_); }
+  void assess_limit() { parts_.situation.assess_limit(parts_.view, parts_.members, parts_.options); }
   failure too_many(std::uint32_t count) const;
-  failure failed(error_code code, std::string text) const;
+  failure failed(error_code code, std::string text) const { return parts_.failed(code, std::move(text)); }
 
-  pool_options options_;
-  key_names keys_;
-
-  waiter_queue waiters_;
-  members members_;
-  slot_ledger slots_;
+  pool_parts parts_;
   std::vector<member*> usable_;  ///< filled by `serve`; a field so that its memory is reused
-  view view_;
-  situation situation_;
-  claim_timeouts claims_;
-  other_holders others_;
-  mutex_policy mutex_;
-  grant_duty duty_;
   number_allocator numbers_;
   acceptances accepting_;
   open_grants open_grants_;
@@ -205,12 +189,8 @@ private:
     bool on = false;
     time_point unused_since = never;
   } maker_watch_;
-  write_in_flight write_;
-  read_in_flight read_;
   std::string node_asked_;  ///< the node that the pending read asks for, if it is a read of a node
-  watch_set watches_;
   wait_limit waits_;
-  closing closing_;
   /// The outage during which this process kept a place in the queue that it has just lost.
   std::optional<outage> sat_out_;
   bool was_asked_ = false;     ///< there was an acquire

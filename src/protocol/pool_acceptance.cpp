@@ -20,8 +20,8 @@ constexpr std::size_t accepted_at_once = operations_max / 2;
 /// must be accepted. A late copy of our join may have overwritten these flags. They count all the same, because other
 /// processes go by them, too.
 void pool::saw_entries(const snapshot& listing, time_point asked_at) {
-  if (!accepts_grants(options_)) return;
-  for (auto& [id, m] : members_) {
+  if (!accepts_grants(parts_.options)) return;
+  for (auto& [id, m] : parts_.members) {
     const contender* const entry = listing.find(m.session);
     if (!entry) continue;
     if (is_waiting(listing, *entry)) {
@@ -35,13 +35,13 @@ void pool::saw_entries(const snapshot& listing, time_point asked_at) {
 
 void pool::was_granted(member& m, const contender& entry) {
   m.forget_acceptance();
-  if (!accepts_grants(options_)) return;
+  if (!accepts_grants(parts_.options)) return;
   if (m.grant == m.waiting_index) {  // only the record has shown the grant: the entry tells whether it must be accepted
     m.acceptance = acceptance_state::unaccepted;
     return;
   }
   if (!is_provisional(entry.flags)) return;
-  const acceptance_times times = *acceptance_of(options_.ttl);
+  const acceptance_times times = *acceptance_of(parts_.options.ttl);
   const bool is_fresh = m.ungranted_at != time_point::min() && now() <= m.ungranted_at + times.fresh;
   m.acceptance = is_fresh ? acceptance_state::provisional : acceptance_state::unaccepted;
   if (is_fresh) m.accept_by = m.ungranted_at + times.fresh + times.within;
@@ -52,7 +52,7 @@ void pool::was_granted(member& m, const contender& entry) {
 void pool::check_acceptance(member& m) {
   if (m.lost || m.acceptance != acceptance_state::provisional) return;
   const bool is_used = m.slot != slot_id::none;
-  if (!due_or_wake(is_used ? m.accept_by : m.accept_by - acceptance_of(options_.ttl)->within * 3 / 4)) return;
+  if (!due_or_wake(is_used ? m.accept_by : m.accept_by - acceptance_of(parts_.options.ttl)->within * 3 / 4)) return;
   if (is_used)
     return lose(m.slot, loss_reason::not_accepted, failed(error::timed_out, "the grant was not accepted in time"));
   m.acceptance = acceptance_state::unaccepted;
@@ -64,12 +64,12 @@ void pool::check_acceptance(member& m) {
 void pool::accept_grants() {
   std::vector<acceptances::grant> grants;
   last_.open = false;
-  for (const auto& [id, m] : members_) {
+  for (const auto& [id, m] : parts_.members) {
     const bool is_open = m.acceptance != acceptance_state::not_needed && m.holds() && m.is_ready() && !m.lost &&
                          !m.has_returned && m.grant != m.waiting_index;
     if (!is_open || accepting_.is_under_way(id)) continue;
     const bool is_late = m.acceptance == acceptance_state::unaccepted;
-    if (!due_or_wake(is_late ? now() : m.granted_at + options_.accept_delay)) continue;
+    if (!due_or_wake(is_late ? now() : m.granted_at + parts_.options.accept_delay)) continue;
     if (m.gives_back == slot_id::none && grants.size() != accepted_at_once)
       grants.push_back({id, m.grant});
     else
@@ -82,22 +82,23 @@ void pool::accept_grants() {
   }
   std::vector<kv_operation> operations;
   for (const acceptances::grant& each : grants) {
-    member& m = members_[each.id];
+    member& m = parts_.members[each.id];
     m.may_have_accepted = true;
-    operations.push_back({kv_verb::check_index, keys_.entry(m.session), {}, 0, each.index});
-    operations.push_back({kv_verb::lock, keys_.acceptance(m.session), options_.description, 0, 0, m.session});
+    operations.push_back({kv_verb::check_index, parts_.keys.entry(m.session), {}, 0, each.index});
+    operations.push_back(
+        {kv_verb::lock, parts_.keys.acceptance(m.session), parts_.options.description, 0, 0, m.session});
   }
   accepting_.send(ctx_, std::move(grants), std::move(operations));
 }
 
 std::vector<const contender*> pool::gone() {
-  return gone_.empty() || !waits_for_others() ? std::vector<const contender*>() : gone_.due(ctx_, view_.now());
+  return gone_.empty() || !waits_for_others() ? std::vector<const contender*>() : gone_.due(ctx_, parts_.view.now());
 }
 
 plan_rules pool::rules(const moves& what) {
-  gone_.for_each_free(ctx_, [this](const std::string& session) { others_.maker_is_gone(session); });
-  plan_rules result = rules_for(ctx_, facts_now(), what, others_, duty_, overdue(), gone());
-  result.doubted = doubtful_.sessions(now(), view_.now(), result.taken_back);
+  gone_.for_each_free(ctx_, [this](const std::string& session) { parts_.others.maker_is_gone(session); });
+  plan_rules result = rules_for(ctx_, facts_now(), what, parts_.others, parts_.duty, overdue(), gone());
+  result.doubted = doubtful_.sessions(now(), parts_.view.now(), result.taken_back);
   return result;
 }
 
@@ -110,7 +111,7 @@ void pool::accepted(const std::vector<acceptances::grant>& grants, event::txn_do
   }
   accepting_.failures.over();
   for (const acceptances::grant& each : grants) {
-    member* const m = members_.find(each.id);
+    member* const m = parts_.members.find(each.id);
     if (!m || m->grant != each.index || m->lost || m->acceptance == acceptance_state::not_needed) continue;
     if (m->acceptance == acceptance_state::provisional && now() >= m->accept_by) continue;  // too late for its user
     m->acceptance = acceptance_state::not_needed;

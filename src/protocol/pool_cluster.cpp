@@ -22,15 +22,15 @@ constexpr std::size_t returns_max = 20;
 void pool::take_listing(boost::system::result<snapshot> listing, request_id id, time_point asked_at) {
   if (!listing) return refuse_listing(listing.error());
   saw_entries(*listing, asked_at);
-  const std::uint64_t index_before = view_.now().lock_index;
-  waits_.answered(id, listing->index < view_.now().index || listing->lock_index != index_before);
+  const std::uint64_t index_before = parts_.view.now().lock_index;
+  waits_.answered(id, listing->index < parts_.view.now().index || listing->lock_index != index_before);
   // The view is newer than this listing.
-  if (!view_.accept(*std::move(listing), id, ctx_.last_request())) return refresh();
-  view_.listed(now());
-  if (view_.current()) watches_.stop_sleeping(ctx_, view_.listed_index());
-  if (view_.now().lock_index != index_before) duty_.moved_on();
-  if (write_.is_told_by(id)) resolve();
-  others_.saw(ctx_, view_.now(), members_, options_);
+  if (!parts_.view.accept(*std::move(listing), id, ctx_.last_request())) return refresh();
+  parts_.view.listed(now());
+  if (parts_.view.current()) parts_.watches.stop_sleeping(ctx_, parts_.view.listed_index());
+  if (parts_.view.now().lock_index != index_before) parts_.duty.moved_on();
+  if (parts_.write.is_told_by(id)) resolve();
+  parts_.others.saw(ctx_, parts_.view.now(), parts_.members, parts_.options);
   refresh();
   assess_limit();
 }
@@ -38,11 +38,11 @@ void pool::take_listing(boost::system::result<snapshot> listing, request_id id, 
 /// The lock key belongs to another application, or its record cannot be read. Nothing may be written there. So our
 /// entries are removed only by ending their sessions.
 void pool::refuse_listing(const error_code& why) {
-  view_.forget();
+  parts_.view.forget();
   const bool foreign = why != error::corrupt_record;
   fail_waiters(
       failed(why, foreign ? "the lock key's flags are another application's" : "the lock record cannot be read"));
-  for (auto at = members_.begin(); at != members_.end();) {
+  for (auto at = parts_.members.begin(); at != parts_.members.end();) {
     member& m = (at++)->second;
     if (m.slot != slot_id::none) {
       lose(m.slot, loss_reason::removed, failed(why, "left"));
@@ -51,28 +51,29 @@ void pool::refuse_listing(const error_code& why) {
       drop(m, loss_reason::none, failed(why, "left"));
     }
   }
-  if (write_.is_in_doubt()) write_.take();
-  duty_.now_owes(false);
+  if (parts_.write.is_in_doubt()) parts_.write.take();
+  parts_.duty.now_owes(false);
 }
 
 void pool::refresh() {
-  for (auto at = members_.begin(); at != members_.end();) refresh((at++)->second);
-  slots_.list_spares(members_);
-  if (options_.form == record_form::session && !view_.now().record.holders.empty()) write_.lock_delay_is_over();
-  claims_.refresh(view_.now());
-  gone_.saw(view_.now());
-  open_grants_.saw(ctx_, view_.now(), members_);
-  doubtful_.saw(now(), view_.now());
-  situation_.assess_contenders(view_, members_, claims_, options_);
-  mutex_.saw(ctx_, situation_.foreign_holder || view_.now().record.holders.empty());
+  for (auto at = parts_.members.begin(); at != parts_.members.end();) refresh((at++)->second);
+  parts_.slots.list_spares(parts_.members);
+  if (parts_.options.form == record_form::session && !parts_.view.now().record.holders.empty())
+    parts_.write.lock_delay_is_over();
+  parts_.claims.refresh(parts_.view.now());
+  gone_.saw(parts_.view.now());
+  open_grants_.saw(ctx_, parts_.view.now(), parts_.members);
+  doubtful_.saw(now(), parts_.view.now());
+  parts_.situation.assess_contenders(parts_.view, parts_.members, parts_.claims, parts_.options);
+  parts_.mutex.saw(ctx_, parts_.situation.foreign_holder || parts_.view.now().record.holders.empty());
   check_revoked();
 }
 
 /// Passes an operator's request to the user of the slot.
 void pool::check_revoked() {
-  for (const std::string& session : view_.now().record.revoked) {
-    const member* const m = members_.find(session);
-    slot* const s = m ? slots_.find(m->slot) : nullptr;
+  for (const std::string& session : parts_.view.now().record.revoked) {
+    const member* const m = parts_.members.find(session);
+    slot* const s = m ? parts_.slots.find(m->slot) : nullptr;
     if (!s || !s->held || std::exchange(s->revoked, true)) continue;
     act(action::revoke{m->slot});
   }
@@ -81,12 +82,12 @@ void pool::check_revoked() {
 void pool::refresh(member& m) {
   if (!m.is_created()) return;
   if (m.has_returned) return refresh_returned(m);
-  const contender* entry = view_.now().find(m.session);
+  const contender* entry = parts_.view.now().find(m.session);
   if (entry) m.entry_created = entry->create_index;
   const standing before = m.standing;
-  const standing seen = !entry                                     ? standing::absent
-                        : view_.now().record.names(entry->session) ? standing::holding
-                                                                   : standing::waiting;
+  const standing seen = !entry                                           ? standing::absent
+                        : parts_.view.now().record.names(entry->session) ? standing::holding
+                                                                         : standing::waiting;
   if (m.phase == phase::moving) return m.standing.go_to(seen);  // the pending write explains any change
   if (before != standing::absent && seen == standing::absent) {
     // This process did not remove the entry. The session has ended, or somebody has deleted the entry, or another
@@ -104,27 +105,28 @@ void pool::refresh(member& m) {
   // entry again, the session would hold at once, and the record would keep its index. Another process may already have
   // sent a write that removes the session, and that only the record's index guards. Consul could apply it while we
   // hold. So the session ends.
-  const bool is_named = options_.form == record_form::map && view_.now().record.names(m.session);
+  const bool is_named = parts_.options.form == record_form::map && parts_.view.now().record.names(m.session);
   if (!entry && m.slot == slot_id::none && is_named) {
-    others_.left(m.session);
+    parts_.others.left(m.session);
     return drop(m, loss_reason::none);
   }
-  if (m.slot != slot_id::none && (!m.holds() || has_number != options_.numbered)) lose(m.slot, loss_reason::removed);
+  if (m.slot != slot_id::none && (!m.holds() || has_number != parts_.options.numbered))
+    lose(m.slot, loss_reason::removed);
   // Somebody has taken the slot away, but not the number. Nobody else can have that number until this session has
   // ended.
   if (has_number && !m.holds()) return drop(m, loss_reason::removed);
   // The session may have lost its slot and got it again unseen, or a write of ours may not have been applied. So a
   // grant is new only if the entry has a new index.
   if (m.holds() && m.grant != entry->modify_index) {
-    slots_.free_member(ctx_, m.gives_back);
+    parts_.slots.free_member(ctx_, m.gives_back);
     m.granted_at = m.idle_since = now();
     m.grant = entry->modify_index;
     m.handoffs = 0;
     was_granted(m, *entry);
-    mutex_.granted_anew();
+    parts_.mutex.granted_anew();
   }
   if (!m.holds()) {
-    slots_.free_member(ctx_, m.gives_back);
+    parts_.slots.free_member(ctx_, m.gives_back);
     m.forget_acceptance();
   }
   if (m.waits()) m.waiting_index = entry->modify_index;
@@ -135,14 +137,14 @@ void pool::refresh(member& m) {
 /// record does not name it and its entry is gone. Before that, another process may take it out of the record by a write
 /// that only the record's index guards.
 void pool::refresh_returned(member& m) {
-  const snapshot& seen = view_.now();
+  const snapshot& seen = parts_.view.now();
   const bool is_marked = seen.has_given_back(m.session);
   const bool is_seen = is_marked || seen.find(m.session) || seen.record.names(m.session);
-  const bool may_stand = is_seen || !view_.current();  // if the view is not current, the entry may still stand
+  const bool may_stand = is_seen || !parts_.view.current();  // if the view is not current, the entry may still stand
   m.standing.go_to(may_stand ? standing::holding : standing::absent);
-  if (is_marked) slots_.free_member(ctx_, m.gives_back);
+  if (is_marked) parts_.slots.free_member(ctx_, m.gives_back);
   if (m.phase == phase::moving || m.holds()) return;
-  slots_.free_member(ctx_, m.gives_back);
+  parts_.slots.free_member(ctx_, m.gives_back);
   m.has_returned = false;
   m.forget_acceptance();
   m.idle_since = ctx_.now();
@@ -151,8 +153,8 @@ void pool::refresh_returned(member& m) {
 /// A session of ours is given up. Consul may have ended it already, maybe together with its node. Then holders that
 /// this process has never seen may still believe in their slots. If our session held a mutex, there is no such holder.
 void pool::node_may_be_gone(const member& ours) {
-  if (options_.form == record_form::session && ours.holds()) return;
-  others_.ours_ended(ctx_, ours.entry_created, options_.ttl);
+  if (parts_.options.form == record_form::session && ours.holds()) return;
+  parts_.others.ours_ended(ctx_, ours.entry_created, parts_.options.ttl);
 }
 
 void pool::applied(transaction txn, std::vector<kv_entry> results) {
@@ -161,46 +163,47 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
     if (!each.session.empty()) numbers_.locked(each.number);
   if (!txn.returned.empty()) return slots_returned(std::move(txn), its.index);
   if (txn.record_operations != 0) {
-    duty_.now_owes(txn.owes);
-    duty_.applied();
+    parts_.duty.now_owes(txn.owes);
+    parts_.duty.applied();
   }
   for (const std::string& description : txn.taken_from)
-    doubtful_.took_back(description, its.index, now() + options_.ttl);
-  if (txn.is_granted_since(view_.now(), its.index)) {  // only the entry has the index of that grant
-    view_.mark_stale();
-    return write_.doubt(ctx_, std::move(txn));
+    doubtful_.took_back(description, its.index, now() + parts_.options.ttl);
+  if (txn.is_granted_since(parts_.view.now(), its.index)) {  // only the entry has the index of that grant
+    parts_.view.mark_stale();
+    return parts_.write.doubt(ctx_, std::move(txn));
   }
   // If this write has removed a member's entry, the record does not name that member any more, so it may be used again.
   for (const member_id id : txn.movers)
-    if (member& m = members_[id]; std::find(txn.removed.begin(), txn.removed.end(), m.session) != txn.removed.end())
+    if (member& m = parts_.members[id];
+        std::find(txn.removed.begin(), txn.removed.end(), m.session) != txn.removed.end())
       m.has_returned = false;
   for (const auto& [session, text] : txn.inserted)
-    if (member* const m = members_.find(session); m && !txn.record.names(session)) m->had_no_grant(txn.sent_at);
+    if (member* const m = parts_.members.find(session); m && !txn.record.names(session)) m->had_no_grant(txn.sent_at);
   end_moves(txn, true);
   if (its.has_read) {
     auto seen = snapshot_of(std::move(its.read), its.index);
     if (!seen)
       for (const member_id id : txn.movers)
         // Their entries may stand in the queue, so `refuse_listing` drops them with the others.
-        members_[id].standing.go_to(standing::waiting);
+        parts_.members[id].standing.go_to(standing::waiting);
     if (seen && txn.reads == transaction::read_scope::record) return saw_own_join(txn, *std::move(seen));
     if (seen && may_be_filtered(*seen)) {
       saw_own_join(txn, *std::move(seen));
-      view_.mark_stale();
+      parts_.view.mark_stale();
     } else {
       take_listing(std::move(seen), txn.id, txn.sent_at);
     }
     return open_grants_.granted(txn.provisional);
   }
-  const bool is_news = view_.now().index < its.index;  // false if a listing has already shown this write
-  view_.wrote(its.index, txn.id, ctx_.last_request(), txn.guarded,
-              [&](snapshot& now) { txn.patch(now, its.index, its.record_index); });
-  open_grants_.saw(ctx_, view_.now(), members_);
+  const bool is_news = parts_.view.now().index < its.index;  // false if a listing has already shown this write
+  parts_.view.wrote(its.index, txn.id, ctx_.last_request(), txn.guarded,
+                    [&](snapshot& now) { txn.patch(now, its.index, its.record_index); });
+  open_grants_.saw(ctx_, parts_.view.now(), parts_.members);
   open_grants_.granted(txn.provisional);
   // Other contenders may stand before the sessions that this write puts into the queue.
   for (const auto& [session, text] : txn.inserted)
-    if (is_news && !view_.now().record.names(session)) view_.mark_partial();
-  duty_.moved_on();
+    if (is_news && !parts_.view.now().record.names(session)) parts_.view.mark_partial();
+  parts_.duty.moved_on();
   refresh();
   assess_limit();
 }
@@ -210,10 +213,10 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
 /// shows no entry of any of them, either all of them have died, or their entries are hidden. Then a plain listing must
 /// decide. For a mutex this does not matter, because the key itself names the holder.
 bool pool::may_be_filtered(const snapshot& seen) const {
-  if (options_.form == record_form::session) return false;
+  if (parts_.options.form == record_form::session) return false;
   bool names_others = false;
   for (const std::string& holder : seen.record.holders) {
-    if (members_.is_ours(holder)) continue;
+    if (parts_.members.is_ours(holder)) continue;
     if (seen.find(holder)) return false;
     names_others = true;
   }
@@ -224,18 +227,18 @@ bool pool::may_be_filtered(const snapshot& seen) const {
 /// that joins the back of the queue while no slot is free does not need to know the entries before it. If a slot is
 /// free, or anything else is unexpected, everything must be read.
 void pool::saw_own_join(const transaction& txn, snapshot seen) {
-  const bool is_news = view_.now().index < seen.index;
-  const std::uint32_t limit = limit_of(seen.record, options_);
+  const bool is_news = parts_.view.now().index < seen.index;
+  const std::uint32_t limit = limit_of(seen.record, parts_.options);
   const bool full = seen.record.limit == limit && (seen.record.closed || seen.record.holders.size() >= limit);
-  const bool is_grant = grants_us(seen.record, members_);  // then our entry must be read, too
-  view_.wrote(seen.index, txn.id, ctx_.last_request(), false, [&](snapshot& now) {
+  const bool is_grant = grants_us(seen.record, parts_.members);  // then our entry must be read, too
+  parts_.view.wrote(seen.index, txn.id, ctx_.last_request(), false, [&](snapshot& now) {
     txn.patch(now, seen.index);
     if (seen.lock_index > now.lock_index) now.take_record(seen.record, seen.lock_flags, seen.lock_index);
   });
   if (is_news && full && !is_grant)
-    view_.mark_partial();
+    parts_.view.mark_partial();
   else if (is_news)
-    view_.mark_stale();
+    parts_.view.mark_stale();
   refresh();
   assess_limit();
 }
@@ -247,10 +250,10 @@ void pool::saw_own_join(const transaction& txn, snapshot seen) {
 /// stay open until a read shows their outcome. Returns false if there are no such slots with entries as they were
 /// granted, if the limit is 1, or if the form of the record is not `map`.
 bool pool::return_slots(transaction& refused, bool wakes) {
-  if (limit() == 1 || options_.form != record_form::map) return false;
+  if (limit() == 1 || parts_.options.form != record_form::map) return false;
   std::vector<const member*> who;
-  for (const auto& [id, m] : members_) {
-    const contender* const entry = view_.now().find(m.session);
+  for (const auto& [id, m] : parts_.members) {
+    const contender* const entry = parts_.view.now().find(m.session);
     const bool is_as_granted = entry && entry->modify_index == m.grant;
     const bool is_free = m.is_ready() || refused.moves(id);
     if (m.holds() && m.gives_back != slot_id::none && is_as_granted && is_free) who.push_back(&m);
@@ -264,31 +267,31 @@ bool pool::return_slots(transaction& refused, bool wakes) {
   transaction txn = compose_return(facts_now(), who, wakes, ctx_.new_request());
   txn.movers = std::move(refused.movers);
   txn.refused = true;
-  txn.by_record = view_.outrun() && situation_.contested;
+  txn.by_record = parts_.view.outrun() && parts_.situation.contested;
   for (const member* const each : who) {
-    member& m = members_[each->id];
+    member& m = parts_.members[each->id];
     m.has_returned = true;
     m.phase.go_to(phase::moving);
-    slots_.erase_spare(m.id);
+    parts_.slots.erase_spare(m.id);
     if (!txn.moves(m.id)) txn.movers.push_back(m.id);
   }
-  write_.send(ctx_, std::move(txn));
+  parts_.write.send(ctx_, std::move(txn));
   return true;
 }
 
 /// The record still names these sessions, so the process goes on trying to write it. Slots that did not fit into this
 /// write are returned first.
 void pool::slots_returned(transaction txn, std::uint64_t index) {
-  view_.wrote(index, txn.id, ctx_.last_request(), false, [&](snapshot& now) { txn.patch(now, index); });
+  parts_.view.wrote(index, txn.id, ctx_.last_request(), false, [&](snapshot& now) { txn.patch(now, index); });
   for (const std::string& session : txn.returned)
-    if (member* const m = members_.find(session)) slots_.free_member(ctx_, m->gives_back);
+    if (member* const m = parts_.members.find(session)) parts_.slots.free_member(ctx_, m->gives_back);
   if (return_slots(txn, false)) return refresh();
-  write_.doubt(ctx_, std::move(txn));
+  parts_.write.doubt(ctx_, std::move(txn));
   refresh();
 }
 
 void pool::refused(transaction txn, const std::vector<event::refused_operation>& refusals) {
-  write_.refused();
+  parts_.write.refused();
   if (!txn.returned.empty()) {
     const bool by_woken = !txn.woken.empty() && refusals.size() == 1 &&
                           refusals.front().operation + 1 == txn.operations.size() &&
@@ -297,20 +300,21 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
     const bool is_conflict = std::all_of(refusals.begin(), refusals.end(), [](const event::refused_operation& each) {
       return each.reason == event::refusal::conflict;
     });
-    view_.mark_stale();
-    write_.doubt(ctx_, std::move(txn));
+    parts_.view.mark_stale();
+    parts_.write.doubt(ctx_, std::move(txn));
     refresh();
-    if (is_conflict) return write_.conflicted(ctx_, false);
-    return write_.failures.failed(failed(error::transaction_conflict, "a transaction was refused"), now(),
-                                  ctx_.random());
+    if (is_conflict) return parts_.write.conflicted(ctx_, false);
+    return parts_.write.failures.failed(failed(error::transaction_conflict, "a transaction was refused"), now(),
+                                        ctx_.random());
   }
   // If a lock delay is the only reason, no read is needed, because a read would not show the lock delay.
   const bool only_delayed = !refusals.empty() && std::all_of(refusals.begin(), refusals.end(), [&](const auto& each) {
     return each.reason == event::refusal::lock_delay;
   });
-  const bool seen_why = only_delayed || (view_.current() && txn.guarded && view_.now().lock_index != txn.base);
+  const bool seen_why =
+      only_delayed || (parts_.view.current() && txn.guarded && parts_.view.now().lock_index != txn.base);
   const bool gave =
-      std::any_of(txn.movers.begin(), txn.movers.end(), [this](member_id id) { return members_[id].holds(); });
+      std::any_of(txn.movers.begin(), txn.movers.end(), [this](member_id id) { return parts_.members[id].holds(); });
   // Only the record's index was wrong, usually because other slots have moved. The slots that we release can still be
   // handed on.
   const bool by_record = gave && !refusals.empty() &&
@@ -327,22 +331,22 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
     return each.reason == event::refusal::conflict;
   });
   const bool is_outrun = gave && by_others && !refusals.empty();
-  duty_.refused(gave && by_grantee, is_outrun);
+  parts_.duty.refused(gave && by_grantee, is_outrun);
   if (!seen_why && by_record && limit() > 1)
-    view_.mark_outrun(txn.base);
+    parts_.view.mark_outrun(txn.base);
   else if (!seen_why)
-    view_.mark_stale();
-  if (is_outrun && duty_.is_outrun() && return_slots(txn, true)) return;
+    parts_.view.mark_stale();
+  if (is_outrun && parts_.duty.is_outrun() && return_slots(txn, true)) return;
   const std::vector<kv_operation> operations = txn.operations;
   if (gave && !only_delayed) {
     txn.refused = true;
-    txn.by_record = by_record && view_.outrun() && situation_.contested;
-    write_.doubt(ctx_, std::move(txn));
+    txn.by_record = by_record && parts_.view.outrun() && parts_.situation.contested;
+    parts_.write.doubt(ctx_, std::move(txn));
   } else {
     end_moves(txn, false);
   }
   refresh();
-  if (!waiters_.empty() && waiters_.front().once) ++waiters_.front().conflicts;
+  if (!parts_.waiters.empty() && parts_.waiters.front().once) ++parts_.waiters.front().conflicts;
   bool denied = false, broken = false, delayed = false;
   for (const event::refused_operation& each : refusals) {
     const kv_operation what = each.operation < operations.size() ? operations[each.operation] : kv_operation{};
@@ -350,13 +354,13 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
       case event::refusal::conflict:
         break;
       case event::refusal::lock_delay:
-        if (const auto number = number_in(what.key, keys_.entries))
+        if (const auto number = number_in(what.key, parts_.keys.entries))
           numbers_.refused(ctx_, *number);
         else
           delayed = true;
         break;
       case event::refusal::invalid_session:
-        if (member* const m = members_.find(what.session)) drop(*m, loss_reason::session_invalidated);
+        if (member* const m = parts_.members.find(what.session)) drop(*m, loss_reason::session_invalidated);
         break;
       case event::refusal::permission_denied:
         denied = true;
@@ -366,12 +370,14 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
         break;
     }
   }
-  if (denied) fail_waiters(failed(error::permission_denied, "the ACL token may not write below " + options_.prefix));
+  if (denied)
+    fail_waiters(failed(error::permission_denied, "the ACL token may not write below " + parts_.options.prefix));
   if (denied || broken)
-    write_.failures.failed(failed(error::transaction_conflict, "a transaction was refused"), now(), ctx_.random());
+    parts_.write.failures.failed(failed(error::transaction_conflict, "a transaction was refused"), now(),
+                                 ctx_.random());
   else
-    write_.failures.over();
-  write_.conflicted(ctx_, delayed);
+    parts_.write.failures.over();
+  parts_.write.conflicted(ctx_, delayed);
 }
 
 /// Ends the moves of a transaction. The next `refresh` finds out where its members stand. After a write that was
@@ -379,7 +385,7 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
 /// tells a new grant by the index of the entry.
 void pool::end_moves(const transaction& txn, bool maybe_applied) {
   for (const member_id id : txn.movers) {
-    member& m = members_[id];
+    member& m = parts_.members[id];
     m.phase.go_to(phase::settled);
     if (!maybe_applied) continue;
     m.standing.go_to(standing::absent);
@@ -391,13 +397,13 @@ void pool::end_moves(const transaction& txn, bool maybe_applied) {
 /// listing does not show it, the write may still be applied later. Then the sessions that it moves must end. A session
 /// whose slot a user has not released yet ends after that release.
 void pool::resolve() {
-  const transaction txn = write_.take();
+  const transaction txn = parts_.write.take();
   if (txn.refused) return end_moves(txn, false);  // the listing is newer, and shows where the members stand
-  if (txn.is_decided_by(view_.now())) return end_moves(txn, true);
+  if (txn.is_decided_by(parts_.view.now())) return end_moves(txn, true);
   if (txn.movers.empty()) return;
-  act(action::note{"a write below " + options_.prefix + " has an unknown outcome: its sessions end"});
+  act(action::note{"a write below " + parts_.options.prefix + " has an unknown outcome: its sessions end"});
   for (const member_id id : txn.movers) {
-    member& m = members_[id];
+    member& m = parts_.members[id];
     if (m.slot != slot_id::none)
       m.phase.go_to(phase::settled);  // its user decides when it ends
     else
@@ -408,17 +414,18 @@ void pool::resolve() {
 /// Takes a read of the record alone, after a write that releases slots was refused only for the record's index. A
 /// member that the record still names still holds its slot.
 void pool::resolve_by_record(std::uint64_t index) {
-  const lock_record& record = view_.now().record;
-  const std::vector<member_id>& movers = write_.current().movers;
-  const bool holds = view_.now().lock_index == index && std::all_of(movers.begin(), movers.end(), [&](member_id id) {
-                       const member& m = members_[id];
-                       return !m.holds() || record.names(m.session);
-                     });
+  const lock_record& record = parts_.view.now().record;
+  const std::vector<member_id>& movers = parts_.write.current().movers;
+  const bool holds =
+      parts_.view.now().lock_index == index && std::all_of(movers.begin(), movers.end(), [&](member_id id) {
+        const member& m = parts_.members[id];
+        return !m.holds() || record.names(m.session);
+      });
   if (!holds) {
-    write_.needs_everything();
-    return view_.mark_stale();
+    parts_.write.needs_everything();
+    return parts_.view.mark_stale();
   }
-  end_moves(write_.take(), false);
+  end_moves(parts_.write.take(), false);
   refresh();
 }
 

@@ -23,29 +23,30 @@ constexpr duration yield_pause = std::chrono::milliseconds(10);
 }  // namespace
 
 void pool::write() {
-  if (write_.is_sent()) return;
-  if (write_.is_in_doubt()) return write_.current().by_record ? read_record() : read_prefix();
-  const bool stands = any_waits(members_) || any_holds(members_);
+  if (parts_.write.is_sent()) return;
+  if (parts_.write.is_in_doubt()) return parts_.write.current().by_record ? read_record() : read_prefix();
+  const bool stands = any_waits(parts_.members) || any_holds(parts_.members);
   const std::vector<const contender*> to_take_back = overdue();
   const bool takes_back = !to_take_back.empty();
-  if (waiters_.empty() && !stands && !duty_.owes() && !takes_back) return;
+  if (parts_.waiters.empty() && !stands && !parts_.duty.owes() && !takes_back) return;
   if (all_in_use()) {  // no waiter needs the cluster, so earlier failures do not count
-    read_.failures.over();
-    write_.failures.over();
-    return members_.forget_failures();
+    parts_.read.failures.over();
+    parts_.write.failures.over();
+    return parts_.members.forget_failures();
   }
-  if (!due_or_wake(read_.failures.retry_at()) || !write_.is_due(ctx_)) return;
+  if (!due_or_wake(parts_.read.failures.retry_at()) || !parts_.write.is_due(ctx_)) return;
   const facts f = facts_now();
-  const std::vector<member_id>& spares = slots_.spares();
-  if (takes_back && (!view_.current() || open_grants_.is_unseen(to_take_back, view_.listed_at()))) return read_prefix();
+  const std::vector<member_id>& spares = parts_.slots.spares();
+  if (takes_back && (!parts_.view.current() || open_grants_.is_unseen(to_take_back, parts_.view.listed_at())))
+    return read_prefix();
   if (must_read_for_the_gone()) return read_prefix();
-  switch (view_.state()) {
+  switch (parts_.view.state()) {
     case view::state::none:
-      if (!waiters_.empty()) read_prefix();
+      if (!parts_.waiters.empty()) read_prefix();
       break;
     case view::state::stale:
       // A process that only wants to join can join and read in one request.
-      if (stands || waiters_.empty() || waiters_.front().once)
+      if (stands || parts_.waiters.empty() || parts_.waiters.front().once)
         read_prefix();
       else
         write_from_view();
@@ -56,8 +57,8 @@ void pool::write() {
       // free for a Go contender, whose time limit runs only with a current view.
       if (must_read_before_writing())
         read_prefix();
-      else if (view_.outrun() &&
-               std::any_of(spares.begin(), spares.end(), [&](member_id id) { return !f.lacks_number(members_[id]); }))
+      else if (parts_.view.outrun() && std::any_of(spares.begin(), spares.end(),
+                                                   [&](member_id id) { return !f.lacks_number(parts_.members[id]); }))
         read_record();
       else
         write_from_view();
@@ -68,72 +69,73 @@ void pool::write() {
   }
   // A request could have been sent, and none was. So nobody needs the requests that have failed, and their outages are
   // over.
-  const bool creates = members_.failures().on() || members_.creating() != 0;
-  if (write_.is_sent() || read_.under_way() || creates) return;
-  read_.failures.over();
-  write_.failures.over();
+  const bool creates = parts_.members.failures().on() || parts_.members.creating() != 0;
+  if (parts_.write.is_sent() || parts_.read.under_way() || creates) return;
+  parts_.read.failures.over();
+  parts_.write.failures.over();
 }
 
 /// Whether a partial view allows no write, so that everything must be read first.
 bool pool::must_read_before_writing() {
-  const lock_record& record = view_.now().record;
-  const bool is_any_free = !record.closed && record.holders.size() < limit() && any_waits(members_);
-  return duty_.owes() || (situation_.foreign && is_any_free) || (!slots_.spares().empty() && !situation_.contested) ||
-         (!waiters_.empty() && waiters_.front().once);
+  const lock_record& record = parts_.view.now().record;
+  const bool is_any_free = !record.closed && record.holders.size() < limit() && any_waits(parts_.members);
+  return parts_.duty.owes() || (parts_.situation.foreign && is_any_free) ||
+         (!parts_.slots.spares().empty() && !parts_.situation.contested) ||
+         (!parts_.waiters.empty() && parts_.waiters.front().once);
 }
 
 /// Whether everything must be read because the maker of a contender is gone. A view that is not current may lack that
 /// contender.
 bool pool::must_read_for_the_gone() {
-  if (gone_.empty() || view_.current() || !waits_for_others()) return false;
-  return gone_.need_listing(ctx_, view_.now(), view_.as_of());
+  if (gone_.empty() || parts_.view.current() || !waits_for_others()) return false;
+  return gone_.need_listing(ctx_, parts_.view.now(), parts_.view.as_of());
 }
 
 void pool::write_from_view() {
   if (!fail_too_wide()) return read_prefix();
-  if (situation_.limit_disagrees && !waiters_.empty()) {
-    if (view_.as_of() <= waiters_.front().asked) return read_prefix();
+  if (parts_.situation.limit_disagrees && !parts_.waiters.empty()) {
+    if (parts_.view.as_of() <= parts_.waiters.front().asked) return read_prefix();
     failure why = failed(error::limit_conflict, "the record in use has another limit than this semaphore");
-    why.details.limit_conflict = {view_.now().record.limit, limit()};
+    why.details.limit_conflict = {parts_.view.now().record.limit, limit()};
     fail_waiters(why);
   }
   const bool awaits_node = read_node();
   moves unclaimed;  // the waiters here come before sessions that only rejoined early
-  for (const auto& [id, m] : members_)
+  for (const auto& [id, m] : parts_.members)
     if (m.rejoined_early && m.is_ready() && m.waits()) unclaimed.leave.push_back(&m);
   const demand need = wanted(
       [&] {
         const facts f = facts_now();
-        const std::uint32_t free = view_.current() ? plan(view_.now(), rules(unclaimed)).free : 0;
-        const std::vector<member_id>& spares = slots_.spares();
-        const auto usable =
-            std::count_if(spares.begin(), spares.end(), [&](member_id id) { return !f.must_go_back(members_[id]); });
+        const std::uint32_t free = parts_.view.current() ? plan(parts_.view.now(), rules(unclaimed)).free : 0;
+        const std::vector<member_id>& spares = parts_.slots.spares();
+        const auto usable = std::count_if(spares.begin(), spares.end(),
+                                          [&](member_id id) { return !f.must_go_back(parts_.members[id]); });
         return static_cast<std::uint32_t>(usable) + free;
       },
       awaits_node);
   if (need.needs_read) read_prefix();  // releases do not wait for this read
 
   moves what = carry_out(decide(ctx_, facts_now(), need, returns_soon_));
-  if (!view_.current()) {
+  if (!parts_.view.current()) {
     choose_numbers(what);
     if (what.gives()) return hand_on(what);
     if (!what.empty()) send(what, {}, false);
     return;
   }
-  const bool is_anybody_waiting = need.slots != 0 || any_waits(members_);
-  const bool is_nothing_due = !duty_.owes() && overdue().empty() && gone().empty();
+  const bool is_anybody_waiting = need.slots != 0 || any_waits(parts_.members);
+  const bool is_nothing_due = !parts_.duty.owes() && overdue().empty() && gone().empty();
   if (what.empty() && !is_anybody_waiting && is_nothing_due) {  // no plan would be written
-    duty_.moved_on();
+    parts_.duty.moved_on();
     return numbers_.nobody_needs_one();
   }
-  grant_plan next = plan(view_.now(), rules(what));
+  grant_plan next = plan(parts_.view.now(), rules(what));
   if (is_anybody_waiting)
-    while (claims_.wait(ctx_, next, options_.claim_timeout)) next = plan(view_.now(), rules(what));
-  const bool grants = !what.gives() || duty_.grants_with_release();
-  if (next.granted.empty() && !next.cut && grants) duty_.now_owes(false);  // there is no contender to grant
+    while (parts_.claims.wait(ctx_, next, parts_.options.claim_timeout)) next = plan(parts_.view.now(), rules(what));
+  const bool grants = !what.gives() || parts_.duty.grants_with_release();
+  if (next.granted.empty() && !next.cut && grants) parts_.duty.now_owes(false);  // there is no contender to grant
   // A session that rejoins early would get a slot at once, although nobody here wants it.
   if (next.free != 0 && what.rejoins_early) {
-    what.rejoins_early = members_[what.requeue.front()->id].rejoined_early = false;
+    what.rejoins_early = parts_.members[what.requeue.front()->id].rejoined_early = false;
     what.give_back.swap(what.requeue);
   }
 
@@ -144,7 +146,7 @@ void pool::write_from_view() {
   if (!what.gives() && operations(f, what) > moves_beside_record(f)) next.free = 0;
   // If other processes write the record faster, newcomers queue without writing it. The process that writes it next
   // grants them.
-  if (write_.is_outrun() && options_.form == record_form::map && limit() > 1) next.free = 0;
+  if (parts_.write.is_outrun() && parts_.options.form == record_form::map && limit() > 1) next.free = 0;
   bool takes = false;
   for (const moves::list* newcomers : {&what.requeue, &what.join})
     for (const member* m : *newcomers) {
@@ -152,12 +154,13 @@ void pool::write_from_view() {
       next.record.add(m->session);
       --next.free;
       takes = true;
-      if (options_.numbered && newcomers == &what.join && has_room_for_number(f, what, next)) what.number.push_back(m);
+      if (parts_.options.numbered && newcomers == &what.join && has_room_for_number(f, what, next))
+        what.number.push_back(m);
     }
   next.reads_entries = what.gives() && next.free != 0 && is_turn_to_read();
   choose_numbers(what);
-  bool writes_record =
-      what.gives() || takes || !next.taken_back.empty() || duty_.may_grant(ctx_, next, members_, options_.grant_backup);
+  bool writes_record = what.gives() || takes || !next.taken_back.empty() ||
+                       parts_.duty.may_grant(ctx_, next, parts_.members, parts_.options.grant_backup);
   if (next.gone.empty())
     gone_.nothing_due();
   else if (!writes_record)
@@ -172,17 +175,18 @@ void pool::write_from_view() {
 /// acquire and release only once.
 bool pool::is_turn_to_read() {
   constexpr std::size_t releases_min = 16, contenders_of_release = 8;
-  const auto releases = static_cast<duration::rep>(std::max(releases_min, view_.now().crowd() / contenders_of_release));
+  const auto releases =
+      static_cast<duration::rep>(std::max(releases_min, parts_.view.now().crowd() / contenders_of_release));
   return ctx_.random().between(duration(0), duration(releases - 1)) == duration(0);
 }
 
 /// Hands our slots on to the contenders that are known to be next. There must be enough such contenders, because a
 /// process that leaves a slot free must know the whole queue.
 void pool::hand_on(const moves& what) {
-  if (view_.outrun()) return read_record();
+  if (parts_.view.outrun()) return read_record();
   plan_rules known = rules(what);
   known.complete = false;
-  const grant_plan next = plan(view_.now(), known);
+  const grant_plan next = plan(parts_.view.now(), known);
   if (next.free != 0 || next.granted.empty() || !next.left_free.empty()) return read_prefix();
   send(what, next, true);
 }
@@ -194,10 +198,10 @@ void pool::hand_on(const moves& what) {
 demand pool::wanted(const std::function<std::uint32_t()>& count_takeable, bool awaits_node) {
   demand need;
   std::optional<std::uint32_t> takeable;
-  if (closing_.has_begun()) return need;
-  const std::uint32_t room = limit() - std::min(limit(), slots_.in_use());
+  if (parts_.closing.has_begun()) return need;
+  const std::uint32_t room = limit() - std::min(limit(), parts_.slots.in_use());
   std::vector<ticket> denied;
-  waiters_.for_each([&](const waiter& w) {
+  parts_.waiters.for_each([&](const waiter& w) {
     if (w.once && w.count > room) {
       denied.push_back(w.ticket);
       return true;
@@ -206,7 +210,7 @@ demand pool::wanted(const std::function<std::uint32_t()>& count_takeable, bool a
       if (!takeable) takeable = count_takeable();
       if (w.count <= *takeable && w.count <= room - need.slots && w.conflicts < once_conflicts_max) {
         *takeable -= w.count;
-      } else if ((view_.as_of() > w.asked && !awaits_node) || w.conflicts >= once_conflicts_max) {
+      } else if ((parts_.view.as_of() > w.asked && !awaits_node) || w.conflicts >= once_conflicts_max) {
         denied.push_back(w.ticket);
         return true;
       } else {
@@ -221,7 +225,7 @@ demand pool::wanted(const std::function<std::uint32_t()>& count_takeable, bool a
     return true;
   });
   for (const ticket t : denied) {
-    waiters_.remove(t);
+    parts_.waiters.remove(t);
     act(action::deny{t});
   }
   return need;
@@ -229,11 +233,11 @@ demand pool::wanted(const std::function<std::uint32_t()>& count_takeable, bool a
 
 /// Carries out everything of a decision except the write. Returns the moves for the write.
 moves pool::carry_out(decision d) {
-  for (const member_id id : slots_.spares()) members_[id].rejoined_early = false;
-  for (const member_id id : d.kept) slots_.free_member(ctx_, members_[id].gives_back);
-  if (d.what.rejoins_early) members_[d.what.requeue.front()->id].rejoined_early = true;
+  for (const member_id id : parts_.slots.spares()) parts_.members[id].rejoined_early = false;
+  for (const member_id id : d.kept) parts_.slots.free_member(ctx_, parts_.members[id].gives_back);
+  if (d.what.rejoins_early) parts_.members[d.what.requeue.front()->id].rejoined_early = true;
   returns_soon_ = d.returns_soon;
-  if (d.has_sessions) members_.forget_failures();
+  if (d.has_sessions) parts_.members.forget_failures();
   if (d.sessions != 0) create_sessions(d.sessions);
   return std::move(d.what);
 }
@@ -244,15 +248,16 @@ void pool::choose_numbers(moves& what) {
   if (what.number.empty()) return numbers_.nobody_needs_one();
   if (numbers_.may_choose(ctx_)) {
     std::vector<bool> taken(limit(), false);
-    for (const slot_number& each : view_.now().numbers)
+    for (const slot_number& each : parts_.view.now().numbers)
       if (!each.session.empty() && each.number < limit()) taken[each.number] = true;
-    for (const std::uint32_t number : others_.spared_numbers(ctx_, limit(), options_)) taken[number] = true;
+    for (const std::uint32_t number : parts_.others.spared_numbers(ctx_, limit(), parts_.options)) taken[number] = true;
     what.numbers = numbers_.choose(ctx_, std::move(taken), what.number.size());
     if (what.numbers.empty()) {
-      if (!numbers_.leaves_out_a_free_one() && view_.as_of() <= numbers_.sought()) {
+      if (!numbers_.leaves_out_a_free_one() && parts_.view.as_of() <= numbers_.sought()) {
         read_prefix();
       } else {
-        if (!waiters_.empty() && waiters_.front().once) waiters_.front().conflicts = once_conflicts_max;
+        if (!parts_.waiters.empty() && parts_.waiters.front().once)
+          parts_.waiters.front().conflicts = once_conflicts_max;
         if (!numbers_.leaves_out_a_free_one()) numbers_.found_none(ctx_);
       }
     }
@@ -263,37 +268,38 @@ void pool::choose_numbers(moves& what) {
 /// Reads a node if somebody here wants a slot, the holder of a slot is spared, and the node may show that it is free.
 /// Returns true if such an answer is awaited, also if the request cannot be sent yet.
 bool pool::read_node() {
-  if (!view_.current() || (waiters_.empty() && !any_waits(members_))) return false;
-  std::optional<std::string> node = others_.node_to_read(ctx_, view_.now(), members_, options_);
+  if (!parts_.view.current() || (parts_.waiters.empty() && !any_waits(parts_.members))) return false;
+  std::optional<std::string> node = parts_.others.node_to_read(ctx_, parts_.view.now(), parts_.members, parts_.options);
   if (!node) return false;
-  if (!read_.under_way()) {
+  if (!parts_.read.under_way()) {
     node_asked_ = *node;
-    read_.node(ctx_, *std::move(node));
+    parts_.read.node(ctx_, *std::move(node));
   }
   return true;
 }
 
 void pool::create_sessions(std::size_t count) {
-  if (!due_or_wake(members_.failures().retry_at())) return;
-  std::size_t creating = members_.creating();
-  const std::size_t wide = waiters_.empty() ? 0 : waiters_.front().count;
+  if (!due_or_wake(parts_.members.failures().retry_at())) return;
+  std::size_t creating = parts_.members.creating();
+  const std::size_t wide = parts_.waiters.empty() ? 0 : parts_.waiters.front().count;
   const std::size_t most = std::max(sessions_at_once, wide);
-  for (; count != 0 && creating < most && members_.size() < limit(); --count, ++creating)
-    members_.create(ctx_).idle_since = now();
+  for (; count != 0 && creating < most && parts_.members.size() < limit(); --count, ++creating)
+    parts_.members.create(ctx_).idle_since = now();
 }
 
 void pool::send(const moves& what, const grant_plan& next, bool writes_record) {
   const facts f = facts_now();
   const bool yields = what.gives() && f.must_yield();
   transaction txn = compose(f, what, next, writes_record, ctx_.new_request());
-  if (yields && !what.requeue.empty()) write_.wait_until(now() + ctx_.random().between(yield_pause, 2 * yield_pause));
+  if (yields && !what.requeue.empty())
+    parts_.write.wait_until(now() + ctx_.random().between(yield_pause, 2 * yield_pause));
   for (const member_id id : txn.movers) {
-    members_[id].phase.go_to(phase::moving);
-    slots_.erase_spare(id);
+    parts_.members[id].phase.go_to(phase::moving);
+    parts_.slots.erase_spare(id);
   }
-  for (const auto& [session, text] : txn.inserted) members_.find(session)->text = text;
+  for (const auto& [session, text] : txn.inserted) parts_.members.find(session)->text = text;
   gone_.tried(txn.removed);
-  write_.send(ctx_, std::move(txn));
+  parts_.write.send(ctx_, std::move(txn));
 }
 
 }  // namespace holdfast::protocol

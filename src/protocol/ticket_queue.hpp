@@ -23,6 +23,7 @@ public:
   bool empty() const { return live_ == 0; }
   std::size_t room() const { return entries_.size(); }  ///< the number of places, including the holes
   Entry& front() { return entries_.front(); }
+  const Entry& front() const { return entries_.front(); }
 
   void push(Entry&& e) {
     check_invariant("tickets grow", [&] { return entries_.empty() || entries_.back().ticket < e.ticket; });

@@ -34,6 +34,7 @@ public:
   std::size_t patient() const { return patient_; }
   std::size_t room() const { return queue_.room(); }
   waiter& front() { return queue_.front(); }
+  const waiter& front() const { return queue_.front(); }
 
   void push(waiter&& w) {
     if (w.deadline != never) deadlines_.emplace(w.deadline, w.ticket);
