@@ -12,7 +12,6 @@
 #include "protocol/actions.hpp"
 #include "protocol/context.hpp"
 #include "protocol/events.hpp"
-#include "protocol/overdue_answer.hpp"
 
 namespace holdfast::protocol {
 
@@ -65,7 +64,6 @@ protected:
   bool due_or_wake(time_point when) { return ctx_.due_or_wake(when); }
 
   context ctx_;
-  overdue_answer overdue_;
   bool only_queues_ = false;
 };
 

@@ -13,6 +13,7 @@
 #include "protocol/core.hpp"
 #include "protocol/core_options.hpp"
 #include "protocol/lock_names.hpp"
+#include "protocol/overdue_answer.hpp"
 #include "protocol/session_keeper.hpp"
 #include "protocol/session_watch.hpp"
 #include "protocol/set_keys.hpp"
@@ -96,6 +97,7 @@ private:
   batch_in_flight batch_;
   session_watch watch_;
   outage lost_by_watch_;  ///< sessions were lost because their watches had failed; no watch has succeeded since
+  overdue_answer overdue_;
   closing closing_;
 };
 

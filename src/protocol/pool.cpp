@@ -67,7 +67,7 @@ void pool::on(event::release& e) {
 
 void pool::on(event::close& e) {
   parts_.closing.begin();
-  fail_waiters(failed(error::closed, "the semaphore was closed"));
+  parts_.waiters.fail_all(ctx_, failed(error::closed, "the semaphore was closed"));
   if (e.lose_slots) {
     lose_all(loss_reason::closed);
     parts_.closing.within(ctx_, parts_.options.give_up_after);
@@ -79,7 +79,8 @@ void pool::on(event::close& e) {
 }
 
 void pool::on(event::session_created& e) {
-  if (parts_.members.answered(ctx_, e, parts_.closing.is_over()) == creation::refused) fail_waiters(e.error);
+  if (parts_.members.answered(ctx_, e, parts_.closing.is_over()) == creation::refused)
+    parts_.waiters.fail_all(ctx_, e.error);
 }
 
 void pool::on(event::node_registered& e) {
@@ -139,7 +140,7 @@ void pool::on(event::prefix_listed& e) {
   if (!e.error.code && e.index == 0) e.error = failed(error::malformed_reply, "a listing came without an index");
   if (e.error.code) {
     if (watched) return on_watch_failed(*watched, std::move(e.error));
-    if (is_final(e.error.code)) fail_waiters(e.error);
+    if (is_final(e.error.code)) parts_.waiters.fail_all(ctx_, e.error);
     return parts_.read.failures.failed(std::move(e.error), now(), ctx_.random(), parts_.read.sent_at());
   }
   if (watched) {
@@ -203,7 +204,7 @@ void pool::on(event::txn_done& e) {
         parts_.write.doubt(ctx_, *txn);
       }
       refresh();
-      if (is_final(e.error.code)) fail_waiters(e.error);
+      if (is_final(e.error.code)) parts_.waiters.fail_all(ctx_, e.error);
       break;
     case event::outcome::unknown:
       if (txn->owes) parts_.duty.now_owes(true);

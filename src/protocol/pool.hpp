@@ -3,7 +3,6 @@
 
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -19,6 +18,7 @@
 #include "protocol/facts.hpp"
 #include "protocol/gone_makers.hpp"
 #include "protocol/number_allocator.hpp"
+#include "protocol/outage_rule.hpp"
 #include "protocol/pool_parts.hpp"
 #include "protocol/wait_limit.hpp"
 #include "protocol/wanted_watches.hpp"
@@ -76,16 +76,7 @@ private:
   void advance();
   bool serve_only();
   bool would_do_nothing();
-  void expire_waiters();
   void check_leases();
-  time_point queued_until() const;
-  time_point shown_until(const member& m) const;
-  void note_sat_out();
-  void check_outage();
-  std::array<const outage*, 4> outages() const {
-    return {&parts_.read.failures, &parts_.write.failures, &parts_.members.failures(), &parts_.watches.failures};
-  }
-  time_point first_unanswered() const;
   duration giving_back_max() const;
   bool is_stuck(const member& m);
   bool serving() {
@@ -109,7 +100,6 @@ private:
   bool waits_for_others() { return any_waits(parts_.members) || (!parts_.waiters.empty() && !all_in_use()); }
   void watch_makers();
   void finish_close();
-  void fail_waiters(const failure& why);
   bool fail_too_wide();
 
   // pool_watch.cpp: watches and their answers
@@ -191,8 +181,7 @@ private:
   } maker_watch_;
   std::string node_asked_;  ///< the node that the pending read asks for, if it is a read of a node
   wait_limit waits_;
-  /// The outage during which this process kept a place in the queue that it has just lost.
-  std::optional<outage> sat_out_;
+  protocol::outage_rule outage_rule_;
   bool was_asked_ = false;     ///< there was an acquire
   bool returns_soon_ = false;  ///< the user is expected to acquire again soon after a release
   /// The result of the last `advance`. It tells whether another `advance` is needed after a local event.

@@ -40,8 +40,8 @@ void pool::take_listing(boost::system::result<snapshot> listing, request_id id, 
 void pool::refuse_listing(const error_code& why) {
   parts_.view.forget();
   const bool foreign = why != error::corrupt_record;
-  fail_waiters(
-      failed(why, foreign ? "the lock key's flags are another application's" : "the lock record cannot be read"));
+  parts_.waiters.fail_all(
+      ctx_, failed(why, foreign ? "the lock key's flags are another application's" : "the lock record cannot be read"));
   for (auto at = parts_.members.begin(); at != parts_.members.end();) {
     member& m = (at++)->second;
     if (m.slot != slot_id::none) {
@@ -371,7 +371,8 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
     }
   }
   if (denied)
-    fail_waiters(failed(error::permission_denied, "the ACL token may not write below " + parts_.options.prefix));
+    parts_.waiters.fail_all(
+        ctx_, failed(error::permission_denied, "the ACL token may not write below " + parts_.options.prefix));
   if (denied || broken)
     parts_.write.failures.failed(failed(error::transaction_conflict, "a transaction was refused"), now(),
                                  ctx_.random());

@@ -15,10 +15,10 @@ namespace holdfast::protocol {
 void pool::advance() {
   ctx_.forget_times();
   if (parts_.closing.is_over()) return;
-  expire_waiters();
+  parts_.waiters.expire(ctx_);
   check_leases();
   check_watches();
-  check_outage();
+  outage_rule_.check(ctx_, parts_, !parts_.waiters.empty() && !all_in_use());
   watch_makers();
   serve();
   const std::size_t waiting = parts_.waiters.size();
@@ -70,14 +70,6 @@ bool pool::would_do_nothing() {
   return ctx_.forget_times(before) >= before && ctx_.actions() == actions;
 }
 
-void pool::expire_waiters() {
-  while (parts_.waiters.first_deadline() != never && due_or_wake(parts_.waiters.first_deadline())) {
-    const ticket expired = parts_.waiters.first_to_expire();
-    parts_.waiters.remove(expired);
-    act(action::deny{expired});
-  }
-}
-
 void pool::check_leases() {
   last_.suspect = last_.lost = false;
   for (auto at = parts_.members.begin(); at != parts_.members.end();) {
@@ -86,7 +78,7 @@ void pool::check_leases() {
     if (!m.lost && m.has_expired(ctx_)) {
       node_may_be_gone(m);
       if (m.slot == slot_id::none) {
-        if (m.waits()) note_sat_out();
+        if (m.waits()) outage_rule_.lost_place(parts_);
         drop(m, loss_reason::none, failed(error::timed_out, "the session could not be renewed in time"));
         continue;
       }
@@ -124,68 +116,6 @@ bool pool::is_stuck(const member& m) {
   if (unwanted && parts_.closing.has_begun()) return due_or_wake(m.idle_since + giving_back_max());
   const outage& o = parts_.write.failures;
   return unwanted && o.on() && due_or_wake(std::max(m.idle_since, o.since()) + parts_.options.give_up_after);
-}
-
-/// The time until which this process may believe that it has a place in the cluster's queue, or a slot that nobody uses
-/// yet. An entry that no answer has shown for long may have been deleted, though its session is renewed. A slot
-/// that was granted counts for `give_up_after`: in that time the pool accepts the grant, and an acquire gets the slot.
-time_point pool::queued_until() const {
-  time_point until = time_point::min();
-  for (const auto& [id, m] : parts_.members) {
-    if (m.lost || !m.is_ready() || m.slot != slot_id::none) continue;
-    if (m.holds()) until = std::max(until, std::min(m.lease.deadline(), m.granted_at + parts_.options.give_up_after));
-    if (m.waits()) until = std::max(until, std::min(m.lease.deadline(), shown_until(m)));
-  }
-  return until;
-}
-
-/// The time until which the entry of a waiting member counts as existing. The pending blocking query of the entry may
-/// have been sent `watch_wait` ago. The query before it, whose answer showed the entry, may have been sent twice that
-/// time ago. The TTL is a margin for answers that take long.
-time_point pool::shown_until(const member& m) const {
-  if (m.ungranted_at == time_point::min()) return time_point::min();
-  return m.ungranted_at + 2 * parts_.options.watch_wait + parts_.options.ttl;
-}
-
-/// When the lease of a waiting session expires, its place in the queue is lost. Then the outage during which the place
-/// was kept counts for the local waiters.
-void pool::note_sat_out() {
-  for (const outage* o : outages())
-    if (o->on() && (!sat_out_ || o->since() < sat_out_->since())) sat_out_ = *o;
-}
-
-/// The rule for acquires during an outage. While this process has a place in the queue or an unused slot
-/// (`queued_until`), or its users hold all slots, the outage fails no acquire. Otherwise an acquire fails when it has
-/// waited for `give_up_after` during the outage. A request that Consul does not answer counts as an outage, too.
-void pool::check_outage() {
-  const std::optional<outage> before = std::exchange(sat_out_, std::nullopt);
-  if (parts_.waiters.empty() || all_in_use()) return;
-  if (!due_or_wake(queued_until())) return overdue_.over();
-  const auto fail_waiters_since = [this](time_point since, const failure& why) {
-    while (!parts_.waiters.empty() &&
-           due_or_wake(std::max(since, parts_.waiters.front().came) + parts_.options.give_up_after)) {
-      act(action::fail{parts_.waiters.front().ticket, why});
-      parts_.waiters.pop();
-    }
-  };
-  if (before) fail_waiters_since(before->since(), before->last());
-  for (const outage* o : outages())
-    if (o->on()) fail_waiters_since(o->since(), o->last());
-  const time_point asked = first_unanswered();
-  if (asked == never || parts_.waiters.empty()) return overdue_.over();
-  const time_point due_at = std::max(asked, parts_.waiters.front().came) + parts_.options.give_up_after;
-  if (overdue_.check(ctx_, due_at, parts_.options.give_up_after / 10))
-    fail_waiters_since(asked, failed(error::timed_out, "Consul does not answer"));
-}
-
-/// The time at which the oldest pending request was sent that the waiters depend on. Blocking queries and acceptances
-/// do not count. `never` if there is no such request.
-time_point pool::first_unanswered() const {
-  time_point first = parts_.write.is_sent() ? parts_.write.current().sent_at : never;
-  if (parts_.read.under_way()) first = std::min(first, parts_.read.sent_at());
-  for (const auto& [id, m] : parts_.members)
-    if (!m.is_created()) first = std::min(first, m.asked_at);
-  return first;
 }
 
 void pool::serve() {
@@ -359,17 +289,9 @@ void pool::finish_close() {
 bool pool::fail_too_wide() {
   while (!parts_.waiters.empty() && parts_.waiters.front().count > limit()) {
     if (parts_.view.as_of() <= parts_.waiters.front().asked) return false;
-    act(action::fail{parts_.waiters.front().ticket, too_many(parts_.waiters.front().count)});
-    parts_.waiters.pop();
+    parts_.waiters.fail_first(ctx_, too_many(parts_.waiters.front().count));
   }
   return true;
-}
-
-void pool::fail_waiters(const failure& why) {
-  while (!parts_.waiters.empty()) {
-    act(action::fail{parts_.waiters.front().ticket, why});
-    parts_.waiters.pop();
-  }
 }
 
 }  // namespace holdfast::protocol

@@ -44,7 +44,7 @@ void pool::on_watch_failed(const watch& asked, failure why) {
     act(action::note{"watch of " + (is_of_key ? asked.key : parts_.options.prefix) +
                      " failed: " + why.details.to_string()});
   }
-  if (is_final(why.code)) fail_waiters(why);
+  if (is_final(why.code)) parts_.waiters.fail_all(ctx_, why);
   parts_.watches.failures.failed(std::move(why), now(), ctx_.random());
 }
 

@@ -97,7 +97,7 @@ void pool::write_from_view() {
     if (parts_.view.as_of() <= parts_.waiters.front().asked) return read_prefix();
     failure why = failed(error::limit_conflict, "the record in use has another limit than this semaphore");
     why.details.limit_conflict = {parts_.view.now().record.limit, limit()};
-    fail_waiters(why);
+    parts_.waiters.fail_all(ctx_, why);
   }
   const bool awaits_node = read_node();
   moves unclaimed;  // the waiters here come before sessions that only rejoined early

@@ -3,10 +3,13 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <set>
 #include <utility>
 
+#include "protocol/context.hpp"
 #include "protocol/ticket_queue.hpp"
 
 namespace holdfast::protocol {
@@ -48,8 +51,26 @@ public:
     return found;
   }
 
+  /// Fails the first waiters with `why` that have waited for `most` since `since`. Sets a timer for the next one.
+  void fail_since(context& ctx, time_point since, duration most, const failure& why) {
+    while (!empty() && ctx.due_or_wake(std::max(since, front().came) + most)) fail_first(ctx, why);
+  }
+  void fail_all(context& ctx, const failure& why) {
+    while (!empty()) fail_first(ctx, why);
+  }
+  void fail_first(context& ctx, const failure& why) {
+    ctx.act(action::fail{front().ticket, why});
+    pop();
+  }
+  /// Denies the waiters whose deadlines have passed. Sets a timer for the next deadline.
+  void expire(context& ctx) {
+    while (first_deadline() != never && ctx.due_or_wake(first_deadline())) {
+      const ticket expired = deadlines_.begin()->second;
+      remove(expired);
+      ctx.act(action::deny{expired});
+    }
+  }
   time_point first_deadline() const { return deadlines_.empty() ? never : deadlines_.begin()->first; }
-  ticket first_to_expire() const { return deadlines_.begin()->second; }
 
   template <class Visit>
   void for_each(Visit visit) {
