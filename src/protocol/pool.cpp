@@ -69,7 +69,7 @@ void pool::on(event::close& e) {
   parts_.closing.begin();
   parts_.waiters.fail_all(ctx_, failed(error::closed, "the semaphore was closed"));
   if (e.lose_slots) {
-    lose_all(loss_reason::closed);
+    parts_.slots.lose_all(ctx_, parts_.members, loss_reason::closed);
     parts_.closing.within(ctx_, parts_.options.give_up_after);
   }
   if (e.at_once) {
@@ -102,7 +102,7 @@ void pool::on(event::session_renewed& e) {
     if (now() >= parts_.read.everything_at() + facts_now().everything_pause()) read_prefix();
     return;
   }
-  if (m->lease.deadline() != deadline && m->slot != slot_id::none) report(*m);
+  if (m->lease.deadline() != deadline && m->slot != slot_id::none) parts_.slots.report(ctx_, *m, parts_.members);
   // If Consul has just renewed the session, its node stands. So our ending the session says nothing about the node.
   // While sessions are being created, a request for several slots may need this one, too.
   if (is_idle && e.outcome == event::renewal::renewed && parts_.members.creating() == 0 && is_idle_for_too_long(*m) &&
@@ -182,7 +182,7 @@ void pool::on(event::node_seen& e) {
 }
 
 void pool::on(event::txn_done& e) {
-  if (const auto grants = accepting_.done(e.id)) return accepted(*grants, e);
+  if (own_grants_.answered(ctx_, parts_, e)) return;
   std::optional<transaction> txn = parts_.write.done(e.id);
   if (!txn) return;
   const time_point sent_at = txn->sent_at;

@@ -19,6 +19,7 @@
 #include "protocol/gone_makers.hpp"
 #include "protocol/number_allocator.hpp"
 #include "protocol/outage_rule.hpp"
+#include "protocol/own_grants.hpp"
 #include "protocol/pool_parts.hpp"
 #include "protocol/wait_limit.hpp"
 #include "protocol/wanted_watches.hpp"
@@ -84,11 +85,6 @@ private:
   }
   void serve();
   bool all_in_use();
-  /// Marks the slot as lost and notifies its user. Does nothing if no user holds it, or if it is lost already. Unless
-  /// the caller ends the sessions, they stay as `member::lost` says.
-  void lose(slot_id id, loss_reason reason, failure why = {});
-  void lose_all(loss_reason reason, const failure& why = {});
-  void report(const member& m);
   /// Ends the session. If it stands for a slot, the slot is lost for `reason`.
   void end(member& m, loss_reason reason, failure why = {});
   /// Does what `end` does, for a session that Consul may have ended together with its node. Holders that were never
@@ -120,7 +116,6 @@ private:
   void refresh();
   void refresh(member& m);
   void refresh_returned(member& m);
-  void check_revoked();
   void node_may_be_gone(const member& ours);
   void applied(transaction txn, std::vector<kv_entry> results);
   void refused(transaction txn, const std::vector<event::refused_operation>& refusals);
@@ -129,12 +124,6 @@ private:
   void resolve();
   void resolve_by_record(std::uint64_t index);
   void end_moves(const transaction& txn, bool maybe_applied);
-  // pool_acceptance.cpp: the acceptance of grants; also `gone` and `rules` below
-  void saw_entries(const snapshot& listing, time_point asked_at);
-  void was_granted(member& m, const contender& entry);
-  void accept_grants();
-  void check_acceptance(member& m);
-  void accepted(const std::vector<acceptances::grant>& grants, event::txn_done& e);
 
   // pool_write.cpp: writes
   void write();
@@ -170,7 +159,7 @@ private:
   pool_parts parts_;
   std::vector<member*> usable_;  ///< filled by `serve`; a field so that its memory is reused
   number_allocator numbers_;
-  acceptances accepting_;
+  protocol::own_grants own_grants_;
   open_grants open_grants_;
   doubtful_processes doubtful_;
   gone_makers gone_;
@@ -193,7 +182,6 @@ private:
     bool blind = false;  ///< no contender was known to wait elsewhere, and no watch of everything would have shown one
     bool suspect = false;  ///< a member was suspect
     bool lost = false;     ///< a member was lost
-    bool open = false;     ///< an acceptance was due and could not be sent yet
   } last_;
 };
 

@@ -21,7 +21,7 @@ constexpr std::size_t returns_max = 20;
 
 void pool::take_listing(boost::system::result<snapshot> listing, request_id id, time_point asked_at) {
   if (!listing) return refuse_listing(listing.error());
-  saw_entries(*listing, asked_at);
+  own_grants_.listed(ctx_, parts_, *listing, asked_at);
   const std::uint64_t index_before = parts_.view.now().lock_index;
   waits_.answered(id, listing->index < parts_.view.now().index || listing->lock_index != index_before);
   // The view is newer than this listing.
@@ -45,7 +45,7 @@ void pool::refuse_listing(const error_code& why) {
   for (auto at = parts_.members.begin(); at != parts_.members.end();) {
     member& m = (at++)->second;
     if (m.slot != slot_id::none) {
-      lose(m.slot, loss_reason::removed, failed(why, "left"));
+      parts_.slots.lose(ctx_, m.slot, parts_.members, loss_reason::removed, failed(why, "left"));
       m.standing.go_to(standing::absent);  // its place in the cluster is not tracked any more
     } else if (m.standing != standing::absent || m.phase == phase::moving) {
       drop(m, loss_reason::none, failed(why, "left"));
@@ -66,17 +66,7 @@ void pool::refresh() {
   doubtful_.saw(now(), parts_.view.now());
   parts_.situation.assess_contenders(parts_.view, parts_.members, parts_.claims, parts_.options);
   parts_.mutex.saw(ctx_, parts_.situation.foreign_holder || parts_.view.now().record.holders.empty());
-  check_revoked();
-}
-
-/// Passes an operator's request to the user of the slot.
-void pool::check_revoked() {
-  for (const std::string& session : parts_.view.now().record.revoked) {
-    const member* const m = parts_.members.find(session);
-    slot* const s = m ? parts_.slots.find(m->slot) : nullptr;
-    if (!s || !s->held || std::exchange(s->revoked, true)) continue;
-    act(action::revoke{m->slot});
-  }
+  parts_.slots.revoke(ctx_, parts_.view.now().record.revoked, parts_.members);
 }
 
 void pool::refresh(member& m) {
@@ -111,7 +101,7 @@ void pool::refresh(member& m) {
     return drop(m, loss_reason::none);
   }
   if (m.slot != slot_id::none && (!m.holds() || has_number != parts_.options.numbered))
-    lose(m.slot, loss_reason::removed);
+    parts_.slots.lose(ctx_, m.slot, parts_.members, loss_reason::removed);
   // Somebody has taken the slot away, but not the number. Nobody else can have that number until this session has
   // ended.
   if (has_number && !m.holds()) return drop(m, loss_reason::removed);
@@ -122,7 +112,7 @@ void pool::refresh(member& m) {
     m.granted_at = m.idle_since = now();
     m.grant = entry->modify_index;
     m.handoffs = 0;
-    was_granted(m, *entry);
+    own_grants_.granted(ctx_, m, *entry, parts_.options);
     parts_.mutex.granted_anew();
   }
   if (!m.holds()) {

@@ -24,12 +24,12 @@ void pool::advance() {
   const std::size_t waiting = parts_.waiters.size();
   write();
   if (parts_.waiters.size() != waiting) serve();  // the next waiters, after one was denied or has failed
-  accept_grants();                                // a slot that was handed on here is accepted for its new user
+  own_grants_.accept(ctx_, parts_);               // a slot that was handed on here is accepted for its new user
   const std::size_t sessions = parts_.members.size();
   retire_sessions();
   if (parts_.members.size() != sessions && !parts_.waiters.empty()) write();  // there is room for another session
   finish_close();
-  last_.calm = !parts_.closing.has_begun() && !last_.suspect && !last_.lost && !last_.open &&
+  last_.calm = !parts_.closing.has_begun() && !last_.suspect && !last_.lost && !own_grants_.is_any_open() &&
                !parts_.write.is_in_doubt() && !parts_.read.failures.on() && !parts_.write.failures.on() &&
                !parts_.members.failures().on() && !parts_.watches.failures.on() &&
                now() >= parts_.watches.everything_seen_at + facts_now().everything_pause() &&
@@ -82,9 +82,9 @@ void pool::check_leases() {
         drop(m, loss_reason::none, failed(error::timed_out, "the session could not be renewed in time"));
         continue;
       }
-      lose(m.slot, loss_reason::lease_expired, m.why_expired());
+      parts_.slots.lose(ctx_, m.slot, parts_.members, loss_reason::lease_expired, m.why_expired());
     }
-    check_acceptance(m);
+    own_grants_.check(ctx_, parts_, m);
     if (m.lost) {
       last_.lost = true;
       const bool is_left_over = m.slot == slot_id::none && due_or_wake(m.idle_since + giving_back_max());
@@ -96,7 +96,8 @@ void pool::check_leases() {
            failed(error::timed_out, "the slot could not be released: its session is destroyed instead"));
       continue;
     }
-    if (m.keep_alive(ctx_, parts_.watches.failures.on()) && m.slot != slot_id::none) report(m);
+    if (m.keep_alive(ctx_, parts_.watches.failures.on()) && m.slot != slot_id::none)
+      parts_.slots.report(ctx_, m, parts_.members);
     last_.suspect = last_.suspect || m.is_suspect();
   }
 }
@@ -145,7 +146,8 @@ void pool::serve() {
     act(std::move(its));
     parts_.waiters.pop();
     const auto is_suspect = [](const member* m) { return m->is_suspect(); };
-    if (std::any_of(usable_.begin(), usable_.end(), is_suspect)) report(*usable_.front());
+    if (std::any_of(usable_.begin(), usable_.end(), is_suspect))
+      parts_.slots.report(ctx_, *usable_.front(), parts_.members);
   }
 }
 
@@ -159,40 +161,13 @@ std::vector<core::entry> pool::entries_of(slot_id id) {
   return entries;
 }
 
-void pool::lose(slot_id id, loss_reason reason, failure why) {
-  slot* s = parts_.slots.find(id);
-  if (!s) return;
-  // If the grant was not accepted, other processes take the slot back, although its user may still use it.
-  if (session_after_loss(reason) == session_after::protects &&
-      std::any_of(s->members.begin(), s->members.end(),
-                  [this](member_id each) { return parts_.members[each].acceptance != acceptance_state::not_needed; }))
-    reason = loss_reason::not_accepted;
-  if (parts_.slots.lose(*s, parts_.members)) act(action::lose{id, reason, std::move(why)});
-}
-
-void pool::lose_all(loss_reason reason, const failure& why) {
-  if (parts_.slots.in_use() == 0) return;
-  parts_.slots.for_each([&](slot_id id, slot& s) {
-    if (s.held) lose(id, reason, why);
-  });
-}
-
-void pool::report(const member& m) {
-  action::update news{m.slot, never, false};
-  for (const member_id each : parts_.slots.find(m.slot)->members) {
-    news.deadline = std::min(news.deadline, parts_.members[each].deadline());
-    news.suspect = news.suspect || parts_.members[each].is_suspect();
-  }
-  act(news);
-}
-
 void pool::drop(member& m, loss_reason reason, failure why) {
   node_may_be_gone(m);
   end(m, reason, std::move(why));
 }
 
 void pool::end(member& m, loss_reason reason, failure why) {
-  if (m.slot != slot_id::none) lose(m.slot, reason, why);
+  if (m.slot != slot_id::none) parts_.slots.lose(ctx_, m.slot, parts_.members, reason, why);
   parts_.slots.drop(m);
   parts_.write.drop(m.id);
   if (m.standing != standing::absent || m.phase == phase::moving) parts_.others.left(m.session);
@@ -268,7 +243,7 @@ void pool::finish_close() {
   const bool clean =
       parts_.members.empty() && parts_.members.ending().empty() && parts_.write.is_idle() && !parts_.duty.owes();
   if (!clean && !parts_.closing.is_due(ctx_)) return;
-  lose_all(loss_reason::closed);
+  parts_.slots.lose_all(ctx_, parts_.members, loss_reason::closed);
   if (parts_.slots.in_use() != 0) {  // the users' time to release them has expired
     parts_.slots.let_go_of_all(ctx_, parts_.members);
     parts_.closing.once_more(ctx_, parts_.options.give_up_after);

@@ -12,7 +12,7 @@ namespace holdfast::protocol {
 
 void pool::check_watches() {
   if (parts_.watches.failures.on() && due_or_wake(parts_.watches.failures.since() + parts_.options.outage_grace))
-    lose_all(loss_reason::watch_failed, parts_.watches.failures.last());
+    parts_.slots.lose_all(ctx_, parts_.members, loss_reason::watch_failed, parts_.watches.failures.last());
   const facts f = facts_now();
   const std::vector<watch> wanted = wanted_watches(ctx_, f, parts_.watches);
   if (wanted.empty()) {

@@ -302,4 +302,15 @@ void pool::send(const moves& what, const grant_plan& next, bool writes_record) {
   parts_.write.send(ctx_, std::move(txn));
 }
 
+std::vector<const contender*> pool::gone() {
+  return gone_.empty() || !waits_for_others() ? std::vector<const contender*>() : gone_.due(ctx_, parts_.view.now());
+}
+
+plan_rules pool::rules(const moves& what) {
+  gone_.for_each_free(ctx_, [this](const std::string& session) { parts_.others.maker_is_gone(session); });
+  plan_rules result = rules_for(ctx_, facts_now(), what, parts_.others, parts_.duty, overdue(), gone());
+  result.doubted = doubtful_.sessions(now(), parts_.view.now(), result.taken_back);
+  return result;
+}
+
 }  // namespace holdfast::protocol

@@ -46,7 +46,43 @@ void slot_ledger::give_up(context& ctx, slot& s, slot_id id, members& all) {
   }
 }
 
-bool slot_ledger::lose(slot& s, members& all) {
+void slot_ledger::lose(context& ctx, slot_id id, members& all, loss_reason reason, failure why) {
+  slot* s = find(id);
+  if (!s) return;
+  // If the grant was not accepted, other processes take the slot back, although its user may still use it.
+  if (session_after_loss(reason) == session_after::protects &&
+      std::any_of(s->members.begin(), s->members.end(),
+                  [&](member_id each) { return all[each].acceptance != acceptance_state::not_needed; }))
+    reason = loss_reason::not_accepted;
+  if (mark_lost(*s, all)) ctx.act(action::lose{id, reason, std::move(why)});
+}
+
+void slot_ledger::lose_all(context& ctx, members& all, loss_reason reason, const failure& why) {
+  if (in_use_ == 0) return;
+  slots_.for_each([&](slot_id id, slot& s) {
+    if (s.held) lose(ctx, id, all, reason, why);
+  });
+}
+
+void slot_ledger::report(context& ctx, const member& m, const members& all) {
+  action::update news{m.slot, never, false};
+  for (const member_id each : find(m.slot)->members) {
+    news.deadline = std::min(news.deadline, all[each].deadline());
+    news.suspect = news.suspect || all[each].is_suspect();
+  }
+  ctx.act(news);
+}
+
+void slot_ledger::revoke(context& ctx, const std::vector<std::string>& sessions, const members& all) {
+  for (const std::string& session : sessions) {
+    const member* const m = all.find(session);
+    slot* const s = m ? find(m->slot) : nullptr;
+    if (!s || !s->held || std::exchange(s->revoked, true)) continue;
+    ctx.act(action::revoke{m->slot});
+  }
+}
+
+bool slot_ledger::mark_lost(slot& s, members& all) {
   if (!s.held) return false;
   s.held = false;
   s.lost = true;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "protocol/member.hpp"
@@ -37,8 +38,14 @@ public:
   void take(context& ctx, slot_id id, member& m);
   /// The user releases a slot that it holds.
   void give_up(context& ctx, slot& s, slot_id id, members& all);
-  /// Marks the slot as lost. Returns false if no user holds it. If the result is true, its user must be notified.
-  bool lose(slot& s, members& all);
+  /// Marks the slot as lost and notifies its user. Does nothing if no user holds it, or if it is lost already. Unless
+  /// the caller ends the sessions, they stay as `member::lost` says.
+  void lose(context& ctx, slot_id id, members& all, loss_reason reason, failure why = {});
+  void lose_all(context& ctx, members& all, loss_reason reason, const failure& why = {});
+  /// Tells the user of this member's slot until when the slot may be used, and whether a session of it is suspect.
+  void report(context& ctx, const member& m, const members& all);
+  /// Passes the requests of operators to the users of these sessions' slots.
+  void revoke(context& ctx, const std::vector<std::string>& sessions, const members& all);
   /// The user releases a lost slot, or its time for that is over. Now its sessions may end, and others may replace
   /// them.
   void let_go(context& ctx, slot& s, slot_id id, members& all);
@@ -52,12 +59,9 @@ public:
   void list_spares(const members& all);
   void erase_spare(member_id id) { std::erase(spares_, id); }
 
-  template <class Visit>
-  void for_each(Visit visit) {
-    slots_.for_each(visit);
-  }
-
 private:
+  bool mark_lost(slot& s, members& all);
+
   slot_table<slot> slots_;  ///< a place is free unless its slot is held, lost or being released
   std::vector<member_id> spares_;
   std::uint32_t in_use_ = 0;
