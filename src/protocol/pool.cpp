@@ -114,13 +114,8 @@ void pool::on(event::session_renewed& e) {
   if (is_idle && is_renewed && due_or_wake(parts_.read.everything_at() + parts_.options.ttl / 4)) read_prefix();
 }
 
-void pool::on(event::maker_gone& e) {
-  if (parts_.members.is_ours(e.session)) return;
-  gone_.add(ctx_, std::move(e.session), parts_.options.gone_delay, parts_.options.ttl);
-}
-
 void pool::on(event::session_destroyed& e) {
-  if (gone_.destroyed(ctx_, e)) return;
+  if (taking_.destroyed(ctx_, e)) return;
   const auto at = parts_.members.destroyed(ctx_, e);
   if (at == parts_.members.ending().end()) return;
   parts_.slots.free_member(ctx_, at->second.gives_back);

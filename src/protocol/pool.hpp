@@ -16,11 +16,11 @@
 #include "protocol/core.hpp"
 #include "protocol/decide.hpp"
 #include "protocol/facts.hpp"
-#include "protocol/gone_makers.hpp"
 #include "protocol/number_allocator.hpp"
 #include "protocol/outage_rule.hpp"
 #include "protocol/own_grants.hpp"
 #include "protocol/pool_parts.hpp"
+#include "protocol/taking.hpp"
 #include "protocol/wait_limit.hpp"
 #include "protocol/wanted_watches.hpp"
 
@@ -69,8 +69,8 @@ private:
   void on(event::node_seen& e);
   void on(event::value_written& e) { parts_.mutex.written(e); }
   void on(event::node_registered& e);
-  void on(event::maker_gone& e);
-  void on(event::maker_file_removed& e) { gone_.file_removed(e.session); }
+  void on(event::maker_gone& e) { taking_.on(ctx_, e, parts_); }
+  void on(event::maker_file_removed& e) { taking_.on(e); }
   void on(event::tick&) {}
 
   // pool_local.cpp: time, leases, slots and the local queue
@@ -84,7 +84,6 @@ private:
     return !parts_.watches.failures.on() || !due_or_wake(parts_.watches.failures.since() + parts_.options.outage_grace);
   }
   void serve();
-  bool all_in_use();
   /// Ends the session. If it stands for a slot, the slot is lost for `reason`.
   void end(member& m, loss_reason reason, failure why = {});
   /// Does what `end` does, for a session that Consul may have ended together with its node. Holders that were never
@@ -93,8 +92,6 @@ private:
   bool is_idle_for_too_long(const member& m);
   bool may_retire(member& m);
   void retire_sessions();
-  bool waits_for_others() { return any_waits(parts_.members) || (!parts_.waiters.empty() && !all_in_use()); }
-  void watch_makers();
   void finish_close();
   bool fail_too_wide();
 
@@ -128,20 +125,12 @@ private:
   // pool_write.cpp: writes
   void write();
   bool must_read_before_writing();
-  bool must_read_for_the_gone();
   void write_from_view();
   bool is_turn_to_read();
   void hand_on(const moves& what);
   demand wanted(const std::function<std::uint32_t()>& count_takeable, bool awaits_node);
   moves carry_out(decision d);
   void choose_numbers(moves& what);
-  std::vector<const contender*> overdue() {
-    return open_grants_.overdue(ctx_, parts_.view.now(), any_waits(parts_.members));
-  }
-  /// The contenders whose makers are gone and whose slots may be freed now. Empty if nobody here waits for a slot of
-  /// another process.
-  std::vector<const contender*> gone();
-  plan_rules rules(const moves& what);
   void create_sessions(std::size_t count);
   void read_prefix() { parts_.read.everything(ctx_, parts_.keys.prefix); }
   void read_record() { parts_.read.key(ctx_, parts_.keys.lock); }
@@ -160,14 +149,7 @@ private:
   std::vector<member*> usable_;  ///< filled by `serve`; a field so that its memory is reused
   number_allocator numbers_;
   protocol::own_grants own_grants_;
-  open_grants open_grants_;
-  doubtful_processes doubtful_;
-  gone_makers gone_;
-  /// Whether the shell was asked to watch makers, and since when nobody here has waited for another process.
-  struct {
-    bool on = false;
-    time_point unused_since = never;
-  } maker_watch_;
+  protocol::taking taking_;
   std::string node_asked_;  ///< the node that the pending read asks for, if it is a read of a node
   wait_limit waits_;
   protocol::outage_rule outage_rule_;
@@ -181,7 +163,6 @@ private:
     bool calm = false;
     bool blind = false;  ///< no contender was known to wait elsewhere, and no watch of everything would have shown one
     bool suspect = false;  ///< a member was suspect
-    bool lost = false;     ///< a member was lost
   } last_;
 };
 

@@ -61,9 +61,7 @@ void pool::refresh() {
   if (parts_.options.form == record_form::session && !parts_.view.now().record.holders.empty())
     parts_.write.lock_delay_is_over();
   parts_.claims.refresh(parts_.view.now());
-  gone_.saw(parts_.view.now());
-  open_grants_.saw(ctx_, parts_.view.now(), parts_.members);
-  doubtful_.saw(now(), parts_.view.now());
+  taking_.saw(ctx_, parts_);
   parts_.situation.assess_contenders(parts_.view, parts_.members, parts_.claims, parts_.options);
   parts_.mutex.saw(ctx_, parts_.situation.foreign_holder || parts_.view.now().record.holders.empty());
   parts_.slots.revoke(ctx_, parts_.view.now().record.revoked, parts_.members);
@@ -156,8 +154,7 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
     parts_.duty.now_owes(txn.owes);
     parts_.duty.applied();
   }
-  for (const std::string& description : txn.taken_from)
-    doubtful_.took_back(description, its.index, now() + parts_.options.ttl);
+  taking_.applied(ctx_, txn, its.index, parts_.options.ttl);
   if (txn.is_granted_since(parts_.view.now(), its.index)) {  // only the entry has the index of that grant
     parts_.view.mark_stale();
     return parts_.write.doubt(ctx_, std::move(txn));
@@ -183,13 +180,12 @@ void pool::applied(transaction txn, std::vector<kv_entry> results) {
     } else {
       take_listing(std::move(seen), txn.id, txn.sent_at);
     }
-    return open_grants_.granted(txn.provisional);
+    return taking_.granted(txn);
   }
   const bool is_news = parts_.view.now().index < its.index;  // false if a listing has already shown this write
   parts_.view.wrote(its.index, txn.id, ctx_.last_request(), txn.guarded,
                     [&](snapshot& now) { txn.patch(now, its.index, its.record_index); });
-  open_grants_.saw(ctx_, parts_.view.now(), parts_.members);
-  open_grants_.granted(txn.provisional);
+  taking_.granted(ctx_, txn, parts_);
   // Other contenders may stand before the sessions that this write puts into the queue.
   for (const auto& [session, text] : txn.inserted)
     if (is_news && !parts_.view.now().record.names(session)) parts_.view.mark_partial();

@@ -18,8 +18,8 @@ void pool::advance() {
   parts_.waiters.expire(ctx_);
   check_leases();
   check_watches();
-  outage_rule_.check(ctx_, parts_, !parts_.waiters.empty() && !all_in_use());
-  watch_makers();
+  outage_rule_.check(ctx_, parts_, !parts_.waiters.empty() && !parts_.all_in_use());
+  taking_.watch_makers(ctx_, parts_);
   serve();
   const std::size_t waiting = parts_.waiters.size();
   write();
@@ -29,11 +29,10 @@ void pool::advance() {
   retire_sessions();
   if (parts_.members.size() != sessions && !parts_.waiters.empty()) write();  // there is room for another session
   finish_close();
-  last_.calm = !parts_.closing.has_begun() && !last_.suspect && !last_.lost && !own_grants_.is_any_open() &&
+  last_.calm = !parts_.closing.has_begun() && !last_.suspect && !parts_.has_lost && !own_grants_.is_any_open() &&
                !parts_.write.is_in_doubt() && !parts_.read.failures.on() && !parts_.write.failures.on() &&
                !parts_.members.failures().on() && !parts_.watches.failures.on() &&
-               now() >= parts_.watches.everything_seen_at + facts_now().everything_pause() &&
-               (!maker_watch_.on || maker_watch_.unused_since != never);
+               now() >= parts_.watches.everything_seen_at + facts_now().everything_pause() && !taking_.needs_makers();
   last_.blind = !parts_.situation.contested && !parts_.watches.has_everything();
 }
 
@@ -43,23 +42,11 @@ void pool::advance() {
 bool pool::serve_only() {
   if (!last_.calm || now() >= wake()) return false;
   serve();
-  if (parts_.slots.in_use() != limit() || !all_in_use()) return false;
+  if (parts_.slots.in_use() != limit() || !parts_.all_in_use()) return false;
   if (last_.blind && must_know_who_comes(facts_now())) return false;
   ctx_.wake_at(parts_.waiters.first_deadline());
   check_invariant("nothing but the queue was to be served", [this] { return would_do_nothing(); });
   return true;
-}
-
-/// Whether users of this process hold all slots, and the first local waiter can only wait for one of them. Then the
-/// queue needs neither a write nor a read. Returns false if the first waiter must be denied or failed instead, because
-/// it does not wait (`once`) or wants more slots than the limit.
-bool pool::all_in_use() {
-  if (parts_.slots.in_use() < limit()) return false;
-  // If the limit was lowered, we may hold too many slots. If a slot was taken from us, its entry may stand in the
-  // queue.
-  const bool others = last_.lost || parts_.slots.in_use() != parts_.members.size();
-  if (others && (!parts_.slots.spares().empty() || any_waits(parts_.members))) return false;
-  return parts_.waiters.empty() || (!parts_.waiters.front().once && parts_.waiters.front().count <= limit());
 }
 
 /// Whether `advance` would do nothing; for the invariant above.
@@ -71,7 +58,7 @@ bool pool::would_do_nothing() {
 }
 
 void pool::check_leases() {
-  last_.suspect = last_.lost = false;
+  last_.suspect = parts_.has_lost = false;
   for (auto at = parts_.members.begin(); at != parts_.members.end();) {
     member& m = (at++)->second;
     if (!m.is_created()) continue;
@@ -86,7 +73,7 @@ void pool::check_leases() {
     }
     own_grants_.check(ctx_, parts_, m);
     if (m.lost) {
-      last_.lost = true;
+      parts_.has_lost = true;
       const bool is_left_over = m.slot == slot_id::none && due_or_wake(m.idle_since + giving_back_max());
       if (is_left_over || due_or_wake(m.lease.over_at())) drop(m, loss_reason::none);
       continue;
@@ -214,27 +201,12 @@ void pool::retire_sessions() {
     const bool is_over = parts_.closing.has_begun() || m.lost || (!collects && is_idle_for_too_long(m));
     if (is_over && may_retire(m)) drop(m, loss_reason::none);
   }
-  gone_.pursue_all(ctx_, parts_.view.now(), parts_.view.current());
+  taking_.pursue_all(ctx_, parts_.view);
   for (auto& [session, e] : parts_.members.ending())
     if (e.gives_back != slot_id::none && due_or_wake(e.answer_by)) parts_.slots.free_member(ctx_, e.gives_back, &e.why);
   for (auto at = parts_.members.expired(ctx_); at != parts_.members.ending().end(); at = parts_.members.expired(ctx_))
     parts_.members.remove(at);
   parts_.members.destroy(ctx_, [](const ending_member&) { return true; });
-}
-
-/// While somebody here waits for a slot of another process, and for `parts_.options.watch_makers` after that, the shell
-/// watches the makers on this host. If that option is 0, it never does.
-void pool::watch_makers() {
-  if (parts_.options.watch_makers == duration::zero()) return;
-  const bool waits = waits_for_others() && !parts_.closing.has_begun();
-  if (waits) {
-    maker_watch_.unused_since = never;
-  } else if (maker_watch_.unused_since == never) {
-    maker_watch_.unused_since = now();
-  }
-  const bool on = waits || (maker_watch_.on && !parts_.closing.has_begun() &&
-                            !due_or_wake(maker_watch_.unused_since + parts_.options.watch_makers));
-  if (on != std::exchange(maker_watch_.on, on)) act(action::watch_makers{on});
 }
 
 void pool::finish_close() {

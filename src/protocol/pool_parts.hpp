@@ -27,7 +27,7 @@
 namespace holdfast::protocol {
 
 /// The parts of a pool that several of its machines need. The pool owns them, and passes them to a machine with each
-/// call. This struct decides nothing.
+/// call. This struct keeps them and answers questions about them, and changes nothing.
 struct pool_parts {
   explicit pool_parts(pool_options o) : options(std::move(o)), keys(options), members(options) {
     situation.limit = options.limit;
@@ -50,12 +50,28 @@ struct pool_parts {
   watch_set watches{};
   protocol::closing closing{};
 
+  bool has_lost = false;  ///< a member was lost when the leases were checked last
+
   std::uint32_t limit() const { return situation.limit; }
   /// Whether the first acquire in the local queue wants several slots.
   bool is_wide() const { return !waiters.empty() && waiters.front().count > 1; }
+  /// Whether users of this process hold all slots, and the first local waiter can only wait for one of them. Then the
+  /// queue needs neither a write nor a read. Returns false if the first waiter must be denied or failed instead,
+  /// because it does not wait (`once`) or wants more slots than the limit.
+  bool all_in_use() const;
+  bool waits_for_others() const { return any_waits(members) || (!waiters.empty() && !all_in_use()); }
   failure failed(error_code code, std::string text) const {
     return {code, {std::move(text), options.lock_key, {}, {}}};
   }
 };
+
+inline bool pool_parts::all_in_use() const {
+  if (slots.in_use() < limit()) return false;
+  // If the limit was lowered, we may hold too many slots. If a slot was taken from us, its entry may stand in the
+  // queue.
+  const bool others = has_lost || slots.in_use() != members.size();
+  if (others && (!slots.spares().empty() || any_waits(members))) return false;
+  return waiters.empty() || (!waiters.front().once && waiters.front().count <= limit());
+}
 
 }  // namespace holdfast::protocol

@@ -26,10 +26,9 @@ void pool::write() {
   if (parts_.write.is_sent()) return;
   if (parts_.write.is_in_doubt()) return parts_.write.current().by_record ? read_record() : read_prefix();
   const bool stands = any_waits(parts_.members) || any_holds(parts_.members);
-  const std::vector<const contender*> to_take_back = overdue();
-  const bool takes_back = !to_take_back.empty();
+  const bool takes_back = !taking_.overdue(ctx_, parts_).empty();
   if (parts_.waiters.empty() && !stands && !parts_.duty.owes() && !takes_back) return;
-  if (all_in_use()) {  // no waiter needs the cluster, so earlier failures do not count
+  if (parts_.all_in_use()) {  // no waiter needs the cluster, so earlier failures do not count
     parts_.read.failures.over();
     parts_.write.failures.over();
     return parts_.members.forget_failures();
@@ -37,9 +36,8 @@ void pool::write() {
   if (!due_or_wake(parts_.read.failures.retry_at()) || !parts_.write.is_due(ctx_)) return;
   const facts f = facts_now();
   const std::vector<member_id>& spares = parts_.slots.spares();
-  if (takes_back && (!parts_.view.current() || open_grants_.is_unseen(to_take_back, parts_.view.listed_at())))
-    return read_prefix();
-  if (must_read_for_the_gone()) return read_prefix();
+  if (taking_.must_list(ctx_, parts_)) return read_prefix();
+  if (taking_.must_list_the_gone(ctx_, parts_)) return read_prefix();
   switch (parts_.view.state()) {
     case view::state::none:
       if (!parts_.waiters.empty()) read_prefix();
@@ -84,13 +82,6 @@ bool pool::must_read_before_writing() {
          (!parts_.waiters.empty() && parts_.waiters.front().once);
 }
 
-/// Whether everything must be read because the maker of a contender is gone. A view that is not current may lack that
-/// contender.
-bool pool::must_read_for_the_gone() {
-  if (gone_.empty() || parts_.view.current() || !waits_for_others()) return false;
-  return gone_.need_listing(ctx_, parts_.view.now(), parts_.view.as_of());
-}
-
 void pool::write_from_view() {
   if (!fail_too_wide()) return read_prefix();
   if (parts_.situation.limit_disagrees && !parts_.waiters.empty()) {
@@ -106,7 +97,8 @@ void pool::write_from_view() {
   const demand need = wanted(
       [&] {
         const facts f = facts_now();
-        const std::uint32_t free = parts_.view.current() ? plan(parts_.view.now(), rules(unclaimed)).free : 0;
+        const std::uint32_t free =
+            parts_.view.current() ? plan(parts_.view.now(), taking_.rules(ctx_, parts_, unclaimed)).free : 0;
         const std::vector<member_id>& spares = parts_.slots.spares();
         const auto usable = std::count_if(spares.begin(), spares.end(),
                                           [&](member_id id) { return !f.must_go_back(parts_.members[id]); });
@@ -123,14 +115,16 @@ void pool::write_from_view() {
     return;
   }
   const bool is_anybody_waiting = need.slots != 0 || any_waits(parts_.members);
-  const bool is_nothing_due = !parts_.duty.owes() && overdue().empty() && gone().empty();
+  const bool is_nothing_due =
+      !parts_.duty.owes() && taking_.overdue(ctx_, parts_).empty() && taking_.gone(ctx_, parts_).empty();
   if (what.empty() && !is_anybody_waiting && is_nothing_due) {  // no plan would be written
     parts_.duty.moved_on();
     return numbers_.nobody_needs_one();
   }
-  grant_plan next = plan(parts_.view.now(), rules(what));
+  grant_plan next = plan(parts_.view.now(), taking_.rules(ctx_, parts_, what));
   if (is_anybody_waiting)
-    while (parts_.claims.wait(ctx_, next, parts_.options.claim_timeout)) next = plan(parts_.view.now(), rules(what));
+    while (parts_.claims.wait(ctx_, next, parts_.options.claim_timeout))
+      next = plan(parts_.view.now(), taking_.rules(ctx_, parts_, what));
   const bool grants = !what.gives() || parts_.duty.grants_with_release();
   if (next.granted.empty() && !next.cut && grants) parts_.duty.now_owes(false);  // there is no contender to grant
   // A session that rejoins early would get a slot at once, although nobody here wants it.
@@ -159,12 +153,9 @@ void pool::write_from_view() {
     }
   next.reads_entries = what.gives() && next.free != 0 && is_turn_to_read();
   choose_numbers(what);
-  bool writes_record = what.gives() || takes || !next.taken_back.empty() ||
-                       parts_.duty.may_grant(ctx_, next, parts_.members, parts_.options.grant_backup);
-  if (next.gone.empty())
-    gone_.nothing_due();
-  else if (!writes_record)
-    writes_record = gone_.is_turn(ctx_);
+  const bool is_due = what.gives() || takes || !next.taken_back.empty() ||
+                      parts_.duty.may_grant(ctx_, next, parts_.members, parts_.options.grant_backup);
+  const bool writes_record = taking_.is_turn(ctx_, next, is_due);
   if (writes_record || !what.empty()) send(what, next, writes_record);
 }
 
@@ -184,7 +175,7 @@ bool pool::is_turn_to_read() {
 /// process that leaves a slot free must know the whole queue.
 void pool::hand_on(const moves& what) {
   if (parts_.view.outrun()) return read_record();
-  plan_rules known = rules(what);
+  plan_rules known = taking_.rules(ctx_, parts_, what);
   known.complete = false;
   const grant_plan next = plan(parts_.view.now(), known);
   if (next.free != 0 || next.granted.empty() || !next.left_free.empty()) return read_prefix();
@@ -298,19 +289,8 @@ void pool::send(const moves& what, const grant_plan& next, bool writes_record) {
     parts_.slots.erase_spare(id);
   }
   for (const auto& [session, text] : txn.inserted) parts_.members.find(session)->text = text;
-  gone_.tried(txn.removed);
+  taking_.tried(txn);
   parts_.write.send(ctx_, std::move(txn));
-}
-
-std::vector<const contender*> pool::gone() {
-  return gone_.empty() || !waits_for_others() ? std::vector<const contender*>() : gone_.due(ctx_, parts_.view.now());
-}
-
-plan_rules pool::rules(const moves& what) {
-  gone_.for_each_free(ctx_, [this](const std::string& session) { parts_.others.maker_is_gone(session); });
-  plan_rules result = rules_for(ctx_, facts_now(), what, parts_.others, parts_.duty, overdue(), gone());
-  result.doubted = doubtful_.sessions(now(), parts_.view.now(), result.taken_back);
-  return result;
 }
 
 }  // namespace holdfast::protocol
