@@ -96,7 +96,7 @@ void pool::on(event::session_renewed& e) {
   const time_point deadline = m->lease.deadline();
   const bool is_idle = m->is_ready() && m->standing == standing::absent;
   if (!m->renewed(ctx_, e)) {
-    if (is_idle) return drop(*m, loss_reason::none);
+    if (is_idle) return care_.drop(ctx_, parts_, *m, loss_reason::none);
     // One read shows what has become of all sessions. If this answer came too soon after the last read, the next
     // attempt to renew the session leads to another.
     if (now() >= parts_.read.everything_at() + facts_now().everything_pause()) read_prefix();
@@ -105,9 +105,10 @@ void pool::on(event::session_renewed& e) {
   if (m->lease.deadline() != deadline && m->slot != slot_id::none) parts_.slots.report(ctx_, *m, parts_.members);
   // If Consul has just renewed the session, its node stands. So our ending the session says nothing about the node.
   // While sessions are being created, a request for several slots may need this one, too.
-  if (is_idle && e.outcome == event::renewal::renewed && parts_.members.creating() == 0 && is_idle_for_too_long(*m) &&
+  if (is_idle && e.outcome == event::renewal::renewed && parts_.members.creating() == 0 &&
+      care_.is_idle_for_too_long(ctx_, parts_.options, *m) &&
       m->asked_at >= m->idle_since + parts_.options.session_idle_timeout)
-    return end(*m, loss_reason::none);
+    return care_.end(ctx_, parts_, *m, loss_reason::none);
   // A request may be repeated on its way to Consul, and the copy may be applied late: a join after the release. One
   // read shows this for all sessions.
   const bool is_renewed = e.outcome == event::renewal::renewed;

@@ -20,6 +20,7 @@
 #include "protocol/outage_rule.hpp"
 #include "protocol/own_grants.hpp"
 #include "protocol/pool_parts.hpp"
+#include "protocol/session_care.hpp"
 #include "protocol/taking.hpp"
 #include "protocol/wait_limit.hpp"
 #include "protocol/wanted_watches.hpp"
@@ -77,21 +78,10 @@ private:
   void advance();
   bool serve_only();
   bool would_do_nothing();
-  void check_leases();
-  duration giving_back_max() const;
-  bool is_stuck(const member& m);
   bool serving() {
     return !parts_.watches.failures.on() || !due_or_wake(parts_.watches.failures.since() + parts_.options.outage_grace);
   }
   void serve();
-  /// Ends the session. If it stands for a slot, the slot is lost for `reason`.
-  void end(member& m, loss_reason reason, failure why = {});
-  /// Does what `end` does, for a session that Consul may have ended together with its node. Holders that were never
-  /// seen here may then still believe in their slots, so these are spared for a TTL (`other_holders::ours_ended`).
-  void drop(member& m, loss_reason reason, failure why = {});
-  bool is_idle_for_too_long(const member& m);
-  bool may_retire(member& m);
-  void retire_sessions();
   void finish_close();
   bool fail_too_wide();
 
@@ -113,7 +103,6 @@ private:
   void refresh();
   void refresh(member& m);
   void refresh_returned(member& m);
-  void node_may_be_gone(const member& ours);
   void applied(transaction txn, std::vector<kv_entry> results);
   void refused(transaction txn, const std::vector<event::refused_operation>& refusals);
   bool return_slots(transaction& refused, bool wakes);
@@ -150,6 +139,7 @@ private:
   number_allocator numbers_;
   protocol::own_grants own_grants_;
   protocol::taking taking_;
+  session_care care_;
   std::string node_asked_;  ///< the node that the pending read asks for, if it is a read of a node
   wait_limit waits_;
   protocol::outage_rule outage_rule_;
@@ -162,7 +152,6 @@ private:
     /// only the queue.
     bool calm = false;
     bool blind = false;  ///< no contender was known to wait elsewhere, and no watch of everything would have shown one
-    bool suspect = false;  ///< a member was suspect
   } last_;
 };
 

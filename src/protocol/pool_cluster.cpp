@@ -48,7 +48,7 @@ void pool::refuse_listing(const error_code& why) {
       parts_.slots.lose(ctx_, m.slot, parts_.members, loss_reason::removed, failed(why, "left"));
       m.standing.go_to(standing::absent);  // its place in the cluster is not tracked any more
     } else if (m.standing != standing::absent || m.phase == phase::moving) {
-      drop(m, loss_reason::none, failed(why, "left"));
+      care_.drop(ctx_, parts_, m, loss_reason::none, failed(why, "left"));
     }
   }
   if (parts_.write.is_in_doubt()) parts_.write.take();
@@ -81,7 +81,7 @@ void pool::refresh(member& m) {
     // This process did not remove the entry. The session has ended, or somebody has deleted the entry, or another
     // process has taken back a grant that was not accepted.
     const bool is_accepted = m.acceptance == acceptance_state::not_needed;
-    return drop(m, is_accepted ? loss_reason::session_invalidated : loss_reason::not_accepted);
+    return care_.drop(ctx_, parts_, m, is_accepted ? loss_reason::session_invalidated : loss_reason::not_accepted);
   }
   m.standing.go_to(seen);
   const bool has_number = facts_now().number_of(m) != nullptr;
@@ -96,13 +96,13 @@ void pool::refresh(member& m) {
   const bool is_named = parts_.options.form == record_form::map && parts_.view.now().record.names(m.session);
   if (!entry && m.slot == slot_id::none && is_named) {
     parts_.others.left(m.session);
-    return drop(m, loss_reason::none);
+    return care_.drop(ctx_, parts_, m, loss_reason::none);
   }
   if (m.slot != slot_id::none && (!m.holds() || has_number != parts_.options.numbered))
     parts_.slots.lose(ctx_, m.slot, parts_.members, loss_reason::removed);
   // Somebody has taken the slot away, but not the number. Nobody else can have that number until this session has
   // ended.
-  if (has_number && !m.holds()) return drop(m, loss_reason::removed);
+  if (has_number && !m.holds()) return care_.drop(ctx_, parts_, m, loss_reason::removed);
   // The session may have lost its slot and got it again unseen, or a write of ours may not have been applied. So a
   // grant is new only if the entry has a new index.
   if (m.holds() && m.grant != entry->modify_index) {
@@ -136,13 +136,6 @@ void pool::refresh_returned(member& m) {
   m.has_returned = false;
   m.forget_acceptance();
   m.idle_since = ctx_.now();
-}
-
-/// A session of ours is given up. Consul may have ended it already, maybe together with its node. Then holders that
-/// this process has never seen may still believe in their slots. If our session held a mutex, there is no such holder.
-void pool::node_may_be_gone(const member& ours) {
-  if (parts_.options.form == record_form::session && ours.holds()) return;
-  parts_.others.ours_ended(ctx_, ours.entry_created, parts_.options.ttl);
 }
 
 void pool::applied(transaction txn, std::vector<kv_entry> results) {
@@ -346,7 +339,8 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
           delayed = true;
         break;
       case event::refusal::invalid_session:
-        if (member* const m = parts_.members.find(what.session)) drop(*m, loss_reason::session_invalidated);
+        if (member* const m = parts_.members.find(what.session))
+          care_.drop(ctx_, parts_, *m, loss_reason::session_invalidated);
         break;
       case event::refusal::permission_denied:
         denied = true;
@@ -394,7 +388,7 @@ void pool::resolve() {
     if (m.slot != slot_id::none)
       m.phase.go_to(phase::settled);  // its user decides when it ends
     else
-      drop(m, loss_reason::none, txn.why);
+      care_.drop(ctx_, parts_, m, loss_reason::none, txn.why);
   }
 }
 

@@ -16,7 +16,7 @@ void pool::advance() {
   ctx_.forget_times();
   if (parts_.closing.is_over()) return;
   parts_.waiters.expire(ctx_);
-  check_leases();
+  care_.check(ctx_, parts_, outage_rule_, own_grants_);
   check_watches();
   outage_rule_.check(ctx_, parts_, !parts_.waiters.empty() && !parts_.all_in_use());
   taking_.watch_makers(ctx_, parts_);
@@ -26,12 +26,12 @@ void pool::advance() {
   if (parts_.waiters.size() != waiting) serve();  // the next waiters, after one was denied or has failed
   own_grants_.accept(ctx_, parts_);               // a slot that was handed on here is accepted for its new user
   const std::size_t sessions = parts_.members.size();
-  retire_sessions();
+  care_.retire(ctx_, parts_, taking_);
   if (parts_.members.size() != sessions && !parts_.waiters.empty()) write();  // there is room for another session
   finish_close();
-  last_.calm = !parts_.closing.has_begun() && !last_.suspect && !parts_.has_lost && !own_grants_.is_any_open() &&
-               !parts_.write.is_in_doubt() && !parts_.read.failures.on() && !parts_.write.failures.on() &&
-               !parts_.members.failures().on() && !parts_.watches.failures.on() &&
+  last_.calm = !parts_.closing.has_begun() && !care_.is_any_suspect() && !parts_.has_lost &&
+               !own_grants_.is_any_open() && !parts_.write.is_in_doubt() && !parts_.read.failures.on() &&
+               !parts_.write.failures.on() && !parts_.members.failures().on() && !parts_.watches.failures.on() &&
                now() >= parts_.watches.everything_seen_at + facts_now().everything_pause() && !taking_.needs_makers();
   last_.blind = !parts_.situation.contested && !parts_.watches.has_everything();
 }
@@ -55,55 +55,6 @@ bool pool::would_do_nothing() {
   const std::size_t actions = ctx_.actions();
   advance();
   return ctx_.forget_times(before) >= before && ctx_.actions() == actions;
-}
-
-void pool::check_leases() {
-  last_.suspect = parts_.has_lost = false;
-  for (auto at = parts_.members.begin(); at != parts_.members.end();) {
-    member& m = (at++)->second;
-    if (!m.is_created()) continue;
-    if (!m.lost && m.has_expired(ctx_)) {
-      node_may_be_gone(m);
-      if (m.slot == slot_id::none) {
-        if (m.waits()) outage_rule_.lost_place(parts_);
-        drop(m, loss_reason::none, failed(error::timed_out, "the session could not be renewed in time"));
-        continue;
-      }
-      parts_.slots.lose(ctx_, m.slot, parts_.members, loss_reason::lease_expired, m.why_expired());
-    }
-    own_grants_.check(ctx_, parts_, m);
-    if (m.lost) {
-      parts_.has_lost = true;
-      const bool is_left_over = m.slot == slot_id::none && due_or_wake(m.idle_since + giving_back_max());
-      if (is_left_over || due_or_wake(m.lease.over_at())) drop(m, loss_reason::none);
-      continue;
-    }
-    if (is_stuck(m)) {
-      drop(m, loss_reason::none,
-           failed(error::timed_out, "the slot could not be released: its session is destroyed instead"));
-      continue;
-    }
-    if (m.keep_alive(ctx_, parts_.watches.failures.on()) && m.slot != slot_id::none)
-      parts_.slots.report(ctx_, m, parts_.members);
-    last_.suspect = last_.suspect || m.is_suspect();
-  }
-}
-
-/// How long the pool tries to release a slot by a write. After that it ends the session instead. A closing pool needs
-/// the other half of its time for that. While writes fail, ending a session would fail, too, so the write gets all of
-/// the time.
-duration pool::giving_back_max() const {
-  return parts_.closing.has_begun() && !parts_.write.failures.on() ? parts_.options.give_up_after / 2
-                                                                   : parts_.options.give_up_after;
-}
-
-/// Whether this member still has a slot or an entry that should have been released long ago.
-bool pool::is_stuck(const member& m) {
-  if (m.gives_back != slot_id::none) return due_or_wake(m.idle_since + giving_back_max());
-  const bool unwanted = m.slot == slot_id::none && m.standing != standing::absent && parts_.waiters.empty();
-  if (unwanted && parts_.closing.has_begun()) return due_or_wake(m.idle_since + giving_back_max());
-  const outage& o = parts_.write.failures;
-  return unwanted && o.on() && due_or_wake(std::max(m.idle_since, o.since()) + parts_.options.give_up_after);
 }
 
 void pool::serve() {
@@ -148,67 +99,6 @@ std::vector<core::entry> pool::entries_of(slot_id id) {
   return entries;
 }
 
-void pool::drop(member& m, loss_reason reason, failure why) {
-  node_may_be_gone(m);
-  end(m, reason, std::move(why));
-}
-
-void pool::end(member& m, loss_reason reason, failure why) {
-  if (m.slot != slot_id::none) parts_.slots.lose(ctx_, m.slot, parts_.members, reason, why);
-  parts_.slots.drop(m);
-  parts_.write.drop(m.id);
-  if (m.standing != standing::absent || m.phase == phase::moving) parts_.others.left(m.session);
-  m.phase.end();
-  const slot_id gives_back = m.gives_back;
-  const time_point answer_by = m.lease.deadline();
-  ending_member& e = parts_.members.retire(m.id);
-  e.until = now() + 2 * parts_.options.ttl;
-  e.gives_back = gives_back;
-  e.answer_by = answer_by;
-  e.why = std::move(why);
-  if (!e.why.code) parts_.slots.free_member(ctx_, e.gives_back);
-}
-
-bool pool::is_idle_for_too_long(const member& m) {
-  return due_or_wake(m.idle_since + parts_.options.session_idle_timeout);
-}
-
-/// Whether a session that is not needed can be ended at once. Consul may have ended it already, together with its node,
-/// without notifying us. Then holders that this process has never seen may have lost their sessions, too, and may still
-/// believe in their slots. If the node can be read, and the session has had an entry, a later read shows whether the
-/// node still stands. Otherwise the session is renewed first, and is ended when the answer arrives. A lost session is
-/// not renewed any more. A closing pool acquires nothing any more, so it does not need to know.
-bool pool::may_retire(member& m) {
-  if (parts_.closing.has_begun() || m.lost || (parts_.others.may_read_node() && m.entry_created != 0)) return true;
-  if (m.asked_at < m.idle_since + parts_.options.session_idle_timeout) {
-    m.lease.renew_by(now());
-    m.renew_when_due(ctx_);
-  }
-  return false;
-}
-
-/// Ends the sessions without an entry that are lost or have been idle for too long, and all of them when the pool
-/// closes. A lost session stays until its user has released the slot. While sessions are being created, a request for
-/// several slots may still be collecting its sessions, so idle sessions are kept. Then the function goes on with the
-/// sessions that must end, also those of makers that are gone. It asks Consul to destroy them, and answers the releases
-/// that have waited for them for too long.
-void pool::retire_sessions() {
-  const bool collects = parts_.members.creating() != 0;
-  for (auto at = parts_.members.begin(); at != parts_.members.end();) {
-    member& m = (at++)->second;
-    if (!m.is_ready() || m.standing != standing::absent) continue;
-    if (m.lost && m.slot != slot_id::none) continue;
-    const bool is_over = parts_.closing.has_begun() || m.lost || (!collects && is_idle_for_too_long(m));
-    if (is_over && may_retire(m)) drop(m, loss_reason::none);
-  }
-  taking_.pursue_all(ctx_, parts_.view);
-  for (auto& [session, e] : parts_.members.ending())
-    if (e.gives_back != slot_id::none && due_or_wake(e.answer_by)) parts_.slots.free_member(ctx_, e.gives_back, &e.why);
-  for (auto at = parts_.members.expired(ctx_); at != parts_.members.ending().end(); at = parts_.members.expired(ctx_))
-    parts_.members.remove(at);
-  parts_.members.destroy(ctx_, [](const ending_member&) { return true; });
-}
-
 void pool::finish_close() {
   if (!parts_.closing.has_begun()) return;
   if (parts_.slots.in_use() == 0) parts_.closing.nobody_uses_anything(ctx_, parts_.options.give_up_after);
@@ -220,7 +110,7 @@ void pool::finish_close() {
     parts_.slots.let_go_of_all(ctx_, parts_.members);
     parts_.closing.once_more(ctx_, parts_.options.give_up_after);
     write();
-    return retire_sessions();
+    return care_.retire(ctx_, parts_, taking_);
   }
   // A grant that is owed is no reason to report a failure: another process writes it.
   const bool has_released_all = parts_.members.empty() && parts_.members.ending().empty();
