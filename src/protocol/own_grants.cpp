@@ -96,8 +96,7 @@ bool own_grants::answered(context& ctx, pool_parts& parts, event::txn_done& e) {
   if (!grants) return false;
   if (e.outcome != event::outcome::applied) {
     sent_.failures.failed(std::move(e.error), ctx.now(), ctx.random());
-    if (e.outcome == event::outcome::refused)
-      parts.read.everything(ctx, parts.keys.prefix);  // what has become of them?
+    if (e.outcome == event::outcome::refused) parts.read_everything(ctx);  // what has become of them?
     return true;
   }
   sent_.failures.over();

@@ -34,7 +34,7 @@ void pool::on(event::acquire& e) {
   // With `use_recorded_limit`, another limit may be recorded than the one known here. So a later read of the record
   // decides whether there are enough slots.
   if (e.count == 0 || (e.count > limit() && !parts_.options.use_recorded_limit) || e.count > acquire_max)
-    return act(action::fail{e.ticket, too_many(e.count)});
+    return act(action::fail{e.ticket, parts_.too_many(e.count)});
   if (parts_.waiters.size() >= parts_.options.waiters_max)
     return act(action::fail{e.ticket, failed(error::too_many_waiters, "the local queue is full")});
   if (e.deadline <= now()) {  // no time to wait: one attempt
@@ -47,7 +47,7 @@ void pool::on(event::acquire& e) {
     // Failures from before this acquire do not delay it.
     for (outage* o : {&parts_.read.failures, &parts_.write.failures}) o->retry_now();
     parts_.members.retry_now();
-    if (now() < parts_.slots.given_back_at() + parts_.options.rejoin_window) returns_soon_ = true;
+    if (now() < parts_.slots.given_back_at() + parts_.options.rejoin_window) writer_.user_returns_soon();
   }
   parts_.waiters.push({e.ticket, e.count, e.once, e.deadline, now(), ctx_.last_request(), 0});
 }
@@ -99,7 +99,7 @@ void pool::on(event::session_renewed& e) {
     if (is_idle) return care_.drop(ctx_, parts_, *m, loss_reason::none);
     // One read shows what has become of all sessions. If this answer came too soon after the last read, the next
     // attempt to renew the session leads to another.
-    if (now() >= parts_.read.everything_at() + facts_now().everything_pause()) read_prefix();
+    if (now() >= parts_.read.everything_at() + facts_now().everything_pause()) parts_.read_everything(ctx_);
     return;
   }
   if (m->lease.deadline() != deadline && m->slot != slot_id::none) parts_.slots.report(ctx_, *m, parts_.members);
@@ -112,7 +112,8 @@ void pool::on(event::session_renewed& e) {
   // A request may be repeated on its way to Consul, and the copy may be applied late: a join after the release. One
   // read shows this for all sessions.
   const bool is_renewed = e.outcome == event::renewal::renewed;
-  if (is_idle && is_renewed && due_or_wake(parts_.read.everything_at() + parts_.options.ttl / 4)) read_prefix();
+  if (is_idle && is_renewed && due_or_wake(parts_.read.everything_at() + parts_.options.ttl / 4))
+    parts_.read_everything(ctx_);
 }
 
 void pool::on(event::session_destroyed& e) {
@@ -174,7 +175,7 @@ void pool::on(event::key_watched& e) {
 void pool::on(event::node_seen& e) {
   if (!parts_.read.is(e.id)) return;
   parts_.read.done();
-  parts_.others.saw_node(ctx_, node_asked_, e, parts_.options);
+  parts_.others.saw_node(ctx_, writer_.node_asked(), e, parts_.options);
 }
 
 void pool::on(event::txn_done& e) {
@@ -210,13 +211,6 @@ void pool::on(event::txn_done& e) {
       break;
   }
   parts_.write.failures.failed(std::move(e.error), now(), ctx_.random(), sent_at);
-}
-
-failure pool::too_many(std::uint32_t count) const {
-  std::string text = "cannot acquire " + std::to_string(count) + " slots at once";
-  if (count == 0 || count > limit()) text += " from a limit of " + std::to_string(limit());
-  if (count > acquire_max) text += "; " + std::to_string(acquire_max) + " is the most for one acquire";
-  return failed(error::too_many_slots, std::move(text));
 }
 
 }  // namespace holdfast::protocol

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,7 +15,6 @@
 #include "protocol/core.hpp"
 #include "protocol/decide.hpp"
 #include "protocol/facts.hpp"
-#include "protocol/number_allocator.hpp"
 #include "protocol/outage_rule.hpp"
 #include "protocol/own_grants.hpp"
 #include "protocol/pool_parts.hpp"
@@ -24,6 +22,7 @@
 #include "protocol/taking.hpp"
 #include "protocol/wait_limit.hpp"
 #include "protocol/wanted_watches.hpp"
+#include "protocol/writer.hpp"
 
 namespace holdfast::protocol {
 
@@ -83,7 +82,6 @@ private:
   }
   void serve();
   void finish_close();
-  bool fail_too_wide();
 
   // pool_watch.cpp: watches and their answers
   void check_watches();
@@ -111,40 +109,22 @@ private:
   void resolve_by_record(std::uint64_t index);
   void end_moves(const transaction& txn, bool maybe_applied);
 
-  // pool_write.cpp: writes
-  void write();
-  bool must_read_before_writing();
-  void write_from_view();
-  bool is_turn_to_read();
-  void hand_on(const moves& what);
-  demand wanted(const std::function<std::uint32_t()>& count_takeable, bool awaits_node);
-  moves carry_out(decision d);
-  void choose_numbers(moves& what);
-  void create_sessions(std::size_t count);
-  void read_prefix() { parts_.read.everything(ctx_, parts_.keys.prefix); }
-  void read_record() { parts_.read.key(ctx_, parts_.keys.lock); }
-  bool read_node();
-  void send(const moves& what, const grant_plan& next, bool writes_record);
-
   facts facts_now() const { return {parts_, now()}; }
   auto snapshot_of(std::vector<kv_entry> listing, std::uint64_t index) const {
     return make_snapshot(parts_.keys.entries, parts_.keys.lock, std::move(listing), index, parts_.options.form);
   }
   void assess_limit() { parts_.situation.assess_limit(parts_.view, parts_.members, parts_.options); }
-  failure too_many(std::uint32_t count) const;
   failure failed(error_code code, std::string text) const { return parts_.failed(code, std::move(text)); }
 
   pool_parts parts_;
   std::vector<member*> usable_;  ///< filled by `serve`; a field so that its memory is reused
-  number_allocator numbers_;
+  protocol::writer writer_;
   protocol::own_grants own_grants_;
   protocol::taking taking_;
   session_care care_;
-  std::string node_asked_;  ///< the node that the pending read asks for, if it is a read of a node
   wait_limit waits_;
   protocol::outage_rule outage_rule_;
-  bool was_asked_ = false;     ///< there was an acquire
-  bool returns_soon_ = false;  ///< the user is expected to acquire again soon after a release
+  bool was_asked_ = false;  ///< there was an acquire
   /// The result of the last `advance`. It tells whether another `advance` is needed after a local event.
   struct {
     /// There was no closing, suspicion, loss, doubt or outage, no due acceptance was left unsent, and no pause between

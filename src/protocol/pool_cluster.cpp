@@ -140,8 +140,7 @@ void pool::refresh_returned(member& m) {
 
 void pool::applied(transaction txn, std::vector<kv_entry> results) {
   transaction::reply its = txn.applied(std::move(results));
-  for (const slot_number& each : txn.numbers)
-    if (!each.session.empty()) numbers_.locked(each.number);
+  writer_.applied(txn);
   if (!txn.returned.empty()) return slots_returned(std::move(txn), its.index);
   if (txn.record_operations != 0) {
     parts_.duty.now_owes(txn.owes);
@@ -334,7 +333,7 @@ void pool::refused(transaction txn, const std::vector<event::refused_operation>&
         break;
       case event::refusal::lock_delay:
         if (const auto number = number_in(what.key, parts_.keys.entries))
-          numbers_.refused(ctx_, *number);
+          writer_.number_refused(ctx_, *number);
         else
           delayed = true;
         break;

@@ -22,12 +22,13 @@ void pool::advance() {
   taking_.watch_makers(ctx_, parts_);
   serve();
   const std::size_t waiting = parts_.waiters.size();
-  write();
+  writer_.write(ctx_, parts_, taking_);
   if (parts_.waiters.size() != waiting) serve();  // the next waiters, after one was denied or has failed
   own_grants_.accept(ctx_, parts_);               // a slot that was handed on here is accepted for its new user
   const std::size_t sessions = parts_.members.size();
   care_.retire(ctx_, parts_, taking_);
-  if (parts_.members.size() != sessions && !parts_.waiters.empty()) write();  // there is room for another session
+  if (parts_.members.size() != sessions && !parts_.waiters.empty())
+    writer_.write(ctx_, parts_, taking_);  // there is room for another session
   finish_close();
   last_.calm = !parts_.closing.has_begun() && !care_.is_any_suspect() && !parts_.has_lost &&
                !own_grants_.is_any_open() && !parts_.write.is_in_doubt() && !parts_.read.failures.on() &&
@@ -109,7 +110,7 @@ void pool::finish_close() {
   if (parts_.slots.in_use() != 0) {  // the users' time to release them has expired
     parts_.slots.let_go_of_all(ctx_, parts_.members);
     parts_.closing.once_more(ctx_, parts_.options.give_up_after);
-    write();
+    writer_.write(ctx_, parts_, taking_);
     return care_.retire(ctx_, parts_, taking_);
   }
   // A grant that is owed is no reason to report a failure: another process writes it.
@@ -118,17 +119,6 @@ void pool::finish_close() {
   for (auto& [id, m] : parts_.members) parts_.slots.free_member(ctx_, m.gives_back, &why);
   for (auto& [session, e] : parts_.members.ending()) parts_.slots.free_member(ctx_, e.gives_back, &why);
   parts_.closing.end(ctx_, why);
-}
-
-/// Fails the first waiters that want more slots than the limit. Such a waiter must not block the waiters behind it,
-/// even if the limit was lowered after it came. Returns false if the view is older than the waiter, so that the limit
-/// must be read first.
-bool pool::fail_too_wide() {
-  while (!parts_.waiters.empty() && parts_.waiters.front().count > limit()) {
-    if (parts_.view.as_of() <= parts_.waiters.front().asked) return false;
-    parts_.waiters.fail_first(ctx_, too_many(parts_.waiters.front().count));
-  }
-  return true;
 }
 
 }  // namespace holdfast::protocol

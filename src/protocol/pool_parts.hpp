@@ -27,7 +27,7 @@
 namespace holdfast::protocol {
 
 /// The parts of a pool that several of its machines need. The pool owns them, and passes them to a machine with each
-/// call. This struct keeps them and answers questions about them, and changes nothing.
+/// call. This struct keeps them and answers questions about them.
 struct pool_parts {
   explicit pool_parts(pool_options o) : options(std::move(o)), keys(options), members(options) {
     situation.limit = options.limit;
@@ -60,10 +60,19 @@ struct pool_parts {
   /// because it does not wait (`once`) or wants more slots than the limit.
   bool all_in_use() const;
   bool waits_for_others() const { return any_waits(members) || (!waiters.empty() && !all_in_use()); }
+  void read_everything(context& ctx) { read.everything(ctx, keys.prefix); }
+  failure too_many(std::uint32_t count) const;
   failure failed(error_code code, std::string text) const {
     return {code, {std::move(text), options.lock_key, {}, {}}};
   }
 };
+
+inline failure pool_parts::too_many(std::uint32_t count) const {
+  std::string text = "cannot acquire " + std::to_string(count) + " slots at once";
+  if (count == 0 || count > limit()) text += " from a limit of " + std::to_string(limit());
+  if (count > acquire_max) text += "; " + std::to_string(acquire_max) + " is the most for one acquire";
+  return failed(error::too_many_slots, std::move(text));
+}
 
 inline bool pool_parts::all_in_use() const {
   if (slots.in_use() < limit()) return false;

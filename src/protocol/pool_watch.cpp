@@ -95,7 +95,7 @@ void pool::saw_entry(const watch& asked, std::optional<kv_entry> pair, duration 
   if (!pair || pair->session != session) {
     parts_.view.learned(0, ctx_.last_request(), [&](snapshot& now) { now.contenders.erase(session); });
     refresh();
-    if (any_holds(parts_.members)) read_prefix();  // what has become of the others?
+    if (any_holds(parts_.members)) parts_.read_everything(ctx_);  // what has become of the others?
     return;
   }
   if (pair->modify_index < asked.index || !is_grantable(pair->flags)) return parts_.view.mark_stale();
@@ -142,7 +142,7 @@ void pool::saw_grant(const kv_entry& pair) {
   if (!who || who->next.empty() || who->limit != limit() ||
       !std::all_of(who->next.begin(), who->next.end(), is_entry)) {
     refresh();
-    return read_prefix();  // while the slot is in use, because its release must know who waits
+    return parts_.read_everything(ctx_);  // while the slot is in use, because its release must know who waits
   }
   parts_.view.succeeded([&](snapshot& now) {
     if (limit() == 1 && now.lock_index < index)  // then the record names nobody else, and was not closed

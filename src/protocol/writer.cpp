@@ -1,12 +1,15 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
+#include "protocol/writer.hpp"
+
 #include <algorithm>
+#include <functional>
 #include <utility>
+#include <vector>
 
-#include "protocol/pool.hpp"
-
-// The writes: one transaction at a time, which does everything that is due and fits. Acceptances are sent separately.
+#include "protocol/compose.hpp"
+#include "protocol/decide.hpp"
 
 namespace holdfast::protocol {
 
@@ -22,7 +25,38 @@ constexpr duration yield_pause = std::chrono::milliseconds(10);
 
 }  // namespace
 
-void pool::write() {
+/// One run of `write`.
+class writer::step {
+public:
+  step(writer& its, context& ctx, pool_parts& parts, taking& takes)
+      : its_(its), ctx_(ctx), parts_(parts), taking_(takes) {}
+  void write();
+
+private:
+  bool must_read_before_writing();
+  void write_from_view();
+  bool is_turn_to_read();
+  void hand_on(const moves& what);
+  demand wanted(const std::function<std::uint32_t()>& count_takeable, bool awaits_node);
+  moves carry_out(decision d);
+  void choose_numbers(moves& what);
+  void create_sessions(std::size_t count);
+  void read_prefix() { parts_.read.everything(ctx_, parts_.keys.prefix); }
+  void read_record() { parts_.read.key(ctx_, parts_.keys.lock); }
+  bool read_node();
+  void send(const moves& what, const grant_plan& next, bool writes_record);
+  bool fail_too_wide();
+  facts facts_now() const { return {parts_, ctx_.now()}; }
+
+  writer& its_;
+  context& ctx_;
+  pool_parts& parts_;
+  taking& taking_;
+};
+
+void writer::write(context& ctx, pool_parts& parts, taking& takes) { step(*this, ctx, parts, takes).write(); }
+
+void writer::step::write() {
   if (parts_.write.is_sent()) return;
   if (parts_.write.is_in_doubt()) return parts_.write.current().by_record ? read_record() : read_prefix();
   const bool stands = any_waits(parts_.members) || any_holds(parts_.members);
@@ -33,7 +67,7 @@ void pool::write() {
     parts_.write.failures.over();
     return parts_.members.forget_failures();
   }
-  if (!due_or_wake(parts_.read.failures.retry_at()) || !parts_.write.is_due(ctx_)) return;
+  if (!ctx_.due_or_wake(parts_.read.failures.retry_at()) || !parts_.write.is_due(ctx_)) return;
   const facts f = facts_now();
   const std::vector<member_id>& spares = parts_.slots.spares();
   if (taking_.must_list(ctx_, parts_)) return read_prefix();
@@ -74,20 +108,20 @@ void pool::write() {
 }
 
 /// Whether a partial view allows no write, so that everything must be read first.
-bool pool::must_read_before_writing() {
+bool writer::step::must_read_before_writing() {
   const lock_record& record = parts_.view.now().record;
-  const bool is_any_free = !record.closed && record.holders.size() < limit() && any_waits(parts_.members);
+  const bool is_any_free = !record.closed && record.holders.size() < parts_.limit() && any_waits(parts_.members);
   return parts_.duty.owes() || (parts_.situation.foreign && is_any_free) ||
          (!parts_.slots.spares().empty() && !parts_.situation.contested) ||
          (!parts_.waiters.empty() && parts_.waiters.front().once);
 }
 
-void pool::write_from_view() {
+void writer::step::write_from_view() {
   if (!fail_too_wide()) return read_prefix();
   if (parts_.situation.limit_disagrees && !parts_.waiters.empty()) {
     if (parts_.view.as_of() <= parts_.waiters.front().asked) return read_prefix();
-    failure why = failed(error::limit_conflict, "the record in use has another limit than this semaphore");
-    why.details.limit_conflict = {parts_.view.now().record.limit, limit()};
+    failure why = parts_.failed(error::limit_conflict, "the record in use has another limit than this semaphore");
+    why.details.limit_conflict = {parts_.view.now().record.limit, parts_.limit()};
     parts_.waiters.fail_all(ctx_, why);
   }
   const bool awaits_node = read_node();
@@ -107,7 +141,7 @@ void pool::write_from_view() {
       awaits_node);
   if (need.needs_read) read_prefix();  // releases do not wait for this read
 
-  moves what = carry_out(decide(ctx_, facts_now(), need, returns_soon_));
+  moves what = carry_out(decide(ctx_, facts_now(), need, its_.returns_soon_));
   if (!parts_.view.current()) {
     choose_numbers(what);
     if (what.gives()) return hand_on(what);
@@ -119,7 +153,7 @@ void pool::write_from_view() {
       !parts_.duty.owes() && taking_.overdue(ctx_, parts_).empty() && taking_.gone(ctx_, parts_).empty();
   if (what.empty() && !is_anybody_waiting && is_nothing_due) {  // no plan would be written
     parts_.duty.moved_on();
-    return numbers_.nobody_needs_one();
+    return its_.numbers_.nobody_needs_one();
   }
   grant_plan next = plan(parts_.view.now(), taking_.rules(ctx_, parts_, what));
   if (is_anybody_waiting)
@@ -140,7 +174,7 @@ void pool::write_from_view() {
   if (!what.gives() && operations(f, what) > moves_beside_record(f)) next.free = 0;
   // If other processes write the record faster, newcomers queue without writing it. The process that writes it next
   // grants them.
-  if (parts_.write.is_outrun() && parts_.options.form == record_form::map && limit() > 1) next.free = 0;
+  if (parts_.write.is_outrun() && parts_.options.form == record_form::map && parts_.limit() > 1) next.free = 0;
   bool takes = false;
   for (const moves::list* newcomers : {&what.requeue, &what.join})
     for (const member* m : *newcomers) {
@@ -164,7 +198,7 @@ void pool::write_from_view() {
 /// the queue beside the free slot. Processes with short holds notice the contender only by such a read. In a large
 /// crowd the read is large, so fewer releases do it. The choice is random and needs no state, because a program may
 /// acquire and release only once.
-bool pool::is_turn_to_read() {
+bool writer::step::is_turn_to_read() {
   constexpr std::size_t releases_min = 16, contenders_of_release = 8;
   const auto releases =
       static_cast<duration::rep>(std::max(releases_min, parts_.view.now().crowd() / contenders_of_release));
@@ -173,7 +207,7 @@ bool pool::is_turn_to_read() {
 
 /// Hands our slots on to the contenders that are known to be next. There must be enough such contenders, because a
 /// process that leaves a slot free must know the whole queue.
-void pool::hand_on(const moves& what) {
+void writer::step::hand_on(const moves& what) {
   if (parts_.view.outrun()) return read_record();
   plan_rules known = taking_.rules(ctx_, parts_, what);
   known.complete = false;
@@ -186,11 +220,11 @@ void pool::hand_on(const moves& what) {
 /// waiter gets its slots if they can be had at once. It is denied at once if the slots in use leave no room for it.
 /// Otherwise it is denied after `once_conflicts_max` conflicts, or as soon as the view is newer than the waiter and no
 /// answer about a node is awaited.
-demand pool::wanted(const std::function<std::uint32_t()>& count_takeable, bool awaits_node) {
+demand writer::step::wanted(const std::function<std::uint32_t()>& count_takeable, bool awaits_node) {
   demand need;
   std::optional<std::uint32_t> takeable;
   if (parts_.closing.has_begun()) return need;
-  const std::uint32_t room = limit() - std::min(limit(), parts_.slots.in_use());
+  const std::uint32_t room = parts_.limit() - std::min(parts_.limit(), parts_.slots.in_use());
   std::vector<ticket> denied;
   parts_.waiters.for_each([&](const waiter& w) {
     if (w.once && w.count > room) {
@@ -217,17 +251,17 @@ demand pool::wanted(const std::function<std::uint32_t()>& count_takeable, bool a
   });
   for (const ticket t : denied) {
     parts_.waiters.remove(t);
-    act(action::deny{t});
+    ctx_.act(action::deny{t});
   }
   return need;
 }
 
 /// Carries out everything of a decision except the write. Returns the moves for the write.
-moves pool::carry_out(decision d) {
+moves writer::step::carry_out(decision d) {
   for (const member_id id : parts_.slots.spares()) parts_.members[id].rejoined_early = false;
   for (const member_id id : d.kept) parts_.slots.free_member(ctx_, parts_.members[id].gives_back);
   if (d.what.rejoins_early) parts_.members[d.what.requeue.front()->id].rejoined_early = true;
-  returns_soon_ = d.returns_soon;
+  its_.returns_soon_ = d.returns_soon;
   if (d.has_sessions) parts_.members.forget_failures();
   if (d.sessions != 0) create_sessions(d.sessions);
   return std::move(d.what);
@@ -235,21 +269,22 @@ moves pool::carry_out(decision d) {
 
 /// Chooses a number for each member that needs one, from the numbers that nobody is known to have and whose last
 /// holders are not spared. A member that gets no number waits.
-void pool::choose_numbers(moves& what) {
-  if (what.number.empty()) return numbers_.nobody_needs_one();
-  if (numbers_.may_choose(ctx_)) {
-    std::vector<bool> taken(limit(), false);
+void writer::step::choose_numbers(moves& what) {
+  if (what.number.empty()) return its_.numbers_.nobody_needs_one();
+  if (its_.numbers_.may_choose(ctx_)) {
+    std::vector<bool> taken(parts_.limit(), false);
     for (const slot_number& each : parts_.view.now().numbers)
-      if (!each.session.empty() && each.number < limit()) taken[each.number] = true;
-    for (const std::uint32_t number : parts_.others.spared_numbers(ctx_, limit(), parts_.options)) taken[number] = true;
-    what.numbers = numbers_.choose(ctx_, std::move(taken), what.number.size());
+      if (!each.session.empty() && each.number < parts_.limit()) taken[each.number] = true;
+    for (const std::uint32_t number : parts_.others.spared_numbers(ctx_, parts_.limit(), parts_.options))
+      taken[number] = true;
+    what.numbers = its_.numbers_.choose(ctx_, std::move(taken), what.number.size());
     if (what.numbers.empty()) {
-      if (!numbers_.leaves_out_a_free_one() && parts_.view.as_of() <= numbers_.sought()) {
+      if (!its_.numbers_.leaves_out_a_free_one() && parts_.view.as_of() <= its_.numbers_.sought()) {
         read_prefix();
       } else {
         if (!parts_.waiters.empty() && parts_.waiters.front().once)
           parts_.waiters.front().conflicts = once_conflicts_max;
-        if (!numbers_.leaves_out_a_free_one()) numbers_.found_none(ctx_);
+        if (!its_.numbers_.leaves_out_a_free_one()) its_.numbers_.found_none(ctx_);
       }
     }
   }
@@ -258,32 +293,32 @@ void pool::choose_numbers(moves& what) {
 
 /// Reads a node if somebody here wants a slot, the holder of a slot is spared, and the node may show that it is free.
 /// Returns true if such an answer is awaited, also if the request cannot be sent yet.
-bool pool::read_node() {
+bool writer::step::read_node() {
   if (!parts_.view.current() || (parts_.waiters.empty() && !any_waits(parts_.members))) return false;
   std::optional<std::string> node = parts_.others.node_to_read(ctx_, parts_.view.now(), parts_.members, parts_.options);
   if (!node) return false;
   if (!parts_.read.under_way()) {
-    node_asked_ = *node;
+    its_.node_asked_ = *node;
     parts_.read.node(ctx_, *std::move(node));
   }
   return true;
 }
 
-void pool::create_sessions(std::size_t count) {
-  if (!due_or_wake(parts_.members.failures().retry_at())) return;
+void writer::step::create_sessions(std::size_t count) {
+  if (!ctx_.due_or_wake(parts_.members.failures().retry_at())) return;
   std::size_t creating = parts_.members.creating();
   const std::size_t wide = parts_.waiters.empty() ? 0 : parts_.waiters.front().count;
   const std::size_t most = std::max(sessions_at_once, wide);
-  for (; count != 0 && creating < most && parts_.members.size() < limit(); --count, ++creating)
-    parts_.members.create(ctx_).idle_since = now();
+  for (; count != 0 && creating < most && parts_.members.size() < parts_.limit(); --count, ++creating)
+    parts_.members.create(ctx_).idle_since = ctx_.now();
 }
 
-void pool::send(const moves& what, const grant_plan& next, bool writes_record) {
+void writer::step::send(const moves& what, const grant_plan& next, bool writes_record) {
   const facts f = facts_now();
   const bool yields = what.gives() && f.must_yield();
   transaction txn = compose(f, what, next, writes_record, ctx_.new_request());
   if (yields && !what.requeue.empty())
-    parts_.write.wait_until(now() + ctx_.random().between(yield_pause, 2 * yield_pause));
+    parts_.write.wait_until(ctx_.now() + ctx_.random().between(yield_pause, 2 * yield_pause));
   for (const member_id id : txn.movers) {
     parts_.members[id].phase.go_to(phase::moving);
     parts_.slots.erase_spare(id);
@@ -291,6 +326,17 @@ void pool::send(const moves& what, const grant_plan& next, bool writes_record) {
   for (const auto& [session, text] : txn.inserted) parts_.members.find(session)->text = text;
   taking_.tried(txn);
   parts_.write.send(ctx_, std::move(txn));
+}
+
+/// Fails the first waiters that want more slots than the limit. Such a waiter must not block the waiters behind it,
+/// even if the limit was lowered after it came. Returns false if the view is older than the waiter, so that the limit
+/// must be read first.
+bool writer::step::fail_too_wide() {
+  while (!parts_.waiters.empty() && parts_.waiters.front().count > parts_.limit()) {
+    if (parts_.view.as_of() <= parts_.waiters.front().asked) return false;
+    parts_.waiters.fail_first(ctx_, parts_.too_many(parts_.waiters.front().count));
+  }
+  return true;
 }
 
 }  // namespace holdfast::protocol
