@@ -13,7 +13,7 @@
 namespace holdfast::protocol {
 
 /// Where a session stands in the cluster, by the latest view. A session that has returned its slot is an exception
-/// (`has_returned`), and so is one whose write has just ended (`pool::end_moves`).
+/// (`has_returned`), and so is one whose write has just ended (`cluster_observer::end_moves`).
 enum class standing { absent, waiting, holding };
 inline constexpr transition<standing> standing_transitions[] = {
     {outside, standing::absent},

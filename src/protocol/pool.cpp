@@ -4,7 +4,10 @@
 #include "protocol/pool.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
+
+#include "protocol/write_outcome.hpp"
 
 namespace holdfast::protocol {
 
@@ -125,6 +128,7 @@ void pool::on(event::session_destroyed& e) {
 }
 
 void pool::on(event::prefix_listed& e) {
+  cluster_observer sees = observe();
   const std::optional<watch> watched = parts_.watches.take(e.id);
   if (!watched && !parts_.read.is(e.id)) return;  // a watch that was stopped
   const time_point asked_at = watched ? watched->asked_at : parts_.read.sent_at();
@@ -136,19 +140,20 @@ void pool::on(event::prefix_listed& e) {
   // Without an index there is nothing to watch from: such a watch would answer at once, again and again.
   if (!e.error.code && e.index == 0) e.error = failed(error::malformed_reply, "a listing came without an index");
   if (e.error.code) {
-    if (watched) return on_watch_failed(*watched, std::move(e.error));
+    if (watched) return sees.on_watch_failed(*watched, std::move(e.error));
     if (is_final(e.error.code)) parts_.waiters.fail_all(ctx_, e.error);
     return parts_.read.failures.failed(std::move(e.error), now(), ctx_.random(), parts_.read.sent_at());
   }
   if (watched) {
-    watches_work();
+    sees.watches_work();
     parts_.watches.everything_seen_at = now();
   }
   parts_.read.failures.over();
-  take_listing(snapshot_of(std::move(e.listing), e.index), e.id, asked_at);
+  sees.take_listing(parts_.snapshot_of(std::move(e.listing), e.index), e.id, asked_at);
 }
 
 void pool::on(event::key_watched& e) {
+  cluster_observer sees = observe();
   if (parts_.read.is(e.id)) {
     parts_.read.done();
     if (e.error.code)
@@ -156,20 +161,20 @@ void pool::on(event::key_watched& e) {
     parts_.read.failures.over();
     const bool tells = parts_.write.is_told_by(e.id) && parts_.write.current().by_record;
     const std::uint64_t index = e.pair ? e.pair->modify_index : 0;
-    saw_record(std::move(e.pair));
-    if (tells) resolve_by_record(index);
+    sees.saw_record(std::move(e.pair));
+    if (tells) sees.resolve_by_record(index);
     return;
   }
   const std::optional<watch> asked = parts_.watches.take(e.id);
   if (!asked) return;
-  if (e.error.code) return on_watch_failed(*asked, std::move(e.error));
-  watches_work();
+  if (e.error.code) return sees.on_watch_failed(*asked, std::move(e.error));
+  sees.watches_work();
   if (asked->key == parts_.keys.lock)
-    saw_record(std::move(e.pair));
+    sees.saw_record(std::move(e.pair));
   else if (asked->key.starts_with(parts_.keys.numbers))
-    saw_number(*asked, std::move(e.pair));
+    sees.saw_number(*asked, std::move(e.pair));
   else
-    saw_entry(*asked, std::move(e.pair), e.wait == duration() ? asked->wait : e.wait);
+    sees.saw_entry(*asked, std::move(e.pair), e.wait == duration() ? asked->wait : e.wait);
 }
 
 void pool::on(event::node_seen& e) {
@@ -182,6 +187,7 @@ void pool::on(event::txn_done& e) {
   if (own_grants_.answered(ctx_, parts_, e)) return;
   std::optional<transaction> txn = parts_.write.done(e.id);
   if (!txn) return;
+  cluster_observer sees = observe();
   const time_point sent_at = txn->sent_at;
   switch (e.outcome) {
     case event::outcome::applied:
@@ -189,18 +195,18 @@ void pool::on(event::txn_done& e) {
       parts_.write.failures.over();
       parts_.watches.failures.retry_now();
       parts_.write.applied();
-      return applied(*std::move(txn), std::move(e.results));
+      return write_outcome(ctx_, parts_, sees, taking_, writer_).applied(*std::move(txn), std::move(e.results));
     case event::outcome::refused:
       parts_.read.failures.over();
-      return refused(*std::move(txn), e.refusals);
+      return write_outcome(ctx_, parts_, sees, taking_, writer_).refused(*std::move(txn), e.refusals);
     case event::outcome::not_sent:
       if (txn->returned.empty()) {
-        end_moves(*txn, false);
+        sees.end_moves(*txn, false);
       } else {  // the outcome of the write before it is still open
         parts_.view.mark_stale();
         parts_.write.doubt(ctx_, *txn);
       }
-      refresh();
+      sees.refresh();
       if (is_final(e.error.code)) parts_.waiters.fail_all(ctx_, e.error);
       break;
     case event::outcome::unknown:

@@ -5,15 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "protocol/acceptance.hpp"
-#include "protocol/compose.hpp"
+#include "protocol/cluster_observer.hpp"
 #include "protocol/core.hpp"
-#include "protocol/decide.hpp"
 #include "protocol/facts.hpp"
 #include "protocol/outage_rule.hpp"
 #include "protocol/own_grants.hpp"
@@ -83,37 +80,8 @@ private:
   void serve();
   void finish_close();
 
-  // pool_watch.cpp: watches and their answers
-  void check_watches();
-  void saw_record(std::optional<kv_entry> pair);
-  void saw_entry(const watch& asked, std::optional<kv_entry> pair, duration wait);
-  void saw_grant(const kv_entry& pair);
-  void saw_number(const watch& asked, std::optional<kv_entry> pair);
-  /// These two log one line when the watches begin to fail, and one when a watch works again.
-  void on_watch_failed(const watch& asked, failure why);
-  void watches_work();
-
-  // pool_cluster.cpp: snapshots of the cluster, outcomes of writes, and their consequences
-  void take_listing(boost::system::result<snapshot> listing, request_id id, time_point asked_at);
-  bool may_be_filtered(const snapshot& seen) const;
-  void saw_own_join(const transaction& txn, snapshot seen);
-  void refuse_listing(const error_code& why);
-  void refresh();
-  void refresh(member& m);
-  void refresh_returned(member& m);
-  void applied(transaction txn, std::vector<kv_entry> results);
-  void refused(transaction txn, const std::vector<event::refused_operation>& refusals);
-  bool return_slots(transaction& refused, bool wakes);
-  void slots_returned(transaction txn, std::uint64_t index);
-  void resolve();
-  void resolve_by_record(std::uint64_t index);
-  void end_moves(const transaction& txn, bool maybe_applied);
-
+  cluster_observer observe() { return {ctx_, parts_, waits_, own_grants_, taking_}; }
   facts facts_now() const { return {parts_, now()}; }
-  auto snapshot_of(std::vector<kv_entry> listing, std::uint64_t index) const {
-    return make_snapshot(parts_.keys.entries, parts_.keys.lock, std::move(listing), index, parts_.options.form);
-  }
-  void assess_limit() { parts_.situation.assess_limit(parts_.view, parts_.members, parts_.options); }
   failure failed(error_code code, std::string text) const { return parts_.failed(code, std::move(text)); }
 
   pool_parts parts_;

@@ -17,7 +17,7 @@ void pool::advance() {
   if (parts_.closing.is_over()) return;
   parts_.waiters.expire(ctx_);
   care_.check(ctx_, parts_, outage_rule_, own_grants_);
-  check_watches();
+  observe().check_watches();
   outage_rule_.check(ctx_, parts_, !parts_.waiters.empty() && !parts_.all_in_use());
   taking_.watch_makers(ctx_, parts_);
   serve();

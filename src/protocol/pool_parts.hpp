@@ -60,6 +60,10 @@ struct pool_parts {
   /// because it does not wait (`once`) or wants more slots than the limit.
   bool all_in_use() const;
   bool waits_for_others() const { return any_waits(members) || (!waiters.empty() && !all_in_use()); }
+  auto snapshot_of(std::vector<kv_entry> listing, std::uint64_t index) const {
+    return make_snapshot(keys.entries, keys.lock, std::move(listing), index, options.form);
+  }
+  void assess_limit() { situation.assess_limit(view, members, options); }
   void read_everything(context& ctx) { read.everything(ctx, keys.prefix); }
   failure too_many(std::uint32_t count) const;
   failure failed(error_code code, std::string text) const {
