@@ -200,13 +200,13 @@ void cluster_observer::on_watch_failed(const watch& asked, failure why) {
   // while.
   const bool is_of_key = !asked.is_of_everything();
   if (parts_.watches.has_everything() && is_of_key)
-    parts_.watches.own_entry_from = ctx_.now() + parts_.options.watch_wait;
+    parts_.watches.leave_out_own_entry(ctx_.now() + parts_.options.watch_wait);
   // The failed watch is not wanted any more, or a watch of everything is running and shows the same.
   if (!watch_set::is_among(wanted_watches(ctx_, facts{parts_, ctx_.now()}, parts_.watches), asked.key) ||
       parts_.watches.has_everything())
     return;
   if (is_of_key) {
-    parts_.watches.everything_until = ctx_.now() + parts_.options.watch_wait;
+    parts_.watches.replace_keys(ctx_.now() + parts_.options.watch_wait);
     const bool is_record = asked.key == parts_.keys.lock;
     const member* m = is_record ? nullptr : parts_.members.find(parts_.keys.session_in(asked.key));
     const bool is_holders = is_record || (m && m->holds());

@@ -146,7 +146,7 @@ void pool::on(event::prefix_listed& e) {
   }
   if (watched) {
     sees.watches_work();
-    parts_.watches.everything_seen_at = now();
+    parts_.watches.saw_everything(now());
   }
   parts_.read.failures.over();
   sees.take_listing(parts_.snapshot_of(std::move(e.listing), e.index), e.id, asked_at);

@@ -20,7 +20,7 @@ const member* long_holder(context& ctx, const facts& f, const watch_set& running
   for (const auto& [id, m] : f.parts.members) {
     if (!m.holds() || m.has_returned) continue;
     const bool is_long =
-        ctx.due_or_wake(std::max(m.granted_at + f.parts.options.own_entry_delay, running.own_entry_from));
+        ctx.due_or_wake(std::max(m.granted_at + f.parts.options.own_entry_delay, running.own_entry_from()));
     return is_long && m.phase != phase::moving ? &m : nullptr;
   }
   return nullptr;
@@ -55,7 +55,7 @@ std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set&
   if (const member* const one = long_holder(ctx, f, running))
     everything.push_back({f.parts.keys.entry(one->session), one->grant, o.watch_wait});
   const auto is_pause = [&] {
-    return !running.has_everything() && !ctx.due_or_wake(running.everything_seen_at + f.everything_pause());
+    return !running.has_everything() && !ctx.due_or_wake(running.everything_seen_at() + f.everything_pause());
   };
   const auto all_in_time = [&] {
     if (!is_pause()) return std::move(everything);
@@ -66,7 +66,7 @@ std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set&
     return std::move(everything);
   };
   if (f.parts.view.state() == view::state::none) return everything;
-  if (f.time < running.everything_until) return is_pause() ? std::vector<watch>() : everything;
+  if (running.replaces_keys(f.time)) return is_pause() ? std::vector<watch>() : everything;
   const bool foreign = f.parts.situation.foreign;
   const bool stale = f.parts.view.state() == view::state::stale;
   const bool many = holders.size() * (o.numbered ? 2 : 1) > own_keys_max;

@@ -28,10 +28,16 @@ struct watch {
 class watch_set {
 public:
   outage failures{};
-  time_point everything_until{};    ///< a watch of one key has failed: until then a watch of everything replaces it
-  time_point everything_seen_at{};  ///< when a watch of everything was last answered without an error
-  /// Beside a watch of everything, no entry of our own is watched before this time, because such a watch has failed.
-  time_point own_entry_from{};
+
+  /// A watch of everything was answered without an error.
+  void saw_everything(time_point now) { everything_seen_at_ = now; }
+  time_point everything_seen_at() const { return everything_seen_at_; }
+  /// A watch of one key has failed: until this time a watch of everything replaces it.
+  void replace_keys(time_point until) { everything_until_ = until; }
+  bool replaces_keys(time_point now) const { return now < everything_until_; }
+  /// A watch of one key has failed beside a watch of everything: no entry of our own is watched before this time.
+  void leave_out_own_entry(time_point until) { own_entry_from_ = until; }
+  time_point own_entry_from() const { return own_entry_from_; }
 
   bool has(const std::string& key) const;
   bool has_everything() const { return has({}); }
@@ -64,6 +70,10 @@ private:
   void start(context& ctx, watch w, const std::string& prefix, duration longest);
 
   std::vector<watch> running_;
+  time_point everything_until_{};    ///< until then a watch of everything replaces the watches of single keys
+  time_point everything_seen_at_{};  ///< when a watch of everything was last answered without an error
+  /// Beside a watch of everything, no entry of our own is watched before this time, because such a watch has failed.
+  time_point own_entry_from_{};
 };
 
 }  // namespace holdfast::protocol
