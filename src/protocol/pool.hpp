@@ -72,6 +72,7 @@ private:
 
   // pool_local.cpp: time, leases, slots and the local queue
   void advance();
+  void advance_once();
   bool serve_only();
   bool would_do_nothing();
   bool serving() {
