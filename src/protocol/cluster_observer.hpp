@@ -14,7 +14,7 @@
 namespace holdfast::protocol {
 
 /// Snapshots of the cluster, watches and their answers, and the consequences for our sessions. An observer lives for
-/// one event.
+/// one event, or for one pass of `pool::advance`.
 class cluster_observer {
 public:
   cluster_observer(context& ctx, pool_parts& parts, wait_limit& waits, own_grants& grants, taking& takes)

@@ -14,7 +14,7 @@
 namespace holdfast::protocol {
 
 /// The state that the parts of a core share during a step: the time, random numbers, the numbers of requests, and the
-/// list of actions for the shell. Parts receive it with each call and do not keep it, so that a core can be copied.
+/// list of actions for the shell. Parts receive it with each call and do not keep it, so that a pool can be copied.
 class context {
 public:
   explicit context(std::uint64_t seed) : random_(seed) {}

@@ -70,7 +70,7 @@ private:
   void on(event::maker_file_removed& e) { taking_.on(e); }
   void on(event::tick&) {}
 
-  // pool_local.cpp: time, leases, slots and the local queue
+  // pool_local.cpp: the order in which the machines act, the local queue, and the close
   void advance();
   void advance_once();
   bool serve_only();

@@ -8,7 +8,7 @@
 #include "protocol/invariant.hpp"
 #include "protocol/pool.hpp"
 
-// Time, leases, slots and the local queue.
+// The order in which the machines act, the local queue, and the close.
 
 namespace holdfast::protocol {
 

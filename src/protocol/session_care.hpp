@@ -13,7 +13,8 @@ namespace holdfast::protocol {
 /// The lives of a pool's sessions: their leases, and their ends.
 class session_care {
 public:
-  /// Renews the sessions. Ends those that are lost, or that could not be released.
+  /// Renews the sessions, and reports those that become suspect. Takes the slots of expired leases away. Ends sessions
+  /// that could not be released, and lost ones when their leases are over in Consul, too. Checks provisional grants.
   void check(context& ctx, pool_parts& parts, outage_rule& outages, own_grants& grants);
   /// Whether a session was suspect when the leases were checked last.
   bool is_any_suspect() const { return is_any_suspect_; }

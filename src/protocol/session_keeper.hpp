@@ -25,9 +25,9 @@ enum class creation {
   refused,  ///< repetition would not help: callers that wait should receive the error
 };
 
-/// The sessions of a core, from the request to create one until it has ended. The keeper asks the store to create,
-/// renew and destroy them, and to register their node. The core decides how many there are, and what the end of one
-/// means.
+/// The sessions of a core, from the request to create one until it has ended. The keeper asks the store to create and
+/// to destroy them, and to register their node. Each `own_session` renews itself. The core decides how many there are,
+/// and what the end of one means.
 ///
 /// A session in use has a `member_id`, also before Consul has named it. `Member` derives from `own_session`, and
 /// `Ending` from `ending_session`. Both add what else the core knows of the session.
@@ -139,7 +139,7 @@ public:
     if (at != ending_.end()) ctx.act(action::forget_session{at->first});
     return at;
   }
-  /// The answer to such a request. Returns the session if it has ended; `remove` must follow.
+  /// The answer to a request to destroy a session. Returns the session if it has ended; `remove` must follow.
   typename ending_map::iterator destroyed(context& ctx, const event::session_destroyed& e) {
     const auto at = ending_.find(e.session);
     if (at == ending_.end() || e.gone) return at;

@@ -49,8 +49,8 @@ public:
   bool must_list_the_gone(context& ctx, const pool_parts& parts);
   /// The rules for the plan of a write with these moves.
   plan_rules rules(context& ctx, pool_parts& parts, const moves& what) const;
-  /// Whether this process writes the record now only to take out the sessions of the plan whose makers are gone.
-  /// `writes_record`: it writes the record in any case.
+  /// Whether this process writes the record now. It does if `writes_record`, which says that there is another reason.
+  /// Otherwise it takes turns with others in taking out the sessions of the plan whose makers are gone.
   bool is_turn(context& ctx, const grant_plan& next, bool writes_record);
 
   /// Asks the shell to watch makers, or to watch them no more.
