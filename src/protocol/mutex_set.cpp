@@ -101,16 +101,7 @@ void mutex_set::on(event::key_watched& e) {
   watch_.has_seen(e.pair->modify_index);
 }
 
-/// Another pass follows until one does nothing. Then each timer has been set that the state needs, also for the
-/// requests that have just been sent.
 void mutex_set::advance() {
-  for (std::size_t before = ctx_.actions() + 1; before != ctx_.actions();) {
-    before = ctx_.actions();
-    advance_once();
-  }
-}
-
-void mutex_set::advance_once() {
   ctx_.forget_times();
   if (closing_.is_over()) return;
   check_lease();
