@@ -54,6 +54,7 @@ public:
 
   asio::any_io_executor executor() const noexcept override { return with_->executor(); }
   asio::any_io_executor strand() const override { return with_->strand(); }
+  std::string name() const override { return "the local store"; }
   bool has_fence_checks() const noexcept override { return false; }
   void make(store_request&& request, const sink& to) override {
     const asio::any_io_executor strand = with_->strand();

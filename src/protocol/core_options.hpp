@@ -19,6 +19,7 @@ inline constexpr duration usual_ttl = std::chrono::seconds(15);
 struct core_options {
   std::string prefix;  ///< the prefix of the keys with its trailing slash, or a mutex's full key
   std::string description;
+  std::string store = "Consul";  ///< what errors call the store
   /// Add this offset to the core's clock to get the wall-clock time (Unix epoch). Without it, our entries state neither
   /// the time at which they were made nor the lease of their sessions.
   std::optional<duration> wall_offset{};

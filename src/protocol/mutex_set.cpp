@@ -101,7 +101,16 @@ void mutex_set::on(event::key_watched& e) {
   watch_.has_seen(e.pair->modify_index);
 }
 
+/// Another pass follows until one does nothing. Then each timer has been set that the state needs, also for the
+/// requests that have just been sent.
 void mutex_set::advance() {
+  for (std::size_t before = ctx_.actions() + 1; before != ctx_.actions();) {
+    before = ctx_.actions();
+    advance_once();
+  }
+}
+
+void mutex_set::advance_once() {
   ctx_.forget_times();
   if (closing_.is_over()) return;
   check_lease();
@@ -149,7 +158,7 @@ void mutex_set::check_outage() {
   if (asked == never || names_.asking() == 0)
     overdue_.over();
   else if (overdue_.check(ctx_, std::max(asked, names_.first_came()) + limit, limit / 10))
-    fail_those_who_came_before(asked, failed(error::timed_out, "Consul does not answer"));
+    fail_those_who_came_before(asked, failed(error::timed_out, options_.store + " does not answer"));
   names_.fail_blocked(ctx_, options_);
 }
 

@@ -70,6 +70,7 @@ private:
   void on(event::txn_done& e);
   void on(event::key_watched& e);
   void advance();
+  void advance_once();
   void check_lease();
   void check_watch();
   void check_outage();

@@ -29,7 +29,7 @@ void outage_rule::check(context& ctx, pool_parts& parts, bool concerns_waiters) 
   const time_point asked = first_unanswered(parts);
   if (asked == never || waiters.empty()) return overdue_.over();
   if (overdue_.check(ctx, std::max(asked, waiters.front().came) + most, most / 10))
-    waiters.fail_since(ctx, asked, most, parts.failed(error::timed_out, "Consul does not answer"));
+    waiters.fail_since(ctx, asked, most, parts.failed(error::timed_out, parts.options.store + " does not answer"));
 }
 
 /// The time until which this process may believe that it has a place in the cluster's queue, or a slot that nobody uses

@@ -72,6 +72,7 @@ private:
 
   // pool_local.cpp: the order in which the machines act, the local queue, and the close
   void advance();
+  void advance_once();
   bool serve_only();
   bool would_do_nothing();
   bool serving() {

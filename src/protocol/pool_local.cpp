@@ -12,7 +12,16 @@
 
 namespace holdfast::protocol {
 
+/// One pass may change what an earlier question in it has asked, for example by sending a request. So there is another
+/// pass until one does nothing. Then each timer has been set that the state needs.
 void pool::advance() {
+  for (std::size_t before = ctx_.actions() + 1; before != ctx_.actions();) {
+    before = ctx_.actions();
+    advance_once();
+  }
+}
+
+void pool::advance_once() {
   ctx_.forget_times();
   if (parts_.closing.is_over()) return;
   parts_.waiters.expire(ctx_);

@@ -154,8 +154,8 @@ BOOST_AUTO_TEST_CASE(a_holder_of_another_node_or_of_its_agents_own_keeps_its_slo
     s.another_joins(node);
     s.its_session_ends_before_us();
     BOOST_TEST(!s.is_granted());
-    BOOST_TEST(!s.is_granted_after(19s));
-    BOOST_TEST(s.is_granted_after(2s));
+    BOOST_TEST(!s.is_granted_within(19));
+    BOOST_TEST(s.is_granted_within(3));
   }
 }
 

@@ -615,6 +615,20 @@ private:
         referee_.object(guarantee::backing, name(p) + " believes that it holds, and the record does not");
     }
     if (messages_.size() > 50) referee_.object(guarantee::cost, "requests pile up");
+    for (const process& p : processes_)
+      if (p.alive) check_wake(p);
+  }
+  /// Time alone changes nothing before the core is woken: a tick just before that does nothing. A tick at once shows no
+  /// earlier time to be woken at.
+  void check_wake(const process& p) {
+    const time_point wake = p.pool.wake();
+    for (const time_point when : {now_, std::min(wake, now_ + 24h) - 1ns}) {
+      protocol::pool copy = p.pool;
+      core_actions all;
+      copy.step(event::tick{}, when, all);
+      if (!all.empty() || copy.wake() < wake)
+        referee_.object(guarantee::progress, name(p) + " is woken later than it has something to do");
+    }
   }
 
   const interleaving_options options_;

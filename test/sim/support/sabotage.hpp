@@ -130,8 +130,10 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
      broken_guarantees(guarantee::backing, guarantee::limit)},
     {seeded_bug::renewal_failures_ignored, "renewal_failures_ignored", "a renewal that failed extends the lease",
      guarantee::backing, worlds_of_a_semaphore, true},
+    // Two guarantees: if the write was applied, the slot that it has released may be used again with its old token.
     {seeded_bug::unknown_taken_for_refused, "unknown_taken_for_refused",
-     "a write of unknown outcome is taken for refused, its session used again", guarantee::backing},
+     "a write of unknown outcome is taken for refused, its session used again",
+     broken_guarantees(guarantee::backing, guarantee::tokens)},
     {seeded_bug::failures_never_arrive, "failures_never_arrive", "a request that fails is waited for without end",
      broken_guarantees(guarantee::progress, guarantee::answers)},
     // Two guarantees: a process that is never woken does not answer its users, and does not grant a free slot either.
