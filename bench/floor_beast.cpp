@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "arrivals.hpp"
-#include "consul/base64.hpp"
+#include "consul/encoding/base64.hpp"
 #include "measure.hpp"
 #include "row.hpp"
 #include "workloads.hpp"

@@ -7,7 +7,7 @@
 In a document a line `<!-- states of FILE: ENUM -->` precedes a mermaid stateDiagram. The diagram's states are the
 enumerators of that enum in that file, all of them and no others. The diagram's arrows are the rows of the enum's table
 of transitions, all of them and no others; `[*]` is `outside` there. The table is an array of `transition<ENUM>`
-(src/protocol/transitions.hpp), in the same file. If the table is in another file, the line is
+(src/protocol/base/transitions.hpp), in the same file. If the table is in another file, the line is
 `<!-- states of FILE: ENUM, transitions of FILE -->`.
 
 usage: check_diagrams.py              checks; prints what differs

@@ -17,7 +17,7 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTIL
 # A header without an extension or with .h is the standard library's, or the system's.
 STANDARD = re.compile(r"[a-z_/]+(\.h)?")
 
-COMMON = {"holdfast/error.hpp", "holdfast/diagnostics.hpp", "holdfast/kv.hpp"}
+COMMON = {"holdfast/error.hpp", "holdfast/tls_options.hpp", "holdfast/diagnostics.hpp", "holdfast/kv.hpp"}
 BUILD = "holdfast/detail/build.hpp"  # in every public header that includes Boost
 # The headers with which operations begin and end. Locks and the client share them.
 OPERATIONS = ("holdfast/detail/initiation.hpp", "holdfast/error_with_diagnostics.hpp")
@@ -34,21 +34,53 @@ class Layer:
 # Boost.System's own folder, for error_code; no Asio, so that the core stays pure.
 SYSTEM_ONLY = ("boost/system/",)
 # The files that read and write the values of keys.
-JSON_USERS = ("src/protocol/lock_record.cpp", "src/protocol/succession.cpp")
+JSON_USERS = ("src/protocol/record/lock_record.cpp", "src/protocol/record/succession.cpp")
 # The file that speaks TLS. A build may leave it out.
-TLS_USER = "src/consul/tls.cpp"
+TLS_USER = "src/net/tls.cpp"
 OPENSSL = re.compile(r"(openssl|boost/asio/ssl)\b")
 NO_HEAVY = re.compile(r"boost/(beast|json)\b")
 
+# The folders of the core, and those of the client. Each may include those that it names, and what these may include.
+CORE = {
+    "base": (),
+    "record": ("base",),
+    "core": ("record",),
+    "session": ("core",),
+    "pool": ("session",),
+    "mutex_set": ("session",),
+    "election": ("core",),
+    "administration": ("pool",),
+}
+CLIENT = {"encoding": ("net",), "connections": ("encoding",), "agents": ("connections",)}
+
+
+def below(folder, arrows):
+    """The folder, and all that may be included from it."""
+    found = {folder}
+    for each in arrows.get(folder, ()):
+        found |= below(each, arrows)
+    return found
+
+
+def inside(root, folder, arrows):
+    return tuple(f"{each}/" if each == "net" else f"{root}/{each}/" for each in sorted(below(folder, arrows)))
+
+
 LAYERS = {
-    "src/protocol": Layer(("protocol/", *COMMON), SYSTEM_ONLY),
+    "src/protocol": Layer((), ()),  # each file is in a folder
+    **{f"src/protocol/{each}": Layer((*inside("protocol", each, CORE), *COMMON), SYSTEM_ONLY) for each in CORE},
+    "src/net": Layer(("net/", *COMMON), ("boost/",)),
+    **{
+        f"src/consul/{each}": Layer((*inside("consul", each, CLIENT), "consul/net.hpp", "holdfast/consul/", *COMMON), ("boost/",))
+        for each in CLIENT
+    },
     "src/lifetime": Layer(("lifetime/", *OPERATIONS), ("boost/asio/", *SYSTEM_ONLY)),
-    "src/consul": Layer(("consul/", "lifetime/", "holdfast/consul/", "holdfast/version.hpp", *COMMON), ("boost/",)),
+    "src/consul": Layer(("consul/", "net/", "lifetime/", "holdfast/consul/", "holdfast/version.hpp", *COMMON), ("boost/",)),
     "include/holdfast/consul": Layer(("holdfast/consul/", BUILD, *OPERATIONS, *COMMON), ("boost/",)),
     "include/holdfast/testing": Layer(("holdfast/testing/", "holdfast/consul/", BUILD, *COMMON), ("boost/",)),
-    "src/testing": Layer(("testing/", "holdfast/testing/", "holdfast/consul/", "consul/", "lifetime/", *COMMON), ("boost/",)),
-    "src/runtime": Layer(("runtime/", "protocol/", "consul/", "lifetime/", "holdfast/"), ("boost/",)),
-    "src/local": Layer(("local/", "runtime/", "protocol/", "consul/", "lifetime/", "holdfast/"), ("boost/",)),
+    "src/testing": Layer(("testing/", "holdfast/testing/", "holdfast/consul/", "consul/", "net/", "lifetime/", *COMMON), ("boost/",)),
+    "src/runtime": Layer(("runtime/", "protocol/", "consul/", "net/", "lifetime/", "holdfast/"), ("boost/",)),
+    "src/local": Layer(("local/", "runtime/", "protocol/", "lifetime/", "holdfast/"), ("boost/",)),
     "src/cli": Layer(("cli/", "holdfast/", "CLI/"), ("boost/",)),
     "src": Layer(("holdfast/",), ("boost/",)),
     "include/holdfast": Layer(("holdfast/",), ("boost/",)),
@@ -57,7 +89,8 @@ LAYERS = {
 # The core uses these values of the public interface. Each header holds one struct or enum only, and is checked to
 # include no other header of ours and no Asio.
 VALUES = {"holdfast/fencing_token.hpp", "holdfast/loss_reason.hpp"}
-LAYERS["src/protocol"].ours += tuple(VALUES)
+for each in CORE:
+    LAYERS[f"src/protocol/{each}"].ours += tuple(VALUES)
 
 
 def layer_of(path):
@@ -70,7 +103,7 @@ def layer_of(path):
 
 
 def resolve(path, included, files):
-    """The path of an include in the project: protocol code may write "plan.hpp" for "protocol/plan.hpp"."""
+    """The path of an include in the project: protocol code may write "plan.hpp" for "protocol/record/plan.hpp"."""
     beside = path.rpartition("/")[0] + "/" + included
     for root in ("src/", "include/"):
         if beside in files and beside.startswith(root):
@@ -113,28 +146,33 @@ def problems(files):
 
 def self_test():
     good = {
-        "src/protocol/plan.cpp": '#include "protocol/plan.hpp"\n#include <vector>\n#include "snapshot.hpp"\n'
+        "src/protocol/record/plan.cpp": '#include "protocol/record/plan.hpp"\n#include <vector>\n#include "snapshot.hpp"\n'
         "#include <holdfast/error.hpp>\n",
-        "src/protocol/lock_record.cpp": "#include <boost/json/parse.hpp>\n",
-        "src/protocol/snapshot.hpp": "#include <boost/system/error_code.hpp>\n#include <holdfast/loss_reason.hpp>\n",
-        "src/consul/client.cpp": '#include <holdfast/consul/client.hpp>\n#include "consul/url.hpp"\n'
+        "src/protocol/record/lock_record.cpp": "#include <boost/json/parse.hpp>\n",
+        "src/protocol/record/snapshot.hpp": "#include <boost/system/error_code.hpp>\n#include <holdfast/loss_reason.hpp>\n",
+        "src/consul/client.cpp": '#include <holdfast/consul/client.hpp>\n#include "consul/encoding/url.hpp"\n'
         "#include <boost/beast/http/parser.hpp>\n#include <sys/socket.h>\n",
-        "src/consul/tls.cpp": "#include <boost/asio/ssl/stream.hpp>\n#include <openssl/x509v3.h>\n",
-        "src/runtime/driver.cpp": '#include "protocol/plan.hpp"\n#include <holdfast/consul/client.hpp>\n',
+        "src/net/tls.cpp": "#include <boost/asio/ssl/stream.hpp>\n#include <openssl/x509v3.h>\n",
+        "src/runtime/driver.cpp": '#include "protocol/record/plan.hpp"\n#include <holdfast/consul/client.hpp>\n',
         "src/error.cpp": "#include <holdfast/error.hpp>\n#include <string>\n",
         "include/holdfast/semaphore.hpp": "#include <boost/asio/deferred.hpp>\n#include <holdfast/consul/config.hpp>\n",
         "include/holdfast/loss_reason.hpp": "#include <string_view>\n",
     }
     bad = {
-        "asio in the core": ("src/protocol/a.cpp", "#include <boost/asio/post.hpp>"),
-        "JSON in a header of the core": ("src/protocol/a.hpp", "#include <boost/json/value.hpp>"),
-        "JSON elsewhere in the core": ("src/protocol/z.cpp", "#include <boost/json/value.hpp>"),
-        "consul in the core": ("src/protocol/a.cpp", "#include <holdfast/consul/kv.hpp>"),
-        "private consul in the core": ("src/protocol/a.cpp", '#include "consul/url.hpp"'),
-        "runtime in the core": ("src/protocol/a.cpp", '#  include "runtime/driver.hpp"'),
-        "public interface in the core": ("src/protocol/a.cpp", "#include <holdfast/semaphore.hpp>"),
-        "the client in the lifetime of contexts": ("src/lifetime/a.cpp", '#include "consul/url.hpp"'),
-        "protocol in the client": ("src/consul/a.cpp", '#include "protocol/plan.hpp"'),
+        "asio in the core": ("src/protocol/core/a.cpp", "#include <boost/asio/post.hpp>"),
+        "JSON in a header of the core": ("src/protocol/core/a.hpp", "#include <boost/json/value.hpp>"),
+        "JSON elsewhere in the core": ("src/protocol/core/z.cpp", "#include <boost/json/value.hpp>"),
+        "consul in the core": ("src/protocol/core/a.cpp", "#include <holdfast/consul/kv.hpp>"),
+        "private consul in the core": ("src/protocol/core/a.cpp", '#include "consul/encoding/url.hpp"'),
+        "runtime in the core": ("src/protocol/core/a.cpp", '#  include "runtime/driver.hpp"'),
+        "a folder above in the core": ("src/protocol/core/a.hpp", '#include "protocol/pool/pool.hpp"'),
+        "a folder beside in the core": ("src/protocol/election/a.hpp", '#include "protocol/pool/pool.hpp"'),
+        "a file in no folder of the core": ("src/protocol/a.hpp", '#include "protocol/base/time.hpp"'),
+        "a folder above in the client": ("src/consul/encoding/a.hpp", '#include "consul/connections/proxy.hpp"'),
+        "HTTP below the client": ("src/net/a.hpp", '#include "consul/encoding/http.hpp"'),
+        "public interface in the core": ("src/protocol/core/a.cpp", "#include <holdfast/semaphore.hpp>"),
+        "the client in the lifetime of contexts": ("src/lifetime/a.cpp", '#include "consul/encoding/url.hpp"'),
+        "protocol in the client": ("src/consul/a.cpp", '#include "protocol/record/plan.hpp"'),
         "runtime in the client": ("src/consul/a.cpp", '#include "runtime/driver.hpp"'),
         "semaphore in the client": ("src/consul/a.cpp", "#include <holdfast/semaphore.hpp>"),
         "semaphore in the client's headers": ("include/holdfast/consul/a.hpp", "#include <holdfast/slot.hpp>"),

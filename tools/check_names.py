@@ -77,6 +77,7 @@ def whole(text):
 
 
 OPTIONS, CONFIG = "include/holdfast/options.hpp", "include/holdfast/consul/config.hpp"
+TLS = "include/holdfast/tls_options.hpp"
 WORLDS, STORES, CONTRACT = ("test/sim/support/world_options", "src/runtime/store.hpp", "test/unit/store_contract.cpp")
 KINDS = "src/*/*_store.cpp"
 
@@ -99,7 +100,7 @@ RULES = [
     *((OPTIONS, of_struct(kind), "doc/reference/options.md", whole, said(""), "an option is documented")
       for kind in ("semaphore_options", "mutex_options", "mutex_set_options", "election_options", "acquire_options")),
     (CONFIG, of_struct("config"), "doc/reference/consul.md", whole, said(""), "an option of the client is documented"),
-    (CONFIG, of_struct("tls_options"), "doc/reference/consul.md", whole, said("tls."), "an option of TLS is documented"),
+    (TLS, of_struct("tls_options"), "doc/reference/consul.md", whole, said("tls."), "an option of TLS is documented"),
     (WORLDS + ".hpp", faults_of_worlds, "test/sim/support/world_accidents.cpp",
      lambda text: part(text, "world::accidents{", "\n};"), lambda name: rf"&world_options::{name}\b",
      "a flag of simulated faults has a row in `accidents`"),
@@ -149,7 +150,7 @@ def self_test():
                        "acquire_options")),
         (OPTIONS, "struct mutex_options {", "  std::function<void(const std::string&)> added{};", 1),
         (CONFIG, "struct config {", "  std::size_t added = 64u << 20;", 1),
-        (CONFIG, "struct tls_options {", "  std::string added{};", 1),
+        (TLS, "struct tls_options {", "  std::string added{};", 1),
         (WORLDS + ".hpp", "// What goes wrong, until", "\n  bool added = false;", 2),
         (STORES, "/// How it answers:", "\n/// - It sings. [added]", 1),
         (STORES, "/// How it answers:", "\n/// - It sings.", 2),

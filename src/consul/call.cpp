@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include "call.hpp"
+#include "consul/call.hpp"
 
-#include "config_check.hpp"
-#include "duration.hpp"
-#include "http.hpp"
-#include "json.hpp"
-#include "utf8.hpp"
+#include "consul/config_check.hpp"
+#include "consul/encoding/duration.hpp"
+#include "consul/encoding/http.hpp"
+#include "consul/encoding/json.hpp"
+#include "net/utf8.hpp"
 
 namespace holdfast::consul::detail {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "transport.hpp"
+#include "consul/transport.hpp"
 
 // Turns the arguments of an operation into a request and the rules for sending it. Pure.
 namespace holdfast::consul::detail {

@@ -4,9 +4,9 @@
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <tuple>
 
-#include "client_impl.hpp"
+#include "consul/client_impl.hpp"
+#include "consul/encoding/reply.hpp"
 #include "lifetime/completion.hpp"
-#include "reply.hpp"
 
 namespace holdfast::consul {
 namespace detail {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include "client_impl.hpp"
+#include "consul/client_impl.hpp"
 
 #include <algorithm>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -10,9 +10,9 @@
 #include <boost/asio/post.hpp>
 #include <new>
 
-#include "backoff.hpp"
-#include "config_check.hpp"
-#include "reply.hpp"
+#include "consul/config_check.hpp"
+#include "consul/encoding/reply.hpp"
+#include "net/backoff.hpp"
 
 namespace holdfast::consul::detail {
 namespace {

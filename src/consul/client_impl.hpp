@@ -13,11 +13,11 @@
 #include <random>
 #include <vector>
 
-#include "call.hpp"
-#include "counters.hpp"
-#include "health.hpp"
+#include "consul/agents/health.hpp"
+#include "consul/call.hpp"
+#include "consul/connections/counters.hpp"
+#include "consul/transport.hpp"
 #include "lifetime/context_hook.hpp"
-#include "transport.hpp"
 
 namespace holdfast::consul::detail {
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <holdfast/consul/config.hpp>
 
-#include "config_check.hpp"
-#include "proxy.hpp"
-#include "url.hpp"
+#include "consul/config_check.hpp"
+#include "consul/connections/proxy.hpp"
+#include "consul/encoding/url.hpp"
 
 namespace holdfast::consul {
 namespace detail {

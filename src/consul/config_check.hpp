@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "url.hpp"
+#include "consul/encoding/url.hpp"
 
 namespace holdfast::consul::detail {
 

@@ -6,8 +6,8 @@
 #include <boost/json/basic_parser_impl.hpp>
 #include <cstdint>
 
-#include "base64.hpp"
-#include "json.hpp"
+#include "consul/encoding/base64.hpp"
+#include "consul/encoding/json.hpp"
 
 // Parses listings and transactions, which are read often and can be long. They are read in one pass into the result
 // types, because building a tree of the document would cost more than everything else.

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <holdfast/consul/config.hpp>
 
-#include "proxy.hpp"
+#include "consul/connections/proxy.hpp"
 
 namespace holdfast::consul {
 namespace {

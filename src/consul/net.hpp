@@ -3,29 +3,11 @@
 
 #pragma once
 
-#include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/basic_waitable_timer.hpp>
-#include <boost/asio/deferred.hpp>
-#include <boost/asio/strand.hpp>
-#include <chrono>
+namespace holdfast::net {}
 
-// The Asio types of the client, all bound to its strand.
+/// The client speaks to the network in the terms of src/net.
 namespace holdfast::consul::detail {
 
-namespace asio = boost::asio;
-
-using strand_type = asio::strand<asio::any_io_executor>;
-template <class T>
-using awaitable = asio::awaitable<T, strand_type>;
-
-using clock = std::chrono::steady_clock;
-using time_point = clock::time_point;
-using timer_type = asio::basic_waitable_timer<clock, asio::wait_traits<clock>, strand_type>;
-
-/// The completion token for co_await: the result is a tuple that starts with the error_code. If the coroutine is
-/// cancelled, the next co_await still throws.
-inline constexpr asio::as_tuple_t<asio::deferred_t> as_result{asio::deferred};
+using namespace net;  // NOLINT(google-build-using-namespace): the client is built on it, as on the language
 
 }  // namespace holdfast::consul::detail

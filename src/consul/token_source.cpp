@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include "token_source.hpp"
+#include "consul/token_source.hpp"
 
 #include <fstream>
 #include <sstream>
 
-#include "config_check.hpp"
+#include "consul/config_check.hpp"
 
 namespace holdfast::consul::detail {
 namespace {

@@ -9,8 +9,9 @@
 #include <optional>
 #include <string>
 
-#include "file_stamp.hpp"
-#include "net.hpp"
+#include "consul/net.hpp"
+#include "net/asio.hpp"
+#include "net/file_stamp.hpp"
 
 namespace holdfast::consul::detail {
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include "transport.hpp"
+#include "consul/transport.hpp"
 
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
@@ -14,8 +14,8 @@
 #include <holdfast/version.hpp>
 #include <utility>
 
-#include "backoff.hpp"
-#include "reply.hpp"
+#include "consul/encoding/reply.hpp"
+#include "net/backoff.hpp"
 
 namespace holdfast::consul::detail {
 namespace {
@@ -146,7 +146,7 @@ transport::transport(const strand_type& strand, const config& settings, const st
       proxy_(proxy_of(settings)),
       agents_(make_agents(addresses)),
       tokens_(settings),
-      tls_(make_tls_client(settings, std::any_of(addresses.begin(), addresses.end(), is_secure))),
+      tls_(make_tls_client(settings.tls, settings.log, std::any_of(addresses.begin(), addresses.end(), is_secure))),
       statistics_(std::move(statistics)),
       health_(health),
       limiters_{limiter(strand, settings.connections_max),
@@ -465,7 +465,7 @@ awaitable<attempt_result> transport::open(std::size_t agent, std::shared_ptr<con
   link = std::make_shared<connection>(strand_, statistics_, settings_.reply_bytes_max,
                                       is_secure(address) ? tls_.get() : nullptr);
   deadline = std::min(deadline, clock::now() + settings_.connect_timeout);
-  const bool is_through_proxy = proxy_ && address.scheme != scheme::unix_socket;
+  const bool is_through_proxy = proxy_ && !address.is_path;
   const agent_address& door = is_through_proxy ? proxy_->at : address;
   const std::string tunnel = is_through_proxy && is_secure(address) ? tunnel_request(address, *proxy_) : std::string();
   resolution found = co_await names_.find(door, deadline);

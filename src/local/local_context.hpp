@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "lifetime/context_hook.hpp"
-#include "protocol/events.hpp"
+#include "protocol/core/events.hpp"
 
 namespace holdfast::local {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <tuple>
 
-#include "protocol/command_run.hpp"
+#include "protocol/administration/command_run.hpp"
 #include "runtime/outcome.hpp"
 #include "runtime/store.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <time.h>
 
-#include "protocol/time.hpp"
+#include "protocol/base/time.hpp"
 
 namespace holdfast::runtime {
 

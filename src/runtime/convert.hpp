@@ -12,9 +12,9 @@
 #include <optional>
 #include <vector>
 
-#include "protocol/events.hpp"
-#include "protocol/operation.hpp"
-#include "protocol/snapshot.hpp"
+#include "protocol/base/operation.hpp"
+#include "protocol/core/events.hpp"
+#include "protocol/record/snapshot.hpp"
 
 // Conversions from the client's answers to the core's events. `consul_store` and the local store use them. The
 // simulations, which run the core on the model of Consul, use them too, and so test them.

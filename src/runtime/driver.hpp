@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "protocol/core.hpp"
+#include "protocol/core/core.hpp"
 #include "runtime/maker_watch.hpp"
 #include "runtime/session_files.hpp"
 #include "runtime/setup.hpp"

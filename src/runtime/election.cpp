@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/election.hpp"
+#include "protocol/election/election.hpp"
 #include "runtime/driver.hpp"
 #include "runtime/make_driver.hpp"
 #include "runtime/observation.hpp"

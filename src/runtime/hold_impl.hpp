@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "lifetime/process_mark.hpp"
-#include "protocol/events.hpp"
-#include "protocol/transitions.hpp"
+#include "protocol/base/transitions.hpp"
+#include "protocol/core/events.hpp"
 
 namespace holdfast::detail {
 

@@ -7,8 +7,8 @@
 #include <random>
 #include <utility>
 
-#include "protocol/mutex_set.hpp"
-#include "protocol/pool.hpp"
+#include "protocol/mutex_set/mutex_set.hpp"
+#include "protocol/pool/pool.hpp"
 
 namespace holdfast::detail {
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <tuple>
 
-#include "protocol/election.hpp"
+#include "protocol/election/election.hpp"
 #include "runtime/outcome.hpp"
 #include "runtime/store.hpp"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "protocol/events.hpp"
+#include "protocol/core/events.hpp"
 
 namespace holdfast::runtime {
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "protocol/succession.hpp"
+#include "protocol/record/succession.hpp"
 
 namespace holdfast::runtime {
 

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <holdfast/semaphore_status.hpp>
 
-#include "protocol/administration.hpp"
+#include "protocol/administration/administration.hpp"
 
 namespace holdfast::runtime {
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-#include "consul/utf8.hpp"
+#include "net/utf8.hpp"
 #include "runtime/boot_clock.hpp"
 #include "runtime/outcome.hpp"
 
@@ -34,7 +34,7 @@ bool between(milliseconds value, milliseconds low, milliseconds high) { return l
 /// terminal.
 bool is_plain_text(std::string_view text) {
   while (!text.empty()) {
-    const auto [c, size] = consul::detail::front_character(text);
+    const auto [c, size] = net::front_character(text);
     if (size == 0 || c < 0x20 || (c >= 0x7f && c < 0xa0)) return false;
     text.remove_prefix(size);
   }

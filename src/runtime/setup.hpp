@@ -8,8 +8,8 @@
 #include <holdfast/options.hpp>
 #include <string>
 
-#include "protocol/mutex_set.hpp"
-#include "protocol/pool.hpp"
+#include "protocol/mutex_set/mutex_set.hpp"
+#include "protocol/pool/pool.hpp"
 #include "runtime/run_directory.hpp"
 #include "runtime/shell.hpp"
 #include "runtime/store.hpp"

@@ -21,9 +21,9 @@
 
 #include "lifetime/completion.hpp"
 #include "lifetime/context_hook.hpp"
-#include "protocol/ticket_queue.hpp"
-#include "protocol/user_actions.hpp"
-#include "protocol/user_events.hpp"
+#include "protocol/core/ticket_queue.hpp"
+#include "protocol/core/user_actions.hpp"
+#include "protocol/core/user_events.hpp"
 #include "runtime/boot_clock.hpp"
 #include "runtime/hold_impl.hpp"
 #include "runtime/outcome.hpp"

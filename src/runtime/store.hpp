@@ -14,8 +14,8 @@
 #include <variant>
 #include <vector>
 
-#include "protocol/actions.hpp"
-#include "protocol/events.hpp"
+#include "protocol/core/actions.hpp"
+#include "protocol/core/events.hpp"
 
 namespace holdfast::runtime {
 
@@ -142,7 +142,7 @@ public:
   virtual asio::any_io_executor executor() const noexcept = 0;
   /// The store calls `deliver` and the handlers of questions here, one at a time.
   virtual asio::any_io_executor strand() const = 0;
-  /// What errors call the store, for example "Consul at http://127.0.0.1:8500".
+  /// The name of the store in the texts of errors, for example "Consul at http://127.0.0.1:8500".
   virtual std::string name() const = 0;
   /// Whether a user's transaction at Consul can check the entries of this store (`slot::fence_checks`).
   virtual bool has_fence_checks() const noexcept { return true; }

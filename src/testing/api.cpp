@@ -8,7 +8,7 @@
 #include <charconv>
 #include <map>
 
-#include "consul/base64.hpp"
+#include "consul/encoding/base64.hpp"
 #include "go_text.hpp"
 #include "ways.hpp"
 

@@ -11,18 +11,18 @@
 #include <string>
 #include <string_view>
 
-#include "consul/net.hpp"
+#include "net/asio.hpp"
 #include "testing/http.hpp"
 
 namespace holdfast::testing::detail {
 
 namespace asio = boost::asio;
-using consul::detail::as_result;
-using consul::detail::awaitable;
-using consul::detail::clock;
-using consul::detail::strand_type;
-using consul::detail::time_point;
-using consul::detail::timer_type;
+using net::as_result;
+using net::awaitable;
+using net::clock;
+using net::strand_type;
+using net::time_point;
+using net::timer_type;
 using socket_type = asio::basic_stream_socket<asio::ip::tcp, strand_type>;
 
 class front_impl;

@@ -7,8 +7,8 @@
 #include <array>
 #include <cstdint>
 
-#include "consul/duration.hpp"
-#include "consul/utf8.hpp"
+#include "consul/encoding/duration.hpp"
+#include "net/utf8.hpp"
 
 namespace holdfast::testing::detail {
 namespace {
@@ -89,7 +89,7 @@ std::string valid_utf8(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
-    const std::size_t size = consul::detail::front_character(text).second;
+    const std::size_t size = net::front_character(text).second;
     out += size != 0 ? text.substr(0, size) : "\xef\xbf\xbd";
     text.remove_prefix(std::max<std::size_t>(size, 1));
   }

@@ -13,7 +13,7 @@
 #include <boost/beast/http/status.hpp>
 #include <boost/beast/http/string_body.hpp>
 
-#include "consul/http.hpp"
+#include "consul/encoding/http.hpp"
 #include "go_text.hpp"
 
 namespace holdfast::testing::detail {
@@ -25,7 +25,7 @@ namespace http = boost::beast::http;
 
 constexpr std::uint32_t header_bytes_max = 16 * 1024;
 constexpr std::size_t buffered_max = 64 * 1024;
-// "0\r\n\r\n": see src/consul/http.cpp.
+// "0\r\n\r\n": see src/consul/encoding/http.cpp.
 constexpr std::size_t last_chunk_size_min = 5;
 
 std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }

@@ -4,7 +4,7 @@
 #include <boost/asio/write.hpp>
 #include <holdfast/testing/proxy.hpp>
 
-#include "consul/url.hpp"
+#include "consul/encoding/url.hpp"
 #include "front.hpp"
 
 namespace holdfast::testing {

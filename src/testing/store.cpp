@@ -7,7 +7,7 @@
 #include <holdfast/testing/store.hpp>
 #include <utility>
 
-#include "consul/json.hpp"
+#include "consul/encoding/json.hpp"
 #include "defect.hpp"
 #include "go_text.hpp"
 #include "ways.hpp"

@@ -6,10 +6,10 @@
 #include <chrono>
 #include <string>
 
-#include "consul/base64.hpp"
-#include "consul/duration.hpp"
-#include "consul/proxy.hpp"
-#include "consul/url.hpp"
+#include "consul/connections/proxy.hpp"
+#include "consul/encoding/base64.hpp"
+#include "consul/encoding/duration.hpp"
+#include "consul/encoding/url.hpp"
 #include "fuzz.hpp"
 #include "testing/go_text.hpp"
 
@@ -37,7 +37,7 @@ void check_address(std::string_view text) {
   require(std::all_of(address.path.begin(), address.path.end(), is_graphic) && !address.path.ends_with('/'),
           "a path can stand before every request's");
   std::string written = address.to_string();
-  if (address.scheme != scheme::unix_socket) {
+  if (!address.is_path) {
     require(address.port != 0, "a port is not 0");
     written = (address.scheme == scheme::https ? "https://" : "http://") + written + '/';
   }

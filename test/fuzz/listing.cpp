@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "consul/json.hpp"
+#include "consul/encoding/json.hpp"
 #include "fuzz.hpp"
-#include "protocol/administration.hpp"
-#include "protocol/plan.hpp"
-#include "protocol/snapshot.hpp"
+#include "protocol/administration/administration.hpp"
+#include "protocol/record/plan.hpp"
+#include "protocol/record/snapshot.hpp"
 
 using namespace holdfast;
 using namespace holdfast::protocol;

@@ -3,7 +3,7 @@
 
 // The value of the lock key, which any Consul client may write.
 
-#include "protocol/lock_record.hpp"
+#include "protocol/record/lock_record.hpp"
 
 #include <algorithm>
 #include <holdfast/error.hpp>

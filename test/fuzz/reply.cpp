@@ -7,7 +7,7 @@
 // The input begins with two bytes. The lowest bit of the first one selects the body limit, and its next bit says if the
 // stream ends. The second one selects the sizes of the pieces. The bytes of the stream follow.
 
-#include "consul/reply.hpp"
+#include "consul/encoding/reply.hpp"
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
@@ -16,8 +16,8 @@
 #include <optional>
 #include <string>
 
-#include "consul/base64.hpp"
-#include "consul/json.hpp"
+#include "consul/encoding/base64.hpp"
+#include "consul/encoding/json.hpp"
 #include "fuzz.hpp"
 
 using namespace holdfast;

@@ -3,7 +3,7 @@
 
 // The second line in the value of an entry that was granted, which any Consul client may write.
 
-#include "protocol/succession.hpp"
+#include "protocol/record/succession.hpp"
 
 #include <string>
 

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "consul/json.hpp"
-#include "consul/reply.hpp"
+#include "consul/encoding/json.hpp"
+#include "consul/encoding/reply.hpp"
 #include "fuzz.hpp"
 #include "testing/api.hpp"
 

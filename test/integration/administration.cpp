@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <holdfast/testing/server.hpp>
-#include "protocol/lock_record.hpp"
+#include "protocol/record/lock_record.hpp"
 
 #include "support/agent.hpp"
 #include "support/async.hpp"

@@ -10,7 +10,7 @@
 #include <boost/test/unit_test.hpp>
 #include <ostream>
 
-#include "protocol/lock_record.hpp"
+#include "protocol/record/lock_record.hpp"
 #include "support/agent.hpp"
 #include "support/async.hpp"
 #include "support/participant.hpp"

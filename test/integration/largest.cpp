@@ -8,7 +8,7 @@
 #include <boost/test/unit_test.hpp>
 #include <vector>
 
-#include "protocol/lock_record.hpp"
+#include "protocol/record/lock_record.hpp"
 #include "support/agent.hpp"
 #include "support/async.hpp"
 #include "support/participant.hpp"

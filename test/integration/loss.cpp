@@ -13,7 +13,7 @@
 #include <stop_token>
 #include <thread>
 
-#include "protocol/lock_record.hpp"
+#include "protocol/record/lock_record.hpp"
 #include "support/agent.hpp"
 #include "support/async.hpp"
 #include "support/participant.hpp"

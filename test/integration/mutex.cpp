@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "protocol/lock_record.hpp"
+#include "protocol/record/lock_record.hpp"
 #include "support/agent.hpp"
 #include "support/async.hpp"
 #include "support/participant.hpp"

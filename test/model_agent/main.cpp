@@ -17,7 +17,7 @@
 #include <string>
 #include <string_view>
 
-#include "consul/duration.hpp"
+#include "consul/encoding/duration.hpp"
 
 namespace {
 

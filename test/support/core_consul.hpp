@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include "protocol/events.hpp"
-#include "protocol/operation.hpp"
-#include "protocol/snapshot.hpp"
-#include "protocol/time.hpp"
+#include "protocol/base/operation.hpp"
+#include "protocol/base/time.hpp"
+#include "protocol/core/events.hpp"
+#include "protocol/record/snapshot.hpp"
 
 namespace holdfast::test {
 

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "protocol/invariant.hpp"
+#include "protocol/base/invariant.hpp"
 
 namespace holdfast::test {
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "protocol/time.hpp"
+#include "protocol/base/time.hpp"
 
 // The journal that worker processes write while a cluster fails around them. Each entry is one line of text:
 //   <ns> <who> <event> <slot> <grant>.<handoff> <lease ns> <words>

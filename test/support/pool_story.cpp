@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: BSL-1.0
 
 #include "support/pool_story.hpp"
-#include "protocol/acceptance.hpp"
+#include "protocol/pool/acceptance.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "protocol/administration.hpp"
-#include "protocol/pool.hpp"
+#include "protocol/administration/administration.hpp"
+#include "protocol/pool/pool.hpp"
 #include "support/core_consul.hpp"
 
 namespace holdfast::test {

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "protocol/events.hpp"
-#include "protocol/time.hpp"
+#include "protocol/base/time.hpp"
+#include "protocol/core/events.hpp"
 #include "support/guarantee.hpp"
 
 namespace holdfast::test {

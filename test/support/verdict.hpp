@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "protocol/time.hpp"
+#include "protocol/base/time.hpp"
 #include "support/journal.hpp"
 
 namespace holdfast::test {

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include "protocol/administration.hpp"
+#include "protocol/administration/administration.hpp"
 
 #include <boost/test/unit_test.hpp>
 
-#include "protocol/plan.hpp"
+#include "protocol/record/plan.hpp"
 #include "support/core_consul.hpp"
 
 // The steps of each order, given the state of Consul. A step is written in one line:

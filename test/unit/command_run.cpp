@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include "protocol/command_run.hpp"
+#include "protocol/administration/command_run.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <string>

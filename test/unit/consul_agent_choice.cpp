@@ -3,7 +3,7 @@
 
 // The choice between several agents, in virtual time.
 
-#include "consul/agent_choice.hpp"
+#include "consul/agents/agent_choice.hpp"
 
 #include <boost/test/unit_test.hpp>
 

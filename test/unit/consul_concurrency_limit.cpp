@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include "consul/concurrency_limit.hpp"
+#include "consul/connections/concurrency_limit.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(tls_is_what_the_environment_says) {
   env.set("CONSUL_CLIENT_KEY", "key");
   env.set("CONSUL_TLS_SERVER_NAME", "name");
   env.set("CONSUL_HTTP_SSL_VERIFY", "false");
-  const holdfast::consul::tls_options tls = config::from_environment().tls;
+  const holdfast::tls_options tls = config::from_environment().tls;
   BOOST_TEST(tls.ca_file == "ca");
   BOOST_TEST(tls.ca_path == "path");
   BOOST_TEST(tls.certificate_file == "certificate");

@@ -3,7 +3,7 @@
 
 // Connecting to a host with several addresses.
 
-#include "consul/connection.hpp"
+#include "consul/connections/connection.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include "consul/http.hpp"
+#include "consul/encoding/http.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>

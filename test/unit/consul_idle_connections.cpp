@@ -3,7 +3,7 @@
 
 // Which idle connection a request gets, and when idle connections are closed.
 
-#include "consul/idle_connections.hpp"
+#include "consul/connections/idle_connections.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/test/unit_test.hpp>

@@ -8,7 +8,7 @@
 #include <boost/test/unit_test.hpp>
 #include <optional>
 
-#include "consul/limiter.hpp"
+#include "consul/connections/limiter.hpp"
 #include "support/async.hpp"
 #include "support/participant.hpp"
 

@@ -3,7 +3,7 @@
 
 // Which lookups of host names are made, and which addresses are used meanwhile.
 
-#include "consul/name_lookup.hpp"
+#include "net/name_lookup.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -23,7 +23,8 @@ namespace {
 /// A name server whose answers the test chooses, and the results of the lookups.
 struct names_under_test : std::enable_shared_from_this<names_under_test> {
   explicit names_under_test(const asio::any_io_executor& ex)
-      : strand(ex), names(strand, owner, [this](const strand_type&, const agent_address&, time_point deadline) {
+      : strand(ex),
+        names(strand, owner, [this](const strand_type&, const holdfast::net::address&, time_point deadline) {
           return answer(deadline);
         }) {}
 
@@ -37,11 +38,11 @@ struct names_under_test : std::enable_shared_from_this<names_under_test> {
 
   void find(std::string host, clock::duration patience = 1min) {
     owner = weak_from_this();
-    auto body = [](name_lookup& names, agent_address door, time_point deadline) -> awaitable<resolution> {
+    auto body = [](name_lookup& names, holdfast::net::address door, time_point deadline) -> awaitable<resolution> {
       resolution found = co_await names.find(door, deadline);
       co_return found;
     };
-    asio::co_spawn(strand, body(names, agent_address{std::move(host), 8500}, clock::now() + patience),
+    asio::co_spawn(strand, body(names, holdfast::net::address{std::move(host), 8500}, clock::now() + patience),
                    [self = shared_from_this()](const std::exception_ptr& failure, resolution result) {
                      if (failure) std::rethrow_exception(failure);
                      self->found.push_back(std::move(result));
@@ -73,8 +74,8 @@ BOOST_AUTO_TEST_CASE(an_ip_literal_or_a_path_is_no_name) {
   BOOST_TEST(has_a_name({"consul.example", 8500}));
   BOOST_TEST(!has_a_name({"127.0.0.1", 8500}));
   BOOST_TEST(!has_a_name({"::1", 8500}));
-  agent_address path{"/run/consul.sock", 0};
-  path.scheme = scheme::unix_socket;
+  holdfast::net::address path{"/run/consul.sock", 0};
+  path.is_path = true;
   BOOST_TEST(!has_a_name(path));
 }
 

@@ -3,7 +3,7 @@
 
 // Which request tries to reach an agent during an outage, and when the others go on.
 
-#include "consul/outage.hpp"
+#include "consul/agents/outage.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/test/unit_test.hpp>

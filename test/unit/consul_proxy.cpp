@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include "consul/proxy.hpp"
+#include "consul/connections/proxy.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <holdfast/consul/client.hpp>

@@ -3,7 +3,7 @@
 
 // Which refusals of connections are believed, and what follows from them.
 
-#include "consul/refusals.hpp"
+#include "consul/connections/refusals.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -3,11 +3,11 @@
 
 // Which parts of a text are hidden.
 
-#include "consul/secret_filter.hpp"
+#include "consul/connections/secret_filter.hpp"
 
 #include <boost/test/unit_test.hpp>
 
-#include "consul/proxy.hpp"
+#include "consul/connections/proxy.hpp"
 
 using namespace holdfast::consul::detail;
 

@@ -43,21 +43,22 @@ struct tested : std::enable_shared_from_this<tested> {
       : strand(ex), addresses{{"consul.example", 8500}} {
     settings.log = [this](std::string_view line) { log.emplace_back(line); };
     for (const scripted_server* each : servers) ips.emplace_back(each->endpoint());
-    link.emplace(strand, settings, addresses, statistics, health, 1min,
-                 [this](const strand_type& home, const agent_address&, time_point deadline) -> awaitable<resolution> {
-                   ++lookups;
-                   resolution found;
-                   if (lookup_hangs) {
-                     timer_type timer(home, deadline);
-                     co_await timer.async_wait(holdfast::consul::detail::as_result);
-                     found.error = asio::error::timed_out;
-                   } else if (lookup_fails) {
-                     found.error = asio::error::host_not_found_try_again;
-                   } else {
-                     found.endpoints = ips;
-                   }
-                   co_return found;
-                 });
+    link.emplace(
+        strand, settings, addresses, statistics, health, 1min,
+        [this](const strand_type& home, const holdfast::net::address&, time_point deadline) -> awaitable<resolution> {
+          ++lookups;
+          resolution found;
+          if (lookup_hangs) {
+            timer_type timer(home, deadline);
+            co_await timer.async_wait(holdfast::consul::detail::as_result);
+            found.error = asio::error::timed_out;
+          } else if (lookup_fails) {
+            found.error = asio::error::host_not_found_try_again;
+          } else {
+            found.endpoints = ips;
+          }
+          co_return found;
+        });
   }
 
   void send(std::string_view target, connection_class which, std::chrono::milliseconds wait = 0ms,

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include "consul/url.hpp"
+#include "consul/encoding/url.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -23,7 +23,7 @@ std::string parsed(std::string_view text) {
 }
 
 void check_error(std::string_view text, error expected) {
-  agent_address a{.host = "untouched", .port = 1};
+  agent_address a{{"untouched", 1}};
   BOOST_TEST_CONTEXT("address \"" << text << '"') {
     BOOST_TEST(parse_address(text, a) == expected);
     BOOST_TEST(a.host == "untouched");
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(keys_keep_their_slashes_and_values_do_not) {
 }
 
 BOOST_AUTO_TEST_CASE(the_name_of_a_certificate_is_a_name_or_an_address) {
-  using holdfast::consul::detail::certificate_name;
+  using holdfast::net::certificate_name;
   BOOST_TEST(certificate_name("server.dc1.consul.") == "server.dc1.consul");
   BOOST_TEST(certificate_name("[::1]") == "::1");
   BOOST_TEST(certificate_name("fe80::1%eth0") == "fe80::1");

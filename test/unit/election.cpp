@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include "protocol/election.hpp"
+#include "protocol/election/election.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

@@ -6,8 +6,8 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 
-#include "protocol/invariant.hpp"
-#include "protocol/transitions.hpp"
+#include "protocol/base/invariant.hpp"
+#include "protocol/base/transitions.hpp"
 #include "support/async.hpp"
 #include "support/process.hpp"
 

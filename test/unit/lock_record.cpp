@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include "protocol/lock_record.hpp"
+#include "protocol/record/lock_record.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <holdfast/error.hpp>
 
-#include "protocol/operation.hpp"
+#include "protocol/base/operation.hpp"
 
 using namespace holdfast;
 using namespace holdfast::protocol;

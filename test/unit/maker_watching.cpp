@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include "protocol/maker_watching.hpp"
+#include "protocol/pool/maker_watching.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>

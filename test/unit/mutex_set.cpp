@@ -9,7 +9,7 @@
 // - txn: look a: a read of the guard and of these keys
 // - grant t1 A 12 | deny t1 | fail t1 why | released A why | lose A why | update A | closed why | note
 
-#include "protocol/mutex_set.hpp"
+#include "protocol/mutex_set/mutex_set.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "protocol/lock_record.hpp"
+#include "protocol/record/lock_record.hpp"
 #include "runtime/convert.hpp"
 #include "support/core_consul.hpp"
 #include "support/pool_story.hpp"

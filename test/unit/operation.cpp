@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include "protocol/operation.hpp"
+#include "protocol/base/operation.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <holdfast/testing/store.hpp>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include "protocol/outage_rule.hpp"
+#include "protocol/pool/outage_rule.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-// Grants by other processes, which count when they are accepted (protocol/acceptance.hpp).
+// Grants by other processes, which count when they are accepted (protocol/pool/acceptance.hpp).
 
 #include <boost/test/unit_test.hpp>
 
-#include "protocol/acceptance.hpp"
+#include "protocol/pool/acceptance.hpp"
 #include "support/pool_story.hpp"
 
 using namespace holdfast;

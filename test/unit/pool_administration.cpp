@@ -4,9 +4,9 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 
-#include "protocol/administration.hpp"
-#include "protocol/pool.hpp"
-#include "protocol/succession.hpp"
+#include "protocol/administration/administration.hpp"
+#include "protocol/pool/pool.hpp"
+#include "protocol/record/succession.hpp"
 #include "support/pool_story.hpp"
 
 // How a pool reacts to an operator's orders. pool_story.hpp says how to read its actions.

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "protocol/mutex_policy.hpp"
+#include "protocol/pool/mutex_policy.hpp"
 #include "support/pool_story.hpp"
 
 using namespace holdfast;

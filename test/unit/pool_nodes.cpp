@@ -3,7 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "protocol/succession.hpp"
+#include "protocol/record/succession.hpp"
 #include "support/pool_story.hpp"
 
 // Sessions end with their node. The process that created one believes in it for a while longer.

@@ -3,7 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "protocol/succession.hpp"
+#include "protocol/record/succession.hpp"
 #include "support/pool_story.hpp"
 
 // Slots that are released without a write of the record, because others change it faster than this process can.

@@ -9,7 +9,7 @@
 #include <holdfast/semaphore.hpp>
 #include <sstream>
 
-#include "consul/proxy.hpp"
+#include "consul/connections/proxy.hpp"
 #include "support/async.hpp"
 #include "support/scripted_server.hpp"
 #include "support/temporary_folder.hpp"

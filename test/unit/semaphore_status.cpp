@@ -5,7 +5,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "protocol/succession.hpp"
+#include "protocol/record/succession.hpp"
 
 using namespace holdfast;
 using namespace std::chrono_literals;

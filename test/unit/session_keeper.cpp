@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include "protocol/session_keeper.hpp"
+#include "protocol/session/session_keeper.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>

@@ -23,7 +23,7 @@
 #include <variant>
 #include <vector>
 
-#include "protocol/operation.hpp"
+#include "protocol/base/operation.hpp"
 #include "runtime/store.hpp"
 #include "support/async.hpp"
 #include "support/memory_store.hpp"

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include "protocol/succession.hpp"
+#include "protocol/record/succession.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include "protocol/view.hpp"
+#include "protocol/pool/view.hpp"
 
 #include <boost/test/unit_test.hpp>
 

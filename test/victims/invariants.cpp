@@ -5,7 +5,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "protocol/waiter_queue.hpp"
+#include "protocol/core/waiter_queue.hpp"
 
 BOOST_AUTO_TEST_SUITE(invariants)
 

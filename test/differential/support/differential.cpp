@@ -18,7 +18,7 @@
 #include <random>
 #include <stdexcept>
 
-#include "consul/url.hpp"
+#include "consul/encoding/url.hpp"
 #include "support/idle.hpp"
 #include "testing/api.hpp"
 

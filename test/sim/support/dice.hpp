@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <random>
 
-#include "protocol/time.hpp"
+#include "protocol/base/time.hpp"
 
 namespace holdfast::test {
 

@@ -8,9 +8,9 @@
 #include <type_traits>
 #include <variant>
 
-#include "protocol/actions.hpp"
-#include "protocol/snapshot.hpp"
-#include "protocol/time.hpp"
+#include "protocol/base/time.hpp"
+#include "protocol/core/actions.hpp"
+#include "protocol/record/snapshot.hpp"
 
 namespace holdfast::test {
 

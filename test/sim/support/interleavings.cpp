@@ -12,8 +12,8 @@
 #include <variant>
 #include <vector>
 
-#include "protocol/administration.hpp"
-#include "protocol/pool.hpp"
+#include "protocol/administration/administration.hpp"
+#include "protocol/pool/pool.hpp"
 #include "runtime/convert.hpp"
 #include "sim/support/digest.hpp"
 #include "sim/support/write_checks.hpp"

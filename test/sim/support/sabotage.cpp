@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "protocol/lock_record.hpp"
-#include "protocol/snapshot.hpp"
-#include "protocol/succession.hpp"
+#include "protocol/record/lock_record.hpp"
+#include "protocol/record/snapshot.hpp"
+#include "protocol/record/succession.hpp"
 #include "testing/defect.hpp"
 
 namespace holdfast::test {

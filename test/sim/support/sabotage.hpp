@@ -11,13 +11,13 @@
 #include <string_view>
 #include <utility>
 
-#include "protocol/actions.hpp"
-#include "protocol/administration.hpp"
-#include "protocol/election.hpp"
-#include "protocol/events.hpp"
-#include "protocol/lock_record.hpp"
-#include "protocol/mutex_set.hpp"
-#include "protocol/pool.hpp"
+#include "protocol/administration/administration.hpp"
+#include "protocol/core/actions.hpp"
+#include "protocol/core/events.hpp"
+#include "protocol/election/election.hpp"
+#include "protocol/mutex_set/mutex_set.hpp"
+#include "protocol/pool/pool.hpp"
+#include "protocol/record/lock_record.hpp"
 #include "sim/support/world_options.hpp"
 #include "support/guarantee.hpp"
 

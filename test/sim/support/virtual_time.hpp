@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/time.hpp"
+#include "protocol/base/time.hpp"
 
 namespace holdfast::test {
 

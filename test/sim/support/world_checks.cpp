@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "consul/json.hpp"
-#include "protocol/acceptance.hpp"
-#include "protocol/succession.hpp"
+#include "consul/encoding/json.hpp"
+#include "protocol/pool/acceptance.hpp"
+#include "protocol/record/succession.hpp"
 #include "runtime/convert.hpp"
 #include "sim/support/world_impl.hpp"
 #include "sim/support/write_checks.hpp"

@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "protocol/administration.hpp"
-#include "protocol/core.hpp"
-#include "protocol/election.hpp"
-#include "protocol/pool.hpp"
+#include "protocol/administration/administration.hpp"
+#include "protocol/core/core.hpp"
+#include "protocol/election/election.hpp"
+#include "protocol/pool/pool.hpp"
 #include "sim/support/digest.hpp"
 #include "sim/support/sabotage.hpp"
 #include "sim/support/virtual_time.hpp"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "protocol/operation.hpp"
+#include "protocol/base/operation.hpp"
 
 namespace holdfast::test {
 

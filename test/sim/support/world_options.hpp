@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "protocol/time.hpp"
+#include "protocol/base/time.hpp"
 #include "sim/support/dice.hpp"
 
 namespace holdfast::test {

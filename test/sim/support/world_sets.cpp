@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "protocol/mutex_set.hpp"
+#include "protocol/mutex_set/mutex_set.hpp"
 #include "sim/support/world_impl.hpp"
 
 namespace holdfast::test {

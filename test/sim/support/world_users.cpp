@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "protocol/session.hpp"
+#include "protocol/session/session.hpp"
 #include "sim/support/world_impl.hpp"
 
 namespace holdfast::test {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "protocol/snapshot.hpp"
+#include "protocol/record/snapshot.hpp"
 #include "support/referee.hpp"
 
 namespace holdfast::test {

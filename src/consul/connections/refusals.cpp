@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#include "consul/connections/refusals.hpp"
+
+#include <algorithm>
+
+namespace holdfast::consul::detail {
+
+refusals::verdict refusals::refused(bool is_certain, std::size_t running, time_point now) {
+  ++in_a_row_;
+  if (!is_certain && in_a_row_ < believed_after) return verdict::doubted;
+  const bool is_news = !limit_.is_pressed(now);
+  // Allow one fewer than run now. Either the refused request was one of them, or it takes precedence and needs the
+  // connection of one of them.
+  limit_.refused(running - std::min<std::size_t>(running, 1), now);
+  return is_news ? verdict::news : verdict::believed;
+}
+
+void refusals::forget() {
+  limit_ = concurrency_limit(most_);
+  in_a_row_ = 0;
+}
+
+bool refusals::is_to_cede(time_point opened_at, std::size_t running, time_point now, std::minstd_rand& random) const {
+  if (running <= kept_for_good) return false;
+  // The age is random, so that connections that were opened together are not closed together.
+  using std::chrono::milliseconds;
+  const milliseconds age(std::uniform_int_distribution<milliseconds::rep>(ceded_after.count() * 3 / 4,
+                                                                          ceded_after.count() * 5 / 4)(random));
+  return now - opened_at >= age;
+}
+
+}  // namespace holdfast::consul::detail

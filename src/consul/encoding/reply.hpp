@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#pragma once
+
+#include <cstddef>
+#include <holdfast/consul/client.hpp>
+#include <optional>
+
+#include "consul/encoding/http.hpp"
+
+// Turns a reply into an error or a value. Pure.
+namespace holdfast::consul::detail {
+
+/// Returns no error for a status of 200. If the status is 400 or 5xx and Consul's text names a definite reason, returns
+/// the error for that reason. Otherwise returns the error that the status stands for. A 404 or 409 that answers a
+/// request properly is handled by the functions below.
+error_code classify(const http_reply& reply);
+
+/// Returns the text of Consul or of a proxy about a failure in a form for logs: shortened, and on one line.
+std::string readable(std::string_view server_text);
+
+using entry_answer = answer<std::optional<kv_entry>>;
+using entries_answer = answer<std::vector<kv_entry>>;
+using keys_answer = answer<std::vector<std::string>>;
+using session_answer = answer<std::optional<session_info>>;
+using node_answer = answer<std::optional<catalog_node>>;
+
+error_code decode_get(const http_reply& reply, entry_answer& out);
+error_code decode_list(const http_reply& reply, entries_answer& out);
+error_code decode_keys(const http_reply& reply, keys_answer& out);
+error_code decode_write(const http_reply& reply, bool& out);
+/// Decodes the reply to a write that Consul cannot decline: `false` is malformed.
+error_code decode_confirmation(const http_reply& reply);
+error_code decode_session_create(const http_reply& reply, std::string& out);
+error_code decode_session_renew(const http_reply& reply);
+error_code decode_session(const http_reply& reply, session_answer& out);
+error_code decode_node(const http_reply& reply, node_answer& out);
+error_code decode_txn(const http_reply& reply, std::size_t operations, txn_reply& out);
+/// If the reply refuses a transaction because it has too many operations, returns the number that Consul accepts.
+/// Returns nullopt if that number is not plausible.
+std::optional<std::size_t> operations_taken(const http_reply& reply);
+
+}  // namespace holdfast::consul::detail

@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#include "consul/encoding/url.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace holdfast::consul::detail {
+namespace {
+
+bool is_alphanumeric(char c) noexcept {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+bool is_unreserved(char c) noexcept { return is_alphanumeric(c) || c == '-' || c == '.' || c == '_' || c == '~'; }
+
+bool equals_ignoring_case(std::string_view text, std::string_view lower) noexcept {
+  return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
+                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
+}
+
+error_code parse_path(std::string_view path, agent_address& out) {
+  agent_address parsed{net::path_address(path)};
+  if (parsed.host.empty()) return error::invalid_address;
+  out = std::move(parsed);
+  return {};
+}
+
+// Removes the slashes at the end. Accepts up to 1024 characters that RFC 3986 allows in a path. They are sent unchanged
+// in the request's first line.
+bool parse_prefix(std::string_view text, std::string& out) {
+  constexpr std::size_t size_max = 1024;
+  while (text.ends_with('/')) text.remove_suffix(1);
+  const auto may_be_there = [](char c) {
+    return is_unreserved(c) || std::string_view("/%!$&'()*+,;=:@").find(c) != std::string_view::npos;
+  };
+  if (text.size() > size_max || !std::all_of(text.begin(), text.end(), may_be_there)) return false;
+  out = text;
+  return true;
+}
+
+void append_percent(std::string& out, char c) {
+  constexpr char digits[] = "0123456789ABCDEF";
+  const auto byte = static_cast<unsigned char>(c);
+  out += {'%', digits[byte >> 4], digits[byte & 15]};
+}
+
+}  // namespace
+
+std::string agent_address::to_string() const { return is_path ? "unix://" + host : authority() + path; }
+
+error_code parse_address(std::string_view text, agent_address& out) {
+  agent_address parsed;
+  parsed.port = 8500;
+  if (const auto scheme_end = text.find("://"); scheme_end != std::string_view::npos) {
+    const std::string_view name = text.substr(0, scheme_end);
+    text.remove_prefix(scheme_end + 3);
+    if (equals_ignoring_case(name, "unix")) return parse_path(text, out);
+    if (equals_ignoring_case(name, "https")) {
+      parsed.scheme = scheme::https;
+      parsed.port = 8501;
+    } else if (!equals_ignoring_case(name, "http")) {
+      return error::unsupported_scheme;
+    }
+    if (const auto slash = text.find('/'); slash != std::string_view::npos) {
+      if (!parse_prefix(text.substr(slash), parsed.path)) return error::invalid_address;
+      text.remove_suffix(text.size() - slash);
+    }
+  }
+
+  if (!net::parse_authority(text, parsed)) return error::invalid_address;
+  out = std::move(parsed);
+  return {};
+}
+
+void append_encoded(std::string& out, std::string_view text) {
+  for (const char c : text) {
+    if (is_unreserved(c)) {
+      out += c;
+    } else {
+      append_percent(out, c);
+    }
+  }
+}
+
+void append_encoded_key(std::string& out, std::string_view key) {
+  for (const char c : key) {
+    if (is_unreserved(c) || c == '/') {
+      out += c;
+    } else {
+      append_percent(out, c);
+    }
+  }
+}
+
+}  // namespace holdfast::consul::detail

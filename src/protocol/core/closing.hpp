@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "protocol/base/transitions.hpp"
+#include "protocol/core/context.hpp"
+
+namespace holdfast::protocol {
+
+/// The end of a core. The core is open, or closing, maybe until a deadline, or closed.
+class closing {
+public:
+  bool has_begun() const { return state_ != state::open; }
+  bool is_over() const { return state_ == state::over; }
+  /// True if no request can be made any more.
+  bool at_once() const { return at_once_; }
+
+  void begin() {
+    if (state_ == state::open) state_.go_to(state::closing);
+  }
+  void within(context& ctx, duration time) { deadline_ = std::min(deadline_, ctx.now() + time); }
+  void begin_at_once(context& ctx) {
+    at_once_ = nothing_in_use_ = true;
+    deadline_ = ctx.now();
+  }
+  /// All users have released their slots. Starts the time limit for releasing sessions and entries in Consul, however
+  /// long the users have taken. If that time limit has been started before, it stays as it is.
+  void nobody_uses_anything(context& ctx, duration time) {
+    if (!std::exchange(nothing_in_use_, true)) deadline_ = ctx.now() + time;
+  }
+  /// The time for users has expired. Starts the time limit for releasing sessions and entries in Consul.
+  void once_more(context& ctx, duration time) {
+    nothing_in_use_ = true;
+    deadline_ = ctx.now() + time;
+    ctx.wake_at(deadline_);
+  }
+  bool is_due(context& ctx) const { return ctx.due_or_wake(deadline_); }
+  void end(context& ctx, failure why) {
+    state_.go_to(state::over);
+    ctx.act(action::closed{std::move(why)});
+  }
+
+private:
+  enum class state { open, closing, over };
+  static constexpr transition<state> transitions[] = {
+      {outside, state::open},
+      {state::open, state::closing},
+      {state::closing, state::over},
+  };
+
+  guarded_state<state, transitions> state_{};
+  bool at_once_ = false;
+  bool nothing_in_use_ = false;  ///< the deadline is now that for releasing sessions and entries in Consul
+  time_point deadline_ = never;
+};
+
+}  // namespace holdfast::protocol

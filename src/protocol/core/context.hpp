@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "protocol/base/random.hpp"
+#include "protocol/core/actions.hpp"
+
+namespace holdfast::protocol {
+
+/// The state that the parts of a core share during a step: the time, random numbers, the numbers of requests, and the
+/// list of actions for the shell. Parts receive it with each call and do not keep it, so that a pool can be copied.
+class context {
+public:
+  explicit context(std::uint64_t seed) : random_(seed) {}
+
+  /// Begins a step. The core's time never goes backwards.
+  void begin(time_point now, core_actions& out) {
+    now_ = std::max(now_, now);
+    out_ = &out;
+  }
+  void end() { out_ = nullptr; }
+
+  time_point now() const { return now_; }
+  random_source& random() { return random_; }
+
+  /// The latest time at which the next `tick` is due.
+  time_point wake() const { return wake_; }
+  void wake_at(time_point when) { wake_ = std::min(wake_, when); }
+  /// Forgets all timers so far, usually because everything is evaluated again. `wake` becomes `instead`. Returns the
+  /// old `wake`.
+  time_point forget_times(time_point instead = never) { return std::exchange(wake_, instead); }
+  /// Returns true if this time has come. Otherwise it sets a timer for it.
+  bool due_or_wake(time_point when) {
+    if (when <= now_) return true;
+    wake_at(when);
+    return false;
+  }
+
+  template <class Action>
+  void act(Action a) {
+    out_->emplace_back(std::move(a));
+  }
+  /// Constructs the action in place and returns it.
+  template <class Action>
+  Action& act() {
+    return std::get<Action>(out_->emplace_back(std::in_place_type<Action>));
+  }
+  std::size_t actions() const { return out_->size(); }
+
+  request_id last_request() const { return last_request_; }
+  request_id new_request() { return ++last_request_; }
+
+private:
+  time_point now_{};
+  time_point wake_ = never;
+  random_source random_;
+  core_actions* out_ = nullptr;
+  request_id last_request_ = 0;
+};
+
+}  // namespace holdfast::protocol

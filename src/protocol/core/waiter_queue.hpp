@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <utility>
+
+#include "protocol/core/context.hpp"
+#include "protocol/core/ticket_queue.hpp"
+
+namespace holdfast::protocol {
+
+/// One local acquire that waits.
+struct waiter {
+  protocol::ticket ticket{};
+  std::uint32_t count = 1;
+  bool once = false;
+  time_point deadline = never;
+  time_point came{};
+  request_id asked = 0;    ///< the last request that was sent before it came; only later reads count for it
+  unsigned conflicts = 0;  ///< for a `once` waiter: attempts that were refused; the highest count if no number is free
+
+  bool is_hole() const { return count == 0; }
+  void leave_hole() { count = 0; }
+};
+
+/// First come, first served. No waiter overtakes another, whatever its count.
+class waiter_queue {
+public:
+  std::size_t size() const { return queue_.size(); }
+  bool empty() const { return queue_.empty(); }
+  /// The number of waiters that are not `once`. No `once` waiter stands behind one of these.
+  std::size_t patient() const { return patient_; }
+  std::size_t room() const { return queue_.room(); }
+  waiter& front() { return queue_.front(); }
+  const waiter& front() const { return queue_.front(); }
+
+  void push(waiter&& w) {
+    if (w.deadline != never) deadlines_.emplace(w.deadline, w.ticket);
+    patient_ += !w.once;
+    queue_.push(std::move(w));
+  }
+  void pop() { erase(front()); }
+  bool remove(ticket t) {
+    waiter* const found = queue_.find(t);
+    if (found) erase(*found);
+    return found;
+  }
+
+  /// Fails the first waiters with `why` that have waited for `most` since `since`. Sets a timer for the next one.
+  void fail_since(context& ctx, time_point since, duration most, const failure& why) {
+    while (!empty() && ctx.due_or_wake(std::max(since, front().came) + most)) fail_first(ctx, why);
+  }
+  void fail_all(context& ctx, const failure& why) {
+    while (!empty()) fail_first(ctx, why);
+  }
+  void fail_first(context& ctx, const failure& why) {
+    ctx.act(action::fail{front().ticket, why});
+    pop();
+  }
+  /// Denies the waiters whose deadlines have passed. Sets a timer for the next deadline.
+  void expire(context& ctx) {
+    while (first_deadline() != never && ctx.due_or_wake(first_deadline())) {
+      const ticket expired = deadlines_.begin()->second;
+      remove(expired);
+      ctx.act(action::deny{expired});
+    }
+  }
+  time_point first_deadline() const { return deadlines_.empty() ? never : deadlines_.begin()->first; }
+
+  template <class Visit>
+  void for_each(Visit visit) {
+    queue_.for_each(visit);
+  }
+
+private:
+  void erase(waiter& w) {
+    if (w.deadline != never) deadlines_.erase({w.deadline, w.ticket});
+    patient_ -= !w.once;
+    queue_.erase(w);
+  }
+
+  ticket_queue<waiter> queue_;
+  std::set<std::pair<time_point, ticket>> deadlines_;
+  std::size_t patient_ = 0;
+};
+
+}  // namespace holdfast::protocol
