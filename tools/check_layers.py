@@ -88,7 +88,7 @@ LAYERS = {
 
 # The core uses these values of the public interface. Each header holds one struct or enum only, and is checked to
 # include no other header of ours and no Asio.
-VALUES = {"holdfast/fencing_token.hpp", "holdfast/loss_reason.hpp"}
+VALUES = {"holdfast/fencing_token.hpp", "holdfast/loss_reason.hpp", "holdfast/session_defaults.hpp"}
 for each in CORE:
     LAYERS[f"src/protocol/{each}"].ours += tuple(VALUES)
 

@@ -8,16 +8,11 @@
 #include <cstdint>
 #include <functional>
 #include <holdfast/diagnostics.hpp>
+#include <holdfast/session_defaults.hpp>
 #include <optional>
 #include <string>
-#include <string_view>
 
 namespace holdfast {
-
-/// The default TTL of sessions. See `semaphore_options::session_ttl`.
-inline constexpr std::chrono::milliseconds default_session_ttl{15'000};
-/// The default node, in Consul's catalog, that sessions belong to. No agent runs on it.
-inline constexpr std::string_view default_session_node = "holdfast-sessions";
 
 /// Options that most users do not change. An option that is not set has its default, or a value that is derived from
 /// other options.

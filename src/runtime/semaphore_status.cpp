@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "protocol/record/succession.hpp"
+#include "protocol/record/entry_value.hpp"
 
 namespace holdfast::runtime {
 

@@ -4,6 +4,7 @@
 // The second line in the value of an entry that was granted, which any Consul client may write.
 
 #include "protocol/record/succession.hpp"
+#include "protocol/record/entry_value.hpp"
 
 #include <string>
 

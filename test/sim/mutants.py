@@ -129,7 +129,7 @@ MUTANTS = [
         "      add({kv_verb::remove, f_.parts.keys.entry(session)});\n",
         ""),
     Mutant("looks_without_waiting", "G7", SEMAPHORE, "pool/wanted_watches.cpp",
-        "running.failures.on() ? 0 : f.parts.view.listed_index()",
+        "running.failures().on() ? 0 : f.parts.view.listed_index()",
         "0"),
     Mutant("a_proclaim_at_any_index", "G12", ELECTION, "election/election.cpp",
         "{kv_verb::check_index, seen->key, {}, 0, seen->modify_index},",

@@ -321,7 +321,8 @@ std::string pool_story::others_join(std::uint64_t flags) {
 }
 std::string pool_story::others_join_and_accept(std::uint64_t flags, std::string_view description) {
   const std::string session = consul.create_session(1h, now);
-  const std::string text = with_stamp(description, 1h, entry_lease{usual_ttl, 1500ms, usual_node, true});
+  const std::string text =
+      with_stamp(description, 1h, entry_lease{default_session_ttl, 1500ms, default_session_node, true});
   consul.transact({{kv_verb::lock, entries_ + session, text, flags, 0, session}}, now);
   return name(session);
 }

@@ -6,7 +6,7 @@
 
 #include "protocol/administration/administration.hpp"
 #include "protocol/pool/pool.hpp"
-#include "protocol/record/succession.hpp"
+#include "protocol/record/entry_value.hpp"
 #include "support/pool_story.hpp"
 
 // How a pool reacts to an operator's orders. pool_story.hpp says how to read its actions.

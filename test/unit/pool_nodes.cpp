@@ -3,7 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "protocol/record/succession.hpp"
+#include "protocol/record/entry_value.hpp"
 #include "support/pool_story.hpp"
 
 // Sessions end with their node. The process that created one believes in it for a while longer.
@@ -20,7 +20,7 @@ struct node_story : pool_story {
   explicit node_story(pool_options o = with(usual(), [](pool_options& each) { each.wall_offset = 0s; }))
       : pool_story(std::move(o)) {}
   /// Another process queues, with a TTL of 20 s and a margin of 2 s.
-  void another_joins(std::string_view node = usual_node) {
+  void another_joins(std::string_view node = default_session_node) {
     const bool is_there = consul.store.node(node).value.has_value();
     const std::string id = consul.create_session(1h, now, {}, is_there ? node : "");
     const std::string words = with_stamp("other", now.time_since_epoch(), entry_lease{20s, 2s, node});
@@ -36,9 +36,9 @@ struct node_story : pool_story {
   }
   bool is_granted() { return says(run(), "grant t"); }
   /// Makes the node's CreateIndex lower than all later ones.
-  void node_is_registered() { consul.register_node(usual_node, now); }
+  void node_is_registered() { consul.register_node(default_session_node, now); }
   void node_is_registered_anew() {
-    consul.deregister_node(usual_node, now);
+    consul.deregister_node(default_session_node, now);
     node_is_registered();
   }
   bool is_granted_after(duration d) {

@@ -3,7 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "protocol/record/succession.hpp"
+#include "protocol/record/entry_value.hpp"
 #include "support/pool_story.hpp"
 
 // Slots that are released without a write of the record, because others change it faster than this process can.
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(a_number_is_given_back_with_its_slot) {
 BOOST_FIXTURE_TEST_CASE(who_has_come_anew_since_its_mark_was_seen_is_spared, pool_story) {
   pool_story s(with(usual(), [](pool_options& o) { o.wall_offset = 0s; }));
   const std::string id = s.consul.create_session(1h, s.now);
-  const std::string text = with_stamp("other", s.now.time_since_epoch(), entry_lease{20s, 2s, usual_node});
+  const std::string text = with_stamp("other", s.now.time_since_epoch(), entry_lease{20s, 2s, default_session_node});
   s.consul.transact({{kv_verb::lock, "p/" + id, text, contender_magic, 0, id}}, s.now);
   s.record_becomes("s1");
   s.come(1);
@@ -234,7 +234,7 @@ BOOST_FIXTURE_TEST_CASE(a_slot_that_was_given_back_is_free_and_its_entry_goes_wi
   for (const bool session_ends : {false, true}) {
     pool_story s(with(usual(), [](pool_options& o) { o.wall_offset = 0s; }));
     const std::string id = s.consul.create_session(1h, s.now);
-    const std::string text = with_stamp("other", s.now.time_since_epoch(), entry_lease{20s, 2s, usual_node});
+    const std::string text = with_stamp("other", s.now.time_since_epoch(), entry_lease{20s, 2s, default_session_node});
     s.consul.transact({{kv_verb::lock, "p/" + id, text, contender_magic, 0, id}}, s.now);
     s.record_becomes("s1");
     s.come(1);

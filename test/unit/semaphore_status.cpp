@@ -5,6 +5,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "protocol/record/entry_value.hpp"
 #include "protocol/record/succession.hpp"
 
 using namespace holdfast;

@@ -4,6 +4,9 @@
 #include "protocol/record/succession.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <holdfast/session_defaults.hpp>
+
+#include "protocol/record/entry_value.hpp"
 
 using namespace holdfast::protocol;
 
@@ -103,7 +106,7 @@ BOOST_AUTO_TEST_CASE(a_stamp_says_since_when_and_is_a_part_of_the_description_fo
 
 BOOST_AUTO_TEST_CASE(a_stamp_says_whether_grants_are_accepted) {
   using namespace std::chrono_literals;
-  for (const std::string_view node : {usual_node, std::string_view("n1"), std::string_view()})
+  for (const std::string_view node : {holdfast::default_session_node, std::string_view("n1"), std::string_view()})
     for (const bool accepts : {false, true}) {
       const entry_lease lease{15s, 1500ms, node, accepts};
       const std::string stamped = with_stamp("host:7", 5s, lease);

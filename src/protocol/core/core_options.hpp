@@ -5,15 +5,13 @@
 
 #include <chrono>
 #include <cstddef>
+#include <holdfast/session_defaults.hpp>
 #include <optional>
 #include <string>
 
 #include "protocol/base/time.hpp"
-#include "protocol/record/succession.hpp"
 
 namespace holdfast::protocol {
-
-inline constexpr duration usual_ttl = std::chrono::seconds(15);
 
 /// The options that all cores have. They also contain the defaults of the public options (`holdfast/options.hpp`).
 struct core_options {
@@ -24,8 +22,8 @@ struct core_options {
   /// the time at which they were made nor the lease of their sessions.
   std::optional<duration> wall_offset{};
   /// The node of Consul's catalog that our sessions belong to, and end with. Empty: the agent's own node.
-  std::string node{usual_node};
-  duration ttl = usual_ttl;
+  std::string node{default_session_node};
+  duration ttl = default_session_ttl;
   duration lease_margin = std::chrono::milliseconds(1500);
   duration outage_grace = std::chrono::hours(24);
   duration give_up_after = std::chrono::seconds(5);

@@ -118,18 +118,15 @@ struct value_written {
 
 }  // namespace event
 
-/// True for the events that only a pool receives. Other cores list no prefix, read no node, have no key with a value of
-/// their user's, and do not watch makers.
-template <class Event>
-inline constexpr bool is_of_a_pool =
-    std::is_same_v<Event, event::prefix_listed> || std::is_same_v<Event, event::node_seen> ||
-    std::is_same_v<Event, event::value_written> || std::is_same_v<Event, event::maker_gone> ||
-    std::is_same_v<Event, event::maker_file_removed>;
-
-/// An event from the store or the driver. Not all cores take all of these.
-using store_event = std::variant<event::session_created, event::node_registered, event::session_renewed,
-                                 event::session_destroyed, event::txn_done, event::prefix_listed, event::key_watched,
-                                 event::node_seen, event::value_written, event::maker_gone, event::maker_file_removed>;
+/// An event from the store that every core takes.
+using common_event = std::variant<event::session_created, event::node_registered, event::session_renewed,
+                                  event::session_destroyed, event::txn_done, event::key_watched>;
+/// An event that only a pool takes. Other cores list no prefix, read no node, have no key with a value of their user's,
+/// and do not watch makers.
+using pool_event = std::variant<event::prefix_listed, event::node_seen, event::value_written, event::maker_gone,
+                                event::maker_file_removed>;
+/// An event from the store or the driver.
+using store_event = joined<common_event, pool_event>;
 
 using core_event = joined<user_event, store_event>;
 

@@ -7,15 +7,13 @@
 #include <utility>
 
 #include "protocol/core/context.hpp"
-#include "protocol/core/outage.hpp"
+#include "protocol/core/fallible.hpp"
 
 namespace holdfast::protocol {
 
 /// The pending plain read: of everything, of the record, or of a node. There is at most one.
-class read_in_flight {
+class read_in_flight : public fallible {
 public:
-  outage failures{};
-
   bool under_way() const { return id_ != 0; }
   bool is(request_id id) const { return under_way() && id_ == id; }
   time_point sent_at() const { return sent_at_; }
@@ -37,7 +35,7 @@ public:
 
 private:
   bool begin(context& ctx) {
-    if (under_way() || !ctx.due_or_wake(failures.retry_at())) return false;
+    if (under_way() || !ctx.due_or_wake(failures().retry_at())) return false;
     id_ = ctx.new_request();
     sent_at_ = ctx.now();
     return true;

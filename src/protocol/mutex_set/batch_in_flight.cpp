@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/record/entry_value.hpp"
 #include "protocol/record/lock_record.hpp"
-#include "protocol/record/succession.hpp"
 
 namespace holdfast::protocol {
 
@@ -142,15 +142,15 @@ void batch_in_flight::not_done(context& ctx, event::txn_done& e, batch_answer& r
       doubt_ = doubt::unknown;
   }
   if (is_final(e.error.code)) result.final_error = e.error;
-  failures.failed(std::move(e.error), ctx.now(), ctx.random(), sent_at_);
+  failed(ctx, std::move(e.error), sent_at_);
 }
 
 void batch_in_flight::refused_as_a_whole(context& ctx, const set_keys& keys) {
-  failures.failed(keys.failed(error::transaction_conflict, "a transaction was refused"), ctx.now(), ctx.random());
+  failed(ctx, keys.failed(error::transaction_conflict, "a transaction was refused"));
 }
 
 void batch_in_flight::batch_applied(const std::vector<kv_entry>& results, batch_answer& result) {
-  failures.over();
+  works();
   std::size_t next = sent_ == request::opening ? 2 : 1;  // after the results of the head
   if (results.size() != next + parts_.size()) {          // the answer cannot be used: read the guard instead
     if (sent_ == request::opening)
@@ -172,7 +172,7 @@ void batch_in_flight::batch_refused(context& ctx, const set_keys& keys, const ev
     any |= mark_refused(each);
   }
   if (any && !by_head)
-    failures.over();
+    works();
   else  // leaving out the refused parts would not help the next batch
     refused_as_a_whole(ctx, keys);
   sequence_guard::effects effects;
@@ -238,7 +238,7 @@ void batch_in_flight::split_refused(const set_keys& keys, batch_answer& result) 
 }
 
 void batch_in_flight::barrier_applied(const std::vector<kv_entry>& results, batch_answer& result) {
-  failures.retry_now();
+  retry_now();
   if (results.empty()) {  // the answer cannot be used: read the guard instead
     doubt_ = doubt::moved;
     return;
@@ -250,7 +250,7 @@ void batch_in_flight::barrier_applied(const std::vector<kv_entry>& results, batc
 
 void batch_in_flight::barrier_refused(context& ctx, const set_keys& keys, const event::txn_done& e) {
   if (e.refusals.empty() || e.refusals.front().reason != event::refusal::conflict) return refused_as_a_whole(ctx, keys);
-  failures.retry_now();
+  retry_now();
   doubt_ = doubt::moved;
 }
 
@@ -265,7 +265,7 @@ void batch_in_flight::read_refused(context& ctx, const set_keys& keys, const eve
     for (sent_part& its : parts_)
       if (its.locks && !its.absent && its.operation == each.operation) its.absent = any = true;
   }
-  if (!any) failures.failed(keys.failed(error::transaction_conflict, "a read was refused"), ctx.now(), ctx.random());
+  if (!any) failed(ctx, keys.failed(error::transaction_conflict, "a read was refused"));
 }
 
 namespace {
@@ -277,7 +277,7 @@ const kv_entry* result_in_read(const std::vector<kv_entry>& results, std::size_t
 }  // namespace
 
 void batch_in_flight::read_applied(const set_keys& keys, const std::vector<kv_entry>& results, batch_answer& result) {
-  failures.retry_now();
+  retry_now();
   const kv_entry* const guard = result_in_read(results, 1);
   const auto batch = set_magic | number_, barrier = set_magic | (number_ + 1);
   const std::uint64_t flags = guard && guard->session == keys.session ? guard->flags : 0;
@@ -304,7 +304,7 @@ void batch_in_flight::read_applied(const set_keys& keys, const std::vector<kv_en
 void batch_in_flight::batch_was_applied(const set_keys& keys, const std::vector<kv_entry>& results,
                                         batch_answer& result) {
   doubt_ = doubt::none;
-  failures.over();
+  works();
   for (const sent_part& each : std::exchange(parts_, {})) {
     const kv_entry* const key = each.locks && !each.absent ? result_in_read(results, each.operation) : nullptr;
     const bool is_ours = key && key->session == keys.session;

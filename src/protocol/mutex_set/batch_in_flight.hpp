@@ -12,7 +12,7 @@
 
 #include "protocol/base/operation.hpp"
 #include "protocol/core/context.hpp"
-#include "protocol/core/outage.hpp"
+#include "protocol/core/fallible.hpp"
 #include "protocol/mutex_set/lock_names.hpp"
 #include "protocol/mutex_set/sequence_guard.hpp"
 #include "protocol/mutex_set/set_keys.hpp"
@@ -47,10 +47,8 @@ struct batch_answer {
 
 /// The pending transaction of a mutex set, or the doubt about the last one, and the sequence guard that resolves the
 /// doubt. The comment of `mutex_set` describes the transactions.
-class batch_in_flight {
+class batch_in_flight : public fallible {
 public:
-  outage failures{};
-
   bool is_pending() const { return txn_ != 0; }
   bool is_pending(request_id id) const { return txn_ == id; }
   /// True if no transaction is pending, and the outcome of the last one is known.
@@ -61,7 +59,7 @@ public:
 
   /// True if no transaction is pending and the pause after a failure is over. During such a pause it sets a timer for
   /// the end of the pause.
-  bool is_due(context& ctx) const { return txn_ == 0 && ctx.due_or_wake(failures.retry_at()); }
+  bool is_due(context& ctx) const { return txn_ == 0 && ctx.due_or_wake(failures().retry_at()); }
   /// If the outcome of the last batch is in doubt, sends the transaction that resolves the doubt, and returns true.
   bool resolve(context& ctx, const set_keys& keys);
   /// The number of operations that the parts of the next batch may have.

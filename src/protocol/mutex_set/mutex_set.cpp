@@ -4,11 +4,18 @@
 #include "protocol/mutex_set/mutex_set.hpp"
 
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 #include <variant>
 
+#include "protocol/base/invariant.hpp"
+
 namespace holdfast::protocol {
+
+namespace {
+
+using set_event = joined<user_event, common_event>;
+
+}  // namespace
 
 mutex_set::mutex_set(mutex_set_options options, std::uint64_t seed)
     : core(seed), options_(std::move(options)), sessions_(options_) {}
@@ -20,7 +27,10 @@ void mutex_set::step(core_event&& e, time_point now, core_actions& out) {
   if (!closing_.is_over() && !std::holds_alternative<event::release>(e)) check_lease();
   std::visit(
       [this]<class Event>(Event& concrete) {
-        if constexpr (!is_of_a_pool<Event> && !std::is_same_v<Event, event::tick>) on(concrete);
+        if constexpr (is_alternative<Event, set_event>)
+          on(concrete);
+        else
+          check_invariant("a mutex set gets the events that every core takes", [] { return false; });
       },
       e);
   advance();
@@ -35,7 +45,7 @@ void mutex_set::on(event::acquire& e) {
   if (!names_.ask(ctx_, e.name, e.ticket)) return act(action::deny{e.ticket});
   // If no other caller waits, this one does not wait for the backoff of earlier failures.
   if (!is_first) return;
-  batch_.failures.retry_now();
+  batch_.retry_now();
   sessions_.retry_now();  // but not `lost_by_watch_`: each caller would create a session and lose it
 }
 
@@ -149,7 +159,7 @@ void mutex_set::check_outage() {
     while (names_.asking() != 0 && due_or_wake(std::max(since, names_.first_came()) + limit))
       names_.fail_first(ctx_, why);
   };
-  const outage* const all[] = {&batch_.failures, &sessions_.failures(), &lost_by_watch_, &watch_.failures()};
+  const outage* const all[] = {&batch_.failures(), &sessions_.failures(), &lost_by_watch_, &watch_.failures()};
   for (const outage* o : all)
     if (o->on()) fail_those_who_came_before(o->since(), o->last());
   const time_point asked = batch_.is_pending()                     ? batch_.sent_at()

@@ -16,7 +16,6 @@
 #include "protocol/mutex_set/lock_names.hpp"
 #include "protocol/mutex_set/session_watch.hpp"
 #include "protocol/mutex_set/set_keys.hpp"
-#include "protocol/record/succession.hpp"
 #include "protocol/session/session_keeper.hpp"
 
 namespace holdfast::protocol {
@@ -63,6 +62,7 @@ private:
   void on(event::cancel& e);
   void on(event::release& e);
   void on(event::close& e);
+  void on(event::tick&) {}
   void on(event::session_created& e);
   void on(event::node_registered& e);
   void on(event::session_renewed& e);

@@ -23,7 +23,7 @@ bool session_watch::take(request_id id) {
 void session_watch::read_at_once(context& ctx) {
   stop(ctx);
   index_ = 0;
-  failures_.retry_now();
+  retry_now();
 }
 
 void session_watch::drop(context& ctx) {

@@ -8,26 +8,22 @@
 #include <utility>
 
 #include "protocol/core/context.hpp"
-#include "protocol/core/outage.hpp"
+#include "protocol/core/fallible.hpp"
 
 namespace holdfast::protocol {
 
 /// The blocking query for the key that Consul deletes when a session ends, and the failures of such queries. At most
 /// one is pending.
-class session_watch {
+class session_watch : public fallible {
 public:
-  const outage& failures() const { return failures_; }
-
   /// True if no query is pending and the pause after a failure is over. During such a pause it sets a timer for the
   /// end of the pause.
-  bool is_due(context& ctx) const { return id_ == 0 && ctx.due_or_wake(failures_.retry_at()); }
+  bool is_due(context& ctx) const { return id_ == 0 && ctx.due_or_wake(failures().retry_at()); }
   /// Starts a query that waits for a change, for `longest` or a little less. It does not wait if no query has shown the
   /// key before, or if the last query has failed.
   void start(context& ctx, std::string key, duration longest);
   /// Returns true if `id` is the pending query. That query is answered then, so none is pending any more.
   bool take(request_id id);
-  void failed(context& ctx, failure why) { failures_.failed(std::move(why), ctx.now(), ctx.random()); }
-  void works() { failures_.over(); }
   /// A query has shown that the key exists.
   void has_seen(std::uint64_t index) { index_ = index; }
   /// Stops the pending query. The next one starts without a pause, and does not wait.
@@ -40,7 +36,6 @@ private:
 
   request_id id_ = 0;  ///< the pending query, or 0
   std::uint64_t index_ = 0;
-  outage failures_;
 };
 
 }  // namespace holdfast::protocol

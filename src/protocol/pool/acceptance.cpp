@@ -3,7 +3,7 @@
 
 #include "protocol/pool/acceptance.hpp"
 
-#include "protocol/record/succession.hpp"
+#include "protocol/record/entry_value.hpp"
 
 namespace holdfast::protocol {
 

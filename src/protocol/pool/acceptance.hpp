@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "protocol/core/context.hpp"
-#include "protocol/core/outage.hpp"
+#include "protocol/core/fallible.hpp"
 #include "protocol/pool/member.hpp"
 #include "protocol/pool/pool_options.hpp"
 #include "protocol/record/snapshot.hpp"
@@ -49,16 +49,14 @@ std::optional<acceptance_times> acceptance_of(const contender& entry);
 
 /// The pending requests that accept grants. They may be pending beside a write. A request may be repeated, because
 /// Consul applies it only while the entry has the index of the grant.
-class acceptances {
+class acceptances : public fallible {
 public:
   struct grant {
     member_id id;
     std::uint64_t index;
   };
-  outage failures{};
-
   /// Whether another request may be sent now.
-  bool may_send(context& ctx) const { return sent_.size() < sent_max && ctx.due_or_wake(failures.retry_at()); }
+  bool may_send(context& ctx) const { return sent_.size() < sent_max && ctx.due_or_wake(failures().retry_at()); }
   bool is_under_way(member_id id) const {
     return std::any_of(sent_.begin(), sent_.end(), [id](const auto& request) {
       return std::any_of(request.second.begin(), request.second.end(), [id](const grant& g) { return g.id == id; });

@@ -182,15 +182,16 @@ void cluster_observer::resolve_by_record(std::uint64_t index) {
 }
 
 void cluster_observer::check_watches() {
-  if (parts_.watches.failures.on() && ctx_.due_or_wake(parts_.watches.failures.since() + parts_.options.outage_grace))
-    parts_.slots.lose_all(ctx_, parts_.members, loss_reason::watch_failed, parts_.watches.failures.last());
+  if (parts_.watches.failures().on() &&
+      ctx_.due_or_wake(parts_.watches.failures().since() + parts_.options.outage_grace))
+    parts_.slots.lose_all(ctx_, parts_.members, loss_reason::watch_failed, parts_.watches.failures().last());
   const facts f{parts_, ctx_.now()};
   const std::vector<watch> wanted = wanted_watches(ctx_, f, parts_.watches);
   if (wanted.empty()) {
-    if (!any_holds(parts_.members)) parts_.watches.failures.over();
+    if (!any_holds(parts_.members)) parts_.watches.works();
     return;
   }
-  if (!ctx_.due_or_wake(parts_.watches.failures.retry_at())) return;
+  if (!ctx_.due_or_wake(parts_.watches.failures().retry_at())) return;
   parts_.watches.want(ctx_, wanted, parts_.keys.prefix, parts_.options.watch_wait,
                       [&](const std::string& key) { return !is_own_entry(ctx_, f, parts_.watches, key); });
 }
@@ -212,17 +213,17 @@ void cluster_observer::on_watch_failed(const watch& asked, failure why) {
     const bool is_holders = is_record || (m && m->holds());
     if (!is_holders && any_holds(parts_.members)) return;  // no slot is in danger; a watch of everything is next
   }
-  if (!parts_.watches.failures.on()) {
+  if (!parts_.watches.failures().on()) {
     ctx_.act(action::note{"watch of " + (is_of_key ? asked.key : parts_.options.prefix) +
                           " failed: " + why.details.to_string()});
   }
   if (is_final(why.code)) parts_.waiters.fail_all(ctx_, why);
-  parts_.watches.failures.failed(std::move(why), ctx_.now(), ctx_.random());
+  parts_.watches.failed(ctx_, std::move(why));
 }
 
 void cluster_observer::watches_work() {
-  if (parts_.watches.failures.on()) ctx_.act(action::note{"watch of " + parts_.options.prefix + " works again"});
-  parts_.watches.failures.over();
+  if (parts_.watches.failures().on()) ctx_.act(action::note{"watch of " + parts_.options.prefix + " works again"});
+  parts_.watches.works();
 }
 
 void cluster_observer::saw_record(std::optional<kv_entry> pair) {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "protocol/pool/acceptance.hpp"
-#include "protocol/record/succession.hpp"
+#include "protocol/record/entry_value.hpp"
 
 namespace holdfast::protocol {
 

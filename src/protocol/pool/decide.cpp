@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "protocol/record/entry_value.hpp"
+
 namespace holdfast::protocol {
 
 namespace {

@@ -4,7 +4,7 @@
 #include "protocol/pool/facts.hpp"
 
 #include "protocol/pool/acceptance.hpp"
-#include "protocol/record/succession.hpp"
+#include "protocol/record/entry_value.hpp"
 
 namespace holdfast::protocol {
 

@@ -7,6 +7,8 @@
 #include <iterator>
 #include <utility>
 
+#include "protocol/record/entry_value.hpp"
+
 namespace holdfast::protocol {
 
 void other_holders::saw(context& ctx, const snapshot& now, const members& ours, const pool_options& o) {

@@ -9,7 +9,7 @@
 namespace holdfast::protocol {
 
 std::array<const outage*, 4> outage_rule::outages(const pool_parts& parts) {
-  return {&parts.read.failures, &parts.write.failures, &parts.members.failures(), &parts.watches.failures};
+  return {&parts.read.failures(), &parts.write.failures(), &parts.members.failures(), &parts.watches.failures()};
 }
 
 void outage_rule::lost_place(const pool_parts& parts) {

@@ -95,11 +95,11 @@ bool own_grants::answered(context& ctx, pool_parts& parts, event::txn_done& e) {
   const auto grants = sent_.done(e.id);
   if (!grants) return false;
   if (e.outcome != event::outcome::applied) {
-    sent_.failures.failed(std::move(e.error), ctx.now(), ctx.random());
+    sent_.failed(ctx, std::move(e.error));
     if (e.outcome == event::outcome::refused) parts.read_everything(ctx);  // what has become of them?
     return true;
   }
-  sent_.failures.over();
+  sent_.works();
   for (const acceptances::grant& each : *grants) {
     member* const m = parts.members.find(each.id);
     if (!m || m->grant != each.index || m->lost || m->acceptance == acceptance_state::not_needed) continue;

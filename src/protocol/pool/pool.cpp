@@ -48,7 +48,8 @@ void pool::on(event::acquire& e) {
   if (e.once && parts_.waiters.patient() != 0) return act(action::deny{e.ticket});
   if (parts_.waiters.empty()) {
     // Failures from before this acquire do not delay it.
-    for (outage* o : {&parts_.read.failures, &parts_.write.failures}) o->retry_now();
+    parts_.read.retry_now();
+    parts_.write.retry_now();
     parts_.members.retry_now();
     if (now() < parts_.slots.given_back_at() + parts_.options.rejoin_window) writer_.user_returns_soon();
   }
@@ -142,13 +143,13 @@ void pool::on(event::prefix_listed& e) {
   if (e.error.code) {
     if (watched) return sees.on_watch_failed(*watched, std::move(e.error));
     if (is_final(e.error.code)) parts_.waiters.fail_all(ctx_, e.error);
-    return parts_.read.failures.failed(std::move(e.error), now(), ctx_.random(), parts_.read.sent_at());
+    return parts_.read.failed(ctx_, std::move(e.error), parts_.read.sent_at());
   }
   if (watched) {
     sees.watches_work();
     parts_.watches.saw_everything(now());
   }
-  parts_.read.failures.over();
+  parts_.read.works();
   sees.take_listing(parts_.snapshot_of(std::move(e.listing), e.index), e.id, asked_at);
 }
 
@@ -156,9 +157,8 @@ void pool::on(event::key_watched& e) {
   cluster_observer sees = observe();
   if (parts_.read.is(e.id)) {
     parts_.read.done();
-    if (e.error.code)
-      return parts_.read.failures.failed(std::move(e.error), now(), ctx_.random(), parts_.read.sent_at());
-    parts_.read.failures.over();
+    if (e.error.code) return parts_.read.failed(ctx_, std::move(e.error), parts_.read.sent_at());
+    parts_.read.works();
     const bool tells = parts_.write.is_told_by(e.id) && parts_.write.current().by_record;
     const std::uint64_t index = e.pair ? e.pair->modify_index : 0;
     sees.saw_record(std::move(e.pair));
@@ -191,13 +191,13 @@ void pool::on(event::txn_done& e) {
   const time_point sent_at = txn->sent_at;
   switch (e.outcome) {
     case event::outcome::applied:
-      parts_.read.failures.over();
-      parts_.write.failures.over();
-      parts_.watches.failures.retry_now();
+      parts_.read.works();
+      parts_.write.works();
+      parts_.watches.retry_now();
       parts_.write.applied();
       return write_outcome(ctx_, parts_, sees, taking_, writer_).applied(*std::move(txn), std::move(e.results));
     case event::outcome::refused:
-      parts_.read.failures.over();
+      parts_.read.works();
       return write_outcome(ctx_, parts_, sees, taking_, writer_).refused(*std::move(txn), e.refusals);
     case event::outcome::not_sent:
       if (txn->returned.empty()) {
@@ -216,7 +216,7 @@ void pool::on(event::txn_done& e) {
       parts_.view.mark_stale();
       break;
   }
-  parts_.write.failures.failed(std::move(e.error), now(), ctx_.random(), sent_at);
+  parts_.write.failed(ctx_, std::move(e.error), sent_at);
 }
 
 }  // namespace holdfast::protocol

@@ -76,7 +76,8 @@ private:
   bool serve_only();
   bool would_do_nothing();
   bool serving() {
-    return !parts_.watches.failures.on() || !due_or_wake(parts_.watches.failures.since() + parts_.options.outage_grace);
+    return !parts_.watches.failures().on() ||
+           !due_or_wake(parts_.watches.failures().since() + parts_.options.outage_grace);
   }
   void serve();
   void finish_close();

@@ -40,8 +40,8 @@ void pool::advance_once() {
     writer_.write(ctx_, parts_, taking_);  // there is room for another session
   finish_close();
   last_.calm = !parts_.closing.has_begun() && !care_.is_any_suspect() && !parts_.has_lost &&
-               !own_grants_.is_any_open() && !parts_.write.is_in_doubt() && !parts_.read.failures.on() &&
-               !parts_.write.failures.on() && !parts_.members.failures().on() && !parts_.watches.failures.on() &&
+               !own_grants_.is_any_open() && !parts_.write.is_in_doubt() && !parts_.read.failures().on() &&
+               !parts_.write.failures().on() && !parts_.members.failures().on() && !parts_.watches.failures().on() &&
                now() >= parts_.watches.everything_seen_at() + facts_now().everything_pause() && !taking_.needs_makers();
   last_.blind = !parts_.situation.contested && !parts_.watches.has_everything();
 }

@@ -35,7 +35,7 @@ void session_care::check(context& ctx, pool_parts& parts, outage_rule& outages, 
            parts.failed(error::timed_out, "the slot could not be released: its session is destroyed instead"));
       continue;
     }
-    if (m.keep_alive(ctx, parts.watches.failures.on()) && m.slot != slot_id::none)
+    if (m.keep_alive(ctx, parts.watches.failures().on()) && m.slot != slot_id::none)
       parts.slots.report(ctx, m, parts.members);
     is_any_suspect_ = is_any_suspect_ || m.is_suspect();
   }
@@ -45,8 +45,8 @@ void session_care::check(context& ctx, pool_parts& parts, outage_rule& outages, 
 /// the other half of its time for that. While writes fail, ending a session would fail, too, so the write gets all of
 /// the time.
 duration session_care::giving_back_max(const pool_parts& parts) {
-  return parts.closing.has_begun() && !parts.write.failures.on() ? parts.options.give_up_after / 2
-                                                                 : parts.options.give_up_after;
+  return parts.closing.has_begun() && !parts.write.failures().on() ? parts.options.give_up_after / 2
+                                                                   : parts.options.give_up_after;
 }
 
 /// Whether this member still has a slot or an entry that should have been released long ago.
@@ -54,7 +54,7 @@ bool session_care::is_stuck(context& ctx, const pool_parts& parts, const member&
   if (m.gives_back != slot_id::none) return ctx.due_or_wake(m.idle_since + giving_back_max(parts));
   const bool unwanted = m.slot == slot_id::none && m.standing != standing::absent && parts.waiters.empty();
   if (unwanted && parts.closing.has_begun()) return ctx.due_or_wake(m.idle_since + giving_back_max(parts));
-  const outage& o = parts.write.failures;
+  const outage& o = parts.write.failures();
   return unwanted && o.on() && ctx.due_or_wake(std::max(m.idle_since, o.since()) + parts.options.give_up_after);
 }
 

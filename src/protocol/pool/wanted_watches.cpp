@@ -49,9 +49,9 @@ std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set&
   // answers.
   std::vector<watch> everything;
   everything.reserve(2);
-  everything.push_back({{}, running.failures.on() ? 0 : f.parts.view.listed_index(), o.watch_wait});
+  everything.push_back({{}, running.failures().on() ? 0 : f.parts.view.listed_index(), o.watch_wait});
   const bool few = now.crowd() <= o.watch_all_max;
-  if (running.failures.on()) return everything;
+  if (running.failures().on()) return everything;
   if (const member* const one = long_holder(ctx, f, running))
     everything.push_back({f.parts.keys.entry(one->session), one->grant, o.watch_wait});
   const auto is_pause = [&] {

@@ -8,6 +8,7 @@
 
 #include "protocol/pool/facts.hpp"
 #include "protocol/pool/watch_set.hpp"
+#include "protocol/record/entry_value.hpp"
 
 namespace holdfast::protocol {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "protocol/core/context.hpp"
-#include "protocol/core/outage.hpp"
+#include "protocol/core/fallible.hpp"
 
 namespace holdfast::protocol {
 
@@ -25,10 +25,8 @@ struct watch {
 };
 
 /// The blocking queries that are under way, the oldest first, and their failures.
-class watch_set {
+class watch_set : public fallible {
 public:
-  outage failures{};
-
   /// A watch of everything was answered without an error.
   void saw_everything(time_point now) { everything_seen_at_ = now; }
   time_point everything_seen_at() const { return everything_seen_at_; }

@@ -11,17 +11,15 @@
 #include "protocol/base/backoff.hpp"
 #include "protocol/base/transitions.hpp"
 #include "protocol/core/context.hpp"
-#include "protocol/core/outage.hpp"
+#include "protocol/core/fallible.hpp"
 #include "protocol/core/transaction.hpp"
 
 namespace holdfast::protocol {
 
 /// The pending write; there is at most one. Either no write is pending, or one is sent, or the outcome of the last one
 /// is in doubt, because no later view has shown it yet.
-class write_in_flight {
+class write_in_flight : public fallible {
 public:
-  outage failures{};
-
   bool is_sent() const { return state_ == state::sent; }
   bool is_in_doubt() const { return state_ == state::in_doubt; }
   bool is_idle() const { return state_ == state::idle; }
@@ -29,7 +27,7 @@ public:
   const transaction& current() const { return txn_; }
 
   /// Whether the pauses after failures and refusals are over. Otherwise sets a timer for their end.
-  bool is_due(context& ctx) const { return ctx.due_or_wake(failures.retry_at()) && ctx.due_or_wake(not_before_); }
+  bool is_due(context& ctx) const { return ctx.due_or_wake(failures().retry_at()) && ctx.due_or_wake(not_before_); }
   void wait_until(time_point when) { not_before_ = when; }
   void send(context& ctx, transaction txn) {
     ctx.act(action::send_txn{txn.id, txn.operations});

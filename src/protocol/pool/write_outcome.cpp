@@ -164,8 +164,7 @@ void write_outcome::refused(transaction txn, const std::vector<event::refused_op
     parts_.write.doubt(ctx_, std::move(txn));
     observer_.refresh();
     if (is_conflict) return parts_.write.conflicted(ctx_, false);
-    return parts_.write.failures.failed(parts_.failed(error::transaction_conflict, "a transaction was refused"),
-                                        ctx_.now(), ctx_.random());
+    return parts_.write.failed(ctx_, parts_.failed(error::transaction_conflict, "a transaction was refused"));
   }
   // If a lock delay is the only reason, no read is needed, because a read would not show the lock delay.
   const bool only_delayed = !refusals.empty() && std::all_of(refusals.begin(), refusals.end(), [&](const auto& each) {
@@ -235,10 +234,9 @@ void write_outcome::refused(transaction txn, const std::vector<event::refused_op
     parts_.waiters.fail_all(
         ctx_, parts_.failed(error::permission_denied, "the ACL token may not write below " + parts_.options.prefix));
   if (denied || broken)
-    parts_.write.failures.failed(parts_.failed(error::transaction_conflict, "a transaction was refused"), ctx_.now(),
-                                 ctx_.random());
+    parts_.write.failed(ctx_, parts_.failed(error::transaction_conflict, "a transaction was refused"));
   else
-    parts_.write.failures.over();
+    parts_.write.works();
   parts_.write.conflicted(ctx_, delayed);
 }
 

@@ -63,11 +63,11 @@ void writer::step::write() {
   const bool takes_back = !taking_.overdue(ctx_, parts_).empty();
   if (parts_.waiters.empty() && !stands && !parts_.duty.owes() && !takes_back) return;
   if (parts_.all_in_use()) {  // no waiter needs the cluster, so earlier failures do not count
-    parts_.read.failures.over();
-    parts_.write.failures.over();
+    parts_.read.works();
+    parts_.write.works();
     return parts_.members.forget_failures();
   }
-  if (!ctx_.due_or_wake(parts_.read.failures.retry_at()) || !parts_.write.is_due(ctx_)) return;
+  if (!ctx_.due_or_wake(parts_.read.failures().retry_at()) || !parts_.write.is_due(ctx_)) return;
   const facts f = facts_now();
   const std::vector<member_id>& spares = parts_.slots.spares();
   if (taking_.must_list(ctx_, parts_)) return read_prefix();
@@ -103,8 +103,8 @@ void writer::step::write() {
   // over.
   const bool creates = parts_.members.failures().on() || parts_.members.creating() != 0;
   if (parts_.write.is_sent() || parts_.read.under_way() || creates) return;
-  parts_.read.failures.over();
-  parts_.write.failures.over();
+  parts_.read.works();
+  parts_.write.works();
 }
 
 /// Whether a partial view allows no write, so that everything must be read first.

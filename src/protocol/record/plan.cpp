@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/record/entry_value.hpp"
+
 namespace holdfast::protocol {
 
 namespace {

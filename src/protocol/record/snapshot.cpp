@@ -11,7 +11,7 @@
 #include <tuple>
 #include <utility>
 
-#include "protocol/record/succession.hpp"
+#include "protocol/record/entry_value.hpp"
 
 namespace holdfast::protocol {
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "protocol/record/entry_value.hpp"
 #include "protocol/record/lock_record.hpp"
 #include "protocol/record/snapshot.hpp"
 #include "protocol/record/succession.hpp"

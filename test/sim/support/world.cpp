@@ -79,7 +79,7 @@ void world::settle_residents() {
 }
 
 std::string world::add_resident() {
-  const std::string node = options_.residents_elsewhere ? "residents" : std::string(usual_node);
+  const std::string node = options_.residents_elsewhere ? "residents" : std::string(default_session_node);
   consul_.register_node(node, now());
   const std::string id = consul_.create_session(24h, now(), 0s, node);
   const entry_lease lease{10s, 1s, node};

@@ -199,11 +199,11 @@ void world::deregister() {
     for (const std::string& session : p->sessions)
       if (consul_.has_session(session) && (record.names(session) || believes_by(*p, session)))
         forgotten_[session] = {now() + options_.ttl + options_.ttl / 10, bereaved};
-  consul_.deregister_node(usual_node, now());
+  consul_.deregister_node(default_session_node, now());
 }
 
 std::string world::node_of(const process& p) const {
-  return options_.health_checks ? "agent-" + std::to_string(p.number) : std::string(usual_node);
+  return options_.health_checks ? "agent-" + std::to_string(p.number) : std::string(default_session_node);
 }
 
 /// The sessions of one process end at once, and the process does not know it. Consul keeps what they had locked from

@@ -6,7 +6,7 @@
 
 #include "consul/encoding/json.hpp"
 #include "protocol/pool/acceptance.hpp"
-#include "protocol/record/succession.hpp"
+#include "protocol/record/entry_value.hpp"
 #include "runtime/convert.hpp"
 #include "sim/support/world_impl.hpp"
 #include "sim/support/write_checks.hpp"

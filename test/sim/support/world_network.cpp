@@ -139,7 +139,7 @@ void world::perform(process& p, action::register_node&) {
   const fate f = draw_fate(p);
   say([&] { return name(p) + ": register the node" + text(f); });
   in(f.there, [this, &p, f] {
-    if (f.applied) consul_.register_node(usual_node, now());
+    if (f.applied) consul_.register_node(default_session_node, now());
     in(f.back,
        [this, &p, f] { deliver(p, event::node_registered{is_answered(p, f) ? failure{} : failed(why_not(f))}); });
   });

@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#pragma once
+
+#include <utility>
+
+#include "protocol/core/context.hpp"
+#include "protocol/core/outage.hpp"
+
+namespace holdfast::protocol {
+
+/// The base class of parts whose requests may fail. It keeps the failures since the last success.
+class fallible {
+public:
+  const outage& failures() const { return failures_; }
+  /// A request has failed. `asked_at`: when it was sent (`outage::failed`).
+  void failed(context& ctx, failure why, time_point asked_at = never) {
+    failures_.failed(std::move(why), ctx.now(), ctx.random(), asked_at);
+  }
+  /// A request has succeeded, or the failures do not matter any more.
+  void works() { failures_.over(); }
+  /// The next request does not wait for the pause after a failure.
+  void retry_now() { failures_.retry_now(); }
+
+private:
+  outage failures_;
+};
+
+}  // namespace holdfast::protocol
