@@ -19,8 +19,8 @@ import subprocess
 import sys
 import tempfile
 
-SCRIPTS = [f"scripts/{name}" for name in "setup consul consul-build root go-program debian-package demo bench test with-agent".split()]
-SCRIPTS += [".ci/run"]
+SCRIPTS = [f"scripts/{name}" for name in "setup consul consul-build rabbitmq root go-program debian-package".split()]
+SCRIPTS += [f"scripts/{name}" for name in "demo bench test with-agent".split()] + [".ci/run"]
 # Where the project's programs are. Builds and caches lie elsewhere.
 FOLDERS = ".ci bench cmake doc example include scripts src test tools".split()
 # A command in a row of CONTRIBUTING.md, which may begin with variables. The programs in `build/` are made by a build.
