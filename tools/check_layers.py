@@ -38,6 +38,9 @@ JSON_USERS = ("src/protocol/record/lock_record.cpp", "src/protocol/record/succes
 # The file that speaks TLS. A build may leave it out.
 TLS_USER = "src/net/tls.cpp"
 OPENSSL = re.compile(r"(openssl|boost/asio/ssl)\b")
+# The file that uses rabbitmq-c, of which no type is seen elsewhere.
+AMQP_USER = "src/rabbitmq/method.cpp"
+AMQP = re.compile(r"(rabbitmq-c/|amqp\w*\.h$)")
 NO_HEAVY = re.compile(r"boost/(beast|json)\b")
 
 # The folders of the core, and those of the client. Each may include those that it names, and what these may include.
@@ -76,6 +79,7 @@ LAYERS = {
     },
     "src/lifetime": Layer(("lifetime/", *OPERATIONS), ("boost/asio/", *SYSTEM_ONLY)),
     "src/consul": Layer(("consul/", "net/", "lifetime/", "holdfast/consul/", "holdfast/version.hpp", *COMMON), ("boost/",)),
+    "src/rabbitmq": Layer(("rabbitmq/", "net/", *COMMON), ("boost/",)),
     "include/holdfast/consul": Layer(("holdfast/consul/", BUILD, *OPERATIONS, *COMMON), ("boost/",)),
     "include/holdfast/testing": Layer(("holdfast/testing/", "holdfast/consul/", BUILD, *COMMON), ("boost/",)),
     "src/testing": Layer(("testing/", "holdfast/testing/", "holdfast/consul/", "consul/", "net/", "lifetime/", *COMMON), ("boost/",)),
@@ -128,6 +132,9 @@ def problems(files):
             elif OPENSSL.match(name):
                 if path != TLS_USER:
                     found.append(f"{where}: OpenSSL is {TLS_USER}'s, as it may be missing")
+            elif AMQP.match(name):
+                if path != AMQP_USER:
+                    found.append(f"{where}: rabbitmq-c is {AMQP_USER}'s")
             elif path.startswith("src/") and "awaitable_operators" in name:
                 found.append(f"{where}: the library cancels by itself, without awaitable operators")
             elif path[len("include/") :] in VALUES and name.startswith(("holdfast/", "boost/asio")):
@@ -154,6 +161,8 @@ def self_test():
         "#include <boost/beast/http/parser.hpp>\n#include <sys/socket.h>\n",
         "src/net/tls.cpp": "#include <boost/asio/ssl/stream.hpp>\n#include <openssl/x509v3.h>\n",
         "src/runtime/driver.cpp": '#include "protocol/record/plan.hpp"\n#include <holdfast/consul/client.hpp>\n',
+        "src/rabbitmq/method.cpp": "#include <rabbitmq-c/framing.h>\n#include <amqp_framing.h>\n",
+        "src/rabbitmq/names.cpp": '#include "net/utf8.hpp"\n',
         "src/error.cpp": "#include <holdfast/error.hpp>\n#include <string>\n",
         "include/holdfast/semaphore.hpp": "#include <boost/asio/deferred.hpp>\n#include <holdfast/consul/config.hpp>\n",
         "include/holdfast/loss_reason.hpp": "#include <string_view>\n",
@@ -181,6 +190,10 @@ def self_test():
         "OpenSSL in a public header": ("include/holdfast/consul/a.hpp", "#include <boost/asio/ssl/context.hpp>"),
         "OpenSSL elsewhere in the client": ("src/consul/a.cpp", "#include <openssl/ssl.h>"),
         "private code in a public header": ("include/holdfast/a.hpp", '#include "runtime/driver.hpp"'),
+        "rabbitmq-c elsewhere": ("src/rabbitmq/frame.hpp", "#include <amqp.h>"),
+        "newer rabbitmq-c elsewhere": ("src/rabbitmq/frame.hpp", "#include <rabbitmq-c/amqp.h>"),
+        "consul in the client of RabbitMQ": ("src/rabbitmq/a.cpp", '#include "consul/encoding/url.hpp"'),
+        "the client of RabbitMQ in that of Consul": ("src/consul/a.cpp", '#include "rabbitmq/address.hpp"'),
         "operators in the library": (
             "src/runtime/a.cpp",
             "#include <boost/asio/experimental/awaitable_operators.hpp>",

@@ -138,7 +138,7 @@ class Project:
         the analyzer does not see into the files that a unity file includes."""
         options = ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_COMPILER=clang++", "-DCMAKE_CXX_COMPILER_LAUNCHER="]
         options += ["-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", "-DHOLDFAST_BUILD_BENCHMARKS=ON", "-DCMAKE_UNITY_BUILD=OFF"]
-        options += ["-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON"]
+        options += ["-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON", "-DHOLDFAST_RABBITMQ=ON"]
         run = subprocess.run(
             ["cmake", "-S", self.root, "-B", build, "-G", "Ninja", *options],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -115,9 +115,17 @@ def version():
     return re.search(r"project\(holdfast VERSION (\S+)", read("CMakeLists.txt"))[1]
 
 
+def has_rabbitmq(prefix):
+    """True if the library was built with HOLDFAST_RABBITMQ=ON."""
+    return any(prefix.glob("lib*/**/holdfastRabbitmqTargets.cmake"))
+
+
 def check_libraries(prefix):
     libraries = [each for each in prefix.glob("lib*/**/libholdfast*") if each.suffix in (".a", ".so")]
-    expect(sorted(each.stem for each in libraries) == ["libholdfast", "libholdfast_testing"], f"installed {libraries}")
+    expected = ["libholdfast", "libholdfast_testing"]
+    if has_rabbitmq(prefix):
+        expected.insert(1, "libholdfast_rabbitmq")
+    expect(sorted(each.stem for each in libraries) == expected, f"installed {libraries}")
     for library in libraries:
         if library.suffix == ".so":
             said = re.search(r"soname: \[(.*)\]", run(f"readelf -d {library}", prefix))
@@ -131,7 +139,8 @@ def check_libraries(prefix):
 
 def check_consumers(prefix, folder):
     build = folder / "consumer"
-    run(f"cmake -S {ROOT}/test/package -B {build} -G Ninja -DCMAKE_PREFIX_PATH={prefix}", folder)
+    options = " -DCONSUMER_RABBITMQ=ON" if has_rabbitmq(prefix) else ""
+    run(f"cmake -S {ROOT}/test/package -B {build} -G Ninja -DCMAKE_PREFIX_PATH={prefix}{options}", folder)
     run(f"cmake --build {build}", folder)
     run(f"{build}/consumer {version()}", folder)
 
