@@ -31,6 +31,7 @@ struct error_facts {
 /// request.
 constexpr auto facts = std::to_array<error_facts>({
     {error::invalid_prefix, "invalid_prefix", "the prefix is empty or not a plain path", not_applied | misuse},
+    {error::invalid_name, "invalid_name", "the name cannot be that of a semaphore on RabbitMQ", not_applied | misuse},
     {error::invalid_limit, "invalid_limit", "the limit is 0 or over the largest supported", not_applied | misuse},
     {error::invalid_ttl, "invalid_ttl", "the session TTL is out of the accepted range", not_applied | misuse},
     {error::invalid_option, "invalid_option", "an option is out of its documented range", not_applied | misuse},
@@ -46,6 +47,7 @@ constexpr auto facts = std::to_array<error_facts>({
      not_applied},
     {error::not_a_mutex, "not_a_mutex", "the key belongs to something other than a mutex", not_applied},
     {error::limit_conflict, "limit_conflict", "the semaphore is in use with another limit", not_applied},
+    {error::lease_conflict, "lease_conflict", "the semaphore is in use with another lease", not_applied},
     {error::corrupt_record, "corrupt_record", "the semaphore's record cannot be parsed", not_applied},
     {error::no_semaphore, "no_semaphore", "there is no semaphore here", not_applied},
     {error::in_use, "in_use", "the semaphore is in use", not_applied},

@@ -19,6 +19,7 @@ using boost::system::system_error;
 enum class error {
   // The request cannot be carried out as asked. Nothing was written, except that `closed` says nothing about writes.
   invalid_prefix = 1,  ///< a prefix, key or lock name breaks a rule of `semaphore_options::prefix`
+  invalid_name,        ///< the name of a semaphore on RabbitMQ is not one that its queues can have
   invalid_limit,       ///< a limit of 0, or over the largest supported
   invalid_ttl,         ///< a session TTL that this library or the Consul server does not accept
   invalid_option,      ///< any other option out of its documented range
@@ -34,6 +35,7 @@ enum class error {
   not_a_semaphore,  ///< the lock key belongs to something else (its flags say so)
   not_a_mutex,      ///< the mutex's key belongs to something else
   limit_conflict,   ///< the lock record names another limit than this semaphore or command
+  lease_conflict,   ///< the semaphore on RabbitMQ has another lease than this one
   corrupt_record,   ///< the lock record cannot be parsed
   no_semaphore,     ///< there is no lock record
   in_use,           ///< somebody holds a slot or waits for one

@@ -77,6 +77,9 @@ BOOST_AUTO_TEST_CASE(conditions_hold_for_what_the_header_says) {
   BOOST_TEST(holds(error::server_error, condition::outcome_unknown));
   BOOST_TEST(!holds(error::permission_denied, condition::unavailable));
   BOOST_TEST(holds(error::invalid_option, condition::misuse));
+  BOOST_TEST(holds(error::invalid_name, condition::misuse));
+  BOOST_TEST(holds(error::lease_conflict, condition::not_applied));
+  BOOST_TEST(!holds(error::lease_conflict, condition::misuse));
   BOOST_TEST(!holds(error::invalid_session, condition::misuse));
   BOOST_TEST(holds(error::missing_node, condition::not_applied));
   BOOST_TEST(!holds(error::missing_node, condition::unavailable));
