@@ -1,0 +1,180 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#include "rabbitmq/address.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace holdfast::rabbitmq::detail {
+namespace {
+
+constexpr std::uint16_t amqp_port = 5672;
+constexpr std::uint16_t amqps_port = 5671;
+constexpr std::size_t short_text_max = 255;  // AMQP's limit for a virtual host, and RabbitMQ's for a user name
+constexpr std::size_t password_max = 1024;   // a login must fit into a frame of 4,096 bytes
+
+bool equals_ignoring_case(std::string_view text, std::string_view lower) noexcept {
+  return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
+                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
+}
+
+bool is_unreserved(char c) noexcept {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '.' ||
+         c == '_' || c == '~';
+}
+
+// The characters that RFC 3986 allows in a segment and in user information. Others must be percent-encoded.
+bool may_stand_alone(char c) noexcept {
+  return is_unreserved(c) || std::string_view("!$&'()*+,;=:").find(c) != std::string_view::npos;
+}
+
+int hex_digit(char c) noexcept {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+void append_encoded(std::string& out, std::string_view text) {
+  constexpr char digits[] = "0123456789ABCDEF";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (is_unreserved(c)) {
+      out += c;
+    } else {
+      out += {'%', digits[byte >> 4], digits[byte & 15]};
+    }
+  }
+}
+
+/// Parses one address. The first problem ends it.
+class parser {
+public:
+  error_code parse(std::string_view text, broker_address& out, std::string_view& cause) {
+    const bool is_good = parse_all(text);
+    if (is_good) {
+      out = std::move(parsed_);
+    } else {
+      cause = cause_;
+    }
+    return is_good ? error_code() : error_code(code_);
+  }
+
+private:
+  bool fail(std::string_view cause) noexcept {
+    cause_ = cause;
+    return false;
+  }
+
+  bool parse_all(std::string_view text) {
+    const auto scheme_end = text.find("://");
+    parsed_.port = amqp_port;
+    if (scheme_end == std::string_view::npos) {
+      return net::parse_authority(text, parsed_) || fail("without a scheme, it must be host or host:port");
+    }
+    const std::string_view scheme = text.substr(0, scheme_end);
+    if (equals_ignoring_case(scheme, "amqps")) {
+      parsed_.is_tls = true;
+      parsed_.port = amqps_port;
+    } else if (!equals_ignoring_case(scheme, "amqp")) {
+      code_ = error::unsupported_scheme;
+      return fail("the scheme must be amqp or amqps");
+    }
+    return parse_uri(text.substr(scheme_end + 3));
+  }
+
+  bool parse_uri(std::string_view rest) {
+    if (rest.find_first_of("?#") != std::string_view::npos)
+      return fail("query parameters and fragments are not supported: percent-encode \"?\" and \"#\"");
+    if (const auto slash = rest.find('/'); slash != std::string_view::npos) {
+      if (!parse_virtual_host(rest.substr(slash + 1))) return false;
+      rest.remove_suffix(rest.size() - slash);
+    }
+    if (const auto at = rest.find('@'); at != std::string_view::npos) {
+      if (!parse_login(rest.substr(0, at))) return false;
+      rest.remove_prefix(at + 1);
+    }
+    return parse_host(rest);
+  }
+
+  bool parse_virtual_host(std::string_view text) {
+    std::string name;
+    if (!decode(text, name)) return fail("the virtual host is not percent-encoded: for example, \"/\" is %2F in it");
+    if (name.size() > short_text_max) return fail("the virtual host has more than 255 bytes");
+    parsed_.virtual_host = std::move(name);
+    return true;
+  }
+
+  bool parse_login(std::string_view text) {
+    const auto colon = text.find(':');
+    std::string user;
+    if (!decode(text.substr(0, colon), user)) return fail("the user name is not percent-encoded");
+    if (user.size() > short_text_max) return fail("the user name has more than 255 bytes");
+    if (has_zero(user)) return fail("the user name has a zero byte");
+    parsed_.user = std::move(user);
+    if (colon == std::string_view::npos) return true;
+    std::string password;
+    if (!decode(text.substr(colon + 1), password)) return fail("the password is not percent-encoded");
+    if (password.size() > password_max) return fail("the password has more than 1,024 bytes");
+    if (has_zero(password)) return fail("the password has a zero byte");
+    parsed_.password = std::move(password);
+    return true;
+  }
+
+  bool parse_host(std::string_view text) {
+    constexpr std::string_view problem =
+        "the host or the port is wrong; a user name or password before it must be percent-encoded";
+    // The brackets of an IPv6 address, and the percent sign before its zone, stand as they are.
+    if (text.starts_with('[')) return net::parse_authority(text, parsed_) || fail(problem);
+    const std::string_view encoded = text.substr(0, text.find(':'));
+    std::string host;
+    if (!decode(encoded, host) || host.find_first_of("[:") != std::string::npos) return fail(problem);
+    if (host.empty()) host = "localhost";
+    host += text.substr(encoded.size());
+    return net::parse_authority(host, parsed_) || fail(problem);
+  }
+
+  // The PLAIN mechanism of the login ends both by a zero byte.
+  static bool has_zero(std::string_view text) noexcept { return text.find('\0') != std::string_view::npos; }
+
+  static bool decode(std::string_view text, std::string& out) {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] != '%') {
+        if (!may_stand_alone(text[i])) return false;
+        out += text[i];
+        continue;
+      }
+      if (text.size() - i < 3) return false;
+      const int high = hex_digit(text[i + 1]);
+      const int low = hex_digit(text[i + 2]);
+      if (high < 0 || low < 0) return false;
+      out += static_cast<char>(high * 16 + low);
+      i += 2;
+    }
+    return true;
+  }
+
+  broker_address parsed_{};
+  error code_ = error::invalid_address;
+  std::string_view cause_{};
+};
+
+}  // namespace
+
+std::string broker_address::to_string() const {
+  std::string text = (is_tls ? "amqps://" : "amqp://") + authority();
+  if (virtual_host != "/") {
+    text += '/';
+    append_encoded(text, virtual_host);
+  }
+  return text;
+}
+
+error_code parse_address(std::string_view text, broker_address& out, std::string_view& cause) {
+  return parser().parse(text, out, cause);
+}
+
+}  // namespace holdfast::rabbitmq::detail
