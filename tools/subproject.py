@@ -138,7 +138,29 @@ def without_testing(folder, holdfast):
     expect("HOLDFAST_TESTING=OFF" in said, f"the reason is not said: {said}")
 
 
-CHECKS = (readme_fetches, parent_exports, boost_is_there, without_testing)
+def with_rabbitmq(folder, holdfast):
+    """HOLDFAST_RABBITMQ: the library is there if it was built and is asked for. Otherwise rabbitmq-c is not needed."""
+    build, prefix = folder / "rabbitmq", folder / "installed_rabbitmq"
+    off = "-DHOLDFAST_BUILD_TESTS=OFF -DHOLDFAST_BUILD_EXAMPLES=OFF -DHOLDFAST_BUILD_PROGRAM=OFF"
+    hidden = "-DCMAKE_DISABLE_FIND_PACKAGE_rabbitmq-c=ON -DPKG_CONFIG_EXECUTABLE=false"
+    package = "holdfast;0.1;REQUIRED;COMPONENTS;rabbitmq"
+    said = configure(holdfast, build, holdfast, f"{off} {hidden} -DHOLDFAST_RABBITMQ=ON", fails=True)
+    expect("needs rabbitmq-c 0.11" in said, f"rabbitmq-c is not named: {said}")
+    configure(holdfast, build, holdfast, f"{off} {hidden} -DHOLDFAST_RABBITMQ=OFF")
+    install(build, prefix, (".", "holdfast"), (".", "holdfast_testing"))
+    said = find(folder, prefix, package, "holdfast::rabbitmq", fails=True)
+    expect("HOLDFAST_RABBITMQ=OFF" in said, f"the reason is not said: {said}")
+    configure(holdfast, build, holdfast, "-DHOLDFAST_RABBITMQ=ON -UCMAKE_DISABLE_FIND_PACKAGE_* -UPKG_CONFIG_EXECUTABLE")
+    install(build, prefix, (".", "holdfast"), (".", "holdfast_testing"), (".", "holdfast_rabbitmq"))
+    find(folder, prefix, package, "holdfast::rabbitmq")
+    find(folder, prefix, "holdfast;0.1;REQUIRED", f'holdfast::holdfast" {hidden} "-DUNUSED=')
+    said = find(folder, prefix, "holdfast;0.1;REQUIRED", "holdfast::rabbitmq", fails=True)
+    expect("was not found" in said, f"the library is there unasked: {said}")
+    said = find(folder, prefix, package, "holdfast::rabbitmq", fails=True)
+    expect("needs rabbitmq-c 0.11" in said, f"rabbitmq-c is not named: {said}")
+
+
+CHECKS = (readme_fetches, parent_exports, boost_is_there, without_testing, with_rabbitmq)
 # A file, a part of its text, the text in its place, the check that notices the change, and a part of its message.
 MISTAKES = [
     ("CMakeLists.txt", 'install target" ${PROJECT_IS_TOP_LEVEL}', 'install target" ON', readme_fetches, "is not OFF"),
@@ -156,6 +178,10 @@ MISTAKES = [
     ("CMakeLists.txt", "PATTERN testing EXCLUDE", "", without_testing, "installed ["),
     ("CMakeLists.txt", "if(HOLDFAST_TESTING)", "if(TRUE)", without_testing, "still built"),
     ("cmake/holdfastConfig.cmake.in", "if(component STREQUAL", "if(FALSE AND", without_testing, "the reason is not said"),
+    ("cmake/holdfastConfig.cmake.in", '"rabbitmq" STREQUAL', "FALSE AND", with_rabbitmq, "the reason is not said"),
+    ("cmake/holdfastConfig.cmake.in", "NOT TARGET holdfast_rabbitmq_c", "FALSE", with_rabbitmq, "ended with 0"),
+    ("CMakeLists.txt", "NOT TARGET holdfast_rabbitmq_c", "FALSE", with_rabbitmq, "ended with 0"),
+    ("CMakeLists.txt", "EXPORT_NAME rabbitmq", "EXPORT_NAME amqp", with_rabbitmq, "was not found"),
 ]
 
 
