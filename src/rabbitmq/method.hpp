@@ -314,8 +314,8 @@ enum class decoder {
   server,
 };
 
-/// Decodes the payload of a method frame. Fails with error::malformed_reply if the peer may not send this method, or not
-/// on this channel. Fails also if the payload is longer or shorter than the method, or if a limit in it is too low.
+/// Decodes the payload of a method frame. Fails with error::malformed_reply if the peer may not send this method, or
+/// not on this channel. Fails also if the payload is longer or shorter than the method, or if a limit in it is too low.
 /// `cause` then says why, without anything that the peer has sent. A method must fit into a frame of 4,096 bytes.
 error_code decode_method(const frame& from, decoder decoder, method& out, std::string_view& cause);
 
