@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/base/failure.hpp"
+#include "protocol/base/time.hpp"
 #include "protocol/base/transitions.hpp"
-#include "protocol/core/context.hpp"
+#include "protocol/core/user_actions.hpp"
 
 namespace holdfast::protocol {
 
@@ -22,24 +24,34 @@ public:
   void begin() {
     if (state_ == state::open) state_.go_to(state::closing);
   }
-  void within(context& ctx, duration time) { deadline_ = std::min(deadline_, ctx.now() + time); }
-  void begin_at_once(context& ctx) {
+  template <class Context>
+  void within(Context& ctx, duration time) {
+    deadline_ = std::min(deadline_, ctx.now() + time);
+  }
+  template <class Context>
+  void begin_at_once(Context& ctx) {
     at_once_ = nothing_in_use_ = true;
     deadline_ = ctx.now();
   }
   /// All users have released their slots. Starts the time limit for releasing sessions and entries in Consul, however
   /// long the users have taken. If that time limit has been started before, it stays as it is.
-  void nobody_uses_anything(context& ctx, duration time) {
+  template <class Context>
+  void nobody_uses_anything(Context& ctx, duration time) {
     if (!std::exchange(nothing_in_use_, true)) deadline_ = ctx.now() + time;
   }
   /// The time for users has expired. Starts the time limit for releasing sessions and entries in Consul.
-  void once_more(context& ctx, duration time) {
+  template <class Context>
+  void once_more(Context& ctx, duration time) {
     nothing_in_use_ = true;
     deadline_ = ctx.now() + time;
     ctx.wake_at(deadline_);
   }
-  bool is_due(context& ctx) const { return ctx.due_or_wake(deadline_); }
-  void end(context& ctx, failure why) {
+  template <class Context>
+  bool is_due(Context& ctx) const {
+    return ctx.due_or_wake(deadline_);
+  }
+  template <class Context>
+  void end(Context& ctx, failure why) {
     state_.go_to(state::over);
     ctx.act(action::closed{std::move(why)});
   }

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "protocol/base/random.hpp"
 #include "protocol/core/actions.hpp"
@@ -15,12 +17,14 @@ namespace holdfast::protocol {
 
 /// The state that the parts of a core share during a step: the time, random numbers, the numbers of requests, and the
 /// list of actions for the shell. Parts receive it with each call and do not keep it, so that a pool can be copied.
-class context {
+/// `AnyAction` is the variant of all actions of the core.
+template <class AnyAction>
+class basic_context {
 public:
-  explicit context(std::uint64_t seed) : random_(seed) {}
+  explicit basic_context(std::uint64_t seed) : random_(seed) {}
 
   /// Begins a step. The core's time never goes backwards.
-  void begin(time_point now, core_actions& out) {
+  void begin(time_point now, std::vector<AnyAction>& out) {
     now_ = std::max(now_, now);
     out_ = &out;
   }
@@ -60,8 +64,10 @@ private:
   time_point now_{};
   time_point wake_ = never;
   random_source random_;
-  core_actions* out_ = nullptr;
+  std::vector<AnyAction>* out_ = nullptr;
   request_id last_request_ = 0;
 };
+
+using context = basic_context<core_action>;
 
 }  // namespace holdfast::protocol

@@ -52,18 +52,22 @@ public:
   }
 
   /// Fails the first waiters with `why` that have waited for `most` since `since`. Sets a timer for the next one.
-  void fail_since(context& ctx, time_point since, duration most, const failure& why) {
+  template <class Context>
+  void fail_since(Context& ctx, time_point since, duration most, const failure& why) {
     while (!empty() && ctx.due_or_wake(std::max(since, front().came) + most)) fail_first(ctx, why);
   }
-  void fail_all(context& ctx, const failure& why) {
+  template <class Context>
+  void fail_all(Context& ctx, const failure& why) {
     while (!empty()) fail_first(ctx, why);
   }
-  void fail_first(context& ctx, const failure& why) {
+  template <class Context>
+  void fail_first(Context& ctx, const failure& why) {
     ctx.act(action::fail{front().ticket, why});
     pop();
   }
   /// Denies the waiters whose deadlines have passed. Sets a timer for the next deadline.
-  void expire(context& ctx) {
+  template <class Context>
+  void expire(Context& ctx) {
     while (first_deadline() != never && ctx.due_or_wake(first_deadline())) {
       const ticket expired = deadlines_.begin()->second;
       remove(expired);
