@@ -52,6 +52,7 @@ CORE = {
     "pool": ("session",),
     "mutex_set": ("session",),
     "election": ("core",),
+    "broker": ("session",),
     "administration": ("pool",),
 }
 CLIENT = {"encoding": ("net",), "connections": ("encoding",), "agents": ("connections",)}
