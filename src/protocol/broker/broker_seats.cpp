@@ -89,8 +89,8 @@ void broker_pool::serve() {
   }
 }
 
-/// Gives back what nobody here uses. A seat without a token is kept until its wait is over, though nobody wants it:
-/// then it is given back with a token, and the next one need not wait.
+/// Vacates the seats that no user has. A seat without a token is kept until its wait is over, even if no acquire waits.
+/// Then it is vacated with a token, so the next process that takes the slot need not wait for a lease.
 void broker_pool::give_back() {
   for (auto& [number, s] : seats_) {
     if (s.user != slot_id::none) continue;

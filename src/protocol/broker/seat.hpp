@@ -63,7 +63,7 @@ public:
   void seized(broker_context& ctx, const event::seized& e);
   void verified(broker_context& ctx, const event::verified& e);
 
-  // What a user is told.
+  // The pool reports to the user that the slot is suspect or lost.
   void suspect() { state_.go_to(phase::suspect); }
   void lose() { state_.go_to(phase::lost); }
   /// The pool removes the seat now.

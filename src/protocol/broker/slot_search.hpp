@@ -67,7 +67,7 @@ public:
   void had(std::uint32_t number) { last_ = number; }
   /// Another was faster. `most`: how often that may happen in a round.
   void lost_race(broker_context& ctx, unsigned most, const broker_options& options);
-  /// This slot was given back, and is left to others until `when`.
+  /// This slot was vacated. The search leaves it to other processes until `when`.
   void yielded(std::uint32_t number, time_point when) { again_[number] = when; }
   void found_none(broker_context& ctx, request_id sought, const broker_options& options);
   bool poll_is_due(broker_context& ctx) const { return ctx.due_or_wake(poll_at_); }
