@@ -38,11 +38,11 @@ public:
   /// and the grant that is then owed is written later.
   bool grants_with_release() const { return refused_ < refusals_max; }
 
-  /// Whether this process grants a free slot now. A process that owes a grant, or whose own session is to be granted
-  /// first, does so at once. Other processes in the queue wait a while before they do so in its place. So a dead holder
-  /// costs one write, not one for each waiter. For a process that does not wait in the queue, the result is true
-  /// only if it owes a grant.
-  bool may_grant(context& ctx, const grant_plan& next, const members& ours, duration backup);
+  /// Returns true if it is this process's turn to grant a free slot. Otherwise it waits for its turn. A process that
+  /// owes a grant, or whose own session is to be granted first, does so at once. Other processes in the queue wait a
+  /// while before they do so in its place. So a dead holder costs one write, not one for each waiter. For a process
+  /// that does not wait in the queue, the result is true only if it owes a grant.
+  bool takes_turn(context& ctx, const grant_plan& next, const members& ours, duration backup);
   void moved_on() { stalled_until_ = never; }
 
 private:
@@ -57,7 +57,7 @@ private:
   time_point stalled_until_ = never;  ///< how long a free slot waits for another process to write the grant
 };
 
-inline bool grant_duty::may_grant(context& ctx, const grant_plan& next, const members& ours, duration backup) {
+inline bool grant_duty::takes_turn(context& ctx, const grant_plan& next, const members& ours, duration backup) {
   if (owes_) return true;
   if (next.granted.empty() || !any_waits(ours)) {
     moved_on();

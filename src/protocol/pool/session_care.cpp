@@ -95,7 +95,7 @@ bool session_care::is_idle_for_too_long(context& ctx, const pool_options& o, con
 /// believe in their slots. If the node can be read, and the session has had an entry, a later read shows whether the
 /// node still stands. Otherwise the session is renewed first, and is ended when the answer arrives. A lost session is
 /// not renewed any more. A closing pool acquires nothing any more, so it does not need to know.
-bool session_care::may_retire(context& ctx, const pool_parts& parts, member& m) {
+bool session_care::may_retire_or_renew(context& ctx, const pool_parts& parts, member& m) {
   if (parts.closing.has_begun() || m.lost || (parts.others.may_read_node() && m.entry_created != 0)) return true;
   if (m.asked_at < m.idle_since + parts.options.session_idle_timeout) {
     m.lease.renew_by(ctx.now());
@@ -117,7 +117,7 @@ void session_care::retire(context& ctx, pool_parts& parts, taking& takes) {
     if (m.lost && m.slot != slot_id::none) continue;
     const bool is_over =
         parts.closing.has_begun() || m.lost || (!collects && is_idle_for_too_long(ctx, parts.options, m));
-    if (is_over && may_retire(ctx, parts, m)) drop(ctx, parts, m, loss_reason::none);
+    if (is_over && may_retire_or_renew(ctx, parts, m)) drop(ctx, parts, m, loss_reason::none);
   }
   takes.pursue_all(ctx, parts.view);
   for (auto& [session, e] : parts.members.ending())

@@ -31,7 +31,7 @@ private:
   static duration giving_back_max(const pool_parts& parts);
   static bool is_stuck(context& ctx, const pool_parts& parts, const member& m);
   static void node_may_be_gone(context& ctx, pool_parts& parts, const member& ours);
-  static bool may_retire(context& ctx, const pool_parts& parts, member& m);
+  static bool may_retire_or_renew(context& ctx, const pool_parts& parts, member& m);
 
   bool is_any_suspect_ = false;
 };

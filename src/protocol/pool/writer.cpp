@@ -4,7 +4,6 @@
 #include "protocol/pool/writer.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 #include <vector>
 
@@ -37,7 +36,12 @@ private:
   void write_from_view();
   bool is_turn_to_read();
   void hand_on(const moves& what);
-  demand wanted(const std::function<std::uint32_t()>& count_takeable, bool awaits_node);
+  bool fail_conflicting_limit();
+  void write_without_plan(moves& what);
+  grant_plan plan_beside(moves& what, bool is_anybody_waiting);
+  bool take_free_slots(moves& what, grant_plan& next);
+  demand answer_tries(bool awaits_node);
+  std::uint32_t count_takeable();
   moves carry_out(decision d);
   void choose_numbers(moves& what);
   void create_sessions(std::size_t count);
@@ -117,37 +121,13 @@ bool writer::step::must_read_before_writing() {
 }
 
 void writer::step::write_from_view() {
-  if (!fail_too_wide()) return read_prefix();
-  if (parts_.situation.limit_disagrees && !parts_.waiters.empty()) {
-    if (parts_.view.as_of() <= parts_.waiters.front().asked) return read_prefix();
-    failure why = parts_.failed(error::limit_conflict, "the record in use has another limit than this semaphore");
-    why.details.limit_conflict = {parts_.view.now().record.limit, parts_.limit()};
-    parts_.waiters.fail_all(ctx_, why);
-  }
+  if (!fail_too_wide() || !fail_conflicting_limit()) return read_prefix();
   const bool awaits_node = read_node();
-  moves unclaimed;  // the waiters here come before sessions that only rejoined early
-  for (const auto& [id, m] : parts_.members)
-    if (m.rejoined_early && m.is_ready() && m.waits()) unclaimed.leave.push_back(&m);
-  const demand need = wanted(
-      [&] {
-        const facts f = facts_now();
-        const std::uint32_t free =
-            parts_.view.current() ? plan(parts_.view.now(), taking_.rules(ctx_, parts_, unclaimed)).free : 0;
-        const std::vector<member_id>& spares = parts_.slots.spares();
-        const auto usable = std::count_if(spares.begin(), spares.end(),
-                                          [&](member_id id) { return !f.must_go_back(parts_.members[id]); });
-        return static_cast<std::uint32_t>(usable) + free;
-      },
-      awaits_node);
+  const demand need = answer_tries(awaits_node);
   if (need.needs_read) read_prefix();  // releases do not wait for this read
 
   moves what = carry_out(decide(ctx_, facts_now(), need, its_.returns_soon_));
-  if (!parts_.view.current()) {
-    choose_numbers(what);
-    if (what.gives()) return hand_on(what);
-    if (!what.empty()) send(what, {}, false);
-    return;
-  }
+  if (!parts_.view.current()) return write_without_plan(what);
   const bool is_anybody_waiting = need.slots != 0 || any_waits(parts_.members);
   const bool is_nothing_due =
       !parts_.duty.owes() && taking_.overdue(ctx_, parts_).empty() && taking_.gone(ctx_, parts_).empty();
@@ -155,25 +135,57 @@ void writer::step::write_from_view() {
     parts_.duty.moved_on();
     return its_.numbers_.nobody_needs_one();
   }
+  grant_plan next = plan_beside(what, is_anybody_waiting);
+  const bool takes = take_free_slots(what, next);
+  next.reads_entries = what.gives() && next.free != 0 && is_turn_to_read();
+  choose_numbers(what);
+  const bool is_due = what.gives() || takes || !next.taken_back.empty() ||
+                      parts_.duty.takes_turn(ctx_, next, parts_.members, parts_.options.grant_backup);
+  const bool writes_record = taking_.is_turn(ctx_, next, is_due);
+  if (writes_record || !what.empty()) send(what, next, writes_record);
+}
+
+/// If the record in use has another limit than this semaphore, fails the local waiters. Returns false if only a newer
+/// view can show whether that is so.
+bool writer::step::fail_conflicting_limit() {
+  if (!parts_.situation.limit_disagrees || parts_.waiters.empty()) return true;
+  if (parts_.view.as_of() <= parts_.waiters.front().asked) return false;
+  failure why = parts_.failed(error::limit_conflict, "the record in use has another limit than this semaphore");
+  why.details.limit_conflict = {parts_.view.now().record.limit, parts_.limit()};
+  parts_.waiters.fail_all(ctx_, why);
+  return true;
+}
+
+/// Writes moves of our own contenders that need no view of the whole queue.
+void writer::step::write_without_plan(moves& what) {
+  choose_numbers(what);
+  if (what.gives()) return hand_on(what);
+  if (!what.empty()) send(what, {}, false);
+}
+
+/// Plans the grants to write beside our own moves. Early rejoins for which a slot is free become releases, because
+/// nobody here wants the slot.
+grant_plan writer::step::plan_beside(moves& what, bool is_anybody_waiting) {
   grant_plan next = plan(parts_.view.now(), taking_.rules(ctx_, parts_, what));
   if (is_anybody_waiting)
     while (parts_.claims.wait(ctx_, next, parts_.options.claim_timeout))
       next = plan(parts_.view.now(), taking_.rules(ctx_, parts_, what));
   const bool grants = !what.gives() || parts_.duty.grants_with_release();
   if (next.granted.empty() && !next.cut && grants) parts_.duty.now_owes(false);  // there is no contender to grant
-  // A session that rejoins early would get a slot at once, although nobody here wants it.
   if (next.free != 0 && what.rejoins_early) {
     what.rejoins_early = parts_.members[what.requeue.front()->id].rejoined_early = false;
     what.give_back.swap(what.requeue);
   }
+  return next;
+}
 
-  // The newcomers take the slots on which no waiting contender has a claim, in the same write.
+/// Lets our newcomers take the slots on which no waiting contender has a claim, in the same write. Returns true if they
+/// take any. They only queue if the moves do not fit into one write beside the record, or if other processes write the
+/// record faster: then the process that writes it next grants them.
+bool writer::step::take_free_slots(moves& what, grant_plan& next) {
   const facts f = facts_now();
   if (what.gives() && f.must_yield()) next.free = 0;
-  // If the moves do not fit into one write beside the record, the newcomers only queue at first.
   if (!what.gives() && operations(f, what) > moves_beside_record(f)) next.free = 0;
-  // If other processes write the record faster, newcomers queue without writing it. The process that writes it next
-  // grants them.
   if (parts_.write.is_outrun() && parts_.options.form == record_form::map && parts_.limit() > 1) next.free = 0;
   bool takes = false;
   for (const moves::list* newcomers : {&what.requeue, &what.join})
@@ -185,12 +197,7 @@ void writer::step::write_from_view() {
       if (parts_.options.numbered && newcomers == &what.join && has_room_for_number(f, what, next))
         what.number.push_back(m);
     }
-  next.reads_entries = what.gives() && next.free != 0 && is_turn_to_read();
-  choose_numbers(what);
-  const bool is_due = what.gives() || takes || !next.taken_back.empty() ||
-                      parts_.duty.may_grant(ctx_, next, parts_.members, parts_.options.grant_backup);
-  const bool writes_record = taking_.is_turn(ctx_, next, is_due);
-  if (writes_record || !what.empty()) send(what, next, writes_record);
+  return takes;
 }
 
 /// Whether a release that leaves a slot free also reads the entries. If no slot was free before, it reads them in any
@@ -216,11 +223,11 @@ void writer::step::hand_on(const moves& what) {
   send(what, next, true);
 }
 
-/// The demand of the local queue beyond the slots in use: whole requests, in order, as long as they fit. A `once`
-/// waiter gets its slots if they can be had at once. It is denied at once if the slots in use leave no room for it.
-/// Otherwise it is denied after `once_conflicts_max` conflicts, or as soon as the view is newer than the waiter and no
-/// answer about a node is awaited.
-demand writer::step::wanted(const std::function<std::uint32_t()>& count_takeable, bool awaits_node) {
+/// Denies the `once` waiters that cannot have their slots at once, and returns the demand of the others beyond the
+/// slots in use: whole requests, in order, as long as they fit. A `once` waiter is denied at once if the slots in use
+/// leave no room for it. Otherwise it is denied after `once_conflicts_max` conflicts, or as soon as the view is newer
+/// than the waiter and no answer about a node is awaited.
+demand writer::step::answer_tries(bool awaits_node) {
   demand need;
   std::optional<std::uint32_t> takeable;
   if (parts_.closing.has_begun()) return need;
@@ -254,6 +261,20 @@ demand writer::step::wanted(const std::function<std::uint32_t()>& count_takeable
     ctx_.act(action::deny{t});
   }
   return need;
+}
+
+/// How many slots this process could use now: its spare ones, and those that the view shows as free.
+std::uint32_t writer::step::count_takeable() {
+  moves unclaimed;  // the waiters here come before sessions that only rejoined early
+  for (const auto& [id, m] : parts_.members)
+    if (m.rejoined_early && m.is_ready() && m.waits()) unclaimed.leave.push_back(&m);
+  const facts f = facts_now();
+  const std::uint32_t free =
+      parts_.view.current() ? plan(parts_.view.now(), taking_.rules(ctx_, parts_, unclaimed)).free : 0;
+  const std::vector<member_id>& spares = parts_.slots.spares();
+  const auto usable =
+      std::count_if(spares.begin(), spares.end(), [&](member_id id) { return !f.must_go_back(parts_.members[id]); });
+  return static_cast<std::uint32_t>(usable) + free;
 }
 
 /// Carries out everything of a decision except the write. Returns the moves for the write.
