@@ -94,6 +94,7 @@ public:
       : front_(front), client_(client), main_(front.strand(), agent, host), side_(front.strand(), agent, host) {}
 
   awaitable<std::optional<api_reply>> perform(const http_request& request) override {
+    if (is_stopped()) co_return std::nullopt;
     std::optional<front_impl::blocked_mark> mark;
     if (is_blocking_query(request.call)) {
       if (client_.abandoned()) co_return std::nullopt;
@@ -104,6 +105,7 @@ public:
   }
 
   awaitable<void> end_session(std::string id) override {
+    if (is_stopped()) co_return;
     http_request request;
     request.call = {"PUT", "/v1/session/destroy/" + id, {}};
     co_await side_.converse(request);
@@ -116,6 +118,11 @@ public:
   }
 
 private:
+  bool is_stopped() const {
+    const std::lock_guard lock(front_.mutex());
+    return front_.is_stopped(client_);
+  }
+
   front_impl& front_;
   connection& client_;
   upstream main_;

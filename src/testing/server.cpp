@@ -145,6 +145,7 @@ awaitable<bool> model_exchange::fires(store::watch_id watch, time_point end) {
 awaitable<void> model_exchange::end_session(std::string id) {
   {
     const std::lock_guard lock(model_.front().mutex());
+    if (model_.front().is_stopped(client_)) co_return;
     model_.contents().destroy_session(id, clock::now());
   }
   model_.settle();
