@@ -43,8 +43,11 @@ using names_ptr = std::unique_ptr<GENERAL_NAMES, freeing<GENERAL_NAMES_free>>;
 
 using stamps = std::vector<std::pair<std::string, file_stamp>>;
 
+[[noreturn]] void refuse(const std::string& option, const std::string& file, const std::string& why) {
+  throw system_error(error::invalid_option, "tls." + option + " \"" + file + "\": " + why);
+}
 [[noreturn]] void refuse(const std::string& option, const std::string& file, const error_code& why) {
-  throw system_error(error::invalid_option, "tls." + option + " \"" + file + "\": " + why.message());
+  refuse(option, file, why.message());
 }
 
 // All regular files in a folder and its subfolders, in the order of their names.
@@ -104,10 +107,14 @@ std::shared_ptr<ssl::context> load(const tls_options& options) {
   if (ec) refuse("certificate_file", options.certificate_file, ec);
   made->use_private_key_file(options.key_file, ssl::context::pem, ec);
   if (ec) refuse("key_file", options.key_file, ec);
-  // The call above compares the key with a certificate of the same type only.
-  if (SSL_CTX_check_private_key(made->native_handle()) != 1)
+  // The call above compares the key with a certificate of the same type only. An older error in OpenSSL's queue would
+  // be read as the reason.
+  ERR_clear_error();
+  if (SSL_CTX_check_private_key(made->native_handle()) != 1) {
+    const error_code why(static_cast<int>(ERR_get_error()), asio::error::get_ssl_category());
     refuse("key_file", options.key_file,
-           error_code(static_cast<int>(ERR_get_error()), asio::error::get_ssl_category()));
+           "the key does not fit tls.certificate_file \"" + options.certificate_file + "\": " + why.message());
+  }
   return made;
 }
 

@@ -416,6 +416,13 @@ BOOST_AUTO_TEST_CASE(files_that_cannot_be_read_are_named) {
                           t.key_file = another;
                         }),
                         "tls.key_file"));
+  const std::string of_another_type = refused([&](auto& t) {
+    t.certificate_file = certificate;
+    t.key_file = rsa_key;
+  });
+  BOOST_TEST(contains(of_another_type, "tls.key_file \"" + rsa_key +
+                                           "\": the key does not fit tls.certificate_file \"" + certificate + "\": "),
+             of_another_type);
   BOOST_TEST(refused([&](auto& t) {
                t.certificate_file = certificate;
                t.key_file = key;
