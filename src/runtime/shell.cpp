@@ -339,10 +339,10 @@ std::shared_ptr<void> shell::on_context_shutdown() noexcept {
   std::swap(left->losses, losses_);
   std::swap(left->revocations, revocations_);
   std::swap(left->closes, closes_);
+  std::swap(left->slots, slots_);
   left->requests = take_requests();
-  const auto slots = std::exchange(slots_, {});
   lock.unlock();
-  for (const slot_in_use& each : slots)
+  for (const slot_in_use& each : left->slots)
     if (each.held) each.held->lose(loss_reason::closed);
   leave_context();
   timer_.reset();

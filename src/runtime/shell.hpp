@@ -151,9 +151,10 @@ private:
   void complete_all(std::map<wait_id, pending<Results...>>& waits, protocol::slot_id id, error_code ec,
                     Results... results);
 
-  /// The handlers and requests that are pending when the execution context is destroyed, apart from the handlers that
-  /// wait for a release, which are in `slots_`.
+  /// The handlers and requests that are pending when the execution context is destroyed, and the slots in use. They are
+  /// destroyed when no lock is held.
   struct what_waits {
+    std::vector<slot_in_use> slots;
     protocol::ticket_queue<acquiring> acquires;
     std::map<wait_id, pending<loss_reason>> losses;
     std::map<wait_id, pending<>> revocations;
