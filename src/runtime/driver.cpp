@@ -143,10 +143,12 @@ void driver::log_loss(const hold_impl& held, const std::string& lock, loss_reaso
 }
 
 void driver::make_requests(std::unique_lock<std::mutex>& lock) {
-  auto requests = std::exchange(to_make_, {});
-  const auto sink = self();
-  lock.unlock();
-  for (runtime::store_request& each : requests) store_->make(std::move(each), sink);
+  {
+    auto requests = std::exchange(to_make_, {});
+    const auto sink = self();
+    lock.unlock();
+    for (runtime::store_request& each : requests) store_->make(std::move(each), sink);
+  }  // a request may still own a handler, which must not be destroyed while the mutex is locked
   lock.lock();
 }
 

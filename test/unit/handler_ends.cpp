@@ -14,7 +14,9 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <variant>
 
+#include "runtime/store.hpp"
 #include "support/async.hpp"
 
 BOOST_AUTO_TEST_SUITE(handler_ends)
@@ -56,6 +58,33 @@ held_mutex lock(asio::io_context& io, mutex& m) {
   return got;
 }
 
+/// A local store that destroys questions about a key instead of answering them.
+class forgetful_store final : public runtime::store {
+public:
+  explicit forgetful_store(std::unique_ptr<runtime::store> real) : real_(std::move(real)) {}
+  asio::any_io_executor executor() const noexcept override { return real_->executor(); }
+  asio::any_io_executor strand() const override { return real_->strand(); }
+  std::string name() const override { return real_->name(); }
+  void make(runtime::store_request&& request, const std::shared_ptr<runtime::event_sink>& to) override {
+    if (!std::holds_alternative<runtime::key_question>(request)) real_->make(std::move(request), to);
+  }
+
+private:
+  const std::unique_ptr<runtime::store> real_;
+};
+
+class forgetful_stores final : public runtime::store_factory {
+public:
+  explicit forgetful_stores(lock_store real) : real_(std::move(real)) {}
+  std::unique_ptr<runtime::store> open(runtime::store_terms terms) const override {
+    return std::make_unique<forgetful_store>(of(real_).open(std::move(terms)));
+  }
+  asio::any_io_executor executor() const noexcept override { return of(real_).executor(); }
+
+private:
+  const lock_store real_;
+};
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_release_that_waits_when_its_context_is_destroyed) {
@@ -67,6 +96,15 @@ BOOST_AUTO_TEST_CASE(a_release_that_waits_when_its_context_is_destroyed) {
   waits_when_destroyed end([&] { other.reset(); });
   held.release([mark = end.mark()](error_code) {});
   io.reset();
+  BOOST_TEST(end.has_waited_long_enough());
+}
+
+BOOST_AUTO_TEST_CASE(a_question_that_its_store_drops) {
+  asio::io_context io(1);
+  mutex m(runtime::store_factory::lock_store_of(std::make_shared<forgetful_stores>(local_store(io))), {.key = "m"});
+  held_mutex held = lock(io, m);
+  waits_when_destroyed end([&] { held.wait_lost([](error_code, loss_reason) {}); });
+  sequencer_of(held, [mark = end.mark()](error_code, const sequencer&) {});
   BOOST_TEST(end.has_waited_long_enough());
 }
 
