@@ -112,7 +112,8 @@ private:
 /// the key, even if the candidate is dead and never accepts the grant.
 ///
 /// Operations take a completion token, by default `throwing`. A completion handler runs on its associated executor, by
-/// default the client's executor. It is never called inside the initiating function.
+/// default the client's executor. It is never called inside the initiating function, unless it has an immediate
+/// executor (see `semaphore`).
 ///
 /// Threads: operations and const members may be called from any thread at any time. Assignment, move and destruction
 /// must not run at the same time as another call on the same object.

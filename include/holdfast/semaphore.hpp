@@ -34,9 +34,15 @@ namespace holdfast {
 /// So `co_await sem.acquire()` works in a coroutine on any executor.
 ///
 /// Executors and allocators: a completion handler runs on its associated executor, by default the client's executor. It
-/// is never called inside the initiating function. A waiting handler is stored in memory from its associated allocator.
-/// If the handler runs on the client's executor, and this is an `io_context`'s, the memory for posting the handler
-/// comes from that allocator, too.
+/// is never called inside the initiating function, unless it has an immediate executor. A waiting handler is stored in
+/// memory from its associated allocator. If the handler runs on the client's executor, and this is an `io_context`'s,
+/// the memory for posting the handler comes from that allocator, too.
+///
+/// Immediate completion, with Boost 1.82 or later: if the handler has an associated immediate executor
+/// (`asio::bind_immediate_executor`), an acquire that needs nothing from Consul completes through that executor. For
+/// example, the process has a free slot. Then the handler may be called inside `acquire`, and it may use or destroy the
+/// semaphore. If the handler has an associated executor, too, it is dispatched to that one. A handler that acquires
+/// again inside `acquire` nests the calls, so it must end somewhere. All other completions are posted.
 ///
 /// All acquires (`acquire`, `try_acquire`, `try_acquire_for`) have this in common:
 ///

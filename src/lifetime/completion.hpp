@@ -5,6 +5,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/bind_executor.hpp>
+#include <boost/asio/dispatch.hpp>
 #include <boost/asio/execution/allocator.hpp>
 #include <boost/asio/execution/blocking.hpp>
 #include <boost/asio/io_context.hpp>
@@ -41,8 +42,8 @@ private:
 };
 
 /// Posts `deliver(handler)` to `home`, the executor that was given to `pending`. If the handler has another executor,
-/// it is dispatched from there. Every completion of the library is posted by this function, with two exceptions: the
-/// operations of empty handles, and handlers on the strand of `consul::client`.
+/// it is dispatched from there. Every completion of the library is posted by this function, with three exceptions: the
+/// operations of empty handles, handlers on the strand of `consul::client`, and `complete_immediately`.
 template <class Deliver, class... Results>
 void post_delivery(const posting_executor& home, pending<Results...>&& waiting, Deliver deliver) {
   const auto memory = waiting.handler.get_allocator();
@@ -62,6 +63,35 @@ void post_completion(const posting_executor& home, pending<Results...>&& waiting
                 [ended = std::move(ended), ... results = std::move(results)](auto handler) mutable {
                   std::move(handler)(std::move(ended), std::move(results)...);
                 });
+}
+
+/// Whether `complete_immediately` can complete the operation. Always false before Boost 1.82, which has no immediate
+/// executors.
+template <class... Results>
+constexpr bool has_immediate_executor([[maybe_unused]] const pending<Results...>& waiting) noexcept {
+#if BOOST_VERSION >= 108200
+  return waiting.immediate != nullptr;
+#else
+  return false;
+#endif
+}
+
+/// Completes an operation within its initiating function, through the handler's immediate executor. The handler may be
+/// called before this returns, so the caller must hold no lock, and must not use its object afterwards.
+template <class... Results>
+void complete_immediately([[maybe_unused]] pending<Results...>&& waiting, [[maybe_unused]] outcome ended,
+                          [[maybe_unused]] Results... results) {
+#if BOOST_VERSION >= 108200
+  const auto through = std::move(waiting.immediate);
+  auto arrive = [handler = std::move(waiting.handler), ended = std::move(ended),
+                 ... results = std::move(results)]() mutable {
+    std::move(handler)(std::move(ended), std::move(results)...);
+  };
+  if (through->own)
+    asio::dispatch(through->immediate, asio::bind_executor(std::move(through->own), std::move(arrive)));
+  else
+    through->immediate.execute(std::move(arrive));
+#endif
 }
 
 }  // namespace holdfast::detail

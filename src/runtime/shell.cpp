@@ -69,6 +69,17 @@ shell::canceller<Key>* shell::on_cancel(Handler& handler) {
 }
 
 void shell::acquire(const acquire_request& request, pending<hold>&& handler, std::string_view name) {
+  if (!has_immediate_executor(handler)) return begin(request, std::move(handler), name, nullptr);
+  initiating at_once;
+  begin(request, std::move(handler), name, &at_once);
+  // From here on this object may be destroyed, by the handler or by another thread.
+  if (at_once.done.handler)
+    complete_immediately(std::move(at_once.done), std::move(at_once.ended), std::move(at_once.result));
+}
+
+/// Starts an acquire. `at_once` receives its completion if it completes within this call. It is null if the handler has
+/// no immediate executor.
+void shell::begin(const acquire_request& request, pending<hold>&& handler, std::string_view name, initiating* at_once) {
   auto* const cancelling = on_cancel<protocol::ticket>(handler.handler);
   acquiring waiting(std::move(handler));
   waiting.diag = request.diag;
@@ -80,6 +91,12 @@ void shell::acquire(const acquire_request& request, pending<hold>&& handler, std
   waiting.ticket = ticket;
   keep_running();
   acquires_.push(std::move(waiting));
+  if (at_once) at_once->ticket = ticket;
+  initiating_ = at_once;
+  const struct reset {
+    initiating*& at;
+    ~reset() { at = nullptr; }
+  } after_the_step{initiating_};
   const auto now = request.within ? runtime::now() : acquire_time();
   const bool ends = request.within && *request.within < protocol::never - now;  // else the sum would overflow
   const auto deadline = ends ? now + *request.within : protocol::never;
@@ -87,10 +104,15 @@ void shell::acquire(const acquire_request& request, pending<hold>&& handler, std
 }
 
 void shell::refuse(const protocol::failure& why, diagnostics* diag, pending<hold>&& handler) {
-  const locked lock(*this);
-  if (!lock) return;
-  keep_running();
-  complete(std::move(handler), runtime::outcome_of(protocol::failure(why), diag), hold());
+  {
+    const locked lock(*this);
+    if (!lock) return;
+    if (!has_immediate_executor(handler)) {
+      keep_running();
+      return complete(std::move(handler), runtime::outcome_of(protocol::failure(why), diag), hold());
+    }
+  }
+  complete_immediately(std::move(handler), runtime::outcome_of(protocol::failure(why), diag), hold());
 }
 
 void shell::cancel(protocol::ticket ticket) { step(protocol::event::cancel{ticket}, runtime::now()); }
@@ -244,6 +266,19 @@ void shell::log(std::string line) {
   asio::post(strand(), [self = shared_from_this(), line = std::move(line)] { self->options_.log(line); });
 }
 
+/// Takes the acquire from the queue, and posts its handler, or leaves it to the initiating function.
+void shell::complete_acquire(acquiring& waiting, outcome&& ended, hold&& result) {
+  if (initiating_ && initiating_->ticket == waiting.ticket) {
+    initiating_->done = std::move(waiting);
+    initiating_->ended = std::move(ended);
+    initiating_->result = std::move(result);
+    no_longer_pending();
+  } else {
+    complete(std::move(waiting), std::move(ended), std::move(result));
+  }
+  acquires_.erase(waiting);
+}
+
 void shell::perform(protocol::action::grant& a) {
   acquiring& waiting = *acquires_.find(a.ticket);
   auto impl = make_hold(a, waiting.count);
@@ -253,20 +288,14 @@ void shell::perform(protocol::action::grant& a) {
   counters::add(counters_.held);
   counters::add(counters_.granted);
   if (a.token.handoff != 0) counters::add(counters_.handoffs);
-  complete(std::move(waiting), error_code(), hold_impl::make_handle(std::move(impl)));
-  acquires_.erase(waiting);
+  complete_acquire(waiting, error_code(), hold_impl::make_handle(std::move(impl)));
 }
 
-void shell::perform(protocol::action::deny& a) {
-  acquiring& waiting = *acquires_.find(a.ticket);
-  complete(std::move(waiting), error_code(), hold());
-  acquires_.erase(waiting);
-}
+void shell::perform(protocol::action::deny& a) { complete_acquire(*acquires_.find(a.ticket), error_code(), hold()); }
 
 void shell::perform(protocol::action::fail& a) {
   acquiring& waiting = *acquires_.find(a.ticket);
-  complete(std::move(waiting), runtime::outcome_of(std::move(a.error), waiting.diag), hold());
-  acquires_.erase(waiting);
+  complete_acquire(waiting, runtime::outcome_of(std::move(a.error), waiting.diag), hold());
 }
 
 void shell::perform(protocol::action::released& a) {

@@ -125,6 +125,14 @@ private:
     bool is_hole() const { return !handler; }
     void leave_hole() {}  // nothing to do: the handler has been moved out
   };
+  /// An acquire that may complete within its initiating function. Its handler is called after the mutex has been
+  /// unlocked.
+  struct initiating {
+    protocol::ticket ticket{};
+    pending<hold> done{};  ///< without a handler while the acquire waits
+    outcome ended{};
+    hold result{};
+  };
   /// The state of a slot that is in use, or of one whose release is pending.
   struct slot_in_use {
     std::shared_ptr<hold_impl> held{};
@@ -135,12 +143,17 @@ private:
 
   template <class Key, class Handler>
   canceller<Key>* on_cancel(Handler& handler);
+  void begin(const acquire_request& request, pending<hold>&& handler, std::string_view name, initiating* at_once);
+  void complete_acquire(acquiring& waiting, outcome&& ended, hold&& result);
   void cancel(protocol::ticket ticket);
   using wait_id = std::pair<protocol::slot_id, std::uint64_t>;
   void cancel(wait_id wait);
   template <class... Results>
   static bool take_wait(std::map<wait_id, pending<Results...>>& from, wait_id wait, pending<Results...>& into);
   void make_all_requests(std::unique_lock<std::mutex> lock);
+  void no_longer_pending() {
+    if (--pending_count_ == 0) work_ = {};
+  }
 
   void schedule(protocol::time_point wake);
   void sleep();
@@ -181,6 +194,7 @@ private:
   std::uint64_t last_ticket_ = 0;
   std::uint64_t last_wait_ = 0;
 
+  initiating* initiating_ = nullptr;  ///< the acquire that the core has just been given, if its handler can be called
   protocol::ticket_queue<acquiring> acquires_;
   std::vector<slot_in_use> slots_;  ///< indexed by `index_of(id)`
   std::map<wait_id, pending<loss_reason>> losses_;
@@ -219,7 +233,7 @@ private:
 template <class... Results>
 void shell::complete(pending<Results...>&& waiting, outcome ended, Results... results) {
   post_completion(post_, std::move(waiting), std::move(ended), std::move(results)...);
-  if (--pending_count_ == 0) work_ = {};
+  no_longer_pending();
 }
 
 }  // namespace holdfast::detail

@@ -17,6 +17,9 @@
 #include <boost/asio/prefer.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <boost/version.hpp>
+#if BOOST_VERSION >= 108200
+#include <boost/asio/associated_immediate_executor.hpp>
+#endif
 #include <exception>
 #include <holdfast/detail/build.hpp>
 #include <holdfast/diagnostics.hpp>
@@ -142,6 +145,45 @@ bool is_same(const Executor& own, const asio::any_io_executor& other) {
   }
 }
 
+#if BOOST_VERSION >= 108200
+/// Stands for an executor while a handler is asked which executors it has. A handler without one answers with this.
+struct executor_stand_in {
+  executor_stand_in require(asio::execution::blocking_t::never_t) const noexcept { return {}; }
+  template <class Function>
+  void execute(Function&&) const noexcept {}
+  bool operator==(const executor_stand_in&) const noexcept = default;
+};
+
+template <class Handler>
+inline constexpr bool has_own_executor =
+    !std::is_same_v<asio::associated_executor_t<Handler, executor_stand_in>, executor_stand_in>;
+template <class Handler>
+inline constexpr bool has_own_immediate_executor =
+    !std::is_same_v<asio::associated_immediate_executor_t<Handler, executor_stand_in>, executor_stand_in>;
+
+/// The executors that complete a handler within its initiating function.
+struct immediate_executors {
+  template <class Handler>
+  static std::unique_ptr<immediate_executors> of(const Handler& h, const asio::any_io_executor& home) {
+    if constexpr (has_own_immediate_executor<Handler>) {
+      if (!home) return nullptr;  // the context has been destroyed, so the handler will not be called
+      auto its = std::make_unique<immediate_executors>();
+      its->immediate = asio::get_associated_immediate_executor(h, home);
+      if constexpr (has_own_executor<Handler>) {
+        asio::any_completion_executor own(asio::get_associated_executor(h, executor_stand_in()));
+        if (!own.target<executor_stand_in>()) its->own = std::move(own);  // a type-erased handler may have none
+      }
+      return its;
+    } else {
+      return nullptr;
+    }
+  }
+
+  asio::any_completion_executor immediate{};
+  asio::any_completion_executor own{};  ///< the handler's associated executor; empty if it has none
+};
+#endif
+
 /// A pending completion handler, type-erased. The associated executor is read before the erasure, because reading it
 /// afterwards allocates. `home` is the executor that the completion will be posted to. If the implementation works on a
 /// strand that is open to users, `strand` points to it.
@@ -150,6 +192,9 @@ struct pending {
   pending() = default;
   template <class Handler>
   pending(Handler&& h, const asio::any_io_executor& home, const asio::any_io_executor* strand = nullptr) {
+#if BOOST_VERSION >= 108200
+    immediate = immediate_executors::of(h, home);
+#endif
     auto own = asio::get_associated_executor(h, home);
     is_on_strand = strand && is_same(own, *strand);
     if (!is_on_strand && !is_same(own, home))
@@ -162,12 +207,18 @@ struct pending {
     handler.swap(other.handler);
     elsewhere.swap(other.elsewhere);
     std::swap(is_on_strand, other.is_on_strand);
+#if BOOST_VERSION >= 108200
+    immediate.swap(other.immediate);
+#endif
     return *this;
   }
 
   asio::any_completion_handler<void(outcome, Results...)> handler{};
   std::unique_ptr<asio::any_completion_executor>
-      elsewhere{};            ///< its executor, with tracked work; null if it is `home` or the strand
+      elsewhere{};  ///< its executor, with tracked work; null if it is `home` or the strand
+#if BOOST_VERSION >= 108200
+  std::unique_ptr<immediate_executors> immediate{};  ///< null if the handler has no immediate executor
+#endif
   bool is_on_strand = false;  ///< its executor is the strand, whose work keeps the context running
 };
 
