@@ -25,8 +25,11 @@ void closed_loop(const parameters& p) {
     if (form.process_of(client) != here) continue;
     auto& added = clients.emplace_back(io, options);
     for (auto number = first; number < contender; ++number) {
-      if (p.workload == "mutex")
-        asio::co_spawn(io, contend(added.mutex, everyone, client, number), rethrow);
+      if (p.workload == "mutex") asio::co_spawn(io, contend(added.mutex, everyone, client, number), rethrow);
+#if BOOST_VERSION >= 108200
+      else if (p.workload == "cycle-immediate")
+        asio::co_spawn(io, contend(added.at_once, everyone, client, number), rethrow);
+#endif
       else
         asio::co_spawn(io, contend(added.semaphore, everyone, client, number), rethrow);
     }

@@ -55,11 +55,23 @@ parameters parse(int argc, char** argv) {
 void measure(const parameters& p) {
   using workload = void (*)(const parameters&);
   const std::map<std::string_view, workload> ours = {
-      {"cycle", closed_loop},      {"cycle-idle", closed_loop}, {"pool", closed_loop},
-      {"pool-rival", closed_loop}, {"handoff", closed_loop},    {"mutex", closed_loop},
-      {"mixed", closed_loop},      {"open-loop", open_loop},    {"loss", loss},
-      {"long-hold", closed_loop},  {"waiting", waiting},        {"waiting-coroutine", waiting},
-      {"waiting-client", waiting},
+    {"cycle", closed_loop},
+    {"cycle-idle", closed_loop},
+    {"pool", closed_loop},
+    {"pool-rival", closed_loop},
+    {"handoff", closed_loop},
+    {"mutex", closed_loop},
+    {"mixed", closed_loop},
+    {"open-loop", open_loop},
+    {"loss", loss},
+    {"long-hold", closed_loop},
+    {"waiting", waiting},
+    {"waiting-coroutine", waiting},
+    {"waiting-client", waiting},
+    {"local", closed_loop_local},
+#if BOOST_VERSION >= 108200
+    {"cycle-immediate", closed_loop},
+#endif
   };
   const std::map<std::string_view, workload> others = {
       {"floor-asio", closed_loop_floor}, {"floor-beast", bare}, {"consul-lock", consul_lock}};

@@ -20,6 +20,8 @@ FLOORS = (BEAST, ASIO, WRK)
 
 ATTRIBUTES = ("workload", "system", "contenders", "limit", "rate", "on")
 CLUSTER, TLS = "cluster", "TLS"
+# The workload needs a Boost with immediate executors.
+IMMEDIATE, IMMEDIATE_SINCE = "cycle-immediate", (1, 82)
 PLACES = {None: "", CLUSTER: " on a cluster", TLS: " over TLS"}
 
 
@@ -55,6 +57,9 @@ def each(systems, workload, contenders=1, limit=1, **more):
 def full():
     yield from each((HOLDFAST, BEAST, WRK, GO, GO_TODAY, LOCK), "cycle")
     yield from each((HOLDFAST, ASIO), "cycle-idle")
+    yield from each((HOLDFAST,), IMMEDIATE)
+    for contenders in (1, 8, 128, 1024):
+        yield from each((HOLDFAST, ASIO), "local", contenders, 1 if contenders == 1 else 4)
     for contenders in (8, 128, 1024, 100_000):
         for limit in (1, 4):
             yield from each((HOLDFAST, ASIO), "pool", contenders, limit)
@@ -99,6 +104,8 @@ def quick():
     yield from each((HOLDFAST, BEAST), "cycle", seconds=0.5)
     yield from each((WRK, GO, GO_TODAY, LOCK), "cycle", seconds=1, rounds=1)
     yield from each((HOLDFAST, ASIO), "cycle-idle", seconds=0.3)
+    yield from each((HOLDFAST,), IMMEDIATE, seconds=0.3)
+    yield from each((HOLDFAST, ASIO), "local", 128, 4, seconds=0.4)
     for contenders in (8, 128, 1024, 100_000):
         yield from each((HOLDFAST, ASIO), "pool", contenders, 4, seconds=0.4)
     yield from each((GO, GO_CHANNEL, GO_KEPT), "pool", 128, 4, seconds=2, rounds=1)
@@ -166,7 +173,12 @@ def combine(rows):
 
 
 def floor_system(workload):
-    return ASIO if workload.startswith(("pool", "mixed", "cycle-idle")) else BEAST
+    return ASIO if workload.startswith(("pool", "mixed", "cycle-i", "local")) else BEAST
+
+
+def has_boost_for(m, boost):
+    """False if the workload needs a newer Boost than `boost`, the version as text."""
+    return m.workload != IMMEDIATE or tuple(map(int, boost.split("."))) >= IMMEDIATE_SINCE
 
 
 def brief(value):
@@ -212,10 +224,12 @@ class Results:
                          row.get("on"))
 
     def floor(self, row):
-        return self.of(row, floor_system(row["workload"]))
+        # A bare semaphore knows no immediate completion.
+        like = {IMMEDIATE: "cycle-idle"}.get(row["workload"], row["workload"])
+        return self.of({**row, "workload": like}, floor_system(row["workload"]))
 
     def peer(self, row):
         # A pool that keeps its slot does what the peer does in a cycle.
-        like = {"cycle-idle": "cycle", "pool-rival": "pool"}.get(row["workload"], row["workload"])
+        like = {"cycle-idle": "cycle", IMMEDIATE: "cycle", "pool-rival": "pool"}.get(row["workload"], row["workload"])
         as_peer = {**row, "workload": like}
         return self.of(as_peer, GO) or self.of(as_peer, LOCK)

@@ -11,7 +11,8 @@ semaphore_options options_for(const parameters& p) {
   semaphore_options options;
   options.prefix = "bench/" + p.workload + "-" + std::to_string(std::random_device()());
   options.limit = p.limit + (p.broken ? 1 : 0);
-  if (p.workload == "cycle-idle") options.tuning.slot_idle_timeout = std::chrono::seconds(10);
+  if (p.workload == "cycle-idle" || p.workload == "cycle-immediate")
+    options.tuning.slot_idle_timeout = std::chrono::seconds(10);
   return options;
 }
 

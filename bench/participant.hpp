@@ -8,6 +8,10 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
+#include <boost/version.hpp>
+#if BOOST_VERSION >= 108200
+#include <boost/asio/bind_immediate_executor.hpp>
+#endif
 #include <chrono>
 #include <deque>
 #include <exception>
@@ -31,6 +35,17 @@ struct one_slot {
   }
 };
 
+#if BOOST_VERSION >= 108200
+/// A semaphore whose acquires complete at once if the process has a free slot.
+struct immediate {
+  holdfast::semaphore& whole;
+  template <class Token>
+  auto acquire(Token&& token) {
+    return whole.acquire(asio::bind_immediate_executor(whole.get_executor(), std::forward<Token>(token)));
+  }
+};
+#endif
+
 /// Stands for a process of the cluster: it has connections and sessions of its own.
 struct participant {
   participant(asio::io_context& io, semaphore_options options)
@@ -50,10 +65,13 @@ struct participant {
   consul::client client;
   one_slot mutex;
   holdfast::semaphore semaphore;
+#if BOOST_VERSION >= 108200
+  immediate at_once{semaphore};
+#endif
 };
 
 /// A prefix that no other run uses, the limit of the measurement (one more if `parameters::broken`), and otherwise the
-/// defaults of the library. Only the workload cycle-idle also sets `tuning.slot_idle_timeout`.
+/// defaults of the library. Only the workloads cycle-idle and cycle-immediate also set `tuning.slot_idle_timeout`.
 semaphore_options options_for(const parameters& p);
 
 /// The traffic of all participants so far.

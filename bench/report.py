@@ -27,7 +27,7 @@ def summary(row):
     return f"{rate}p50 {number(row.get('p50_ms'))} ms{errors}"
 
 
-LEGEND = """Times: in cycle of an acquire and a release; in pool and mixed from asking for a slot to getting it; in
+LEGEND = """Times: in cycle of an acquire and a release; in pool, local and mixed from asking for a slot to getting it; in
 handoff from one's release to the next one's acquire; in open-loop from arrival to slot; in loss from the end of the
 session to the notice. Contenders of handoff, mutex and mixed are spread over up to 8 processes; of all other workloads
 they are in one. The floor of a handoff is the library's own transaction and the wake-up by it, sent on two connections

@@ -71,6 +71,7 @@ class Bench:
         self.commit = output_of("git", "-C", str(HERE), "rev-parse", "HEAD") or "unknown"
         self.begun = time.monotonic()
         self.agents = {}  # the shared agents, which peers do not use; the key is `Measurement.on`
+        self.boost = json.loads(output_of(str(options.program), "--about"))["boost"]
         self.no_cluster = False
         self.rows = []
         self.problems = []
@@ -82,6 +83,8 @@ class Bench:
         return time.monotonic() - self.begun
 
     def available(self, m):
+        if not measurements.has_boost_for(m, self.boost):
+            return False
         return self.programs.get(m.system, True) and not (m.on == CLUSTER and self.no_cluster)
 
     def start_agent(self, on=None):
@@ -169,6 +172,8 @@ class Bench:
         for system in (*GO_PEERS, WRK):
             if any(m.system == system for m in plan) and not self.programs[system]:
                 self.say(f"{system} is left out: there is no program for it")
+        if not all(measurements.has_boost_for(m, self.boost) for m in plan):
+            self.say(f"{measurements.IMMEDIATE} is left out: Boost {self.boost} has no immediate executors")
         for number in range(1, rounds + 1):
             for m in plan:
                 if number > 1 and self.options.quick and self.seconds() > QUICK_SECONDS:

@@ -189,7 +189,10 @@ def main():
     if run.wait() != 0:
         found.append(f"run.py ended with status {run.returncode}")
     no_cluster = NO_CLUSTER in printed
-    left_out = [m for m in measurements.full() if m.system in missing or (no_cluster and m.on == CLUSTER)]
+    about = subprocess.run([options.program, "--about"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    boost = json.loads(about)["boost"]
+    left_out = [m for m in measurements.full() if m.system in missing or (no_cluster and m.on == CLUSTER)
+                or not measurements.has_boost_for(m, boost)]
     try:
         results = json.loads((options.out / "results.json").read_text())
         page = (options.out / "report.html").read_text()

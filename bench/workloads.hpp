@@ -9,8 +9,9 @@ namespace holdfast::bench {
 
 // Each function does one measurement and prints its row, one line of JSON. It throws if the measurement fails.
 
-/// holdfast: cycle, cycle-idle, pool, pool-rival, handoff, long-hold, mutex, mixed
+/// holdfast: cycle, cycle-idle, cycle-immediate, pool, pool-rival, handoff, long-hold, mutex, mixed
 void closed_loop(const parameters& p);
+void closed_loop_local(const parameters& p);  ///< holdfast: a semaphore on a store without a server
 void closed_loop_floor(const parameters& p);  ///< floor-asio: a semaphore of this program only, without Consul
 void open_loop(const parameters& p);          ///< holdfast: arrivals at a fixed rate
 void loss(const parameters& p);               ///< holdfast: from a session's end to the slot's loss
