@@ -52,6 +52,15 @@ public:
     std::size_t seats = 0;    ///< each has a connection
     std::uint32_t count = 0;  ///< the number of slots, as far as is known
   };
+  /// Adds to the digest what decides about the pool's future, for searches of all states. It leaves out random numbers
+  /// and the ids of tickets, slots and requests. Times count relative to `when`.
+  template <class Digest>
+  void add_state(Digest& d, time_point when) const {
+    d << waiters_.size() << closing_.has_begun() << outage_.on() << (outage_.retry_at() <= when) << blocked_
+      << listens_;
+    search_.add_state(d, when);
+    for (const auto& [number, each] : seats_) each.add_state(d, when);
+  }
   status status_now() const { return {waiters_.size(), seats_.size(), search_.count()}; }
 
 private:

@@ -89,8 +89,8 @@ void broker_pool::serve() {
   }
 }
 
-/// Vacates the seats that no user has. A seat without a token is kept until its wait is over, even if no acquire waits.
-/// Then it is vacated with a token, so the next process that takes the slot need not wait for a lease.
+/// Vacates the seats that no user holds or wants. A seat without a token is kept until its wait is over, even if nobody
+/// wants it. Then it is vacated with a token, and its next holder does not have to wait.
 void broker_pool::give_back() {
   for (auto& [number, s] : seats_) {
     if (s.user != slot_id::none) continue;

@@ -63,11 +63,21 @@ public:
   void seized(broker_context& ctx, const event::seized& e);
   void verified(broker_context& ctx, const event::verified& e);
 
-  // The pool reports to the user that the slot is suspect or lost.
+  // Changes that the pool reports to the user.
   void suspect() { state_.go_to(phase::suspect); }
   void lose() { state_.go_to(phase::lost); }
   /// The pool removes the seat now.
   void end() const { state_.end(); }
+
+  /// Adds to the digest what decides about the seat's future, apart from random numbers. Times count relative to now.
+  template <class Digest>
+  void add_state(Digest& d, time_point now) const {
+    const auto left = [&](time_point t) { return t == never ? duration(-1) : std::max(t - now, duration()); };
+    d << current() << clean_ << exists_ << vacate_sent_ << (pending_ != 0) << (user != slot_id::none);
+    d << (releases != slot_id::none) << raced << revoked << left(lease_.deadline()) << left(lease_.renew_at());
+    d << (is(phase::cleansing) ? left(cleanse_at_) : duration());
+    d << (pending_ != 0 ? std::min(now - asked_at_, wait_) : duration());
+  }
 
   slot_id user = slot_id::none;      ///< the user that holds the slot, or has lost it and not yet released it
   slot_id releases = slot_id::none;  ///< the user whose release waits for the broker

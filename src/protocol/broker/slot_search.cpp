@@ -24,7 +24,6 @@ void slot_search::begin(bool tries_last) {
 
 void slot_search::rest() {
   candidates_.clear();
-  request_ = 0;
   tries_last_ = false;
   state_.go_to(phase::resting);
 }
@@ -64,7 +63,9 @@ request_id slot_search::ask(broker_context& ctx) {
   return request_ = ctx.new_request();
 }
 
+/// At most one such request is pending, also if nobody has waited for its answer meanwhile.
 void slot_search::probe(broker_context& ctx) {
+  if (has_request()) return state_.go_to(phase::probing);
   if (asked_count_ <= count_) asked_count_ = std::min(count_ + 1, slot_number_max);
   const request_id id = ask(ctx);
   ctx.act(action::probe{id, asked_count_});
@@ -93,6 +94,7 @@ void slot_search::probed(broker_context& ctx, const event::probed& e, const std:
   request_ = 0;
   const auto gap = std::find_if(e.slots.begin(), e.slots.end(), [](const auto& each) { return !each.exists; });
   count_ = static_cast<std::uint32_t>(gap - e.slots.begin());
+  if (!is(phase::probing)) return;                         // nobody waits any more
   if (gap == e.slots.end() && count_ < slot_number_max) {  // there may be more
     asked_count_ = std::min(2 * std::max(count_, 1u), slot_number_max);
     return state_.go_to(phase::asking);
@@ -107,7 +109,7 @@ void slot_search::probed(broker_context& ctx, const event::probed& e, const std:
 
 void slot_search::created() {
   request_ = 0;
-  state_.go_to(phase::asking);
+  if (is(phase::probing)) state_.go_to(phase::asking);
 }
 
 void slot_search::saw(std::uint32_t number) {

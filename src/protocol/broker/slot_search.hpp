@@ -67,9 +67,15 @@ public:
   void had(std::uint32_t number) { last_ = number; }
   /// Another was faster. `most`: how often that may happen in a round.
   void lost_race(broker_context& ctx, unsigned most, const broker_options& options);
-  /// This slot was vacated. The search leaves it to other processes until `when`.
+  /// This process has released the slot, and does not try it again before `when`.
   void yielded(std::uint32_t number, time_point when) { again_[number] = when; }
   void found_none(broker_context& ctx, request_id sought, const broker_options& options);
+  template <class Digest>
+  void add_state(Digest& d, time_point now) const {
+    d << current() << count_ << asked_count_ << last_ << tries_last_ << guessed_ << lost_races_ << (poll_at_ <= now);
+    for (const std::uint32_t each : candidates_) d << each;
+    for (const auto& [number, when] : again_) d << number << (when <= now);
+  }
   bool poll_is_due(broker_context& ctx) const { return ctx.due_or_wake(poll_at_); }
 
 private:
