@@ -84,6 +84,7 @@ LAYERS = {
     "include/holdfast/consul": Layer(("holdfast/consul/", BUILD, *OPERATIONS, *COMMON), ("boost/",)),
     "include/holdfast/testing": Layer(("holdfast/testing/", "holdfast/consul/", BUILD, *COMMON), ("boost/",)),
     "src/testing": Layer(("testing/", "holdfast/testing/", "holdfast/consul/", "consul/", "net/", "lifetime/", *COMMON), ("boost/",)),
+    "src/rabbitmq": Layer(("rabbitmq/", "protocol/", "net/", "lifetime/", "holdfast/"), ("boost/",)),
     "src/runtime": Layer(("runtime/", "protocol/", "consul/", "net/", "lifetime/", "holdfast/"), ("boost/",)),
     "src/local": Layer(("local/", "runtime/", "protocol/", "lifetime/", "holdfast/"), ("boost/",)),
     "src/cli": Layer(("cli/", "holdfast/", "CLI/"), ("boost/",)),
