@@ -524,7 +524,10 @@ private:
           tell_of_alarm(processes_[static_cast<std::size_t>(c.process)]);
         return;
       }
-      if (next == broker_frame::put_token && options_.harsh && !calm_ && dice_.chance(2)) return force_close(id);
+      if (next == broker_frame::put_token && options_.harsh && !calm_ && dice_.chance(2)) {
+        drop_next_owner(w.number(), lease_time * 3 / 2);
+        return force_close(id);
+      }
       if (queues_.carry_out(next, w.number(), owner_of(id), w.got_token))
         ++w.next;
       else
@@ -710,12 +713,16 @@ private:
     auto& last = queues_.of(options_.slots);
     if (options_.slots > 1) last.exists = !last.exists;
   }
-  /// An operator deletes B while its owner's release is on the way, and closes the connection of the next owner.
+  /// An operator deletes B while its owner's release is on the way.
   void delete_while_released(std::uint32_t k) {
     ++result_.faults;
     tell("an operator deletes B of ", k, ", which is being released");
     drop_b(k);
-    times_.in(dice_.between(lease_time, lease_time * 2), [this, k] {
+    drop_next_owner(k, 2 * lease_time);
+  }
+  /// Closes the connection of the owner that may have waited for a whole lease.
+  void drop_next_owner(std::uint32_t k, duration latest) {
+    times_.in(dice_.between(lease_time, latest), [this, k] {
       const int owner = queues_.of(k).owner;
       if (!calm_ && connections_.contains(owner)) force_close(owner);
     });
