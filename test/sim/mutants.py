@@ -31,13 +31,14 @@ SOURCES = mutation.SOURCES / "protocol"
 SEMAPHORE, MUTEX, ELECTION, SET = (
     "no_guarantee_is_broken" + kind for kind in ("", "_with_a_mutex", "_with_an_election", "_with_a_mutex_set")
 )
+SEMAPHORE_ON_RABBITMQ = "broker_worlds/no_promise_is_broken"  # judged by the promises R1 to R8
 RUN_SECONDS_MAX = 240
 
 
 class Mutant(NamedTuple):
     name: str
     breaks: str  # the guarantees that it breaks, with blanks between: a violation of any of them counts
-    worlds: str  # the test case that has to find it
+    worlds: str  # the test case that has to find it, of the suite `worlds` unless another is named
     file: str
     before: str  # a text that the file contains exactly once
     after: str
@@ -229,6 +230,18 @@ MUTANTS = [
     Mutant("a_number_is_not_locked", "G13", SEMAPHORE, "pool/compose.cpp",
         "    add({kv_verb::lock, f_.parts.keys.number(number), f_.parts.options.description, mutex_flags, 0, m.session});\n",
         ""),
+    Mutant("a_lease_from_the_answer", "R1 R6", SEMAPHORE_ON_RABBITMQ, "broker/seat.cpp",
+        "  lease_.extend(asked_at_, ctx.random());\n  exists_ = e.outcome",
+        "  lease_.extend(ctx.now() + wait_ / 5, ctx.random());\n  exists_ = e.outcome"),
+    Mutant("a_wait_that_is_too_short", "R1 R6", SEMAPHORE_ON_RABBITMQ, "broker/seat.cpp",
+        "cleanse_at_ = ctx.now() + wait_;",
+        "cleanse_at_ = ctx.now() + wait_ / 2;"),
+    Mutant("a_connection_of_unknown_state_stays", "R7", SEMAPHORE_ON_RABBITMQ, "broker/broker_pool.cpp",
+        "    drop(*s);\n    return outage_.failed",
+        "    remove(*s);\n    return outage_.failed"),
+    Mutant("a_vacated_seat_answers_nobody", "R5", SEMAPHORE_ON_RABBITMQ, "broker/broker_pool.cpp",
+        "  answer_release(*s);\n  if (!waiters_.empty())",
+        "  if (!waiters_.empty())"),
 ]
 
 
@@ -238,7 +251,7 @@ def write(mutant, out):
 
 def judge(mutant, output):
     """Returns the result of a mutant's run. If the mutant does not count as found, `wrong` says why."""
-    found = re.search(r'world (\d+): (G\d+) (.*?), at \d+ us; ', output)
+    found = re.search(r'world (\d+): ([GR]\d+) (.*?), at \d+ us[;\n]', output)
     figures = re.search(r'^figures: (.*)$', output, re.MULTILINE)
     result = {"name": mutant.name, "file": mutant.file, "breaks": mutant.breaks}
     if not found or not figures:
@@ -254,10 +267,11 @@ def run(build, mutant):
     program = build / "test" / ("mutant_" + mutant.name)
     if not program.exists():
         return {"name": mutant.name, "wrong": "it does not compile"}
+    test = mutant.worlds if "/" in mutant.worlds else "worlds/" + mutant.worlds
     begin = time.monotonic()
     try:
         done = subprocess.run(
-            [program, f"--run_test=worlds/{mutant.worlds}", "--color_output=no"],
+            [program, f"--run_test={test}", "--color_output=no"],
             cwd=folder, env={**os.environ, "HOLDFAST_PICTURES": "."}, timeout=RUN_SECONDS_MAX,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
@@ -290,7 +304,7 @@ def main(build, chosen):
         "found": len(results) - len(missed),
         "within_10000_steps": sum(0 < each <= 10_000 for each in steps),
         "steps_of_slowest": max(steps),
-        "guarantees": sorted({each["found_by"] for each in results if "found_by" in each}, key=lambda g: int(g[1:])),
+        "guarantees": sorted({each["found_by"] for each in results if "found_by" in each}, key=lambda g: (g[0], int(g[1:]))),
         "steps": {each["name"]: each["steps"] for each in results if "steps" in each},
         "found_by": {each["name"]: each["found_by"] for each in results if "found_by" in each},
         "seconds_to_build": round(built - begin, 1),

@@ -221,6 +221,14 @@ BOOST_FIXTURE_TEST_CASE(a_close_publishes_no_token_for_a_user_that_has_not_let_g
   BOOST_TEST(after(5s) == (told{"drop 1", "closed"}), boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(a_slot_whose_last_holder_may_believe_is_given_back_without_a_token) {
+  acquire(1);
+  probed("f");
+  probed("f-");
+  seized(1, false);
+  BOOST_TEST(close() == (told{"fail t1 closed", "vacate 1 hint"}), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(a_full_queue_refuses) {
   protocol::broker_options o = usual();
   o.waiters_max = 1;
