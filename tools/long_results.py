@@ -253,7 +253,16 @@ def fuzzing(results):
     return table(["what", "nothing broken in"], rows)
 
 
-FIGURES = {"long-steps": steps, "worlds": worlds, "exhaustive": exhaustive, "clusters": clusters, "survival": survival, "sharing": sharing, "fuzzing": fuzzing,
+def coverage(results):
+    if "coverage" not in results["steps"]:
+        return f"Not measured yet: `{COMMAND}` writes this."
+    line = printed(results, "coverage", "coverage")[0]
+    rows = [[kind, thousands(line[kind]), thousands(line[f"{kind}_reached"]),
+             f"{100 * line[f'{kind}_reached'] / line[kind]:.1f} %"] for kind in ("lines", "branches")]
+    return f"{provenance(results, 'coverage')}\n\n{table(['of the library', 'all', 'reached', 'share'], rows)}"
+
+
+FIGURES = {"coverage": coverage, "long-steps": steps, "worlds": worlds, "exhaustive": exhaustive, "clusters": clusters, "survival": survival, "sharing": sharing, "fuzzing": fuzzing,
            "fenced": fenced, "consul-lock": consul_lock, "seeded-bugs": seeded_bugs, "mutants": mutants}
 
 
