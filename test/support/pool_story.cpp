@@ -182,9 +182,6 @@ pool_story::lines pool_story::node_read() {
   const action::read_node asked = take(node_read_);
   return tell(may_read_nodes ? consul.node_seen(asked.id, asked.node) : event::node_seen{asked.id});
 }
-pool_story::lines pool_story::node_fails(error why) {
-  return tell(event::node_seen{take(node_read_).id, 0, because(why)});
-}
 pool_story::lines pool_story::watched() { return listing(watch_); }
 pool_story::lines pool_story::key_watched() {
   const action::watch_key watch = take(key_watches_);
@@ -225,11 +222,6 @@ pool_story::lines pool_story::not_sent(error why) {
 pool_story::lines pool_story::unknown(error why) {
   late_ = take(txn_);
   return tell(event::txn_done{late_->id, event::outcome::unknown, {}, {}, because(why)});
-}
-pool_story::lines pool_story::applied_but_unknown() {
-  BOOST_REQUIRE(txn_.has_value());
-  BOOST_TEST(consul.transact(txn_->operations, now).applied);
-  return unknown();
 }
 bool pool_story::applied_late() { return consul.transact(take(late_).operations, now).applied; }
 
@@ -272,10 +264,6 @@ pool_story::lines pool_story::acceptance_done() {
   const action::send_txn txn = take(acceptance_);
   return tell(runtime::txn_done(txn.id, {}, consul.transact(txn.operations, now), {}));
 }
-pool_story::lines pool_story::acceptance_is(event::outcome what) {
-  return tell(event::txn_done{take(acceptance_).id, what, {}, {}, because(error::timed_out)});
-}
-
 pool_story::lines pool_story::run(bool writes) {
   lines all;
   const auto is_due = [this](testing::subject::kind what, const std::string& key, std::uint64_t index) {
@@ -311,9 +299,6 @@ pool_story::lines pool_story::run(bool writes) {
   return all;
 }
 
-void pool_story::others_join_again(const std::string& session) {
-  consul.transact({{kv_verb::lock, entries_ + real(session), "other", contender_magic, 0, real(session)}}, now);
-}
 std::string pool_story::others_join(std::uint64_t flags) {
   const std::string session = consul.create_session(1h, now);
   consul.transact({{kv_verb::lock, entries_ + session, "other", flags, 0, session}}, now);
@@ -612,13 +597,6 @@ void check_step(const pool_story::lines& found, const pool_story::lines& expecte
     return all;
   };
   BOOST_TEST(found == expected, "line " << line << ": " << joined(found) << " instead of " << joined(expected));
-}
-
-void check_that_nobody_fails(pool_story& s) {
-  for (const time_point end = s.now + 12s; s.now < end;) {
-    for (const std::string& line : s.after(100ms)) BOOST_TEST(!line.starts_with("fail"), line);
-    for (const std::string& line : s.run()) BOOST_TEST(!line.starts_with("fail"), line);
-  }
 }
 
 }  // namespace holdfast::test

@@ -68,12 +68,10 @@ public:
   lines read_filtered();
   bool may_read_nodes = true;  ///< the token may read nodes
   lines node_read();           ///< answers the read of a node with the catalog's present state
-  lines node_fails(error why = error::server_error);
-  lines watched();  ///< answers the watch
+  lines watched();             ///< answers the watch
   lines watch_says(std::vector<kv_entry> entries, std::uint64_t index);
   /// Answers the request that accepts a grant.
   lines acceptance_done();
-  lines acceptance_is(protocol::event::outcome what);
   lines watch_fails(error why = error::server_error);
   lines key_watched();                            ///< answers the watch of a key
   lines key_watched_in(protocol::duration wait);  ///< the same; the client had asked Consul to wait for `wait` only
@@ -82,7 +80,6 @@ public:
   lines refused(std::vector<protocol::event::refused_operation> refusals);
   lines not_sent(error why = error::unreachable);
   lines unknown(error why = error::timed_out);  ///< the transaction is not applied (yet)
-  lines applied_but_unknown();
   bool applied_late();  ///< applies the last transaction of unknown outcome; false: Consul refused it
   void apply_now();     ///< the transaction takes effect; done() then brings its reply
   lines tell(protocol::core_event e);
@@ -91,7 +88,6 @@ public:
   core_consul consul;
   /// A contender of another pool queues. Returns the name of its session.
   std::string others_join(std::uint64_t flags = protocol::contender_magic);
-  void others_join_again(const std::string& session);
   /// An entry of a process that accepts grants.
   std::string others_join_and_accept(std::uint64_t flags = protocol::contender_magic,
                                      std::string_view description = "other");
@@ -120,7 +116,6 @@ public:
   protocol::pool& pool() { return pool_; }
   protocol::slot_id slot(char name) const { return slots_.at(static_cast<std::size_t>(name - 'A')); }
   bool read_open() const { return read_.has_value(); }
-  bool node_read_open() const { return node_read_.has_value(); }
   bool watch_open() const { return watch_.has_value(); }
   bool key_watch_open() const { return !key_watches_.empty(); }
   bool txn_open() const { return txn_.has_value(); }
@@ -187,9 +182,6 @@ inline std::string last_of(const pool_story::lines& list) { return list.empty() 
 void append(pool_story::lines& list, const pool_story::lines& more);
 
 void check_step(const pool_story::lines& found, const pool_story::lines& expected, int line);
-
-/// Checks for 12 s, in which Consul answers well, that no acquire in the queue fails because of an earlier failure.
-void check_that_nobody_fails(pool_story& s);
 
 }  // namespace holdfast::test
 

@@ -19,11 +19,6 @@ namespace {
 
 using lines = pool_story::lines;
 
-/// A pool that asks for a slot and has a session. The write that takes the slot is pending.
-struct asker : pool_story {
-  asker() { ask(); }
-};
-
 /// A pool that waits with s2 behind another process, s1.
 struct queuer : pool_story {
   queuer() {
@@ -191,46 +186,6 @@ BOOST_AUTO_TEST_CASE(of_two_wide_requests_who_does_not_stand_first_gives_its_par
          "txn #5: cas @19 {s1 s2} | grant s2 other @14 +1 | remove s3 | lock s3 | remove s4 | lock s4");
 }
 
-BOOST_AUTO_TEST_CASE(a_part_that_does_not_fit_one_write_leaves_and_comes_back_together) {
-  pool_story s(with(usual(4), [](pool_options& o) { o.request_bytes = 1; }));  // which six moves fit
-  for (int i = 0; i != 4; ++i) s.others_join();
-  s.record_becomes("");
-  s.ask(1, 4);
-  s.done();
-  s.others_grant("s1 s2 s5 s6", "s1 s2 s5 s6");  // half for each
-  EXPECT(s.watched(), "watch #4 from 25",
-         "txn #5: cas @25 {s1 s2 s3} | grant s3 other @16 +1 | remove s6 | remove s5 | remove s8 @24 | remove s7 @24 | "
-         "tree");
-  EXPECT(s.done(), "txn #6: cas @26 {s1 s2 s3 s4} | grant s4 other @18 +1 | lock s5 | lock s6 | lock s7 | lock s8");
-}
-
-BOOST_AUTO_TEST_CASE(a_part_goes_back_alone_if_enough_of_those_that_wait_stand_together) {
-  pool_story s(usual(3));
-  for (int i = 0; i != 3; ++i) s.others_join();
-  s.record_becomes("");
-  s.ask(1, 2);
-  s.acquire(2);
-  s.run();
-  BOOST_TEST(s.entries() == "s1 s2 s3 s4 s5 s6");
-  s.others_grant("s1 s2 s4", "s1 s2 s4");
-  EXPECT(s.watched(), "watch #6 from 23",
-         "txn #7: cas @23 {s1 s2 s3} | grant s3 other @16 +1 next s5 s6 | remove s4 | lock s4");
-}
-
-BOOST_AUTO_TEST_CASE(a_slot_that_goes_back_costs_nobody_here_a_place_in_the_queue) {
-  pool_story s(usual(2));
-  s.record_becomes(s.others_join());
-  s.hold();
-  s.others_join();
-  s.go_on();
-  s.acquire(2);
-  s.run();
-  BOOST_TEST(s.entries() == "s1 s2 s3 s4");
-  s.after(150ms);  // the time for local handoffs is over
-  const std::string write = last_of(s.release('A'));
-  BOOST_TEST(write.ends_with(" {s1 s3} | grant s3 other @17 +1 next s4 | remove s2"), write);
-}
-
 BOOST_AUTO_TEST_CASE(a_burst_creates_some_sessions_at_a_time) {
   pool_story s(usual(100));
   pool_story::lines all = s.acquire(1);
@@ -293,46 +248,6 @@ BOOST_AUTO_TEST_CASE(a_join_that_sees_no_entry_of_any_other_holder_prunes_nobody
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_part_is_kept_while_only_those_stand_before_it_whose_slots_are_free) {
-  pool_story s(usual(3));
-  s.go_joins();
-  s.ask(1, 3);
-  s.run();
-  BOOST_TEST(s.record() == "{s2 s3}");
-  const std::size_t before = s.requests;
-  s.go_on(499ms);
-  BOOST_TEST(s.requests == before);
-  s.go_on(300ms);
-  BOOST_TEST(s.record() == "{s2 s3 s4}");
-}
-
-BOOST_FIXTURE_TEST_CASE(what_a_write_found_is_known_when_a_listing_has_shown_it_before_the_reply,
-                        holder_of_one_of_two) {
-  after(20ms);
-  const std::string go = go_joins(), another = go_joins();
-  watched();
-  acquire(2);
-  after(100ms);
-  EXPECT(release('A'), "txn #5: cas @12 {} | remove s1 | lock s1");
-  leaves(go);
-  leaves(another);
-  apply_now();
-  watched();
-  EXPECT(done(), "released A", "watch #6 from 19", "txn #7: cas @19 {s1} | grant s1 us @19 +1");
-}
-
-BOOST_AUTO_TEST_CASE(who_stands_behind_a_look_that_was_told_no_has_the_slot_at_once) {
-  holder s(usual(3));
-  const std::string other = s.others_join(), another = s.others_join();
-  s.record_becomes("s1 " + other + " " + another);
-  s.after(20ms);
-  s.watched();
-  EXPECT(s.try_acquire(2, 2), "read #5");
-  EXPECT(s.acquire(3));
-  EXPECT(s.release('A'), "released A");
-  EXPECT(s.listed(), "deny t2", "grant t3 B 12.1");
-}
-
 // --- One look
 
 BOOST_AUTO_TEST_CASE(a_single_look_at_a_full_semaphore_is_denied_by_that_look) {
@@ -346,14 +261,6 @@ BOOST_AUTO_TEST_CASE(a_single_look_at_a_full_semaphore_is_denied_by_that_look) {
   leaves(other);
   try_acquire(3);
   EXPECT(listed(), "create m1");
-}
-
-BOOST_AUTO_TEST_CASE(a_single_look_does_not_get_stuck_behind_one_who_waits) {
-  EXPECT(try_acquire(1), "read #1");
-  EXPECT(acquire(2));
-  EXPECT(try_acquire(3), "deny t3");
-  record_becomes(others_join());
-  EXPECT(listed(), "deny t1", "create m1");
 }
 
 BOOST_AUTO_TEST_CASE(a_single_look_that_others_beat_three_times_is_denied) {
@@ -374,96 +281,12 @@ BOOST_AUTO_TEST_CASE(a_single_look_that_others_beat_three_times_is_denied) {
   check_nothing_is_left(*this);
 }
 
-BOOST_FIXTURE_TEST_CASE(looks_do_not_keep_a_slot_from_going_back, contested) {
-  after(200ms);  // the time for local handoffs is over
-  EXPECT(release('A'), "txn #5: cas @12 {s2} | grant s2 other @14 +1 | remove s1");
-  not_sent();
-  std::uint64_t next = 10;
-  try_acquire(next++);
-  try_acquire(next++);
-  for (int i = 0; i < 100 && !txn_open(); ++i) {
-    if (read_open())
-      for (std::size_t denied = times(listed(), "deny"); denied > 0; --denied) try_acquire(next++);
-    after(10ms);
-    while (renewal_open()) renewed();
-  }
-  BOOST_TEST(txn_open());
-}
-
 BOOST_FIXTURE_TEST_CASE(a_look_denies_at_once_and_a_deadline_whoever_still_waits, holder) {
   EXPECT(try_acquire(4), "deny t4");  // it asks nobody: all slots are in use here
   EXPECT(acquire_until(2, now + 30ms));
   EXPECT(acquire(3));
   BOOST_TEST(times(after(50ms), "deny t2") == 1u);
   EXPECT(release('A'), "released A", "grant t3 B 12.1");
-}
-
-// --- Cancel, before and after each step
-
-BOOST_AUTO_TEST_CASE(whoever_is_cancelled_on_the_way_to_a_free_slot_leaves_nothing) {
-  enum step { look, session, write };
-  for (const step at : {look, session, write}) {
-    pool_story s;
-    s.acquire(1);
-    if (at != look) s.listed();
-    if (at == write) s.created();
-    EXPECT(s.cancel(1), "fail t1 Operation canceled");
-    EXPECT(s.cancel(1));
-    if (at == look) EXPECT(s.listed());
-    if (at == session) EXPECT(s.created());
-    if (at == write) EXPECT(s.done(), "txn #3: cas @12 {} | remove s1 | tree");
-    if (at == write) EXPECT(s.done());
-    BOOST_TEST(s.entries() == "");
-    check_nothing_is_left(s);
-  }
-}
-
-BOOST_FIXTURE_TEST_CASE(cancelled_while_the_slot_is_taken_gives_it_to_the_next, asker) {
-  acquire(2);
-  cancel(1);
-  EXPECT(done(), "grant t2 A 12.0");
-}
-
-BOOST_AUTO_TEST_CASE(cancelled_in_the_queue_or_on_the_way_there_leaves_it) {
-  for (const bool has_joined : {true, false}) {
-    pool_story s;
-    s.record_becomes(s.others_join());
-    s.look(1);
-    EXPECT(s.created(), "txn #2: lock s2 | tree");
-    if (has_joined) {
-      EXPECT(s.done(), "watch #3 from 15");
-      EXPECT(s.cancel(1), "fail t1 Operation canceled", "txn #4: remove s2 @15");
-    } else {
-      EXPECT(s.cancel(1), "fail t1 Operation canceled");
-      EXPECT(s.done(), "watch #3 from 15", "txn #4: remove s2 @15");
-    }
-    EXPECT(s.done());
-    BOOST_TEST(s.entries() == "s1");
-  }
-}
-
-BOOST_FIXTURE_TEST_CASE(a_join_whose_reply_is_overtaken_by_the_watch_is_left_again, holder_of_one_of_two) {
-  EXPECT(after(10ms), "watch #3 from 1");
-  const std::string other = others_join();
-  record_becomes("s1 " + other);
-  watched();
-  EXPECT(acquire(2), "create m2");
-  EXPECT(created(), "txn #5: lock s3 | tree");
-  apply_now();                            // it is applied, its reply is on the way,
-  others_join();                          // something else happens,
-  EXPECT(watched(), "watch #6 from 19");  // and the watch is faster
-  EXPECT(cancel(2), "fail t2 Operation canceled");
-  EXPECT(done(), "txn #7: remove s3 @17");
-}
-
-BOOST_FIXTURE_TEST_CASE(granted_by_others_after_the_cancel_gives_it_on, queuer) {
-  cancel(1);
-  leaves("s1");
-  others_grant("s2", "s2");  // faster than our leaving
-  EXPECT(done(), "read #5");
-  EXPECT(listed(), "txn #6: cas @17 {} | remove s2 | tree");
-  done();
-  check_nothing_is_left(*this);
 }
 
 // --- Others
@@ -491,16 +314,6 @@ BOOST_FIXTURE_TEST_CASE(a_contested_slot_is_handed_on_here_until_the_time_for_th
   EXPECT(watched(), "grant t3 C 16.0");
 }
 
-BOOST_AUTO_TEST_CASE(a_fresh_slot_is_used_once_however_late_it_comes) {
-  pool_story s(with(usual(), [](pool_options& o) { o.local_handoff_time = 0s; }));
-  s.record_becomes(s.others_join());
-  s.hold();
-  s.others_join();
-  s.others_grant("s2", "s2");
-  s.leaves("s1");
-  EXPECT(s.watched(), "grant t1 A 18.0");
-}
-
 BOOST_AUTO_TEST_CASE(an_idle_slot_stays_for_a_while) {
   holder s(with(usual(), [](pool_options& o) { o.slot_idle_timeout = 1s; }));
   EXPECT(s.release('A'), "released A");
@@ -520,44 +333,6 @@ BOOST_AUTO_TEST_CASE(an_idle_slot_goes_at_once_when_somebody_else_comes) {
   EXPECT(s.watched(), "watch #5 from 14", "txn #6: cas @12 {s2} | grant s2 other @14 +1 | remove s1");
 }
 
-/// The first grant changes the entry in any case, because a plain write takes its LockIndex back. The second one
-/// changes it only because of the flags.
-BOOST_FIXTURE_TEST_CASE(a_slot_that_others_granted_is_used_and_granted_twice_has_the_second_grants_token, queuer) {
-  others_grant("s2", "s2");
-  EXPECT(watched(), "grant t1 A 16.0");
-  record_becomes("");  // an operator, and somebody holds the slot meanwhile
-  others_grant("s2", "s2");
-  leaves("s1");
-  after(10ms);
-  watched();
-  EXPECT(acquire(2));
-  EXPECT(release('A'), "released A", "grant t2 B 18.0");
-}
-
-BOOST_AUTO_TEST_CASE(a_dead_holder_is_replaced_by_the_head_of_the_queue_at_once_and_by_the_others_after_a_while) {
-  record_becomes(others_join());
-  others_join();
-  hold();
-  leaves("s1");
-  EXPECT(watched(), "watch #4 from 18");  // s2 stands first: its process should do it
-  BOOST_TEST(first_of(after(200ms)) == "txn #5: cas @13 {s2} | grant s2 other @15 +1 next s3");
-  done();
-  leaves("s2");
-  EXPECT(watched(), "watch #6 from 20", "txn #7: cas @19 {s3} | grant s3 us @17 +1");
-  EXPECT(done(), "grant t1 A 21.0");
-}
-
-BOOST_FIXTURE_TEST_CASE(a_grantee_that_left_and_joined_again_meanwhile_stands_at_the_end, contested) {
-  EXPECT(release('A'), "txn #5: cas @12 {s2} | grant s2 other @14 +1 | remove s1");
-  leaves("s2");
-  EXPECT(watched());  // the moment between
-  others_join_again("s2");
-  acquire(2);
-  EXPECT(done(), "read #6");  // refused: it may be a copy, so nobody is granted before a read
-  EXPECT(listed(), "watch #7 from 16", "released A", "grant t2 B 12.1");
-  BOOST_TEST(record() == "{s1}");
-}
-
 BOOST_AUTO_TEST_CASE(a_go_contender_at_the_head_gets_its_chance_and_is_then_passed_over_for_good) {
   go_joins();
   look(1);
@@ -569,36 +344,6 @@ BOOST_AUTO_TEST_CASE(a_go_contender_at_the_head_gets_its_chance_and_is_then_pass
   EXPECT(release('A'), "txn #5: cas @15 {} | remove s2 | tree");
   done();
   EXPECT(acquire(2), "txn #6: cas @16 {s2} | lock s2");  // no second wait for the same entry
-}
-
-BOOST_AUTO_TEST_CASE(each_go_contender_gets_its_own_chance) {
-  go_joins();
-  go_joins();
-  hold();
-  EXPECT(after(800ms), "note");
-  EXPECT(after(800ms), "note", "txn #4: cas @0 {s3} | grant s3 us @16 +1");
-}
-
-BOOST_AUTO_TEST_CASE(a_go_contender_that_takes_its_slot_is_waited_for) {
-  const std::string go = go_joins();
-  hold();
-  record_becomes(go);
-  EXPECT(watched(), "watch #4 from 15");
-  EXPECT(after(5s), "renew s2");
-}
-
-BOOST_AUTO_TEST_CASE(a_lock_delay_keeps_the_dead_in_the_record) {
-  pool_story s(with(usual(), [](pool_options& o) { o.lock_delay = 3s; }));
-  const std::string other = s.others_join();
-  s.record_becomes(other);
-  s.leaves(other);
-  s.look(1);
-  EXPECT(s.created(), "txn #2: lock s2 | tree");
-  EXPECT(s.done(), "watch #3 from 14",
-         "read #4");  // nobody else has an entry: perhaps the token may not read the others'
-  s.listed();
-  EXPECT(s.after(2900ms));
-  EXPECT(s.after(200ms), "txn #5: cas @13 {s2} | grant s2 us @16 +1");
 }
 
 // --- Limits and other people's keys
@@ -653,8 +398,6 @@ BOOST_FIXTURE_TEST_CASE(joining_a_record_that_has_become_foreign_leaves_nothing,
   BOOST_TEST(entries() == "s2");
 }
 
-// --- Losses
-
 BOOST_AUTO_TEST_CASE(removed_from_the_record_or_with_a_record_that_becomes_corrupt) {
   for (const bool is_corrupt : {false, true}) {
     watcher s;
@@ -671,26 +414,7 @@ BOOST_AUTO_TEST_CASE(removed_from_the_record_or_with_a_record_that_becomes_corru
   }
 }
 
-BOOST_FIXTURE_TEST_CASE(the_entry_is_gone_and_what_it_held_keeps_nobody_from_anything, watcher) {
-  consul.destroy_session(real("s1"), now);
-  EXPECT(watched(), "lose A session_invalidated", "destroy s1");
-  EXPECT(destroyed());
-  BOOST_TEST(pool().status().sessions == 0u);
-  release('A');
-  acquire(2);
-  BOOST_TEST(says(run(), "grant t2"));
-}
-
-BOOST_FIXTURE_TEST_CASE(a_renewal_finds_no_session, watcher) {
-  watched();
-  EXPECT(after(6s), "renew s1");
-  EXPECT(renewal_says_gone(), "read #5");  // which a new leader says of what it does not know yet
-  EXPECT(listed());
-  EXPECT(after(750ms), "renew s1");
-  consul.destroy_session(real("s1"), now);
-  EXPECT(renewal_says_gone(), "read #6");
-  EXPECT(listed(), "lose A session_invalidated", "destroy s1");
-}
+// --- Losses
 
 /// After a failover the new leader may not know the sessions yet.
 BOOST_AUTO_TEST_CASE(one_read_shows_what_has_become_of_many_sessions) {
@@ -743,23 +467,6 @@ BOOST_FIXTURE_TEST_CASE(a_lease_that_is_not_renewed_ends_once_and_for_all, holde
   EXPECT(done(), "destroy s1", "create m2");
 }
 
-BOOST_FIXTURE_TEST_CASE(what_is_lost_and_never_let_go_is_given_up_when_consul_has_ended_its_session, holder) {
-  acquire(2);
-  after(10ms);
-  watched();
-  EXPECT(after(13500ms), "renew s1", "update A suspect", "lose A lease_expired");
-  EXPECT(after(16480ms));
-  EXPECT(after(20ms), "create m2", "destroy s1");
-  EXPECT(release('A'));
-}
-
-BOOST_FIXTURE_TEST_CASE(a_renewal_that_comes_after_the_deadline_revives_nothing, watcher) {
-  watched();
-  after(6s);
-  now += 8s;  // the process was paused: the reply is looked at before the clock
-  EXPECT(renewed(), "lose A lease_expired");
-}
-
 BOOST_FIXTURE_TEST_CASE(a_failed_watch_loses_the_slot_without_grace_and_nobody_gets_it_while_nobody_watches, watcher) {
   acquire(2);
   EXPECT(watch_fails(), "note", "update A suspect", "lose A watch_failed");
@@ -798,54 +505,7 @@ BOOST_AUTO_TEST_CASE(a_slot_of_two_sessions_is_lost_with_either_and_the_other_go
   EXPECT(s.release('A'), "txn #5: cas @13 {} | remove s2 | tree");
 }
 
-BOOST_FIXTURE_TEST_CASE(only_a_listing_as_new_as_our_own_write_is_a_loss, idle_session) {
-  acquire(2);
-  done();  // granted at 14
-  EXPECT(after(10ms), "watch #5 from 13");
-  EXPECT(watch_says({}, 13), "lose B session_invalidated", "destroy s1");  // asked for later: newer
-}
-
-BOOST_FIXTURE_TEST_CASE(a_listing_that_a_newer_one_overtook_is_no_loss, idle_session) {
-  acquire(2);
-  done();
-  after(10ms);  // watch #5
-  EXPECT(release('B'), "txn #6: cas @14 {} | remove s1 | tree");
-  acquire(3);
-  EXPECT(done(), "released B", "txn #7: cas @15 {s1} | lock s1");
-  EXPECT(done(), "grant t3 C 16.0");
-  EXPECT(watch_says({}, 15));  // what #5 saw was before that
-  EXPECT(after(5ms), "watch #8 from 0");
-  EXPECT(watched(), "watch #9 from 16");
-}
-
 // --- Conflicts
-
-BOOST_FIXTURE_TEST_CASE(a_refused_release_looks_again_and_tries_again, holder_of_one_of_two) {
-  release('A');
-  record_becomes("s1 " + others_join());
-  EXPECT(done(), "read #4");
-  EXPECT(listed(), "txn #5: cas @15 {s2} | remove s1 | tree");
-  EXPECT(done(), "released A");
-}
-
-/// Something on the way repeats the request: the first has given the slot away, and the answer is the second's.
-BOOST_FIXTURE_TEST_CASE(a_release_whose_copy_was_refused_serves_nobody_here, contested) {
-  EXPECT(release('A'), "txn #5: cas @12 {s2} | grant s2 other @14 +1 | remove s1");
-  acquire(2);
-  apply_now();
-  EXPECT(refused({{0, event::refusal::conflict}}), "read #6");
-  EXPECT(listed(), "released A", "create m2", "destroy s1");
-  BOOST_TEST(record() == "{s2}");
-}
-
-/// Nothing keeps the copy of a join from being applied after the release. The session lives, so the entry would stand
-/// in the queue and be granted without a user.
-BOOST_FIXTURE_TEST_CASE(a_copy_of_a_join_that_comes_late_is_taken_back, idle_session) {
-  others_join_again("s1");
-  EXPECT(after(6s), "renew s1");
-  EXPECT(renewed(), "read #4");
-  EXPECT(listed(), "watch #5 from 14", "txn #6: remove s1 @14");
-}
 
 BOOST_AUTO_TEST_CASE(one_look_a_renewal_serves_all_idle_sessions) {
   pool_story s(usual(2));
@@ -876,227 +536,6 @@ BOOST_AUTO_TEST_CASE(a_refused_acquire_joins_and_looks_in_one_request_also_when_
     if (has_gone) EXPECT(s.done(), "watch #6 from 16", "txn #7: cas @0 {s1} | grant s1 us @16 +1");
     if (has_gone) EXPECT(s.done(), "grant t2 B 17.0");
   }
-}
-
-BOOST_FIXTURE_TEST_CASE(a_session_that_died_unnoticed_is_replaced, idle_session) {
-  consul.destroy_session(real("s1"), now);
-  acquire(2);
-  EXPECT(done(), "create m2", "destroy s1");
-}
-
-BOOST_FIXTURE_TEST_CASE(a_release_that_stays_denied_ends_with_its_session, holder) {
-  release('A');
-  std::size_t tries = 0;
-  lines all;
-  for (const time_point end = now + 6s; now < end && pool().status().sessions != 0;) {
-    if (txn_open()) ++tries, refused({{0, event::refusal::permission_denied}});
-    if (read_open()) listed();
-    if (watch_open()) watched();
-    all = after(5ms);
-  }
-  BOOST_TEST(tries < 30u);
-  EXPECT(all, "destroy s1");
-  EXPECT(destroyed(), "released A");
-}
-
-BOOST_FIXTURE_TEST_CASE(a_release_of_a_session_that_cannot_be_destroyed_ends_with_the_lease, holder) {
-  release('A');
-  unknown();
-  EXPECT(listed(), "note", "destroy s1");
-  EXPECT(destroyed(false));
-  lines all;
-  for (const time_point end = now + 30s; now < end && !says(all, "released");) {
-    all = after(50ms);
-    if (!all.empty() && all.back() == "destroy s1") destroyed(false);
-  }
-  BOOST_TEST(times(all, "released A no complete reply came before the deadline") == 1u);
-}
-
-BOOST_FIXTURE_TEST_CASE(a_slot_that_nobody_wants_goes_with_its_session_if_no_write_is_allowed, queuer) {
-  leaves("s1");
-  others_grant("s2", "s2");
-  cancel(1);
-  for (const time_point end = now + 10s; now < end && pool().status().sessions != 0; after(50ms)) {
-    if (txn_open()) refused({{0, event::refusal::permission_denied}});
-    if (watch_open()) watched();
-    answer_reads_and_sessions();
-  }
-  BOOST_TEST(pool().status().sessions == 0u);
-}
-
-BOOST_FIXTURE_TEST_CASE(sessions_that_cannot_be_created_fail_their_waiters_though_listings_come, holder_of_one_of_two) {
-  after(20ms);
-  std::string other;
-  lines all = acquire(2);
-  const time_point end = now + 10s;
-  for (std::size_t answered = 0; now < end && !says(all, "fail");) {
-    if (times(all, "create") > answered) ++answered, append(all, create_fails(error::server_error));
-    append(all, after(50ms));
-    // The state changes all the time, and the pool sees that.
-    if (other.empty())
-      other = go_joins();
-    else
-      leaves(std::exchange(other, {}));
-    if (watch_open()) append(all, watched());
-    while (renewal_open()) append(all, renewed());
-  }
-  BOOST_TEST(times(all, "fail") == 1u);
-  BOOST_TEST((now <= end - 4s));
-  BOOST_TEST(times(all, "create") < 30u);
-}
-
-BOOST_AUTO_TEST_CASE(an_acquire_answers_only_for_the_outage_in_its_own_time) {
-  holder s(with(usual(2), [](pool_options& o) { o.outage_grace = 13s; }));
-  s.after(20ms);
-  for (const time_point end = s.now + 6s; s.now < end; s.after(50ms)) {
-    if (s.watch_open()) s.watch_fails();
-    while (s.renewal_open()) s.renewed();
-  }
-  EXPECT(s.acquire(2), "create m2");
-}
-
-BOOST_AUTO_TEST_CASE(a_session_that_could_not_be_had_and_is_not_needed_any_more_fails_nobody) {
-  pool_story s(usual(2));
-  const std::string other = s.others_join(), another = s.others_join();
-  s.look(1, 2);
-  s.created();
-  s.create_fails();
-  s.cancel(1);
-  s.record_becomes(other + " " + another);
-  s.acquire(2);
-  check_that_nobody_fails(s);
-}
-
-BOOST_AUTO_TEST_CASE(a_join_whose_reply_was_lost_fails_nobody_later) {
-  record_becomes(others_join());
-  ask();
-  applied_but_unknown();
-  check_that_nobody_fails(*this);
-}
-
-// --- Unknown outcomes
-
-BOOST_FIXTURE_TEST_CASE(an_unknown_take_that_was_applied_is_found_and_used, asker) {
-  EXPECT(applied_but_unknown(), "read #3");
-  EXPECT(listed(), "grant t1 A 12.0");
-}
-
-BOOST_FIXTURE_TEST_CASE(an_unknown_take_that_was_not_applied_costs_its_session, asker) {
-  EXPECT(unknown(), "read #3");
-  EXPECT(listed(), "note", "destroy s1");
-  EXPECT(after(50ms), "create m2");
-  destroyed();
-  EXPECT(created(), "txn #4: cas @0 {s2} | lock s2");
-  BOOST_TEST(!applied_late());
-  EXPECT(done(), "grant t1 A 15.0");
-}
-
-BOOST_AUTO_TEST_CASE(an_unknown_take_of_a_record_that_has_moved_on_keeps_its_session) {
-  record_becomes("");
-  ask();
-  unknown();
-  record_becomes(others_join());
-  EXPECT(listed());
-  EXPECT(after(50ms), "txn #4: lock s1 | tree");
-  BOOST_TEST(!applied_late());
-}
-
-BOOST_FIXTURE_TEST_CASE(an_unknown_take_without_a_record_costs_its_session_because_a_record_may_come_and_go, asker) {
-  unknown();
-  record_becomes(others_join());
-  EXPECT(listed(), "note", "destroy s1");
-  destroyed();
-  consul.remove("p/.lock", now);
-  BOOST_TEST(!applied_late());
-}
-
-BOOST_AUTO_TEST_CASE(an_unknown_join_or_leave_is_looked_up_and_costs_the_session_if_it_was_not_applied) {
-  for (const bool joins : {true, false}) {
-    for (const bool was_applied : {true, false}) {
-      pool_story s;
-      s.record_becomes(s.others_join());
-      s.look(1);
-      EXPECT(s.created(), "txn #2: lock s2 | tree");
-      if (!joins) s.done();
-      if (!joins) s.cancel(1);
-      EXPECT(was_applied ? s.applied_but_unknown() : s.unknown(), joins ? "read #3" : "read #5");
-      const lines seen = s.listed();
-      if (was_applied) {
-        if (joins)
-          EXPECT(seen, "watch #4 from 15");
-        else
-          EXPECT(seen);
-        BOOST_TEST(s.entries() == (joins ? "s1 s2" : "s1"));
-        continue;
-      }
-      EXPECT(seen, "note", "destroy s2");
-      s.destroyed();
-      if (joins) BOOST_TEST(!s.applied_late());
-      BOOST_TEST(s.entries() == "s1");
-    }
-  }
-}
-
-BOOST_AUTO_TEST_CASE(an_unknown_release_is_looked_up_and_ends_with_its_session_if_it_was_not_applied) {
-  for (const bool was_applied : {true, false}) {
-    holder s;
-    s.release('A');
-    EXPECT(was_applied ? s.applied_but_unknown() : s.unknown(), "read #4");
-    if (was_applied) {
-      EXPECT(s.listed(), "released A");
-      EXPECT(s.after(20ms));
-      EXPECT(s.acquire(2), "txn #5: cas @13 {s1} | lock s1");
-      continue;
-    }
-    EXPECT(s.listed(), "note", "destroy s1");
-    EXPECT(s.destroyed(), "released A");
-    BOOST_TEST(s.entries() == "");
-    BOOST_TEST(s.applied_late());  // it may: nobody uses that session any more
-    BOOST_TEST(s.record() == "{}");
-  }
-}
-
-BOOST_FIXTURE_TEST_CASE(an_unknown_release_of_a_record_that_has_moved_on_is_tried_again_and_its_token_still_grows,
-                        holder_of_one_of_two) {
-  release('A');
-  unknown();
-  record_becomes("s1 " + others_join());
-  acquire(2);
-  EXPECT(listed(), "released A", "grant t2 B 12.1");
-  BOOST_TEST(!applied_late());
-}
-
-BOOST_AUTO_TEST_CASE(an_unknown_requeue) {
-  for (const bool was_applied : {true, false}) {
-    contested s;
-    s.acquire(2);
-    s.after(100ms);
-    EXPECT(s.release('A'), "txn #5: cas @12 {s2} | grant s2 other @14 +1 | remove s1 | lock s1");
-    EXPECT(was_applied ? s.applied_but_unknown() : s.unknown(), "read #6");
-    if (was_applied) {
-      EXPECT(s.listed(), "released A");
-      BOOST_TEST(s.entries() == "s2 s1");
-    } else {
-      EXPECT(s.listed(), "note", "destroy s1");
-      EXPECT(s.destroyed(), "released A");
-      BOOST_TEST(s.entries() == "s2");
-      BOOST_TEST(!s.applied_late());
-    }
-  }
-}
-
-BOOST_FIXTURE_TEST_CASE(a_listing_asked_for_before_the_outcome_was_unknown_decides_nothing, queuer) {
-  cancel(1);
-  EXPECT(unknown(), "read #5");
-  others_join();
-  EXPECT(watched());
-  EXPECT(listed(), "note", "destroy s2");
-}
-
-BOOST_FIXTURE_TEST_CASE(a_write_that_was_not_sent_is_tried_again_with_the_same_session, asker) {
-  EXPECT(not_sent());
-  EXPECT(after(20ms), "txn #3: cas @0 {s1} | lock s1");
-  EXPECT(done(), "grant t1 A 12.0");
 }
 
 // --- Outages
@@ -1134,59 +573,11 @@ protocol::duration wait_without_consul(pool_story& s, protocol::duration time) {
 
 }  // namespace
 
-/// An election of Consul's leader is such an outage.
-BOOST_FIXTURE_TEST_CASE(a_place_in_the_queue_is_kept_through_an_outage, queuer) {
-  wait_without_consul(*this, 8s);
-  BOOST_TEST(pool().status().waiting == 1u);
-  while (answer_all()) {
-  }
-  check_that_nobody_fails(*this);
-}
-
-BOOST_FIXTURE_TEST_CASE(a_grant_during_an_outage_is_taken_when_that_is_over, queuer) {
-  wait_without_consul(*this, 8s);
-  others_grant("s2", "s2");
-  for (const time_point end = now + 3s; now < end && pool().status().waiting != 0; after(50ms)) {
-    if (watch_open()) watched();
-    if (read_open()) listed();
-  }
-  BOOST_TEST(pool().status().waiting == 0u);
-  BOOST_TEST((slot('A') != protocol::slot_id::none));
-}
-
-/// Only renewals are answered, so the entry may have been deleted.
-BOOST_FIXTURE_TEST_CASE(a_place_that_no_answer_shows_is_not_believed_for_ever, queuer) {
-  const auto begun = now;
-  while (now < begun + 2min && pool().status().waiting != 0) {
-    if (watch_open()) watch_fails();
-    if (read_open()) read_fails(error::server_error);
-    if (txn_open()) not_sent();
-    if (renewal_open()) renewed();
-    if (create_open()) create_fails();
-    after(50ms);
-  }
-  BOOST_TEST((now - begun > 15s));
-  BOOST_TEST((now - begun < 45s));
-}
-
 BOOST_FIXTURE_TEST_CASE(a_place_in_the_queue_is_kept_until_its_lease_is_over, queuer) {
   const auto waited = wait_without_consul(*this, 1min);
   BOOST_TEST(pool().status().waiting == 0u);
   BOOST_TEST((waited > 8s));
   BOOST_TEST((waited <= 15s));
-}
-
-/// The outage begins 1.5 s before the lease is over, so `give_up_after` is not over then.
-BOOST_FIXTURE_TEST_CASE(a_waiter_that_has_lost_its_place_asks_anew, queuer) {
-  for (const time_point end = now + 12s; now < end; after(50ms)) {
-    if (renewal_open()) renewal_fails();
-    if (read_open()) listed();
-    if (txn_open()) done();
-  }
-  const auto waited = wait_without_consul(*this, 1min);
-  BOOST_TEST((waited >= 5s));
-  BOOST_TEST((waited <= 7s));
-  BOOST_TEST(pool().status().waiting == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(writes_that_fail_while_reads_work_fail_those_who_wait_too) {
@@ -1233,28 +624,6 @@ BOOST_AUTO_TEST_CASE(final_errors_fail_at_once_and_nothing_turns_in_circles) {
   }
 }
 
-BOOST_FIXTURE_TEST_CASE(a_look_that_fails_for_good_is_not_repeated_in_a_circle, holder) {
-  release('A');
-  consul.put("p/.lock", R"({"Holders":{")" + real("s1") + R"(":true},"Limit":1})", semaphore_flags, now);
-  EXPECT(done(), "read #4");
-  EXPECT(read_fails(error::permission_denied));
-  std::size_t tries = 0;
-  for (int i = 0; i < 100; ++i) {
-    after(10ms);
-    if (read_open()) ++tries, read_fails(error::permission_denied);
-  }
-  BOOST_TEST(tries > 1u);
-  BOOST_TEST(tries < 20u);
-}
-
-BOOST_AUTO_TEST_CASE(a_session_that_cannot_be_created_is_tried_again) {
-  look(1);
-  EXPECT(create_fails());
-  EXPECT(after(20ms), "create m2");
-  created();
-  EXPECT(done(), "grant t1 A 12.0");
-}
-
 // --- Watches and sessions
 
 BOOST_FIXTURE_TEST_CASE(a_short_hold_gets_no_watch_and_an_index_that_goes_backwards_is_followed, holder) {
@@ -1287,42 +656,6 @@ BOOST_FIXTURE_TEST_CASE(a_session_whose_end_is_never_confirmed_is_forgotten_afte
   }
   BOOST_TEST(times(all, "forget s1") == 1u);
   BOOST_TEST(last_of(all) == "forget s1");
-}
-
-/// Until the session is destroyed, a client with its fence checks could write, though another holds the slot.
-BOOST_FIXTURE_TEST_CASE(a_session_that_must_end_leaves_the_record_with_its_entry, holder) {
-  acquire(2);
-  EXPECT(jump(1h), "lose A lease_expired", "create m2", "destroy s1");  // which Consul had ended by then
-  EXPECT(created(), "txn #3: cas @12 {s2} | remove s1 | lock s2");
-  EXPECT(done(), "grant t2 B 14.0");
-  BOOST_TEST(entries() == "s2");
-}
-
-/// One read may show both the deletion and the record. Or two reads would show them, but the second never comes.
-BOOST_FIXTURE_TEST_CASE(a_session_whose_entry_was_deleted_beside_a_write_is_not_used_again, holder_of_one_of_two) {
-  const std::string other = others_join();
-  after(10ms);
-  release('A');
-  acquire(2);
-  leaves("s1");
-  record_becomes("s1 " + other);
-  EXPECT(watched());
-  EXPECT(done(), "released A", "create m2", "destroy s1");
-}
-
-BOOST_FIXTURE_TEST_CASE(nor_is_it_if_the_write_is_refused_before_the_record_is_seen, holder_of_one_of_two) {
-  const std::string other = others_join();
-  after(10ms);
-  release('A');
-  leaves("s1");
-  EXPECT(watched());
-  record_becomes("s1 " + other);
-  EXPECT(done(), "released A", "destroy s1");
-  EXPECT(acquire(2), "create m2");
-  EXPECT(destroyed());
-  EXPECT(created(), "txn #5: lock s3 | tree");
-  // The owner of s1 is known, so nobody waits for its lease.
-  EXPECT(done(), "watch #6 from 20", "txn #7: cas @16 {s2 s3} | grant s3 us @20 +1");
 }
 
 // --- Close
@@ -1363,48 +696,6 @@ BOOST_FIXTURE_TEST_CASE(close_ends_in_an_outage_too, holder) {
   BOOST_TEST(times(all, "released A no complete reply came before the deadline") == 1u);
 }
 
-namespace {
-
-/// The pool closes and the slot is released, but others are faster than each of its writes.
-lines close_and_always_lose(holder_of_one_of_two& story, bool lose_slots) {
-  const std::string other = story.others_join();
-  bool theirs = false;
-  lines all = story.close(lose_slots);
-  append(all, story.release('A'));
-  for (const time_point end = story.now + 4s; story.now < end; append(all, story.after(10ms))) {
-    theirs = !theirs;
-    story.record_becomes(theirs ? "s1 " + other : "s1");
-    if (story.txn_open()) append(all, story.done());
-    append(all, story.run(false));
-  }
-  return all;
-}
-
-}  // namespace
-
-BOOST_FIXTURE_TEST_CASE(close_ends_the_session_if_others_are_faster_than_every_write_of_a_release,
-                        holder_of_one_of_two) {
-  const lines all = close_and_always_lose(*this, false);
-  BOOST_TEST(last_of(all) == "closed");
-  BOOST_TEST(times(all, "released A") == 1u);
-}
-
-BOOST_FIXTURE_TEST_CASE(close_ends_the_session_of_a_lost_slot_in_time_too, holder_of_one_of_two) {
-  const lines all = close_and_always_lose(*this, true);
-  BOOST_TEST(last_of(all) == "closed");
-}
-
-BOOST_FIXTURE_TEST_CASE(close_leaves_no_slot_free_that_somebody_waits_for, holder) {
-  close(true);
-  EXPECT(release('A'), "txn #3: cas @12 {} | remove s1 | tree");
-  others_join();  // before that arrives
-  EXPECT(applied_but_unknown(), "read #4");
-  EXPECT(listed(), "destroy s1");
-  EXPECT(destroyed());
-  EXPECT(after(50ms), "txn #5: cas @15 {s2} | grant s2 other @14 +1");
-  EXPECT(done(), "closed");
-}
-
 BOOST_AUTO_TEST_CASE(close_is_done_at_once_but_for_a_session_that_is_created) {
   pool_story unused;
   EXPECT(unused.close(true), "closed");
@@ -1425,18 +716,6 @@ BOOST_AUTO_TEST_CASE(a_session_that_is_created_too_late_is_destroyed) {
 }
 
 // --- All in all
-
-BOOST_AUTO_TEST_CASE(the_same_events_give_the_same_actions) {
-  const auto run = [](std::uint64_t seed) {
-    pool_story s(usual(), seed);
-    s.hold();
-    lines all = s.after(7s);
-    const time_point until = granted_until(s);
-    all.push_back(std::to_string(until.time_since_epoch().count() + s.pool().wake().time_since_epoch().count()));
-    return all;
-  };
-  BOOST_TEST(run(7) == run(7), boost::test_tools::per_element());
-}
 
 BOOST_AUTO_TEST_CASE(cancelled_waiters_take_no_room) {
   waiter_queue queue;

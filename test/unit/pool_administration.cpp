@@ -105,30 +105,6 @@ BOOST_FIXTURE_TEST_CASE(whoever_comes_while_it_is_closed_queues_but_for_a_look_t
   check(run(), "grant t2");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_kept_for_the_next_goes_back_when_it_is_closed) {
-  administered s(with(usual(), [](pool_options& o) { o.slot_idle_timeout = 1h; }));
-  s.hold();
-  s.release('A');
-  BOOST_TEST(s.record() == "{s1}");
-  s.go_on();
-  s.close_it();
-  s.go_on();
-  BOOST_TEST(s.record() == "{}");
-  BOOST_TEST(s.value().find(R"("Closed":true)") != std::string::npos);
-}
-
-/// Other clients do not know the mark, and drop it.
-BOOST_AUTO_TEST_CASE(a_record_that_is_written_without_the_mark_is_open) {
-  hold();
-  acquire(2);
-  close_it();
-  go_on();
-  give_back('A');
-  BOOST_TEST(record() == "{}");
-  record_becomes("");
-  check(go_on(), "grant t2");
-}
-
 // --- The limit
 
 BOOST_AUTO_TEST_CASE(a_higher_limit_is_used_as_soon_as_it_is_seen) {
@@ -242,49 +218,6 @@ BOOST_AUTO_TEST_CASE(a_holder_is_told_once_that_its_slot_is_wanted) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_slot_that_is_wanted_back_does_not_go_from_hand_to_hand) {
-  hold();
-  acquire(2);
-  others_join();
-  go_on();
-  revoke_it("s1");
-  go_on();
-  check(give_back('A'), "grant", false);
-  BOOST_TEST(record() == "{s2}");
-  BOOST_TEST(entries() == "s2 s1");
-}
-
-BOOST_AUTO_TEST_CASE(every_write_keeps_the_marks_of_the_other_holders) {
-  administered s(usual(2));
-  const std::string other = s.others_join();
-  s.record_becomes(other);
-  s.acquire(1);
-  s.go_on();
-  s.revoke_it(other);
-  s.close_it();
-  s.go_on();
-  s.give_back('A');
-  BOOST_TEST(s.value() == R"({"Limit":2,"Holders":{")" + s.real(other) + R"(":true},"Closed":true,"Revoked":{")" +
-                              s.real(other) + R"(":true}})");
-}
-
-BOOST_AUTO_TEST_CASE(one_session_of_several_is_enough) {
-  administered s(usual(2));
-  s.come(1, 2);
-  s.go_on();
-  s.revoke_it("s2");
-  s.revoke_it("s1");
-  BOOST_TEST(times(s.run(), "revoke A") == 1u);
-}
-
-BOOST_AUTO_TEST_CASE(who_is_evicted_has_lost_its_slot) {
-  hold();
-  go_on();
-  for (int i = 0; i < 2; ++i) order([&](const inspection& v) { return evict(v, real("s1"), false); });
-  BOOST_TEST(record() == "{}");
-  check(run(), "lose A session_invalidated");
-}
-
 // --- Since when
 
 BOOST_AUTO_TEST_CASE(entries_say_since_when_they_stand_there) {
@@ -305,23 +238,6 @@ BOOST_AUTO_TEST_CASE(entries_say_since_when_they_stand_there) {
   s.give_back('A');  // joins anew, and later
   const std::string second = value();
   BOOST_TEST((parse_entry_value(second).since_1970 == seconds(again)));
-}
-
-BOOST_AUTO_TEST_CASE(who_comes_next_is_understood_behind_a_stamp) {
-  administered s(with(usual(), [](pool_options& o) {
-    o.wall_offset = 1'700'000'000s;
-    o.watch_all_max = 0;
-    o.own_watch = 1h;
-  }));
-  s.record_becomes(s.others_join());
-  s.come(1);
-  const std::string next = s.others_join();
-  s.others_grant("s2", "s2", next);
-  const std::size_t before = s.requests;
-  check(s.run(), "grant t1");
-  s.go('A');
-  BOOST_TEST(s.record() == "{" + next + "}");
-  BOOST_TEST(s.requests - before <= 2u);  // no look at the queue
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -30,17 +30,6 @@ struct makers_story : pool_story {
     run();
     BOOST_REQUIRE(entries() == "s1 s2");
   }
-  /// Another process holds. The maker of s2, which waits, is gone. Our write queues s3.
-  void join_behind_the_dead() {
-    others_join();
-    others_join();
-    record_becomes("s1", 1);
-    look(1);
-    maker_is_gone("s2");
-    after(30ms);
-    created();
-    BOOST_REQUIRE(txn_open());
-  }
   lines maker_is_gone(const std::string& session) { return tell(event::maker_gone{real(session)}); }
   bool exists(const std::string& session) const { return consul.has_session(real(session)); }
   std::size_t requests_of(const std::function<void()>& what) {
@@ -56,10 +45,6 @@ struct mutex_makers : makers_story {
 
 struct delayed_makers : makers_story {
   delayed_makers() : makers_story(with(watching(), [](pool_options& o) { o.gone_delay = 700ms; })) {}
-};
-
-struct numbered_makers : makers_story {
-  numbered_makers() : makers_story(with(watching(), [](pool_options& o) { o.numbered = true; })) {}
 };
 
 /// We wait at the end of a queue that is too long to watch everything.
@@ -156,77 +141,12 @@ BOOST_FIXTURE_TEST_CASE(a_lock_delay_of_the_user_is_kept, delayed_makers) {
   BOOST_TEST(says(go_on(20ms), "grant t1"));
 }
 
-BOOST_FIXTURE_TEST_CASE(the_number_goes_along, numbered_makers) {
-  others_join(contender_magic | numbered_flag);
-  record_becomes("s1", 1);
-  consul.transact({{kv_verb::lock, number_key(0), "x", mutex_flags, 0, real("s1")}}, now);
-  hold();
-  run();
-  maker_is_gone("s1");
-  BOOST_TEST(says(run(), "grant t1 A"));
-  BOOST_TEST(consul.get(number_key(0))->session == real("s2"));
-}
-
 BOOST_AUTO_TEST_CASE(a_slot_that_is_only_tried_for_is_had_if_the_proof_comes_first) {
   others_join();
   record_becomes("s1", 1);
   try_acquire(1);
   maker_is_gone("s1");
   BOOST_TEST(says(run(), "grant t1"));
-}
-
-BOOST_AUTO_TEST_CASE(a_dead_contender_before_us_is_not_granted) {
-  others_join();
-  others_join();
-  record_becomes("s1", 1);
-  hold();
-  run();
-  BOOST_REQUIRE(entries() == "s1 s2 s3");
-  maker_is_gone("s2");
-  go_on(30ms);
-  BOOST_TEST(entries() == "s1 s3");
-  BOOST_TEST(!exists("s2"));
-  leaves("s1");
-  BOOST_TEST(says(go_on(), "grant t1"));
-}
-
-/// Consul answers a write that leaves the record as it was with the record's old index.
-BOOST_AUTO_TEST_CASE(a_dead_contender_is_removed_by_one_write) {
-  others_join();
-  record_becomes("s1", 1);
-  others_join();
-  hold();
-  run();
-  BOOST_REQUIRE(entries() == "s1 s2 s3");
-  maker_is_gone("s2");
-  after(30ms);
-  BOOST_REQUIRE(txn_open());
-  EXPECT(done(), "destroy s2");
-  BOOST_TEST(entries() == "s1 s3");
-}
-
-BOOST_AUTO_TEST_CASE(a_slot_of_the_dead_goes_to_the_first_of_the_queue_soon_wherever_that_is) {
-  others_join();
-  others_join();
-  record_becomes("s1", 1);
-  hold();
-  run();
-  EXPECT(maker_is_gone("s1"));  // the first of the queue may hear of it, too
-  go_on(30ms);
-  BOOST_TEST(record() == "{s2}");
-}
-
-BOOST_AUTO_TEST_CASE(a_vanished_holder_is_not_spared_if_its_maker_is_gone) {
-  const std::string id = consul.create_session(1h, now);
-  const std::string words = with_stamp("other", now.time_since_epoch(), entry_lease{20s, 2s, "elsewhere"});
-  consul.transact({{kv_verb::lock, "p/" + id, words, contender_magic, 0, id}}, now);
-  record_becomes("s1", 1);
-  hold();
-  run();
-  consul.destroy_session(id, now);
-  BOOST_TEST(!says(go_on(1s), "grant"));
-  tell(event::maker_gone{id});
-  BOOST_TEST(says(go_on(30ms), "grant t1"));
 }
 
 BOOST_AUTO_TEST_CASE(the_session_of_another_lock_costs_nothing) {
@@ -240,17 +160,6 @@ BOOST_AUTO_TEST_CASE(the_session_of_another_lock_costs_nothing) {
   BOOST_TEST(times(go_on(2s), "read") == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(without_a_waiter_the_ttl_decides) {
-  wait_behind_another();
-  cancel(1);
-  run();
-  const std::size_t before = requests;
-  EXPECT(maker_is_gone("s1"));
-  BOOST_TEST(requests == before);
-  acquire(2);
-  BOOST_TEST(says(run(), "grant t2"));  // the proof was not forgotten
-}
-
 BOOST_AUTO_TEST_CASE(a_session_whose_end_fails_is_ended_again) {
   wait_behind_another();
   maker_is_gone("s1");
@@ -258,13 +167,6 @@ BOOST_AUTO_TEST_CASE(a_session_whose_end_fails_is_ended_again) {
   destroyed(false);
   BOOST_TEST(says(go_on(2s), "destroy s1"));
   BOOST_TEST(!exists("s1"));
-}
-
-BOOST_AUTO_TEST_CASE(after_a_write_of_unknown_outcome_the_session_ends_all_the_same) {
-  wait_behind_another();
-  maker_is_gone("s1");
-  applied_but_unknown();
-  BOOST_TEST(says(go_on(1s), "destroy s1"));
 }
 
 BOOST_AUTO_TEST_CASE(our_own_sessions_are_not_gone) {
@@ -284,33 +186,6 @@ BOOST_FIXTURE_TEST_CASE(in_a_crowd_the_first_process_to_read_does_it_for_all, cr
   BOOST_TEST(reads_in(2s) == 0u);
 }
 
-BOOST_FIXTURE_TEST_CASE(in_a_crowd_a_dead_waiter_is_removed_soon, crowded_makers) {
-  maker_is_gone("s3");
-  BOOST_TEST(reads_in(600ms) == 1u);
-  BOOST_TEST(entries() == "s1 s2 s4 s5");
-  BOOST_TEST(!exists("s3"));
-}
-
-BOOST_FIXTURE_TEST_CASE(in_a_crowd_a_dead_holder_is_removed_at_once, crowded_makers) {
-  maker_is_gone("s1");
-  BOOST_TEST(reads_in(50ms) == 1u);
-  BOOST_TEST(record() == "{s2}");
-  BOOST_TEST(reads_in(2s) == 0u);
-}
-
-BOOST_FIXTURE_TEST_CASE(one_who_has_no_room_for_its_request_frees_the_slot_too, patient_makers) {
-  others_join();
-  record_becomes("s1", 2);
-  hold();
-  acquire(2, 2);
-  run();
-  BOOST_TEST(requests_of([this] {
-               maker_is_gone("s1");
-               for (int i = 0; i != 10; ++i) go_on(10ms);
-             }) <= 6u);
-  BOOST_TEST(record() == "{s2}");
-}
-
 /// The dead process may have had a longer TTL than this one.
 BOOST_FIXTURE_TEST_CASE(the_proof_is_kept_as_long_as_the_session_is_there, patient_makers) {
   others_join();
@@ -324,26 +199,6 @@ BOOST_FIXTURE_TEST_CASE(the_proof_is_kept_as_long_as_the_session_is_there, patie
   go_on(10 * pool_story::usual().ttl);
   acquire(2);
   BOOST_TEST(says(run(), "grant t2"));
-}
-
-/// Consul then answers with the record's old index, and the new index of our entry.
-BOOST_AUTO_TEST_CASE(a_dead_waiter_goes_with_the_write_that_queues_us) {
-  join_behind_the_dead();
-  run();
-  BOOST_TEST(entries() == "s1 s3");
-  leaves("s1");
-  const lines all = go_on();
-  BOOST_TEST(says(all, "grant t1"));
-  BOOST_TEST(times(all, "txn") == 1u);  // its base was the record's index
-}
-
-BOOST_AUTO_TEST_CASE(a_reply_that_is_lost_ends_no_session_of_ours_though_the_record_stays) {
-  join_behind_the_dead();
-  applied_but_unknown();
-  const lines all = go_on(1s);
-  BOOST_TEST(!says(all, "note"));
-  BOOST_TEST(exists("s3"));
-  BOOST_TEST(entries() == "s1 s3");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

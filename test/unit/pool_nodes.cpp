@@ -67,33 +67,6 @@ struct idle : node_story {
   void grows_old() {
     for (int i = 0; i != 39; ++i) go_on(250ms);
   }
-  void is_retired() {
-    grows_old();
-    go_on(2s);
-    BOOST_REQUIRE(pool().status().sessions == 0u);
-  }
-  /// A mutex's key is deleted, as Go's `Destroy` does. A semaphore's record names a session that has ended, and that
-  /// this process has never seen.
-  void somebody_unseen_has_gone(bool is_mutex) {
-    if (is_mutex)
-      consul.remove("p/.lock", now);
-    else
-      consul.put("p/.lock", format({record_form::map, 1, {a_dead_session()}}), semaphore_flags, now);
-  }
-  /// Ends the session s1. The next renewal shows that.
-  void is_lost() {
-    consul.destroy_session(real("s1"), now);
-    after(6s);
-    BOOST_REQUIRE(renewal_open());
-    renewal_says_gone();
-    run();
-    BOOST_REQUIRE(pool().status().sessions == 0u);
-  }
-  std::string a_dead_session() {
-    std::string id = consul.create_session(1h, now);
-    consul.destroy_session(id, now);
-    return id;
-  }
 };
 
 }  // namespace
@@ -125,29 +98,6 @@ BOOST_AUTO_TEST_CASE(the_agents_own_node_is_not_registered_by_us) {
   EXPECT(s.after(20ms), "create m2");
 }
 
-/// The entries of other clients show no lease.
-BOOST_AUTO_TEST_CASE(a_holder_that_ends_alone_or_is_another_clients_is_followed_at_once) {
-  for (const bool is_another_clients : {false, true}) {
-    node_story s;
-    if (is_another_clients)
-      s.others_join();
-    else
-      s.another_joins();
-    s.its_session_ends_before_us();
-    BOOST_TEST(s.is_granted());
-  }
-}
-
-/// All sessions of the node end at once, ours too.
-BOOST_AUTO_TEST_CASE(a_holder_that_ends_with_the_node_keeps_its_slot_for_its_lease) {
-  another_joins();
-  its_session_ends_before_us();
-  consul.destroy_session(real("s2"), now);
-  BOOST_TEST(!is_granted());
-  BOOST_TEST(!is_granted_within(19));
-  BOOST_TEST(is_granted_within(3));
-}
-
 BOOST_AUTO_TEST_CASE(a_holder_of_another_node_or_of_its_agents_own_keeps_its_slot_for_its_lease) {
   for (const std::string_view node : {"elsewhere", ""}) {
     node_story s;
@@ -160,16 +110,6 @@ BOOST_AUTO_TEST_CASE(a_holder_of_another_node_or_of_its_agents_own_keeps_its_slo
 }
 
 // --- Since when the node has stood, by Consul's catalog
-
-/// The session died an hour ago, and nobody has read since.
-BOOST_AUTO_TEST_CASE(a_holder_that_died_while_its_node_stood_is_not_spared) {
-  node_is_registered();
-  another_joins();
-  its_session_ends_before_us();
-  consul.destroy_session(real("s2"), now);  // so that no session of ours was beside it
-  run(false);
-  BOOST_TEST(is_granted());
-}
 
 BOOST_AUTO_TEST_CASE(the_node_is_read_once_and_only_where_somebody_is_spared) {
   const auto reads = [](const lines& all) {
@@ -190,17 +130,6 @@ BOOST_AUTO_TEST_CASE(the_node_is_read_once_and_only_where_somebody_is_spared) {
   BOOST_TEST(reads(all) == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_holder_whose_node_was_registered_anew_is_spared) {
-  node_is_registered();
-  another_joins();
-  its_session_ends_before_us();
-  node_is_registered_anew();
-  consul.destroy_session(real("s2"), now);
-  BOOST_TEST(!is_granted());
-  BOOST_TEST(!is_granted_within(19));
-  BOOST_TEST(is_granted_within(3));
-}
-
 BOOST_AUTO_TEST_CASE(a_node_that_may_not_be_read_or_is_not_there_says_nothing) {
   for (const bool is_hidden : {false, true}) {
     node_story s;
@@ -217,44 +146,6 @@ BOOST_AUTO_TEST_CASE(a_node_that_may_not_be_read_or_is_not_there_says_nothing) {
 
 // --- A session that we end ourselves
 
-BOOST_AUTO_TEST_CASE(nobody_is_spared_for_an_idle_session_that_was_renewed_and_ended) {
-  for (const bool is_mutex : {true, false}) {
-    idle s(is_mutex);
-    s.is_retired();
-    s.somebody_unseen_has_gone(is_mutex);
-    pool_story::lines all = s.try_acquire(2);
-    append(all, s.run());
-    BOOST_TEST(says(all, "grant t2"));
-  }
-}
-
-/// Sessions of one process may belong to the nodes of several agents.
-BOOST_AUTO_TEST_CASE(where_sessions_belong_to_agents_one_that_lives_says_nothing_of_the_others_nodes) {
-  for (const bool is_agents : {true, false}) {
-    node_story s(with(pool_story::usual(3), [&](pool_options& o) {
-      o.wall_offset = 0s;
-      if (is_agents) o.node.clear();
-    }));
-    s.come(1);
-    s.come(2);
-    for (int i = 0; i != 20; ++i) s.go_on(1s);
-    BOOST_REQUIRE(s.record() == "{s1 s2}");
-    lock_record record{record_form::map, 3, {s.real("s1"), s.real("s2")}};
-    const std::string unseen = s.consul.create_session(1h, s.now);
-    record.add(unseen);
-    s.consul.destroy_session(unseen, s.now);
-    s.consul.destroy_session(s.real("s2"), s.now);
-    s.consul.put("p/.lock", format(record), semaphore_flags, s.now);
-    pool_story::lines all = s.acquire(3);
-    append(all, s.acquire(4));
-    append(all, s.run());
-    append(all, s.go_on(1s));
-    // The slot of s2 was ours. The slot of the unseen holder is spared, unless s1 shows that their node stands.
-    BOOST_TEST(says(all, "grant t3"));
-    BOOST_TEST(says(all, "grant t4") == !is_agents);
-  }
-}
-
 BOOST_AUTO_TEST_CASE(an_idle_session_is_renewed_before_it_is_ended) {
   idle s(true);
   s.grows_old();
@@ -262,58 +153,6 @@ BOOST_AUTO_TEST_CASE(an_idle_session_is_renewed_before_it_is_ended) {
   BOOST_TEST(last_of(all) == "renew s1");
   BOOST_TEST(s.pool().status().sessions == 1u);
   EXPECT(s.renewed(), "destroy s1");
-}
-
-BOOST_AUTO_TEST_CASE(a_renewal_without_an_answer_is_tried_again_and_the_session_lost_with_its_lease) {
-  idle s(true);
-  s.grows_old();
-  s.after(2s);
-  BOOST_REQUIRE(s.renewal_open());
-  EXPECT(s.renewal_fails());
-  BOOST_TEST(first_of(s.after(1s)) == "renew s1");
-  pool_story::lines all;
-  for (int i = 0; i < 20; ++i) {
-    if (s.renewal_open()) s.renewal_fails();
-    append(all, s.after(1s));
-  }
-  BOOST_TEST(says(all, "destroy s1"));
-  s.run();
-  s.somebody_unseen_has_gone(true);
-  s.try_acquire(2);
-  BOOST_TEST(says(s.run(), "deny t2"));
-}
-
-BOOST_AUTO_TEST_CASE(an_idle_session_that_was_gone_may_have_ended_with_its_node) {
-  for (const bool is_mutex : {true, false}) {
-    idle s(is_mutex);
-    s.grows_old();
-    s.consul.destroy_session(s.real("s1"), s.now);
-    s.after(2s);
-    BOOST_REQUIRE(s.renewal_open());
-    s.renewal_says_gone();
-    s.run();
-    BOOST_TEST(s.pool().status().sessions == 0u);
-    s.somebody_unseen_has_gone(is_mutex);
-    s.try_acquire(2);
-    BOOST_TEST(says(s.run(), "deny t2"));
-    for (int i = 0; i != 16; ++i) s.go_on(1s);
-    s.try_acquire(3);
-    BOOST_TEST(says(s.run(), "grant t3"));
-  }
-}
-
-/// So a try is not answered before the node was read.
-BOOST_AUTO_TEST_CASE(unless_the_node_shows_that_it_has_stood) {
-  for (const bool is_mutex : {true, false}) {
-    idle s(is_mutex, true);
-    s.is_lost();
-    s.somebody_unseen_has_gone(is_mutex);
-    pool_story::lines all = s.try_acquire(6);
-    append(all, s.run());
-    BOOST_TEST(says(all, "grant t6"));
-    BOOST_TEST(std::count_if(all.begin(), all.end(),
-                             [](const std::string& each) { return each.ends_with(" node holdfast-sessions"); }) == 1);
-  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

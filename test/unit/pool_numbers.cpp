@@ -21,33 +21,11 @@ struct numbered_story : pool_story {
   static pool_options options(std::uint32_t limit) {
     return with(usual(limit), [](pool_options& o) { o.numbered = true; });
   }
-  static pool_options with_recorded_limit(std::uint32_t limit) {
-    return with(options(limit), [](pool_options& o) { o.use_recorded_limit = true; });
-  }
   std::string holder_of(std::uint32_t number) const {
     const auto pair = consul.get(number_key(number));
     return pair ? pair->session : "nobody ever";
   }
-  /// Another process has number 0, with s1, which has an entry below the prefix.
-  void others_take_it() {
-    others_join();
-    lock_number(0, "s1");
-  }
-  /// Answers the write, which is refused if it locks this number.
-  lines done_but_for(std::uint32_t number) {
-    for (const core_action& each : actions())
-      if (const auto* const txn = std::get_if<action::send_txn>(&each))
-        for (std::size_t i = 0; i != txn->operations.size(); ++i)
-          if (txn->operations[i].key == number_key(number)) return refused({{i, event::refusal::lock_delay}});
-    return done();
-  }
   void others_want_one() { others_join(contender_magic | numbered_flag); }
-  void lock_number(std::uint32_t number, const std::string& session) {
-    BOOST_TEST(consul.transact({{kv_verb::lock, number_key(number), "x", mutex_flags, 0, real(session)}}, now).applied);
-  }
-  void resize_to(std::uint32_t limit) {
-    order([limit](const inspection& seen) { return resize(seen, limit); });
-  }
 };
 
 /// Holds slot A and number 0.
@@ -75,18 +53,6 @@ BOOST_AUTO_TEST_CASE(a_free_slot_and_its_number_are_taken_in_one_write_and_go_ba
   BOOST_TEST(holder_of(0) == "");
 }
 
-BOOST_AUTO_TEST_CASE(who_is_granted_by_another_takes_its_number_first) {
-  others_join();
-  others_grant("s1", "s1");
-  lock_number(0, "s1");
-  ask();
-  EXPECT(done(), "watch #3 from 16");
-  consul.destroy_session(real("s1"), now);
-  EXPECT(watched(), "watch #4 from 17", "txn #5: cas @13 {s2} | grant s2 us @16 +1");
-  EXPECT(done(), "txn #6: number 0 s2");
-  EXPECT(done(), "grant t1 A 18.0 number 0");
-}
-
 BOOST_AUTO_TEST_CASE(slot_and_number_go_to_whoever_is_next_in_one_write_if_it_wants_a_number) {
   for (const bool wants_one : {true, false}) {
     numbered_holder s;
@@ -97,21 +63,6 @@ BOOST_AUTO_TEST_CASE(slot_and_number_go_to_whoever_is_next_in_one_write_if_it_wa
     EXPECT(s.done(), "released A");
     BOOST_TEST(s.holder_of(0) == (wants_one ? s.real("s2") : ""));
   }
-}
-
-BOOST_AUTO_TEST_CASE(a_number_beyond_the_limit_is_not_given_on) {
-  numbered_story s(with_recorded_limit(2));
-  s.hold();
-  s.after(20ms);
-  s.others_want_one();
-  s.watched();
-  s.consul.transact({{kv_verb::unlock, s.number_key(0), "", mutex_flags, 0, s.real("s1")},
-                     {kv_verb::lock, s.number_key(1), "", mutex_flags, 0, s.real("s1")}},
-                    s.now);
-  s.watched();
-  s.resize_to(1);
-  s.watched();
-  EXPECT(s.release('A'), "txn #7: cas @16 {s2} limit 1 | grant s2 other @14 +1 | unnumber 1 s1 | remove s1");
 }
 
 /// Among many contenders, nobody reads the whole queue.
@@ -127,18 +78,6 @@ BOOST_AUTO_TEST_CASE(a_waiter_hears_of_slot_and_number_by_its_own_entry) {
   s.consul.remove(s.number_key(0), s.now);
   EXPECT(s.tell(event::key_watched{6, {}, {}}), "watch #7 from 23");
   BOOST_TEST(times(s.watched(), "lose A removed") == 1u);
-}
-
-BOOST_AUTO_TEST_CASE(a_number_that_somebody_was_faster_to_take_is_not_asked_for_again) {
-  numbered_story s(2);
-  s.look(1);
-  EXPECT(s.created(), "txn #2: cas @0 {s1} | lock s1 | number 0 s1");
-  s.lock_number(0, s.others_join());
-  EXPECT(s.done(), "txn #3: lock s1 | tree");
-  EXPECT(s.done(), "watch #4 from 16");
-  EXPECT(s.after(200ms), "txn #5: cas @0 {s1 s2} | grant s2 other @13 +1 | grant s1 us @16 +1");
-  EXPECT(s.done(), "txn #6: number 1 s1");
-  EXPECT(s.done(), "grant t1 A 17.0 number 1");
 }
 
 BOOST_AUTO_TEST_CASE(all_slots_of_one_request_are_numbered) {
@@ -184,125 +123,10 @@ BOOST_AUTO_TEST_CASE(a_lock_delay_of_a_number_is_waited_for_with_growing_pauses)
   BOOST_TEST(holder_of(0) == real("s1"));
 }
 
-BOOST_AUTO_TEST_CASE(one_number_that_is_kept_back_does_not_keep_the_others) {
-  numbered_story s(4);
-  for (std::uint64_t t = 1; t != 4; ++t) s.acquire(t);
-  s.listed();
-  for (int i = 0; i != 3; ++i) s.created();
-  std::size_t granted = 0;
-  for (const time_point end = s.now + 100ms; s.now < end && granted < 3; s.after(5ms)) {
-    while (s.txn_open()) granted += times(s.done_but_for(1), "grant");
-    s.answer_reads_and_sessions();
-  }
-  BOOST_TEST(granted == 3u);
-  BOOST_TEST(s.holder_of(1) == "nobody ever");
-}
-
-BOOST_AUTO_TEST_CASE(a_single_look_is_told_no_when_nobody_gives_a_number) {
-  others_take_it();
-  leaves("s1");  // and does not hold
-  try_acquire(1);
-  listed();
-  created();
-  BOOST_TEST(first_of(done()) == "deny t1");
-}
-
-BOOST_AUTO_TEST_CASE(a_single_look_does_not_wait_for_a_number_for_long) {
-  try_acquire(1);
-  listed();
-  created();
-  lines all;
-  for (int i = 0; i != 100 && !says(all, "deny t1"); ++i) {
-    if (txn_open()) append(all, done_but_for(0));
-    if (read_open()) append(all, listed());
-    if (!says(all, "deny t1")) after(10ms);
-  }
-  BOOST_TEST(says(all, "deny t1"));
-}
-
-BOOST_AUTO_TEST_CASE(while_there_is_no_number_it_looks_again_after_pauses) {
-  others_take_it();
-  leaves("s1");  // and does not hold
-  look(1);
-  EXPECT(created(), "txn #2: cas @0 {s2} | lock s2");
-  done();
-  const std::size_t before = requests;
-  for (const time_point end = now + 5s; now < end; after(10ms)) answer_reads_and_sessions();
-  BOOST_TEST(requests - before > 5u);
-  BOOST_TEST(requests - before < 40u);
-  consul.destroy_session(real("s1"), now);
-  go_on(1s);
-  go_on(1s);
-  BOOST_TEST(holder_of(0) == real("s2"));
-}
-
-BOOST_AUTO_TEST_CASE(slots_that_wait_for_their_numbers_do_not_go_back_to_those_who_would_wait_too) {
-  numbered_story s(2);
-  s.others_join();
-  s.lock_number(0, "s1");
-  s.lock_number(1, "s1");
-  s.leaves("s1");  // and does not hold
-  s.acquire(1);
-  s.acquire(2);
-  s.run();
-  BOOST_TEST(s.record() == "{s2 s3}");
-  s.others_want_one();
-  const std::size_t before = s.requests;
-  s.go_on(1s);
-  BOOST_TEST(s.record() == "{s2 s3}");
-  BOOST_TEST(s.requests - before < 20u);
-}
-
 BOOST_FIXTURE_TEST_CASE(a_holder_whose_number_is_taken_away_has_lost, numbered_holder) {
   consul.remove("p/.slot/0", now);
   EXPECT(watched(), "lose A removed", "watch #4 from 13");
   EXPECT(release('A'), "txn #5: cas @12 {} | remove s1 | tree");
-}
-
-/// Otherwise the next holder would never get it.
-BOOST_FIXTURE_TEST_CASE(the_session_of_a_holder_that_was_taken_out_of_the_record_ends, numbered_holder) {
-  record_becomes("");
-  EXPECT(watched(), "lose A removed", "destroy s1");
-}
-
-BOOST_AUTO_TEST_CASE(a_number_of_unknown_outcome_is_looked_up) {
-  for (const bool applied : {true, false}) {
-    numbered_story s(2);
-    s.others_join();
-    s.others_grant("s1", "s1");
-    s.lock_number(0, "s1");
-    s.ask();
-    s.refused({{2, event::refusal::lock_delay}});
-    s.done();
-    s.after(100ms);
-    BOOST_REQUIRE(s.txn_open());
-    applied ? s.applied_but_unknown() : s.unknown();
-    BOOST_TEST((s.holder_of(1) == s.real("s2")) == applied);
-    pool_story::lines all = s.listed();
-    append(all, s.go_on(100ms));
-    BOOST_TEST(times(all, "grant t1") == 1u);
-    BOOST_TEST(s.pool().status().sessions == 1u);
-    BOOST_TEST(s.consul.has_session(s.real("s2")) == applied);  // a late write of one that has ended is refused
-  }
-}
-
-BOOST_AUTO_TEST_CASE(a_number_beyond_a_lower_limit_goes_to_nobody_here) {
-  numbered_story s(with_recorded_limit(2));
-  s.hold(1, 2);
-  s.after(20ms);
-  s.acquire(2);
-  s.resize_to(1);
-  s.watched();
-  s.release('A');
-  BOOST_TEST(times(s.run(), "grant t2 B 15.0 number 0") == 1u);
-}
-
-BOOST_AUTO_TEST_CASE(who_waits_without_numbers_is_granted_as_ever) {
-  pool_story s(usual(2));
-  s.consul.transact({{kv_verb::lock, "p/.slot/1", "x", mutex_flags, 0, s.real(s.others_join())}}, s.now);
-  s.look(1);
-  EXPECT(s.created(), "txn #2: cas @0 {s1 s2} | grant s1 other @12 +1 | lock s2");
-  EXPECT(s.done(), "grant t1 A 15.0");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
