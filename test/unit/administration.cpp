@@ -6,7 +6,6 @@
 #include <boost/test/unit_test.hpp>
 
 #include "protocol/record/plan.hpp"
-#include "support/core_consul.hpp"
 
 // The steps of each order, given the state of Consul. A step is written in one line:
 //   cas @50 2 {a b} closed revoked {a} | grant c @12 | remove d @13 | destroy s | refused: why | more | nothing
@@ -127,17 +126,9 @@ BOOST_AUTO_TEST_CASE(a_higher_limit_is_granted_in_the_same_write) {
   CHECK_STEP(resize(semaphore("", ""), limit_max + 1), "refused: the limit is 0 or over the largest supported");
 }
 
-BOOST_AUTO_TEST_CASE(a_lower_limit_takes_no_slot_away) {
-  CHECK_STEP(resize(semaphore("ab", "abc"), 1), "cas @50 1 {a b}");
-}
-
 BOOST_AUTO_TEST_CASE(what_is_left_for_a_go_contender_it_takes_itself) {
   CHECK_STEP(resize(semaphore("ab", "abXc"), 3), "cas @50 3 {a b}");
   CHECK_STEP(resize(semaphore("ab", "abXc"), 4), "cas @50 4 {a b c} | grant c @13");
-}
-
-BOOST_AUTO_TEST_CASE(the_dead_keep_their_slots_while_the_limit_changes) {
-  CHECK_STEP(resize(semaphore("ab", "acd"), 3), "cas @50 3 {a b c} | grant c @11");
 }
 
 BOOST_AUTO_TEST_CASE(more_than_one_transaction_holds_takes_several) {
@@ -164,15 +155,6 @@ BOOST_AUTO_TEST_CASE(closed_and_open) {
   CHECK_STEP(set_closed(closed(full), true), "nothing");
   CHECK_STEP(set_closed(none(), true), not_here);
   CHECK_STEP(set_closed(none(), false), not_here);
-}
-
-BOOST_AUTO_TEST_CASE(to_open_is_to_grant) {
-  CHECK_STEP(set_closed(closed(semaphore("a", "acd")), false), "cas @50 2 {a c} | grant c @11");
-}
-
-BOOST_AUTO_TEST_CASE(to_close_grants_nobody) {
-  CHECK_STEP(set_closed(semaphore("a", "acd"), true), "cas @50 2 {a} closed");
-  CHECK_STEP(resize(closed(semaphore("a", "acd")), 5), "cas @50 5 {a} closed");
 }
 
 BOOST_AUTO_TEST_CASE(revoke_marks_a_live_holder) {
@@ -217,10 +199,6 @@ BOOST_AUTO_TEST_CASE(evict_ends_the_session_first_and_then_gives_its_slot_away) 
   CHECK_STEP(evict(semaphore("ab", "ab"), id('c'), false), "nothing");
 }
 
-BOOST_AUTO_TEST_CASE(evict_spares_the_other_dead) {
-  CHECK_STEP(evict(semaphore("ab", "c"), id('a'), false), "cas @50 2 {b c} | grant c @10");
-}
-
 BOOST_AUTO_TEST_CASE(evict_takes_an_entry_that_stays_behind) {
   inspection s = semaphore("ab", "b");
   s.leftovers.push_back({id('a'), "d", 0, 7, 9});
@@ -248,19 +226,6 @@ BOOST_AUTO_TEST_CASE(sweep_of_many_takes_several_transactions) {
   BOOST_TEST(next.more);
   BOOST_TEST((count_leftovers(s) == leftovers_count{1, 70}));
   BOOST_TEST((next.swept == leftovers_count{1, operations_max - 2}), "each is counted with its own transaction");
-}
-
-/// The entry says so, and the record still names its session.
-BOOST_AUTO_TEST_CASE(who_has_given_its_slot_back_is_no_holder_and_goes_with_the_next_write) {
-  inspection s = semaphore("ab", "bc");
-  s.now.given_back.push_back({id('a'), "d", contender_magic | given_back_flag, 7, 9});
-  BOOST_TEST((count_leftovers(s) == leftovers_count()));
-  CHECK_STEP(resize(s, 2), "cas @50 2 {b c} | grant c @11 | remove a @9");
-  CHECK_STEP(sweep(s), "cas @50 2 {b c} | grant c @11 | remove a @9");
-  s = semaphore("a", "");
-  s.now.given_back.push_back({id('a'), "d", contender_magic | given_back_flag, 7, 9});
-  BOOST_TEST(!drain(s, true).more);
-  CHECK_STEP(destroy(s, false), "remove .lock @50 | remove a @9");
 }
 
 BOOST_AUTO_TEST_CASE(destroy_is_refused_while_anybody_holds_or_waits) {
@@ -349,30 +314,6 @@ BOOST_AUTO_TEST_CASE(an_inspection_finds_what_no_session_holds) {
   BOOST_TEST(good->now.contenders.size() == 1u);
   lock.flags = 0x2ddccbc058a50c18;
   BOOST_TEST(make_inspection(prefix, lock_key, {lock}, 100).error() == error::not_a_semaphore);
-}
-
-/// As Consul sees it.
-BOOST_AUTO_TEST_CASE(of_two_that_have_seen_the_same_one_looks_again_and_both_get_what_they_want) {
-  test::core_consul consul;
-  const time_point now{};
-  const auto read = [&] { return make_inspection(prefix, lock_key, consul.list(prefix), 0).value(); };
-  const auto apply = [&](const instruction& next) { return consul.transact(next.operations, now).applied; };
-  BOOST_TEST(apply(create(read(), 2)));
-  const std::string holder = consul.create_session(std::chrono::hours(1), now);
-  consul.transact({{kv_verb::lock, prefix + holder, "d", contender_magic, 0, holder}}, now);
-  BOOST_TEST(apply(resize(read(), 1)));
-  const inspection seen = read();
-  BOOST_TEST(seen.now.holds(holder));
-  BOOST_TEST(apply(set_closed(seen, true)));
-  for (const instruction& late : {resize(seen, 3), revoke(seen, holder), destroy(seen, true), create(none(), 5)})
-    BOOST_TEST(!apply(late), told(late));
-  BOOST_TEST(apply(resize(read(), 3)));
-  BOOST_TEST(apply(revoke(read(), holder)));
-  CHECK_STEP(set_closed(read(), true), "nothing");
-  CHECK_STEP(resize(read(), 3), "nothing");
-  CHECK_STEP(revoke(read(), holder), "nothing");
-  BOOST_TEST(apply(destroy(read(), true)));
-  BOOST_TEST(consul.list(prefix).empty());
 }
 
 BOOST_AUTO_TEST_CASE(drained_is_where_no_holder_lives) {

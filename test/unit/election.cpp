@@ -38,9 +38,6 @@ event::txn_done refused_because(std::vector<event::refusal> reasons) {
 kv_entry entry_of(const std::string& session, std::uint64_t index, bool is_provisional) {
   return {"leader/" + session, "v", next_grant_flags(contender_magic, is_provisional), session, 5, index, 1};
 }
-kv_entry acceptance_by(const std::string& session, std::uint64_t index) {
-  return {acceptance_of_entry("leader/" + session), "v", 0, session, index, index, 1};
-}
 
 /// An observer with a clock of its own, whose questions the test answers.
 struct watching {
@@ -59,16 +56,6 @@ struct watching {
   }
   observer::conclusion sees_entry(std::vector<kv_entry> listing, std::uint64_t index) {
     return who.hear(event::prefix_listed{0, std::move(listing), index}, now);
-  }
-  /// Another process has granted the key to s2 at index 20. Until then s1 has led.
-  void grants() {
-    tells(key_of_leader("v", "s1", 9), 9);
-    BOOST_TEST(!sees_key(key_of_leader("w", "s2", 20), 20).is_news);
-    BOOST_TEST(who.ask().session == "s2");
-    BOOST_TEST(who.ask().index == 0u);
-    const observer::conclusion heard = sees_entry({entry_of("s2", 20, true)}, 20);
-    BOOST_TEST((heard.is_news && !heard.leader));
-    who.told(std::nullopt);
   }
   observer::conclusion fails(error_code why) { return who.hear(event::key_watched{0, {}, {why, {}}}, now); }
   /// Gives the observer an answer, and tells it that its user knows, if that is news. Returns true for news.
@@ -209,14 +196,6 @@ BOOST_AUTO_TEST_CASE(the_first_answer_is_news_and_later_ones_are_if_they_differ)
 
 BOOST_AUTO_TEST_CASE(that_nobody_leads_is_news_too) { BOOST_TEST(watching().tells(std::nullopt, 9)); }
 
-BOOST_AUTO_TEST_CASE(what_was_not_told_stays_news) {
-  watching w;
-  w.tells(std::nullopt, 8);
-  BOOST_TEST(w.sees(key_of_leader("v", "s1", 9), 9).is_news);
-  BOOST_TEST(w.sees(key_of_leader("v", "s1", 9), 9).is_news);
-  BOOST_TEST(w.sees(std::nullopt, 10).is_news == false);  // what was told last is true again
-}
-
 BOOST_AUTO_TEST_CASE(it_asks_from_where_it_has_heard) {
   watching w;
   BOOST_TEST(w.who.ask().index == 0u);
@@ -228,15 +207,6 @@ BOOST_AUTO_TEST_CASE(it_asks_from_where_it_has_heard) {
     BOOST_TEST(next.index == 9u);
     BOOST_TEST((next.wait >= election_wait * 3 / 4 && next.wait <= election_wait));
   }
-}
-
-BOOST_AUTO_TEST_CASE(an_index_that_goes_backwards_starts_over) {
-  watching w;
-  w.tells(key_of_leader("v", "s1", 9), 9);
-  w.tells(key_of_leader("v", "s1", 7), 7);
-  BOOST_TEST(w.who.ask().index == 0u);
-  w.sees(key_of_leader("v", "s1", 7), 7);
-  BOOST_TEST(w.who.ask().index == 7u);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_news_is_not_asked_after_at_once) {
@@ -269,42 +239,6 @@ BOOST_AUTO_TEST_CASE(while_consul_does_not_answer_it_pauses_longer_and_longer_an
   BOOST_TEST((w.fails(error::timed_out).pause <= 20ms));  // it begins anew
 }
 
-BOOST_AUTO_TEST_CASE(a_leader_that_was_granted_the_key_is_named_when_it_has_accepted) {
-  watching w;
-  w.grants();
-  const observer::question next = w.who.ask();
-  BOOST_TEST(next.session == "s2");
-  BOOST_TEST(next.index == 20u);
-  BOOST_TEST((next.wait < 1s));
-  const observer::conclusion heard = w.sees_entry({entry_of("s2", 20, true), acceptance_by("s2", 21)}, 21);
-  BOOST_REQUIRE((heard.is_news && heard.leader));
-  BOOST_TEST(heard.leader->session == "s2");
-  w.who.told(heard.leader);
-  BOOST_TEST(w.who.ask().session.empty());
-  BOOST_TEST(w.who.ask().index == 20u);
-  BOOST_TEST(w.tells(key_of_leader("x", "s2", 30), 30));  // a proclaim: the entry is not read again
-}
-
-BOOST_AUTO_TEST_CASE(a_leader_that_never_accepts_is_never_named) {
-  watching w;
-  w.grants();
-  BOOST_TEST(!w.sees_entry({entry_of("s2", 20, true)}, 20).is_news);  // the wait was over
-  BOOST_TEST(w.who.ask().session.empty());
-  BOOST_TEST(!w.sees_key(key_of_leader("w", "s2", 20), 20).is_news);
-  BOOST_TEST(w.who.ask().session == "s2");
-  BOOST_TEST(!w.sees_entry({}, 25).is_news);  // taken back
-  BOOST_TEST(w.who.ask().session.empty());
-  BOOST_TEST(w.tells(key_of_leader("z", "s3", 25), 25));
-}
-
-BOOST_AUTO_TEST_CASE(what_the_first_answer_leaves_in_doubt_is_that_nobody_leads) {
-  watching w;
-  w.sees_key(key_of_leader("w", "s2", 20), 20);
-  const observer::conclusion heard = w.sees_entry({entry_of("s2", 20, true)}, 20);
-  BOOST_TEST((heard.is_news && !heard.leader));
-  BOOST_TEST(w.who.ask().index == 0u);  // it was not told
-}
-
 /// It has left and joined again meanwhile.
 BOOST_AUTO_TEST_CASE(an_entry_that_is_newer_than_the_key_says_nothing_of_its_holder) {
   watching w;
@@ -314,22 +248,6 @@ BOOST_AUTO_TEST_CASE(an_entry_that_is_newer_than_the_key_says_nothing_of_its_hol
   BOOST_TEST(w.who.ask().session.empty());
   BOOST_TEST(w.who.ask().index == 0u);
   BOOST_TEST(!w.tells(std::nullopt, 21));
-}
-
-BOOST_AUTO_TEST_CASE(a_holder_without_an_entry_leads_if_the_key_is_still_the_same) {
-  watching w;
-  w.tells(std::nullopt, 9);
-  w.sees_key(key_of_leader("go", "s2", 20), 20);
-  BOOST_TEST(!w.sees_entry({}, 20).is_news);
-  BOOST_TEST(w.who.ask().session.empty());
-  BOOST_TEST(w.sees_key(key_of_leader("go", "s2", 20), 20).is_news);
-}
-
-BOOST_AUTO_TEST_CASE(an_entry_of_an_older_state_says_nothing) {
-  watching w;
-  w.grants();
-  BOOST_TEST(!w.sees_entry({entry_of("s2", 15, false)}, 15).is_news);
-  BOOST_TEST(w.who.ask().session.empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_refused_read_of_an_entry_is_told_and_names_nobody) {

@@ -250,17 +250,6 @@ BOOST_AUTO_TEST_CASE(a_release_removes_the_key) {
   EXPECT(s.done(), "grant t2 B 14");
 }
 
-BOOST_AUTO_TEST_CASE(what_comes_meanwhile_goes_together_into_the_next_write) {
-  set_story s;
-  s.hold();
-  EXPECT(s.ask(2, "b"), "txn: #2 lock b");
-  EXPECT(s.ask(3, "c"));
-  EXPECT(s.release('A'));
-  EXPECT(s.ask(4, "d"));
-  EXPECT(s.done(), "grant t2 B 13", "txn: #3 unlock a lock c lock d");
-  EXPECT(s.done(), "released A", "grant t3 C 14", "grant t4 D 14");
-}
-
 BOOST_AUTO_TEST_CASE(a_write_has_63_operations_at_most) {
   set_story s;
   s.hold();
@@ -288,184 +277,12 @@ BOOST_AUTO_TEST_CASE(who_is_refused_is_denied_and_the_rest_goes_on) {
   EXPECT(s.done(), "grant t4 C 19", "grant t6 D 19");
 }
 
-BOOST_AUTO_TEST_CASE(where_others_take_the_same_locks_releases_go_first_and_newcomers_wait) {
-  set_story s;
-  s.hold();
-  s.other_takes("c");
-  s.ask(2, "b");
-  s.ask(3, "c");
-  s.ask(4, "d");
-  s.release('A');
-  s.done();
-  s.ask(5, "e");
-  EXPECT(s.done(), "deny t3", "txn: #4 unlock a");
-  EXPECT(s.done(), "released A", "txn: #5 lock d");
-  s.other_takes("d");
-  EXPECT(s.done(), "deny t4", "txn: #6 lock e");
-  EXPECT(s.done(), "grant t5 C 21");
-}
-
-/// Each batch finds a release that is due. The name "b" is free all the time.
-BOOST_AUTO_TEST_CASE(the_rest_of_a_refused_write_comes_in_one_of_the_next_two_though_releases_are_always_due) {
-  set_story s;
-  s.hold();
-  s.ask(2, "h1");
-  for (std::uint64_t t = 3; t != 12; ++t) s.ask(t, "h" + std::to_string(t));
-  s.done();
-  s.done();
-  BOOST_TEST_REQUIRE(s.slots_.size() == 11u);
-  s.other_takes("c");
-  s.release('A');
-  s.ask(20, "b");
-  s.ask(21, "c");
-  s.release('B');
-  s.done();  // of the first release; the write of all three is under way
-  s.release('C');
-  s.ask(22, "newcomer");
-  EXPECT(s.done(), "deny t21", "txn: #6 unlock h1 unlock h3");
-  s.release('D');
-  EXPECT(s.done(), "released B", "released C", "txn: #7 unlock h4 lock b");
-  s.release('E');
-  EXPECT(s.done(), "released D", "grant t20 L 20", "txn: #8 unlock h5 lock newcomer");
-}
-
-/// Another process has just taken each name that this process wants. A release is always due.
-BOOST_AUTO_TEST_CASE(a_release_is_in_one_write_at_most_that_is_refused_because_of_locks) {
-  set_story s;
-  s.hold();
-  s.ask(2, "h0");
-  for (std::uint64_t t = 3; t != 22; ++t) s.ask(t, "h" + std::to_string(t));
-  s.done();
-  s.done();
-  BOOST_TEST_REQUIRE(s.slots_.size() == 21u);
-  std::map<std::string, int> refusals;  // of what is to be unlocked, by its key
-  std::uint64_t ticket = 100;
-  int refused = 0;
-  s.release('A');
-  for (char slot = 'B'; slot <= 'U'; ++slot) {
-    // One name of its own and one that another takes, or only one that another takes.
-    for (int i = slot % 2; i != 2; ++i) {
-      ++ticket;
-      s.ask(ticket, "t" + std::to_string(ticket));
-    }
-    s.release(slot);
-    const std::vector<kv_operation> operations = s.operations();
-    const auto locks = [](const kv_operation& op) { return op.verb == kv_verb::lock; };
-    if (const auto first = std::find_if(operations.begin(), operations.end(), locks); first != operations.end()) {
-      s.other_takes(first->key.substr(2));
-      ++refused;
-      for (const kv_operation& op : operations)
-        if (op.verb == kv_verb::remove) ++refusals[op.key];
-    }
-    s.done();
-  }
-  BOOST_TEST(refused > 5);
-  BOOST_TEST(refusals.size() > 5u);
-  for (const auto& [key, times] : refusals) BOOST_TEST(times == 1, key << " was in " << times << " of them");
-}
-
-/// Only the release is left of the refused batch.
-BOOST_AUTO_TEST_CASE(newcomers_do_not_have_a_release_refused_once_more) {
-  set_story s;
-  s.hold();
-  s.other_takes("c");
-  s.ask(2, "b");
-  s.ask(3, "c");
-  s.release('A');
-  s.done();
-  s.ask(4, "newcomer");
-  EXPECT(s.done(), "deny t3", "txn: #4 unlock a");
-  EXPECT(s.done(), "released A", "txn: #5 lock newcomer");
-}
-
-/// A release was in a refused batch, and the next one gets no answer.
-BOOST_AUTO_TEST_CASE(a_release_goes_without_locks_again_if_the_reply_to_that_is_lost) {
-  set_story s;
-  s.hold();
-  s.other_takes("c");
-  s.ask(2, "b");
-  s.ask(3, "c");
-  s.ask(4, "d");
-  s.release('A');
-  s.done();
-  EXPECT(s.done(), "deny t3", "txn: #4 unlock a");
-  s.unknown(false);
-  EXPECT(s.after(20ms), "txn: #5");
-  EXPECT(s.done(), "txn: #6 unlock a");
-  EXPECT(s.done(), "released A", "txn: #7 lock d");
-  EXPECT(s.done(), "grant t4 C 19");
-}
-
-BOOST_AUTO_TEST_CASE(refusals_of_the_first_write_leave_the_rest_of_it) {
-  set_story s;
-  s.other_takes("a");
-  s.ask(1, "a");
-  s.ask(2, "b");
-  EXPECT(s.created(), "txn: new #1 lock a lock b");
-  EXPECT(s.done(), "deny t1", "txn: new #2 lock b");
-  EXPECT(s.done(), "grant t2 A 15", "watch");
-}
-
 BOOST_AUTO_TEST_CASE(a_name_in_use_here_is_denied_without_a_request) {
   set_story s;
   s.hold();
   EXPECT(s.ask(2, "a"), "deny t2");
   EXPECT(s.ask(3, "b"), "txn: #2 lock b");
   EXPECT(s.ask(4, "b"), "deny t4");
-}
-
-BOOST_AUTO_TEST_CASE(who_asks_for_what_is_being_released_comes_after_it) {
-  set_story s;
-  s.hold();
-  EXPECT(s.release('A'), "txn: #2 unlock a");
-  EXPECT(s.ask(2, "a"));
-  EXPECT(s.ask(3, "a"), "deny t3");
-  EXPECT(s.done(), "released A", "txn: #3 lock a");
-  EXPECT(s.done(), "grant t2 B 14");
-}
-
-BOOST_AUTO_TEST_CASE(a_write_whose_reply_is_lost_is_settled_by_a_barrier) {
-  set_story s;
-  s.hold();
-  s.ask(2, "b");
-  EXPECT(s.unknown(false));
-  EXPECT(s.after(20ms), "txn: #3");
-  EXPECT(s.ask(3, "c"));
-  EXPECT(s.done(), "txn: #4 lock b lock c");
-  BOOST_TEST(!s.applied_late());
-  EXPECT(s.done(), "grant t2 B 15", "grant t3 C 15");
-  BOOST_TEST(!s.applied_late());
-}
-
-BOOST_AUTO_TEST_CASE(a_write_that_was_applied_refuses_the_barrier_and_a_look_gives_the_tokens) {
-  set_story s;
-  s.hold();
-  s.ask(2, "b");
-  s.release('A');
-  s.ask(3, "c");
-  s.done();
-  EXPECT(s.unknown(true));
-  EXPECT(s.after(20ms), "txn: #4");
-  EXPECT(s.done(), "txn: look c");
-  EXPECT(s.done(), "released A", "grant t3 C 14");
-  BOOST_TEST(s.key("a") == "none");
-  EXPECT(s.ask(4, "d"), "txn: #4 lock d");
-  EXPECT(s.done(), "grant t4 D 17");
-}
-
-BOOST_AUTO_TEST_CASE(a_barrier_whose_reply_is_lost_is_sent_again) {
-  set_story s;
-  s.hold();
-  s.ask(2, "b");
-  s.unknown(false);
-  EXPECT(s.after(20ms), "txn: #3");
-  EXPECT(s.unknown(true));
-  EXPECT(s.after(40ms), "txn: #3");
-  // "b" does not exist, so the next read leaves it out.
-  EXPECT(s.done(), "txn: look b");
-  EXPECT(s.done(), "txn: look");
-  EXPECT(s.done(), "txn: #4 lock b");
-  EXPECT(s.done(), "grant t2 B 17");
 }
 
 /// Each small request succeeds, and the large one never does.
@@ -504,20 +321,6 @@ BOOST_AUTO_TEST_CASE(where_nobody_may_watch_sessions_are_not_created_one_after_t
   EXPECT(s.after(40ms), "create");
 }
 
-BOOST_AUTO_TEST_CASE(a_look_is_repeated_until_it_is_answered) {
-  set_story s;
-  s.hold();
-  s.ask(2, "b");
-  s.unknown(true);
-  s.after(20ms);
-  EXPECT(s.done(), "txn: look b");
-  EXPECT(s.unknown(true));
-  EXPECT(s.after(40ms), "txn: look b");
-  EXPECT(s.not_sent());
-  EXPECT(s.after(80ms), "txn: look b");
-  EXPECT(s.done(), "grant t2 B 13");
-}
-
 BOOST_AUTO_TEST_CASE(what_was_locked_and_taken_away_before_the_look_is_asked_for_anew) {
   set_story s;
   s.hold();
@@ -528,86 +331,6 @@ BOOST_AUTO_TEST_CASE(what_was_locked_and_taken_away_before_the_look_is_asked_for
   s.done();
   EXPECT(s.done(), "txn: look");
   EXPECT(s.done(), "txn: #3 lock b");
-}
-
-BOOST_AUTO_TEST_CASE(a_copy_of_an_applied_write_is_refused) {
-  set_story s;
-  s.hold();
-  s.ask(2, "b");
-  s.late.operations = s.operations();
-  s.done();
-  s.release('B');
-  s.done();
-  BOOST_TEST(!s.applied_late());
-  BOOST_TEST(s.key("b") == "none");
-}
-
-BOOST_AUTO_TEST_CASE(a_copy_of_the_first_write_is_refused) {
-  set_story s;
-  s.ask(1, "a");
-  s.created();
-  s.late.operations = s.operations();
-  s.done();
-  s.release('A');
-  s.done();
-  BOOST_TEST(!s.applied_late());
-  BOOST_TEST(s.key("a") == "none");
-}
-
-/// The network repeated a request that was refused at first.
-BOOST_AUTO_TEST_CASE(what_a_late_copy_of_a_refused_write_has_locked_is_unlocked_and_nothing_is_lost) {
-  set_story s;
-  s.hold();
-  const std::string other = s.other_takes("c");
-  s.ask(2, "z");
-  s.ask(3, "b");
-  s.ask(4, "c");
-  EXPECT(s.done(), "grant t2 B 15", "txn: #3 lock b lock c");
-  s.late.operations = s.operations();
-  EXPECT(s.done(), "deny t4", "txn: #4 lock b");
-  s.consul.destroy_session(other, s.now);
-  BOOST_TEST(s.applied_late());
-  EXPECT(s.done(), "txn: look b");
-  EXPECT(s.done(), "txn: #5 unlock b unlock c");
-  EXPECT(s.ask(5, "c"));
-  EXPECT(s.done(), "txn: #6 lock b lock c");
-  EXPECT(s.done(), "grant t3 C 22", "grant t5 D 22");
-}
-
-BOOST_AUTO_TEST_CASE(what_a_late_copy_has_locked_for_nobody_is_found_with_the_next_renewal) {
-  set_story s;
-  s.hold();
-  const std::string other = s.other_takes("c");
-  EXPECT(s.ask(2, "c"), "txn: #2 lock c");
-  s.late.operations = s.operations();
-  EXPECT(s.done(), "deny t2");
-  s.consul.destroy_session(other, s.now);
-  BOOST_TEST(s.applied_late());
-  BOOST_TEST(s.key("c") == "ours");
-  EXPECT(s.after(6s), "renew");
-  EXPECT(s.renewed(), "update A", "txn: #3");
-  EXPECT(s.done(), "txn: look");
-  EXPECT(s.done(), "txn: #4 unlock c");
-  EXPECT(s.done());
-  BOOST_TEST(s.key("c") == "none");
-}
-
-BOOST_AUTO_TEST_CASE(what_another_has_locked_since_a_late_copy_did_is_left_to_it) {
-  set_story s;
-  s.hold();
-  const std::string other = s.ask_in_vain(2, "c");
-  s.consul.destroy_session(other, s.now);
-  BOOST_TEST(s.applied_late());
-  s.consul.remove("p/c", s.now);  // an operator's doing
-  s.other_takes("c");
-  s.after(6s);
-  s.renewed();
-  s.done();
-  EXPECT(s.done(), "txn: #4 unlock c");
-  EXPECT(s.done());
-  BOOST_TEST(s.key("c") == "another's");
-  EXPECT(s.ask(3, "c"), "txn: #5 lock c");
-  EXPECT(s.done(), "deny t3");
 }
 
 BOOST_AUTO_TEST_CASE(after_refusals_one_empty_write_with_the_next_renewal_keeps_all_copies_out) {
@@ -623,55 +346,6 @@ BOOST_AUTO_TEST_CASE(after_refusals_one_empty_write_with_the_next_renewal_keeps_
   BOOST_TEST(!s.applied_late());
   EXPECT(s.after(6s), "renew");
   EXPECT(s.renewed(), "update A");
-}
-
-BOOST_AUTO_TEST_CASE(an_empty_write_whose_reply_is_lost_is_settled_by_a_barrier) {
-  set_story s;
-  s.hold();
-  const std::string other = s.ask_in_vain(2, "c");
-  const std::vector<kv_operation> copy = s.late.operations;
-  s.after(6s);
-  EXPECT(s.renewed(), "update A", "txn: #3");
-  EXPECT(s.unknown(true));
-  EXPECT(s.after(20ms), "txn: #4");
-  EXPECT(s.done(), "txn: look");
-  EXPECT(s.done());
-  EXPECT(s.ask(3, "c"), "txn: #4 lock c");
-  EXPECT(s.done(), "deny t3");
-  s.after(6s);
-  EXPECT(s.renewed(), "update A", "txn: #5");
-  EXPECT(s.unknown(false));
-  s.consul.destroy_session(other, s.now);
-  BOOST_TEST(!s.consul.transact(copy, s.now).applied);
-  EXPECT(s.after(20ms), "txn: #6");
-  EXPECT(s.done());
-  BOOST_TEST(!s.applied_late());
-  s.other_takes("c");
-  EXPECT(s.ask(4, "c"), "txn: #7 lock c");
-  EXPECT(s.done(), "deny t4");
-  s.after(6s);
-  EXPECT(s.renewed(), "update A suspect", "update A", "txn: #8");
-  EXPECT(s.not_sent());
-  EXPECT(s.after(5s), "renew", "update A suspect");
-  EXPECT(s.renewed(), "update A suspect", "update A", "txn: #9");
-}
-
-BOOST_AUTO_TEST_CASE(a_late_copy_that_came_before_a_write_of_unknown_outcome_is_found_too) {
-  set_story s;
-  s.hold();
-  const std::string other = s.ask_in_vain(2, "c");
-  const std::vector<kv_operation> copy = s.late.operations;
-  s.ask(3, "b");
-  s.consul.destroy_session(other, s.now);
-  BOOST_TEST(s.consul.transact(copy, s.now).applied);
-  EXPECT(s.unknown(true));  // it is refused
-  EXPECT(s.after(20ms), "txn: #4");
-  EXPECT(s.done(), "txn: look b");
-  EXPECT(s.done(), "txn: look");  // "b" is not there
-  EXPECT(s.done(), "txn: #4 unlock c lock b");
-  BOOST_TEST(!s.applied_late());
-  EXPECT(s.done(), "grant t3 B 23");
-  BOOST_TEST(s.key("c") == "none");
 }
 
 BOOST_AUTO_TEST_CASE(what_a_late_copy_has_given_back_is_told_to_be) {
@@ -691,36 +365,6 @@ BOOST_AUTO_TEST_CASE(what_a_late_copy_has_given_back_is_told_to_be) {
   EXPECT(s.done());
   BOOST_TEST(s.key("a") == "none");
   BOOST_TEST(s.key("c") == "none");
-}
-
-/// The session has no guard yet that could tell more.
-BOOST_AUTO_TEST_CASE(a_session_that_a_late_copy_has_opened_is_ended) {
-  set_story s;
-  const std::string other = s.other_takes("a");
-  s.ask(1, "a");
-  EXPECT(s.created(), "txn: new #1 lock a");
-  s.late.operations = s.operations();
-  EXPECT(s.done(), "deny t1");
-  s.consul.destroy_session(other, s.now);
-  BOOST_TEST(s.applied_late());
-  EXPECT(s.after(6s), "renew");
-  EXPECT(s.renewed(), "txn: new #2");
-  EXPECT(s.done(), "destroy");
-  EXPECT(s.ask(2, "a"));  // what it may have locked is not asked for before it has ended
-  EXPECT(s.ask(3, "b"), "create");
-  EXPECT(s.destroyed());
-  EXPECT(s.created(), "txn: new #3 lock b lock a");
-
-  set_story t;
-  t.other_takes("a");
-  t.ask(1, "a");
-  t.created();
-  t.late.operations = t.operations();
-  t.done();
-  EXPECT(t.after(6s), "renew");
-  EXPECT(t.renewed(), "txn: new #2");
-  EXPECT(t.done(), "watch");
-  BOOST_TEST(!t.applied_late());
 }
 
 BOOST_AUTO_TEST_CASE(of_so_many_refused_writes_it_knows_what_they_would_do_and_of_none_before) {
@@ -745,38 +389,6 @@ BOOST_AUTO_TEST_CASE(of_so_many_refused_writes_it_knows_what_they_would_do_and_o
   }
 }
 
-/// The network repeated the request, and the refusal of the second came back.
-BOOST_AUTO_TEST_CASE(a_write_that_its_own_copy_has_overtaken_is_found_applied) {
-  set_story s;
-  s.hold();
-  s.ask(2, "b");
-  s.consul.transact(s.operations(), s.now);
-  EXPECT(s.done(), "txn: look b");
-  EXPECT(s.done(), "grant t2 B 13");
-}
-
-BOOST_AUTO_TEST_CASE(after_a_first_write_of_unknown_outcome_its_session_is_ended_before_another_asks) {
-  set_story s;
-  s.ask(1, "a");
-  s.created();
-  EXPECT(s.unknown(true), "destroy");
-  EXPECT(s.destroyed(false));
-  EXPECT(s.after(20ms), "destroy");
-  EXPECT(s.destroyed(), "create");
-  BOOST_TEST(!s.applied_late());
-  EXPECT(s.created(), "txn: new #2 lock a");
-  EXPECT(s.done(), "grant t1 A 16", "watch");
-}
-
-BOOST_AUTO_TEST_CASE(what_was_not_sent_is_sent_again) {
-  set_story s;
-  s.hold();
-  s.ask(2, "b");
-  EXPECT(s.not_sent());
-  EXPECT(s.after(20ms), "txn: #3 lock b");
-  EXPECT(s.done(), "grant t2 B 13");
-}
-
 BOOST_AUTO_TEST_CASE(with_its_session_all_is_lost) {
   set_story s;
   s.hold();
@@ -788,22 +400,6 @@ BOOST_AUTO_TEST_CASE(with_its_session_all_is_lost) {
   EXPECT(s.destroyed(), "create");
   EXPECT(s.created(), "txn: new #3 lock a");
   EXPECT(s.done(), "grant t3 C 16", "watch");
-}
-
-BOOST_AUTO_TEST_CASE(a_renewal_that_says_gone_ends_it) {
-  set_story s;
-  s.hold();
-  EXPECT(s.after(6s), "renew");
-  EXPECT(s.renewed(), "update A");
-  EXPECT(s.after(6s), "renew");
-  EXPECT(s.renewed(event::renewal::failed));
-  EXPECT(s.after(750ms), "update A suspect", "renew");
-  EXPECT(s.renewed(event::renewal::gone), "stop", "watch");  // which a new leader says of what it does not know yet
-  EXPECT(s.watched(), "watch from 12");
-  EXPECT(s.after(750ms), "renew");
-  s.consul.destroy_session(s.session, s.now);
-  EXPECT(s.renewed(event::renewal::gone), "stop", "watch");
-  EXPECT(s.watched(), "lose A session_invalidated", "destroy");
 }
 
 BOOST_AUTO_TEST_CASE(who_asks_for_what_a_lost_session_may_have_waits_so_long_and_nobody_else_does) {
@@ -832,80 +428,6 @@ BOOST_AUTO_TEST_CASE(who_asks_for_what_a_lost_session_may_have_waits_so_long_and
   EXPECT(s.done(), "grant t7 D 17", "grant t8 E 17");
 }
 
-BOOST_AUTO_TEST_CASE(a_lease_that_runs_out_ends_it_and_late_replies_revive_nothing) {
-  set_story s;
-  s.hold();
-  s.ask(2, "b");
-  EXPECT(s.after(13s), "renew", "fail t2 no complete reply came before the deadline", "update A suspect");
-  EXPECT(s.after(500ms), "stop", "lose A lease_expired");
-  EXPECT(s.renewed());
-  EXPECT(s.done());
-  EXPECT(s.release('A'), "destroy");
-  s.ask(3, "a");
-  EXPECT(s.destroyed(), "create");
-}
-
-BOOST_AUTO_TEST_CASE(a_grant_that_comes_after_the_lease_is_none) {
-  set_story s;
-  s.hold();
-  s.ask(2, "b");
-  s.now += 13500ms;
-  EXPECT(s.done(), "stop", "lose A lease_expired");
-}
-
-BOOST_AUTO_TEST_CASE(a_release_that_comes_after_the_lease_is_answered) {
-  set_story s;
-  s.hold();
-  s.now += 13500ms;
-  EXPECT(s.release('A'), "stop", "destroy");
-  EXPECT(s.destroyed(), "released A");
-}
-
-BOOST_AUTO_TEST_CASE(where_the_watch_fails_all_is_lost_after_the_grace) {
-  mutex_set_options options = set_story::usual();
-  options.outage_grace = 1s;
-  set_story s(options);
-  s.hold();
-  EXPECT(s.watch_fails(), "note", "update A suspect");
-  EXPECT(s.after(20ms), "watch");
-  EXPECT(s.watched(), "note", "update A", "watch from 12");
-  s.watch_fails();
-  EXPECT(s.after(20ms), "watch");
-  EXPECT(s.watch_fails());
-  s.after(900ms);
-  EXPECT(s.after(100ms), "stop", "lose A watch_failed");
-}
-
-BOOST_AUTO_TEST_CASE(nobody_gets_a_lock_while_nobody_watches) {
-  set_story s;
-  s.hold();
-  s.release('A');
-  s.done();
-  EXPECT(s.watch_fails(), "note");
-  EXPECT(s.ask(2, "b"));
-  EXPECT(s.after(20ms), "watch");
-  EXPECT(s.watched(), "note", "watch from 12", "txn: #3 lock b");
-}
-
-BOOST_AUTO_TEST_CASE(a_guard_that_was_removed_or_overwritten_ends_it) {
-  set_story s;
-  s.hold();
-  s.consul.remove("p/.writes/" + s.session, s.now);
-  s.ask(2, "b");
-  EXPECT(s.done(), "txn: look b");
-  EXPECT(s.done(), "stop", "lose A session_invalidated", "destroy");
-
-  set_story t;
-  t.hold();
-  t.consul.put("p/.writes/" + t.session, "", 42, t.now);
-  t.ask(2, "b");
-  t.done();
-  t.done();
-  EXPECT(t.done(), "stop", "lose A removed");
-  EXPECT(t.release('A'), "destroy");
-  EXPECT(t.destroyed(), "create");
-}
-
 BOOST_AUTO_TEST_CASE(a_second_close_waits_as_the_first_does) {
   set_story s;
   s.hold();
@@ -925,26 +447,6 @@ BOOST_AUTO_TEST_CASE(a_cancelled_ask_is_answered_at_once) {
   EXPECT(s.done(), "txn: #3 unlock b");
   EXPECT(s.done());
   BOOST_TEST(s.key("b") == "none");
-}
-
-BOOST_AUTO_TEST_CASE(what_one_has_given_up_goes_to_the_next_who_asks) {
-  set_story s;
-  s.hold();
-  s.ask(2, "b");
-  s.cancel(2);
-  EXPECT(s.ask(3, "b"));
-  EXPECT(s.done(), "grant t3 B 13");
-}
-
-BOOST_AUTO_TEST_CASE(nobody_is_denied_by_a_look_from_before_it_asked) {
-  set_story s;
-  s.hold();
-  s.other_takes("b");
-  s.ask(2, "b");
-  s.cancel(2);
-  EXPECT(s.ask(3, "b"));
-  EXPECT(s.done(), "txn: #3 lock b");
-  EXPECT(s.done(), "deny t3");
 }
 
 BOOST_AUTO_TEST_CASE(a_release_of_what_was_taken_away_says_so) {
@@ -1025,13 +527,6 @@ BOOST_AUTO_TEST_CASE(a_key_whose_lock_delay_runs_is_denied) {
   s.hold();
   s.ask(2, "b");
   EXPECT(s.refused({{1, event::refusal::lock_delay}}), "deny t2");
-}
-
-BOOST_AUTO_TEST_CASE(a_session_that_Consul_does_not_know_ends_it) {
-  set_story s;
-  s.hold();
-  s.ask(2, "b");
-  EXPECT(s.refused({{1, event::refusal::invalid_session}}), "stop", "lose A session_invalidated", "destroy");
 }
 
 BOOST_AUTO_TEST_CASE(only_so_many_may_ask_at_once) {
