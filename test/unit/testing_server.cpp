@@ -76,36 +76,6 @@ BOOST_AUTO_TEST_CASE(it_says_what_it_is) {
   BOOST_TEST(server::banner.find("nothing is persisted") != std::string_view::npos);
 }
 
-ASYNC_TEST_CASE(the_client_of_the_library_uses_it, 20s) {
-  server consul;
-  BOOST_TEST(consul.url() == "http://" + consul.address());
-  consul::client client(ex, consul.client_config());
-  const bool put = co_await client.put("k", "v", 7);
-  BOOST_TEST(put);
-  const auto found = co_await client.get("k");
-  BOOST_REQUIRE(found.value.has_value());
-  BOOST_TEST(found.value->value == "v");
-  BOOST_TEST(found.value->flags == 7u);
-  BOOST_TEST(found.meta.index == found.value->modify_index);
-  BOOST_TEST(value_of(consul, "k") == "v");
-}
-
-ASYNC_TEST_CASE(it_runs_in_the_users_context, 20s) {
-  server consul(ex);
-  consul::client client(ex, consul.client_config());
-  const bool put = co_await client.put("k", "v");
-  BOOST_TEST(put);
-}
-
-ASYNC_TEST_CASE(it_runs_in_a_context_of_several_threads, 20s, 3) {
-  server consul(off_strand(ex));
-  consul::client client(off_strand(ex), consul.client_config());
-  for (int i = 0; i < 50; ++i) {
-    const bool put = co_await client.put("k", std::to_string(i));
-    BOOST_TEST(put);
-  }
-}
-
 BOOST_AUTO_TEST_CASE(only_loopback_addresses_are_listened_on) {
   for (const char* host : {"0.0.0.0", "::", "192.0.2.1", "localhost", "", "127.0.0.1:1"}) {
     const auto is_invalid = [](const system_error& e) { return e.code() == error::invalid_option; };
@@ -145,24 +115,6 @@ ASYNC_TEST_CASE(every_fault_has_its_effect_in_the_users_context, 60s) {
       server consul(ex);
       co_await each.tell(ex, consul, consul);
     }
-  }
-}
-
-ASYNC_TEST_CASE(what_the_client_of_the_library_makes_of_faults, 20s) {
-  server consul;
-  consul::client client(ex, consul.client_config());
-  const std::vector<std::pair<fault, error>> expected{{fault::drop_request(), error::connection_lost},
-                                                      {fault::drop_reply(), error::connection_lost},
-                                                      {fault::cut_reply(), error::connection_lost},
-                                                      {fault::no_leader(), error::server_error},
-                                                      {fault::forbidden(), error::permission_denied},
-                                                      {fault::too_many_requests(), error::too_many_requests},
-                                                      {fault::rate_limited_by_server(), error::too_many_requests}};
-  for (const auto& [what, expected_error] : expected) {
-    consul.set_faults(fault_plan({{.what = what}}));
-    const consul::request_options once{.retry = false};
-    auto [ec, put] = co_await client.put("k", "v", 0, once, as_result);
-    BOOST_TEST(ec == expected_error);
   }
 }
 
@@ -209,25 +161,6 @@ ASYNC_TEST_CASE(a_freeze_holds_back_a_copy_too, 20s) {
   BOOST_TEST(value_of(consul, "k") == "2");
   consul.thaw();
   co_await until("it is applied", [&] { return value_of(consul, "k") == "1"; });
-}
-
-ASYNC_TEST_CASE(chaos_is_survived, 60s) {
-  server consul;
-  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
-    consul.set_faults(fault_plan::random(seed, 0.5, 3ms));
-    consul::client client(ex, consul.client_config());
-    for (int i = 0; i < 40; ++i) {
-      const consul::request_options once{.retry = false};
-      co_await client.put("k", std::to_string(i), 0, once, as_result);
-    }
-  }
-  BOOST_TEST(consul.statistics().faults > 50u);
-  consul.set_faults({});
-  for (int i = 0; i < 20; ++i) {  // connections that a fault still refuses
-    raw_client client(ex, consul.address());
-    co_await client.ask("GET", "/v1/status/leader");
-  }
-  co_await expect_good(ex, consul);
 }
 
 // --- Blocking queries
@@ -297,17 +230,6 @@ BOOST_AUTO_TEST_CASE(versions_are_read_and_compared) {
   BOOST_TEST((newest_consul_version.to_text() == "1.22.7"));
 }
 
-ASYNC_TEST_CASE(a_query_ends_when_its_wait_is_over, 20s) {
-  server consul;
-  write(consul, "k", "1");
-  raw_client client(ex, consul.address());
-  const received now = co_await client.ask("GET", "/v1/kv/k");
-  const auto begun = std::chrono::steady_clock::now();
-  const received late = co_await client.ask("GET", query("/v1/kv/k", now, "20ms"));
-  BOOST_TEST((std::chrono::steady_clock::now() - begun >= 20ms));
-  BOOST_TEST(late.bytes == now.bytes);
-}
-
 ASYNC_TEST_CASE(an_exchange_that_lasts_too_long_gets_the_end_of_its_connection, 20s) {
   server consul(server_options{.exchange_max = 20ms});
   raw_client client(ex, consul.address());
@@ -372,24 +294,6 @@ ASYNC_TEST_CASE(queries_that_wait_can_be_answered_otherwise, 20s) {
   BOOST_TEST(next.status() == 200);
 }
 
-ASYNC_TEST_CASE(sessions_end_in_their_time_without_a_request, 20s) {
-  server consul(server_options{.model = {.session_ttl_min = 1ms}});
-  consul.with([](store& s, auto now) {
-    consul::session_info session;
-    session.id = session_id;
-    session.ttl = 20ms;
-    session.behavior = consul::session_behavior::remove;
-    s.create_session(session, now);
-    s.write(consul::txn_operation::lock("k", "held", session_id), now);
-  });
-  raw_client client(ex, consul.address());
-  const received now = co_await client.ask("GET", "/v1/kv/k");
-  const received gone = co_await client.ask("GET", query("/v1/kv/k", now));
-  BOOST_TEST(gone.status() == 404);
-}
-
-// --- Connections
-
 ASYNC_TEST_CASE(requests_on_one_connection_are_answered_in_order, 20s) {
   server consul;
   raw_client client(ex, consul.address());
@@ -404,6 +308,8 @@ ASYNC_TEST_CASE(requests_on_one_connection_are_answered_in_order, 20s) {
   const received value = co_await client.receive();
   BOOST_TEST(value.body() == "v");
 }
+
+// --- Connections
 
 ASYNC_TEST_CASE(connections_are_kept_or_closed_as_asked, 20s) {
   server consul;
@@ -451,20 +357,6 @@ ASYNC_TEST_CASE(a_request_that_is_none_harms_nobody, 60s) {
     }
   }
   BOOST_TEST(value_of(consul, "k") == "");
-}
-
-ASYNC_TEST_CASE(half_a_request_is_nothing, 20s) {
-  server consul;
-  const std::string whole = request("PUT", "/v1/kv/k", "value");
-  for (std::size_t size = 0; size < whole.size(); size += 7) {
-    raw_client client(ex, consul.address());
-    co_await client.send(whole.substr(0, size));
-    client.close();
-  }
-  co_await until_gone(consul);
-  BOOST_TEST(consul.statistics().requests == 0u);
-  BOOST_TEST(value_of(consul, "k") == "");
-  co_await expect_good(ex, consul);
 }
 
 ASYNC_TEST_CASE(one_connection_too_many_is_reset, 20s) {
