@@ -8,8 +8,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/test/unit_test.hpp>
-#include <memory>
-#include <vector>
 
 #include <holdfast/testing/server.hpp>
 #include "protocol/record/lock_record.hpp"
@@ -40,12 +38,6 @@ struct operator_at {
   consul::client client;
   semaphore_administration admin;
 };
-
-semaphore_options with_recorded_limit(std::string prefix, std::uint32_t limit) {
-  semaphore_options options = calm(std::move(prefix), limit);
-  options.use_recorded_limit = true;
-  return options;
-}
 
 /// In a new record, whatever was there: by a process that does nothing else.
 void let_somebody_hold(testing::server& fake) {
@@ -93,82 +85,6 @@ ASYNC_TEST_CASE(it_is_created_resized_and_destroyed, 30s) {
   co_await op.admin.destroy();
   BOOST_TEST(listing(a, prefix) == "");
   co_await op.admin.destroy();
-}
-
-ASYNC_TEST_CASE(waiters_run_as_soon_as_a_higher_limit_lets_them, 60s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("grow");
-  operator_at op(ex, a, prefix);
-  participant p(ex, a, with_recorded_limit(prefix, 1)), q(ex, a, with_recorded_limit(prefix, 1)),
-      r(ex, a, with_recorded_limit(prefix, 1));
-  slot first = co_await p.sem.acquire();
-  pending<slot> second(ex, q.sem.acquire()), third(ex, r.sem.acquire());
-  co_await until("both stand in the queue", [&] { return contenders(a, prefix).size() == 3; });
-  co_await op.admin.resize(2);
-  co_await until("one of them runs", [&] { return second.ready() || third.ready(); });
-  BOOST_TEST(!(second.ready() && third.ready()));
-  co_await op.admin.resize(3);
-  const error_code two = co_await second.wait();
-  const error_code three = co_await third.wait();
-  BOOST_TEST(!two);
-  BOOST_TEST(!three);
-  BOOST_TEST(first.held());
-  co_await until("the first has heard of it", [&] { return p.sem.limit() == 3; });
-}
-
-ASYNC_TEST_CASE(a_lower_limit_takes_no_slot_away, 60s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("shrink");
-  operator_at op(ex, a, prefix);
-  participant p(ex, a, with_recorded_limit(prefix, 3)), q(ex, a, with_recorded_limit(prefix, 3));
-  slot one = co_await p.sem.acquire();
-  slot two = co_await p.sem.acquire();
-  slot three = co_await q.sem.acquire();
-  co_await op.admin.resize(1);
-  pending<slot> waiting(ex, q.sem.acquire());
-  co_await until("it stands in the queue, or its process has its share",
-                 [&] { return q.sem.statistics().waiting == 1; });
-  co_await one.release();
-  co_await two.release();
-  BOOST_TEST(three.held());
-  BOOST_TEST(!waiting.ready());
-  BOOST_TEST(holders(a, prefix).size() == 1u);
-  co_await three.release();
-  const error_code ec = co_await waiting.wait();
-  BOOST_TEST(!ec);
-  BOOST_TEST(record(a, prefix).starts_with(R"({"Limit":1,)"));
-}
-
-ASYNC_TEST_CASE(whoever_has_another_limit_fails_and_keeps_what_it_holds, 30s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("other-limit");
-  operator_at op(ex, a, prefix);
-  participant p(ex, a, calm(prefix, 2));
-  slot held = co_await p.sem.acquire();
-  co_await op.admin.resize(3);
-  participant late(ex, a, calm(prefix, 2));
-  auto [ec, none] = co_await late.sem.acquire(as_result);
-  BOOST_TEST(ec == error::limit_conflict);
-  BOOST_TEST(held.held());
-  co_await held.release();
-  BOOST_TEST(record(a, prefix) == R"({"Limit":3,"Holders":{}})");
-}
-
-ASYNC_TEST_CASE(more_slots_than_a_lower_limit_has_fail, 30s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("too-wide");
-  operator_at op(ex, a, prefix);
-  participant p(ex, a, with_recorded_limit(prefix, 3)), q(ex, a, with_recorded_limit(prefix, 3));
-  slot held = co_await p.sem.acquire();
-  pending<slot> wide(ex, q.sem.acquire(3));
-  co_await until("it stands in the queue", [&] { return contenders(a, prefix).size() == 4; });
-  co_await op.admin.resize(2);
-  const error_code ec = co_await wide.wait();
-  BOOST_TEST(ec == error::too_many_slots);
-  co_await op.admin.resize(4);
-  co_await held.release();
-  slot four = co_await q.sem.acquire(4);
-  BOOST_TEST(four.count() == 4u);
 }
 
 ASYNC_TEST_CASE(closed_grants_nobody_and_drains, 60s) {
@@ -229,27 +145,6 @@ ASYNC_TEST_CASE(a_holder_hears_that_its_slot_is_wanted, 60s) {
   BOOST_TEST(gone == error::not_held);
 }
 
-ASYNC_TEST_CASE(a_holder_in_a_crowd_hears_it_too, 60s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("revoke-crowd");
-  operator_at op(ex, a, prefix);
-  participant p(ex, a, calm(prefix, 1));
-  slot held = co_await p.sem.acquire();
-  const std::string session = holders(a, prefix).at(0);
-  std::vector<std::unique_ptr<participant>> crowd;
-  std::vector<std::unique_ptr<pending<slot>>> waiting;
-  for (int i = 0; i < 7; ++i) {
-    crowd.push_back(std::make_unique<participant>(ex, a, calm(prefix, 1)));
-    waiting.push_back(std::make_unique<pending<slot>>(ex, crowd.back()->sem.acquire()));
-  }
-  co_await until("all stand in the queue", [&] { return contenders(a, prefix).size() == 8; });
-  pending<> revoked(ex, held.wait_revoked());
-  co_await op.admin.revoke(session);
-  const error_code ec = co_await revoked.wait();
-  BOOST_TEST(!ec);
-  BOOST_TEST(held.held());
-}
-
 ASYNC_TEST_CASE(the_wait_for_a_wish_ends_with_the_slot_and_can_be_cancelled, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("revoke-ends");
@@ -280,28 +175,6 @@ ASYNC_TEST_CASE(the_wait_for_a_wish_ends_with_the_slot_and_can_be_cancelled, 30s
   let_go(two);
   const error_code closed = co_await closing.wait();
   BOOST_TEST(!closed);
-}
-
-ASYNC_TEST_CASE(an_evicted_holder_loses_its_slot_to_the_next, 60s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("evict");
-  operator_at op(ex, a, prefix);
-  participant p(ex, a, calm(prefix, 1)), q(ex, a, calm(prefix, 1));
-  slot held = co_await p.sem.acquire();
-  const std::string session = holders(a, prefix).at(0);
-  pending<slot> waiting(ex, q.sem.acquire());
-  co_await until("it stands in the queue", [&] { return contenders(a, prefix).size() == 2; });
-  pending<loss_reason> lost(ex, held.wait_lost());
-  co_await op.admin.evict(session);
-  const error_code told = co_await lost.wait();
-  BOOST_TEST(!told);
-  BOOST_TEST((lost.value() == loss_reason::session_invalidated));
-  const error_code granted = co_await waiting.wait();
-  BOOST_TEST(!granted);
-  auto [again] = co_await op.admin.evict(session, as_result);
-  BOOST_TEST(again == error::not_held);
-  auto [nobody] = co_await op.admin.evict("no such session", as_result);
-  BOOST_TEST(nobody == error::not_held);
 }
 
 ASYNC_TEST_CASE(what_stands_in_consul_can_be_inspected, 60s) {
@@ -397,89 +270,6 @@ ASYNC_TEST_CASE(the_key_of_something_else_is_left_alone, 30s) {
     BOOST_TEST(inspected == expected);
     BOOST_TEST(listing(a, prefix) == before);
   }
-}
-
-/// The form of Consul's guide is kept.
-ASYNC_TEST_CASE(the_guide_s_record_keeps_its_form, 30s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("guide");
-  operator_at op(ex, a, prefix);
-  write_key(a, prefix + "/.lock", R"({"Limit":2,"Holders":[]})");
-  co_await op.admin.close();
-  co_await op.admin.resize(3);
-  BOOST_TEST(record(a, prefix) == R"({"Limit":3,"Holders":[],"Closed":true})");
-  const auto lock = co_await op.client.get(prefix + "/.lock");
-  BOOST_REQUIRE(lock.value.has_value());
-  BOOST_TEST(lock.value->flags == 0u);
-}
-
-ASYNC_TEST_CASE(two_operators_do_not_undo_each_other, 60s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("two-operators");
-  operator_at one(ex, a, prefix), two(ex, a, prefix);
-  participant p(ex, a, with_recorded_limit(prefix, 4));
-  slot held = co_await p.sem.acquire();
-  const std::string session = holders(a, prefix).at(0);
-  constexpr int turns = 20;
-  companions running(ex);
-  auto resizes = [&]() -> asio::awaitable<void> {
-    for (std::uint32_t i = 0; i < turns; ++i) co_await one.admin.resize(4 + i % 2);
-  };
-  auto closes = [&]() -> asio::awaitable<void> {
-    for (int i = 0; i < turns; ++i) {
-      co_await two.admin.open();
-      co_await two.admin.close();
-    }
-    co_await two.admin.revoke(session);
-  };
-  auto acquires = [&]() -> asio::awaitable<void> {
-    for (int i = 0; i < turns; ++i) {
-      slot more = co_await p.sem.try_acquire();
-      co_await pause(1ms);
-    }
-  };
-  running.start(resizes());
-  running.start(closes());
-  running.start(acquires());
-  co_await running.join();
-  const semaphore_status now = co_await one.admin.inspect();
-  BOOST_TEST(now.limit == 5u);
-  BOOST_TEST(now.closed);
-  BOOST_REQUIRE(!now.holders.empty());
-  BOOST_TEST(record(a, prefix).find(R"("Revoked":{")" + session + R"(":true})") != std::string::npos);
-  BOOST_TEST(held.held());
-}
-
-ASYNC_TEST_CASE(an_order_comes_through_where_slots_move_all_the_time, 60s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("busy");
-  operator_at op(ex, a, prefix);
-  std::vector<std::unique_ptr<participant>> four;
-  bool over = false;
-  int turns = 0;
-  auto works = [&](participant& me) -> asio::awaitable<void> {
-    while (!over) {
-      slot held = co_await me.sem.acquire();
-      ++turns;
-      co_await held.release();
-    }
-  };
-  companions running(ex);
-  for (int i = 0; i < 4; ++i) {
-    four.push_back(std::make_unique<participant>(ex, a, with_recorded_limit(prefix, 1)));
-    running.start(works(*four.back()));
-  }
-  for (std::uint32_t i = 0; i < 10; ++i) {
-    const int enough = turns + 10;
-    co_await until("slots move", [&] { return turns > enough; });
-    co_await op.admin.resize(1 + i % 3);
-    BOOST_TEST(record(a, prefix).starts_with(R"({"Limit":)" + std::to_string(1 + i % 3)));
-  }
-  co_await op.admin.resize(1);
-  over = true;
-  co_await running.join();
-  // The record names the last holder for a moment longer, in case its process needs the slot again.
-  co_await op.admin.wait_until_drained();
 }
 
 ASYNC_TEST_CASE(an_agent_that_is_not_there_is_given_up_in_time, 30s) {

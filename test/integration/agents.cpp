@@ -11,7 +11,6 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <thread>
 
 using namespace std::chrono_literals;
 using holdfast::test::agent;
@@ -50,23 +49,6 @@ BOOST_AUTO_TEST_CASE(the_shared_agent_is_one_server_that_accepts_writes) {
   BOOST_TEST(unique_prefix("x") != unique_prefix("x"));
 }
 
-BOOST_AUTO_TEST_CASE(large_replies_are_whole) {
-  auto& a = shared_agent();
-  const auto key = "/v1/kv/" + unique_prefix("large");
-  const std::string value(300'000, 'v');
-  BOOST_TEST(a.put(key, value).status == 200);
-  BOOST_TEST((a.get(key + "?raw").body == value));
-}
-
-BOOST_AUTO_TEST_CASE(sessions_may_have_a_ttl_far_below_a_second) {
-  auto& a = shared_agent();
-  const auto id = member(a.put("/v1/session/create", R"({"TTL":"50ms","LockDelay":"0s"})").body, "ID");
-  BOOST_TEST(member(a.get("/v1/session/info/" + id).body, "ID") == id);
-  std::this_thread::sleep_for(250ms);  // twice its TTL, and some
-  // A newline follows, or from 1.20 on does not.
-  BOOST_TEST(a.get("/v1/session/info/" + id).body.starts_with("[]"));
-}
-
 BOOST_AUTO_TEST_CASE(a_frozen_agent_is_silent_and_wakes) {
   agent a;
   const auto key = "/v1/kv/" + unique_prefix("frozen");
@@ -99,26 +81,6 @@ BOOST_AUTO_TEST_CASE(a_durable_server_keeps_its_state) {
   BOOST_TEST(!a.running());
   a.restart();
   BOOST_TEST(a.get(key + "?raw").body == "x");
-}
-
-BOOST_AUTO_TEST_CASE(a_client_agent_forwards_to_its_server) {
-  agent server;
-  agent client(agent_options{.server = false, .join = &server});
-  BOOST_TEST(client.address() != server.address());
-  const auto key = "/v1/kv/" + unique_prefix("client");
-  BOOST_TEST(accepted(client.put(key, "x")));
-  BOOST_TEST(server.get(key + "?raw").body == "x");
-  client.freeze();
-  BOOST_TEST(server.get(key + "?raw").body == "x");
-  BOOST_CHECK_THROW(client.request("GET", key, {}, 200ms), std::runtime_error);
-}
-
-BOOST_AUTO_TEST_CASE(extra_configuration_is_merged) {
-  agent a(agent_options{.extra_config = R"({"limits":{"txn_max_req_len":600000},"datacenter":"elsewhere"})"});
-  const auto self = a.get("/v1/agent/self").body;
-  BOOST_TEST(member(self, "Datacenter") == "elsewhere");
-  BOOST_TEST(self.find("\"TxnMaxReqLen\": 600000") != std::string::npos);
-  BOOST_TEST(self.find("\"HTTPMaxConnsPerClient\": 200") != std::string::npos, "a sibling of the option is lost");
 }
 
 BOOST_AUTO_TEST_CASE(a_bad_configuration_is_reported_with_the_agents_words) {

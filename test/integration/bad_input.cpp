@@ -4,8 +4,6 @@
 // Input that cannot work. Each mistake gives an error of its own kind and a message that names the mistake, and changes
 // nothing in Consul.
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
 #include <ostream>
@@ -14,7 +12,6 @@
 #include "support/agent.hpp"
 #include "support/async.hpp"
 #include "support/participant.hpp"
-#include "support/scripted_server.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -65,16 +62,6 @@ asio::awaitable<failed_acquire> expect_failure(holdfast::semaphore& sem, error e
     BOOST_TEST(!nothing.valid());
   }
   co_return result;
-}
-
-/// Answers every request on every connection with the same bytes, and counts them.
-asio::awaitable<void> answer_all(scripted_server& server, std::string bytes, std::size_t& requests) {
-  for (;;) {
-    auto [peer, request] = co_await server.accept_request();
-    ++requests;
-    co_await peer.send(bytes);
-    peer.close();
-  }
 }
 
 consul::config impatient(const std::string& address) {
@@ -204,113 +191,6 @@ ASYNC_TEST_CASE(a_ttl_below_the_servers_minimum_fails_with_consuls_words, 30s) {
   BOOST_TEST(contains(words.server_message, "between [10s=24h0m0s]"));
   BOOST_TEST(listing(own, prefix).empty());
   BOOST_TEST(sessions(own, prefix).empty());
-}
-
-ASYNC_TEST_CASE(an_unreachable_agent_is_named, 30s) {
-  scripted_server nobody(ex);
-  const std::string address = nobody.address();
-  nobody.stop();
-  semaphore_options options = calm("p", 1);
-  options.tuning.give_up_after = 300ms;
-  participant p(ex, address, options);
-  const failed_acquire result = co_await expect_failure(p.sem, error::unreachable);
-  BOOST_TEST((result.code == condition::unavailable));
-  BOOST_TEST((result.code == condition::not_applied));
-  BOOST_TEST(contains(result.words.message, address));
-}
-
-ASYNC_TEST_CASE(an_agent_that_speaks_tls_is_told_from_one_that_fails, 30s) {
-  scripted_server server(ex);
-  std::size_t requests = 0;
-  asio::co_spawn(
-      ex,
-      answer_all(server, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n", requests),
-      asio::detached);
-  participant p(ex, server.address(), calm("p", 1));
-  const failed_acquire result = co_await expect_failure(p.sem, error::plain_http_refused);
-  BOOST_TEST(contains(result.words.server_message, "HTTPS server"));
-  BOOST_TEST(requests == 2u);  // no use in repeating
-}
-
-ASYNC_TEST_CASE(a_malformed_reply_is_an_error_at_once, 60s) {
-  const std::string replies[] = {
-      "SSH-2.0-OpenSSH_9.2\r\n\r\n",
-      "HTTP/1.1 200 OK\r\nContent-Length: 9\r\nX-Consul-Index: 7\r\n\r\nnot json!",
-      "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Consul-Index: 7\r\n\r\n{}",
-      "HTTP/1.1 200 OK\r\nContent-Length: 12\r\nX-Consul-Index: 7\r\n\r\n[{\"Key\": 1}]",
-  };
-  for (const std::string& reply : replies) {
-    scripted_server server(ex);
-    std::size_t requests = 0;
-    asio::co_spawn(ex, answer_all(server, reply, requests), asio::detached);
-    participant p(ex, server.address(), calm("p", 1));
-    const failed_acquire result = co_await expect_failure(p.sem, error::malformed_reply);
-    BOOST_TEST((result.code == condition::outcome_unknown));
-    server.stop();
-  }
-}
-
-ASYNC_TEST_CASE(an_oversized_reply_is_an_error_and_changes_nothing, 30s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("oversized");
-  write_key(a, prefix + "/large", std::string(300'000, 'x'));
-  const std::string before = listing(a, prefix);
-  consul::config settings = impatient(a.address());
-  settings.reply_bytes_max = 64 * 1024;
-  const consul::client client(ex, settings);
-  holdfast::semaphore sem(client, calm(prefix, 1));
-  const failed_acquire result = co_await expect_failure(sem, error::reply_too_large);
-  BOOST_TEST(result.words.key == prefix + "/");
-  BOOST_TEST(listing(a, prefix) == before);
-}
-
-ASYNC_TEST_CASE(a_corrupt_record_is_an_error_and_is_left_as_it_is, 60s) {
-  agent& a = shared_agent();
-  const std::string values[] = {
-      "",
-      "not json",
-      "[]",
-      R"({"Limit":0,"Holders":{}})",
-      R"({"Limit":-1,"Holders":{}})",
-      R"({"Limit":"2","Holders":{}})",
-      R"({"Limit":2,"Holders":"a"})",
-      R"({"Limit":2,"Holders":[1]})",
-      R"({"Limit":2,"Holders":{})",
-      R"({"Holders":{}})",
-      R"({"Limit":99999999999999999999,"Holders":{}})",
-  };
-  for (const std::string& value : values) {
-    BOOST_TEST_CONTEXT("record: " << value) {
-      const std::string prefix = unique_prefix("corrupt");
-      write_key(a, prefix + "/.lock", value, semaphore_flags);
-      const std::string before = listing(a, prefix);
-      participant p(ex, a, calm(prefix, 2));
-      const failed_acquire result = co_await expect_failure(p.sem, error::corrupt_record);
-      BOOST_TEST(result.words.key == prefix + "/.lock");
-      BOOST_TEST(listing(a, prefix) == before);
-      BOOST_TEST(sessions(a, prefix).empty());
-    }
-  }
-}
-
-ASYNC_TEST_CASE(unknown_sessions_in_the_record_are_pruned_and_not_counted, 30s) {
-  agent& a = shared_agent();
-  const std::string dead_1 = "00000000-0000-0000-0000-000000000001", dead_2 = "nobody";
-  const std::string records[] = {
-      R"({"Limit":2,"Holders":{")" + dead_1 + R"(":true,")" + dead_2 + R"(":true}})",
-      R"({"Limit":2,"Holders":[")" + dead_1 + R"(",")" + dead_2 + R"("]})",
-  };
-  for (const std::string& value : records) {
-    const std::string prefix = unique_prefix("unknown");
-    write_key(a, prefix + "/.lock", value, semaphore_flags);
-    participant p(ex, a, calm(prefix, 2));
-    slot one = co_await p.sem.try_acquire();
-    BOOST_TEST(one.held());
-    BOOST_TEST(holders(a, prefix) == sessions(a, prefix));
-    slot two = co_await p.sem.try_acquire();
-    BOOST_TEST(two.held());
-    BOOST_TEST(holders(a, prefix).size() == 2u);
-  }
 }
 
 ASYNC_TEST_CASE(a_token_without_rights_is_told_so_and_changes_nothing, 60s) {

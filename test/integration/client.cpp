@@ -102,27 +102,6 @@ ASYNC_TEST_CASE(values_and_flags_come_back_as_they_went) {
   BOOST_TEST(removed_again);
 }
 
-ASYNC_TEST_CASE(check_and_set) {
-  auto consul = client_of(ex);
-  const std::string key = unique_prefix("cas") + "k";
-  const bool created = co_await consul.cas(key, "1", 0, 7);
-  const bool created_twice = co_await consul.cas(key, "2", 0);
-  BOOST_TEST(created);
-  BOOST_TEST(!created_twice);
-  const entry_answer got = co_await consul.get(key);
-  BOOST_TEST(got.value.value().value == "1");
-  const std::uint64_t index = got.value->modify_index;
-  const bool stale = co_await consul.cas(key, "3", index - 1);
-  const bool current = co_await consul.cas(key, "3", index);
-  BOOST_TEST(!stale);
-  BOOST_TEST(current);
-  const bool removed_stale = co_await consul.remove_cas(key, index);
-  BOOST_TEST(!removed_stale);
-  const entry_answer now = co_await consul.get(key);
-  const bool removed = co_await consul.remove_cas(key, now.value.value().modify_index);
-  BOOST_TEST(removed);
-}
-
 ASYNC_TEST_CASE(locks) {
   auto consul = client_of(ex);
   const std::string key = unique_prefix("lock") + "k";
@@ -194,50 +173,6 @@ ASYNC_TEST_CASE(large_replies_come_in_chunks, 20s) {
   for (const kv_entry& entry : all.value) BOOST_TEST((entry.value == value));
   co_await consul.remove_tree(prefix);
   BOOST_TEST(consul.statistics().connections_opened == 1u);
-}
-
-ASYNC_TEST_CASE(consistency_modes) {
-  auto consul = client_of(ex);
-  const std::string key = unique_prefix("modes") + "k";
-  co_await consul.put(key, "1");
-  for (const consistency mode : {consistency::leader, consistency::consistent, consistency::stale}) {
-    read_options options;
-    options.mode = mode;
-    const entry_answer got = co_await consul.get(key, options);
-    BOOST_TEST(got.value.value().value == "1");
-    BOOST_TEST(got.meta.known_leader);
-  }
-}
-
-ASYNC_TEST_CASE(a_blocking_query_sleeps_until_its_key_changes) {
-  auto consul = client_of(ex);
-  const std::string key = unique_prefix("watch") + "k";
-  co_await consul.put(key, "1");
-  const entry_answer before = co_await consul.get(key);
-  read_options options;
-  options.index = before.meta.index;
-  pending<entry_answer> watch(ex, consul.get(key, options));
-  co_await consul.put(key + "-other", "1");
-  BOOST_TEST(!watch.ready());
-  co_await consul.put(key, "2");
-  const error_code ec = co_await watch.wait();
-  BOOST_TEST(!ec);
-  BOOST_TEST(watch.value().value.value().value == "2");
-  BOOST_TEST(watch.value().meta.index > before.meta.index);
-  BOOST_TEST(next_index(before.meta.index, watch.value().meta.index) == watch.value().meta.index);
-}
-
-ASYNC_TEST_CASE(a_blocking_query_without_news_answers_when_its_wait_is_over) {
-  auto consul = client_of(ex);
-  const std::string key = unique_prefix("quiet") + "k";
-  co_await consul.put(key, "1");
-  const entry_answer before = co_await consul.get(key);
-  read_options options;
-  options.index = before.meta.index + 1'000'000;  // above the server's: only the wait ends it
-  options.wait = 20ms;
-  const entry_answer after = co_await consul.get(key, options);
-  BOOST_TEST(after.value.value().value == "1");
-  BOOST_TEST(next_index(options.index, after.meta.index) == 0u);
 }
 
 ASYNC_TEST_CASE(sessions) {
@@ -326,17 +261,6 @@ ASYNC_TEST_CASE(a_node_is_registered_in_the_configured_datacenter) {
   const error_code ec = co_await registered.wait();
   BOOST_TEST(ec == error::server_error);
   BOOST_TEST(diag.server_message == "No path to datacenter");
-}
-
-ASYNC_TEST_CASE(a_ttl_that_the_server_does_not_accept) {
-  auto consul = client_of(ex);
-  session_options options = short_session();
-  options.ttl = 25h;
-  diagnostics diag;
-  pending<std::string> create(ex, consul.create_session(options, with(diag)));
-  const error_code ec = co_await create.wait();
-  BOOST_TEST(ec == error::invalid_ttl);
-  BOOST_TEST(diag.server_message.starts_with("Invalid Session TTL"));
 }
 
 ASYNC_TEST_CASE(transactions_apply_whole) {
@@ -454,30 +378,6 @@ ASYNC_TEST_CASE(sizes_have_limits) {
   BOOST_TEST(diag.server_message.ends_with("Missing key name"));
 }
 
-ASYNC_TEST_CASE(sequential_requests_share_one_connection) {
-  auto consul = client_of(ex);
-  const std::string key = unique_prefix("reuse") + "k";
-  for (int i = 0; i < 50; ++i) co_await consul.put(key, "1");
-  const client_statistics counted = consul.statistics();
-  BOOST_TEST(counted.requests == 50u);
-  BOOST_TEST(counted.writes == 50u);
-  BOOST_TEST(counted.connections_opened == 1u);
-  BOOST_TEST(counted.connections_open == 1u);
-}
-
-ASYNC_TEST_CASE(parallel_requests_share_the_allowed_connections) {
-  auto consul = client_of(ex);
-  const std::string prefix = unique_prefix("parallel");
-  std::vector<pending<bool>> puts;
-  for (int i = 0; i < 100; ++i) puts.emplace_back(ex, consul.put(prefix + std::to_string(i), "1"));
-  for (auto& put : puts) {
-    const error_code ec = co_await put.wait();
-    BOOST_TEST(!ec);
-  }
-  BOOST_TEST(consul.statistics().requests == 100u);
-  BOOST_TEST(consul.statistics().connections_opened <= 4u);  // as many as it takes: unit.consul_client has the rule
-}
-
 ASYNC_TEST_CASE(without_rights, 30s) {
   // Requests without a token have all rights, which shows when the agent is ready. The anonymous token has none.
   const agent secured(agent_options{.extra_config = R"({"acl":{"enabled":true,"default_policy":"deny",
@@ -536,36 +436,6 @@ ASYNC_TEST_CASE(without_rights, 30s) {
   pending<entries_answer> unknown_list(ex, unknown.list("p/"));
   const error_code unknown_error = co_await unknown_list.wait();
   BOOST_TEST(unknown_error == error::permission_denied);
-}
-
-ASYNC_TEST_CASE(a_frozen_agent, 30s) {
-  agent own;
-  auto consul = client_of(ex, own);
-  co_await consul.put("k", "1");
-  own.freeze();
-  diagnostics diag;
-  pending<bool> put(ex, consul.put("k", "2", 0, with(diag, 200ms)));
-  const error_code ec = co_await put.wait();
-  BOOST_TEST(ec == error::timed_out);
-  own.thaw();
-  own.wait_until_ready();
-  const bool again = co_await consul.put("k", "3");
-  BOOST_TEST(again);
-  BOOST_TEST(consul.statistics().connections_opened == 2u);
-}
-
-ASYNC_TEST_CASE(a_restarted_agent, 30s) {
-  agent own;
-  auto consul = client_of(ex, own);
-  co_await consul.put("k", "1");
-  own.kill();
-  diagnostics diag;
-  pending<bool> put(ex, consul.put("k", "2", 0, with(diag)));
-  const error_code ec = co_await put.wait();
-  BOOST_TEST(ec == error::unreachable);
-  own.restart();
-  const bool again = co_await consul.put("k", "3");
-  BOOST_TEST(again);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -16,9 +16,7 @@
 #include <boost/json/value.hpp>
 #include <boost/test/unit_test.hpp>
 #include <holdfast/testing/server.hpp>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "protocol/record/lock_record.hpp"
 #include "support/agent.hpp"
@@ -65,15 +63,6 @@ asio::awaitable<std::optional<leader>> watch_until(election_observer& observer, 
     const std::optional<leader> seen = co_await observer.next();
     if (holds(seen)) co_return seen;
   }
-}
-
-/// The next write of a proclaim reaches Consul, but nothing happens before `thaw`.
-testing::fault_plan held_back_once() {
-  testing::fault_rule rule;
-  rule.what = testing::fault::freeze();
-  rule.target = "PUT /v1/txn";
-  rule.body = "check-session";
-  return testing::fault_plan({rule});
 }
 
 /// An executor of a handler. It counts what arrives there, and runs nothing before the context runs.
@@ -171,35 +160,6 @@ ASYNC_TEST_CASE(each_campaign_has_its_own_value, 30s) {
   co_await unnamed.resign();
 }
 
-ASYNC_TEST_CASE(one_of_several_candidates_leads, 60s) {
-  agent& a = shared_agent();
-  const std::string key = unique_prefix("several");
-  std::vector<std::unique_ptr<candidate>> all;
-  companions running(ex);
-  crowd in_office;
-  auto stand = [&](candidate& me, std::string name) -> asio::awaitable<void> {
-    fencing_token last{};
-    for (int i = 0; i < 10; ++i) {
-      leadership won = co_await me.election.campaign(name);
-      in_office.enter();
-      BOOST_TEST((won.fencing_token() > last));
-      last = won.fencing_token();
-      const consul::kv_entry now = co_await read(me);
-      BOOST_TEST(now.value == name);
-      BOOST_TEST(won.held());
-      in_office.leave();
-      co_await won.resign();
-    }
-  };
-  for (int i = 0; i < 5; ++i) {
-    all.push_back(std::make_unique<candidate>(ex, a, key));
-    running.start(stand(*all.back(), "candidate " + std::to_string(i)));
-  }
-  co_await running.join();
-  BOOST_TEST(in_office.most() == 1);
-  co_await until("nothing is left", [&] { return contenders(a, key).empty() && sessions(a, key).empty(); });
-}
-
 ASYNC_TEST_CASE(campaigns_of_one_election_are_candidates_of_their_own, 30s) {
   candidate c(ex, shared_agent(), unique_prefix("two"));
   election_observer observer = c.election.observe();
@@ -218,77 +178,6 @@ ASYNC_TEST_CASE(campaigns_of_one_election_are_candidates_of_their_own, 30s) {
   co_await watch_until(observer, leads("still"));
   BOOST_TEST(won.held());
   co_await won.resign();
-}
-
-ASYNC_TEST_CASE(another_follows_when_the_leaders_session_ends, 30s) {
-  agent& a = shared_agent();
-  const std::string key = unique_prefix("session-ends");
-  candidate one(ex, a, key), other(ex, a, key);
-  election_observer observer = other.election.observe();
-  leadership leading = co_await one.election.campaign("one");
-  campaigning standby(ex, other.election.campaign("other"));
-  co_await until("it stands", [&] { return contenders(a, key).size() == 2; });
-  const std::optional<leader> before = co_await watch_until(observer, leads("one"));
-  a.put("/v1/session/destroy/" + before->term.session);
-  const loss_reason reason = co_await leading.wait_lost();
-  BOOST_TEST((reason == loss_reason::session_invalidated));
-  const error_code ec = co_await standby.wait();
-  BOOST_TEST(!ec);
-  BOOST_TEST((standby.value().fencing_token() > leading.fencing_token()));
-  const std::optional<leader> after = co_await watch_until(observer, leads("other"));
-  BOOST_TEST((after->index > before->index));
-  auto [late, none] = co_await sequencer_of(leading, as_result);
-  BOOST_TEST(late == error::not_held);
-}
-
-ASYNC_TEST_CASE(another_follows_when_the_leaders_process_is_gone, 60s) {
-  agent& a = shared_agent();
-  const std::string key = unique_prefix("process-gone");
-  candidate one(ex, a, for_key(key, 500ms)), other(ex, a, for_key(key, 500ms));
-  election_observer observer = other.election.observe();
-  leadership leading = co_await one.election.campaign("one");
-  campaigning standby(ex, other.election.campaign("other"));
-  co_await until("it stands", [&] { return contenders(a, key).size() == 2; });
-  one.client.close();  // it renews nothing any more, and releases nothing
-  const error_code ec = co_await standby.wait();
-  BOOST_TEST(!ec);
-  BOOST_TEST(!leading.held());
-  co_await watch_until(observer, leads("other"));
-}
-
-ASYNC_TEST_CASE(observers_see_the_latest_state, 60s) {
-  agent& a = shared_agent();
-  const std::string key = unique_prefix("observers");
-  candidate c(ex, a, key);
-  constexpr int values = 40;
-  companions running(ex);
-  int told = 0, began = 0, up_to_date = 0, done = 0;
-  auto observe = [&]() -> asio::awaitable<void> {
-    consul::client client(ex, at(a.address()));
-    election_observer observer(client, key);
-    int last = -1;
-    for (bool over = false; !over;) {
-      const std::optional<leader> seen = co_await observer.next();
-      over = !seen && last >= 0;
-      if (!seen) continue;
-      ++told;
-      const int value = std::stoi(seen->value);
-      BOOST_TEST(value > last);  // in order, none twice
-      if (last < 0) ++began;
-      last = value;
-      if (value == values - 1) ++up_to_date;  // what lasts is told
-    }
-    ++done;
-  };
-  for (int i = 0; i < 3; ++i) running.start(observe());
-  leadership won = co_await c.election.campaign("0");
-  co_await until("all know a value", [&] { return began == 3; });
-  for (int i = 1; i < values; ++i) co_await won.proclaim(std::to_string(i));
-  co_await until("all know the last value", [&] { return up_to_date == 3; });
-  co_await won.resign();
-  co_await running.join();
-  BOOST_TEST(done == 3);
-  BOOST_TEST(told >= 6);  // the first value, the last one, and any between them
 }
 
 ASYNC_TEST_CASE(a_proclaimed_value_stays_and_the_term_goes_on, 30s) {
@@ -315,109 +204,6 @@ ASYNC_TEST_CASE(a_proclaimed_value_stays_and_the_term_goes_on, 30s) {
   BOOST_TEST(ec == error::not_held);
   auto [empty] = co_await leadership().proclaim("nobody", as_result);
   BOOST_TEST(empty == error::not_held);
-}
-
-/// The leader does not know yet that it has lost the key, so Consul itself refuses the proclaim.
-ASYNC_TEST_CASE(a_deposed_leader_proclaims_in_vain, 30s) {
-  agent& a = shared_agent();
-  candidate c(ex, a, unique_prefix("deposed"));
-  const std::string& key = c.election.key();
-  const follower_of_the_guide usurper(a);
-  leadership won = co_await c.election.campaign("mine");
-  const std::optional<leader> seen = co_await c.election.observe().next();
-  a.put("/v1/session/destroy/" + seen->term.session);
-  BOOST_TEST(usurper.acquire(key, "usurped"));
-  BOOST_TEST(won.held());  // this thread has done nothing else since
-  auto [ec] = co_await won.proclaim("still me", as_result);
-  BOOST_TEST(ec == error::slot_lost);
-  consul::kv_entry now = co_await read(c);
-  BOOST_TEST(now.value == "usurped");
-  BOOST_TEST(now.session == usurper.session);
-  co_await won.wait_lost();
-  auto [known] = co_await won.proclaim("still me", as_result);
-  BOOST_TEST(known == error::slot_lost);
-}
-
-/// The key changes hands between the two requests of a proclaim.
-ASYNC_TEST_CASE(the_write_of_a_proclaim_is_refused_to_whoever_is_deposed_meanwhile, 30s) {
-  testing::server fake;
-  consul::client client(ex, fake.client_config());
-  holdfast::election candidate(client, for_key("leader"));
-  leadership won = co_await candidate.campaign("mine");
-  const std::optional<leader> seen = co_await candidate.observe().next();
-  fake.set_faults(held_back_once());
-  pending<> proclaimed(ex, won.proclaim("still me"));
-  co_await until("it is on its way", [&] { return fake.statistics().frozen == 1; });
-  fake.with(
-      [&](testing::store& store, testing::store::time_point now) { store.destroy_session(seen->term.session, now); });
-  fake.thaw();
-  const error_code ec = co_await proclaimed.wait();
-  BOOST_TEST(ec == error::slot_lost);
-  const auto key = co_await client.get("leader");
-  BOOST_TEST(!key.value);
-}
-
-/// Consul was seen to apply a write 86 s after it had told the client that it failed.
-ASYNC_TEST_CASE(a_proclaim_of_unknown_outcome_is_not_done_after_a_later_one, 30s) {
-  testing::server fake;
-  consul::client client(ex, fake.client_config());
-  election_options options = for_key("leader");
-  options.tuning.request_timeout = scaled(300ms);
-  holdfast::election candidate(client, options);
-  leadership won = co_await candidate.campaign("elected");
-  fake.set_faults(held_back_once());
-  auto [unknown] = co_await won.proclaim("first", as_result);
-  BOOST_TEST(unknown == error::timed_out);
-  BOOST_TEST(fake.statistics().frozen == 1u);
-  co_await won.proclaim("second");
-  fake.thaw();
-  co_await until("it was applied", [&] { return fake.statistics().frozen == 0; });
-  const auto key = co_await client.get("leader");
-  BOOST_REQUIRE(key.value);
-  BOOST_TEST(key.value->value == "second");
-  BOOST_TEST(won.held());
-}
-
-/// An observer may have seen the new value, so the key does not go back to the old one.
-ASYNC_TEST_CASE(what_was_proclaimed_without_an_answer_stays_when_the_leader_resigns, 30s) {
-  testing::server fake;
-  consul::client client(ex, fake.client_config());
-  holdfast::election candidate(client, for_key("leader"));
-  testing::fault_rule lost, forbidden;
-  lost.what = testing::fault::cut_reply();
-  lost.target = forbidden.target = "PUT /v1/txn";
-  forbidden.what = testing::fault::forbidden();
-  lost.body = forbidden.body = "check-session";
-  const auto value = [&fake] {
-    return fake.with([](testing::store& consul, auto) { return consul.get("leader").value->value; });
-  };
-
-  leadership won = co_await candidate.campaign("elected");
-  co_await won.proclaim("old");
-  fake.set_faults(testing::fault_plan({lost}));
-  auto [unknown] = co_await won.proclaim("new", as_result);
-  BOOST_TEST((unknown == condition::outcome_unknown), unknown.message());
-  BOOST_TEST(value() == "new");
-  co_await won.resign();
-  BOOST_TEST(value() == "new");
-
-  won = co_await candidate.campaign("elected again");
-  fake.set_faults(testing::fault_plan({forbidden}));
-  auto [refused] = co_await won.proclaim("refused", as_result);
-  BOOST_TEST(refused == error::permission_denied);
-  co_await won.resign();
-  BOOST_TEST(value() == "elected again");
-
-  // A late write may still arrive after another one was refused.
-  won = co_await candidate.campaign("elected at last");
-  lost.what = testing::fault::drop_request();
-  fake.set_faults(testing::fault_plan({lost, forbidden}));
-  auto [doubtful] = co_await won.proclaim("late", as_result);
-  BOOST_TEST((doubtful == condition::outcome_unknown), doubtful.message());
-  auto [again] = co_await won.proclaim("refused", as_result);
-  BOOST_TEST(again == error::permission_denied);
-  co_await won.resign();
-  BOOST_TEST(value() == "late");
 }
 
 /// The same happens if it comes second in a user's `||`, which drops its result.
@@ -497,29 +283,6 @@ ASYNC_TEST_CASE(who_follows_the_guide_by_hand_takes_part, 30s) {
   co_await watch_until(observer, leads("again"));
 }
 
-ASYNC_TEST_CASE(a_cancelled_campaign_withdraws, 30s) {
-  agent& a = shared_agent();
-  const std::string key = unique_prefix("withdraws");
-  candidate one(ex, a, key), other(ex, a, key), third(ex, a, key);
-  leadership leading = co_await one.election.campaign("one");
-  asio::cancellation_signal signal;
-  campaigning standby(ex, [&](auto handler) {
-    other.election.campaign("other", asio::bind_cancellation_slot(signal.slot(), std::move(handler)));
-  });
-  co_await until("it stands", [&] { return contenders(a, key).size() == 2; });
-  signal.emit(asio::cancellation_type::total);
-  const error_code ec = co_await standby.wait();
-  BOOST_TEST(ec == asio::error::operation_aborted);
-  BOOST_TEST(!standby.value().valid());
-  co_await until(
-      "it has withdrawn", [&] { return contenders(a, key).size() == 1 && sessions(a, key).size() == 1; }, 5s);
-  campaigning next(ex, third.election.campaign("third"));
-  co_await leading.resign();
-  const error_code elected = co_await next.wait();
-  BOOST_TEST(!elected);
-  BOOST_TEST(next.value().held());
-}
-
 ASYNC_TEST_CASE(an_operator_who_deletes_the_key_ends_the_term, 30s) {
   agent& a = shared_agent();
   candidate c(ex, a, unique_prefix("deleted"));
@@ -570,26 +333,6 @@ ASYNC_TEST_CASE(an_observer_is_cancelled_and_misses_nothing, 30s) {
   leadership won = co_await c.election.campaign("meanwhile");
   const std::optional<leader> seen = co_await observer.next();
   BOOST_TEST(leads("meanwhile")(seen));
-}
-
-ASYNC_TEST_CASE(an_observer_rides_out_what_consul_cannot_answer, 30s) {
-  testing::server fake;
-  consul::client client(ex, fake.client_config());
-  holdfast::election candidate(client, for_key("leader"));
-  election_observer observer = candidate.observe();
-  co_await observer.next();
-  pending<std::optional<leader>> waiting(ex, observer.next());
-  co_await until("it watches", [&] { return fake.statistics().blocked == 1; });
-  fake.answer_blocked(500, "rpc error making call: EOF");
-  co_await until("it was told so", [&] { return fake.statistics().faults == 1; });
-  co_await until("it watches again", [&] { return fake.statistics().blocked == 1; });
-  fake.stop();
-  BOOST_TEST(!waiting.ready());
-  fake.start();
-  leadership won = co_await candidate.campaign("after all");
-  const error_code ec = co_await waiting.wait();
-  BOOST_TEST(!ec);
-  BOOST_TEST(leads("after all")(waiting.value()));
 }
 
 ASYNC_TEST_CASE(a_key_of_something_else_is_left_alone, 30s) {

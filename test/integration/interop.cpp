@@ -712,26 +712,4 @@ ASYNC_TEST_CASE(consul_lock_drops_what_an_operator_has_ordered, 60s) {
   fs::remove(gate);
 }
 
-ASYNC_TEST_CASE(the_form_of_the_record_stays_as_it_was_found, 60s) {
-  agent& a = shared_agent();
-  const std::string guide = unique_prefix("guide"), go = unique_prefix("go");
-  write_key(a, guide + "/.lock", R"({"Limit":2,"Holders":[]})", 0);
-  write_key(a, go + "/.lock", R"({"Limit":2,"Holders":{}})", protocol::semaphore_flags);
-  for (const std::string& prefix : {guide, go}) {
-    const bool list = prefix == guide;
-    participant p(ex, a, calm(prefix, 2));
-    slot held = co_await p.sem.acquire();
-    const std::string session = sessions(a, prefix).at(0);
-    BOOST_TEST(record(a, prefix) == (list ? R"({"Limit":2,"Holders":[")" + session + R"("]})"
-                                          : R"({"Limit":2,"Holders":{")" + session + R"(":true}})"));
-    const std::string flags = list ? "\"Flags\": 0," : "\"Flags\": 16210313421097356768,";
-    const std::string entry = a.get("/v1/kv/" + prefix + "/.lock?pretty").body;
-    BOOST_TEST_INFO(entry);
-    BOOST_TEST(entry.find(flags) != std::string::npos);
-    co_await held.release();
-    BOOST_TEST(record(a, prefix) == (list ? R"({"Limit":2,"Holders":[]})" : R"({"Limit":2,"Holders":{}})"));
-    co_await p.sem.close();
-  }
-}
-
 BOOST_AUTO_TEST_SUITE_END()

@@ -5,9 +5,7 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/test/unit_test.hpp>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "protocol/record/lock_record.hpp"
 #include "support/agent.hpp"
@@ -62,35 +60,6 @@ ASYNC_TEST_CASE(it_is_locked_and_unlocked_as_gos_is, 30s) {
   BOOST_TEST(!ended);
   const consul::kv_entry closed = co_await read(l);
   BOOST_TEST(closed.session == "");
-}
-
-ASYNC_TEST_CASE(many_clients_hold_it_one_at_a_time, 60s) {
-  agent& a = shared_agent();
-  const std::string key = unique_prefix("one-at-a-time");
-  std::vector<std::unique_ptr<locker>> all;
-  companions running(ex);
-  crowd inside;
-  auto contend = [&](locker& me) -> asio::awaitable<void> {
-    fencing_token last{};
-    for (int i = 0; i < 20; ++i) {
-      held_mutex held = co_await me.mutex.lock();
-      inside.enter();
-      BOOST_TEST((held.fencing_token() > last));
-      last = held.fencing_token();
-      co_await pause(1ms);
-      BOOST_TEST(held.held());
-      inside.leave();
-      co_await held.release();
-    }
-  };
-  for (int i = 0; i < 10; ++i) {
-    all.push_back(std::make_unique<locker>(ex, a, calm(key)));
-    for (int j = 0; j < 2; ++j) running.start(contend(*all.back()));
-  }
-  co_await running.join();
-  BOOST_TEST(inside.most() == 1);
-  for (auto& each : all) co_await each->mutex.close();
-  BOOST_TEST(contenders(a, key).empty());
 }
 
 ASYNC_TEST_CASE(a_sequencer_is_verified_as_long_as_the_hold_lasts, 30s) {
@@ -183,33 +152,6 @@ ASYNC_TEST_CASE(a_lock_delay_is_honoured, 30s) {
   let_go(held, waiting.take());
   co_await holder.mutex.close();
   co_await other.mutex.close();
-}
-
-ASYNC_TEST_CASE(a_key_of_something_else_is_left_alone, 30s) {
-  agent& a = shared_agent();
-  const std::string key = unique_prefix("foreign");
-  write_key(a, key, "precious", 42);
-  locker l(ex, a, calm(key));
-  diagnostics words;
-  const operation_options with_words{&words};
-  auto [ec, none] = co_await l.mutex.lock(with_words, as_result);
-  BOOST_TEST(ec == error::not_a_mutex);
-  BOOST_TEST(words.key == key);
-  const consul::kv_entry still = co_await read(l);
-  BOOST_TEST(still.value == "precious");
-  BOOST_TEST(still.flags == 42u);
-}
-
-ASYNC_TEST_CASE(try_lock_for_ends_with_its_time, 30s) {
-  agent& a = shared_agent();
-  const std::string key = unique_prefix("try-for");
-  locker holder(ex, a, calm(key)), other(ex, a, calm(key));
-  held_mutex held = co_await holder.mutex.lock();
-  slot none = co_await other.mutex.try_lock_for(100ms);
-  BOOST_TEST(!none.valid());
-  co_await held.release();
-  slot got = co_await other.mutex.try_lock_for(5s);
-  BOOST_TEST(got.held());
 }
 
 ASYNC_TEST_CASE(with_lock_holds_it_for_the_body, 30s) {

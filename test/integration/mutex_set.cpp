@@ -9,7 +9,6 @@
 #include <boost/test/unit_test.hpp>
 #include <holdfast/testing/proxy.hpp>
 #include <iostream>
-#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -139,23 +138,6 @@ ASYNC_TEST_CASE(a_sequencer_names_the_slots_own_key, 30s) {
   co_await us.set.close();
 }
 
-ASYNC_TEST_CASE(a_guarded_write_is_refused_once_the_lock_is_gone, 30s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("set-guard");
-  set_user us(ex, a, calm_set(prefix));
-  slot held = co_await us.set.try_lock("a");
-  auto write = held.fence_checks();
-  write.push_back(consul::txn_operation::set(prefix + "-done", "1"));
-  consul::txn_reply reply = co_await us.client.transact(write);
-  BOOST_TEST(reply.applied);
-  co_await held.release();
-  slot again = co_await us.set.try_lock("a");
-  reply = co_await us.client.transact(write);
-  BOOST_TEST(!reply.applied);
-  let_go(again);
-  co_await us.set.close();
-}
-
 ASYNC_TEST_CASE(with_slot_runs_while_a_lock_is_held, 30s) {
   set_user us(ex, shared_agent(), calm_set(unique_prefix("set-with")));
   bool was_held = false;
@@ -209,103 +191,6 @@ ASYNC_TEST_CASE(two_thousand_locks_take_one_session_and_few_requests, 60s) {
   BOOST_TEST(none == 0u);
   std::cout << "mutex_set: " << tasks << " locks in " << locked.requests << " requests, released in "
             << used.requests - locked.requests - 1 << ", over " << used.connections_opened << " connections\n";
-}
-
-ASYNC_TEST_CASE(processes_that_want_the_same_never_have_it_at_once, 60s) {
-  constexpr int tasks = 300;
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("set-same");
-  std::vector<std::unique_ptr<set_user>> users;
-  std::vector<int> done(tasks), inside(tasks);
-  companions running(ex);
-  auto work = [&](set_user& me, int first) -> asio::awaitable<void> {
-    for (int i = 0; i < tasks; ++i) {
-      const int mine = (first + i) % tasks;
-      const auto at = static_cast<std::size_t>(mine);
-      slot held = co_await me.set.try_lock(task(mine));
-      if (!held) continue;
-      BOOST_TEST(++inside[at] == 1);
-      co_await pause(1ms);
-      ++done[at];
-      --inside[at];
-      co_await held.release();
-    }
-  };
-  for (int u = 0; u < 4; ++u) {
-    users.push_back(std::make_unique<set_user>(ex, a, calm_set(prefix)));
-    for (int c = 0; c < 8; ++c) running.start(work(*users.back(), (u * 8 + c) * 7));
-  }
-  co_await running.join();
-  BOOST_TEST(std::all_of(done.begin(), done.end(), [](int times) { return times >= 1; }));
-  for (auto& each : users) co_await each->set.close();
-  const std::size_t left = co_await count_keys(*users.front());
-  BOOST_TEST(left == 0u);
-}
-
-ASYNC_TEST_CASE(with_its_session_all_is_lost_at_once, 30s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("set-lost");
-  set_user us(ex, a, calm_set(prefix));
-  slot first = co_await us.set.try_lock("a");
-  slot second = co_await us.set.try_lock("b");
-  pending<loss_reason> lost(ex, first.wait_lost());
-  a.put("/v1/session/destroy/" + sessions(a, prefix).at(0));
-  const bool noticed = co_await happens_within(3s, [&] { return lost.ready() && !second.held(); });
-  BOOST_REQUIRE(noticed);
-  BOOST_TEST((lost.value() == loss_reason::session_invalidated));
-  BOOST_TEST((second.lost_because() == loss_reason::session_invalidated));
-  slot again = co_await us.set.try_lock("a");
-  BOOST_TEST(again.held());
-  let_go(first, second, again);
-  co_await us.set.close();
-}
-
-ASYNC_TEST_CASE(a_key_that_an_operator_removed_is_noticed_at_its_release, 30s) {
-  agent& a = shared_agent();
-  set_user us(ex, a, calm_set(unique_prefix("set-removed")));
-  slot first = co_await us.set.try_lock("a");
-  slot second = co_await us.set.try_lock("b");
-  a.del("/v1/kv/" + us.set.prefix() + "/a");
-  const auto [ec] = co_await first.release(set_result);
-  BOOST_TEST(ec == error::slot_lost);
-  co_await second.release();
-  co_await us.set.close();
-}
-
-/// In spite of every fault of a request or its reply, a lock is granted once and released.
-ASYNC_TEST_CASE(lost_and_repeated_requests_are_settled, 60s) {
-  const testing::fault faults[] = {testing::fault::drop_reply(),
-                                   testing::fault::drop_request(),
-                                   testing::fault::duplicate(),
-                                   testing::fault::cut_reply(),
-                                   testing::fault::answer_applied(500, "rpc error making call: EOF"),
-                                   testing::fault::answer(500, "rpc error making call: EOF")};
-  agent& a = shared_agent();
-  testing::proxy proxy(ex, a.address());
-  mutex_set_options options = calm_set(unique_prefix("set-faults"));
-  options.tuning.request_timeout = 300ms;
-  options.tuning.outage_grace = scaled(8s);
-  set_user us(ex, proxy.address(), options), others(ex, a, calm_set(options.prefix));
-  for (const testing::fault& each : faults)
-    for (std::size_t skip = 0; skip != 3; ++skip) {
-      proxy.set_faults(testing::fault_plan({{.what = each, .target = "PUT /v1/txn", .skip = skip, .times = 2}}));
-      slot first = co_await us.set.try_lock("a");
-      BOOST_REQUIRE(first.held());
-      slot second = co_await us.set.try_lock("b");
-      BOOST_REQUIRE(second.held());
-      slot none = co_await others.set.try_lock("a");
-      BOOST_TEST(!none.valid());
-      co_await first.release();
-      co_await second.release();
-      proxy.set_faults({});
-      slot free = co_await others.set.try_lock("a");
-      BOOST_TEST(free.held());
-      co_await free.release();
-    }
-  BOOST_TEST(proxy.statistics().faults >= 30u);
-  co_await us.set.close();
-  co_await others.set.close();
-  BOOST_TEST(sessions(a, options.prefix).empty());
 }
 
 ASYNC_TEST_CASE(a_cancelled_try_lock_leaves_nothing, 30s) {

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
-#include <map>
-#include <memory>
 #include <set>
 #include <vector>
 
@@ -78,44 +76,6 @@ ASYNC_TEST_CASE(each_slot_has_its_own_number, 30s) {
   }
 }
 
-/// One holder at a time has a number, after handoffs in a process and between two processes.
-ASYNC_TEST_CASE(nobody_meets_another_at_a_number, 60s) {
-  constexpr int turns = 40;
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("number-turns");
-  std::vector<std::unique_ptr<participant>> us;
-  std::map<std::uint32_t, crowd> at;
-  int done = 0;
-  auto take_turns = [&](participant& me, std::uint32_t slots) -> asio::awaitable<void> {
-    for (int i = 0; i != turns; ++i) {
-      slot held = co_await me.sem.acquire(slots);
-      const test::numbers mine = held.numbers();
-      BOOST_TEST(mine.size() == slots);
-      for (const std::uint32_t each : mine) at[each].enter();
-      co_await pause(1ms);
-      BOOST_TEST(held.held());
-      for (const std::uint32_t each : mine) at[each].leave();
-      ++done;
-      co_await held.release();
-    }
-  };
-  companions running(ex);
-  for (int i = 0; i != 4; ++i) {
-    us.push_back(std::make_unique<participant>(ex, a, numbered(prefix, 3)));
-    running.start(take_turns(*us.back(), 1));
-    running.start(take_turns(*us.back(), 1 + static_cast<std::uint32_t>(i) % 2));
-  }
-  co_await running.join();
-  BOOST_TEST(done == 8 * turns);
-  BOOST_TEST(at.size() == 3u);
-  for (const auto& [number, inside] : at) {
-    BOOST_TEST(number < 3u);
-    BOOST_TEST(inside.most() == 1);
-  }
-  for (const auto& each : us) co_await each->sem.close();
-  BOOST_TEST(is_clean(a, prefix));
-}
-
 ASYNC_TEST_CASE(who_wants_no_number_takes_part, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("number-mixed");
@@ -158,39 +118,6 @@ ASYNC_TEST_CASE(the_lock_delay_of_a_number_is_honoured, 30s) {
   let_go(held, waiting.take());
   co_await holder.sem.close();
   co_await other.sem.close();
-}
-
-ASYNC_TEST_CASE(a_holder_whose_number_was_taken_away_has_lost, 30s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("number-taken");
-  participant holder(ex, a, numbered(prefix, 1));
-  slot held = co_await holder.sem.acquire();
-  co_await holder.client.remove(prefix + "/.slot/0");
-  const loss_reason reason = co_await held.wait_lost();
-  BOOST_TEST((reason == loss_reason::removed));
-  let_go(held);
-  slot again = co_await holder.sem.acquire();
-  BOOST_TEST((again.numbers() == test::numbers{0}));
-}
-
-ASYNC_TEST_CASE(numbers_stay_below_the_limit_as_it_changes, 30s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("number-resize");
-  semaphore_options options = numbered(prefix, 3);
-  options.use_recorded_limit = true;
-  participant us(ex, a, options);
-  slot all = co_await us.sem.acquire(3);
-  semaphore_administration admin(us.client, {.prefix = prefix});
-  co_await admin.resize(1);
-  co_await until("it hears of that", [&] { return us.sem.limit() == 1; });
-  pending<slot> waiting(ex, us.sem.acquire());
-  co_await all.release();
-  const error_code ec = co_await waiting.wait();
-  BOOST_TEST(!ec);
-  BOOST_TEST((waiting.value().numbers() == test::numbers{0}));
-  co_await admin.resize(2);
-  slot second = co_await us.sem.acquire();
-  BOOST_TEST((second.numbers() == test::numbers{1}));
 }
 
 ASYNC_TEST_CASE(an_operator_sees_and_removes_them, 30s) {

@@ -51,16 +51,6 @@ private:
   std::unique_ptr<agent> agent_;
 };
 
-asio::awaitable<std::pair<error_code, std::string>> ask(asio::any_io_executor ex, consul::config settings) {
-  consul::client client(ex, std::move(settings));
-  diagnostics why;
-  consul::read_options once;
-  once.request.retry = false;
-  once.request.diag = &why;
-  auto [ec, answer] = co_await client.get("k", once, as_result);
-  co_return std::pair(ec, why.message);
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(tls)
@@ -93,47 +83,6 @@ ASYNC_TEST_CASE(locks_of_all_kinds_live_on_it, 60s) {
   mutex_set set(client, folder);
   held_mutex name = co_await set.try_lock("a", asio::use_awaitable);
   BOOST_TEST(name.held());
-}
-
-ASYNC_TEST_CASE(a_session_that_is_destroyed_is_noticed_at_once, 60s) {
-  secured with(false);
-  const consul::client client(ex, with.settings());
-  mutex m(client, calm("tls-loss"));
-  held_mutex held = co_await m.lock(asio::use_awaitable);
-  const sequencer its = co_await sequencer_of(held, asio::use_awaitable);
-  with.server().put("/v1/session/destroy/" + its.session);
-  const loss_reason why = co_await held.wait_lost(asio::use_awaitable);
-  BOOST_TEST(why == loss_reason::session_invalidated);
-}
-
-ASYNC_TEST_CASE(a_name_that_the_certificate_is_not_for_is_refused, 60s) {
-  secured with(false);
-  consul::config settings = with.settings();
-  settings.tls.server_name.clear();
-  auto [ec, words] = co_await ask(ex, settings);
-  BOOST_TEST(ec == error::certificate_refused);
-  const std::string expected =
-      "expected: " + with.server().host() + "; the certificate is for: server.dc1.consul, localhost";
-  BOOST_TEST((words.find(expected) != std::string::npos), words);
-}
-
-ASYNC_TEST_CASE(an_agent_that_wants_a_certificate_says_so, 60s) {
-  secured with(true);
-  auto [ec, words] = co_await ask(ex, with.settings());
-  BOOST_TEST(ec == error::client_certificate_refused, words);
-  consul::config plain = with.settings();
-  plain.address = "http" + with.server().tls_url().substr(5);
-  auto [refused, why] = co_await ask(ex, plain);
-  BOOST_TEST(refused == error::plain_http_refused, why);
-}
-
-ASYNC_TEST_CASE(a_port_without_tls_is_told_apart, 60s) {
-  secured with(false);
-  consul::config settings = with.settings();
-  settings.address = "https" + with.server().url().substr(4);
-  auto [ec, words] = co_await ask(ex, settings);
-  BOOST_TEST(ec == error::unreachable);
-  BOOST_TEST((words.find("wrong version number") != std::string::npos), words);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
