@@ -47,6 +47,7 @@ BOOST_FIXTURE_TEST_CASE(paths_are_printable, agent) {
     BOOST_TEST(reply.body.empty());
   }
   BOOST_TEST(ask("PUT", "/v1/kv/a%20%ff%c3%a9").status == 200u);
+  BOOST_TEST(ask("PUT", "/v1/kv/%zz").body == "400 Bad Request");
 }
 
 BOOST_FIXTURE_TEST_CASE(a_redirect_is_encoded_and_keeps_its_query, agent) {
@@ -56,6 +57,7 @@ BOOST_FIXTURE_TEST_CASE(a_redirect_is_encoded_and_keeps_its_query, agent) {
   BOOST_TEST(reply.headers[0].first == "Location");
   BOOST_TEST(reply.headers[0].second == "/v1/kv/y%20z%3F%FF%22%25x?keys=%0a&x=y");
   BOOST_TEST(ask("GET", "/v1/kv/a/../b/?recurse").headers.at(0).second == "/v1/kv/b/?recurse");
+  BOOST_TEST(ask("GET", "/v1/kv/a/./b?raw").headers.at(0).second == "/v1/kv/a/b?raw");
 }
 
 BOOST_FIXTURE_TEST_CASE(what_is_not_modelled_of_a_node_is_refused_and_not_ignored, agent) {
