@@ -186,6 +186,19 @@ BOOST_AUTO_TEST_CASE(of_two_wide_requests_who_does_not_stand_first_gives_its_par
          "txn #5: cas @19 {s1 s2} | grant s2 other @14 +1 | remove s3 | lock s3 | remove s4 | lock s4");
 }
 
+BOOST_AUTO_TEST_CASE(a_part_that_does_not_fit_one_write_leaves_and_comes_back_together) {
+  pool_story s(with(usual(4), [](pool_options& o) { o.request_bytes = 1; }));  // which six moves fit
+  for (int i = 0; i != 4; ++i) s.others_join();
+  s.record_becomes("");
+  s.ask(1, 4);
+  s.done();
+  s.others_grant("s1 s2 s5 s6", "s1 s2 s5 s6");  // half for each
+  EXPECT(s.watched(), "watch #4 from 25",
+         "txn #5: cas @25 {s1 s2 s3} | grant s3 other @16 +1 | remove s6 | remove s5 | remove s8 @24 | remove s7 @24 | "
+         "tree");
+  EXPECT(s.done(), "txn #6: cas @26 {s1 s2 s3 s4} | grant s4 other @18 +1 | lock s5 | lock s6 | lock s7 | lock s8");
+}
+
 BOOST_AUTO_TEST_CASE(a_burst_creates_some_sessions_at_a_time) {
   pool_story s(usual(100));
   pool_story::lines all = s.acquire(1);

@@ -149,6 +149,15 @@ BOOST_AUTO_TEST_CASE(the_first_that_waits_takes_back_what_others_have_granted) {
   BOOST_TEST(says(go_on(1s), "grant t1 A"));
 }
 
+/// The queue may begin with more entries of the dead.
+BOOST_FIXTURE_TEST_CASE(who_takes_a_grant_back_uses_the_slot_first, granting) {
+  acquire(2);
+  run();
+  BOOST_TEST(record() == "{" + other + "}");
+  BOOST_TEST(says(go_on(4s), "grant t2"));
+  BOOST_TEST(entries().find(next) != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(a_holder_of_a_mutex_accepts_it_without_a_write_of_the_key) {
   accepting_story s(accepting(usual_mutex()));
   const std::string first = s.others_join();

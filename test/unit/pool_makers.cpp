@@ -186,6 +186,13 @@ BOOST_FIXTURE_TEST_CASE(in_a_crowd_the_first_process_to_read_does_it_for_all, cr
   BOOST_TEST(reads_in(2s) == 0u);
 }
 
+BOOST_FIXTURE_TEST_CASE(in_a_crowd_a_dead_holder_is_removed_at_once, crowded_makers) {
+  maker_is_gone("s1");
+  BOOST_TEST(reads_in(50ms) == 1u);
+  BOOST_TEST(record() == "{s2}");
+  BOOST_TEST(reads_in(2s) == 0u);
+}
+
 /// The dead process may have had a longer TTL than this one.
 BOOST_FIXTURE_TEST_CASE(the_proof_is_kept_as_long_as_the_session_is_there, patient_makers) {
   others_join();
