@@ -12,7 +12,9 @@
 
 namespace holdfast::test {
 
-/// The promises of doc/guarantees.md for the semaphore on RabbitMQ, with their numbers.
+/// The promises R1 to R8 of the semaphore on RabbitMQ. R1: two processes of ours never believe in one slot. R2: nor do
+/// one of ours and a client of another kind. R3: progress. R4: the order of acquires in a process. R5: each acquire is
+/// answered once. R6: each loss has a cause. R7: nothing is left behind. R8: requests are bounded.
 enum class promise { exclusion = 1, peers = 2, progress = 3, order = 4, answers = 5, losses = 6, leaks = 7, cost = 8 };
 
 /// A bug that is planted on purpose, to show that the checkers find it.
