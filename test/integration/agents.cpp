@@ -20,14 +20,6 @@ using holdfast::test::unique_prefix;
 
 namespace {
 
-// Returns the value of a string member in a reply. These tests need no more JSON.
-std::string member(const std::string& body, const std::string& name) {
-  const auto at = body.find('"' + name + "\":");
-  BOOST_REQUIRE_MESSAGE(at != std::string::npos, name << " is not in " << body);
-  const auto begin = body.find('"', at + name.size() + 3) + 1;
-  return body.substr(begin, body.find('"', begin) - begin);
-}
-
 // A development agent ends JSON with a newline, others do not.
 bool accepted(const holdfast::test::agent_reply& reply) {
   return reply.status == 200 && (reply.body == "true" || reply.body == "true\n");
