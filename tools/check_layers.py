@@ -80,7 +80,10 @@ LAYERS = {
     },
     "src/lifetime": Layer(("lifetime/", *OPERATIONS), ("boost/asio/", *SYSTEM_ONLY)),
     "src/consul": Layer(("consul/", "net/", "lifetime/", "holdfast/consul/", "holdfast/version.hpp", *COMMON), ("boost/",)),
-    "src/rabbitmq": Layer(("rabbitmq/", "net/", *COMMON), ("boost/",)),
+    "src/rabbitmq": Layer(
+        ("rabbitmq/", "protocol/", "net/", "lifetime/", "holdfast/rabbitmq/", "holdfast/version.hpp", *COMMON), ("boost/",)
+    ),
+    "include/holdfast/rabbitmq": Layer(("holdfast/rabbitmq/", BUILD, *OPERATIONS, *COMMON), ("boost/",)),
     "include/holdfast/consul": Layer(("holdfast/consul/", BUILD, *OPERATIONS, *COMMON), ("boost/",)),
     "include/holdfast/testing": Layer(("holdfast/testing/", "holdfast/consul/", BUILD, *COMMON), ("boost/",)),
     "src/testing": Layer(("testing/", "holdfast/testing/", "holdfast/consul/", "consul/", "net/", "lifetime/", *COMMON), ("boost/",)),
