@@ -4,114 +4,106 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <chrono>
 #include <memory>
 #include <string>
-#include <variant>
 
 #include "protocol/broker/broker_actions.hpp"
 #include "protocol/broker/broker_events.hpp"
 
-namespace holdfast::rabbitmq {
+namespace holdfast::rabbitmq::detail {
 
 namespace asio = boost::asio;
 
-/// Receives the answers of a link. The link holds a reference to its sink while an answer is due, and the sink owns the
-/// link.
-class link_sink {
+/// Receives the answers of a link. The link holds a reference to its sink until the last answer is delivered, and the
+/// sink owns the link.
+class broker_sink {
 public:
-  virtual void deliver(protocol::link_event&& e) = 0;
+  virtual void deliver(protocol::broker_event&& e) = 0;
 
 protected:
-  ~link_sink() = default;
+  ~broker_sink() = default;
 };
 
-/// The core has finished. The link closes its connections and stops to consume, and delivers nothing more.
-struct end_link {};
+/// The settings of the link of one semaphore.
+struct link_terms {
+  std::string name{};         ///< the name of the semaphore
+  bool letter_first = false;  ///< the form of the queues' names: see `queue_names`
+  std::chrono::milliseconds lease = std::chrono::seconds(10);
+  /// How long a connection that nobody uses is kept.
+  std::chrono::milliseconds session_idle_timeout = std::chrono::seconds(10);
+};
 
-/// A request to a link.
-using link_request =
-    std::variant<protocol::action::probe, protocol::action::seize, protocol::action::verify, protocol::action::cleanse,
-                 protocol::action::vacate, protocol::action::drop, protocol::action::listen,
-                 protocol::action::settle_hint, protocol::action::create, end_link>;
-
-/// One semaphore at a broker. A driver reaches the broker only through this interface, and `protocol::broker_pool`
-/// relies on the rules below.
+/// The queues of a semaphore at a broker, as its core sees them. A driver reaches them only through this interface. For
+/// slot k of the semaphore N:
 ///
-/// N is the name of the semaphore, and k the number of a slot. The queues of slot k are:
-/// - A, which is `N-k-A`: there is the slot.
-/// - B, which is `N-k-B` and exclusive: the connection that has declared it has the slot.
-/// - F, which is `N-k-F`: a message in it is a token. It says that the last holder of ours has released the slot.
+/// - A, `N-k-A`: the slot exists while this queue does.
+/// - B, `N-k-B`: exclusive. The slot is taken by the process whose connection has this queue.
+/// - F, `N-k-F`: has one message, the token, if the last holder of ours has released the slot.
+/// - `N-F`: has hints, each with the number of a slot that has become free.
 ///
-/// `N-F` is the queue of hints. The safety of the core rests on the rules that are marked with (safe).
+/// The core relies on the rules below. The name in brackets after a rule is its test in
+/// test/rabbitmq/link_contract.cpp. Each kind of link must pass these tests.
 ///
 /// How it answers:
-/// - It answers after `make` has returned, on the strand, one answer at a time, with the seat and the id of the
-///   request. It answers `probe` and `create` at the latest after the timeout of a request.
-/// - The answer to a request of a seat may stay away only if `connection_ended` follows for the seat. After
-///   `connection_ended`, and after `drop`, the seat gets no more answers.
-/// - `connection_ended` is delivered once, as soon as the connection of a seat has ended, for each seat that was seized
-///   and has not ended in another way. A seat ends by `drop`, by `seized` with `locked` or `failed`, or by `vacated`.
-/// - If the answer does not show what the broker has done, the outcome is a failure: `seizure::failed`,
-///   `verification::failed`, or an error in `vacated`. The core then drops the seat, except after a verification of a
-///   held slot, which it repeats. (safe)
-/// - A failure has a code of `error`. If the same request may work later, the code belongs to `condition::unavailable`.
-///   The core fails all its users with any other code.
-/// - A request for a seat that has ended is ignored.
+/// - The link answers after `make` has returned, on the strand, one answer at a time.
+///   [an_answer_comes_later_and_on_the_strand]
+/// - The link answers each request once, by its id, apart from the two rules that follow. `drop`, `listen` and
+///   `settle_hint` get no answer. [each_request_is_answered_once_by_its_id]
+/// - If the connection of a seat ends, the link delivers `connection_ended` once. A pending request of the seat gets no
+///   other answer, and nothing more is delivered about the seat. [a_seat_whose_connection_ends_is_told_that_once]
+/// - After `drop`, nothing is delivered about the seat, and the broker soon has no B of it.
+///   [a_dropped_seat_is_told_nothing_and_has_no_b]
+/// - The link releases its reference to the sink when no request is pending, no seat has a connection, and it does not
+///   listen. [the_sink_lives_until_its_last_answer]
+/// - A failure has a code of `error`. [a_failure_is_one_of_ours]
+/// - A closed link answers every request with error::closed. After such an answer it delivers `event::close`.
+///   [what_is_closed_says_so_and_closes_its_core]
+/// - The `executor()` is empty once the context has been destroyed. The link then gets no more requests. It may be
+///   destroyed later than its context. [an_executor_is_empty_once_its_context_is_gone]
 ///
-/// Connections:
-/// - A seat has a connection of its own from `seize` to its end. No two seats use a connection at the same time, also
-///   not seats of two links with the same name. So no connection declares the same B twice. (safe)
-/// - All requests of a seat are made on that connection, each in one write, in the order in which they were made. The
-///   link does not repeat a request. (safe)
-/// - If the broker refuses a method, it closes the channel and does none of the methods behind it. The link opens
-///   another channel on the same connection. Queues that are exclusive to the connection stay.
-/// - After `locked` and `vacated`, the link keeps the connection for `session_idle_timeout`, and may use it for another
-///   seat. After `drop`, `failed` or an error it closes the connection, which is never used again. (safe)
-/// - A connection ends if no byte was received for two heartbeats. The heartbeat is half the lease in whole seconds,
-///   and 60 s at most.
-/// - Probes, hints and `create` use connections that no seat uses.
-///
-/// The methods of each request, in their order:
-/// - `seize`: declare B exclusively; declare F if `declares_tokens`; take one message of F without acknowledgement;
-///   declare A passively. `locked` means that B was refused with 405. `no_such_slot` means that A was missing, and B is
-///   ours. `token` is true only if this request has taken a message, behind the declaration of B on this connection.
-///   If F is missing, the link declares F and then A passively on another channel, and there is no token. (safe)
-/// - If the broker refuses F with 406, the outcome is `failed` with the error for another lease.
-/// - `verify`: declare B passively, then A passively. `gone` means that B was refused with 404 or 405.
-/// - `cleanse`: purge F, then as `verify`. (safe)
-/// - `vacate`: declare B passively; publish a token into F if `with_token`; delete B; publish a hint if `with_hint`. If
-///   the broker refuses B, nothing else is done, and the answer is `vacated` without an error. A token is published in
-///   no other way, except when a slot is created. (safe)
-/// - A token and a hint are transient. A token is published without `mandatory`, because a lost token is harmless.
-/// - `probe`: for each slot from 1 to `count`, whether A and B exist. It leaves no message behind.
-/// - `create`: as `semaphore_administration::create`. If the semaphore exists by then, the answer has no error.
+/// Slots:
+/// - A probe tells of each slot whether A and B are there. It leaves no message in them.
+///   [a_probe_tells_which_slots_exist_and_which_are_taken] [a_probe_leaves_no_message]
+/// - A seizure that gets B has also taken the token, if there was one. [a_seizure_gets_b_and_the_token]
+/// - A seizure that does not get B is `locked`, and the token stays. [a_seizure_of_a_taken_slot_is_locked]
+/// - The link never declares a B on a connection that may have it. So of two seats with the same slot only one gets B,
+///   also in one process. [two_seats_never_share_a_connection]
+/// - A seizure of a slot without A is `no_such_slot`, and gets B all the same. [a_slot_without_a_is_seized_and_told_so]
+/// - If F is missing, the link declares it. If F has another lease, a seizure with `declares_tokens` fails with
+///   error::lease_conflict. [a_missing_token_queue_is_declared] [another_lease_is_a_conflict]
+/// - A verification is `ours` only if B belonged to the connection of the seat after the request was made. Otherwise it
+///   is `gone`, also if B was deleted and made anew by another. [a_verification_tells_whose_b_is]
+///   [a_verification_tells_whether_the_slot_exists]
+/// - A cleansing removes the token, and then verifies. [a_cleansing_removes_the_token]
+/// - A vacated seat has no B. The next seizure finds the token if and only if `with_token` was set and B was still the
+///   seat's own. [a_vacated_slot_has_the_token_that_was_asked_for] [a_b_that_is_anothers_gets_no_token]
+/// - A slot that was vacated can be seized anew at once, on the same connection. [a_connection_is_used_again]
 ///
 /// Hints:
-/// - From `listen` with true to `listen` with false, the link consumes `N-F` whenever it can, one message at a time. It
-///   connects again after a failure, with pauses. The core is not notified of that.
-/// - The next `hinted` comes after `settle_hint` for the one before. `used` acknowledges the message. Otherwise it is
-///   requeued. When the consumer is cancelled or its connection has ended, the broker requeues the message, and the
-///   link ignores `settle_hint` for it.
+/// - While the link listens, it delivers one hint at a time. The next one comes after `settle_hint`.
+///   [a_hint_reaches_a_link_that_listens]
+/// - A hint that was not used goes to another link. So does one that is not settled when the link stops listening.
+///   [a_hint_that_is_not_used_goes_to_another]
 ///
-/// Alarms:
-/// - `blocked` with true is delivered when the broker has sent `connection.blocked` on any connection of the client,
-///   and with false when it has sent `connection.unblocked` on each of these, or when they have ended.
-///
-/// The end:
-/// - The driver makes `end_link` when the core is closed. The link requeues its hint and closes all its connections.
-///   Then this process has no B and no consumer any more. F stays.
+/// The broker:
+/// - `blocked` is delivered when the broker begins to refuse messages on a connection of the client, and when it
+/// accepts
+///   them again. [an_alarm_is_told_and_its_end]
+/// - `create` makes a semaphore with so many slots, each with a token. It fails with error::limit_conflict if there is
+///   one with another number of slots. [a_semaphore_is_created]
 class broker_link {
 public:
   virtual ~broker_link() = default;
 
-  /// Runs the handlers that have no executor of their own. Empty once the context has been destroyed.
+  /// Runs the handlers that have no executor of their own.
   virtual asio::any_io_executor executor() const noexcept = 0;
-  /// The link calls `deliver` here, one event at a time.
+  /// The link calls `deliver` here, one call at a time.
   virtual asio::any_io_executor strand() const = 0;
-  /// The name of the broker in the texts of errors, without a password.
+  /// The name of the broker in the texts of errors, for example "RabbitMQ at amqp://127.0.0.1:5672".
   virtual std::string name() const = 0;
-  /// Starts a request. `deliver` is never called from within this function. Only one thread at a time may call it.
-  virtual void make(link_request&& request, const std::shared_ptr<link_sink>& to) = 0;
+  /// Starts an action. Actions are started in the order of the calls. Only one thread at a time may call it.
+  virtual void make(protocol::link_action&& what, const std::shared_ptr<broker_sink>& to) = 0;
 };
 
-}  // namespace holdfast::rabbitmq
+}  // namespace holdfast::rabbitmq::detail
