@@ -34,8 +34,8 @@ struct tls_failure {
   std::string message{};  ///< why the agent's certificate or our settings were refused; otherwise empty
 };
 
-/// A TLS stream over a connected socket. The socket must outlive the stream. At most one operation may be pending.
-/// Closing the socket cancels it.
+/// A TLS stream over a connected socket. The socket must outlive the stream. After the handshake, at most one read and
+/// one write may be pending. Closing the socket cancels them.
 class tls_stream {
 public:
   virtual ~tls_stream() = default;

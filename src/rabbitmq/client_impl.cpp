@@ -1,0 +1,267 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#include "rabbitmq/client_impl.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+
+#include "rabbitmq/config_check.hpp"
+
+namespace holdfast::rabbitmq::detail {
+namespace {
+
+using net::as_result;
+using net::clock;
+
+// An address that drops all packets must not use up the time that the addresses behind it need.
+constexpr std::chrono::milliseconds candidate_time_min{200};
+
+failure failed(error code, std::string message) { return {code, {std::move(message), {}, {}, {}}}; }
+
+failure closed() { return failed(error::closed, "the client was closed"); }
+
+bool is_tls(const broker_address& address) { return address.is_tls; }
+
+/// Returns `holdfast HOST:PID NAME`, by which an operator finds the process.
+std::string connection_name(const std::string& label) {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
+  std::string text = std::string("holdfast ") + host.data() + ':' + std::to_string(::getpid());
+  if (!label.empty()) text += ' ' + label;
+  return text;
+}
+
+}  // namespace
+
+client_impl::client_impl(asio::any_io_executor executor, config settings)
+    : context_hook(executor),
+      executor_(std::move(executor)),
+      settings_(std::move(settings)),
+      addresses_(check(settings_)),
+      name_("RabbitMQ at " + addresses_.front().to_string()),
+      strand_(asio::make_strand(executor_)),
+      erased_strand_(*strand_),
+      logins_(settings_),
+      tls_(net::make_tls_client(settings_.tls, settings_.log,
+                                std::any_of(addresses_.begin(), addresses_.end(), is_tls))),
+      names_(*strand_, owner_, net::resolve),
+      random_(std::random_device{}()),
+      all_(std::make_shared<std::vector<std::shared_ptr<connection>>>()) {}
+
+std::shared_ptr<client_impl> client_impl::make(asio::any_io_executor executor, config settings) {
+  auto made = lifetime::make_hooked<client_impl>(std::move(executor), std::move(settings));
+  made->owner_ = made;
+  return made;
+}
+
+std::shared_ptr<void> client_impl::on_context_shutdown() noexcept {
+  is_closed_ = true;
+  for (const auto& each : *all_) each->release();
+  idle_.clear();
+  erased_strand_ = {};
+  strand_.reset();
+  executor_ = {};
+  all_->push_back(std::move(probes_));
+  return std::move(all_);
+}
+
+void client_impl::tell(std::string line) const {
+  if (settings_.log && strand_) asio::post(*strand_, [log = settings_.log, line = std::move(line)] { log(line); });
+}
+
+void client_impl::close() {
+  if (process().is_foreign() || !strand_) return;
+  asio::post(*strand_, [self = shared_from_this()] {
+    self->is_closed_ = true;
+    const auto all = *self->all_;
+    for (const auto& each : all) each->close(closed());
+  });
+}
+
+// --- Connections.
+
+awaitable<opened> client_impl::connect(std::uint16_t heartbeat, std::string label) {
+  const std::shared_ptr<client_impl> self = shared_from_this();
+  const time_point deadline = clock::now() + settings_.connect_timeout;
+  opened result;
+  result.error = failed(error::unreachable, "no address has been tried");
+  const std::size_t first = preferred_;
+  for (std::size_t i = 0; i != addresses_.size(); ++i) {
+    if (is_closed_) {
+      result.error = closed();
+      co_return result;
+    }
+    const time_point now = clock::now();
+    if (now >= deadline) break;
+    const auto left = static_cast<clock::rep>(addresses_.size() - i);
+    const clock::duration part = std::max<clock::duration>((deadline - now) / left, candidate_time_min);
+    const std::size_t address = (first + i) % addresses_.size();
+    opened next = co_await connect_to(address, heartbeat, label, std::min(now + part, deadline));
+    if (next.link) preferred_ = address;
+    result = std::move(next);
+    if (result.link || result.error.code == error::permission_denied) break;
+  }
+  co_return result;
+}
+
+awaitable<opened> client_impl::connect_to(std::size_t address, std::uint16_t heartbeat, std::string label,
+                                          time_point deadline) {
+  const std::shared_ptr<client_impl> self = shared_from_this();
+  const broker_address& to = addresses_[address];
+  opened result;
+  net::resolution found = co_await names_.find(to, deadline);
+  result.error = failed(error::unreachable, found.error ? found.error.message() : "the name has no address");
+  auto left = static_cast<clock::rep>(found.endpoints.size());
+  for (const auto& candidate : found.endpoints) {
+    const time_point now = clock::now();
+    if (is_closed_ || now >= deadline) break;
+    const clock::duration part = std::max<clock::duration>((deadline - now) / left--, candidate_time_min);
+    dialogue::terms terms;
+    terms.how = logins_.get(to, [this](std::string line) { tell(std::move(line)); });
+    terms.connection_name = connection_name(label);
+    terms.virtual_host = to.virtual_host;
+    terms.heartbeat = heartbeat;
+    const auto link = std::make_shared<connection>(*strand_, std::move(terms));
+    all_->push_back(link);
+    net::tls_client* const tls = to.is_tls ? tls_.get() : nullptr;
+    net::address door = to;
+    dialogue::listener told = listen_to(link);
+    const time_point until = std::min(now + part, deadline);
+    failure refused = co_await link->open(self, candidate, std::move(door), tls, until, std::move(told));
+    if (!refused.code) {
+      result.link = link;
+      result.error = {};
+      break;
+    }
+    ended(link.get(), false);
+    result.error = std::move(refused);
+    if (result.error.code == error::permission_denied) break;
+  }
+  if (result.link && is_closed_) {
+    result.link->close();
+    result.link.reset();
+    result.error = closed();
+  }
+  result.error.details.server_message = logins_.without_secrets(result.error.details.server_message, to);
+  if (!result.link) result.error.details.message += " (" + to.to_string() + ')';
+  co_return result;
+}
+
+dialogue::listener client_impl::listen_to(const std::shared_ptr<connection>& link) {
+  dialogue::listener told;
+  const auto is_blocked = std::make_shared<bool>(false);
+  told.blocked = [weak = weak_from_this(), is_blocked](bool on) {
+    *is_blocked = on;
+    if (const auto self = weak.lock()) self->change_blocked(on ? 1 : -1);
+  };
+  told.ended = [weak = weak_from_this(), is_blocked, its = link.get()](const failure&) {
+    if (const auto self = weak.lock()) self->ended(its, *is_blocked);
+  };
+  return told;
+}
+
+void client_impl::ended(const connection* link, bool was_blocked) {
+  if (!strand_) return;
+  if (probes_.get() == link) {
+    probes_.reset();
+    no_probes_ = failed(error::connection_lost, "the connection has ended");
+  }
+  std::erase_if(idle_, [link](const idle_connection& each) {
+    const auto its = each.link.lock();
+    return !its || its.get() == link;
+  });
+  const auto at = std::find_if(all_->begin(), all_->end(), [link](const auto& each) { return each.get() == link; });
+  if (at != all_->end()) all_->erase(at);
+  if (was_blocked) change_blocked(-1);
+}
+
+std::shared_ptr<connection> client_impl::take_idle(std::uint16_t heartbeat, const std::string& label) {
+  while (true) {
+    const auto at = std::find_if(idle_.rbegin(), idle_.rend(), [&](const idle_connection& each) {
+      return each.heartbeat == heartbeat && each.label == label;
+    });
+    if (at == idle_.rend()) return nullptr;
+    std::shared_ptr<connection> link = at->link.lock();
+    idle_.erase(std::next(at).base());
+    if (!link || !link->is_open() || link->is_blocked()) continue;
+    link->keep_until(time_point::max());
+    return link;
+  }
+}
+
+void client_impl::keep(const std::shared_ptr<connection>& link, std::uint16_t heartbeat, const std::string& label,
+                       clock::duration time) {
+  link->set_user(connection::first_channel, {});
+  if (is_closed_ || link->is_blocked()) return link->close();
+  idle_.push_back({link, heartbeat, label});
+  link->keep_until(clock::now() + time);
+}
+
+// --- The connection for probes.
+
+awaitable<opened> client_impl::probes() {
+  const std::shared_ptr<client_impl> self = shared_from_this();
+  if (!probes_ || !probes_->is_open()) {
+    if (!opens_probes_) {
+      opens_probes_ = true;
+      asio::co_spawn(*strand_, open_probes(self), [](const std::exception_ptr& failure) {
+        if (failure) std::rethrow_exception(failure);
+      });
+    }
+    if (opens_probes_) {  // otherwise it has failed at once
+      net::waiter one(*strand_, time_point::max());
+      await_probes_.push_back(one);
+      co_await one.timer.async_wait(as_result);
+    }
+  }
+  opened result;
+  result.link = probes_;
+  if (probes_) {
+    probes_->keep_until(time_point::max());
+  } else {
+    result.error = no_probes_;
+  }
+  co_return result;
+}
+
+awaitable<void> client_impl::open_probes(std::shared_ptr<client_impl> self) {
+  opened result = co_await self->connect(probes_heartbeat, std::string());
+  self->probes_ = result.link;
+  self->no_probes_ = std::move(result.error);
+  self->opens_probes_ = false;
+  net::wake_all(self->await_probes_);
+}
+
+void client_impl::end_listening(clock::duration idle_time) {
+  --listeners_;
+  rest_probes(idle_time);
+}
+
+void client_impl::rest_probes(clock::duration idle_time) {
+  if (probes_ && listeners_ == 0) probes_->keep_until(clock::now() + idle_time);
+}
+
+// --- Alarms.
+
+void client_impl::change_blocked(int by) {
+  const bool before = is_blocked();
+  blocked_ += by;
+  if (is_blocked() == before) return;
+  tell(before ? "the broker takes messages again" : "the broker has an alarm, and takes no messages");
+  std::erase_if(observers_, [](const observer& each) { return each.owner.expired(); });
+  const auto all = observers_;
+  for (const observer& each : all)
+    if (const auto alive = each.owner.lock()) each.then(!before);
+}
+
+void client_impl::on_blocked(std::weak_ptr<void> owner, std::function<void(bool)> then) {
+  observers_.push_back({std::move(owner), std::move(then)});
+}
+
+}  // namespace holdfast::rabbitmq::detail
