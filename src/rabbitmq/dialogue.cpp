@@ -146,8 +146,7 @@ bool dialogue::on_connection(method& m) {
     return false;
   }
   if (phase_ == phase::closing) {
-    if (std::holds_alternative<connection_close_ok>(m))
-      end({error::connection_lost, {"this client has closed the connection", {}, {}, {}}});
+    if (std::holds_alternative<connection_close_ok>(m)) end(why_);
     return phase_ != phase::ended;
   }
   if (auto* const start = std::get_if<connection_start>(&m); start && phase_ == phase::greeting)
@@ -300,7 +299,7 @@ void dialogue::message_complete(channel& c) {
   const message its = std::move(*c.incoming);
   c.incoming.reset();
   if (!its.delivery) {
-    // Of a get, or a message that was returned: that one was noted by its method.
+    // The message of a get. A message that was returned was noted by its method.
     if (c.sent && c.sent->queues.empty()) c.sent->so_far.has_message = true;
     return;
   }
@@ -383,8 +382,9 @@ void dialogue::tell(std::uint16_t number, const step& what) {
   if (its && its->at == stage::open && is_open()) append(number, what);
 }
 
-void dialogue::close() {
+void dialogue::close(failure why) {
   if (phase_ != phase::open) return;
+  why_ = std::move(why);
   phase_ = phase::closing;
   append_method(out_, 0, connection_close{success, "closed by the client", 0, 0});
 }
@@ -405,8 +405,8 @@ dialogue::time_point dialogue::deadline() const noexcept {
 
 void dialogue::end(failure why) {
   if (phase_ == phase::ended) return;
+  if (phase_ != phase::closing) why_ = std::move(why);
   phase_ = phase::ended;
-  why_ = std::move(why);
   // A function may end up here again, or replace others. So all of them are taken out first.
   const std::map<std::uint16_t, channel> channels = std::exchange(channels_, {});
   const listener told = std::exchange(listener_, {});

@@ -108,8 +108,8 @@ public:
   void ask(std::uint16_t channel, steps what, time_point deadline, answer_function then);
   /// Sends a step that has no answer.
   void tell(std::uint16_t channel, const step& what);
-  /// The close of the connection as AMQP has it. `phase::ended` follows when the broker has answered.
-  void close();
+  /// Closes the connection as AMQP has it. The dialogue ends for this reason when the broker has answered.
+  void close(failure why);
   /// The connection has ended for this reason. Everybody is told.
   void end(failure why);
   /// Ends the dialogue without telling anybody, and destroys all functions.

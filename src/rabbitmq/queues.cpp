@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#include "rabbitmq/queues.hpp"
+
+#include <charconv>
+#include <utility>
+
+namespace holdfast::rabbitmq::detail {
+namespace {
+
+constexpr const char* classic = "classic";
+constexpr std::int64_t hints_max = 1000;
+constexpr std::int64_t hint_ttl_ms = 2000;
+constexpr const char* token = "clean";
+
+step publish(std::string queue, std::string body) {
+  basic_publish sent;
+  sent.routing_key = std::move(queue);
+  return {std::move(sent), {}, std::move(body)};
+}
+
+step declare(std::string queue, bool exclusive, queue_arguments arguments) {
+  queue_declare sent;
+  sent.queue = std::move(queue);
+  sent.exclusive = exclusive;
+  sent.durable = !exclusive;
+  sent.arguments = std::move(arguments);
+  sent.arguments.queue_type = classic;
+  return {std::move(sent), {}, {}};
+}
+
+queue_arguments length(std::int64_t most) {
+  queue_arguments arguments;
+  arguments.max_length = most;
+  return arguments;
+}
+
+}  // namespace
+
+step queues::passive(std::string queue) {
+  queue_declare sent;
+  sent.queue = std::move(queue);
+  sent.passive = true;
+  return {std::move(sent), {}, {}};
+}
+
+step queues::take(std::uint32_t slot) const { return declare(holder(slot), true, length(0)); }
+
+step queues::declare_tokens(std::uint32_t slot) const {
+  queue_arguments arguments = length(1);
+  arguments.max_length_bytes = lease_.count();
+  return declare(tokens(slot), false, std::move(arguments));
+}
+
+step queues::declare_existence(std::uint32_t slot) const { return declare(existence(slot), false, length(0)); }
+
+step queues::declare_hints() const {
+  queue_arguments arguments = length(hints_max);
+  arguments.message_ttl = hint_ttl_ms;
+  return declare(names_.hints(), false, std::move(arguments));
+}
+
+step queues::get_token(std::uint32_t slot) const { return {basic_get{tokens(slot), true}, {}, {}}; }
+step queues::purge_tokens(std::uint32_t slot) const { return {queue_purge{tokens(slot)}, {}, {}}; }
+step queues::publish_token(std::uint32_t slot) const { return publish(tokens(slot), token); }
+step queues::publish_hint(std::uint32_t slot) const { return publish(names_.hints(), std::to_string(slot)); }
+step queues::erase_holder(std::uint32_t slot) const { return {queue_delete{holder(slot), false, false}, {}, {}}; }
+
+step queues::probe(std::string queue) {
+  basic_publish sent;
+  sent.routing_key = std::move(queue);
+  sent.mandatory = true;
+  message_properties properties;
+  properties.expiration = "0";
+  return {std::move(sent), std::move(properties), {}};
+}
+
+std::uint32_t number_in_hint(const std::string& body) noexcept {
+  std::uint32_t number = 0;
+  const auto [end, failed] = std::from_chars(body.data(), body.data() + body.size(), number);
+  return failed == std::errc() && end == body.data() + body.size() && number <= slots_max ? number : 0;
+}
+
+}  // namespace holdfast::rabbitmq::detail
