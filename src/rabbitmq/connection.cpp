@@ -88,6 +88,10 @@ awaitable<failure> connection::open(std::shared_ptr<void> owner, endpoint at, ne
     co_return refused;
   }
   told.opened = [this] { wake_opener(); };
+  told.blocked = [this, then = std::move(told.blocked)](bool on) {
+    unblocked_at_ = clock::now();
+    if (then) then(on);
+  };
   dialogue_.set_listener(std::move(told));
   dialogue_.begin();
   received_at_ = sent_at_ = clock::now();
@@ -248,7 +252,7 @@ void connection::arm() {
       next = open_deadline_;
       break;
     case dialogue::phase::open:
-      next = std::min({received_at_ + 2 * heartbeat_, sent_at_ + heartbeat_ / 2, dialogue_.deadline(), idle_deadline_});
+      next = std::min({received_at_ + 2 * heartbeat_, sent_at_ + heartbeat_ / 2, late_at(), idle_deadline_});
       if (is_opening_) next = std::min(next, open_deadline_);
       break;
     case dialogue::phase::closing:
@@ -258,6 +262,14 @@ void connection::arm() {
       return;
   }
   timer_.set_by(next, weak_from_this(), [this] { on_timer(); });
+}
+
+/// The time at which a pending request is too late. In an alarm, a broker does not read from a connection that has
+/// published.
+time_point connection::late_at() const noexcept {
+  const time_point deadline = dialogue_.deadline();
+  if (is_blocked() || deadline == time_point::max()) return time_point::max();
+  return std::max(deadline, unblocked_at_ == time_point() ? deadline : unblocked_at_ + after_alarm);
 }
 
 /// If this process has stood still, a deadline may have passed although the broker has answered. So what has arrived is
@@ -287,7 +299,7 @@ void connection::on_timer() {
   if (its == dialogue::phase::open) {
     append_heartbeat_if_due(now);
     const bool is_silent = now >= received_at_ + 2 * heartbeat_;
-    const bool is_late = now >= dialogue_.deadline();
+    const bool is_late = now >= late_at();
     if ((is_silent || is_late) && may_wait_once_more()) return;
     if (is_silent) return abort(failed(error::connection_lost, "the broker has not sent anything for two heartbeats"));
     if (is_late) return abort(failed(error::timed_out, "the broker has not answered a request in time"));

@@ -29,7 +29,7 @@ using net::time_point;
 ///
 /// - when the broker closes it, or sends something that is not expected;
 /// - when no byte has come for two heartbeats;
-/// - when a request is not answered by its deadline;
+/// - when a request is not answered by its deadline, unless the broker has an alarm and takes no messages;
 /// - when it is idle, at the time that `keep_until` has set.
 class connection : public std::enable_shared_from_this<connection> {
 public:
@@ -69,6 +69,8 @@ public:
   void release() noexcept;
 
   static constexpr std::chrono::seconds close_time{1};
+  /// How long requests may take after an alarm, before which they had to wait.
+  static constexpr std::chrono::seconds after_alarm{5};
   static constexpr std::uint16_t first_channel = 1;
 
 private:
@@ -83,6 +85,7 @@ private:
   void on_timer();
   void append_heartbeat_if_due(time_point now);
   bool may_wait_once_more();
+  time_point late_at() const noexcept;
   void wake_opener();
   void close_socket() noexcept;
 
@@ -100,6 +103,7 @@ private:
   time_point open_deadline_ = time_point::max();
   time_point close_deadline_ = time_point::max();
   time_point idle_deadline_ = time_point::max();
+  time_point unblocked_at_{};
   time_point received_at_{};
   time_point sent_at_{};
 };

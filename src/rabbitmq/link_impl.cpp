@@ -268,6 +268,7 @@ awaitable<void> link_impl::probe(std::shared_ptr<link_impl> self, action::probe 
   if (channel == 0) {
     if (!found.error.code)
       found.error = {error::too_busy, {"the connection for probes has no free channel", {}, {}, {}}};
+    self->client_->rest_probes(self->terms_.session_idle_timeout);
     const error_code code = found.error.code;
     deliver(to, event::probed{a.id, {}, std::move(found.error)}, code);
     co_return;
