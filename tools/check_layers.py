@@ -88,6 +88,9 @@ LAYERS = {
     "include/holdfast/testing": Layer(("holdfast/testing/", "holdfast/consul/", BUILD, *COMMON), ("boost/",)),
     "src/testing": Layer(("testing/", "holdfast/testing/", "holdfast/consul/", "consul/", "net/", "lifetime/", *COMMON), ("boost/",)),
     "src/rabbitmq": Layer(("rabbitmq/", "protocol/", "net/", "lifetime/", "holdfast/"), ("boost/",)),
+    "src/testing/broker": Layer(
+        ("testing/", "holdfast/testing/", "rabbitmq/", "net/", "lifetime/", *COMMON), ("boost/",)
+    ),
     "src/runtime": Layer(("runtime/", "protocol/", "consul/", "net/", "lifetime/", "holdfast/"), ("boost/",)),
     "src/local": Layer(("local/", "runtime/", "protocol/", "lifetime/", "holdfast/"), ("boost/",)),
     "src/cli": Layer(("cli/", "holdfast/", "CLI/"), ("boost/",)),
@@ -199,6 +202,8 @@ def self_test():
         "newer rabbitmq-c elsewhere": ("src/rabbitmq/frame.hpp", "#include <rabbitmq-c/amqp.h>"),
         "consul in the client of RabbitMQ": ("src/rabbitmq/a.cpp", '#include "consul/encoding/url.hpp"'),
         "the client of RabbitMQ in that of Consul": ("src/consul/a.cpp", '#include "rabbitmq/address.hpp"'),
+        "consul in the model of RabbitMQ": ("src/testing/broker/a.cpp", '#include "consul/encoding/url.hpp"'),
+        "rabbitmq in the model of Consul": ("src/testing/a.cpp", '#include "rabbitmq/method.hpp"'),
         "operators in the library": (
             "src/runtime/a.cpp",
             "#include <boost/asio/experimental/awaitable_operators.hpp>",
