@@ -444,7 +444,8 @@ template <>
 struct wire<basic_cancel> : row<AMQP_BASIC_CANCEL_METHOD, amqp_basic_cancel_t> {
   static constexpr std::string_view name = "basic.cancel";
   static constexpr sender by = sender::both;
-  static constexpr auto fields = std::tuple(pair(&basic_cancel::consumer_tag, &type::consumer_tag));
+  static constexpr auto fields =
+      std::tuple(pair(&basic_cancel::consumer_tag, &type::consumer_tag), pair(&basic_cancel::no_wait, &type::nowait));
 };
 
 template <>
@@ -603,7 +604,7 @@ error_code decode_as(std::string_view arguments, decoder decoder, method& out, s
   if (status != AMQP_STATUS_OK || !decoded) return refuse("the arguments of a method cannot be decoded", cause);
   auto& theirs = *static_cast<typename wire::type*>(decoded);
   if (!has_size(wire::id, theirs, arguments.size())) return refuse("a method has bytes behind its end", cause);
-  if (asks_for_no_answer(theirs)) return refuse("a method asks for no answer", cause);
+  if (decoder == decoder::server && asks_for_no_answer(theirs)) return refuse("a method asks for no answer", cause);
   Ours ours{};
   std::apply([&](const auto&... fields) { (fields.read_from(theirs, ours), ...); }, wire::fields);
   if (const std::string_view problem = problem_in(ours); !problem.empty()) return refuse(problem, cause);

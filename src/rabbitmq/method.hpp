@@ -14,8 +14,8 @@
 #include "rabbitmq/frame.hpp"
 
 // The methods of AMQP 0-9-1 that this library sends or understands, as plain structs. rabbitmq-c encodes and decodes
-// them. Fields that we never set are missing here: they are sent as zero and not read. A method that asks for no answer
-// is refused, because that would change what follows.
+// them. Fields that we never set are missing here: they are sent as zero and not read. A client's method that asks
+// for no answer is refused, because that would change what follows.
 namespace holdfast::rabbitmq::detail {
 
 // --- The connection.
@@ -215,9 +215,10 @@ struct basic_consume_ok {
   bool operator==(const basic_consume_ok&) const = default;
 };
 
-/// The broker sends this, too: it has removed the consumer, because its queue is gone.
+/// The broker sends this, too: it has removed the consumer, because its queue is gone. It asks for no answer then.
 struct basic_cancel {
   std::string consumer_tag{};
+  bool no_wait = false;
 
   bool operator==(const basic_cancel&) const = default;
 };

@@ -187,6 +187,13 @@ BOOST_AUTO_TEST_CASE(a_method_has_exactly_its_arguments) {
   check_refused(std::string("\0\x55\0\x0A\x01"sv), decoder::server, "no answer");  // confirm.select, nowait
 }
 
+BOOST_AUTO_TEST_CASE(a_broker_may_cancel_a_consumer_without_asking_for_an_answer) {
+  method out;
+  BOOST_TEST(!decode(basic_cancel{"tag", true}, decoder::client, out));
+  BOOST_TEST((out == method(basic_cancel{"tag", true})));
+  BOOST_TEST(decode(basic_cancel{"tag", true}, decoder::server, out) == error::malformed_reply);
+}
+
 BOOST_AUTO_TEST_CASE(a_peer_offers_enough) {
   const auto offer = [](std::uint16_t channels, std::uint32_t bytes) {
     method out;
