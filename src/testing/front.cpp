@@ -4,11 +4,10 @@
 #include "front.hpp"
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/io_context.hpp>
 #include <holdfast/error.hpp>
-#include <thread>
 #include <utility>
+
+#include "testing/context_thread.hpp"
 
 namespace holdfast::testing {
 namespace detail {
@@ -401,25 +400,6 @@ void front_impl::answer_blocked(api_reply reply) {
     }
   });
 }
-
-/// An `io_context` and the one thread that runs it.
-class context_thread {
-public:
-  context_thread() : thread_([this] { context_.run(); }) {}
-  ~context_thread() {
-    context_.stop();
-    thread_.join();
-  }
-  context_thread(const context_thread&) = delete;
-  context_thread& operator=(const context_thread&) = delete;
-
-  asio::any_io_executor executor() { return context_.get_executor(); }
-
-private:
-  asio::io_context context_{1};
-  const asio::executor_work_guard<asio::io_context::executor_type> work_{context_.get_executor()};
-  std::thread thread_;
-};
 
 }  // namespace detail
 

@@ -33,6 +33,8 @@ std::string_view name_of_code(std::uint16_t code) noexcept {
       return "COMMAND_INVALID";
     case 504:
       return "CHANNEL_ERROR";
+    case 505:
+      return "UNEXPECTED_FRAME";
     case 530:
       return "NOT_ALLOWED";
     default:
@@ -224,6 +226,13 @@ void broker_model::refuse(const request& at, std::uint16_t code, std::string_vie
   channel_of(at).is_closing = true;
   say(at, amqp::channel_close{code, refusal_text(code, text), static_cast<std::uint16_t>(at.method_id >> 16),
                               static_cast<std::uint16_t>(at.method_id & 0xFFFF)});
+}
+
+void broker_model::refuse_channel(connection_id which, std::uint16_t channel, std::uint16_t code, std::string_view text,
+                                  time_point now) {
+  const auto at = connections_.find(which);
+  if (at == connections_.end() || !at->second.channels.contains(channel)) return;
+  if (!at->second.channels.at(channel).is_closing) refuse({which, channel, now, {}, 0}, code, text);
 }
 
 void broker_model::refuse_connection(const request& at, std::uint16_t code, std::string_view text) {

@@ -104,6 +104,9 @@ public:
   void end(connection_id which, time_point now);
   /// The same, and connection.close is sent before. Does nothing if the connection has ended.
   void close(connection_id which, std::uint16_t code, std::string_view text, time_point now);
+  /// Refuses the next method of the channel: it is closed with this code.
+  void refuse_channel(connection_id which, std::uint16_t channel, std::uint16_t code, std::string_view text,
+                      time_point now);
   bool is_open(connection_id which) const { return connections_.contains(which); }
   bool is_blocked(connection_id which) const;
 

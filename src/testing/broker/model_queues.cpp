@@ -168,7 +168,7 @@ void broker_model::on(const request& at, const amqp::queue_delete& what) {
 void broker_model::remove_queue(const std::string& name) {
   const auto found = queues_.find(name);
   for (const consumer& each : found->second.consumers)
-    answers_.push_back({each.connection, each.channel, amqp::basic_cancel{each.tag}});
+    answers_.push_back({each.connection, each.channel, amqp::basic_cancel{each.tag, true}});
   queues_.erase(found);
 }
 
