@@ -102,7 +102,7 @@ private:
   frame_reader reader_{{131'072, content_header_least, 0}};
 };
 
-/// What becomes of an attempt to connect.
+/// An attempt to connect, and its result.
 struct attempt {
   attempt(const asio::any_io_executor& ex, const rabbitmq::config& settings, std::uint16_t heartbeat = 1)
       : client(client_impl::make(ex, settings)), news(ex, clock::time_point::max()) {
