@@ -43,7 +43,7 @@ struct link_terms {
 /// - `N-F`: has hints, each with the number of a slot that has become free.
 ///
 /// The core relies on the rules below. The name in brackets after a rule is its test in
-/// test/rabbitmq/link_contract.cpp. Each kind of link must pass these tests.
+/// test/rabbitmq/on_a_broker/link_contract.cpp. Each kind of link must pass these tests.
 ///
 /// How it answers:
 /// - The link answers after `make` has returned, on the strand, one answer at a time.
