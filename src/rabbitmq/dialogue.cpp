@@ -215,7 +215,8 @@ bool dialogue::on_channel(std::uint16_t number, channel& c, method& m) {
     return phase_ != phase::ended;
   }
   if (auto* const delivery = std::get_if<basic_deliver>(&m); delivery && c.consumes) {
-    c.incoming.emplace().delivery = std::move(*delivery);
+    c.incoming = message{};  // clang 14 takes no emplace() of a nested class with default values
+    c.incoming->delivery = std::move(*delivery);
     return true;
   }
   if (!c.sent) return malformed("the broker has sent a method that nobody asked for");
@@ -247,7 +248,7 @@ bool dialogue::on_answer(channel& c, const method& m) {
   ++its.so_far.answered;
   if (std::holds_alternative<basic_consume_ok>(m)) c.consumes = true;
   if (std::holds_alternative<basic_cancel_ok>(m)) c.consumes = false;
-  if (std::holds_alternative<basic_get_ok>(m)) c.incoming.emplace();
+  if (std::holds_alternative<basic_get_ok>(m)) c.incoming = message{};
   return true;
 }
 
@@ -256,7 +257,7 @@ bool dialogue::on_return(channel& c, const basic_return& m) {
   for (std::size_t i = 0; i != its.queues.size(); ++i) {
     if (its.queues[i] != m.routing_key || its.confirmed[i] || its.so_far.missing[i]) continue;
     its.so_far.missing[i] = true;
-    c.incoming.emplace();
+    c.incoming = message{};
     return true;
   }
   return malformed("the broker has returned a message that was not sent");

@@ -19,6 +19,7 @@ using holdfast::error;
 using holdfast::error_code;
 using holdfast::test::agent;
 using holdfast::test::agent_options;
+using holdfast::test::consul_programs_version;
 using holdfast::test::pending;
 using holdfast::test::shared_agent;
 using holdfast::test::unique_prefix;
@@ -356,7 +357,7 @@ ASYNC_TEST_CASE(sizes_have_limits) {
   fewer.resize(64);
   pending<txn_reply> largest(ex, consul.transact(std::move(most), with(diag)));
   const error_code of_largest = co_await largest.wait();
-  if (consul_programs_version() >= testing::consul_version{1, 14, 0}) {
+  if (consul_programs_version() >= holdfast::testing::consul_version{1, 14, 0}) {
     BOOST_TEST(!of_largest);
   } else {
     BOOST_TEST(of_largest == error::too_large);
