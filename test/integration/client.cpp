@@ -425,7 +425,7 @@ ASYNC_TEST_CASE(without_rights, 30s) {
   const std::string powerless = "22222222-2222-3333-4444-555555555555";
   secured.put("/v1/acl/token", R"({"SecretID":")" + powerless + R"("})");
   auto known = client_of(ex, secured, powerless);
-  const bool tells = consul_programs_version() >= testing::consul_version{1, 12, 0};
+  const bool tells = consul_programs_version() >= holdfast::testing::consul_version{1, 12, 0};
   const entries_answer hidden = co_await known.list("p/");
   BOOST_TEST(hidden.value.empty());
   BOOST_TEST(hidden.meta.filtered_by_acls == tells);
