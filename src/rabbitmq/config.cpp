@@ -17,7 +17,6 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t addresses_max = 16;
 constexpr std::size_t user_bytes_max = 255;
-constexpr std::size_t password_bytes_max = 1024;
 
 void require(bool ok, const char* rule) {
   if (!ok) throw system_error(error::invalid_option, rule);

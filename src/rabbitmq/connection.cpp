@@ -17,6 +17,8 @@
 #include <cerrno>
 #include <tuple>
 
+#include "rabbitmq/rethrow.hpp"
+
 namespace holdfast::rabbitmq::detail {
 namespace {
 
@@ -29,10 +31,6 @@ constexpr std::size_t read_bytes_max = 4096;
 
 // How long a deadline that has passed waits for bytes that have arrived and are not yet read.
 constexpr std::chrono::milliseconds spare_time{100};
-
-void rethrow(const std::exception_ptr& failure) {
-  if (failure) std::rethrow_exception(failure);
-}
 
 failure failed(error code, std::string message) { return {code, {std::move(message), {}, {}, {}}}; }
 

@@ -9,6 +9,8 @@
 #include <random>
 #include <string>
 
+#include "rabbitmq/reply_codes.hpp"
+
 namespace holdfast::rabbitmq::detail {
 namespace {
 
@@ -16,9 +18,6 @@ using net::as_result;
 using net::clock;
 using std::chrono::milliseconds;
 
-constexpr std::uint16_t not_found = 404;
-constexpr std::uint16_t resource_locked = 405;
-constexpr std::uint16_t precondition_failed = 406;
 constexpr int lock_pause_min_ms = 10;
 constexpr int lock_pause_max_ms = 100;
 

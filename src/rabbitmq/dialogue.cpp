@@ -9,6 +9,8 @@
 #include <utility>
 #include <variant>
 
+#include "rabbitmq/reply_codes.hpp"
+
 namespace holdfast::rabbitmq::detail {
 namespace {
 
@@ -18,9 +20,6 @@ constexpr std::size_t no_answer = std::variant_size_v<method>;
 // The reply codes of AMQP 0-9-1 that this client tells apart.
 constexpr std::uint16_t success = 200;
 constexpr std::uint16_t connection_forced = 320;
-constexpr std::uint16_t access_refused = 403;
-constexpr std::uint16_t precondition_failed = 406;
-constexpr std::uint16_t not_allowed = 530;
 
 template <class Method, std::size_t At = 0>
 constexpr std::size_t index_of() {

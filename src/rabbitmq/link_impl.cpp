@@ -10,6 +10,8 @@
 
 #include "net/backoff.hpp"
 #include "rabbitmq/creation.hpp"
+#include "rabbitmq/reply_codes.hpp"
+#include "rabbitmq/rethrow.hpp"
 
 namespace holdfast::rabbitmq::detail {
 namespace {
@@ -18,9 +20,6 @@ using net::as_result;
 using net::clock;
 using net::timer_type;
 
-constexpr std::uint16_t not_found = 404;
-constexpr std::uint16_t resource_locked = 405;
-constexpr std::uint16_t precondition_failed = 406;
 constexpr std::chrono::seconds heartbeat_max{60};
 
 std::uint16_t heartbeat_for(std::chrono::milliseconds lease) {
@@ -30,10 +29,6 @@ std::uint16_t heartbeat_for(std::chrono::milliseconds lease) {
 
 /// B is missing, or belongs to another connection.
 bool is_gone(const refusal& why) { return why.code == not_found || why.code == resource_locked; }
-
-void rethrow(const std::exception_ptr& failure) {
-  if (failure) std::rethrow_exception(failure);
-}
 
 }  // namespace
 

@@ -8,10 +8,11 @@
 #include <fstream>
 #include <utility>
 
+#include "rabbitmq/config_check.hpp"
+
 namespace holdfast::rabbitmq::detail {
 namespace {
 
-constexpr std::size_t password_bytes_max = 1024;
 constexpr std::string_view guest = "guest";
 
 // The texts of the errors have nothing of the file's content.
