@@ -124,7 +124,7 @@ def check_libraries(prefix):
     libraries = [each for each in prefix.glob("lib*/**/libholdfast*") if each.suffix in (".a", ".so")]
     expected = ["libholdfast", "libholdfast_testing"]
     if has_rabbitmq(prefix):
-        expected.insert(1, "libholdfast_rabbitmq")
+        expected[1:1] = ["libholdfast_rabbitmq", "libholdfast_rabbitmq_testing"]
     expect(sorted(each.stem for each in libraries) == expected, f"installed {libraries}")
     for library in libraries:
         if library.suffix == ".so":

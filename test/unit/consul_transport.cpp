@@ -32,7 +32,7 @@ http_request request_for(std::string_view target, std::chrono::milliseconds wait
 // A transport, and the results of its requests. The requests own it, as operations own their client.
 struct tested : std::enable_shared_from_this<tested> {
   tested(const asio::any_io_executor& ex, const scripted_server& server, clock::duration idle_max)
-      : strand(ex), addresses{{"127.0.0.1", server.endpoint().port()}} {
+      : strand(ex), addresses{{{"127.0.0.1", server.endpoint().port()}}} {
     settings.connections_max = 2;
     settings.log = [this](std::string_view line) { log.emplace_back(line); };
     link.emplace(strand, settings, addresses, statistics, health, idle_max);
@@ -40,7 +40,7 @@ struct tested : std::enable_shared_from_this<tested> {
 
   // A host name with these addresses.
   tested(const asio::any_io_executor& ex, std::vector<const scripted_server*> servers)
-      : strand(ex), addresses{{"consul.example", 8500}} {
+      : strand(ex), addresses{{{"consul.example", 8500}}} {
     settings.log = [this](std::string_view line) { log.emplace_back(line); };
     for (const scripted_server* each : servers) ips.emplace_back(each->endpoint());
     link.emplace(
