@@ -178,12 +178,12 @@ MISTAKES = [
     ("cmake/boost.cmake", "VERSION_LESS 1.81", "VERSION_LESS 1.0", boost_is_there, "BOOST=old"),
     ("CMakeLists.txt", "  if(switches)", "  if(FALSE)", without_testing, "HOLDFAST_BUILD_TESTS is not named"),
     ("CMakeLists.txt", "PATTERN testing EXCLUDE", "", without_testing, "installed ["),
-    ("CMakeLists.txt", "if(HOLDFAST_TESTING)", "if(TRUE)", without_testing, "still built"),
+    ("CMakeLists.txt", "\nif(HOLDFAST_TESTING)", "\nif(TRUE)", without_testing, "still built"),
     ("cmake/holdfastConfig.cmake.in", "if(component STREQUAL", "if(FALSE AND", without_testing, "the reason is not said"),
     ("cmake/holdfastConfig.cmake.in", '"rabbitmq" STREQUAL', "FALSE AND", with_rabbitmq, "the reason is not said"),
     ("cmake/holdfastConfig.cmake.in", "NOT TARGET holdfast_rabbitmq_c", "FALSE", with_rabbitmq, "ended with 0"),
     ("CMakeLists.txt", "NOT TARGET holdfast_rabbitmq_c", "FALSE", with_rabbitmq, "ended with 0"),
-    ("CMakeLists.txt", "EXPORT_NAME rabbitmq", "EXPORT_NAME amqp", with_rabbitmq, "was not found"),
+    ("CMakeLists.txt", "EXPORT_NAME rabbitmq\n", "EXPORT_NAME amqp\n", with_rabbitmq, "was not found"),
 ]
 
 
