@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 
 #include "rabbitmq/config_check.hpp"
+#include "rabbitmq/rethrow.hpp"
 
 namespace holdfast::rabbitmq::detail {
 namespace {
@@ -21,8 +21,6 @@ using net::clock;
 
 // An address that drops all packets must not use up the time that the addresses behind it need.
 constexpr std::chrono::milliseconds candidate_time_min{200};
-
-failure failed(error code, std::string message) { return {code, {std::move(message), {}, {}, {}}}; }
 
 failure closed() { return failed(error::closed, "the client was closed"); }
 
@@ -210,9 +208,7 @@ awaitable<opened> client_impl::probes() {
   if (!probes_ || !probes_->is_open()) {
     if (!opens_probes_) {
       opens_probes_ = true;
-      asio::co_spawn(*strand_, open_probes(self), [](const std::exception_ptr& failure) {
-        if (failure) std::rethrow_exception(failure);
-      });
+      asio::co_spawn(*strand_, open_probes(self), rethrow);
     }
     if (opens_probes_) {  // otherwise it has failed at once
       net::waiter one(*strand_, time_point::max());

@@ -32,8 +32,6 @@ constexpr std::size_t read_bytes_max = 4096;
 // How long a deadline that has passed waits for bytes that have arrived and are not yet read.
 constexpr std::chrono::milliseconds spare_time{100};
 
-failure failed(error code, std::string message) { return {code, {std::move(message), {}, {}, {}}}; }
-
 }  // namespace
 
 connection::connection(const strand_type& strand, dialogue::terms terms)

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "protocol/base/failure.hpp"
@@ -192,5 +193,7 @@ private:
 
 /// Describes the refusal of a request: the code as one of our errors, and the broker's text.
 failure failure_of(const refusal& why, std::string message);
+/// A failure that no answer of the broker explains.
+inline failure failed(error code, std::string message) { return {code, {std::move(message), {}, {}, {}}}; }
 
 }  // namespace holdfast::rabbitmq::detail
