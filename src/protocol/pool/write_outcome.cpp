@@ -18,6 +18,8 @@ namespace {
 /// one more operation wakes a waiter.
 constexpr std::size_t returns_max = 20;
 
+bool is_conflict(const event::refused_operation& each) { return each.reason == event::refusal::conflict; }
+
 }  // namespace
 
 void write_outcome::applied(transaction txn, std::vector<kv_entry> results) {
@@ -150,64 +152,72 @@ void write_outcome::slots_returned(transaction txn, std::uint64_t index) {
   observer_.refresh();
 }
 
-void write_outcome::refused(transaction txn, const std::vector<event::refused_operation>& refusals) {
+void write_outcome::refused(transaction txn, const refusals& all) {
   parts_.write.refused();
-  if (!txn.returned.empty()) {
-    const bool by_woken = !txn.woken.empty() && refusals.size() == 1 &&
-                          refusals.front().operation + 1 == txn.operations.size() &&
-                          refusals.front().reason == event::refusal::conflict;
-    if (by_woken && return_slots(txn, false)) return;
-    const bool is_conflict = std::all_of(refusals.begin(), refusals.end(), [](const event::refused_operation& each) {
-      return each.reason == event::refusal::conflict;
-    });
-    parts_.view.mark_stale();
-    parts_.write.doubt(ctx_, std::move(txn));
-    observer_.refresh();
-    if (is_conflict) return parts_.write.conflicted(ctx_, false);
-    return parts_.write.failed(ctx_, parts_.failed(error::transaction_conflict, "a transaction was refused"));
-  }
-  // If a lock delay is the only reason, no read is needed, because a read would not show the lock delay.
-  const bool only_delayed = !refusals.empty() && std::all_of(refusals.begin(), refusals.end(), [&](const auto& each) {
-    return each.reason == event::refusal::lock_delay;
-  });
-  const bool seen_why =
-      only_delayed || (parts_.view.current() && txn.guarded && parts_.view.now().lock_index != txn.base);
-  const bool gave =
-      std::any_of(txn.movers.begin(), txn.movers.end(), [this](member_id id) { return parts_.members[id].holds(); });
-  // Only the record's index was wrong, usually because other slots have moved. The slots that we release can still be
-  // handed on.
-  const bool by_record = gave && !refusals.empty() &&
-                         std::all_of(refusals.begin(), refusals.end(), [&](const event::refused_operation& each) {
-                           return each.operation < txn.record_operations && each.reason == event::refusal::conflict;
-                         });
-  const bool by_grantee = std::any_of(refusals.begin(), refusals.end(), [&](const event::refused_operation& each) {
-    return each.operation >= txn.record_operations && each.operation < txn.record_operations + txn.granted.size() &&
-           each.reason == event::refusal::conflict;
-  });
-  // Other processes were faster, and nothing else is wrong. They may have changed the record, granted the slot, or
-  // removed the entry of a released slot.
-  const bool by_others = std::all_of(refusals.begin(), refusals.end(), [&](const event::refused_operation& each) {
-    return each.reason == event::refusal::conflict;
-  });
-  const bool is_outrun = gave && by_others && !refusals.empty();
-  parts_.duty.refused(gave && by_grantee, is_outrun);
-  if (!seen_why && by_record && parts_.limit() > 1)
-    parts_.view.mark_outrun(txn.base);
-  else if (!seen_why)
-    parts_.view.mark_stale();
-  if (is_outrun && parts_.duty.is_outrun() && return_slots(txn, true)) return;
+  if (!txn.returned.empty()) return return_refused(std::move(txn), all);
+  const cause why = cause_of(txn, all);
+  parts_.duty.refused(why.by_grantee, why.is_outrun);
+  mark_view(txn, why);
+  if (why.is_outrun && parts_.duty.is_outrun() && return_slots(txn, true)) return;
   const std::vector<kv_operation> operations = txn.operations;
-  if (gave && !only_delayed) {
+  if (why.gave && !why.only_delayed) {
     txn.refused = true;
-    txn.by_record = by_record && parts_.view.outrun() && parts_.situation.contested;
+    txn.by_record = why.by_record && parts_.view.outrun() && parts_.situation.contested;
     parts_.write.doubt(ctx_, std::move(txn));
   } else {
     observer_.end_moves(txn, false);
   }
   observer_.refresh();
   if (!parts_.waiters.empty() && parts_.waiters.front().once) ++parts_.waiters.front().conflicts;
+  answer_refusals(operations, all);
+}
+
+/// A write that returns slots without writing the record was refused. If only a waiter that it wakes had changed, it is
+/// sent again and wakes nobody.
+void write_outcome::return_refused(transaction txn, const refusals& all) {
+  const bool by_woken = !txn.woken.empty() && all.size() == 1 && all.front().operation + 1 == txn.operations.size() &&
+                        is_conflict(all.front());
+  if (by_woken && return_slots(txn, false)) return;
+  parts_.view.mark_stale();
+  parts_.write.doubt(ctx_, std::move(txn));
+  observer_.refresh();
+  if (std::all_of(all.begin(), all.end(), is_conflict)) return parts_.write.conflicted(ctx_, false);
+  parts_.write.failed(ctx_, parts_.failed(error::transaction_conflict, "a transaction was refused"));
+}
+
+write_outcome::cause write_outcome::cause_of(const transaction& txn, const refusals& all) const {
+  const std::size_t behind_record = txn.record_operations, behind_grants = behind_record + txn.granted.size();
+  cause why;
+  why.gave =
+      std::any_of(txn.movers.begin(), txn.movers.end(), [this](member_id id) { return parts_.members[id].holds(); });
+  if (all.empty()) return why;
+  why.only_delayed = std::all_of(all.begin(), all.end(), [](const event::refused_operation& each) {
+    return each.reason == event::refusal::lock_delay;
+  });
+  why.by_record = why.gave && std::all_of(all.begin(), all.end(), [&](const event::refused_operation& each) {
+                    return is_conflict(each) && each.operation < behind_record;
+                  });
+  why.by_grantee = why.gave && std::any_of(all.begin(), all.end(), [&](const event::refused_operation& each) {
+                     return is_conflict(each) && each.operation >= behind_record && each.operation < behind_grants;
+                   });
+  why.is_outrun = why.gave && std::all_of(all.begin(), all.end(), is_conflict);
+  return why;
+}
+
+/// If a lock delay is the only reason, no read is needed, because a read would not show the lock delay.
+void write_outcome::mark_view(const transaction& refused, const cause& why) {
+  const bool is_record_newer = parts_.view.current() && refused.guarded && parts_.view.now().lock_index != refused.base;
+  if (why.only_delayed || is_record_newer) return;
+  if (why.by_record && parts_.limit() > 1)
+    parts_.view.mark_outrun(refused.base);
+  else
+    parts_.view.mark_stale();
+}
+
+/// Handles the reasons of the single operations, and decides when the next write may be sent.
+void write_outcome::answer_refusals(const std::vector<kv_operation>& operations, const refusals& all) {
   bool denied = false, broken = false, delayed = false;
-  for (const event::refused_operation& each : refusals) {
+  for (const event::refused_operation& each : all) {
     const kv_operation what = each.operation < operations.size() ? operations[each.operation] : kv_operation{};
     switch (each.reason) {
       case event::refusal::conflict:
