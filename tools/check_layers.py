@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The holdfast authors
 # SPDX-License-Identifier: BSL-1.0
 
-"""Checks that includes point down only, and that public headers stay light.
+"""Checks that includes point down only, that public headers stay light, and that questions of the core cannot act.
 
 usage: check_layers.py              checks the project in the current folder
        check_layers.py --self-test  shows that each rule is able to fail
@@ -13,6 +13,9 @@ import re
 import sys
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+# A const function of the core that could set a timer, act, or take a random number.
+QUESTION_THAT_ACTS = re.compile(r"\w\([^();{]*\b[Cc]ontext& [^();{]*\) const\b")
 
 # A header without an extension or with .h is the standard library's, or the system's.
 STANDARD = re.compile(r"[a-z_/]+(\.h)?")
@@ -156,6 +159,10 @@ def problems(files):
                 continue
             else:
                 found.append(f"{where}: of ours it may use {', '.join(layer.ours)}")
+        if path.startswith("src/protocol/"):
+            for match in QUESTION_THAT_ACTS.finditer(text):
+                line = text.count("\n", 0, match.start()) + 1
+                found.append(f"{path}:{line}: a question, which is const, gets a time or a `moment`, and no context")
     return found
 
 
@@ -164,6 +171,7 @@ def self_test():
         "src/protocol/record/plan.cpp": '#include "protocol/record/plan.hpp"\n#include <vector>\n#include "snapshot.hpp"\n'
         "#include <holdfast/error.hpp>\n",
         "src/protocol/record/lock_record.cpp": "#include <boost/json/parse.hpp>\n",
+        "src/protocol/core/context.hpp": "bool is_due(moment& at) const;\nvoid act(context& ctx, const member& m);\n",
         "src/protocol/record/snapshot.hpp": "#include <boost/system/error_code.hpp>\n#include <holdfast/loss_reason.hpp>\n",
         "src/consul/client.cpp": '#include <holdfast/consul/client.hpp>\n#include "consul/encoding/url.hpp"\n'
         "#include <boost/beast/http/parser.hpp>\n#include <sys/socket.h>\n",
@@ -210,6 +218,7 @@ def self_test():
         ),
         "asio in a value header": ("include/holdfast/loss_reason.hpp", "#include <boost/asio/post.hpp>"),
         "private code in the command line": ("src/cli/a.cpp", '#include "runtime/driver.hpp"'),
+        "a question that may act": ("src/protocol/core/a.hpp", "bool is_due(context& ctx, int n) const;"),
         "the file beside, in the wrong layer": ("src/consul/a.cpp", '#include "../protocol/plan.hpp"'),
     }
     failures = [f"good code is refused: {line}" for line in problems(good)]
@@ -218,7 +227,7 @@ def self_test():
             failures.append(f"not found: {what}")
     for failure in failures:
         print(failure)
-    print(f"{len(bad)} bad includes, {len(failures)} failures")
+    print(f"{len(bad)} bad files, {len(failures)} failures")
     return 1 if failures else 0
 
 

@@ -16,7 +16,7 @@ void broker_pool::search() {
   }
   if (outage_.on() && !ctx_.due_or_wake(outage_.retry_at())) return;
   if (search_.is(slot_search::phase::resting)) search_.begin(true);
-  if (search_.is(slot_search::phase::waiting) && search_.poll_is_due(ctx_)) search_.begin(false);
+  if (search_.is(slot_search::phase::waiting) && ctx_.due_or_wake(search_.poll_at())) search_.begin(false);
   attempt();
   deny_tries();
 }

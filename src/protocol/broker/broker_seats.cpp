@@ -136,7 +136,7 @@ void broker_pool::finish_close() {
   if (!closing_.has_begun()) return;
   if (in_use_ == 0) closing_.nobody_uses_anything(ctx_, options_.give_up_after);
   const bool clean = seats_.empty() && in_use_ == 0;
-  if (!clean && !closing_.is_due(ctx_)) return;
+  if (!clean && !ctx_.due_or_wake(closing_.deadline())) return;
   bool stuck = false;
   while (!seats_.empty()) {
     seat& s = seats_.begin()->second;

@@ -76,7 +76,7 @@ public:
     for (const std::uint32_t each : candidates_) d << each;
     for (const auto& [number, when] : again_) d << number << (when <= now);
   }
-  bool poll_is_due(broker_context& ctx) const { return ctx.due_or_wake(poll_at_); }
+  time_point poll_at() const { return poll_at_; }
 
 private:
   static constexpr transition<phase> transitions[] = {

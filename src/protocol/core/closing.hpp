@@ -46,10 +46,8 @@ public:
     deadline_ = ctx.now() + time;
     ctx.wake_at(deadline_);
   }
-  template <class Context>
-  bool is_due(Context& ctx) const {
-    return ctx.due_or_wake(deadline_);
-  }
+  /// When the core closes, even if something is left to do. `never` if it has no limit.
+  time_point deadline() const { return deadline_; }
   template <class Context>
   void end(Context& ctx, failure why) {
     state_.go_to(state::over);

@@ -12,6 +12,7 @@
 
 #include "protocol/base/random.hpp"
 #include "protocol/core/actions.hpp"
+#include "protocol/core/moment.hpp"
 
 namespace holdfast::protocol {
 
@@ -44,6 +45,15 @@ public:
     if (when <= now_) return true;
     wake_at(when);
     return false;
+  }
+
+  /// Asks a question as of now, sets a timer for the time at which its answer changes, and returns the answer.
+  template <class Question>
+  auto ask(Question question) {
+    moment at(now_);
+    auto answer = question(at);
+    wake_at(at.changes_at());
+    return answer;
   }
 
   template <class Action>

@@ -31,7 +31,8 @@ public:
   /// Takes the event and appends the resulting actions to `out`, in order. If `now` is earlier than the core's time,
   /// the core's time stays.
   virtual void step(core_event&& e, time_point now, core_actions& out) = 0;
-  /// The latest time at which the next `tick` is due.
+  /// The latest time at which the next `tick` is due: the earliest of the times for which the steps have set timers.
+  /// Before it, time alone changes nothing.
   time_point wake() const { return ctx_.wake(); }
   time_point now() const { return ctx_.now(); }
 

@@ -20,8 +20,8 @@ public:
   /// Chooses up to `count` numbers that are not taken, and that Consul has not refused lately. The search starts at a
   /// random number, so that two processes that choose at the same time seldom choose the same numbers.
   std::vector<std::uint32_t> choose(context& ctx, std::vector<bool> taken, std::size_t count);
-  /// False during the pause after no number was free.
-  bool may_choose(context& ctx) const { return ctx.due_or_wake(none_free_.retry_at()); }
+  /// The end of the pause after no number was free.
+  time_point due_at() const { return none_free_.retry_at(); }
   void nobody_needs_one() { none_free_.over(); }
   /// True if the last choice left out a free number because Consul refused it lately. We are woken at the end of the
   /// pause for that number, and a read of Consul before that would show nothing new.

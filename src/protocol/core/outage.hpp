@@ -19,6 +19,8 @@ public:
   time_point since() const { return since_; }
   time_point retry_at() const { return retry_at_; }
   const failure& last() const { return last_; }
+  /// When the outage will have lasted for `most`. `never` if there is none.
+  time_point lasts_until(duration most) const { return on() ? since_ + most : never; }
 
   /// `asked_at`: when the failed request was sent. After the first failure, the outage has lasted since then, or since
   /// `now` if no such time is given.

@@ -35,7 +35,7 @@ std::size_t batch_in_flight::room() const {
 void batch_in_flight::send(context& ctx, const set_keys& keys, const std::vector<lock_names::part>& parts) {
   ++number_;
   barrier_sent_ = false;
-  std::vector<kv_operation> ops = head(ctx, keys);
+  std::vector<kv_operation> ops = head(ctx.now(), keys);
   head_ = ops.size();
   parts_.clear();
   for (const lock_names::part& each : parts) {
@@ -52,10 +52,10 @@ void batch_in_flight::send(context& ctx, const set_keys& keys, const std::vector
 }
 
 /// The operations of a batch that precede its parts.
-std::vector<kv_operation> batch_in_flight::head(context& ctx, const set_keys& keys) const {
+std::vector<kv_operation> batch_in_flight::head(time_point now, const set_keys& keys) const {
   if (guard_.is_open()) return {cas_guard(keys, number_)};
   const core_options& o = keys.options;
-  const std::string text = o.wall_offset ? with_stamp(o.description, ctx.now().time_since_epoch() + *o.wall_offset,
+  const std::string text = o.wall_offset ? with_stamp(o.description, now.time_since_epoch() + *o.wall_offset,
                                                       entry_lease{o.ttl, o.lease_margin, o.node})
                                          : o.description;
   return {{kv_verb::check_not_exists, keys.of_guard()},

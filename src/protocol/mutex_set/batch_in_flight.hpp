@@ -57,9 +57,9 @@ public:
   time_point sent_at() const { return sent_at_; }
   sequence_guard& guard() { return guard_; }
 
-  /// True if no transaction is pending and the pause after a failure is over. During such a pause it sets a timer for
-  /// the end of the pause.
-  bool is_due(context& ctx) const { return txn_ == 0 && ctx.due_or_wake(failures().retry_at()); }
+  /// From when on a transaction may be sent. During the pause after a failure, that is its end. `never` if a
+  /// transaction is pending.
+  time_point due_at() const { return txn_ == 0 ? failures().retry_at() : never; }
   /// If the outcome of the last batch is in doubt, sends the transaction that resolves the doubt, and returns true.
   bool resolve(context& ctx, const set_keys& keys);
   /// The number of operations that the parts of the next batch may have.
@@ -88,7 +88,7 @@ private:
   void send_barrier(context& ctx, const set_keys& keys);
   void send_read(context& ctx, const set_keys& keys);
   void send(context& ctx, request what, std::vector<kv_operation> operations);
-  std::vector<kv_operation> head(context& ctx, const set_keys& keys) const;
+  std::vector<kv_operation> head(time_point now, const set_keys& keys) const;
   kv_operation cas_guard(const set_keys& keys, std::uint32_t number) const;
 
   void not_done(context& ctx, event::txn_done& e, batch_answer& result);

@@ -127,7 +127,8 @@ void mutex_set::advance_once() {
   check_watch();
   check_outage();
   names_.check_releases(ctx_, options_);
-  for (auto at = sessions_.expired(ctx_); at != sessions_.ending().end(); at = sessions_.expired(ctx_)) has_ended(at);
+  for (auto at = sessions_.let_expire(ctx_); at != sessions_.ending().end(); at = sessions_.let_expire(ctx_))
+    has_ended(at);
   write();
   retire_sessions();
   finish_close();
@@ -135,22 +136,18 @@ void mutex_set::advance_once() {
 
 void mutex_set::check_lease() {
   if (!session() || !session()->is_created()) return;
-  if (session()->has_expired(ctx_)) return drop_session(loss_reason::lease_expired, session()->why_expired());
+  if (due_or_wake(session()->lease.deadline()))
+    return drop_session(loss_reason::lease_expired, session()->why_expired());
   if (session()->keep_alive(ctx_, watch_.failures().on())) report();
 }
 
 void mutex_set::check_watch() {
   if (!batch_.guard().is_open()) return;
-  if (names_.held() != 0 && !serving()) {
+  if (names_.held() != 0 && due_or_wake(serves_until())) {
     lost_by_watch_.failed(watch_.failures().last(), ctx_.now(), ctx_.random());
     return drop_session(loss_reason::watch_failed, watch_.failures().last());
   }
-  if (watch_.is_due(ctx_)) watch_.start(ctx_, keys().of_session(), options_.watch_wait);
-}
-
-/// False if the watch has failed for too long. Then Consul is not asked for locks, because they would be lost at once.
-bool mutex_set::serving() {
-  return !watch_.failures().on() || !due_or_wake(watch_.failures().since() + options_.outage_grace);
+  if (due_or_wake(watch_.due_at())) watch_.start(ctx_, keys().of_session(), options_.watch_wait);
 }
 
 void mutex_set::check_outage() {
@@ -193,7 +190,7 @@ void mutex_set::finish_close() {
   // Once no slot is in use, the session gets `give_up_after` to end, however long the users have taken.
   if (names_.held() == 0 && !any_lost) closing_.nobody_uses_anything(ctx_, options_.give_up_after);
   const bool clean = !session() && sessions_.ending().empty();
-  if (!clean && !closing_.is_due(ctx_)) return;
+  if (!clean && !due_or_wake(closing_.deadline())) return;
   if (any_lost) {  // the time for their users to release them has expired
     if (names_.lost() != 0) drop_session(loss_reason::none);
     names_.lost_are_overdue(ctx_);

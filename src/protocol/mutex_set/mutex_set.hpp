@@ -80,15 +80,16 @@ private:
   void has_ended(sessions::ending_map::iterator at);
   void report();
 
-  // mutex_set_write.cpp (but `serving` is in mutex_set.cpp)
+  // mutex_set_write.cpp
   void write();
-  bool serving();
   void carry_out(const batch_answer& a);
 
   /// The session in use, or null.
   own_session* session() { return sessions_.empty() ? nullptr : &sessions_.begin()->second; }
   /// The keys of the session in use. There must be one.
   set_keys keys() { return {options_, session()->session}; }
+  /// If the watch fails, Consul is not asked for locks after this time, because they would be lost at once.
+  time_point serves_until() const { return watch_.failures().lasts_until(options_.outage_grace); }
   failure failed(error_code code, std::string text) const { return set_keys::failed(options_, code, std::move(text)); }
 
   const mutex_set_options options_;

@@ -8,14 +8,14 @@
 namespace holdfast::protocol {
 
 void mutex_set::write() {
-  if (!batch_.is_due(ctx_)) return;
+  if (!due_or_wake(batch_.due_at())) return;
   if (session() && batch_.resolve(ctx_, keys())) return;
   names_.prepare(ctx_);
   if (session()) {
     if (!session()->is_created()) return;
     if (batch_.guard().take_copies_due()) return batch_.send(ctx_, keys(), {});
-    if (names_.has_unlocks() || (names_.has_locks() && serving()))
-      batch_.send(ctx_, keys(), names_.take_parts(ctx_, batch_.room(), serving()));
+    if (names_.has_unlocks() || (names_.has_locks() && !due_or_wake(serves_until())))
+      batch_.send(ctx_, keys(), names_.take_parts(ctx_, batch_.room(), !due_or_wake(serves_until())));
     return;
   }
   if (!names_.has_locks() || !due_or_wake(sessions_.failures().retry_at()) || !due_or_wake(lost_by_watch_.retry_at()))

@@ -16,9 +16,9 @@ namespace holdfast::protocol {
 /// one is pending.
 class session_watch : public fallible {
 public:
-  /// True if no query is pending and the pause after a failure is over. During such a pause it sets a timer for the
-  /// end of the pause.
-  bool is_due(context& ctx) const { return id_ == 0 && ctx.due_or_wake(failures().retry_at()); }
+  /// From when on a query may be started. During the pause after a failure, that is its end. `never` if a query is
+  /// pending.
+  time_point due_at() const { return id_ == 0 ? failures().retry_at() : never; }
   /// Starts a query that waits for a change, for `longest` or a little less. It does not wait if no query has shown the
   /// key before, or if the last query has failed.
   void start(context& ctx, std::string key, duration longest);

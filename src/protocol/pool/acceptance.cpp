@@ -35,12 +35,12 @@ void open_grants::granted(const std::vector<std::string>& sessions) {
     if (const auto its = grants_.find(session); its != grants_.end()) its->second.is_by_us = true;
 }
 
-std::vector<const contender*> open_grants::overdue(context& ctx, const snapshot& now, bool waits) const {
+std::vector<const contender*> open_grants::overdue(moment& at, const snapshot& now, bool waits) const {
   std::vector<const contender*> result;
   for (const auto& [session, its] : grants_) {
     const time_point due_at = its.due_at(waits);
     const contender* const entry = due_at == never ? nullptr : now.find(session);
-    if (entry && ctx.due_or_wake(due_at)) result.push_back(entry);
+    if (entry && at.has_come(due_at)) result.push_back(entry);
   }
   return result;
 }

@@ -55,8 +55,8 @@ public:
     member_id id;
     std::uint64_t index;
   };
-  /// Whether another request may be sent now.
-  bool may_send(context& ctx) const { return sent_.size() < sent_max && ctx.due_or_wake(failures().retry_at()); }
+  /// From when on another request may be sent. `never` if an answer must come first.
+  time_point due_at() const { return sent_.size() < sent_max ? failures().retry_at() : never; }
   bool is_under_way(member_id id) const {
     return std::any_of(sent_.begin(), sent_.end(), [id](const auto& request) {
       return std::any_of(request.second.begin(), request.second.end(), [id](const grant& g) { return g.id == id; });
@@ -88,13 +88,12 @@ public:
   /// Marks grants that this process has written. If a session of ours waits, this process takes them back first. Other
   /// processes wait a little longer, in case this process has died.
   void granted(const std::vector<std::string>& sessions);
-  /// The grants that this process takes back now. The call also sets a timer for the next one. `waits`: a session of
-  /// ours waits in the queue.
+  /// The grants that this process takes back now. `waits`: a session of ours waits in the queue.
   ///
   /// If the process that has written a grant has a waiter, it takes the grant back first. It gives the slot to that
   /// waiter, which certainly lives. If it has no waiter, it would have to grant the next contender in the queue, which
   /// may be dead, too. So it leaves the grant to other processes that wait, and acts only if they do not.
-  std::vector<const contender*> overdue(context& ctx, const snapshot& now, bool waits) const;
+  std::vector<const contender*> overdue(moment& at, const snapshot& now, bool waits) const;
   /// Whether the last listing came before the end of the time that one of these grants had to be accepted. That grant
   /// may have been accepted since.
   bool is_unseen(const std::vector<const contender*>& overdue, time_point listed_at) const;

@@ -24,7 +24,7 @@ void claim_timeouts::refresh(const snapshot& now) {
   });
 }
 
-bool claim_timeouts::wait(context& ctx, const grant_plan& next, duration claim_timeout) {
+bool claim_timeouts::pass_over_the_late(context& ctx, const grant_plan& next, duration claim_timeout) {
   bool changed = false;
   for (const contender* entry : next.left_free) {
     const time_point until = ctx.now() + ctx.random().between(claim_timeout, claim_timeout * 3 / 2);

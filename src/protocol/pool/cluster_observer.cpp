@@ -182,18 +182,18 @@ void cluster_observer::resolve_by_record(std::uint64_t index) {
 }
 
 void cluster_observer::check_watches() {
-  if (parts_.watches.failures().on() &&
-      ctx_.due_or_wake(parts_.watches.failures().since() + parts_.options.outage_grace))
+  if (ctx_.due_or_wake(parts_.watches.failures().lasts_until(parts_.options.outage_grace)))
     parts_.slots.lose_all(ctx_, parts_.members, loss_reason::watch_failed, parts_.watches.failures().last());
   const facts f{parts_, ctx_.now()};
-  const std::vector<watch> wanted = wanted_watches(ctx_, f, parts_.watches);
+  const std::vector<watch> wanted = ctx_.ask([&](moment& at) { return wanted_watches(at, f, parts_.watches); });
   if (wanted.empty()) {
     if (!any_holds(parts_.members)) parts_.watches.works();
     return;
   }
   if (!ctx_.due_or_wake(parts_.watches.failures().retry_at())) return;
-  parts_.watches.want(ctx_, wanted, parts_.keys.prefix, parts_.options.watch_wait,
-                      [&](const std::string& key) { return !is_own_entry(ctx_, f, parts_.watches, key); });
+  parts_.watches.want(ctx_, wanted, parts_.keys.prefix, parts_.options.watch_wait, [&](const std::string& key) {
+    return !ctx_.ask([&](moment& at) { return is_own_entry(at, f, parts_.watches, key); });
+  });
 }
 
 void cluster_observer::on_watch_failed(const watch& asked, failure why) {
@@ -203,9 +203,9 @@ void cluster_observer::on_watch_failed(const watch& asked, failure why) {
   if (parts_.watches.has_everything() && is_of_key)
     parts_.watches.leave_out_own_entry(ctx_.now() + parts_.options.watch_wait);
   // The failed watch is not wanted any more, or a watch of everything is running and shows the same.
-  if (!watch_set::is_among(wanted_watches(ctx_, facts{parts_, ctx_.now()}, parts_.watches), asked.key) ||
-      parts_.watches.has_everything())
-    return;
+  const facts f{parts_, ctx_.now()};
+  const std::vector<watch> wanted = ctx_.ask([&](moment& at) { return wanted_watches(at, f, parts_.watches); });
+  if (!watch_set::is_among(wanted, asked.key) || parts_.watches.has_everything()) return;
   if (is_of_key) {
     parts_.watches.replace_keys(ctx_.now() + parts_.options.watch_wait);
     const bool is_record = asked.key == parts_.keys.lock;

@@ -26,12 +26,12 @@ std::size_t operations_that_fit(const facts& f, const moves& what) {
 }
 
 /// Whether a slot that nobody uses stays here.
-bool keeps(context& ctx, const facts& f, const member& m, const demand& need) {
+bool keeps(moment& at, const facts& f, const member& m, const demand& need) {
   if (f.parts.closing.has_begun() || f.must_go_back(m)) return false;
   if (!f.parts.situation.contested && f.parts.waiters.size() != 0) return true;
   if (need.slots == 0)
     return !f.parts.situation.contested &&
-           !ctx.due_or_wake(std::min(m.idle_since + f.parts.options.slot_idle_timeout, f.yields_at()));
+           !at.has_come(std::min(m.idle_since + f.parts.options.slot_idle_timeout, f.yields_at()));
   // Local waiters need the slot and could not be served yet, for example because the first of them wants several slots.
   // Others wait elsewhere. The slot stays as long as there are enough free slots for all contenders that stand in the
   // queue before our first entry.
@@ -108,8 +108,8 @@ void join_whole_requests(const facts& f, moves& what, const demand& need, std::s
 /// A decision in the making. `decide` calls its parts in their order.
 class draft {
 public:
-  draft(context& ctx, const facts& f, const demand& need, bool returns_soon)
-      : ctx_(ctx),
+  draft(moment& at, const facts& f, const demand& need, bool returns_soon)
+      : at_(at),
         f_(f),
         need_(need),
         wide_(need.requests.empty() || need.requests.front() == 1 ? 0 : need.requests.front()) {
@@ -130,7 +130,7 @@ private:
   bool is_wanted_soon() const;
   bool stays(const member& m);
 
-  context& ctx_;
+  moment& at_;
   const facts& f_;
   const demand& need_;
   const std::size_t wide_;  ///< how many slots the first request wants, if it is more than one
@@ -160,7 +160,7 @@ void draft::sort_spares() {
     if (m.rejoined_early && need_.slots == 0) result_.returns_soon = false;
     const bool is_awaited = awaited != 0 && !f_.must_go_back(m);
     awaited -= is_awaited;
-    if (is_awaited || keeps(ctx_, f_, m, need_)) {
+    if (is_awaited || keeps(at_, f_, m, need_)) {
       result_.kept.push_back(id);
       if (f_.lacks_number(m)) what_.number.push_back(&m);
     } else {
@@ -224,7 +224,7 @@ void draft::keep_wide_request_together() {
 
 bool draft::stays(const member& m) {
   return m.rejoined_early && need_.slots == 0 && !f_.parts.closing.has_begun() &&
-         !ctx_.due_or_wake(m.waiting_since + f_.parts.options.rejoin_window);
+         !at_.has_come(m.waiting_since + f_.parts.options.rejoin_window);
 }
 
 /// If too many of our entries wait, the newest leave the queue. An entry that has queued before anybody here wanted a
@@ -264,8 +264,8 @@ void draft::join() {
 
 }  // namespace
 
-decision decide(context& ctx, const facts& f, const demand& need, bool returns_soon) {
-  draft d(ctx, f, need, returns_soon);
+decision decide(moment& at, const facts& f, const demand& need, bool returns_soon) {
+  draft d(at, f, need, returns_soon);
   d.sort_spares();
   d.find_members();
   d.requeue_what_is_wanted();
@@ -312,9 +312,8 @@ bool has_room_for_number(const facts& f, const moves& what, const grant_plan& ne
   return used + ending_at_once < operations_for_moves;
 }
 
-plan_rules rules_for(context& ctx, const facts& f, const moves& what, const other_holders& others,
-                     const grant_duty& duty, const std::vector<const contender*>& taken_back,
-                     const std::vector<const contender*>& gone) {
+plan_rules rules_for(moment& at, const facts& f, const moves& what, const other_holders& others, const grant_duty& duty,
+                     const std::vector<const contender*>& taken_back, const std::vector<const contender*>& gone) {
   const snapshot& now = f.now();
   const pool_options& o = f.parts.options;
   plan_rules rules;
@@ -360,7 +359,7 @@ plan_rules rules_for(context& ctx, const facts& f, const moves& what, const othe
       if (f.parts.members.is_ours(entry.session) && is_waiting(now, entry) && !leaves) rules.living.push_back(&entry);
     }
   if (o.form == record_form::session) rules.spared = now.record.holders;  // Consul itself prunes
-  others.spare(ctx, rules, now, f.parts.members, o);
+  others.spare(at, rules, now, f.parts.members, o);
   rules.passed_over = f.parts.claims.passed_over();
   const std::size_t room = used < operations_max - 2 ? operations_max - 2 - used : 0;
   const std::size_t each = o.numbered ? 2 : 1;  // a number may go with it

@@ -52,7 +52,7 @@ struct decision {
 
 /// Decides which sessions join, leave and stay. `returns_soon`: the user is expected to acquire again soon after a
 /// release.
-decision decide(context& ctx, const facts& f, const demand& need, bool returns_soon);
+decision decide(moment& at, const facts& f, const demand& need, bool returns_soon);
 
 /// The number of operations that the moves take. A session that leaves its slot or the queue also releases its number,
 /// and removes the key of its acceptance.
@@ -69,8 +69,7 @@ std::size_t moves_beside_record(const facts& f);
 bool has_room_for_number(const facts& f, const moves& what, const grant_plan& next);
 
 /// The rules for the plan of a write with these moves.
-plan_rules rules_for(context& ctx, const facts& f, const moves& what, const other_holders& others,
-                     const grant_duty& duty, const std::vector<const contender*>& taken_back,
-                     const std::vector<const contender*>& gone);
+plan_rules rules_for(moment& at, const facts& f, const moves& what, const other_holders& others, const grant_duty& duty,
+                     const std::vector<const contender*>& taken_back, const std::vector<const contender*>& gone);
 
 }  // namespace holdfast::protocol

@@ -33,7 +33,7 @@ void gone_makers::file_removed(const std::string& session) {
   if (const auto at = all_.find(session); at != all_.end()) at->second.is_file_removed = true;
 }
 
-bool gone_makers::need_listing(context& ctx, const snapshot& now, request_id as_of) {
+bool gone_makers::takes_turn_to_list(context& ctx, const snapshot& now, request_id as_of) {
   bool is_urgent = false, is_due = false;
   for (const auto& [session, its] : all_) {
     if (now.record.names(session))
@@ -42,19 +42,26 @@ bool gone_makers::need_listing(context& ctx, const snapshot& now, request_id as_
       is_due = ctx.due_or_wake(its.read_at) || is_due;
   }
   if (!is_urgent) nothing_due();
-  return is_due || (is_urgent && is_turn(ctx));
+  return is_due || (is_urgent && takes_turn(ctx));
 }
 
-std::vector<const contender*> gone_makers::due(context& ctx, const snapshot& now) const {
+std::vector<std::string_view> gone_makers::free(moment& at) const {
+  std::vector<std::string_view> result;
+  for (const auto& [session, its] : all_)
+    if (at.has_come(its.free_at)) result.push_back(session);
+  return result;
+}
+
+std::vector<const contender*> gone_makers::due(moment& at, const snapshot& now) const {
   std::vector<const contender*> result;
   for (const auto& [session, its] : all_) {
     const contender* const entry = now.find(session);
-    if (entry && ctx.due_or_wake(its.free_at)) result.push_back(entry);
+    if (entry && at.has_come(its.free_at)) result.push_back(entry);
   }
   return result;
 }
 
-bool gone_makers::is_turn(context& ctx) {
+bool gone_makers::takes_turn(context& ctx) {
   if (turn_at_ == never) turn_at_ = ctx.now() + ctx.random().between(duration(0), turn_max);
   return ctx.due_or_wake(turn_at_);
 }

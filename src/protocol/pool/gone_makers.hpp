@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "protocol/core/context.hpp"
@@ -29,23 +30,19 @@ public:
   bool contain(const std::string& session) const { return all_.contains(session); }
   /// The file of this session has been removed, so another process has most likely done everything.
   void file_removed(const std::string& session);
-  /// Whether a listing is needed now before such a contender can be removed. `now` is not current. If the record names
-  /// the session, it takes somebody's slot, so this process reads when its turn comes. Otherwise the contender is in
-  /// nobody's way yet. Then each process of the host waits for a longer random time, in which one of the others may do
-  /// it.
-  bool need_listing(context& ctx, const snapshot& now, request_id as_of);
-  /// The contenders of these sessions that a write may remove now. The call also sets a timer for the others.
-  std::vector<const contender*> due(context& ctx, const snapshot& now) const;
-  /// Calls `f` with each of these sessions whose slot may be freed now.
-  template <class Function>
-  void for_each_free(context& ctx, Function f) const {
-    for (const auto& [session, its] : all_)
-      if (ctx.due_or_wake(its.free_at)) f(session);
-  }
-  /// Whether this process writes now, or lists before it writes. Several processes of a host hear of the same death. A
-  /// process whose own contender comes next writes at once. The others write after a short random time, in case that
-  /// process does not.
-  bool is_turn(context& ctx);
+  /// Takes this process's turn if a listing is needed before such a contender can be removed. `now` is not current. If
+  /// the record names the session, it takes somebody's slot, so this process reads when its turn comes. Otherwise the
+  /// contender is in nobody's way yet. Then each process of the host waits for a longer random time, in which one of
+  /// the others may do it.
+  bool takes_turn_to_list(context& ctx, const snapshot& now, request_id as_of);
+  /// The contenders of these sessions that a write may remove now.
+  std::vector<const contender*> due(moment& at, const snapshot& now) const;
+  /// These sessions whose slots may be freed now.
+  std::vector<std::string_view> free(moment& at) const;
+  /// Returns true if it is this process's turn to write, or to list before it writes. Several processes of a host hear
+  /// of the same death. A process whose own contender comes next writes at once. The others write after a short random
+  /// time, in case that process does not.
+  bool takes_turn(context& ctx);
   void nothing_due() { turn_at_ = never; }
 
   /// A write that removes these sessions is about to be sent.

@@ -92,18 +92,18 @@ void other_holders::ours_ended(context& ctx, std::uint64_t entry, duration ttl) 
   ends_.push_back({entry, ctx.now() + ttl, ctx.last_request()});
 }
 
-bool other_holders::is_spared(context& ctx, const holder& each, const pool_options& o) {
+bool other_holders::is_spared(moment& at, const holder& each, const pool_options& o) {
   if (each.gone_since == never) return false;
   const time_point believes_until = each.is_maker_gone ? time_point() : each.believes_until;
-  return !ctx.due_or_wake(std::max(believes_until, each.gone_since + o.lock_delay));
+  return !at.has_come(std::max(believes_until, each.gone_since + o.lock_delay));
 }
 
-std::optional<std::string> other_holders::node_to_read(context& ctx, const snapshot& now, const members& ours,
+std::optional<std::string> other_holders::node_to_read(moment& at, const snapshot& now, const members& ours,
                                                        const pool_options& o) const {
   const auto is_open = [&](const auto& each) {
     const holder& its = each.second;
     const bool is_in_doubt = its.gone_since != never && !its.node_was_read && !its.node.empty();
-    return is_in_doubt && !its.is_maker_gone && !ctx.due_or_wake(its.believes_until);
+    return is_in_doubt && !its.is_maker_gone && !at.has_come(its.believes_until);
   };
   const auto found = std::find_if(holders_.begin(), holders_.end(), is_open);
   std::optional<std::string> node;
@@ -111,11 +111,11 @@ std::optional<std::string> other_holders::node_to_read(context& ctx, const snaps
     node = found->second.node;
   } else {
     const bool may_end_sooner = std::any_of(ends_.begin(), ends_.end(), [&](const end_of_ours& each) {
-      return !each.node_was_read && !ctx.due_or_wake(each.unseen_believe_until);
+      return !each.node_was_read && !at.has_come(each.unseen_believe_until);
     });
     if (may_end_sooner && !o.node.empty() && names_unseen(now, ours, o)) node = o.node;
   }
-  if (node && !ctx.due_or_wake(node_reads_.retry_at())) return std::nullopt;
+  if (node && !at.has_come(node_reads_.retry_at())) return std::nullopt;
   return node;
 }
 
@@ -143,16 +143,16 @@ void other_holders::saw_node(context& ctx, const std::string& node, const event:
   }
 }
 
-void other_holders::spare(context& ctx, plan_rules& rules, const snapshot& now, const members& ours,
+void other_holders::spare(moment& at, plan_rules& rules, const snapshot& now, const members& ours,
                           const pool_options& o) const {
   for (const auto& [session, its] : holders_) {
-    if (!is_spared(ctx, its, o)) continue;
+    if (!is_spared(at, its, o)) continue;
     if (o.form == record_form::session)
       ++rules.withheld;
     else
       rules.spared.push_back(session);
   }
-  spare_the_unseen(ctx, rules, now, ours, o);
+  spare_the_unseen(at, rules, now, ours, o);
 }
 
 bool other_holders::is_unseen(const std::string& holder, const snapshot& now, const members& ours) const {
@@ -169,10 +169,10 @@ bool other_holders::names_unseen(const snapshot& now, const members& ours, const
                      [&](const std::string& holder) { return is_unseen(holder, now, ours); });
 }
 
-void other_holders::spare_the_unseen(context& ctx, plan_rules& rules, const snapshot& now, const members& ours,
+void other_holders::spare_the_unseen(moment& at, plan_rules& rules, const snapshot& now, const members& ours,
                                      const pool_options& o) const {
   const bool may_believe = std::any_of(
-      ends_.begin(), ends_.end(), [&](const end_of_ours& each) { return !ctx.due_or_wake(each.unseen_believe_until); });
+      ends_.begin(), ends_.end(), [&](const end_of_ours& each) { return !at.has_come(each.unseen_believe_until); });
   if (!may_believe) return;
   if (o.form == record_form::session) {
     rules.withheld += now.lock_index == 0;
@@ -182,11 +182,10 @@ void other_holders::spare_the_unseen(context& ctx, plan_rules& rules, const snap
                [&](const std::string& holder) { return is_unseen(holder, now, ours); });
 }
 
-std::vector<std::uint32_t> other_holders::spared_numbers(context& ctx, std::uint32_t limit,
-                                                         const pool_options& o) const {
+std::vector<std::uint32_t> other_holders::spared_numbers(moment& at, std::uint32_t limit, const pool_options& o) const {
   std::vector<std::uint32_t> numbers;
   for (const auto& [session, its] : holders_)
-    if (its.number && *its.number < limit && is_spared(ctx, its, o)) numbers.push_back(*its.number);
+    if (its.number && *its.number < limit && is_spared(at, its, o)) numbers.push_back(*its.number);
   return numbers;
 }
 

@@ -40,7 +40,7 @@ public:
   /// A listing of everything has shown this snapshot.
   void saw(context& ctx, const snapshot& now, const members& ours, const pool_options& o);
   /// The maker of this session is gone, so nobody believes in its slot any more.
-  void maker_is_gone(const std::string& session) {
+  void maker_is_gone(std::string_view session) {
     if (const auto at = holders_.find(session); at != holders_.end()) at->second.is_maker_gone = true;
   }
   /// A session of ours ends, and the record may still name it.
@@ -53,7 +53,7 @@ public:
   /// The node that must be read next. There is one if a holder is spared that need not be if the node has stood for
   /// long enough. The result is empty for an agent's own node, because a health check there ends sessions although the
   /// node stays. It is also empty during the pause after a failed read of a node.
-  std::optional<std::string> node_to_read(context& ctx, const snapshot& now, const members& ours,
+  std::optional<std::string> node_to_read(moment& at, const snapshot& now, const members& ours,
                                           const pool_options& o) const;
   /// The answer to a read of that node.
   void saw_node(context& ctx, const std::string& node, const event::node_seen& seen, const pool_options& o);
@@ -61,9 +61,9 @@ public:
   bool may_read_node() const { return node_created_ != 0; }
 
   /// Adds to the rules which slots a plan must not grant yet.
-  void spare(context& ctx, plan_rules& rules, const snapshot& now, const members& ours, const pool_options& o) const;
+  void spare(moment& at, plan_rules& rules, const snapshot& now, const members& ours, const pool_options& o) const;
   /// The numbers, below the limit, of slots whose holders are spared.
-  std::vector<std::uint32_t> spared_numbers(context& ctx, std::uint32_t limit, const pool_options& o) const;
+  std::vector<std::uint32_t> spared_numbers(moment& at, std::uint32_t limit, const pool_options& o) const;
 
 private:
   struct holder {
@@ -88,10 +88,10 @@ private:
 
   void note(const contender& entry, std::string_view beside, std::optional<std::uint32_t> number, const snapshot& now);
   void note_absent(context& ctx, holder& its, const snapshot& now, time_point node_stands_since, const pool_options& o);
-  static bool is_spared(context& ctx, const holder& each, const pool_options& o);
+  static bool is_spared(moment& at, const holder& each, const pool_options& o);
   bool names_unseen(const snapshot& now, const members& ours, const pool_options& o) const;
   bool is_unseen(const std::string& holder, const snapshot& now, const members& ours) const;
-  void spare_the_unseen(context& ctx, plan_rules& rules, const snapshot& now, const members& ours,
+  void spare_the_unseen(moment& at, plan_rules& rules, const snapshot& now, const members& ours,
                         const pool_options& o) const;
 
   std::map<std::string, holder, std::less<>> holders_;  ///< by their sessions

@@ -76,7 +76,7 @@ void own_grants::accept(context& ctx, pool_parts& parts) {
       is_any_open_ = true;
   }
   if (grants.empty()) return;
-  if (!sent_.may_send(ctx)) {
+  if (!ctx.due_or_wake(sent_.due_at())) {
     is_any_open_ = true;
     return;
   }

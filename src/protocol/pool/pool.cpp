@@ -110,8 +110,7 @@ void pool::on(event::session_renewed& e) {
   // If Consul has just renewed the session, its node stands. So our ending the session says nothing about the node.
   // While sessions are being created, a request for several slots may need this one, too.
   if (is_idle && e.outcome == event::renewal::renewed && parts_.members.creating() == 0 &&
-      care_.is_idle_for_too_long(ctx_, parts_.options, *m) &&
-      m->asked_at >= m->idle_since + parts_.options.session_idle_timeout)
+      due_or_wake(care_.idle_until(parts_.options, *m)) && m->asked_at >= care_.idle_until(parts_.options, *m))
     return care_.end(ctx_, parts_, *m, loss_reason::none);
   // A request may be repeated on its way to Consul, and the copy may be applied late: a join after the release. One
   // read shows this for all sessions.

@@ -75,10 +75,8 @@ private:
   void advance_once();
   bool serve_only();
   bool would_do_nothing();
-  bool serving() {
-    return !parts_.watches.failures().on() ||
-           !due_or_wake(parts_.watches.failures().since() + parts_.options.outage_grace);
-  }
+  /// While watches fail, slots are granted until this time, because after it they would be lost at once.
+  time_point serves_until() const { return parts_.watches.failures().lasts_until(parts_.options.outage_grace); }
   void serve();
   void finish_close();
 

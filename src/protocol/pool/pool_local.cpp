@@ -68,7 +68,7 @@ bool pool::would_do_nothing() {
 }
 
 void pool::serve() {
-  while (!parts_.waiters.empty() && !parts_.slots.spares().empty() && serving()) {
+  while (!parts_.waiters.empty() && !parts_.slots.spares().empty() && !due_or_wake(serves_until())) {
     const waiter& first = parts_.waiters.front();
     const facts f = facts_now();
     const std::vector<member_id>& spares = parts_.slots.spares();
@@ -114,7 +114,7 @@ void pool::finish_close() {
   if (parts_.slots.in_use() == 0) parts_.closing.nobody_uses_anything(ctx_, parts_.options.give_up_after);
   const bool clean =
       parts_.members.empty() && parts_.members.ending().empty() && parts_.write.is_idle() && !parts_.duty.owes();
-  if (!clean && !parts_.closing.is_due(ctx_)) return;
+  if (!clean && !due_or_wake(parts_.closing.deadline())) return;
   parts_.slots.lose_all(ctx_, parts_.members, loss_reason::closed);
   if (parts_.slots.in_use() != 0) {  // the users' time to release them has expired
     parts_.slots.let_go_of_all(ctx_, parts_.members);

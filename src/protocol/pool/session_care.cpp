@@ -13,7 +13,7 @@ void session_care::check(context& ctx, pool_parts& parts, outage_rule& outages, 
   for (auto at = parts.members.begin(); at != parts.members.end();) {
     member& m = (at++)->second;
     if (!m.is_created()) continue;
-    if (!m.lost && m.has_expired(ctx)) {
+    if (!m.lost && ctx.due_or_wake(m.lease.deadline())) {
       node_may_be_gone(ctx, parts, m);
       if (m.slot == slot_id::none) {
         if (m.waits()) outages.lost_place(parts);
@@ -30,7 +30,7 @@ void session_care::check(context& ctx, pool_parts& parts, outage_rule& outages, 
       if (is_left_over || ctx.due_or_wake(m.lease.over_at())) drop(ctx, parts, m, loss_reason::none);
       continue;
     }
-    if (is_stuck(ctx, parts, m)) {
+    if (ctx.due_or_wake(stuck_at(parts, m))) {
       drop(ctx, parts, m, loss_reason::none,
            parts.failed(error::timed_out, "the slot could not be released: its session is destroyed instead"));
       continue;
@@ -49,13 +49,13 @@ duration session_care::giving_back_max(const pool_parts& parts) {
                                                                    : parts.options.give_up_after;
 }
 
-/// Whether this member still has a slot or an entry that should have been released long ago.
-bool session_care::is_stuck(context& ctx, const pool_parts& parts, const member& m) {
-  if (m.gives_back != slot_id::none) return ctx.due_or_wake(m.idle_since + giving_back_max(parts));
+/// From when on this member's slot or entry should have been released long ago. `never` if it may keep them.
+time_point session_care::stuck_at(const pool_parts& parts, const member& m) {
+  if (m.gives_back != slot_id::none) return m.idle_since + giving_back_max(parts);
   const bool unwanted = m.slot == slot_id::none && m.standing != standing::absent && parts.waiters.empty();
-  if (unwanted && parts.closing.has_begun()) return ctx.due_or_wake(m.idle_since + giving_back_max(parts));
+  if (unwanted && parts.closing.has_begun()) return m.idle_since + giving_back_max(parts);
   const outage& o = parts.write.failures();
-  return unwanted && o.on() && ctx.due_or_wake(std::max(m.idle_since, o.since()) + parts.options.give_up_after);
+  return unwanted && o.on() ? std::max(m.idle_since, o.since()) + parts.options.give_up_after : never;
 }
 
 /// A session of ours is given up. Consul may have ended it already, maybe together with its node. Then holders that
@@ -86,8 +86,8 @@ void session_care::end(context& ctx, pool_parts& parts, member& m, loss_reason r
   if (!e.why.code) parts.slots.free_member(ctx, e.gives_back);
 }
 
-bool session_care::is_idle_for_too_long(context& ctx, const pool_options& o, const member& m) {
-  return ctx.due_or_wake(m.idle_since + o.session_idle_timeout);
+time_point session_care::idle_until(const pool_options& o, const member& m) {
+  return m.idle_since + o.session_idle_timeout;
 }
 
 /// Whether a session that is not needed can be ended at once. Consul may have ended it already, together with its node,
@@ -97,7 +97,7 @@ bool session_care::is_idle_for_too_long(context& ctx, const pool_options& o, con
 /// not renewed any more. A closing pool acquires nothing any more, so it does not need to know.
 bool session_care::may_retire_or_renew(context& ctx, const pool_parts& parts, member& m) {
   if (parts.closing.has_begun() || m.lost || (parts.others.may_read_node() && m.entry_created != 0)) return true;
-  if (m.asked_at < m.idle_since + parts.options.session_idle_timeout) {
+  if (m.asked_at < idle_until(parts.options, m)) {
     m.lease.renew_by(ctx.now());
     m.renew_when_due(ctx);
   }
@@ -116,14 +116,14 @@ void session_care::retire(context& ctx, pool_parts& parts, taking& takes) {
     if (!m.is_ready() || m.standing != standing::absent) continue;
     if (m.lost && m.slot != slot_id::none) continue;
     const bool is_over =
-        parts.closing.has_begun() || m.lost || (!collects && is_idle_for_too_long(ctx, parts.options, m));
+        parts.closing.has_begun() || m.lost || (!collects && ctx.due_or_wake(idle_until(parts.options, m)));
     if (is_over && may_retire_or_renew(ctx, parts, m)) drop(ctx, parts, m, loss_reason::none);
   }
   takes.pursue_all(ctx, parts.view);
   for (auto& [session, e] : parts.members.ending())
     if (e.gives_back != slot_id::none && ctx.due_or_wake(e.answer_by))
       parts.slots.free_member(ctx, e.gives_back, &e.why);
-  for (auto at = parts.members.expired(ctx); at != parts.members.ending().end(); at = parts.members.expired(ctx))
+  for (auto at = parts.members.let_expire(ctx); at != parts.members.ending().end(); at = parts.members.let_expire(ctx))
     parts.members.remove(at);
   parts.members.destroy(ctx, [](const ending_member&) { return true; });
 }

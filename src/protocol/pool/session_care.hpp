@@ -18,7 +18,7 @@ public:
   void check(context& ctx, pool_parts& parts, outage_rule& outages, own_grants& grants);
   /// Whether a session was suspect when the leases were checked last.
   bool is_any_suspect() const { return is_any_suspect_; }
-  static bool is_idle_for_too_long(context& ctx, const pool_options& o, const member& m);
+  static time_point idle_until(const pool_options& o, const member& m);
   static void retire(context& ctx, pool_parts& parts, taking& takes);
 
   /// Ends the session. If it stands for a slot, the slot is lost for `reason`.
@@ -29,7 +29,7 @@ public:
 
 private:
   static duration giving_back_max(const pool_parts& parts);
-  static bool is_stuck(context& ctx, const pool_parts& parts, const member& m);
+  static time_point stuck_at(const pool_parts& parts, const member& m);
   static void node_may_be_gone(context& ctx, pool_parts& parts, const member& ours);
   static bool may_retire_or_renew(context& ctx, const pool_parts& parts, member& m);
 

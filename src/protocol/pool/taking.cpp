@@ -27,38 +27,42 @@ void taking::granted(context& ctx, const transaction& txn, const pool_parts& par
   granted(txn);
 }
 
-std::vector<const contender*> taking::overdue(context& ctx, const pool_parts& parts) const {
-  return open_.overdue(ctx, parts.view.now(), any_waits(parts.members));
+std::vector<const contender*> taking::overdue(moment& at, const pool_parts& parts) const {
+  return open_.overdue(at, parts.view.now(), any_waits(parts.members));
 }
 
-bool taking::must_list(context& ctx, const pool_parts& parts) const {
-  const std::vector<const contender*> all = overdue(ctx, parts);
+bool taking::must_list(moment& at, const pool_parts& parts) const {
+  const std::vector<const contender*> all = overdue(at, parts);
   return !all.empty() && (!parts.view.current() || open_.is_unseen(all, parts.view.listed_at()));
 }
 
-std::vector<const contender*> taking::gone(context& ctx, const pool_parts& parts) const {
-  return gone_.empty() || !parts.waits_for_others() ? std::vector<const contender*>()
-                                                    : gone_.due(ctx, parts.view.now());
+std::vector<const contender*> taking::gone(moment& at, const pool_parts& parts) const {
+  return gone_.empty() || !parts.waits_for_others() ? std::vector<const contender*>() : gone_.due(at, parts.view.now());
 }
 
-bool taking::must_list_the_gone(context& ctx, const pool_parts& parts) {
+bool taking::takes_turn_to_list(context& ctx, const pool_parts& parts) {
   if (gone_.empty() || parts.view.current() || !parts.waits_for_others()) return false;
-  return gone_.need_listing(ctx, parts.view.now(), parts.view.as_of());
+  return gone_.takes_turn_to_list(ctx, parts.view.now(), parts.view.as_of());
 }
 
-plan_rules taking::rules(context& ctx, pool_parts& parts, const moves& what) const {
-  gone_.for_each_free(ctx, [&](const std::string& session) { parts.others.maker_is_gone(session); });
+void taking::free_slots_of_the_gone(context& ctx, other_holders& others) {
+  if (gone_.empty()) return;
+  for (const std::string_view session : ctx.ask([&](moment& at) { return gone_.free(at); }))
+    others.maker_is_gone(session);
+}
+
+plan_rules taking::rules(moment& at, const pool_parts& parts, const moves& what) const {
   plan_rules result =
-      rules_for(ctx, {parts, ctx.now()}, what, parts.others, parts.duty, overdue(ctx, parts), gone(ctx, parts));
-  result.doubted = doubtful_.sessions(ctx.now(), parts.view.now(), result.taken_back);
+      rules_for(at, {parts, at.now()}, what, parts.others, parts.duty, overdue(at, parts), gone(at, parts));
+  result.doubted = doubtful_.sessions(at.now(), parts.view.now(), result.taken_back);
   return result;
 }
 
-bool taking::is_turn(context& ctx, const grant_plan& next, bool writes_record) {
+bool taking::takes_turn(context& ctx, const grant_plan& next, bool writes_record) {
   if (next.gone.empty())
     gone_.nothing_due();
   else if (!writes_record)
-    writes_record = gone_.is_turn(ctx);
+    writes_record = gone_.takes_turn(ctx);
   return writes_record;
 }
 

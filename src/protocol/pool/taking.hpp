@@ -38,20 +38,22 @@ public:
   void pursue_all(context& ctx, const view& v) { gone_.pursue_all(ctx, v.now(), v.current()); }
 
   /// The grants that this process takes back now.
-  std::vector<const contender*> overdue(context& ctx, const pool_parts& parts) const;
+  std::vector<const contender*> overdue(moment& at, const pool_parts& parts) const;
   /// Whether a listing must come before this process takes back the grants that are overdue.
-  bool must_list(context& ctx, const pool_parts& parts) const;
+  bool must_list(moment& at, const pool_parts& parts) const;
   /// The contenders whose makers are gone and whose slots may be freed now. Empty if nobody here waits for a slot of
   /// another process.
-  std::vector<const contender*> gone(context& ctx, const pool_parts& parts) const;
-  /// Whether everything must be read because the maker of a contender is gone. A view that is not current may lack that
-  /// contender.
-  bool must_list_the_gone(context& ctx, const pool_parts& parts);
+  std::vector<const contender*> gone(moment& at, const pool_parts& parts) const;
+  /// Returns true if it is this process's turn to read everything because the maker of a contender is gone. A view that
+  /// is not current may lack that contender.
+  bool takes_turn_to_list(context& ctx, const pool_parts& parts);
+  /// Notes in `others` the sessions whose makers are gone: nobody believes in their slots any more.
+  void free_slots_of_the_gone(context& ctx, other_holders& others);
   /// The rules for the plan of a write with these moves.
-  plan_rules rules(context& ctx, pool_parts& parts, const moves& what) const;
-  /// Whether this process writes the record now. It does if `writes_record`, which says that there is another reason.
-  /// Otherwise it takes turns with others in taking out the sessions of the plan whose makers are gone.
-  bool is_turn(context& ctx, const grant_plan& next, bool writes_record);
+  plan_rules rules(moment& at, const pool_parts& parts, const moves& what) const;
+  /// Returns true if this process writes the record now. It does if `writes_record`, which says that there is another
+  /// reason. Otherwise it takes turns with others in taking out the sessions of the plan whose makers are gone.
+  bool takes_turn(context& ctx, const grant_plan& next, bool writes_record);
 
   /// Asks the shell to watch makers, or to watch them no more.
   void watch_makers(context& ctx, const pool_parts& parts);

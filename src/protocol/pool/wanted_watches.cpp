@@ -16,11 +16,11 @@ namespace {
 constexpr std::size_t own_keys_max = 8;
 
 /// The member whose entry is watched even beside a watch of everything. Null if there is none.
-const member* long_holder(context& ctx, const facts& f, const watch_set& running) {
+const member* long_holder(moment& at, const facts& f, const watch_set& running) {
   for (const auto& [id, m] : f.parts.members) {
     if (!m.holds() || m.has_returned) continue;
     const bool is_long =
-        ctx.due_or_wake(std::max(m.granted_at + f.parts.options.own_entry_delay, running.own_entry_from()));
+        at.has_come(std::max(m.granted_at + f.parts.options.own_entry_delay, running.own_entry_from()));
     return is_long && m.phase != phase::moving ? &m : nullptr;
   }
   return nullptr;
@@ -28,7 +28,7 @@ const member* long_holder(context& ctx, const facts& f, const watch_set& running
 
 }  // namespace
 
-std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set& running) {
+std::vector<watch> wanted_watches(moment& at, const facts& f, const watch_set& running) {
   const snapshot& now = f.now();
   const pool_options& o = f.parts.options;
   const member* first = nullptr;  // of those that wait, the first in the queue
@@ -36,7 +36,7 @@ std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set&
   std::vector<const member*> holders;
   for (const auto& [id, m] : f.parts.members) {
     if (m.phase == phase::moving || m.has_returned) continue;  // the reply to the write will show it
-    if (m.holds() && ctx.due_or_wake(m.granted_at + o.watch_delay)) holders.push_back(&m);
+    if (m.holds() && at.has_come(m.granted_at + o.watch_delay)) holders.push_back(&m);
     if (!m.waits() || m.lost) continue;
     const contender* entry = now.find(m.session);
     if (first && first_entry < entry) continue;
@@ -52,10 +52,10 @@ std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set&
   everything.push_back({{}, running.failures().on() ? 0 : f.parts.view.listed_index(), o.watch_wait});
   const bool few = now.crowd() <= o.watch_all_max;
   if (running.failures().on()) return everything;
-  if (const member* const one = long_holder(ctx, f, running))
+  if (const member* const one = long_holder(at, f, running))
     everything.push_back({f.parts.keys.entry(one->session), one->grant, o.watch_wait});
   const auto is_pause = [&] {
-    return !running.has_everything() && !ctx.due_or_wake(running.everything_seen_at() + f.everything_pause());
+    return !running.has_everything() && !at.has_come(running.everything_seen_at() + f.everything_pause());
   };
   const auto all_in_time = [&] {
     if (!is_pause()) return std::move(everything);
@@ -88,7 +88,7 @@ std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set&
   }
   const bool knows_all_before = f.parts.view.current() || (first_entry && first_entry->create_index <= now.complete_to);
   const time_point long_since = first->waiting_since + f.own_watch(!before && knows_all_before);
-  if (!foreign && !f.parts.is_wide() && first_entry && !ctx.due_or_wake(long_since)) {
+  if (!foreign && !f.parts.is_wide() && first_entry && !at.has_come(long_since)) {
     wanted.push_back({f.parts.keys.entry(first->session), first_entry->modify_index, long_since - f.time});
     return wanted;
   }
@@ -97,8 +97,8 @@ std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set&
   return wanted;
 }
 
-bool is_own_entry(context& ctx, const facts& f, const watch_set& running, const std::string& key) {
-  const member* const one = long_holder(ctx, f, running);
+bool is_own_entry(moment& at, const facts& f, const watch_set& running, const std::string& key) {
+  const member* const one = long_holder(at, f, running);
   return one && key == f.parts.keys.entry(one->session);
 }
 

@@ -26,10 +26,10 @@ namespace holdfast::protocol {
 /// A watch of everything is not answered when the folder itself, or a folder above it, is deleted by its name without
 /// the slash. Consul keeps the trace of that deletion outside of the folder. A watch of a key below the folder is
 /// answered. So a process that holds for long also watches an entry of its own.
-std::vector<watch> wanted_watches(context& ctx, const facts& f, const watch_set& running);
+std::vector<watch> wanted_watches(moment& at, const facts& f, const watch_set& running);
 
 /// Whether `key` is the entry of ours that is watched even beside a watch of everything.
-bool is_own_entry(context& ctx, const facts& f, const watch_set& running, const std::string& key);
+bool is_own_entry(moment& at, const facts& f, const watch_set& running, const std::string& key);
 
 /// Whether nobody is known to wait elsewhere, and this process keeps spare slots or has local waiters. It may keep
 /// slots and hand them on locally for long only while nobody waits elsewhere, so it must notice new contenders.

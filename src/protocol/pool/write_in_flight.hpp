@@ -26,8 +26,8 @@ public:
   /// The transaction that is sent or in doubt.
   const transaction& current() const { return txn_; }
 
-  /// Whether the pauses after failures and refusals are over. Otherwise sets a timer for their end.
-  bool is_due(context& ctx) const { return ctx.due_or_wake(failures().retry_at()) && ctx.due_or_wake(not_before_); }
+  /// Whether the pauses after failures and refusals are over.
+  bool is_due(moment& at) const { return at.has_come(failures().retry_at()) && at.has_come(not_before_); }
   void wait_until(time_point when) { not_before_ = when; }
   void send(context& ctx, transaction txn) {
     ctx.act(action::send_txn{txn.id, txn.operations});

@@ -34,7 +34,17 @@ public:
 private:
   bool must_read_before_writing();
   void write_from_view();
-  bool is_turn_to_read();
+  bool may_write() {
+    return ctx_.ask([&](moment& at) { return parts_.write.is_due(at); });
+  }
+  bool any_overdue() {
+    return !ctx_.ask([&](moment& at) { return taking_.overdue(at, parts_); }).empty();
+  }
+  bool any_gone() {
+    return !ctx_.ask([&](moment& at) { return taking_.gone(at, parts_); }).empty();
+  }
+  plan_rules rules(const moves& what);
+  bool takes_turn_to_read();
   void hand_on(const moves& what);
   bool fail_conflicting_limit();
   void write_without_plan(moves& what);
@@ -64,18 +74,18 @@ void writer::step::write() {
   if (parts_.write.is_sent()) return;
   if (parts_.write.is_in_doubt()) return parts_.write.current().by_record ? read_record() : read_prefix();
   const bool stands = any_waits(parts_.members) || any_holds(parts_.members);
-  const bool takes_back = !taking_.overdue(ctx_, parts_).empty();
+  const bool takes_back = any_overdue();
   if (parts_.waiters.empty() && !stands && !parts_.duty.owes() && !takes_back) return;
   if (parts_.all_in_use()) {  // no waiter needs the cluster, so earlier failures do not count
     parts_.read.works();
     parts_.write.works();
     return parts_.members.forget_failures();
   }
-  if (!ctx_.due_or_wake(parts_.read.failures().retry_at()) || !parts_.write.is_due(ctx_)) return;
+  if (!ctx_.due_or_wake(parts_.read.failures().retry_at()) || !may_write()) return;
   const facts f = facts_now();
   const std::vector<member_id>& spares = parts_.slots.spares();
-  if (taking_.must_list(ctx_, parts_)) return read_prefix();
-  if (taking_.must_list_the_gone(ctx_, parts_)) return read_prefix();
+  if (ctx_.ask([&](moment& at) { return taking_.must_list(at, parts_); })) return read_prefix();
+  if (taking_.takes_turn_to_list(ctx_, parts_)) return read_prefix();
   switch (parts_.view.state()) {
     case view::state::none:
       if (!parts_.waiters.empty()) read_prefix();
@@ -126,22 +136,21 @@ void writer::step::write_from_view() {
   const demand need = answer_tries(awaits_node);
   if (need.needs_read) read_prefix();  // releases do not wait for this read
 
-  moves what = carry_out(decide(ctx_, facts_now(), need, its_.returns_soon_));
+  moves what = carry_out(ctx_.ask([&](moment& at) { return decide(at, facts_now(), need, its_.returns_soon_); }));
   if (!parts_.view.current()) return write_without_plan(what);
   const bool is_anybody_waiting = need.slots != 0 || any_waits(parts_.members);
-  const bool is_nothing_due =
-      !parts_.duty.owes() && taking_.overdue(ctx_, parts_).empty() && taking_.gone(ctx_, parts_).empty();
+  const bool is_nothing_due = !parts_.duty.owes() && !any_overdue() && !any_gone();
   if (what.empty() && !is_anybody_waiting && is_nothing_due) {  // no plan would be written
     parts_.duty.moved_on();
     return its_.numbers_.nobody_needs_one();
   }
   grant_plan next = plan_beside(what, is_anybody_waiting);
   const bool takes = take_free_slots(what, next);
-  next.reads_entries = what.gives() && next.free != 0 && is_turn_to_read();
+  next.reads_entries = what.gives() && next.free != 0 && takes_turn_to_read();
   choose_numbers(what);
   const bool is_due = what.gives() || takes || !next.taken_back.empty() ||
                       parts_.duty.takes_turn(ctx_, next, parts_.members, parts_.options.grant_backup);
-  const bool writes_record = taking_.is_turn(ctx_, next, is_due);
+  const bool writes_record = taking_.takes_turn(ctx_, next, is_due);
   if (writes_record || !what.empty()) send(what, next, writes_record);
 }
 
@@ -166,10 +175,10 @@ void writer::step::write_without_plan(moves& what) {
 /// Plans the grants to write beside our own moves. Early rejoins for which a slot is free become releases, because
 /// nobody here wants the slot.
 grant_plan writer::step::plan_beside(moves& what, bool is_anybody_waiting) {
-  grant_plan next = plan(parts_.view.now(), taking_.rules(ctx_, parts_, what));
+  grant_plan next = plan(parts_.view.now(), rules(what));
   if (is_anybody_waiting)
-    while (parts_.claims.wait(ctx_, next, parts_.options.claim_timeout))
-      next = plan(parts_.view.now(), taking_.rules(ctx_, parts_, what));
+    while (parts_.claims.pass_over_the_late(ctx_, next, parts_.options.claim_timeout))
+      next = plan(parts_.view.now(), rules(what));
   const bool grants = !what.gives() || parts_.duty.grants_with_release();
   if (next.granted.empty() && !next.cut && grants) parts_.duty.now_owes(false);  // there is no contender to grant
   if (next.free != 0 && what.rejoins_early) {
@@ -177,6 +186,11 @@ grant_plan writer::step::plan_beside(moves& what, bool is_anybody_waiting) {
     what.give_back.swap(what.requeue);
   }
   return next;
+}
+
+plan_rules writer::step::rules(const moves& what) {
+  taking_.free_slots_of_the_gone(ctx_, parts_.others);
+  return ctx_.ask([&](moment& at) { return taking_.rules(at, parts_, what); });
 }
 
 /// Lets our newcomers take the slots on which no waiting contender has a claim, in the same write. Returns true if they
@@ -200,12 +214,12 @@ bool writer::step::take_free_slots(moves& what, grant_plan& next) {
   return takes;
 }
 
-/// Whether a release that leaves a slot free also reads the entries. If no slot was free before, it reads them in any
-/// case (`compose`). If other processes change the record faster than a contender can write it, the contender waits in
-/// the queue beside the free slot. Processes with short holds notice the contender only by such a read. In a large
-/// crowd the read is large, so fewer releases do it. The choice is random and needs no state, because a program may
-/// acquire and release only once.
-bool writer::step::is_turn_to_read() {
+/// Returns true if a release that leaves a slot free also reads the entries. If no slot was free before, it reads them
+/// in any case (`compose`). If other processes change the record faster than a contender can write it, the contender
+/// waits in the queue beside the free slot. Processes with short holds notice the contender only by such a read. In a
+/// large crowd the read is large, so fewer releases do it. The choice is random and needs no state, because a program
+/// may acquire and release only once.
+bool writer::step::takes_turn_to_read() {
   constexpr std::size_t releases_min = 16, contenders_of_release = 8;
   const auto releases =
       static_cast<duration::rep>(std::max(releases_min, parts_.view.now().crowd() / contenders_of_release));
@@ -216,7 +230,7 @@ bool writer::step::is_turn_to_read() {
 /// process that leaves a slot free must know the whole queue.
 void writer::step::hand_on(const moves& what) {
   if (parts_.view.outrun()) return read_record();
-  plan_rules known = taking_.rules(ctx_, parts_, what);
+  plan_rules known = rules(what);
   known.complete = false;
   const grant_plan next = plan(parts_.view.now(), known);
   if (next.free != 0 || next.granted.empty() || !next.left_free.empty()) return read_prefix();
@@ -269,8 +283,7 @@ std::uint32_t writer::step::count_takeable() {
   for (const auto& [id, m] : parts_.members)
     if (m.rejoined_early && m.is_ready() && m.waits()) unclaimed.leave.push_back(&m);
   const facts f = facts_now();
-  const std::uint32_t free =
-      parts_.view.current() ? plan(parts_.view.now(), taking_.rules(ctx_, parts_, unclaimed)).free : 0;
+  const std::uint32_t free = parts_.view.current() ? plan(parts_.view.now(), rules(unclaimed)).free : 0;
   const std::vector<member_id>& spares = parts_.slots.spares();
   const auto usable =
       std::count_if(spares.begin(), spares.end(), [&](member_id id) { return !f.must_go_back(parts_.members[id]); });
@@ -292,12 +305,13 @@ moves writer::step::carry_out(decision d) {
 /// holders are not spared. A member that gets no number waits.
 void writer::step::choose_numbers(moves& what) {
   if (what.number.empty()) return its_.numbers_.nobody_needs_one();
-  if (its_.numbers_.may_choose(ctx_)) {
+  if (ctx_.due_or_wake(its_.numbers_.due_at())) {
     std::vector<bool> taken(parts_.limit(), false);
     for (const slot_number& each : parts_.view.now().numbers)
       if (!each.session.empty() && each.number < parts_.limit()) taken[each.number] = true;
-    for (const std::uint32_t number : parts_.others.spared_numbers(ctx_, parts_.limit(), parts_.options))
-      taken[number] = true;
+    const auto spared =
+        ctx_.ask([&](moment& at) { return parts_.others.spared_numbers(at, parts_.limit(), parts_.options); });
+    for (const std::uint32_t number : spared) taken[number] = true;
     what.numbers = its_.numbers_.choose(ctx_, std::move(taken), what.number.size());
     if (what.numbers.empty()) {
       if (!its_.numbers_.leaves_out_a_free_one() && parts_.view.as_of() <= its_.numbers_.sought()) {
@@ -316,7 +330,8 @@ void writer::step::choose_numbers(moves& what) {
 /// Returns true if such an answer is awaited, also if the request cannot be sent yet.
 bool writer::step::read_node() {
   if (!parts_.view.current() || (parts_.waiters.empty() && !any_waits(parts_.members))) return false;
-  std::optional<std::string> node = parts_.others.node_to_read(ctx_, parts_.view.now(), parts_.members, parts_.options);
+  std::optional<std::string> node = ctx_.ask(
+      [&](moment& at) { return parts_.others.node_to_read(at, parts_.view.now(), parts_.members, parts_.options); });
   if (!node) return false;
   if (!parts_.read.under_way()) {
     its_.node_asked_ = *node;

@@ -48,8 +48,6 @@ struct own_session {
   bool is_suspect() const { return state == session_state::suspect; }
 
   void created(context& ctx, std::string its_id, duration ttl, duration margin);
-  /// True if the lease has expired. Otherwise sets a timer for that.
-  bool has_expired(context& ctx) const { return ctx.due_or_wake(lease.deadline()); }
   void renew_when_due(context& ctx);
   /// Renews the session if that is due, and assesses whether it is suspect. `watch_fails`: the core could not see the
   /// session's end. Returns true if that has changed.

@@ -132,8 +132,8 @@ public:
     for (auto& [session, e] : ending_)
       if (may_end(e)) e.pursue(ctx, session);
   }
-  /// The first session whose `until` has passed, so that it is taken for ended; `remove` must follow.
-  typename ending_map::iterator expired(context& ctx) {
+  /// Takes the first session whose `until` has passed for ended, and returns it; `remove` must follow.
+  typename ending_map::iterator let_expire(context& ctx) {
     const auto at = std::find_if(ending_.begin(), ending_.end(),
                                  [&](const auto& each) { return ctx.due_or_wake(each.second.until); });
     if (at != ending_.end()) ctx.act(action::forget_session{at->first});
