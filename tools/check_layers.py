@@ -118,7 +118,7 @@ def layer_of(path):
 
 
 def resolve(path, included, files):
-    """The path of an include in the project: protocol code may write "plan.hpp" for "protocol/record/plan.hpp"."""
+    """The path of an include in the project: protocol code may write "plan.hpp" for "protocol/pool/plan.hpp"."""
     beside = path.rpartition("/")[0] + "/" + included
     for root in ("src/", "include/"):
         if beside in files and beside.startswith(root):
@@ -168,15 +168,15 @@ def problems(files):
 
 def self_test():
     good = {
-        "src/protocol/record/plan.cpp": '#include "protocol/record/plan.hpp"\n#include <vector>\n#include "snapshot.hpp"\n'
-        "#include <holdfast/error.hpp>\n",
+        "src/protocol/record/succession.cpp": '#include "protocol/record/succession.hpp"\n#include <vector>\n'
+        '#include "snapshot.hpp"\n#include <holdfast/error.hpp>\n',
         "src/protocol/record/lock_record.cpp": "#include <boost/json/parse.hpp>\n",
         "src/protocol/core/context.hpp": "bool is_due(moment& at) const;\nvoid act(context& ctx, const member& m);\n",
         "src/protocol/record/snapshot.hpp": "#include <boost/system/error_code.hpp>\n#include <holdfast/loss_reason.hpp>\n",
         "src/consul/client.cpp": '#include <holdfast/consul/client.hpp>\n#include "consul/encoding/url.hpp"\n'
         "#include <boost/beast/http/parser.hpp>\n#include <sys/socket.h>\n",
         "src/net/tls.cpp": "#include <boost/asio/ssl/stream.hpp>\n#include <openssl/x509v3.h>\n",
-        "src/runtime/driver.cpp": '#include "protocol/record/plan.hpp"\n#include <holdfast/consul/client.hpp>\n',
+        "src/runtime/driver.cpp": '#include "protocol/pool/plan.hpp"\n#include <holdfast/consul/client.hpp>\n',
         "src/rabbitmq/method.cpp": "#include <rabbitmq-c/framing.h>\n#include <amqp_framing.h>\n",
         "src/rabbitmq/names.cpp": '#include "net/utf8.hpp"\n',
         "src/error.cpp": "#include <holdfast/error.hpp>\n#include <string>\n",
@@ -197,7 +197,7 @@ def self_test():
         "HTTP below the client": ("src/net/a.hpp", '#include "consul/encoding/http.hpp"'),
         "public interface in the core": ("src/protocol/core/a.cpp", "#include <holdfast/semaphore.hpp>"),
         "the client in the lifetime of contexts": ("src/lifetime/a.cpp", '#include "consul/encoding/url.hpp"'),
-        "protocol in the client": ("src/consul/a.cpp", '#include "protocol/record/plan.hpp"'),
+        "protocol in the client": ("src/consul/a.cpp", '#include "protocol/pool/plan.hpp"'),
         "runtime in the client": ("src/consul/a.cpp", '#include "runtime/driver.hpp"'),
         "semaphore in the client": ("src/consul/a.cpp", "#include <holdfast/semaphore.hpp>"),
         "semaphore in the client's headers": ("include/holdfast/consul/a.hpp", "#include <holdfast/slot.hpp>"),

@@ -14,7 +14,7 @@
 #include "consul/encoding/json.hpp"
 #include "fuzz.hpp"
 #include "protocol/administration/administration.hpp"
-#include "protocol/record/plan.hpp"
+#include "protocol/pool/plan.hpp"
 #include "protocol/record/snapshot.hpp"
 
 using namespace holdfast;

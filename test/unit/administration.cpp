@@ -5,7 +5,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "protocol/record/plan.hpp"
+#include "protocol/pool/plan.hpp"
 
 // The steps of each order, given the state of Consul. A step is written in one line:
 //   cas @50 2 {a b} closed revoked {a} | grant c @12 | remove d @13 | destroy s | refused: why | more | nothing

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "protocol/pool/acceptance.hpp"
-#include "protocol/record/plan.hpp"
+#include "protocol/pool/plan.hpp"
 
 namespace holdfast::protocol {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "protocol/core/context.hpp"
-#include "protocol/record/plan.hpp"
+#include "protocol/pool/plan.hpp"
 
 namespace holdfast::protocol {
 

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <optional>
 
-#include "protocol/core/wait_limit.hpp"
 #include "protocol/pool/own_grants.hpp"
 #include "protocol/pool/pool_parts.hpp"
 #include "protocol/pool/taking.hpp"
+#include "protocol/pool/wait_limit.hpp"
 
 namespace holdfast::protocol {
 

@@ -3,8 +3,8 @@
 
 #pragma once
 
-#include "protocol/core/transaction.hpp"
 #include "protocol/pool/decide.hpp"
+#include "protocol/pool/transaction.hpp"
 
 namespace holdfast::protocol {
 

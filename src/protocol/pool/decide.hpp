@@ -11,7 +11,7 @@
 #include "protocol/pool/facts.hpp"
 #include "protocol/pool/grant_duty.hpp"
 #include "protocol/pool/other_holders.hpp"
-#include "protocol/record/plan.hpp"
+#include "protocol/pool/plan.hpp"
 
 namespace holdfast::protocol {
 

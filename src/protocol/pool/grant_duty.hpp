@@ -7,7 +7,7 @@
 
 #include "protocol/core/context.hpp"
 #include "protocol/pool/member.hpp"
-#include "protocol/record/plan.hpp"
+#include "protocol/pool/plan.hpp"
 
 namespace holdfast::protocol {
 

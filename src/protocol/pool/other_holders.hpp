@@ -14,8 +14,8 @@
 
 #include "protocol/core/outage.hpp"
 #include "protocol/pool/member.hpp"
+#include "protocol/pool/plan.hpp"
 #include "protocol/pool/pool_options.hpp"
-#include "protocol/record/plan.hpp"
 
 namespace holdfast::protocol {
 

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "protocol/core/core.hpp"
-#include "protocol/core/wait_limit.hpp"
 #include "protocol/pool/cluster_observer.hpp"
 #include "protocol/pool/facts.hpp"
 #include "protocol/pool/outage_rule.hpp"
@@ -18,6 +17,7 @@
 #include "protocol/pool/pool_parts.hpp"
 #include "protocol/pool/session_care.hpp"
 #include "protocol/pool/taking.hpp"
+#include "protocol/pool/wait_limit.hpp"
 #include "protocol/pool/wanted_watches.hpp"
 #include "protocol/pool/writer.hpp"
 

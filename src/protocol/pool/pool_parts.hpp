@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "protocol/core/closing.hpp"
-#include "protocol/core/read_in_flight.hpp"
 #include "protocol/core/waiter_queue.hpp"
 #include "protocol/pool/claim_timeouts.hpp"
 #include "protocol/pool/grant_duty.hpp"
@@ -18,6 +17,7 @@
 #include "protocol/pool/mutex_policy.hpp"
 #include "protocol/pool/other_holders.hpp"
 #include "protocol/pool/pool_options.hpp"
+#include "protocol/pool/read_in_flight.hpp"
 #include "protocol/pool/situation.hpp"
 #include "protocol/pool/slot_ledger.hpp"
 #include "protocol/pool/view.hpp"

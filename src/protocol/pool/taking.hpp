@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "protocol/core/transaction.hpp"
 #include "protocol/pool/acceptance.hpp"
 #include "protocol/pool/decide.hpp"
 #include "protocol/pool/gone_makers.hpp"
 #include "protocol/pool/maker_watching.hpp"
 #include "protocol/pool/pool_parts.hpp"
+#include "protocol/pool/transaction.hpp"
 
 namespace holdfast::protocol {
 

@@ -12,7 +12,7 @@
 #include "protocol/base/transitions.hpp"
 #include "protocol/core/context.hpp"
 #include "protocol/core/fallible.hpp"
-#include "protocol/core/transaction.hpp"
+#include "protocol/pool/transaction.hpp"
 
 namespace holdfast::protocol {
 

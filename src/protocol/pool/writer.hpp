@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "protocol/core/number_allocator.hpp"
+#include "protocol/pool/number_allocator.hpp"
 #include "protocol/pool/pool_parts.hpp"
 #include "protocol/pool/taking.hpp"
 

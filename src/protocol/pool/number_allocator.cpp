@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include "protocol/core/number_allocator.hpp"
+#include "protocol/pool/number_allocator.hpp"
 
 namespace holdfast::protocol {
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include "protocol/core/transaction.hpp"
+#include "protocol/pool/transaction.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include "protocol/record/plan.hpp"
+#include "protocol/pool/plan.hpp"
 
 #include <algorithm>
 #include <utility>
