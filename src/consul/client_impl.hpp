@@ -13,9 +13,9 @@
 #include <random>
 #include <vector>
 
-#include "consul/agents/health.hpp"
 #include "consul/call.hpp"
 #include "consul/connections/counters.hpp"
+#include "consul/health_record.hpp"
 #include "consul/transport.hpp"
 #include "lifetime/context_hook.hpp"
 

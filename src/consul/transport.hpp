@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "consul/agents/agent_choice.hpp"
-#include "consul/agents/health.hpp"
 #include "consul/agents/outage.hpp"
 #include "consul/connections/connection.hpp"
 #include "consul/connections/connection_class.hpp"
@@ -24,6 +23,7 @@
 #include "consul/connections/refusals.hpp"
 #include "consul/connections/secret_filter.hpp"
 #include "consul/encoding/url.hpp"
+#include "consul/health_record.hpp"
 #include "consul/net.hpp"
 #include "consul/token_source.hpp"
 #include "net/name_lookup.hpp"

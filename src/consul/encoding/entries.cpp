@@ -292,7 +292,7 @@ private:
 };
 
 template <class Target>
-error_code read(std::string_view body, Target& out) {
+error_code read_all(std::string_view body, Target& out) {
   json::parse_options options;
   options.max_depth = depth_max;
   json::basic_parser<reader> parser(options, out);
@@ -306,13 +306,13 @@ error_code read(std::string_view body, Target& out) {
 error_code parse_entries(std::string_view body, std::vector<kv_entry>& out) {
   out.clear();
   out.reserve(std::min(body.size() / usual_entry_text, reserve_max));
-  return read(body, out);
+  return read_all(body, out);
 }
 
 error_code parse_txn(std::string_view body, std::size_t operations, txn_reply& out) {
   out.results.clear();
   out.errors.clear();
-  if (const error_code ec = read(body, out)) return ec;
+  if (const error_code ec = read_all(body, out)) return ec;
   for (const txn_error& refusal : out.errors) {
     if (refusal.operation >= operations) return error::malformed_reply;
   }
