@@ -78,19 +78,18 @@ LAYERS = {
     **{f"src/protocol/{each}": Layer((*inside("protocol", each, CORE), *COMMON), SYSTEM_ONLY) for each in CORE},
     "src/net": Layer(("net/", *COMMON), ("boost/",)),
     **{
-        f"src/consul/{each}": Layer((*inside("consul", each, CLIENT), "consul/net.hpp", "holdfast/consul/", *COMMON), ("boost/",))
+        f"src/consul/{each}": Layer(
+            (*inside("consul", each, CLIENT), "consul/net_names.hpp", "holdfast/consul/", *COMMON), ("boost/",)
+        )
         for each in CLIENT
     },
     "src/lifetime": Layer(("lifetime/", *OPERATIONS), ("boost/asio/", *SYSTEM_ONLY)),
     "src/consul": Layer(("consul/", "net/", "lifetime/", "holdfast/consul/", "holdfast/version.hpp", *COMMON), ("boost/",)),
-    "src/rabbitmq": Layer(
-        ("rabbitmq/", "protocol/", "net/", "lifetime/", "holdfast/rabbitmq/", "holdfast/version.hpp", *COMMON), ("boost/",)
-    ),
+    "src/rabbitmq": Layer(("rabbitmq/", "protocol/", "net/", "lifetime/", "holdfast/"), ("boost/",)),
     "include/holdfast/rabbitmq": Layer(("holdfast/rabbitmq/", BUILD, *OPERATIONS, *COMMON), ("boost/",)),
     "include/holdfast/consul": Layer(("holdfast/consul/", BUILD, *OPERATIONS, *COMMON), ("boost/",)),
     "include/holdfast/testing": Layer(("holdfast/testing/", "holdfast/consul/", BUILD, *COMMON), ("boost/",)),
     "src/testing": Layer(("testing/", "holdfast/testing/", "holdfast/consul/", "consul/", "net/", "lifetime/", *COMMON), ("boost/",)),
-    "src/rabbitmq": Layer(("rabbitmq/", "protocol/", "net/", "lifetime/", "holdfast/"), ("boost/",)),
     "src/testing/broker": Layer(
         ("testing/", "holdfast/testing/", "rabbitmq/", "net/", "lifetime/", *COMMON), ("boost/",)
     ),

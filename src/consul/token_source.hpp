@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "consul/net.hpp"
+#include "consul/net_names.hpp"
 #include "net/asio.hpp"
 #include "net/file_stamp.hpp"
 

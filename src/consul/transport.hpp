@@ -24,7 +24,7 @@
 #include "consul/connections/secret_filter.hpp"
 #include "consul/encoding/url.hpp"
 #include "consul/health_record.hpp"
-#include "consul/net.hpp"
+#include "consul/net_names.hpp"
 #include "consul/token_source.hpp"
 #include "net/name_lookup.hpp"
 #include "net/resolve.hpp"

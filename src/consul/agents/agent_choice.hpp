@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "consul/net.hpp"
+#include "consul/net_names.hpp"
 #include "net/asio.hpp"
 
 namespace holdfast::consul::detail {

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "consul/connections/connection.hpp"
-#include "consul/net.hpp"
+#include "consul/net_names.hpp"
 #include "net/waiting.hpp"
 
 namespace holdfast::consul::detail {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "consul/connections/counters.hpp"
-#include "consul/encoding/url.hpp"
 #include "consul/encoding/http.hpp"
-#include "consul/net.hpp"
+#include "consul/encoding/url.hpp"
+#include "consul/net_names.hpp"
 #include "net/asio.hpp"
 #include "net/tls.hpp"
 

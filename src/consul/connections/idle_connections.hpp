@@ -9,7 +9,7 @@
 
 #include "consul/connections/connection.hpp"
 #include "consul/connections/connection_class.hpp"
-#include "consul/net.hpp"
+#include "consul/net_names.hpp"
 #include "net/waiting.hpp"
 
 namespace holdfast::consul::detail {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "consul/net.hpp"
+#include "consul/net_names.hpp"
 #include "net/asio.hpp"
 
 namespace holdfast::consul::detail {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "consul/net.hpp"
+#include "consul/net_names.hpp"
 #include "net/address.hpp"
 
 // Boost.URL is not used. It is one more compiled library to install and link. It also accepts authorities that Consul's
