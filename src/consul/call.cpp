@@ -7,6 +7,7 @@
 #include "consul/encoding/duration.hpp"
 #include "consul/encoding/http.hpp"
 #include "consul/encoding/json.hpp"
+#include "net/percent_encoding.hpp"
 #include "net/utf8.hpp"
 
 namespace holdfast::consul::detail {
@@ -26,7 +27,7 @@ public:
     return *this;
   }
   target& segment(std::string_view s) {
-    append_encoded(text_, s);
+    net::append_encoded(text_, s);
     return *this;
   }
   target& flag(std::string_view name) {
@@ -38,7 +39,7 @@ public:
   target& parameter(std::string_view name, std::string_view value) {
     flag(name);
     text_ += '=';
-    append_encoded(text_, value);
+    net::append_encoded(text_, value);
     return *this;
   }
   target& parameter(std::string_view name, std::uint64_t value) { return parameter(name, std::to_string(value)); }
@@ -70,7 +71,7 @@ call start_call(const call_settings& settings, std::string_view name, std::strin
 // A key that is not UTF-8 would name different keys in the JSON of a transaction and in a path. Consul 1.22 refuses to
 // create keys that begin or end with a space, but in a transaction it creates some that no path can name.
 void check_key(call& c, const std::string& key, bool may_create = false) {
-  if (!is_utf8(key)) {
+  if (!net::is_utf8(key)) {
     c.refused_for = "a key that is not UTF-8";
   } else if (may_create && (key.starts_with(' ') || key.ends_with(' '))) {
     c.refused_for = "a new key that begins or ends with a space";

@@ -7,6 +7,7 @@
 #include "consul/config_check.hpp"
 #include "consul/connections/proxy.hpp"
 #include "consul/encoding/url.hpp"
+#include "net/address.hpp"
 
 namespace holdfast::consul {
 namespace detail {
@@ -76,7 +77,7 @@ std::vector<agent_address> check(const config& c) {
           "tls.certificate_file and tls.key_file go together");
   require(!tls.context || (tls.ca_file.empty() && tls.ca_path.empty() && tls.certificate_file.empty()),
           error::invalid_option, "tls.context excludes the options that name files");
-  require(tls.server_name.empty() || !certificate_name(tls.server_name).empty(), error::invalid_option,
+  require(tls.server_name.empty() || !net::certificate_name(tls.server_name).empty(), error::invalid_option,
           "tls.server_name must be a host's name or an IP address");
   require(is_time(c.request_timeout), error::invalid_option, "request_timeout must be 1 ms to 10 min");
   require(is_time(c.connect_timeout), error::invalid_option, "connect_timeout must be 1 ms to 10 min");

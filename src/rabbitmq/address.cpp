@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "net/percent_encoding.hpp"
+
 namespace holdfast::rabbitmq::detail {
 namespace {
 
@@ -21,33 +23,9 @@ bool equals_ignoring_case(std::string_view text, std::string_view lower) noexcep
                     [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
 }
 
-bool is_unreserved(char c) noexcept {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '.' ||
-         c == '_' || c == '~';
-}
-
 // The characters that RFC 3986 allows in a segment and in user information. Others must be percent-encoded.
 bool may_stand_alone(char c) noexcept {
-  return is_unreserved(c) || std::string_view("!$&'()*+,;=:").find(c) != std::string_view::npos;
-}
-
-int hex_digit(char c) noexcept {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-void append_encoded(std::string& out, std::string_view text) {
-  constexpr char digits[] = "0123456789ABCDEF";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (is_unreserved(c)) {
-      out += c;
-    } else {
-      out += {'%', digits[byte >> 4], digits[byte & 15]};
-    }
-  }
+  return net::is_unreserved(c) || std::string_view("!$&'()*+,;=:").find(c) != std::string_view::npos;
 }
 
 /// Parses one address. The first problem ends it.
@@ -101,25 +79,25 @@ private:
   }
 
   bool parse_virtual_host(std::string_view text) {
-    std::string name;
-    if (!decode(text, name)) return fail("the virtual host is not percent-encoded: for example, \"/\" is %2F in it");
-    if (name.size() > short_text_max) return fail("the virtual host has more than 255 bytes");
-    parsed_.virtual_host = std::move(name);
+    auto name = decoded(text);
+    if (!name) return fail("the virtual host is not percent-encoded: for example, \"/\" is %2F in it");
+    if (name->size() > short_text_max) return fail("the virtual host has more than 255 bytes");
+    parsed_.virtual_host = std::move(*name);
     return true;
   }
 
   bool parse_login(std::string_view text) {
     const auto colon = text.find(':');
-    std::string user;
-    if (!decode(text.substr(0, colon), user)) return fail("the user name is not percent-encoded");
-    if (user.size() > short_text_max) return fail("the user name has more than 255 bytes");
-    if (has_zero(user)) return fail("the user name has a zero byte");
+    auto user = decoded(text.substr(0, colon));
+    if (!user) return fail("the user name is not percent-encoded");
+    if (user->size() > short_text_max) return fail("the user name has more than 255 bytes");
+    if (has_zero(*user)) return fail("the user name has a zero byte");
     parsed_.user = std::move(user);
     if (colon == std::string_view::npos) return true;
-    std::string password;
-    if (!decode(text.substr(colon + 1), password)) return fail("the password is not percent-encoded");
-    if (password.size() > password_max) return fail("the password has more than 1,024 bytes");
-    if (has_zero(password)) return fail("the password has a zero byte");
+    auto password = decoded(text.substr(colon + 1));
+    if (!password) return fail("the password is not percent-encoded");
+    if (password->size() > password_max) return fail("the password has more than 1,024 bytes");
+    if (has_zero(*password)) return fail("the password has a zero byte");
     parsed_.password = std::move(password);
     return true;
   }
@@ -130,31 +108,20 @@ private:
     // The brackets of an IPv6 address, and the percent sign before its zone, stand as they are.
     if (text.starts_with('[')) return net::parse_authority(text, parsed_) || fail(problem);
     const std::string_view encoded = text.substr(0, text.find(':'));
-    std::string host;
-    if (!decode(encoded, host) || host.find_first_of("[:") != std::string::npos) return fail(problem);
-    if (host.empty()) host = "localhost";
-    host += text.substr(encoded.size());
-    return net::parse_authority(host, parsed_) || fail(problem);
+    auto host = decoded(encoded);
+    if (!host || host->find_first_of("[:") != std::string::npos) return fail(problem);
+    if (host->empty()) host = "localhost";
+    *host += text.substr(encoded.size());
+    return net::parse_authority(*host, parsed_) || fail(problem);
   }
 
   // The PLAIN mechanism of the login ends both by a zero byte.
   static bool has_zero(std::string_view text) noexcept { return text.find('\0') != std::string_view::npos; }
 
-  static bool decode(std::string_view text, std::string& out) {
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      if (text[i] != '%') {
-        if (!may_stand_alone(text[i])) return false;
-        out += text[i];
-        continue;
-      }
-      if (text.size() - i < 3) return false;
-      const int high = hex_digit(text[i + 1]);
-      const int low = hex_digit(text[i + 2]);
-      if (high < 0 || low < 0) return false;
-      out += static_cast<char>(high * 16 + low);
-      i += 2;
-    }
-    return true;
+  static std::optional<std::string> decoded(std::string_view text) {
+    const auto may_be_there = [](char c) { return c == '%' || may_stand_alone(c); };
+    if (!std::all_of(text.begin(), text.end(), may_be_there)) return std::nullopt;
+    return net::percent_decoded(text);
   }
 
   broker_address parsed_{};
@@ -168,7 +135,7 @@ std::string broker_address::to_string() const {
   std::string text = (is_tls ? "amqps://" : "amqp://") + authority();
   if (virtual_host != "/") {
     text += '/';
-    append_encoded(text, virtual_host);
+    net::append_encoded(text, virtual_host);
   }
   return text;
 }

@@ -10,6 +10,7 @@
 
 #include "consul/encoding/base64.hpp"
 #include "go_text.hpp"
+#include "net/percent_encoding.hpp"
 #include "ways.hpp"
 
 namespace holdfast::testing::detail {
@@ -32,29 +33,10 @@ constexpr const char* data_center = "dc1";
 
 using parameters = std::multimap<std::string, std::string, std::less<>>;
 
-int hex_value(char c) noexcept {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-// Empty if an escape is not followed by two hexadecimal digits.
-std::optional<std::string> percent_decoded(std::string_view text, bool plus_is_space) {
-  std::string out;
-  out.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%') {
-      const int high = i + 2 < text.size() ? hex_value(text[i + 1]) : -1;
-      const int low = high >= 0 ? hex_value(text[i + 2]) : -1;
-      if (low < 0) return std::nullopt;
-      out += static_cast<char>(high * 16 + low);
-      i += 2;
-    } else {
-      out += plus_is_space && text[i] == '+' ? ' ' : text[i];
-    }
-  }
-  return out;
+// In a query, a plus sign stands for a space.
+std::optional<std::string> query_decoded(std::string text) {
+  std::replace(text.begin(), text.end(), '+', ' ');
+  return net::percent_decoded(text);
 }
 
 parameters parse_query(std::string_view query) {
@@ -64,8 +46,8 @@ parameters parse_query(std::string_view query) {
     const std::string_view pair = query.substr(0, end);
     query.remove_prefix(std::min(end + 1, query.size()));
     const std::size_t equals = std::min(pair.find('='), pair.size());
-    auto name = percent_decoded(pair.substr(0, equals), true);
-    auto value = percent_decoded(pair.substr(std::min(equals + 1, pair.size())), true);
+    auto name = query_decoded(std::string(pair.substr(0, equals)));
+    auto value = query_decoded(std::string(pair.substr(std::min(equals + 1, pair.size()))));
     if (!pair.empty() && name && value) out.emplace(std::move(*name), std::move(*value));
   }
   return out;
@@ -780,18 +762,8 @@ bool leads_to(const route& r, std::string_view path) { return r.named ? path.sta
 
 // Encodes the path as Go does, which leaves more characters unescaped than necessary.
 api_reply moved_to(std::string_view path, std::string_view query) {
-  constexpr std::string_view plain = "-_.~$&+,/:;=@";
-  constexpr std::string_view digits = "0123456789ABCDEF";
   std::string location;
-  for (const char c : path) {
-    const bool alphanumeric = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-    const auto byte = static_cast<unsigned char>(c);
-    if (alphanumeric || plain.find(c) != std::string_view::npos) {
-      location += c;
-    } else {
-      location += {'%', digits[byte >> 4], digits[byte & 15]};
-    }
-  }
+  net::append_encoded(location, path, "$&+,/:;=@");
   return {301, {{"Location", location.append(query)}}, {}};
 }
 
@@ -813,7 +785,7 @@ std::optional<std::string> bad_key(std::string_view key) {
   const std::string traversal = "invalid key name, path traversal is not allowed";
   if (key.starts_with(' ') || key.ends_with(' ')) return spaces;
   // Consul decodes the key once more, so a key must not contain an escaped space or ".." either.
-  const auto decoded = percent_decoded(key, false);
+  const auto decoded = net::percent_decoded(key);
   if (!decoded || *decoded == key) return std::nullopt;
   if (decoded->find("..") != std::string::npos) return traversal;
   if (decoded->find(' ') != std::string::npos) return spaces;
@@ -825,7 +797,7 @@ std::optional<std::string> bad_key(std::string_view key) {
 api_answer api::handle(const api_request& request, store::time_point now) {
   const std::string_view target = request.target;
   const std::size_t question = std::min(target.find('?'), target.size());
-  const auto path = percent_decoded(target.substr(0, question), false);
+  const auto path = net::percent_decoded(target.substr(0, question));
   if (!path || !path->starts_with('/')) return {text_reply(400, "400 Bad Request")};
   if (!is_printable(*path)) return {{400, {}, {}}};
   const consul_version version = model_.options().version;

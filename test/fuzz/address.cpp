@@ -3,6 +3,7 @@
 
 // The small texts that people write and Consul echoes: addresses, durations, base64, percent-encoding.
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 
@@ -11,6 +12,7 @@
 #include "consul/encoding/duration.hpp"
 #include "consul/encoding/url.hpp"
 #include "fuzz.hpp"
+#include "net/percent_encoding.hpp"
 #include "testing/go_text.hpp"
 
 using namespace holdfast;
@@ -98,23 +100,18 @@ void check_base64(std::string_view text) {
   require(decode_base64(encoded, bytes) && bytes == text, "base64 survives");
 }
 
-int hex_digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c - 'A' + 10; }
-
 void check_encoded(std::string_view text, std::string_view encoded, bool slashes) {
-  std::string decoded;
-  for (std::size_t i = 0; i < encoded.size(); ++i) {
-    const char c = encoded[i];
+  for (const char c : encoded) {
     require(is_graphic(c) && c != '?' && c != '#' && c != '&' && c != '=' && c != '+' && (slashes || c != '/'),
             "an encoded text ends neither path nor query");
-    if (c != '%') {
-      decoded += c;
-      continue;
-    }
-    require(i + 2 < encoded.size(), "an escape has two digits");
-    decoded += static_cast<char>(hex_digit(encoded[i + 1]) * 16 + hex_digit(encoded[i + 2]));
-    i += 2;
   }
-  require(decoded == text, "an encoded text survives");
+  require(net::percent_decoded(encoded) == text, "an encoded text survives");
+}
+
+void check_decoded(std::string_view text) {
+  const auto decoded = net::percent_decoded(text);
+  const auto percents = static_cast<std::size_t>(std::count(text.begin(), text.end(), '%'));
+  if (decoded) require(decoded->size() + 2 * percents == text.size(), "each escape becomes one byte");
 }
 
 }  // namespace
@@ -126,8 +123,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check_duration(text);
   check_base64(text);
   std::string encoded;
-  append_encoded(encoded, text);
+  net::append_encoded(encoded, text);
   check_encoded(text, encoded, false);
+  check_decoded(text);
   encoded.clear();
   append_encoded_key(encoded, text);
   check_encoded(text, encoded, true);

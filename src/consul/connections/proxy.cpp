@@ -7,10 +7,11 @@
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/network_v4.hpp>
 #include <boost/asio/ip/network_v6.hpp>
-#include <charconv>
 #include <cstdlib>
+#include <utility>
 
 #include "consul/encoding/base64.hpp"
+#include "net/percent_encoding.hpp"
 
 namespace holdfast::consul::detail {
 namespace {
@@ -69,22 +70,6 @@ bool names(std::string_view entry, const agent_address& to) {
          (wanted.size() > name.size() && wanted.ends_with(name) && wanted[wanted.size() - name.size() - 1] == '.');
 }
 
-bool decode_percent(std::string_view text, std::string& out) {
-  for (std::size_t i = 0; i != text.size(); ++i) {
-    if (text[i] != '%') {
-      out += text[i];
-      continue;
-    }
-    unsigned char byte = 0;
-    if (text.size() - i < 3) return false;
-    const auto [stop, ec] = std::from_chars(&text[i + 1], &text[i] + 3, byte, 16);
-    if (ec != std::errc() || stop != &text[i] + 3) return false;
-    out += static_cast<char>(byte);
-    i += 2;
-  }
-  return true;
-}
-
 std::string variable(const char* name, const char* otherwise) {
   const char* value = std::getenv(name);
   if (value == nullptr || *value == '\0') value = std::getenv(otherwise);
@@ -114,7 +99,9 @@ error_code parse_proxy(std::string_view text, proxy_address& out) {
   }
   proxy_address parsed;
   if (const auto at = text.rfind('@'); at != std::string_view::npos) {
-    if (!decode_percent(text.substr(0, at), parsed.login)) return error::invalid_address;
+    auto login = net::percent_decoded(text.substr(0, at));
+    if (!login) return error::invalid_address;
+    parsed.login = std::move(*login);
     parsed.credentials = basic_credentials(parsed.login);
     text.remove_prefix(at + 1);
   }

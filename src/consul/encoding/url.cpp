@@ -7,14 +7,10 @@
 #include <cstddef>
 #include <utility>
 
+#include "net/percent_encoding.hpp"
+
 namespace holdfast::consul::detail {
 namespace {
-
-bool is_alphanumeric(char c) noexcept {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-bool is_unreserved(char c) noexcept { return is_alphanumeric(c) || c == '-' || c == '.' || c == '_' || c == '~'; }
 
 bool equals_ignoring_case(std::string_view text, std::string_view lower) noexcept {
   return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
@@ -34,17 +30,11 @@ bool parse_prefix(std::string_view text, std::string& out) {
   constexpr std::size_t size_max = 1024;
   while (text.ends_with('/')) text.remove_suffix(1);
   const auto may_be_there = [](char c) {
-    return is_unreserved(c) || std::string_view("/%!$&'()*+,;=:@").find(c) != std::string_view::npos;
+    return net::is_unreserved(c) || std::string_view("/%!$&'()*+,;=:@").find(c) != std::string_view::npos;
   };
   if (text.size() > size_max || !std::all_of(text.begin(), text.end(), may_be_there)) return false;
   out = text;
   return true;
-}
-
-void append_percent(std::string& out, char c) {
-  constexpr char digits[] = "0123456789ABCDEF";
-  const auto byte = static_cast<unsigned char>(c);
-  out += {'%', digits[byte >> 4], digits[byte & 15]};
 }
 
 }  // namespace
@@ -75,24 +65,6 @@ error_code parse_address(std::string_view text, agent_address& out) {
   return {};
 }
 
-void append_encoded(std::string& out, std::string_view text) {
-  for (const char c : text) {
-    if (is_unreserved(c)) {
-      out += c;
-    } else {
-      append_percent(out, c);
-    }
-  }
-}
-
-void append_encoded_key(std::string& out, std::string_view key) {
-  for (const char c : key) {
-    if (is_unreserved(c) || c == '/') {
-      out += c;
-    } else {
-      append_percent(out, c);
-    }
-  }
-}
+void append_encoded_key(std::string& out, std::string_view key) { net::append_encoded(out, key, "/"); }
 
 }  // namespace holdfast::consul::detail

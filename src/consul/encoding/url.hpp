@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 
-#include "consul/net_names.hpp"
 #include "net/address.hpp"
 
 // Boost.URL is not used. It is one more compiled library to install and link. It also accepts authorities that Consul's
@@ -31,10 +30,7 @@ struct agent_address : net::address {
 /// error::unsupported_scheme, and any other text error::invalid_address.
 error_code parse_address(std::string_view text, agent_address& out);
 
-/// Percent-encodes one query value or path segment: all but the unreserved characters of RFC 3986.
-void append_encoded(std::string& out, std::string_view text);
-
-/// Percent-encodes a KV key: as `append_encoded`, but slashes are kept, because they are part of the path.
+/// Percent-encodes a KV key: as `net::append_encoded`, but slashes are kept, because they are part of the path.
 void append_encoded_key(std::string& out, std::string_view key);
 
 }  // namespace holdfast::consul::detail
