@@ -19,13 +19,25 @@ inline std::pair<char32_t, std::size_t> front_character(std::string_view text) {
   return {character, static_cast<std::size_t>(at - text.begin())};
 }
 
-inline bool is_utf8(std::string_view text) {
+/// True if the text is valid UTF-8, and `accepts` returns true for each of its characters.
+template <class Predicate>
+bool is_utf8_of(std::string_view text, Predicate accepts) {
   while (!text.empty()) {
-    const std::size_t size = front_character(text).second;
-    if (size == 0) return false;
+    const auto [character, size] = front_character(text);
+    if (size == 0 || !accepts(character)) return false;
     text.remove_prefix(size);
   }
   return true;
+}
+
+inline bool is_utf8(std::string_view text) {
+  return is_utf8_of(text, [](char32_t) { return true; });
+}
+
+/// True if the text is valid UTF-8 without control characters (C0, DEL and C1), which could disturb a log or a
+/// terminal.
+inline bool is_plain_text(std::string_view text) {
+  return is_utf8_of(text, [](char32_t c) { return c >= 0x20 && (c < 0x7f || c >= 0xa0); });
 }
 
 }  // namespace holdfast::net

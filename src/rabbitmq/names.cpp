@@ -21,19 +21,6 @@ std::string joined(std::string_view name, std::string_view second, std::string_v
   return text;
 }
 
-// The control characters of Unicode: C0, DEL and C1.
-bool is_control(char32_t character) noexcept { return character < 0x20 || (character >= 0x7f && character < 0xa0); }
-
-std::string_view problem_of_characters(std::string_view name) {
-  while (!name.empty()) {
-    const auto [character, size] = net::front_character(name);
-    if (size == 0) return "the name is not valid UTF-8";
-    if (is_control(character)) return "the name has a control character";
-    name.remove_prefix(size);
-  }
-  return {};
-}
-
 bool is_letter(std::string_view part) noexcept { return part == "A" || part == "B" || part == "F"; }
 
 bool is_number(std::string_view part) noexcept {
@@ -62,7 +49,9 @@ std::string_view problem_of(std::string_view name) {
   if (name.size() > name_bytes_max) return "the name has more than 240 bytes";
   if (name.starts_with("amq.")) return "the name begins with \"amq.\", which RabbitMQ reserves";
   if (is_queue_of_a_semaphore(name)) return "the name is that of a queue of another semaphore";
-  return problem_of_characters(name);
+  if (!net::is_utf8(name)) return "the name is not valid UTF-8";
+  if (!net::is_plain_text(name)) return "the name has a control character";
+  return {};
 }
 
 }  // namespace

@@ -30,17 +30,6 @@ void require(bool holds, error broken, const std::string& rule) {
 
 bool between(milliseconds value, milliseconds low, milliseconds high) { return low <= value && value <= high; }
 
-/// True if the text is valid UTF-8, which JSON requires, without control characters, which could disturb a log or a
-/// terminal.
-bool is_plain_text(std::string_view text) {
-  while (!text.empty()) {
-    const auto [c, size] = net::front_character(text);
-    if (size == 0 || c < 0x20 || (c >= 0x7f && c < 0xa0)) return false;
-    text.remove_prefix(size);
-  }
-  return true;
-}
-
 /// Proxies between a program and Consul may resolve such segments. The request would then be for another key.
 bool has_dot_segment(const std::string& path) {
   const std::string framed = '/' + path + '/';
@@ -59,7 +48,7 @@ void check_path(const std::string& path, const std::string& name) {
   require(!path.ends_with('/') && path.find("//") == std::string::npos, error::invalid_prefix,
           name + ": has an empty segment (two slashes)");
   require(path.size() <= 400, error::invalid_prefix, name + ": over 400 bytes");
-  require(is_plain_text(path), error::invalid_prefix, name + ": not UTF-8, or with a control character");
+  require(net::is_plain_text(path), error::invalid_prefix, name + ": not UTF-8, or with a control character");
   require(!has_dot_segment(path), error::invalid_prefix, name + ": has a segment \".\" or \"..\"");
 }
 
@@ -119,7 +108,7 @@ void take_common(Options& options, const std::string& name, kind of, setup<CoreO
   know_all_of(options);
   know_all_of(tuned);
   require(between(options.session_ttl, 1ms, 24h), error::invalid_ttl, "session_ttl: not between 1 ms and 24 h");
-  check(options.session_node.size() <= 128 && is_plain_text(options.session_node),
+  check(options.session_node.size() <= 128 && net::is_plain_text(options.session_node),
         "session_node: over 128 bytes, not UTF-8, or with a control character");
   check(!options.node_health_checks || options.session_node.empty(),
         "node_health_checks: only the agent's own node has one (session_node)");
@@ -218,7 +207,7 @@ pool_setup checked(semaphore_options options) {
           "limit: over " + std::to_string(protocol::limit_max));
   check(!options.lock_key.empty() && options.lock_key.find('/') == std::string::npos,
         "lock_key: empty or with a slash");
-  check(is_plain_text(options.lock_key), "lock_key: not UTF-8, or with a control character");
+  check(net::is_plain_text(options.lock_key), "lock_key: not UTF-8, or with a control character");
   check(!has_dot_segment(options.lock_key), "lock_key: \".\" or \"..\"");
   pool_setup result;
   take_common(options, options.prefix, kind::semaphore, result);
