@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 
+#include "protocol/broker/broker_events.hpp"
 #include "rabbitmq/reply_codes.hpp"
 
 namespace holdfast::rabbitmq::detail {
@@ -117,7 +118,7 @@ awaitable<failure> creation::create_slot(std::uint32_t slot) {
 awaitable<failure> creation::run(std::uint32_t count) {
   failure result = co_await lock();
   std::uint32_t found = 0;
-  while (!result.code && found <= slots_max) {
+  while (!result.code && found <= protocol::slot_number_max) {
     steps request;
     request.push_back(queues::passive(queues_.existence(found + 1)));
     reply answer = co_await ask(std::move(request));

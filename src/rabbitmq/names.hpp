@@ -13,7 +13,6 @@
 namespace holdfast::rabbitmq::detail {
 
 constexpr std::size_t name_bytes_max = 240;  ///< so that the names of all queues have at most 255 bytes
-constexpr std::uint32_t slots_max = 1000;
 
 /// The queues of a slot, by the letters in their names.
 enum class slot_queue : char {

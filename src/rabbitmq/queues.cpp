@@ -6,6 +6,8 @@
 #include <charconv>
 #include <utility>
 
+#include "protocol/broker/broker_events.hpp"
+
 namespace holdfast::rabbitmq::detail {
 namespace {
 
@@ -79,7 +81,7 @@ step queues::probe(std::string queue) {
 std::uint32_t number_in_hint(const std::string& body) noexcept {
   std::uint32_t number = 0;
   const auto [end, failed] = std::from_chars(body.data(), body.data() + body.size(), number);
-  return failed == std::errc() && end == body.data() + body.size() && number <= slots_max ? number : 0;
+  return failed == std::errc() && end == body.data() + body.size() && number <= protocol::slot_number_max ? number : 0;
 }
 
 }  // namespace holdfast::rabbitmq::detail

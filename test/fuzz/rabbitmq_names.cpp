@@ -9,6 +9,7 @@
 
 #include "fuzz.hpp"
 #include "net/utf8.hpp"
+#include "protocol/broker/broker_events.hpp"
 #include "rabbitmq/address.hpp"
 
 using namespace holdfast;
@@ -83,6 +84,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text = fuzz::text_of(data, size);
   check_address(text);
   check_password(text.substr(0, text.size() / 2), text.substr(text.size() / 2));
-  check_names(text, 1 + static_cast<std::uint32_t>(size) * 37 % slots_max);
+  check_names(text, 1 + static_cast<std::uint32_t>(size) * 37 % protocol::slot_number_max);
   return 0;
 }

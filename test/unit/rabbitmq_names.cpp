@@ -6,12 +6,14 @@
 #include <boost/test/unit_test.hpp>
 #include <string>
 
+#include "protocol/broker/broker_events.hpp"
+
 using holdfast::error;
 using holdfast::error_code;
+using holdfast::protocol::slot_number_max;
 using holdfast::rabbitmq::detail::check_name;
 using holdfast::rabbitmq::detail::queue_names;
 using holdfast::rabbitmq::detail::slot_queue;
-using holdfast::rabbitmq::detail::slots_max;
 
 BOOST_AUTO_TEST_SUITE(rabbitmq_names)
 
@@ -61,7 +63,7 @@ BOOST_AUTO_TEST_CASE(usual_names_are_accepted) {
 BOOST_AUTO_TEST_CASE(the_size_is_limited_so_that_each_queue_fits) {
   const std::string largest(240, 'x');
   check_good(largest);
-  BOOST_TEST(queue_names(largest).of_slot(slots_max, slot_queue::token).size() <= 255u);
+  BOOST_TEST(queue_names(largest).of_slot(slot_number_max, slot_queue::token).size() <= 255u);
   check_bad(largest + "x", "240 bytes");
   check_bad("", "empty");
 }

@@ -20,7 +20,7 @@ namespace holdfast::protocol {
 /// is used twice. `number_of` returns the number of the slot.
 enum class seat_id : std::uint64_t { none = 0 };
 inline constexpr unsigned slot_number_bits = 16;
-inline constexpr std::uint32_t slot_number_max = 1000;
+inline constexpr std::uint32_t slot_number_max = 1000;  ///< no semaphore at a broker has more slots
 constexpr seat_id make_seat_id(std::uint64_t generation, std::uint32_t number) noexcept {
   return seat_id{(generation << slot_number_bits) | number};
 }

@@ -19,7 +19,7 @@ enum class ticket : std::uint64_t {};
 enum class slot_id : std::uint64_t { none = 0 };
 // This allows a million slots at once. With a million handoffs per second, no generation repeats within half a year.
 inline constexpr unsigned slot_index_bits = 20;
-inline constexpr std::size_t slots_max = std::size_t{1} << slot_index_bits;
+inline constexpr std::size_t slots_in_use_max = std::size_t{1} << slot_index_bits;
 constexpr slot_id make_slot_id(std::uint64_t generation, std::size_t index) noexcept {
   return slot_id{(generation << slot_index_bits) | index};
 }

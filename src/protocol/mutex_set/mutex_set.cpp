@@ -40,7 +40,7 @@ void mutex_set::step(core_event&& e, time_point now, core_actions& out) {
 void mutex_set::on(event::acquire& e) {
   if (closing_.has_begun()) return act(action::fail{e.ticket, failed(error::closed, "the mutex set is closed")});
   const bool is_first = names_.asking() == 0;
-  if (names_.asking() >= options_.waiters_max || names_.size() + names_.releases() >= slots_max)
+  if (names_.asking() >= options_.waiters_max || names_.size() + names_.releases() >= slots_in_use_max)
     return act(action::fail{e.ticket, failed(error::too_many_waiters, "too many ask at once")});
   if (!names_.ask(ctx_, e.name, e.ticket)) return act(action::deny{e.ticket});
   // If no other caller waits, this one does not wait for the backoff of earlier failures.
