@@ -74,6 +74,11 @@ bool parse_authority(std::string_view text, address& out) {
   return true;
 }
 
+bool is_scheme(std::string_view text, std::string_view lower) noexcept {
+  return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
+                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
+}
+
 // Refuses a path that is too long for the system, or has control characters: a zero would end the
 // path early, and a line break would split a message.
 address path_address(std::string_view path) {

@@ -24,6 +24,9 @@ struct address {
 /// Returns false, and does not change `out`, if the text has another form.
 bool parse_authority(std::string_view text, address& out);
 
+/// Compares the scheme of a URI, of which the case does not matter. `lower` must be in lower case.
+bool is_scheme(std::string_view text, std::string_view lower) noexcept;
+
 /// Returns the path of a UNIX socket as an address. Its host is empty if the text cannot be such a path.
 address path_address(std::string_view path);
 

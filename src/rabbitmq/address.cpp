@@ -18,11 +18,6 @@ constexpr std::uint16_t amqps_port = 5671;
 constexpr std::size_t short_text_max = 255;  // AMQP's limit for a virtual host, and RabbitMQ's for a user name
 constexpr std::size_t password_max = 1024;   // a login must fit into a frame of 4,096 bytes
 
-bool equals_ignoring_case(std::string_view text, std::string_view lower) noexcept {
-  return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
-                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
-}
-
 // The characters that RFC 3986 allows in a segment and in user information. Others must be percent-encoded.
 bool may_stand_alone(char c) noexcept {
   return net::is_unreserved(c) || std::string_view("!$&'()*+,;=:").find(c) != std::string_view::npos;
@@ -54,10 +49,10 @@ private:
       return net::parse_authority(text, parsed_) || fail("without a scheme, it must be host or host:port");
     }
     const std::string_view scheme = text.substr(0, scheme_end);
-    if (equals_ignoring_case(scheme, "amqps")) {
+    if (net::is_scheme(scheme, "amqps")) {
       parsed_.is_tls = true;
       parsed_.port = amqps_port;
-    } else if (!equals_ignoring_case(scheme, "amqp")) {
+    } else if (!net::is_scheme(scheme, "amqp")) {
       code_ = error::unsupported_scheme;
       return fail("the scheme must be amqp or amqps");
     }

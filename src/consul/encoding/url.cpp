@@ -12,11 +12,6 @@
 namespace holdfast::consul::detail {
 namespace {
 
-bool equals_ignoring_case(std::string_view text, std::string_view lower) noexcept {
-  return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
-                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
-}
-
 error_code parse_path(std::string_view path, agent_address& out) {
   agent_address parsed{net::path_address(path)};
   if (parsed.host.empty()) return error::invalid_address;
@@ -47,11 +42,11 @@ error_code parse_address(std::string_view text, agent_address& out) {
   if (const auto scheme_end = text.find("://"); scheme_end != std::string_view::npos) {
     const std::string_view name = text.substr(0, scheme_end);
     text.remove_prefix(scheme_end + 3);
-    if (equals_ignoring_case(name, "unix")) return parse_path(text, out);
-    if (equals_ignoring_case(name, "https")) {
+    if (net::is_scheme(name, "unix")) return parse_path(text, out);
+    if (net::is_scheme(name, "https")) {
       parsed.scheme = scheme::https;
       parsed.port = 8501;
-    } else if (!equals_ignoring_case(name, "http")) {
+    } else if (!net::is_scheme(name, "http")) {
       return error::unsupported_scheme;
     }
     if (const auto slash = text.find('/'); slash != std::string_view::npos) {
