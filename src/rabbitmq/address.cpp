@@ -15,8 +15,7 @@ namespace {
 
 constexpr std::uint16_t amqp_port = 5672;
 constexpr std::uint16_t amqps_port = 5671;
-constexpr std::size_t short_text_max = 255;  // AMQP's limit for a virtual host, and RabbitMQ's for a user name
-constexpr std::size_t password_max = 1024;   // a login must fit into a frame of 4,096 bytes
+constexpr std::size_t virtual_host_bytes_max = 255;  // AMQP's limit for a short string
 
 // The characters that RFC 3986 allows in a segment and in user information. Others must be percent-encoded.
 bool may_stand_alone(char c) noexcept {
@@ -76,7 +75,7 @@ private:
   bool parse_virtual_host(std::string_view text) {
     auto name = decoded(text);
     if (!name) return fail("the virtual host is not percent-encoded: for example, \"/\" is %2F in it");
-    if (name->size() > short_text_max) return fail("the virtual host has more than 255 bytes");
+    if (name->size() > virtual_host_bytes_max) return fail("the virtual host has more than 255 bytes");
     parsed_.virtual_host = std::move(*name);
     return true;
   }
@@ -85,13 +84,13 @@ private:
     const auto colon = text.find(':');
     auto user = decoded(text.substr(0, colon));
     if (!user) return fail("the user name is not percent-encoded");
-    if (user->size() > short_text_max) return fail("the user name has more than 255 bytes");
+    if (user->size() > user_bytes_max) return fail("the user name has more than 255 bytes");
     if (has_zero(*user)) return fail("the user name has a zero byte");
     parsed_.user = std::move(user);
     if (colon == std::string_view::npos) return true;
     auto password = decoded(text.substr(colon + 1));
     if (!password) return fail("the password is not percent-encoded");
-    if (password->size() > password_max) return fail("the password has more than 1,024 bytes");
+    if (password->size() > password_bytes_max) return fail("the password has more than 1,024 bytes");
     if (has_zero(*password)) return fail("the password has a zero byte");
     parsed_.password = std::move(password);
     return true;

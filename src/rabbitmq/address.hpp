@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <holdfast/error.hpp>
 #include <optional>
 #include <string>
@@ -11,6 +12,11 @@
 #include "net/address.hpp"
 
 namespace holdfast::rabbitmq::detail {
+
+/// The largest sizes of a user name, which is RabbitMQ's limit, and of a password: a login must fit into a frame of
+/// 4,096 bytes.
+inline constexpr std::size_t user_bytes_max = 255;
+inline constexpr std::size_t password_bytes_max = 1024;
 
 /// The address of a broker, and what it says of the login.
 struct broker_address : net::address {

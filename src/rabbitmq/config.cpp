@@ -16,7 +16,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::size_t addresses_max = 16;
-constexpr std::size_t user_bytes_max = 255;
 
 void require(bool ok, const char* rule) {
   if (!ok) throw system_error(error::invalid_option, rule);

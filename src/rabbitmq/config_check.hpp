@@ -4,7 +4,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 #include <holdfast/rabbitmq/config.hpp>
 #include <vector>
 
@@ -14,8 +13,6 @@ namespace holdfast::rabbitmq::detail {
 
 /// The largest timeout or pause that an option may set.
 inline constexpr std::chrono::milliseconds time_max = std::chrono::minutes(10);
-/// The largest size of a password.
-inline constexpr std::size_t password_bytes_max = 1024;
 
 /// Returns the addresses of the broker, at least one. If a field breaks a rule, throws `system_error`, which names the
 /// rule. The text has nothing of an address or a password. Does not read files: `password_source` and `make_tls_client`
