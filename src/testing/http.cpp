@@ -14,6 +14,7 @@
 #include <boost/beast/http/string_body.hpp>
 
 #include "consul/encoding/http.hpp"
+#include "consul/encoding/last_chunk.hpp"
 #include "go_text.hpp"
 
 namespace holdfast::testing::detail {
@@ -25,16 +26,12 @@ namespace http = boost::beast::http;
 
 constexpr std::uint32_t header_bytes_max = 16 * 1024;
 constexpr std::size_t buffered_max = 64 * 1024;
-// "0\r\n\r\n": see src/consul/encoding/http.cpp.
-constexpr std::size_t last_chunk_size_min = 5;
 
 std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
 
 std::string_view view(const beast::flat_buffer& buffer) {
   return {static_cast<const char*>(buffer.cdata().data()), buffer.size()};
 }
-
-bool may_be_last_chunk(std::string_view bytes) { return bytes.size() < last_chunk_size_min && bytes.starts_with('0'); }
 
 void append_to(beast::flat_buffer& buffer, std::string_view bytes) {
   buffer.commit(asio::buffer_copy(buffer.prepare(bytes.size()), asio::buffer(bytes)));
@@ -49,7 +46,7 @@ parse_state state_of(const error_code& ec) {
 template <class Parser>
 parse_state parse_some(Parser& parser, beast::flat_buffer& buffer) {
   while (!parser.is_done() && buffer.size() > 0) {
-    if (parser.is_header_done() && parser.chunked() && may_be_last_chunk(view(buffer))) break;
+    if (parser.is_header_done() && parser.chunked() && consul::detail::may_be_last_chunk(view(buffer))) break;
     error_code ec;
     buffer.consume(parser.put(buffer.cdata(), ec));
     if (ec == http::error::need_more) break;

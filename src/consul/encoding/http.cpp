@@ -12,6 +12,7 @@
 #include <charconv>
 
 #include "consul/encoding/duration.hpp"
+#include "consul/encoding/last_chunk.hpp"
 
 namespace holdfast::consul::detail {
 namespace {
@@ -23,13 +24,9 @@ constexpr std::size_t read_size = 16 * 1024;
 constexpr std::uint32_t header_bytes_max = 16 * 1024;
 // A Content-Length may be wrong, so at most this much memory is reserved before the bytes arrive.
 constexpr std::uint64_t body_reserve_max = 1024 * 1024;
-// The size of "0\r\n\r\n". Older versions of Beast (1.83) parse the first three of these bytes, and then assert that
-// all five are there. Every other chunk that begins with a zero has at least as many bytes. Newer versions (1.88)
-// consume those three alone, so "\r\n" may be left.
-constexpr std::size_t last_chunk_size_min = 5;
 
-bool may_be_last_chunk(const beast::flat_buffer& buffer) {
-  return buffer.size() < last_chunk_size_min && *static_cast<const char*>(buffer.cdata().data()) == '0';
+std::string_view view(const beast::flat_buffer& buffer) {
+  return {static_cast<const char*>(buffer.cdata().data()), buffer.size()};
 }
 
 template <class Integer>
@@ -212,7 +209,7 @@ error_code reply_parser::commit(std::size_t size) {
     if (!m.may_be_reply()) return error::malformed_reply;
     while (!m.parser->is_done() && m.buffer.size() > 0) {
       const bool in_chunks = m.parser->is_header_done() && m.parser->chunked();
-      if (in_chunks && may_be_last_chunk(m.buffer)) break;
+      if (in_chunks && may_be_last_chunk(view(m.buffer))) break;
       error_code ec;
       m.buffer.consume(m.parser->put(m.buffer.data(), ec));
       if (ec == http::error::need_more) break;
