@@ -3,10 +3,10 @@
 
 #include "consul/token_source.hpp"
 
-#include <fstream>
-#include <sstream>
+#include <utility>
 
 #include "consul/config_check.hpp"
+#include "net/secret_file.hpp"
 
 namespace holdfast::consul::detail {
 namespace {
@@ -18,15 +18,9 @@ constexpr std::chrono::seconds read_interval{1};
 constexpr std::size_t token_size_max = 16 * 1024;
 
 std::string in_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(token_size_max + 1, '\0');
-  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file.eof()) throw system_error(error::invalid_option, "token_file \"" + path + "\" cannot be read");
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  constexpr std::string_view space = " \t\r\n\v\f";
-  text.erase(text.find_last_not_of(space) + 1);
-  text.erase(0, std::min(text.find_first_not_of(space), text.size()));
-  return text;
+  auto text = net::secret_in_file(path, token_size_max);
+  if (!text) throw system_error(error::invalid_option, "token_file \"" + path + "\" cannot be read");
+  return std::move(*text);
 }
 
 }  // namespace

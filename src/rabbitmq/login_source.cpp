@@ -3,33 +3,27 @@
 
 #include "rabbitmq/login_source.hpp"
 
-#include <algorithm>
 #include <cstddef>
-#include <fstream>
 #include <utility>
 
+#include "net/secret_file.hpp"
 #include "rabbitmq/config_check.hpp"
 
 namespace holdfast::rabbitmq::detail {
 namespace {
 
 constexpr std::string_view guest = "guest";
+constexpr std::size_t file_bytes_max = 2 * password_bytes_max - 1;  // with the white space at its ends
 
 // The texts of the errors have nothing of the file's content.
 std::string in_file(const std::string& path) {
   const std::string name = "password_file \"" + path + '"';
-  std::ifstream file(path, std::ios::binary);
-  std::string text(2 * password_bytes_max, '\0');
-  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file.eof()) throw system_error(error::invalid_option, name + " cannot be read, or is too large");
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  constexpr std::string_view space = " \t\r\n\v\f";
-  text.erase(text.find_last_not_of(space) + 1);
-  text.erase(0, std::min(text.find_first_not_of(space), text.size()));
-  if (text.empty()) throw system_error(error::invalid_option, name + " is empty");
-  if (text.size() > password_bytes_max || text.find('\0') != std::string::npos)
+  auto text = net::secret_in_file(path, file_bytes_max);
+  if (!text) throw system_error(error::invalid_option, name + " cannot be read, or is too large");
+  if (text->empty()) throw system_error(error::invalid_option, name + " is empty");
+  if (text->size() > password_bytes_max || text->find('\0') != std::string::npos)
     throw system_error(error::invalid_option, name + " must have at most 1,024 bytes, and no zero byte");
-  return text;
+  return std::move(*text);
 }
 
 }  // namespace
