@@ -121,7 +121,6 @@ public:
   /// In an alarm, a connection is blocked when it publishes. Its message and everything behind that is carried out when
   /// the alarm is over.
   void set_alarm(bool is_on, time_point now);
-  bool has_alarm() const noexcept { return has_alarm_; }
   /// Ends all connections, and keeps durable queues with their persistent messages only. If clients are warned, each
   /// receives connection.close first.
   void restart(bool clients_are_warned, time_point now);

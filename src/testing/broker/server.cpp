@@ -8,6 +8,7 @@
 #include <holdfast/error.hpp>
 #include <utility>
 
+#include "rabbitmq/rethrow.hpp"
 #include "testing/context_thread.hpp"
 
 namespace holdfast::testing {
@@ -33,11 +34,6 @@ tcp::endpoint endpoint_of(const broker_options& options) {
                        "holdfast::testing listens on loopback addresses only, not on '" + options.host + "'");
   if (!is_possible) throw system_error(make_error_code(error::invalid_option), "heartbeat");
   return {host, options.port};
-}
-
-// An exception means a bug or a lack of memory. It leaves through io_context::run(), as from any handler.
-void rethrow(const std::exception_ptr& failure) {
-  if (failure) std::rethrow_exception(failure);
 }
 
 std::string_view queue_of(const amqp::method& what) {
@@ -174,7 +170,7 @@ void broker_impl::accepted(const acceptor_ptr& listener, const error_code& ec, b
     run = run_;
   }
   auto client = std::make_shared<session>(std::move(socket), run);
-  asio::co_spawn(*strand_, serve(shared_from_this(), std::move(client)), rethrow);
+  asio::co_spawn(*strand_, serve(shared_from_this(), std::move(client)), amqp::rethrow);
 }
 
 // Requires the mutex.
@@ -332,7 +328,7 @@ void broker_impl::tune(const session_ptr& client, const amqp::connection_tune_ok
   client->requests.set_limits(tune.frame_max, tune.channel_max);
   client->set_frame_max(tune.frame_max);
   client->heartbeat = tune.heartbeat;
-  if (tune.heartbeat != 0) asio::co_spawn(*strand_, beat(shared_from_this(), client), rethrow);
+  if (tune.heartbeat != 0) asio::co_spawn(*strand_, beat(shared_from_this(), client), amqp::rethrow);
 }
 
 void broker_impl::open_session(session& client, const amqp::connection_open& open) {
@@ -392,7 +388,7 @@ void broker_impl::meet(const session_ptr& client, client_request request) {
       if (is_message) {
         request.content.routing_key = std::get<amqp::basic_publish>(request.what).routing_key;
         const time_point at = clock::now() + fault.time;
-        asio::co_spawn(*strand_, deliver_late(shared_from_this(), std::move(request.content), at), rethrow);
+        asio::co_spawn(*strand_, deliver_late(shared_from_this(), std::move(request.content), at), amqp::rethrow);
         return;
       }
       [[fallthrough]];

@@ -52,7 +52,6 @@ public:
   bool parse(std::optional<client_request>& out, std::optional<client_error>& problem);
   /// Sets the limits for the frames after connection.tune-ok.
   void set_limits(std::uint32_t frame_max, std::uint16_t channel_max);
-  void forget_channel(std::uint16_t channel) { open_contents_.erase(channel); }
 
 private:
   struct open_content {
