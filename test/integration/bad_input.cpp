@@ -100,17 +100,6 @@ BOOST_AUTO_TEST_CASE(bad_prefixes_are_refused_and_a_trailing_slash_is_not) {
   }
 }
 
-ASYNC_TEST_CASE(a_trailing_slash_names_the_same_semaphore, 30s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("slash");
-  participant p(ex, a, calm(prefix + "/", 1));
-  participant q(ex, a, calm(prefix, 1));
-  slot held = co_await p.sem.acquire();
-  slot none = co_await q.sem.try_acquire();
-  BOOST_TEST(!none.valid());
-  BOOST_TEST(holders(a, prefix).size() == 1u);
-}
-
 BOOST_AUTO_TEST_CASE(limits_out_of_range_are_refused) {
   for (const std::uint32_t limit : {0u, protocol::limit_max + 1, 4'000'000'000u}) {
     const auto [code, words] = refusal_of(calm("p", limit));
@@ -161,17 +150,6 @@ BOOST_AUTO_TEST_CASE(other_options_out_of_range_are_refused_by_name) {
   most.tuning.request_timeout = 10min;
   const auto [code, words] = refusal_of(most);
   BOOST_TEST(!code, words);
-}
-
-BOOST_AUTO_TEST_CASE(a_scheme_that_it_does_not_speak_is_refused) {
-  asio::io_context io;
-  for (const char* address : {"ftp://127.0.0.1:8501", "consul://127.0.0.1"}) {
-    const auto [code, words] = refusal_of([&] { const consul::client c(io, impatient(address)); });
-    BOOST_TEST(code == error::unsupported_scheme);
-    BOOST_TEST(contains(words, address));
-  }
-  const auto [code, words] = refusal_of([&] { const consul::client c(io, impatient("127.0.0.1:99999")); });
-  BOOST_TEST(code == error::invalid_address);
 }
 
 ASYNC_TEST_CASE(a_ttl_below_the_servers_minimum_fails_with_consuls_words, 30s) {

@@ -31,7 +31,6 @@ using entry_answer = answer<std::optional<kv_entry>>;
 using entries_answer = answer<std::vector<kv_entry>>;
 
 constexpr std::uint64_t go_semaphore_flags = 16210313421097356768u;
-const std::string no_session = "00000000-0000-0000-0000-000000000000";
 
 client client_of(const asio::any_io_executor& ex, const agent& a = shared_agent(), std::string token = {},
                  std::string datacenter = {}) {
@@ -103,79 +102,6 @@ ASYNC_TEST_CASE(values_and_flags_come_back_as_they_went) {
   BOOST_TEST(removed_again);
 }
 
-ASYNC_TEST_CASE(locks) {
-  auto consul = client_of(ex);
-  const std::string key = unique_prefix("lock") + "k";
-  const std::string one = co_await consul.create_session(short_session());
-  const std::string two = co_await consul.create_session(short_session());
-  const bool acquired = co_await consul.acquire(key, "1", one, go_semaphore_flags);
-  const bool contended = co_await consul.acquire(key, "2", two);
-  BOOST_TEST(acquired);
-  BOOST_TEST(!contended);
-  const entry_answer held = co_await consul.get(key);
-  BOOST_TEST(held.value.value().session == one);
-  BOOST_TEST(held.value->lock_index == 1u);
-  BOOST_TEST(held.value->flags == go_semaphore_flags);
-  const bool released_by_other = co_await consul.release(key, "", two);
-  const bool released = co_await consul.release(key, "", one);
-  BOOST_TEST(!released_by_other);
-  BOOST_TEST(released);
-  const entry_answer free = co_await consul.get(key);
-  BOOST_TEST(free.value.value().session.empty());
-
-  diagnostics diag;
-  pending<bool> dead(ex, consul.acquire(key, "", no_session, 0, with(diag)));
-  const error_code ec = co_await dead.wait();
-  BOOST_TEST(ec == error::invalid_session);
-  BOOST_TEST(
-      diag.server_message.ends_with("invalid session \"" + no_session + '"'));  // from 1.10 on: raft apply failed
-  BOOST_TEST(diag.key == key);
-  pending<bool> junk(ex, consul.acquire(key, "", "junk", 0, with(diag)));
-  const error_code junk_error = co_await junk.wait();
-  BOOST_TEST(junk_error == error::invalid_session);
-}
-
-ASYNC_TEST_CASE(lists_and_keys) {
-  auto consul = client_of(ex);
-  const std::string prefix = unique_prefix("list");
-  const entries_answer nothing = co_await consul.list(prefix);
-  BOOST_TEST(nothing.value.empty());
-  BOOST_TEST(nothing.meta.index > 0u);
-  for (const char* name : {"b", "a/2", "a/1"}) {
-    std::string key = prefix + name;
-    co_await consul.put(std::move(key), name);
-  }
-  const entries_answer all = co_await consul.list(prefix);
-  BOOST_TEST_REQUIRE(all.value.size() == 3u);
-  BOOST_TEST(all.value[0].key == prefix + "a/1");
-  BOOST_TEST(all.value[1].key == prefix + "a/2");
-  BOOST_TEST(all.value[2].value == "b");
-  const answer<std::vector<std::string>> names = co_await consul.keys(prefix);
-  BOOST_TEST(names.value.size() == 3u);
-  const answer<std::vector<std::string>> folders = co_await consul.keys(prefix, "/");
-  BOOST_TEST(folders.value == (std::vector<std::string>{prefix + "a/", prefix + "b"}),
-             boost::test_tools::per_element());
-  const bool removed = co_await consul.remove_tree(prefix + "a/");
-  BOOST_TEST(removed);
-  const answer<std::vector<std::string>> rest = co_await consul.keys(prefix);
-  BOOST_TEST(rest.value == std::vector<std::string>{prefix + "b"}, boost::test_tools::per_element());
-}
-
-ASYNC_TEST_CASE(large_replies_come_in_chunks, 20s) {
-  auto consul = client_of(ex);
-  const std::string prefix = unique_prefix("large");
-  const std::string value(256 * 1024, 'x');
-  for (int i = 0; i < 8; ++i) {
-    std::string key = prefix + std::to_string(i);
-    co_await consul.put(std::move(key), value);
-  }
-  const entries_answer all = co_await consul.list(prefix);
-  BOOST_TEST_REQUIRE(all.value.size() == 8u);
-  for (const kv_entry& entry : all.value) BOOST_TEST((entry.value == value));
-  co_await consul.remove_tree(prefix);
-  BOOST_TEST(consul.statistics().connections_opened == 1u);
-}
-
 ASYNC_TEST_CASE(sessions) {
   auto consul = client_of(ex);
   session_options options = short_session();
@@ -208,60 +134,6 @@ ASYNC_TEST_CASE(sessions) {
   const error_code ec = co_await renew.wait();
   BOOST_TEST(ec == error::invalid_session);
   BOOST_TEST(diag.server_message == "Session id '" + id + "' not found");
-}
-
-ASYNC_TEST_CASE(a_session_with_node_checks_and_one_without_ttl) {
-  auto consul = client_of(ex);
-  session_options options = short_session();
-  options.node_checks = true;
-  options.ttl = 0ms;
-  const std::string id = co_await consul.create_session(options);
-  const auto info = co_await consul.session(id);
-  BOOST_TEST(info.value.value().node_checks == std::vector<std::string>{"serfHealth"},
-             boost::test_tools::per_element());
-  BOOST_TEST(info.value->ttl.count() == 0);
-  co_await consul.destroy_session(id);
-}
-
-ASYNC_TEST_CASE(a_session_belongs_to_the_node_that_is_registered_for_it) {
-  auto consul = client_of(ex);
-  session_options options = short_session();
-  options.node_checks = true;  // only the agent's own node has such a check
-  options.node = "no-agent";
-  diagnostics diag;
-  pending<std::string> early(ex, consul.create_session(options, with(diag)));
-  const error_code ec = co_await early.wait();
-  BOOST_TEST(ec == error::missing_node);
-  BOOST_TEST(diag.server_message.ends_with("Missing node registration"));
-
-  const node_registration node{.name = options.node, .address = "127.0.0.1"};
-  co_await consul.register_node(node);
-  const auto first = co_await consul.node(node.name);
-  co_await consul.register_node(node);
-  const auto second = co_await consul.node(node.name);
-  BOOST_TEST(first.value.value().address == node.address);
-  BOOST_TEST(first.value->create_index == second.value.value().create_index);
-  const auto none = co_await consul.node("no-such-node");
-  BOOST_TEST(!none.value.has_value());
-  const std::string id = co_await consul.create_session(options);
-  const auto info = co_await consul.session(id);
-  BOOST_TEST(info.value.value().node == options.node);
-  BOOST_TEST(info.value->node_checks.empty());
-  const std::string key = unique_prefix("node") + "k";
-  const bool acquired = co_await consul.acquire(key, "", id);
-  BOOST_TEST(acquired);
-  co_await consul.renew_session(id);
-  co_await consul.destroy_session(id);
-}
-
-ASYNC_TEST_CASE(a_node_is_registered_in_the_configured_datacenter) {
-  auto consul = client_of(ex, shared_agent(), {}, "nowhere");
-  diagnostics diag;
-  const node_registration node{.name = "astray", .address = "127.0.0.1"};
-  pending<> registered(ex, consul.register_node(node, with(diag)));
-  const error_code ec = co_await registered.wait();
-  BOOST_TEST(ec == error::server_error);
-  BOOST_TEST(diag.server_message == "No path to datacenter");
 }
 
 ASYNC_TEST_CASE(transactions_apply_whole) {
@@ -298,48 +170,6 @@ ASYNC_TEST_CASE(transactions_apply_whole) {
   BOOST_TEST(removed.applied);
   const entries_answer rest = co_await consul.list(prefix);
   BOOST_TEST(rest.value.empty());
-}
-
-ASYNC_TEST_CASE(transactions_say_why_they_were_refused) {
-  auto consul = client_of(ex);
-  const std::string prefix = unique_prefix("refused");
-  const std::string key = prefix + "k";
-  const std::string none = prefix + "none";
-  const std::string one = co_await consul.create_session(short_session());
-  session_options delaying = short_session();
-  delaying.lock_delay = 60s;
-  const std::string two = co_await consul.create_session(delaying);
-  co_await consul.acquire(key, "1", one);
-  co_await consul.acquire(prefix + "delayed", "1", two);
-  co_await consul.destroy_session(two);
-
-  const std::pair<txn_operation, txn_refusal> refusals[] = {
-      {txn_operation::cas(key, "2", 1), txn_refusal::conflict},
-      {txn_operation::cas(key, "2", 0), txn_refusal::conflict},
-      {txn_operation::remove_cas(key, 1), txn_refusal::conflict},
-      {txn_operation::check_index(key, 1), txn_refusal::conflict},
-      {txn_operation::check_session(key, no_session), txn_refusal::conflict},
-      {txn_operation::check_not_exists(key), txn_refusal::conflict},
-      {txn_operation::unlock(key, "", no_session), txn_refusal::conflict},
-      {txn_operation::lock(prefix + "delayed", "", one), txn_refusal::lock_delay},
-      {txn_operation::lock(key, "", no_session), txn_refusal::invalid_session},
-      {txn_operation::lock(key, "", "junk"), txn_refusal::invalid_session},
-      {txn_operation::get(none), txn_refusal::missing_key},
-      {txn_operation::check_index(none, 1), txn_refusal::missing_key},
-      {txn_operation::check_session(none, one), txn_refusal::missing_key},
-      {txn_operation::set("", ""), txn_refusal::other},
-  };
-  for (const auto& [operation, reason] : refusals) {
-    std::vector<txn_operation> operations{txn_operation::get(key), operation};
-    const txn_reply reply = co_await consul.transact(std::move(operations));
-    check_refused(reply, reason, 1);
-  }
-  const std::string other = co_await consul.create_session(short_session());
-  std::vector<txn_operation> held{txn_operation::lock(key, "", other)};
-  const txn_reply reply = co_await consul.transact(std::move(held));
-  check_refused(reply, txn_refusal::lock_held);
-  const entry_answer untouched = co_await consul.get(key);
-  BOOST_TEST(untouched.value.value().value == "1");
 }
 
 ASYNC_TEST_CASE(sizes_have_limits) {

@@ -98,7 +98,6 @@ public:
     const auto result = child_->wait(5s);
     return result ? *result : exit_status{-1, 0};
   }
-  void interrupt() { child_->signal(SIGINT); }
 
 private:
   std::unique_ptr<process> child_;
@@ -152,6 +151,67 @@ private:
   fs::path path_;
 };
 
+asio::awaitable<slot> take(participant& me) {
+  slot held = co_await me.sem.acquire();
+  co_return held;
+}
+asio::awaitable<slot> take(locker& me) {
+  slot held = co_await me.mutex.lock();
+  co_return held;
+}
+asio::awaitable<void> close(participant& me) { co_await me.sem.close(); }
+asio::awaitable<void> close(locker& me) { co_await me.mutex.close(); }
+
+/// Our side where both sides take turns. Its coroutines take a slot, hold it for a while and release it, until `end`.
+/// Its clients have a thread of their own, because starting processes blocks the thread of the test.
+template <class Participant>
+class our_side {
+public:
+  our_side(asio::any_io_executor ex, journal& log, std::chrono::milliseconds hold)
+      : running_(std::move(ex)), log_(log), hold_(hold) {}
+
+  template <class Options>
+  void join(const agent& a, const Options& options, int coroutines = 1) {
+    us_.push_back(std::make_unique<Participant>(own_.get_executor(), a, options));
+    for (int i = 0; i < coroutines; ++i, ++started_) running_.start(contend(*us_.back()));
+  }
+  /// Returns false if one of the coroutines has failed.
+  bool goes_on() const { return running_.running() == started_; }
+  bool is_over() const { return enough_; }
+  std::size_t turns() const { return turns_; }
+
+  asio::awaitable<void> end() {
+    enough_ = true;
+    co_await running_.join();
+    for (auto& each : us_) co_await close(*each);
+    us_.clear();
+    own_.join();
+    BOOST_TEST(log_.count("+ours") == turns_);
+    BOOST_TEST(log_.count("-ours") == turns_);
+  }
+
+private:
+  asio::awaitable<void> contend(Participant& me) {
+    while (!enough_) {
+      slot held = co_await take(me);
+      log_.write("+ours");
+      co_await pause(hold_);
+      BOOST_TEST(held.held());
+      log_.write("-ours");
+      ++turns_;
+      co_await held.release();
+    }
+  }
+
+  asio::thread_pool own_{1};
+  std::vector<std::unique_ptr<Participant>> us_;
+  companions running_;
+  journal& log_;
+  const std::chrono::milliseconds hold_;
+  std::size_t started_ = 0, turns_ = 0;
+  bool enough_ = false;
+};
+
 std::string inside_until(const journal& log, const fs::path& gate) {
   return "echo +theirs >>" + log.path().string() + "; while [ ! -e " + gate.string() +
          " ]; do sleep 0.02; done; echo -theirs >>" + log.path().string();
@@ -166,30 +226,17 @@ using namespace holdfast::test;
 BOOST_AUTO_TEST_SUITE(interop)
 
 ASYNC_TEST_CASE(consul_lock_and_ours_together_are_never_more_than_the_limit, 90s) {
-  constexpr int turns = 12;
+  constexpr std::size_t turns = 12;
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("together");
   journal log("together");
   const std::string command =
       "echo +theirs >>" + log.path().string() + "; sleep 0.02; echo -theirs >>" + log.path().string();
-  int ours = 0, theirs = 0;
-  bool enough = false;
-  asio::thread_pool own(1);  // starting processes blocks this thread, and would hold ours up
-  std::vector<std::unique_ptr<participant>> us;
+  our_side<participant> ours(ex, log, 20ms);
   companions running(ex);
-  auto contend = [&](participant& me) -> asio::awaitable<void> {
-    while (!enough) {
-      slot held = co_await me.sem.acquire();
-      log.write("+ours");
-      co_await pause(20ms);
-      BOOST_TEST(held.held());
-      log.write("-ours");
-      ++ours;
-      co_await held.release();
-    }
-  };
+  std::size_t theirs = 0;
   auto contend_by_lock = [&]() -> asio::awaitable<void> {
-    while (!enough) {
+    while (!ours.is_over()) {
       consul_lock child(a, prefix, command);
       co_await until(
           "consul lock has had its turn", [&] { return !child.running(); }, 60s);
@@ -201,58 +248,36 @@ ASYNC_TEST_CASE(consul_lock_and_ours_together_are_never_more_than_the_limit, 90s
   };
   // Four of each kind use three slots, so that somebody of each kind always waits.
   for (int i = 0; i < 4; ++i) {
-    us.push_back(std::make_unique<participant>(own.get_executor(), a, calm(prefix, 3)));
-    running.start(contend(*us.back()));
+    ours.join(a, calm(prefix, 3));
     running.start(contend_by_lock());
   }
   co_await until(
-      "each side has had its turns", [&] { return (ours >= turns && theirs >= turns) || running.running() < 8; }, 60s);
-  enough = true;
+      "each side has had its turns",
+      [&] { return (ours.turns() >= turns && theirs >= turns) || !ours.goes_on() || running.running() < 4; }, 60s);
+  co_await ours.end();
   co_await running.join();
   const int most = log.most_inside();
   BOOST_TEST(most <= 3);
   BOOST_TEST(most >= 2);
-  BOOST_TEST(log.count("+ours") == log.count("-ours"));
   BOOST_TEST(log.count("+theirs") == log.count("-theirs"));
-  std::cout << "interop: " << ours << " turns of ours, " << theirs << " of consul lock, at most " << most
+  std::cout << "interop: " << ours.turns() << " turns of ours, " << theirs << " of consul lock, at most " << most
             << " inside a limit of 3\n";
-  for (auto& each : us) co_await each->sem.close();
   BOOST_TEST(contenders(a, prefix).empty());
   BOOST_TEST(holders(a, prefix).empty());
-  us.clear();
-  own.join();
 }
 
 ASYNC_TEST_CASE(consul_lock_and_our_mutex_together_are_never_more_than_one, 120s) {
-  constexpr int turns = 4;
+  constexpr std::size_t turns = 4;
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("one-of-us");
   journal log("one-of-us");
   const std::string command =
       "echo +theirs >>" + log.path().string() + "; sleep 0.02; echo -theirs >>" + log.path().string();
-  int ours = 0, theirs = 0;
-  bool enough = false;
-  asio::thread_pool own(1);
-  std::vector<std::unique_ptr<locker>> us;
-  companions running(ex);
-  auto contend = [&](locker& me) -> asio::awaitable<void> {
-    while (!enough) {
-      slot held = co_await me.mutex.lock();
-      log.write("+ours");
-      co_await pause(5ms);
-      BOOST_TEST(held.held());
-      log.write("-ours");
-      ++ours;
-      co_await held.release();
-    }
-  };
   // Two processes of ours have three coroutines each, most of which wait. `consul lock`, whose waiting shows nowhere,
   // still has its turns.
-  for (int i = 0; i < 2; ++i) {
-    us.push_back(std::make_unique<locker>(own.get_executor(), a, calm(prefix + "/.lock")));
-    for (int j = 0; j < 3; ++j) running.start(contend(*us.back()));
-  }
-  for (; theirs < turns && running.running() == 6; ++theirs) {
+  our_side<locker> ours(ex, log, 5ms);
+  for (int i = 0; i < 2; ++i) ours.join(a, calm(prefix + "/.lock"), 3);
+  for (std::size_t theirs = 0; theirs < turns && ours.goes_on(); ++theirs) {
     consul_lock child(a, prefix, command, 1);
     co_await until(
         "consul lock has had its turn", [&] { return !child.running(); }, 60s);
@@ -260,157 +285,64 @@ ASYNC_TEST_CASE(consul_lock_and_our_mutex_together_are_never_more_than_one, 120s
     BOOST_TEST_INFO(child.output());
     BOOST_TEST(status.success());
   }
-  enough = true;
-  co_await running.join();
+  co_await ours.end();
   BOOST_TEST(log.most_inside() == 1);
-  BOOST_TEST(log.count("+theirs") == static_cast<std::size_t>(turns));
-  BOOST_TEST(ours > 3 * turns);
-  std::cout << "interop: " << ours << " turns of ours, " << theirs << " of consul lock, never two at a time\n";
-  for (auto& each : us) co_await each->mutex.close();
-  us.clear();
-  own.join();
+  BOOST_TEST(log.count("+theirs") == turns);
+  BOOST_TEST(ours.turns() > 3 * turns);
+  std::cout << "interop: " << ours.turns() << " turns of ours, " << turns << " of consul lock, never two at a time\n";
 }
 
-ASYNC_TEST_CASE(a_mutex_and_consul_lock_wait_for_each_other, 60s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("each-other");
-  journal log("each-other"), gate("each-other-gate");
-  const fs::path go_on = gate.path().string() + "-0";
-  locker l(ex, a, calm(prefix + "/.lock"));
-  {
-    consul_lock child(a, prefix, inside_until(log, go_on), 1);
-    co_await until("it holds", [&] { return log.count("+theirs") == 1; });
-    slot none = co_await l.mutex.try_lock();
-    BOOST_TEST(!none.valid());
-    pending<slot> waiting(ex, l.mutex.lock());
-    co_await pause(200ms);
-    BOOST_TEST(!waiting.ready());
-    std::ofstream(go_on) << '.';
-    const error_code ec = co_await waiting.wait();
-    BOOST_TEST(!ec);
-    BOOST_TEST(log.count("-theirs") == 1u);
-    BOOST_TEST(waiting.value().held());
-    co_await until("it ends", [&] { return !child.running(); });
-    BOOST_TEST(child.status().success());
-    BOOST_TEST(waiting.value().held());  // that it deletes the key when it ends is not for us
-    consul_lock next(a, prefix, "echo +theirs >>" + log.path().string(), 1);
-    co_await pause(500ms);
-    BOOST_TEST(next.running());
-    BOOST_TEST(log.count("+theirs") == 1u);
-    slot held = waiting.take();
-    co_await held.release();
-    co_await until("it has had its turn", [&] { return !next.running(); });
-    BOOST_TEST(log.count("+theirs") == 2u);
-  }
-  co_await l.mutex.close();
-  fs::remove(go_on);
+/// Our side and a Go program both have this many turns.
+template <class Participant>
+static asio::awaitable<void> take_turns(our_side<Participant>& ours, go_lock& them, const journal& log, const gate& end,
+                                        std::size_t turns) {
+  co_await until(
+      "each side has had its turns",
+      [&] { return (ours.turns() >= turns && log.count("-theirs") >= turns) || !ours.goes_on() || !them.running(); },
+      50s);
+  end.open();
+  co_await ours.end();
+  co_await until("they end", [&] { return !them.running(); });
+  them.check_success();
+  BOOST_TEST(ours.turns() >= turns);
+  BOOST_TEST(log.count("+theirs") >= turns);
+  BOOST_TEST(log.count("-theirs") == log.count("+theirs"));
 }
 
 /// Go programs have no queue. A program that finds the key taken again waits for the next chance, sometimes for 5 s.
-static asio::awaitable<void> take_turns(asio::any_io_executor ex, std::string client) {
-  constexpr std::size_t turns = 100;
+static asio::awaitable<void> share_a_lock(asio::any_io_executor ex, std::string client) {
   agent& a = shared_agent();
-  const std::string key = unique_prefix("go-turns");
+  mutex_options options = calm(unique_prefix("go-turns"));
+  options.tuning.yield_interval = 20ms;  // so that the others have as many chances
   journal log("go-turns");
   const gate end(log);
-  asio::thread_pool own(1);
-  std::vector<std::unique_ptr<locker>> us;
-  companions running(ex);
-  bool enough = false;
-  auto contend = [&](locker& me) -> asio::awaitable<void> {
-    while (!enough) {
-      slot held = co_await me.mutex.lock();
-      log.write("+ours");
-      co_await pause(1ms);
-      BOOST_TEST(held.held());
-      log.write("-ours");
-      co_await held.release();
-    }
-  };
-  for (int i = 0; i < 2; ++i) {
-    mutex_options options = calm(key);
-    options.tuning.yield_interval = 20ms;  // so that the others have as many chances
-    us.push_back(std::make_unique<locker>(own.get_executor(), a, options));
-    for (int j = 0; j < 2; ++j) running.start(contend(*us.back()));
-  }
-  go_lock them(a, client, key, log, end.path(), {"-contenders=4"});
-  co_await until(
-      "each side has had its turns",
-      [&] {
-        return (log.count("-ours") >= turns && log.count("-theirs") >= turns) || running.running() < 4 ||
-               !them.running();
-      },
-      50s);
-  enough = true;
-  end.open();
-  co_await running.join();
-  co_await until("they end", [&] { return !them.running(); });
-  them.check_success();
+  our_side<locker> ours(ex, log, 1ms);
+  for (int i = 0; i < 2; ++i) ours.join(a, options, 2);
+  go_lock them(a, client, options.key, log, end.path(), {"-contenders=4"});
+  co_await take_turns(ours, them, log, end, 100);
   BOOST_TEST(log.most_inside() == 1);
-  const std::size_t ours = log.count("+ours"), theirs = log.count("+theirs");
-  BOOST_TEST(ours >= turns);
-  BOOST_TEST(theirs >= turns);
-  BOOST_TEST(log.count("-ours") == ours);
-  BOOST_TEST(log.count("-theirs") == theirs);
-  std::cout << "interop: " << ours << " turns of ours, " << theirs << " of Go's api.Lock (" << client
-            << "), never two at a time\n";
-  for (auto& each : us) co_await each->mutex.close();
-  us.clear();
-  own.join();
+  std::cout << "interop: " << ours.turns() << " turns of ours, " << log.count("+theirs") << " of Go's api.Lock ("
+            << client << "), never two at a time\n";
 }
 
 ASYNC_TEST_CASE(go_locks_and_our_mutex_take_turns_and_are_never_two_inside, 120s) {
-  for (const char* const client : go_clients) co_await take_turns(ex, client);
+  for (const char* const client : go_clients) co_await share_a_lock(ex, client);
 }
 
 static asio::awaitable<void> share_slots(asio::any_io_executor ex, std::string client) {
-  constexpr std::size_t turns = 20;
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("go-slots");
   journal log("go-slots");
   const gate end(log);
-  asio::thread_pool own(1);
-  std::vector<std::unique_ptr<participant>> us;
-  companions running(ex);
-  bool enough = false;
-  auto contend = [&](participant& me) -> asio::awaitable<void> {
-    while (!enough) {
-      slot held = co_await me.sem.acquire();
-      log.write("+ours");
-      co_await pause(5ms);
-      BOOST_TEST(held.held());
-      log.write("-ours");
-      co_await held.release();
-    }
-  };
   // Three of each kind use two slots, so that somebody of each kind always waits.
-  for (int i = 0; i < 3; ++i) {
-    us.push_back(std::make_unique<participant>(own.get_executor(), a, calm(prefix, 2)));
-    running.start(contend(*us.back()));
-  }
+  our_side<participant> ours(ex, log, 5ms);
+  for (int i = 0; i < 3; ++i) ours.join(a, calm(prefix, 2));
   go_lock them(a, client, prefix, log, end.path(), {"-slots=2", "-contenders=3", "-hold=5ms"});
-  co_await until(
-      "each side has had its turns",
-      [&] {
-        return (log.count("-ours") >= turns && log.count("-theirs") >= turns) || running.running() < 3 ||
-               !them.running();
-      },
-      50s);
-  enough = true;
-  end.open();
-  co_await running.join();
-  co_await until("they end", [&] { return !them.running(); });
-  them.check_success();
+  co_await take_turns(ours, them, log, end, 20);
   BOOST_TEST(log.most_inside() == 2);
-  const std::size_t ours = log.count("+ours"), theirs = log.count("+theirs");
-  BOOST_TEST(ours >= turns);
-  BOOST_TEST(theirs >= turns);
-  std::cout << "interop: " << ours << " turns of ours, " << theirs << " of Go's api.Semaphore (" << client
-            << "), never more than 2 at a time\n";
-  for (auto& each : us) co_await each->sem.close();
+  std::cout << "interop: " << ours.turns() << " turns of ours, " << log.count("+theirs") << " of Go's api.Semaphore ("
+            << client << "), never more than 2 at a time\n";
   BOOST_TEST(holders(a, prefix).empty());
-  us.clear();
-  own.join();
 }
 
 ASYNC_TEST_CASE(go_semaphores_and_ours_share_the_slots, 120s) {
@@ -508,56 +440,6 @@ ASYNC_TEST_CASE(a_mutex_and_a_go_lock_get_what_the_other_died_with, 120s) {
   for (const char* const client : go_clients) co_await outlive(ex, client);
 }
 
-/// `consul lock -n 1 PREFIX/task` locks PREFIX/task/.lock.
-ASYNC_TEST_CASE(a_mutex_set_and_consul_lock_deny_each_other, 60s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("set-and-lock");
-  journal log("set-and-lock");
-  const fs::path go_on = log.path().string() + ".go";
-  set_user us(ex, a, calm_set(prefix));
-  {
-    consul_lock child(a, prefix + "/task", inside_until(log, go_on), 1);
-    co_await until("consul lock has it", [&] { return log.count("+theirs") == 1; });
-    slot none = co_await us.set.try_lock("task/.lock");
-    BOOST_TEST(!none.valid());
-    std::ofstream(go_on).flush();
-    co_await until("consul lock is done", [&] { return !child.running(); });
-  }
-  slot held = co_await us.set.try_lock("task/.lock");
-  BOOST_REQUIRE(held.held());
-  consul_lock next(a, prefix + "/task", "echo +theirs >>" + log.path().string(), 1);
-  co_await pause(300ms);
-  BOOST_TEST(log.count("+theirs") == 1u);
-  co_await held.release();
-  co_await until("consul lock has had its turn", [&] { return !next.running(); });
-  BOOST_TEST(log.count("+theirs") == 2u);
-  fs::remove(go_on);
-  co_await us.set.close();
-}
-
-ASYNC_TEST_CASE(consul_lock_waits_while_we_hold_all_and_gets_in_after_a_release, 60s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("they-wait");
-  journal log("they-wait");
-  participant p(ex, a, calm(prefix, 3));
-  slot one = co_await p.sem.acquire();
-  slot two = co_await p.sem.acquire(2);
-  consul_lock child(a, prefix, "echo +theirs >>" + log.path().string());
-  co_await until("it waits", [&] { return contenders(a, prefix).size() == 4; });
-  co_await pause(300ms);
-  BOOST_TEST(child.running());
-  BOOST_TEST(log.lines().empty());
-  BOOST_TEST(one.held());
-  BOOST_TEST(two.held());
-  co_await one.release();
-  co_await until("it has had its turn", [&] { return !child.running(); });
-  BOOST_TEST(child.status().success());
-  BOOST_TEST(log.count("+theirs") == 1u);
-  BOOST_TEST(two.held());
-  slot again = co_await p.sem.acquire();
-  BOOST_TEST(again.held());
-}
-
 ASYNC_TEST_CASE(consul_lock_takes_a_numbered_slot_and_has_no_number, 60s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("numbered");
@@ -585,43 +467,6 @@ ASYNC_TEST_CASE(consul_lock_takes_a_numbered_slot_and_has_no_number, 60s) {
   fs::remove(gate);
 }
 
-ASYNC_TEST_CASE(we_wait_while_three_consul_locks_hold_and_get_in_after_one, 60s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("we-wait");
-  journal log("we-wait"), gate("gate");
-  const fs::path gates[3] = {gate.path().string() + "-0", gate.path().string() + "-1", gate.path().string() + "-2"};
-  std::vector<std::unique_ptr<consul_lock>> children;
-  for (const fs::path& each : gates)
-    children.push_back(std::make_unique<consul_lock>(a, prefix, inside_until(log, each)));
-  co_await until("all three hold", [&] { return log.count("+theirs") == 3; });
-  participant p(ex, a, calm(prefix, 3));
-  slot none = co_await p.sem.try_acquire();
-  BOOST_TEST(!none.valid());
-  slot late = co_await p.sem.try_acquire_for(200ms);
-  BOOST_TEST(!late.valid());
-  pending<slot> waiting(ex, p.sem.acquire());
-  co_await until("we wait", [&] { return contenders(a, prefix).size() == 4; });
-  co_await pause(100ms);
-  BOOST_TEST(!waiting.ready());
-  std::ofstream(gates[1]) << '.';
-  const error_code ec = co_await waiting.wait();
-  BOOST_TEST(!ec);
-  BOOST_TEST(waiting.value().held());
-  BOOST_TEST(log.count("-theirs") == 1u);  // not before it left
-  std::ofstream(gates[0]) << '.';
-  std::ofstream(gates[2]) << '.';
-  for (auto& child : children) {
-    co_await until("it ends", [&] { return !child->running(); });
-    BOOST_TEST(child->status().success());
-  }
-  BOOST_TEST(waiting.value().held());
-  BOOST_TEST(holders(a, prefix).size() == 1u);
-  let_go(waiting.take());
-  co_await p.sem.close();
-  BOOST_TEST(is_clean(a, prefix));
-  for (const fs::path& each : gates) fs::remove(each);
-}
-
 ASYNC_TEST_CASE(the_last_consul_lock_deletes_the_record_and_we_go_on, 60s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("deletes");
@@ -634,32 +479,6 @@ ASYNC_TEST_CASE(the_last_consul_lock_deletes_the_record_and_we_go_on, 60s) {
     BOOST_TEST(held.held());
     co_await held.release();
   }
-}
-
-ASYNC_TEST_CASE(a_consul_lock_that_died_waiting_costs_the_patience_once, 60s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("abandoned");
-  // A killed `consul lock` leaves this for up to twice its TTL: an entry of a Go client at the head of the queue,
-  // without a process.
-  const std::string created = a.put("/v1/session/create", R"({"TTL":"60s","LockDelay":"0s","Behavior":"delete"})").body;
-  const std::string session = created.substr(created.find('-') - 8, 36);
-  a.put("/v1/kv/" + prefix + "/" + session + "?acquire=" + session +
-            "&flags=" + std::to_string(protocol::semaphore_flags),
-        "");
-  BOOST_REQUIRE(contenders(a, prefix).size() == 1u);
-  semaphore_options options = calm(prefix, 1);
-  options.tuning.claim_timeout = 500ms;
-  participant p(ex, a, options);
-  slot first = co_await p.sem.acquire();
-  BOOST_TEST(first.held());
-  const auto begun = std::chrono::steady_clock::now();
-  for (int i = 0; i < 10; ++i) {
-    co_await first.release();
-    first = co_await p.sem.acquire();
-  }
-  BOOST_TEST(first.held());
-  BOOST_TEST((std::chrono::steady_clock::now() - begun < 10 * *options.tuning.claim_timeout));
-  a.put("/v1/session/destroy/" + session);
 }
 
 ASYNC_TEST_CASE(consul_lock_refuses_our_limit_as_we_refuse_its, 60s) {

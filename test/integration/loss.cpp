@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-// When is a slot not ours any more? Each way to lose a slot, how soon the holder knows, and which failures lose none.
+// When is a slot not ours any more? Ways to lose a slot, and how soon the holder knows.
 
 #include <boost/test/unit_test.hpp>
-#include <holdfast/testing/proxy.hpp>
 #include <stop_token>
 
 #include "protocol/record/lock_record.hpp"
@@ -57,20 +56,6 @@ asio::awaitable<void> expect_final(holder& h) {
   auto [ec] = co_await h.held.release(as_result);
   BOOST_TEST(ec == error::slot_lost);
 }
-
-asio::awaitable<void> until_watched(const testing::proxy& proxy, std::size_t by = 1) {
-  co_await until("the record is watched", [&] { return proxy.statistics().blocked >= by; });
-}
-
-const std::string agent_trouble = "rpc error making call: EOF";
-
-/// From now on all requests are answered with 500, also pending queries.
-void begin_500s(testing::proxy& proxy) {
-  proxy.set_faults(testing::fault_plan({{.what = testing::fault::answer(500, agent_trouble), .times = 0}}));
-  proxy.answer_blocked(500, agent_trouble);
-}
-
-void end_500s(testing::proxy& proxy) { proxy.set_faults({}); }
 
 asio::awaitable<void> expect_usable(participant& p) {
   slot again = co_await p.sem.acquire();
@@ -137,27 +122,6 @@ ASYNC_TEST_CASE(a_guarded_write_is_refused_from_the_moment_of_the_loss, 30s) {
   BOOST_CHECK_EXCEPTION(slot().fence_checks(), system_error, [](const auto& e) { return e.code() == error::not_held; });
 }
 
-/// A session that joins again does not restore the old grant.
-ASYNC_TEST_CASE(a_guard_is_of_one_grant, 30s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("one_grant");
-  participant p(ex, a, calm(prefix, 1)), q(ex, a, calm(prefix, 1));
-  slot first = co_await p.sem.acquire();
-  const auto old = first.fence_checks();
-  pending<slot> other(ex, q.sem.acquire());
-  co_await until("the other one queues", [&] { return contenders(a, prefix).size() == 2; });
-  co_await first.release();
-  const error_code ec = co_await other.wait();
-  BOOST_TEST(!ec);
-  slot theirs = other.take();
-  co_await theirs.release();
-  slot again = co_await p.sem.acquire();
-  const bool by_the_old = co_await writes(p, old, prefix + "-result");
-  BOOST_TEST(!by_the_old);
-  const bool by_the_new = co_await writes(p, again.fence_checks(), prefix + "-result");
-  BOOST_TEST(by_the_new);
-}
-
 ASYNC_TEST_CASE(a_deleted_prefix_is_noticed_within_a_second, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("deleted");
@@ -192,36 +156,6 @@ ASYNC_TEST_CASE(an_edited_record_is_noticed_within_a_second, 30s) {
   co_await expect_usable(p);
 }
 
-ASYNC_TEST_CASE(short_500s_are_ridden_out_when_outage_grace_says_so, 30s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("500s-grace");
-  testing::proxy proxy(ex, a.address());
-  semaphore_options options = calm(prefix, 1);
-  options.tuning.outage_grace = scaled(8s);
-  participant p(ex, proxy.address(), options);
-  slot h_slot = co_await p.sem.acquire();
-  holder h(ex, std::move(h_slot));
-  co_await until_watched(proxy);
-  for (int outages = 1; outages <= 2; ++outages) {
-    const auto before = proxy.statistics().faults;
-    begin_500s(proxy);
-    co_await until("the watch has failed several times", [&] { return proxy.statistics().faults >= before + 4; });
-    BOOST_TEST((h.held.state() == slot_state::suspect));
-    BOOST_TEST(h.held.held());
-    end_500s(proxy);
-    co_await until("the slot is out of doubt", [&] { return h.held.state() != slot_state::suspect; });
-    BOOST_TEST((h.held.state() == slot_state::held));
-  }
-  BOOST_TEST(!h.lost.ready());
-  BOOST_TEST(h.stops == 0);
-  BOOST_TEST(holders(a, prefix).size() == 1u);
-
-  // The watch works again: what happens now is seen.
-  a.put("/v1/session/destroy/" + sessions(a, prefix).at(0));
-  const loss_reason reason = co_await noticed_within_a_second(h);
-  BOOST_TEST(reason == loss_reason::session_invalidated);
-}
-
 ASYNC_TEST_CASE(the_lease_runs_out_when_the_agent_is_silent, 30s) {
   agent own;
   const std::string prefix = unique_prefix("frozen");
@@ -250,48 +184,6 @@ ASYNC_TEST_CASE(the_lease_runs_out_when_the_agent_is_silent, 30s) {
   own.wait_until_ready();
   co_await expect_final(h);
   co_await expect_usable(p);
-}
-
-ASYNC_TEST_CASE(who_waits_gives_up_when_the_agent_stays_away, 30s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("waiter-gives-up");
-  testing::proxy proxy(ex, a.address());
-  semaphore_options options = calm(prefix, 1);
-  options.tuning.give_up_after = 400ms;
-  participant p(ex, proxy.address(), options);
-  begin_500s(proxy);
-  diagnostics words;
-  const acquire_options asked{.diag = &words};
-  auto [ec, none] = co_await p.sem.acquire(asked, as_result);
-  BOOST_TEST(ec == error::server_error);
-  BOOST_TEST((ec == condition::unavailable));
-  BOOST_TEST(words.server_message == agent_trouble);
-  BOOST_TEST(words.message.find("500") != std::string::npos);
-  end_500s(proxy);
-  co_await expect_usable(p);
-  co_await p.sem.close();
-  BOOST_TEST(is_clean(a, prefix));
-}
-
-// ---- writes of which nobody knows whether they were applied
-
-ASYNC_TEST_CASE(closing_while_the_agent_is_silent_ends_in_its_time, 30s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("close-silent");
-  testing::proxy proxy(ex, a.address());
-  semaphore_options options = hasty(prefix, 1, 1s);
-  options.tuning.give_up_after = 500ms;
-  participant p(ex, proxy.address(), options);
-  slot h_slot = co_await p.sem.acquire();
-  holder h(ex, std::move(h_slot));
-  proxy.freeze();
-  auto [ec] = co_await p.sem.close(as_result);
-  BOOST_TEST(ec == error::timed_out);
-  const error_code told = co_await h.lost.wait();
-  BOOST_TEST(!told);
-  BOOST_TEST(h.lost.value() == loss_reason::closed);
-  proxy.cut();
-  co_await until("the session has expired", [&] { return sessions(a, prefix).empty(); });
 }
 
 BOOST_AUTO_TEST_SUITE_END()

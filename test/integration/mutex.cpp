@@ -3,7 +3,6 @@
 
 // The mutex as its users see it, on a real agent.
 
-#include <boost/asio/co_spawn.hpp>
 #include <boost/test/unit_test.hpp>
 #include <string>
 
@@ -111,47 +110,6 @@ ASYNC_TEST_CASE(a_sequencer_does_not_come_true_again_when_the_key_was_deleted, 3
   BOOST_TEST(valid);
   let_go(again);
   co_await l.mutex.close();
-}
-
-ASYNC_TEST_CASE(the_fencing_token_grows_where_the_lock_index_starts_anew, 30s) {
-  agent& a = shared_agent();
-  locker l(ex, a, calm(unique_prefix("anew")));
-  held_mutex held = co_await l.mutex.lock();
-  const sequencer first = co_await sequencer_of(held);
-  const fencing_token before = held.fencing_token();
-  co_await l.client.destroy_session(first.session);  // the key goes with it
-  const loss_reason reason = co_await held.wait_lost();
-  BOOST_TEST((reason == loss_reason::session_invalidated));
-  held_mutex again = co_await l.mutex.lock();
-  const sequencer second = co_await sequencer_of(again);
-  BOOST_TEST(second.lock_index == first.lock_index);
-  BOOST_TEST((again.fencing_token() > before));
-  const bool stale = co_await verify(l.client, first);
-  BOOST_TEST(!stale);
-  let_go(held, again);
-  co_await l.mutex.close();
-}
-
-/// Consul withholds the key after the end of a session with a lock delay. The waiter gets it soon after, not 5 s later.
-ASYNC_TEST_CASE(a_lock_delay_is_honoured, 30s) {
-  agent& a = shared_agent();
-  const std::string key = unique_prefix("delay");
-  mutex_options options = calm(key);
-  options.tuning.lock_delay = 2s;
-  locker holder(ex, a, options), other(ex, a, calm(key));
-  held_mutex held = co_await holder.mutex.lock();
-  const sequencer mine = co_await sequencer_of(held);
-  pending<slot> waiting(ex, other.mutex.lock());
-  co_await until("it waits", [&] { return contenders(a, key).size() == 2; });
-  co_await holder.client.destroy_session(mine.session);
-  const auto begun = std::chrono::steady_clock::now();
-  const error_code ec = co_await waiting.wait();
-  BOOST_TEST(!ec);
-  BOOST_TEST(waiting.value().held());
-  BOOST_TEST((std::chrono::steady_clock::now() - begun >= 1900ms));
-  let_go(held, waiting.take());
-  co_await holder.mutex.close();
-  co_await other.mutex.close();
 }
 
 ASYNC_TEST_CASE(with_lock_holds_it_for_the_body, 30s) {

@@ -84,18 +84,6 @@ ASYNC_TEST_CASE(a_lock_is_had_denied_and_released, 30s) {
   BOOST_TEST(sessions(a, options.prefix).empty());
 }
 
-ASYNC_TEST_CASE(a_slot_that_goes_gives_its_lock_back, 30s) {
-  set_user us(ex, shared_agent(), calm_set(unique_prefix("set-goes")));
-  {
-    slot held = co_await us.set.try_lock("a");
-    BOOST_REQUIRE(held.held());
-  }
-  slot again = co_await us.set.try_lock("a");  // waits for the release
-  BOOST_TEST(again.held());
-  let_go(again);
-  co_await us.set.close();
-}
-
 ASYNC_TEST_CASE(it_is_the_same_lock_as_a_mutex, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("set-mutex");
@@ -121,36 +109,6 @@ ASYNC_TEST_CASE(it_is_the_same_lock_as_a_mutex, 30s) {
   let_go(again);
   co_await us.set.close();
   co_await other.mutex.close();
-}
-
-ASYNC_TEST_CASE(a_sequencer_names_the_slots_own_key, 30s) {
-  set_user us(ex, shared_agent(), calm_set(unique_prefix("set-sequencer")));
-  slot first = co_await us.set.try_lock("a");
-  held_mutex second = co_await us.set.try_lock("b");
-  const sequencer its = co_await sequencer_of(second);
-  BOOST_TEST(its.key == us.set.prefix() + "/b");
-  bool valid = co_await verify(us.client, its);
-  BOOST_TEST(valid);
-  co_await second.release();
-  valid = co_await verify(us.client, its);
-  BOOST_TEST(!valid);
-  let_go(first);
-  co_await us.set.close();
-}
-
-ASYNC_TEST_CASE(with_slot_runs_while_a_lock_is_held, 30s) {
-  set_user us(ex, shared_agent(), calm_set(unique_prefix("set-with")));
-  bool was_held = false;
-  auto body = [&](slot& held) -> asio::awaitable<void> {
-    was_held = held.held();
-    co_return;
-  };
-  slot got = co_await us.set.try_lock("a");
-  co_await with_slot(std::move(got), body);
-  BOOST_TEST(was_held);
-  const auto key = co_await key_of(us, "a");
-  BOOST_TEST(!key.has_value());
-  co_await us.set.close();
 }
 
 /// Three connections: one for transactions, one for renewals, one for the watch.
@@ -213,19 +171,6 @@ ASYNC_TEST_CASE(a_cancelled_try_lock_leaves_nothing, 30s) {
   let_go(warm, theirs);
   co_await us.set.close();
   co_await others.set.close();
-}
-
-ASYNC_TEST_CASE(a_handle_that_goes_leaves_its_slots_until_they_are_released, 30s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("set-handle");
-  slot held;
-  {
-    set_user us(ex, a, calm_set(prefix));
-    held = co_await us.set.try_lock("a");
-  }
-  BOOST_TEST(held.held());
-  co_await held.release();
-  co_await until("all is gone", [&] { return sessions(a, prefix).empty() && listing(a, prefix).empty(); });
 }
 
 ASYNC_TEST_CASE(bad_names_are_refused, 30s) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
-#include <chrono>
 #include <set>
 #include <vector>
 
@@ -74,50 +73,6 @@ ASYNC_TEST_CASE(each_slot_has_its_own_number, 30s) {
     const std::string nobody = co_await owner_of(one, prefix, i);
     BOOST_TEST(nobody == "");
   }
-}
-
-ASYNC_TEST_CASE(who_wants_no_number_takes_part, 30s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("number-mixed");
-  participant plain(ex, a, calm(prefix, 2)), one(ex, a, numbered(prefix, 2)), two(ex, a, numbered(prefix, 2));
-  slot without = co_await plain.sem.acquire();
-  slot with = co_await one.sem.acquire();
-  BOOST_TEST(without.numbers().empty());
-  BOOST_TEST(with.numbers().size() == 1u);
-  slot none = co_await two.sem.try_acquire();
-  BOOST_TEST(!none.valid());
-  pending<slot> waiting(ex, two.sem.acquire());
-  co_await until("it waits", [&] { return contenders(a, prefix).size() == 3; });
-  co_await without.release();
-  const error_code ec = co_await waiting.wait();
-  BOOST_TEST(!ec);
-  BOOST_TEST((all_of(with, waiting.value()) == std::set<std::uint32_t>{0, 1}));
-}
-
-/// Consul keeps the number of a dead process from everybody.
-ASYNC_TEST_CASE(the_lock_delay_of_a_number_is_honoured, 30s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("number-delay");
-  semaphore_options options = numbered(prefix, 1);
-  options.tuning.lock_delay = 2s;
-  participant holder(ex, a, options), other(ex, a, numbered(prefix, 1));
-  slot held = co_await holder.sem.acquire();
-  pending<slot> waiting(ex, other.sem.acquire());
-  co_await until("it waits", [&] { return contenders(a, prefix).size() == 2; });
-  const std::vector<std::string> before = contenders(a, prefix);
-  const std::string& dead = before.at(0);
-  co_await holder.client.destroy_session(dead);
-  const auto begun = std::chrono::steady_clock::now();
-  co_await until("it is granted", [&] { return holders(a, prefix) == std::vector<std::string>{before.at(1)}; });
-  slot none = co_await other.sem.try_acquire();  // somebody waits
-  BOOST_TEST(!none.valid());
-  const error_code ec = co_await waiting.wait();
-  BOOST_TEST(!ec);
-  BOOST_TEST((waiting.value().numbers() == test::numbers{0}));
-  BOOST_TEST((std::chrono::steady_clock::now() - begun >= 1900ms));
-  let_go(held, waiting.take());
-  co_await holder.sem.close();
-  co_await other.sem.close();
 }
 
 ASYNC_TEST_CASE(an_operator_sees_and_removes_them, 30s) {

@@ -45,22 +45,6 @@ ASYNC_TEST_CASE(a_blocked_application_loses_no_lease_when_the_client_has_its_own
   own.join();
 }
 
-ASYNC_TEST_CASE(handlers_run_on_their_own_executor, 30s) {
-  asio::thread_pool own(1);
-  participant p(own.get_executor(), shared_agent(), calm(unique_prefix("executors"), 1));
-  const std::thread::id here = std::this_thread::get_id();
-  slot held = co_await p.sem.acquire();
-  BOOST_TEST((std::this_thread::get_id() == here));
-  co_await held.release();
-  BOOST_TEST((std::this_thread::get_id() == here));
-  auto [ec, reason] = co_await held.wait_lost(as_result);
-  BOOST_TEST(ec == error::not_held);
-  BOOST_TEST((std::this_thread::get_id() == here));
-  co_await p.sem.close();
-  BOOST_TEST((std::this_thread::get_id() == here));
-  own.join();
-}
-
 /// A closed client does not wait for anything that it cannot do any more.
 ASYNC_TEST_CASE(a_client_that_is_closed_first_takes_its_semaphores_along, 30s) {
   agent& a = shared_agent();

@@ -1,13 +1,11 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-// The semaphore as its users see it, on a real agent. Each promised behaviour has a test.
+// The semaphore as its users see it, on a real agent.
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/test/unit_test.hpp>
 #include <thread>
@@ -137,44 +135,6 @@ ASYNC_TEST_CASE(two_releases_at_once_give_one_slot_back, 30s) {
   BOOST_TEST(!all.valid());
 }
 
-ASYNC_TEST_CASE(a_dropped_slot_is_released_in_the_background, 30s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("dropped");
-  participant p(ex, a, calm(prefix, 1));
-  participant q(ex, a, calm(prefix, 1));
-  {
-    slot held = co_await p.sem.acquire();
-    BOOST_TEST(held.held());
-  }
-  slot next = co_await q.sem.acquire();
-  BOOST_TEST(next.held());
-  let_go(next);
-  next = co_await p.sem.acquire();
-  BOOST_TEST(next.held());
-}
-
-ASYNC_TEST_CASE(with_slot_cancels_the_body_when_the_slot_is_lost_and_throws_slot_lost, 30s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("with-slot-lost");
-  participant p(ex, a, calm(prefix, 1));
-  bool inside = false, cancelled = false, ended = false;
-  auto body = [&](slot&) -> asio::awaitable<void> {
-    inside = true;
-    co_await forever(cancelled);
-    co_await asio::this_coro::reset_cancellation_state();
-    co_await pause(20ms);  // a body may take its time to end: it is waited for
-    ended = true;
-  };
-  auto critical = [&]() -> asio::awaitable<void> { co_await with_slot(p.sem, body); };
-  cancellable running(ex, critical());
-  co_await until("the body runs", [&] { return inside; });
-  a.put("/v1/session/destroy/" + sessions(a, prefix).at(0));
-  const error_code ec = co_await running.result();
-  BOOST_TEST(ec == error::slot_lost);
-  BOOST_TEST(cancelled);
-  BOOST_TEST(ended);
-}
-
 ASYNC_TEST_CASE(with_slot_leaves_its_callers_cancellation_as_it_was, 30s) {
   participant p(ex, shared_agent(), calm(unique_prefix("with-slot-again"), 1));
   slot held;
@@ -264,52 +224,6 @@ ASYNC_TEST_CASE(cancelling_with_slot_cancels_the_body_and_releases, 30s) {
   BOOST_TEST(held.held());
 }
 
-ASYNC_TEST_CASE(close_fails_the_waiting_loses_the_held_and_leaves_nothing_in_consul, 30s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("close");
-  participant p(ex, a, calm(prefix, 3));
-  participant q(ex, a, calm(prefix, 3));
-  slot one = co_await p.sem.acquire();
-  slot two = co_await p.sem.acquire(2);
-  bool fired = false;
-  std::stop_callback on_stop(one.stop_token(), [&] { fired = true; });
-  pending<slot> local(ex, p.sem.acquire());
-  pending<slot> remote(ex, q.sem.acquire());
-  co_await until("both wait", [&] { return contenders(a, prefix).size() == 4; });
-  pending<loss_reason> lost(ex, two.wait_lost());
-
-  pending<> closing(ex, p.sem.close());
-  pending<> again(ex, p.sem.close());
-  const error_code refused = co_await local.wait();
-  BOOST_TEST(refused == error::closed);
-  const error_code told = co_await lost.wait();
-  BOOST_TEST(!told);
-  BOOST_TEST((lost.value() == loss_reason::closed));
-  BOOST_TEST(!one.held());
-  BOOST_TEST((one.state() == slot_state::lost));
-  BOOST_TEST((one.lost_because() == loss_reason::closed));
-  auto [released] = co_await one.release(as_result);
-  BOOST_TEST(released == error::slot_lost);
-  let_go(two);
-  const error_code closed = co_await closing.wait();
-  BOOST_TEST(!closed);
-  const error_code closed_again = co_await again.wait();
-  BOOST_TEST(!closed_again);
-  BOOST_TEST(fired);
-  BOOST_TEST(sessions(a, prefix).size() == 1u);  // q's
-
-  const error_code served = co_await remote.wait();
-  BOOST_TEST(!served);
-  auto [late, none] = co_await p.sem.acquire(as_result);
-  BOOST_TEST(late == error::closed);
-  auto [tried, nothing] = co_await p.sem.try_acquire(as_result);
-  BOOST_TEST(tried == error::closed);
-  let_go(remote.take());
-  co_await p.sem.close();
-  co_await q.sem.close();
-  BOOST_TEST(is_clean(a, prefix));
-}
-
 ASYNC_TEST_CASE(held_slots_outlive_the_semaphores_handle, 30s) {
   agent& a = shared_agent();
   const std::string prefix = unique_prefix("outlive");
@@ -328,20 +242,6 @@ ASYNC_TEST_CASE(held_slots_outlive_the_semaphores_handle, 30s) {
   BOOST_TEST(holders(a, prefix).size() == 1u);
   let_go(two);
   co_await until("nothing is left", [&] { return is_clean(a, prefix); });
-}
-
-ASYNC_TEST_CASE(keys_below_the_prefix_that_are_no_entries_are_left_alone, 30s) {
-  agent& a = shared_agent();
-  const std::string prefix = unique_prefix("foreign");
-  write_key(a, prefix + "/notes", "mine", 7);
-  write_key(a, prefix + "suffix/.lock", "not ours");
-  const std::string before = a.get("/v1/kv/" + prefix + "/notes").body;
-  participant p(ex, a, calm(prefix, 1));
-  slot held = co_await p.sem.acquire();
-  BOOST_TEST(held.held());
-  co_await held.release();
-  co_await p.sem.close();
-  BOOST_TEST(a.get("/v1/kv/" + prefix + "/notes").body == before);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
