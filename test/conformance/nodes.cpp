@@ -263,15 +263,6 @@ FACT(a_session_on_a_registered_node_is_one_like_others) {
   BOOST_TEST(consul.renew(id).status == 404);
 }
 
-FACT(a_session_on_a_registered_node_ends_when_its_ttl_is_over) {
-  const node h(consul);
-  const auto id = h.session({{"TTL", "50ms"}});
-  consul.put("a?acquire=" + id, "v");
-  consul.wait_for_end(id);
-  BOOST_TEST(consul.read("a").session == "");
-  BOOST_TEST(h.info().at("Node") == json::string(h.name()));
-}
-
 FACT(only_the_agents_node_has_the_check_that_is_meant_if_none_are_named) {
   const node h(consul);
   const auto created = [&](const std::string& more) {
@@ -330,37 +321,6 @@ FACT(the_node_its_sessions_and_their_locks_go_at_one_index) {
     BOOST_TEST(entry.modified == index);
     BOOST_TEST(entry.locked == 1u);
   }
-}
-
-FACT(each_session_ends_as_its_behavior_says) {
-  const node h(consul);
-  const auto releases = h.session(), deletes = h.session({{"Behavior", "delete"}});
-  consul.put("a?acquire=" + releases, "v");
-  consul.put("b?acquire=" + deletes, "w");
-  h.deregister();
-  BOOST_TEST(consul.read("a").session == "");
-  BOOST_TEST(!consul.exists("b"));
-}
-
-FACT(the_lock_delay_holds_after_it) {
-  const node h(consul);
-  const auto id = h.session({{"LockDelay", "60s"}}), other = consul.session();
-  consul.put("a?acquire=" + id, "v");
-  h.deregister();
-  BOOST_TEST(consul.put("a?acquire=" + other, "w").said() == "200 false");
-  const auto outcome = consul.txn({op("lock", "a").session(other).value("w")});
-  BOOST_REQUIRE(outcome.errors.size() == 1u);
-  BOOST_TEST(outcome.errors[0] == "0: failed to lock key \"" + consul.prefix() + "a\" due to lock delay");
-}
-
-FACT(without_lock_delay_another_session_locks_at_once) {
-  const node h(consul);
-  const auto id = h.session(), other = consul.session();
-  consul.put("a?acquire=" + id, "v");
-  h.deregister();
-  BOOST_TEST(consul.put("a?acquire=" + id, "w").said() == consul.write_failed() + "invalid session \"" + id + "\"");
-  BOOST_TEST(consul.put("a?acquire=" + other, "w").said() == "200 true");
-  BOOST_TEST(consul.read("a").locked == 2u);
 }
 
 FACT(a_node_without_sessions_leaves_the_index_of_sessions_alone) {

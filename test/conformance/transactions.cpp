@@ -327,19 +327,6 @@ FACT(set_of_what_is_there_moves_no_index) {
   BOOST_TEST(consul.read("a") == before);
 }
 
-FACT(a_lock_a_cas_and_a_listing_fit_into_one_transaction) {
-  const auto id = consul.session();
-  consul.put("s/.lock", "v");
-  const auto outcome =
-      consul.txn({op("lock", "s/" + id).session(id).value("me"),
-                  op("cas", "s/.lock").value("w").index(consul.read("s/.lock").modified), op("get-tree", "s/")});
-  BOOST_TEST(outcome.status == 200);
-  BOOST_REQUIRE(outcome.results.size() == 4u);
-  BOOST_TEST(outcome.results[2].key == "s/.lock");
-  BOOST_TEST(outcome.results[2].value == base64("w"));
-  BOOST_TEST(outcome.results[3].session == id);
-}
-
 FACT(a_transaction_that_only_reads_says_more_of_itself) {
   consul.put("a", "v");
   const auto reply = consul.txn({op("get", "a")}).reply;
@@ -448,31 +435,6 @@ FACT(a_key_is_unlocked_and_locked_for_another_session_in_one) {
   BOOST_TEST(consul.read("m").modified == after.modified);
 }
 
-FACT(a_handover_of_what_has_changed_is_refused_as_a_whole) {
-  const std::string a = consul.session(), b = consul.session();
-  consul.put("m?acquire=" + a);
-  const entry before = consul.read("m");
-  consul.put("m?release=" + a);
-  const auto outcome = consul.txn(
-      {op("check-index", "m").index(before.modified), op("unlock", "m").session(a), op("lock", "m").session(b)});
-  BOOST_TEST(outcome.status == 409);
-  BOOST_TEST(outcome.errors.size() == 2u);
-  BOOST_TEST(consul.read("m").session == "");
-}
-
-FACT(a_key_that_does_not_exist_is_checked_and_locked_in_one) {
-  const std::string a = consul.session(), b = consul.session();
-  const auto take = [&](const std::string& session) {
-    return consul.txn({op("check-not-exists", "m"), op("lock", "m").session(session)});
-  };
-  const auto outcome = take(a);
-  BOOST_TEST(outcome.status == 200);
-  BOOST_TEST(outcome.results.size() == 1u);
-  BOOST_TEST(consul.read("m").locked == 1u);
-  BOOST_TEST(take(b).status == 409);
-  BOOST_TEST(consul.read("m").session == a);
-}
-
 // A proclaim relies on this: the session that has locked a key writes another value into it, under its lock.
 
 FACT(the_holder_writes_under_its_lock_and_all_who_watch_hear_of_it) {
@@ -497,38 +459,6 @@ FACT(the_holder_writes_under_its_lock_and_all_who_watch_hear_of_it) {
   BOOST_TEST(left.value == base64("new"));
   BOOST_TEST(left.session == "");
   BOOST_TEST(left.locked == before.locked);
-}
-
-FACT(who_does_not_hold_writes_nothing_under_the_lock) {
-  const std::string a = consul.session(), b = consul.session();
-  const auto write = [&](const std::string& session) {
-    return consul.txn({op("check-session", "m").session(session),
-                       op("check-index", "m").index(consul.read("m").modified),
-                       op("lock", "m").value("new").session(session)});
-  };
-  consul.put("m?acquire=" + a, "of a");
-  const entry held = consul.read("m");
-  BOOST_TEST(write(b).status == 409);
-  BOOST_TEST(consul.read("m") == held);
-  consul.put("m?release=" + a, "of a");
-  const entry free = consul.read("m");
-  const auto late = write(a);  // this session has released the key: `lock` alone would take it again
-  BOOST_TEST(late.status == 409);
-  BOOST_TEST(late.errors.size() == 1u);
-  BOOST_TEST(consul.read("m") == free);
-}
-
-FACT(of_two_who_have_seen_the_same_under_the_lock_the_second_writes_nothing) {
-  const std::string a = consul.session();
-  consul.put("m?acquire=" + a, "old");
-  const std::uint64_t seen = consul.read("m").modified;
-  const auto write = [&](const char* value) {
-    return consul.txn({op("check-session", "m").session(a), op("check-index", "m").index(seen),
-                       op("lock", "m").value(value).session(a)});
-  };
-  BOOST_TEST(write("first").status == 200);
-  BOOST_TEST(write("late").status == 409);
-  BOOST_TEST(consul.read("m").value == base64("first"));
 }
 
 // Mutex sets rely on these facts.
@@ -580,16 +510,6 @@ FACT(a_key_is_deleted_by_its_holder_only_in_one_transaction_with_a_check) {
   BOOST_TEST(remove(ours).errors.size() == 1u);
 }
 
-FACT(a_refused_lock_among_releases_leaves_their_keys) {
-  const std::string ours = consul.session(), other = consul.session();
-  consul.put("a?acquire=" + ours);
-  consul.put("b?acquire=" + other);
-  const auto outcome =
-      consul.txn({op("check-session", "a").session(ours), op("delete", "a"), op("lock", "b").session(ours)});
-  BOOST_TEST(outcome.errors.size() == 1u);
-  BOOST_TEST(consul.read("a").session == ours);
-}
-
 FACT(the_removal_of_nothing_makes_a_look_a_write_that_changes_nothing) {
   consul.put("a", "v");
   const auto index = consul.index("?recurse");
@@ -602,26 +522,6 @@ FACT(the_removal_of_nothing_makes_a_look_a_write_that_changes_nothing) {
   BOOST_TEST(seen.results[0] == consul.read("a"));
   BOOST_TEST(seen.reply.body.find("KnownLeader") == std::string::npos);  // as reads say
   BOOST_TEST(consul.index("?recurse") == index);
-}
-
-FACT(all_keys_of_a_session_go_with_it) {
-  const std::string ours = consul.session({{"Behavior", "delete"}});
-  std::vector<op> operations;
-  for (int i = 0; i < 64; ++i) operations.push_back(op("lock", "k/" + std::to_string(i)).session(ours));
-  BOOST_TEST(consul.txn(operations).status == 200);
-  consul.destroy(ours);
-  BOOST_TEST(consul.keys("") == "");
-  const std::string other = consul.session();
-  BOOST_TEST(consul.put("k/1?acquire=" + other).said() == "200 true");
-}
-
-FACT(a_session_that_has_ended_locks_nothing_and_says_so_for_each_key) {
-  const std::string ours = consul.session();
-  consul.destroy(ours);
-  const auto outcome = consul.txn({op("lock", "a").session(ours), op("lock", "b").session(ours)});
-  BOOST_REQUIRE(outcome.errors.size() == 2u);
-  BOOST_TEST(outcome.errors[0].find("invalid session") != std::string::npos);
-  BOOST_TEST(!consul.exists("a"));
 }
 
 FACT(a_body_of_another_shape_is_refused) {
