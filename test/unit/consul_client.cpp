@@ -156,39 +156,6 @@ ASYNC_TEST_CASE(an_answer_comes_back) {
   BOOST_TEST(counted.connections_open == 1u);
 }
 
-ASYNC_TEST_CASE(a_connection_is_used_again) {
-  scripted_server server(ex);
-  client consul(ex, settings_for(server));
-  pending<bool> first(ex, consul.put("k", "1"));
-  auto [peer, request] = co_await server.accept_request();
-  co_await peer.reply("true");
-  co_await first.wait();
-  pending<bool> second(ex, consul.remove("k"));
-  const std::string deletion = co_await peer.read_request();
-  BOOST_TEST(deletion.starts_with("DELETE /v1/kv/k HTTP/1.1\r\n"));
-  co_await peer.reply("true");
-  const error_code ec = co_await second.wait();
-  BOOST_TEST(!ec);
-  BOOST_TEST(consul.statistics().connections_opened == 1u);
-}
-
-ASYNC_TEST_CASE(an_interim_reply_does_not_put_a_connection_out_of_step) {
-  scripted_server server(ex);
-  client consul(ex, settings_for(server));
-  pending<bool> first(ex, consul.put("k", "1"));
-  auto [peer, request] = co_await server.accept_request();
-  co_await peer.send("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n");
-  co_await peer.reply("true");
-  const error_code ec = co_await first.wait();
-  BOOST_TEST(!ec);
-  pending<bool> second(ex, consul.put("k", "2"));
-  co_await peer.read_request();
-  co_await peer.reply("false");
-  co_await second.wait();
-  BOOST_TEST(!second.value());
-  BOOST_TEST(consul.statistics().connections_opened == 1u);
-}
-
 ASYNC_TEST_CASE(a_program_that_is_started_inherits_no_connection) {
   scripted_server server(ex);
   client consul(ex, settings_for(server));
@@ -200,23 +167,6 @@ ASYNC_TEST_CASE(a_program_that_is_started_inherits_no_connection) {
   BOOST_TEST(inherited.find(ours) == std::string::npos, ours << " is there in a child:\n" << inherited);
   co_await peer.reply("true");
   co_await put.wait();
-}
-
-ASYNC_TEST_CASE(an_idle_connection_that_the_agent_closed_is_not_used_again) {
-  scripted_server server(ex);
-  client consul(ex, settings_for(server));
-  pending<bool> first(ex, consul.put("k", "1"));
-  auto [peer, request] = co_await server.accept_request();
-  co_await peer.reply("true");
-  co_await first.wait();
-  peer.close();
-
-  pending<bool> second(ex, consul.put("k", "2", 0, once()));
-  auto [other, again] = co_await server.accept_request();
-  co_await other.reply("true");
-  const error_code ec = co_await second.wait();
-  BOOST_TEST(!ec);
-  BOOST_TEST(consul.statistics().connections_open == 1u);
 }
 
 ASYNC_TEST_CASE(bytes_that_nobody_asked_for_end_a_connection) {
@@ -308,16 +258,6 @@ ASYNC_TEST_CASE(a_silent_server) {
   BOOST_TEST(closed, "a late reply must not be taken for the next one");
   BOOST_TEST(consul.statistics().requests == 1u);
   BOOST_TEST(consul.statistics().connections_open == 0u);
-}
-
-ASYNC_TEST_CASE(a_server_that_stops_in_the_middle) {
-  scripted_server server(ex);
-  client consul(ex, settings_for(server));
-  pending<bool> put(ex, consul.put("k", "1", 0, {.timeout = brief, .retry = true, .diag = nullptr}));
-  auto [peer, request] = co_await server.accept_request();
-  co_await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ntr");
-  const error_code ec = co_await put.wait();
-  BOOST_TEST(ec == error::timed_out);
 }
 
 ASYNC_TEST_CASE(a_lost_connection_leaves_a_write_unknown_and_it_is_not_repeated) {
@@ -529,47 +469,6 @@ ASYNC_TEST_CASE(a_request_that_the_socket_does_not_take_at_once_arrives_whole) {
   BOOST_TEST(consul.statistics().bytes_sent == request.size());
 }
 
-ASYNC_TEST_CASE(requests_queue_for_the_ordinary_lane_in_order) {
-  scripted_server server(ex);
-  config settings = settings_for(server);
-  settings.connections_max = 1;
-  client consul(ex, settings);
-  pending<bool> first(ex, consul.put("first", ""));
-  auto [peer, request] = co_await server.accept_request();
-  pending<bool> second(ex, consul.put("second", ""));
-  pending<bool> third(ex, consul.put("third", ""));
-  co_await peer.reply("true");
-  const std::string second_request = co_await peer.read_request();
-  BOOST_TEST(second_request.starts_with("PUT /v1/kv/second "));
-  BOOST_TEST(first.ready());
-  BOOST_TEST(!third.ready());
-  co_await peer.reply("true");
-  const std::string third_request = co_await peer.read_request();
-  BOOST_TEST(third_request.starts_with("PUT /v1/kv/third "));
-  co_await peer.reply("true");
-  const error_code ec = co_await third.wait();
-  BOOST_TEST(!ec);
-  BOOST_TEST(consul.statistics().connections_opened == 1u);
-}
-
-ASYNC_TEST_CASE(a_request_that_takes_long_does_not_hold_up_the_next) {
-  scripted_server server(ex);
-  config settings = settings_for(server);
-  settings.connections_max = 2;
-  client consul(ex, settings);
-  pending<bool> first(ex, consul.put("first", ""));
-  auto [peer, request] = co_await server.accept_request();
-  pending<bool> second(ex, consul.put("second", ""));
-  auto [other_peer, other_request] = co_await server.accept_request();  // after a moment
-  BOOST_TEST(other_request.starts_with("PUT /v1/kv/second "));
-  BOOST_TEST(!first.ready());
-  co_await other_peer.reply("true");
-  co_await peer.reply("true");
-  const error_code ec = co_await first.wait();
-  BOOST_TEST(!ec);
-  BOOST_TEST(consul.statistics().connections_opened == 2u);
-}
-
 ASYNC_TEST_CASE(a_full_queue_and_a_deadline_in_the_queue_say_too_busy) {
   scripted_server server(ex);
   config settings = settings_for(server);
@@ -638,23 +537,6 @@ ASYNC_TEST_CASE(a_renewal_that_hangs_delays_no_other) {
     BOOST_TEST(!ec);
   }
   BOOST_TEST(!hanging.ready());
-}
-
-ASYNC_TEST_CASE(renewals_go_in_the_order_of_their_deadlines) {
-  scripted_server server(ex);
-  config settings = settings_for(server);
-  settings.renewals_max = 1;
-  client consul(ex, settings);
-  pending<> first(ex, consul.renew_session("first"));
-  auto [peer, request] = co_await server.accept_request();
-  pending<> late(ex, consul.renew_session("late", once(ample)));
-  pending<> later(ex, consul.renew_session("later", once(ample)));
-  pending<> early(ex, consul.renew_session("early", once(ample / 2)));
-  for (const std::string name : {"early", "late", "later"}) {
-    co_await peer.reply(session_body);
-    const std::string next = co_await peer.read_request();
-    BOOST_TEST(next.starts_with("PUT /v1/session/renew/" + name + " "));
-  }
 }
 
 ASYNC_TEST_CASE(many_sessions_live_on_over_a_slow_network, 30s) {
@@ -849,16 +731,12 @@ ASYNC_TEST_CASE(a_cancelled_request_closes_its_connection) {
   for (const auto type :
        {asio::cancellation_type::terminal, asio::cancellation_type::partial, asio::cancellation_type::total}) {
     asio::cancellation_signal signal;
-    error_code result;
-    asio::steady_timer done(ex, asio::steady_timer::time_point::max());
-    consul.put("k", "1", asio::bind_cancellation_slot(signal.slot(), [&](error_code ec, bool) {
-                 result = ec;
-                 done.cancel();
-               }));
+    pending<bool> put(ex, [&](auto handler) {
+      consul.put("k", "1", asio::bind_cancellation_slot(signal.slot(), std::move(handler)));
+    });
     auto [peer, request] = co_await server.accept_request();
     signal.emit(type);
-    error_code ignored;
-    co_await done.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+    const error_code result = co_await put.wait();
     BOOST_TEST(result == asio::error::operation_aborted);
     const bool closed = co_await peer.closed_by_client();
     BOOST_TEST(closed);
@@ -874,22 +752,16 @@ ASYNC_TEST_CASE(a_query_that_was_cancelled_is_none_that_the_agent_refused) {
   read_options waits;
   waits.index = 1;
   waits.wait = 60s;
-  asio::cancellation_signal first, second;
-  int ended = 0;
-  asio::steady_timer done(ex, asio::steady_timer::time_point::max());
-  for (asio::cancellation_signal* const each : {&first, &second})
-    consul.get("k", waits, asio::bind_cancellation_slot(each->slot(), [&](error_code, const auto&) {
-                 ++ended;
-                 done.cancel();
-               }));
+  asio::cancellation_signal signal;
+  pending<entry_answer> stays(ex, consul.get("k", waits));
+  pending<entry_answer> goes(ex, [&](auto handler) {
+    consul.get("k", waits, asio::bind_cancellation_slot(signal.slot(), std::move(handler)));
+  });
   auto [peer, request] = co_await server.accept_request();
   auto [other_peer, other_request] = co_await server.accept_request();
-  second.emit(asio::cancellation_type::terminal);
-  error_code ignored;
-  while (ended != 1) co_await done.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  signal.emit(asio::cancellation_type::terminal);
+  co_await goes.wait();
   BOOST_TEST(consul.statistics().connections_refused == 0u);
-  first.emit(asio::cancellation_type::terminal);
-  while (ended != 2) co_await done.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
 }
 
 ASYNC_TEST_CASE(a_cancelled_queued_request_leaves_the_others_alone) {
@@ -900,15 +772,16 @@ ASYNC_TEST_CASE(a_cancelled_queued_request_leaves_the_others_alone) {
   pending<bool> running(ex, consul.put("running", ""));
   auto [peer, request] = co_await server.accept_request();
   asio::cancellation_signal signal;
-  std::optional<error_code> result;
-  consul.put("cancelled", "", asio::bind_cancellation_slot(signal.slot(), [&](error_code ec, bool) { result = ec; }));
+  pending<bool> cancelled(ex, [&](auto handler) {
+    consul.put("cancelled", "", asio::bind_cancellation_slot(signal.slot(), std::move(handler)));
+  });
   pending<bool> next(ex, consul.put("next", ""));
   signal.emit(asio::cancellation_type::total);
   co_await peer.reply("true");
   const std::string next_request = co_await peer.read_request();
   BOOST_TEST(next_request.starts_with("PUT /v1/kv/next "));
-  BOOST_REQUIRE(result.has_value());
-  BOOST_TEST(*result == asio::error::operation_aborted);
+  const error_code result = co_await cancelled.wait();
+  BOOST_TEST(result == asio::error::operation_aborted);
 }
 
 ASYNC_TEST_CASE(close_ends_everything) {
@@ -978,29 +851,6 @@ ASYNC_TEST_CASE(what_a_consul_takes_in_a_transaction_is_learnt_from_its_refusal)
   co_await peer.refuse(409, R"({"Results":null,"Errors":[{"OpIndex":0,"What":"no"}]})");
   const error_code answered = co_await small.wait();
   BOOST_TEST(!answered);
-}
-
-ASYNC_TEST_CASE(diagnostics_are_not_touched_on_success) {
-  scripted_server server(ex);
-  client consul(ex, settings_for(server));
-  diagnostics diag;
-  diag.message = "before";
-  pending<bool> put(ex, consul.put("k", "1", 0, once(ample, &diag)));
-  auto [peer, request] = co_await server.accept_request();
-  co_await peer.reply("true");
-  co_await put.wait();
-  BOOST_TEST(diag.message == "before");
-}
-
-ASYNC_TEST_CASE(the_handle_may_go_before_its_operations) {
-  scripted_server server(ex);
-  std::optional<client> consul(client(ex, settings_for(server)));
-  pending<bool> put(ex, consul->put("k", "1"));
-  consul.reset();
-  auto [peer, request] = co_await server.accept_request();
-  co_await peer.reply("true");
-  const error_code ec = co_await put.wait();
-  BOOST_TEST(!ec);
 }
 
 ASYNC_TEST_CASE(handlers_run_on_their_executor_and_never_in_the_strand) {
@@ -1083,26 +933,6 @@ ASYNC_TEST_CASE(a_copy_is_the_same_client) {
   client copy(consul);  // of what is not const: an executor of its own makes it look like a context
   BOOST_TEST((copy.strand() == consul.strand()));
   co_return;
-}
-
-BOOST_AUTO_TEST_CASE(run_returns_when_the_work_is_done) {
-  asio::io_context context;
-  scripted_server server(context.get_executor());
-  client consul(context, settings_for(server));
-  std::optional<scripted_peer> kept;
-  bool put = false;
-  consul.put("k", "1", [&](error_code, bool ok) { put = ok; });
-  asio::co_spawn(
-      context,
-      [&]() -> asio::awaitable<void> {
-        auto [peer, request] = co_await server.accept_request();
-        co_await peer.reply("true");
-        kept.emplace(std::move(peer));
-      },
-      asio::detached);
-  context.run();
-  BOOST_TEST(put);
-  BOOST_TEST(consul.statistics().connections_open == 1u, "an idle connection keeps nothing running");
 }
 
 BOOST_AUTO_TEST_CASE(run_does_not_return_before_a_handler_of_another_context_was_called) {

@@ -62,16 +62,6 @@ asio::awaitable<std::string> ask(client& through) {
   co_return ec ? ec.message() : answer.value->value;
 }
 
-ASYNC_TEST_CASE(the_first_is_asked_as_long_as_it_works, 30s) {
-  const agents with;
-  client through(ex, with.settings());
-  for (int i = 0; i < 3; ++i) {
-    const std::string who = co_await ask(through);
-    BOOST_TEST(who == "1");
-  }
-  BOOST_TEST(with.second.statistics().accepted == 0u);
-}
-
 ASYNC_TEST_CASE(one_that_is_gone_is_left_at_once_and_for_good, 30s) {
   agents with;
   std::vector<std::string> log;
@@ -98,16 +88,6 @@ ASYNC_TEST_CASE(one_that_is_gone_is_left_at_once_and_for_good, 30s) {
   with.second.stop();
   const std::string third = co_await ask(through);
   BOOST_TEST(third == "3");
-}
-
-ASYNC_TEST_CASE(one_that_says_nothing_is_left_for_one_that_does, 30s) {
-  agents with;
-  client through(ex, with.settings());
-  const std::string before = co_await ask(through);
-  BOOST_TEST(before == "1");
-  with.first.freeze();
-  const std::string after = co_await ask(through);
-  BOOST_TEST(after == "2");
 }
 
 ASYNC_TEST_CASE(what_is_under_way_at_one_that_is_left_goes_on_elsewhere_or_ends, 30s) {
@@ -148,21 +128,6 @@ ASYNC_TEST_CASE(all_are_named_by_the_last_that_failed, 30s) {
   with.second.start();
   const std::string who = co_await ask(through);
   BOOST_TEST(who == "2");
-}
-
-ASYNC_TEST_CASE(a_cluster_that_has_no_leader_is_no_reason_to_leave, 30s) {
-  agents with;
-  client through(ex, with.settings());
-  with.first.freeze();
-  with.second.freeze();
-  with.third.freeze();
-  pending<entry_answer> asked(ex, through.get("k"));
-  asio::steady_timer timer(ex, 1500ms);
-  co_await timer.async_wait(asio::use_awaitable);
-  with.first.thaw();
-  const auto ec = co_await asked.wait();
-  BOOST_TEST(!ec);
-  BOOST_TEST(asked.value().value->value == "1");
 }
 
 // A load balancer without a backend, or an agent that has no free connection: it accepts each connection, and then
@@ -237,26 +202,6 @@ ASYNC_TEST_CASE(one_that_says_nothing_is_left_though_no_request_waits_for_a_seco
   BOOST_TEST(who == "2", "after " << asked << " requests");
 }
 
-ASYNC_TEST_CASE(what_waits_for_a_dead_agent_goes_on_when_it_is_back, 30s) {
-  agents with;
-  config settings = with.settings();
-  settings.addresses.resize(1);
-  client through(ex, settings);
-  with.first.stop();
-  std::vector<std::unique_ptr<pending<entry_answer>>> reads;
-  for (int i = 0; i < 50; ++i) reads.push_back(std::make_unique<pending<entry_answer>>(ex, through.get("k")));
-  pending<> renewal(ex, through.renew_session("00000000-0000-4000-8000-000000000000"));
-  asio::steady_timer timer(ex, 100ms);
-  co_await timer.async_wait(asio::use_awaitable);
-  with.first.start();
-  for (const auto& each : reads) {
-    const auto ec = co_await each->wait();
-    BOOST_TEST(!ec);
-  }
-  const auto ec = co_await renewal.wait();
-  BOOST_TEST(ec == error::invalid_session);
-}
-
 // The user's choice says nothing about the agent.
 ASYNC_TEST_CASE(what_is_cancelled_is_not_the_agents_failure, 30s) {
   const agents with;
@@ -272,20 +217,6 @@ ASYNC_TEST_CASE(what_is_cancelled_is_not_the_agents_failure, 30s) {
   }
   BOOST_TEST(through.health().last_failure == "");
   BOOST_TEST(with.second.statistics().accepted == 0u);
-}
-
-ASYNC_TEST_CASE(a_watch_that_is_stopped_is_no_failure, 30s) {
-  agents with;
-  client through(ex, with.settings());
-  holdfast::consul::read_options watch;
-  watch.index = 1'000'000;
-  watch.wait = 20s;
-  for (int i = 0; i < 2; ++i) {
-    asio::steady_timer soon(ex, 50ms);
-    auto ended = co_await (soon.async_wait(as_result) || through.get("k", watch, as_result));
-    BOOST_TEST(ended.index() == 0u);
-  }
-  BOOST_TEST(through.health().last_failure == "");
 }
 
 // The log line is about the agent that the client has left, not about those that it has tried next.

@@ -81,6 +81,8 @@ ASYNC_TEST_CASE(a_renewal_borrows_only_if_it_may) {
   BOOST_TEST((t.idle.take(0, renewal, true) == common));
   t.idle.keep(own, 0, renewal);
   BOOST_TEST((t.idle.take(0, ordinary, true) == nullptr), "the others never use that of a renewal");
+  BOOST_TEST(t.idle.has_one(0, renewal));
+  BOOST_TEST(!t.idle.has_one(0, blocking));
   BOOST_TEST(t.idle.size(renewal) == 1u);
 }
 
@@ -100,15 +102,6 @@ ASYNC_TEST_CASE(a_connection_that_is_dead_or_to_another_agent_is_closed) {
   const auto taken = t.idle.take(0, ordinary, false);
   BOOST_TEST((taken != nullptr));
   BOOST_TEST(t.open_connections() == 1u);
-}
-
-ASYNC_TEST_CASE(a_renewal_sees_all_lists_and_the_others_only_their_own) {
-  idle_under_test t(ex);
-  const auto own = co_await t.open();
-  t.idle.keep(own, 0, renewal);
-  BOOST_TEST(t.idle.has_one(0, renewal));
-  BOOST_TEST(!t.idle.has_one(0, ordinary));
-  BOOST_TEST(!t.idle.has_one(0, blocking));
 }
 
 ASYNC_TEST_CASE(idle_connections_are_closed_in_time) {

@@ -79,8 +79,6 @@ struct tested : std::enable_shared_from_this<tested> {
                    });
   }
 
-  std::uint64_t open() const { return statistics->connections_open; }
-
   strand_type strand;
   config settings;
   std::vector<agent_address> addresses;
@@ -109,55 +107,6 @@ const std::string too_many =
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(consul_transport)
-
-ASYNC_TEST_CASE(what_nobody_needs_is_closed_while_another_request_runs) {
-  scripted_server server(ex);
-  const auto t = std::make_shared<tested>(ex, server, 1ms);
-  t->send("/watch?index=1&wait=60000ms", connection_class::blocking, 1min);
-  auto [watched, watch] = co_await server.accept_request();
-  for (const connection_class which : {connection_class::ordinary, connection_class::renewal}) {
-    t->send("/", which);
-    auto [peer, request] = co_await server.accept_request();
-    co_await peer.reply("");
-    const bool closed = co_await peer.closed_by_client();
-    BOOST_TEST(closed);
-  }
-  BOOST_TEST(t->answered == 2);
-  BOOST_TEST(t->open() == 1u);
-}
-
-ASYNC_TEST_CASE(what_is_needed_again_soon_is_kept) {
-  scripted_server server(ex);
-  const auto t = std::make_shared<tested>(ex, server, 1min);
-  t->send("/watch?index=1&wait=60000ms", connection_class::blocking, 1min);
-  auto [watched, watch] = co_await server.accept_request();
-  t->send("/1", connection_class::ordinary);
-  auto [peer, request] = co_await server.accept_request();
-  co_await peer.reply("");
-  for (const char* const target : {"/2", "/3"}) {
-    while (t->open() != 2 || t->answered == 0) co_await asio::post(ex, asio::use_awaitable);
-    t->answered = 0;
-    t->send(target, connection_class::ordinary);
-    co_await peer.read_request();
-    co_await peer.reply("");
-  }
-  BOOST_TEST(t->statistics->connections_opened == 2u);
-}
-
-// A timer alone would keep the io_context running: then there is none, and it is not for many connections to wait.
-ASYNC_TEST_CASE(without_requests_no_more_is_kept_than_ordinary_ones_need) {
-  scripted_server server(ex);
-  const auto t = std::make_shared<tested>(ex, server, 1min);
-  std::vector<holdfast::test::scripted_peer> peers;
-  for (int i = 0; i < 5; ++i) {
-    t->send("/watch?index=1&wait=60000ms", connection_class::blocking, 1min);
-    auto [peer, request] = co_await server.accept_request();
-    peers.push_back(std::move(peer));
-  }
-  for (auto& peer : peers) co_await peer.reply("");
-  while (t->answered < 5) co_await asio::post(ex, asio::use_awaitable);
-  BOOST_TEST(t->open() == t->settings.connections_max);
-}
 
 ASYNC_TEST_CASE(what_is_refused_is_tried_again_while_others_work) {
   scripted_server server(ex);
@@ -260,18 +209,6 @@ ASYNC_TEST_CASE(an_agent_that_comes_back_has_refused_nothing) {
   t->send("/write", connection_class::ordinary, 0ms, false);
   auto [peer, write] = co_await again.accept_request();
   BOOST_TEST(write.starts_with("GET /write "));
-}
-
-ASYNC_TEST_CASE(a_connection_that_is_lost_alone_is_no_refusal) {
-  scripted_server server(ex);
-  const auto t = std::make_shared<tested>(ex, server, 1min);
-  t->send("/1", connection_class::ordinary);
-  auto [peer, request] = co_await server.accept_request();
-  peer.reset();
-  while (t->answered == 0) co_await asio::post(ex, asio::use_awaitable);
-  BOOST_TEST(t->errors.back() == error::connection_lost);
-  BOOST_TEST(t->statistics->connections_refused == 0u);
-  BOOST_TEST(t->log.empty());
 }
 
 ASYNC_TEST_CASE(renewals_and_writes_take_what_a_query_leaves_when_connections_are_refused) {

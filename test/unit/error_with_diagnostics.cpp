@@ -164,19 +164,6 @@ ASYNC_TEST_CASE(a_handle_without_a_slot_says_only_the_code, 10s) {
   BOOST_TEST(contains(got.what, got.code.message()), got.what);
 }
 
-ASYNC_TEST_CASE(a_success_throws_nothing_and_gives_the_result, 10s) {
-  const holdfast::testing::server fake;
-  holdfast::consul::client client(ex, fake.client_config());
-  const bool done = co_await client.put("k", "v");
-  BOOST_TEST(done);
-  const auto found = co_await client.get("k");
-  BOOST_TEST(found.value->value == "v");
-  holdfast::semaphore sem(client, {.prefix = "s", .limit = 2});
-  holdfast::slot held = co_await sem.acquire(2, holdfast::throwing);
-  BOOST_TEST(held.count() == 2u);
-  co_await held.release();
-}
-
 // By hand, an exception takes the place of the code.
 ASYNC_TEST_CASE(a_group_gets_the_exception, 10s) {
   holdfast::consul::client client(ex, nobody_at(ex));

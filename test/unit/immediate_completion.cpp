@@ -179,18 +179,6 @@ BOOST_FIXTURE_TEST_CASE(the_handler_may_release_and_acquire_again, fixture) {
   BOOST_TEST(turns == 10);
 }
 
-BOOST_FIXTURE_TEST_CASE(the_handler_may_destroy_the_semaphore, fixture) {
-  slot kept;
-  sem->acquire(at_once([&](error_code, slot got) {
-    sem.reset();
-    kept = std::move(got);
-  }));
-  BOOST_TEST(!sem.has_value());
-  kept = {};
-  io->run_for(test::scaled(10s));
-  BOOST_TEST(io->stopped());
-}
-
 BOOST_FIXTURE_TEST_CASE(the_handler_may_destroy_the_semaphore_and_the_slot, fixture) {
   bool called = false;
   sem->acquire(at_once([&](error_code, slot got) {

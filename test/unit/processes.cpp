@@ -3,16 +3,13 @@
 
 // The child processes in which agents and interoperability tests run.
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <csignal>
-#include <filesystem>
 #include <fstream>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -51,29 +48,6 @@ bool eventually(auto condition) {
 
 BOOST_AUTO_TEST_SUITE(processes)
 
-BOOST_AUTO_TEST_CASE(reports_exit_status_and_output) {
-  const auto r = run({"sh", "-c", "echo out; echo err >&2; printf unfinished; exit 3"}, 5s);
-  BOOST_REQUIRE(r.status.has_value());
-  BOOST_TEST(r.status->code == 3);
-  BOOST_TEST(!r.status->success());
-  BOOST_TEST(r.output == "out\nerr\nunfinished\n");
-}
-
-BOOST_AUTO_TEST_CASE(reports_the_signal_that_killed_it) {
-  process p({.command = {"sh", "-c", "kill -TERM $$; sleep 9"}});
-  const auto status = p.wait(5s);
-  BOOST_REQUIRE(status.has_value());
-  BOOST_TEST((*status == exit_status{.code = 0, .signal = SIGTERM}));
-}
-
-BOOST_AUTO_TEST_CASE(sets_environment_and_directory) {
-  const auto r = run({"sh", "-c", "echo $HOLDFAST_A-$HOLDFAST_B"}, 5s, {{"HOLDFAST_A", "1"}, {"HOLDFAST_B", "2"}});
-  BOOST_TEST(r.output == "1-2\n");
-  process p({.command = {"pwd", "-P"}, .working_directory = "/"});
-  BOOST_TEST(p.wait(5s).has_value());
-  BOOST_TEST(p.output() == "/\n");
-}
-
 BOOST_AUTO_TEST_CASE(an_unknown_program_is_an_error_at_once) {
   BOOST_CHECK_THROW(process({.command = {"holdfast-no-such-program"}}), std::system_error);
   BOOST_CHECK_THROW(process({.command = {"sh"}, .working_directory = "/no/such/directory"}), std::system_error);
@@ -89,32 +63,6 @@ BOOST_AUTO_TEST_CASE(a_wait_ends_at_its_limit) {
   BOOST_TEST(p.running());
   p.kill();
   BOOST_TEST(!p.running());
-}
-
-BOOST_AUTO_TEST_CASE(lines_arrive_as_they_are_written) {
-  std::mutex mutex;
-  std::vector<std::string> seen;
-  process p({.command = {"sh", "-c", "echo first; sleep 60"}, .on_line = [&](std::string_view line) {
-               const std::lock_guard lock(mutex);
-               seen.emplace_back(line);
-             }});
-  BOOST_TEST(p.wait_for_line("first", 5s));
-  BOOST_TEST(!p.wait_for_line("second", 50ms));
-  const std::lock_guard lock(mutex);
-  BOOST_TEST(seen == std::vector<std::string>{"first"}, boost::test_tools::per_element());
-}
-
-BOOST_AUTO_TEST_CASE(output_goes_to_a_file) {
-  const auto file = std::filesystem::temp_directory_path() / ("holdfast-output-" + std::to_string(::getpid()));
-  for (const char* word : {"one", "two"}) {
-    process p({.command = {"echo", word}, .output_file = file});
-    BOOST_TEST(p.wait(5s).has_value());
-    BOOST_TEST(p.output().empty());
-  }
-  std::ifstream in(file);
-  const std::string text(std::istreambuf_iterator<char>(in), {});
-  std::filesystem::remove(file);
-  BOOST_TEST(text == "one\ntwo\n");
 }
 
 BOOST_AUTO_TEST_CASE(a_frozen_process_stands_still_and_can_be_ended) {

@@ -6,7 +6,6 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
-#include <holdfast/consul/client.hpp>
 #include <holdfast/testing/proxy.hpp>
 
 #include "support/async.hpp"
@@ -33,19 +32,6 @@ asio::awaitable<void> block(raw_client& client, std::string key) {
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(testing_proxy)
-
-ASYNC_TEST_CASE(the_client_of_the_library_uses_it, 20s) {
-  server agent;
-  proxy between(agent.address());
-  consul::client client(ex, between.client_config());
-  const bool put = co_await client.put("k", "v");
-  BOOST_TEST(put);
-  const auto found = co_await client.get("k");
-  BOOST_REQUIRE(found.value.has_value());
-  BOOST_TEST(found.value->value == "v");
-  BOOST_TEST(found.meta.index == found.value->modify_index);
-  BOOST_TEST(between.statistics().requests == 2u);
-}
 
 BOOST_AUTO_TEST_CASE(an_agent_is_named_by_its_address) {
   const auto is_invalid = [](const system_error& e) { return e.code() == error::invalid_address; };
@@ -193,20 +179,6 @@ asio::awaitable<void> begin(server& agent, proxy& between, raw_client& waits, ra
 }
 
 }  // namespace
-
-ASYNC_TEST_CASE(with_a_thread_of_its_own_it_ends_at_once, 20s) {
-  server agent;
-  std::optional<proxy> between(std::in_place, agent.address());
-  raw_client waits(ex, between->address());
-  raw_client held(ex, between->address());
-  co_await begin(agent, *between, waits, held);
-  between.reset();
-  for (raw_client* const each : {&waits, &held}) {
-    const received end = co_await each->receive();
-    BOOST_TEST(static_cast<bool>(end.end));
-  }
-  co_await until("the agent has no connection", [&] { return agent.statistics().connections == 0; });
-}
 
 BOOST_AUTO_TEST_CASE(before_and_after_its_context) {
   server agent;

@@ -7,7 +7,6 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/strand.hpp>
 #include <boost/test/unit_test.hpp>
 #include <holdfast/consul/client.hpp>
 #include <holdfast/testing/server.hpp>
@@ -30,8 +29,6 @@ using holdfast::testing::store;
 BOOST_AUTO_TEST_SUITE(testing_server)
 
 namespace {
-
-const std::string session_id = "01234567-89ab-cdef-0123-456789abcdef";
 
 std::string query(const std::string& target, const received& last, std::string_view wait = "600s") {
   std::string out = target;
@@ -188,25 +185,6 @@ ASYNC_TEST_CASE(a_thousand_queries_are_held_and_woken_by_one_write, 60s) {
   BOOST_TEST(consul.with([](store& s, auto) { return s.watches(); }) == 0u);
 }
 
-ASYNC_TEST_CASE(what_the_test_changes_wakes_queries, 20s) {
-  server consul;
-  raw_client client(ex, consul.address());
-  co_await block(client, "k");
-  co_await until_blocked(consul, 1);
-  write(consul, "other", "1");  // beside the missing key, which is no news of it
-  BOOST_TEST(consul.statistics().blocked == 1u);
-  write(consul, "k", "1");
-  const received reply = co_await client.receive();
-  BOOST_TEST(reply.status() == 200);
-  co_await block(client, "other");
-  co_await until_blocked(consul, 1);
-  write(consul, "third", "1");
-  BOOST_TEST(consul.statistics().blocked == 1u);
-  write(consul, "other", "2");
-  const received changed = co_await client.receive();
-  BOOST_TEST(changed.status() == 200);
-}
-
 ASYNC_TEST_CASE(it_has_the_ways_of_the_version_that_was_asked_for, 20s) {
   server consul(server_options{.model = {.version = {1, 8, 7}}});
   raw_client client(ex, consul.address());
@@ -261,37 +239,6 @@ ASYNC_TEST_CASE(locks_do_not_notice_that_exchanges_are_cut, 30s) {
   const error_code ec = co_await waiting.wait();
   BOOST_TEST(!ec);
   BOOST_TEST(lines.empty());
-}
-
-ASYNC_TEST_CASE(a_client_that_closes_frees_its_query, 20s) {
-  server consul;
-  for (const bool politely : {true, false}) {
-    raw_client client(ex, consul.address());
-    co_await block(client, "k");
-    co_await until_blocked(consul, 1);
-    if (politely) {
-      client.close();
-    } else {
-      client.reset();
-    }
-    co_await until_blocked(consul, 0);
-    co_await until_gone(consul);
-    BOOST_TEST(consul.with([](store& s, auto) { return s.watches(); }) == 0u);
-  }
-}
-
-ASYNC_TEST_CASE(queries_that_wait_can_be_answered_otherwise, 20s) {
-  server consul;
-  raw_client client(ex, consul.address());
-  co_await block(client, "k");
-  co_await until_blocked(consul, 1);
-  consul.answer_blocked(500, "No cluster leader");
-  const received reply = co_await client.receive();
-  BOOST_TEST(reply.status() == 500);
-  BOOST_TEST(reply.body() == "No cluster leader");
-  BOOST_TEST(consul.statistics().faults == 1u);
-  const received next = co_await client.ask("GET", "/v1/status/leader");
-  BOOST_TEST(next.status() == 200);
 }
 
 ASYNC_TEST_CASE(requests_on_one_connection_are_answered_in_order, 20s) {
@@ -410,22 +357,6 @@ ASYNC_TEST_CASE(frozen_it_accepts_and_answers_nothing_and_thawed_it_applies_all_
     last = index;
   }
   co_await until("nothing is held", [&] { return consul.statistics().frozen == 0; });
-  co_await expect_good(ex, consul);
-}
-
-ASYNC_TEST_CASE(a_freeze_holds_back_replies_too, 20s) {
-  server consul;
-  raw_client client(ex, consul.address());
-  co_await block(client, "k");
-  co_await until_blocked(consul, 1);
-  consul.freeze();
-  write(consul, "k", "1");
-  co_await until("the reply is held", [&] { return consul.statistics().frozen == 1; });
-  consul.freeze();  // no more than once
-  consul.thaw();
-  const received reply = co_await client.receive();
-  BOOST_TEST(reply.status() == 200);
-  consul.thaw();  // nothing to do
   co_await expect_good(ex, consul);
 }
 
@@ -565,27 +496,6 @@ ASYNC_TEST_CASE(it_ends_while_several_threads_run_its_context, 60s, 3) {
     const error_code ec = co_await late.connect();
     BOOST_TEST(ec == asio::error::connection_refused);
   }
-}
-
-BOOST_AUTO_TEST_CASE(after_the_server_the_context_runs_out_of_work) {
-  asio::io_context io;
-  std::optional<server> consul(std::in_place, io.get_executor());
-  things_under_way things(io.get_executor(), consul->address());
-  begin_and_stop(io, things, *consul);
-  consul.reset();
-  io.restart();
-  io.run_for(scaled(20s));
-  BOOST_TEST(io.stopped(), "something keeps the context running");
-}
-
-BOOST_AUTO_TEST_CASE(the_context_never_runs_again_after_the_server) {
-  asio::io_context io;
-  std::optional<server> consul(std::in_place, io.get_executor());
-  things_under_way things(io.get_executor(), consul->address());
-  begin_and_stop(io, things, *consul);
-  const std::string address = consul->address();
-  consul.reset();
-  BOOST_TEST(refuses(address));
 }
 
 BOOST_AUTO_TEST_CASE(the_context_goes_first) {
