@@ -162,9 +162,6 @@ pool_story::lines pool_story::create_fails(error why) {
 pool_story::lines pool_story::renewed() {
   return tell(event::session_renewed{take(renewals_).member, event::renewal::renewed});
 }
-pool_story::lines pool_story::renewal_fails() {
-  return tell(event::session_renewed{take(renewals_).member, event::renewal::failed});
-}
 pool_story::lines pool_story::renewal_says_gone() {
   return tell(event::session_renewed{take(renewals_).member, event::renewal::gone, {}});
 }

@@ -58,7 +58,6 @@ public:
   lines created();
   lines create_fails(error why = error::unreachable);
   lines renewed();
-  lines renewal_fails();
   lines renewal_says_gone();
   lines destroyed(bool certain = true);
   lines listed();                                          ///< answers the read with Consul's present state
@@ -121,7 +120,6 @@ public:
   bool txn_open() const { return txn_.has_value(); }
   bool acceptance_open() const { return acceptance_.has_value(); }
   bool renewal_open() const { return !renewals_.empty(); }
-  bool create_open() const { return !creates_.empty(); }
   /// Answers all open requests but the transaction, the acceptance and the watches.
   void answer_reads_and_sessions();
   /// The same, and then answers the transaction. Returns false if no transaction was open and the pool has made no

@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -95,9 +94,6 @@ public:
     return tell(event::session_destroyed{destroying_, certain});
   }
   lines done() { return tell(runtime::txn_done(txn_.id, {}, consul.transact(txn_.operations, now), {})); }
-  lines not_sent() {
-    return tell(event::txn_done{txn_.id, event::outcome::not_sent, {}, {}, because(error::unreachable)});
-  }
   /// The reply is lost; `applied`: not the request.
   lines unknown(bool applied) {
     late = txn_;
@@ -137,7 +133,6 @@ public:
     watched();
   }
 
-  protocol::mutex_set& set() { return set_; }
   const std::vector<kv_operation>& operations() const { return txn_.operations; }
   core_consul consul;
   std::string session;  ///< the last one
@@ -588,22 +583,6 @@ BOOST_AUTO_TEST_CASE(closing_waits_so_long_and_no_longer) {
   BOOST_TEST(told.back() == "closed " + make_error_code(error::timed_out).message());
 }
 
-BOOST_AUTO_TEST_CASE(a_session_made_too_late_is_ended_too) {
-  set_story s;
-  s.ask(1, "a");
-  EXPECT(s.close(true), "fail t1 " + make_error_code(error::closed).message());
-  EXPECT(s.created(), "destroy");
-  EXPECT(s.destroyed(), "closed");
-}
-
-BOOST_AUTO_TEST_CASE(a_session_that_is_created_after_the_close_is_destroyed) {
-  set_story s;
-  s.ask(1, "a");
-  s.close(true);
-  BOOST_TEST(s.after(10s).back().starts_with("closed"));
-  EXPECT(s.created(), "destroy");
-}
-
 BOOST_AUTO_TEST_CASE(a_refusal_of_an_hour_ago_is_not_the_reason_of_a_failure) {
   set_story s;
   s.ask(1, "a");
@@ -611,19 +590,6 @@ BOOST_AUTO_TEST_CASE(a_refusal_of_an_hour_ago_is_not_the_reason_of_a_failure) {
   s.after(1h);
   EXPECT(s.ask(2, "a"), "create");
   EXPECT(s.after(6s), "fail t2 " + make_error_code(error::timed_out).message());
-}
-
-BOOST_AUTO_TEST_CASE(a_slot_names_what_guards_it) {
-  set_story s;
-  s.hold();
-  const auto entries = s.set().entries_of(s.slots_.at('A'));
-  BOOST_TEST(entries.size() == 1u);
-  BOOST_TEST(entries.front().key == "p/a");
-  BOOST_TEST(entries.front().session == s.session);
-  BOOST_TEST(entries.front().grant == 12u);
-  BOOST_TEST(s.set().lock_key(s.slots_.at('A')) == "p/a");
-  s.release('A');
-  BOOST_TEST(s.set().entries_of(s.slots_.at('A')).empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -19,20 +19,9 @@ namespace {
 
 using lines = pool_story::lines;
 
-/// A pool that waits with s2 behind another process, s1.
-struct queuer : pool_story {
-  queuer() {
-    record_becomes(others_join());
-    hold();
-  }
-};
-
 /// Holds slot A with s1.
 struct holder : pool_story {
   explicit holder(pool_options o = usual()) : pool_story(std::move(o)) { hold(); }
-};
-struct holder_of_one_of_two : holder {
-  holder_of_one_of_two() : holder(usual(2)) {}
 };
 
 /// Holds slot A, and watches: #3.
@@ -55,16 +44,6 @@ struct idle_session : holder {
     done();
   }
 };
-
-/// Returns the lease end that the pool last reported for a slot.
-time_point granted_until(const pool_story& s) {
-  time_point deadline{};
-  for (const core_action& a : s.actions()) {
-    if (const auto* grant = std::get_if<action::grant>(&a)) deadline = grant->deadline;
-    if (const auto* update = std::get_if<action::update>(&a)) deadline = update->deadline;
-  }
-  return deadline;
-}
 
 const failure& failed_with(const pool_story& s) {
   for (const core_action& a : s.actions())
@@ -139,27 +118,6 @@ BOOST_AUTO_TEST_CASE(ten_thousand_waiters_cost_nothing_while_all_slots_are_in_us
 
 // --- Wide requests
 
-BOOST_AUTO_TEST_CASE(n_slots_are_taken_in_one_write_and_given_back_in_one) {
-  pool_story s(usual(3));
-  EXPECT(s.acquire(1, 2), "read #1");
-  EXPECT(s.listed(), "create m1", "create m2");
-  EXPECT(s.created());
-  EXPECT(s.created(), "txn #2: cas @0 {s1 s2} | lock s1 | lock s2");
-  EXPECT(s.done(), "grant t1 A 13.0");
-  EXPECT(s.release('A'), "txn #3: cas @13 {} | remove s1 | remove s2");
-  EXPECT(s.done(), "released A");
-}
-
-BOOST_FIXTURE_TEST_CASE(a_wide_request_is_all_or_nothing_and_is_not_overtaken, holder_of_one_of_two) {
-  EXPECT(acquire(2, 2));
-  EXPECT(acquire(3));
-  EXPECT(try_acquire(4), "deny t4");
-  EXPECT(release('A'), "released A", "create m2");
-  EXPECT(created(), "txn #3: cas @12 {s1 s2} | lock s2");
-  EXPECT(done(), "grant t2 B 14.0");
-  EXPECT(release('B'), "grant t3 C 12.2", "txn #4: cas @14 {s1} | remove s2 | tree");
-}
-
 BOOST_AUTO_TEST_CASE(more_slots_than_there_are_and_more_waiters_than_there_may_be_fail_at_once) {
   pool_story s(with(usual(2), [](pool_options& o) { o.waiters_max = 2; }));
   EXPECT(s.acquire(1, 3), "fail t1 the number of slots is 0, over the limit or over 60");
@@ -170,20 +128,6 @@ BOOST_AUTO_TEST_CASE(more_slots_than_there_are_and_more_waiters_than_there_may_b
   EXPECT(s.acquire(5), "fail t5 the local queue is full");
   EXPECT(s.cancel(4), "fail t4 Operation canceled");
   EXPECT(s.acquire(6));
-}
-
-BOOST_AUTO_TEST_CASE(of_two_wide_requests_who_does_not_stand_first_gives_its_part_back) {
-  pool_story s(usual(2));
-  s.others_join();
-  s.others_join();  // theirs stand first
-  s.record_becomes("");
-  s.look(1, 2);
-  s.created();
-  EXPECT(s.created(), "txn #2: lock s3 | lock s4 | tree");
-  EXPECT(s.done(), "watch #3 from 18");
-  s.others_grant("s1 s3", "s1 s3");  // an unfair grant: half for each
-  EXPECT(s.watched(), "watch #4 from 19",
-         "txn #5: cas @19 {s1 s2} | grant s2 other @14 +1 | remove s3 | lock s3 | remove s4 | lock s4");
 }
 
 BOOST_AUTO_TEST_CASE(a_part_that_does_not_fit_one_write_leaves_and_comes_back_together) {
@@ -213,35 +157,6 @@ BOOST_AUTO_TEST_CASE(a_request_for_many_slots_creates_all_of_its_sessions_at_onc
   pool_story s(usual(100));
   s.acquire(1, 60);
   BOOST_TEST(times(s.listed(), "create ") == 60u);
-}
-
-/// With a distant Consul the first sessions of a request would otherwise end before the last ones are created, again
-/// and again.
-BOOST_AUTO_TEST_CASE(no_session_of_a_request_is_idle_for_too_long_while_the_others_are_created) {
-  pool_options options = usual(100);
-  options.session_idle_timeout = 300ms;
-  pool_story s(options);
-  s.acquire(1, 3);
-  s.listed();
-  s.created();
-  s.created();
-  EXPECT(s.after(350ms));
-  BOOST_TEST(times(s.run(), "grant ") == 1u);
-}
-
-/// The session was renewed only to be ended, and is needed again when the answer comes.
-BOOST_AUTO_TEST_CASE(an_idle_session_stays_for_a_request_that_is_collecting_its_sessions) {
-  pool_options options = usual(100);
-  options.session_idle_timeout = 300ms;
-  pool_story s(options);
-  s.may_read_nodes = false;
-  s.hold();
-  s.go('A');
-  s.after(350ms);
-  BOOST_REQUIRE(s.renewal_open());
-  s.acquire(2, 3);
-  BOOST_TEST(!says(s.renewed(), "destroy s1"));
-  BOOST_TEST(says(s.run(), "grant t2"));
 }
 
 /// For a listing in a transaction, Consul does not say that the token hides a part of it.
@@ -447,39 +362,6 @@ BOOST_AUTO_TEST_CASE(one_read_shows_what_has_become_of_many_sessions) {
   BOOST_TEST(s.standing().record.holders.size() == 100u);
 }
 
-BOOST_AUTO_TEST_CASE(the_lease_runs_from_the_sending_of_the_request) {
-  look(1);
-  const time_point asked = now;
-  after(2s);
-  created();
-  done();
-  BOOST_TEST((granted_until(*this) == asked + 13500ms));
-  EXPECT(after(10ms), "watch #3 from 1");
-  watched();
-  EXPECT(after(4s), "renew s1");
-  now += 1s;
-  EXPECT(renewed(), "update A");
-  BOOST_TEST((granted_until(*this) < now + 13500ms - 900ms));
-}
-
-BOOST_FIXTURE_TEST_CASE(a_lease_that_is_not_renewed_ends_once_and_for_all, holder) {
-  const time_point start = now;
-  after(10ms);
-  watched();
-  EXPECT(after(6s), "renew s1");
-  EXPECT(renewal_fails());
-  EXPECT(after(750ms), "renew s1");  // soon again
-  EXPECT(after(1250ms), "update A suspect");
-  EXPECT(after(5485ms));
-  BOOST_TEST((now < start + 13500ms));
-  EXPECT(after(10ms), "lose A lease_expired");
-  EXPECT(renewed());  // too late
-  acquire(2);
-  EXPECT(after(2s));  // as long as its user goes on, nobody else has it
-  EXPECT(release('A'), "txn #5: cas @12 {} | remove s1 | tree");
-  EXPECT(done(), "destroy s1", "create m2");
-}
-
 BOOST_FIXTURE_TEST_CASE(a_failed_watch_loses_the_slot_without_grace_and_nobody_gets_it_while_nobody_watches, watcher) {
   acquire(2);
   EXPECT(watch_fails(), "note", "update A suspect", "lose A watch_failed");
@@ -520,90 +402,7 @@ BOOST_AUTO_TEST_CASE(a_slot_of_two_sessions_is_lost_with_either_and_the_other_go
 
 // --- Conflicts
 
-BOOST_AUTO_TEST_CASE(one_look_a_renewal_serves_all_idle_sessions) {
-  pool_story s(usual(2));
-  s.hold(1, 2);
-  s.release('A');
-  s.done();
-  s.after(6s);
-  EXPECT(s.renewed(), "read #4");
-  s.listed();
-  EXPECT(s.renewed());
-}
-
-/// A frozen agent accepts the request, and says nothing.
-BOOST_FIXTURE_TEST_CASE(an_acquire_gives_up_though_a_request_is_under_way, idle_session) {
-  acquire(2);
-  BOOST_TEST(txn_open());
-  EXPECT(after(5s), "renew s1");
-  EXPECT(after(500ms), "fail t2 no complete reply came before the deadline");
-}
-
-BOOST_AUTO_TEST_CASE(a_refused_acquire_joins_and_looks_in_one_request_also_when_the_record_has_gone) {
-  for (const bool has_gone : {false, true}) {
-    idle_session s;
-    s.acquire(2);
-    has_gone ? s.consul.remove("p/.lock", s.now) : s.record_becomes(s.others_join());
-    EXPECT(s.done(), "txn #5: lock s1 | tree");
-    if (!has_gone) EXPECT(s.done(), "watch #6 from 18");
-    if (has_gone) EXPECT(s.done(), "watch #6 from 16", "txn #7: cas @0 {s1} | grant s1 us @16 +1");
-    if (has_gone) EXPECT(s.done(), "grant t2 B 17.0");
-  }
-}
-
 // --- Outages
-
-BOOST_AUTO_TEST_CASE(those_who_wait_in_an_outage_fail_after_a_while_with_the_last_error) {
-  acquire(1);
-  std::size_t tries = 0;
-  for (const time_point end = now + 4990ms; now < end && pool().status().waiting != 0; after(10ms))
-    if (read_open()) ++tries, read_fails(error::server_error);
-  BOOST_TEST(pool().status().waiting == 1u);
-  BOOST_TEST(tries > 5u);
-  BOOST_TEST(tries < 40u);
-  after(10ms);
-  BOOST_TEST(pool().status().waiting == 0u);
-  BOOST_TEST((failed_with(*this).code == error::server_error));
-  EXPECT(after(1min));
-}
-
-namespace {
-
-// For this time, or until nobody waits, no request succeeds. Returns for how long somebody waited.
-protocol::duration wait_without_consul(pool_story& s, protocol::duration time) {
-  const auto begun = s.now;
-  while (s.now < begun + time && s.pool().status().waiting != 0) {
-    if (s.watch_open()) s.watch_fails();
-    while (s.key_watch_open()) s.key_watch_fails();
-    if (s.read_open()) s.read_fails(error::server_error);
-    if (s.txn_open()) s.not_sent();
-    if (s.renewal_open()) s.renewal_fails();
-    if (s.create_open()) s.create_fails();
-    s.after(10ms);
-  }
-  return s.now - begun;
-}
-
-}  // namespace
-
-BOOST_FIXTURE_TEST_CASE(a_place_in_the_queue_is_kept_until_its_lease_is_over, queuer) {
-  const auto waited = wait_without_consul(*this, 1min);
-  BOOST_TEST(pool().status().waiting == 0u);
-  BOOST_TEST((waited > 8s));
-  BOOST_TEST((waited <= 15s));
-}
-
-BOOST_AUTO_TEST_CASE(writes_that_fail_while_reads_work_fail_those_who_wait_too) {
-  acquire(1);
-  std::size_t writes = 0;
-  for (const time_point end = now + 6s; now < end && pool().status().waiting != 0; after(10ms)) {
-    answer_reads_and_sessions();
-    if (txn_open()) ++writes, unknown(error::server_error);
-    if (read_open()) listed();
-  }
-  BOOST_TEST(pool().status().waiting == 0u);
-  BOOST_TEST(writes < 40u);
-}
 
 /// A contender that the listing leaves out would be taken for dead.
 BOOST_AUTO_TEST_CASE(a_listing_without_what_the_token_may_not_read_is_none) {
@@ -644,20 +443,6 @@ BOOST_FIXTURE_TEST_CASE(a_short_hold_gets_no_watch_and_an_index_that_goes_backwa
   EXPECT(after(1ms), "watch #3 from 1");
   EXPECT(watched(), "watch #4 from 12");
   EXPECT(watch_says(consul.list("p/"), 5), "watch #5 from 5");
-}
-
-BOOST_FIXTURE_TEST_CASE(a_session_that_nobody_needs_is_kept_for_a_while_and_then_ended, idle_session) {
-  for (int i = 0; i < 59; ++i) {
-    after(1s);
-    if (renewal_open()) renewed();
-  }
-  BOOST_TEST(pool().status().sessions == 1u);
-  BOOST_TEST(last_of(after(2s)) == "renew s1");  // so that it is certain that its node stands
-  EXPECT(renewed(), "destroy s1");
-  EXPECT(destroyed(false));  // nobody knows
-  EXPECT(after(50ms), "destroy s1");
-  EXPECT(destroyed());
-  EXPECT(after(1h));
 }
 
 /// The shell keeps something for each session until then.

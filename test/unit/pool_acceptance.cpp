@@ -125,30 +125,6 @@ BOOST_FIXTURE_TEST_CASE(before_a_grant_is_taken_back_it_is_looked_at, granting) 
   BOOST_TEST(times(all, "txn #") == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(an_entry_that_accepts_nothing_is_never_taken_back) {
-  hold();
-  const std::string other = others_join();
-  others_join();
-  run();
-  release('A');
-  run();
-  go_on(20s);
-  BOOST_TEST(record() == "{" + other + "}");
-}
-
-BOOST_AUTO_TEST_CASE(the_first_that_waits_takes_back_what_others_have_granted) {
-  const std::string holder = others_join(), other = others_join_and_accept();
-  record_becomes(holder);
-  look(1);
-  run();
-  leaves(holder);
-  others_grant(other, other);
-  run();
-  go_on(3700ms);
-  BOOST_TEST(record() == "{" + other + "}");
-  BOOST_TEST(says(go_on(1s), "grant t1 A"));
-}
-
 /// The queue may begin with more entries of the dead.
 BOOST_FIXTURE_TEST_CASE(who_takes_a_grant_back_uses_the_slot_first, granting) {
   acquire(2);

@@ -32,11 +32,6 @@ struct makers_story : pool_story {
   }
   lines maker_is_gone(const std::string& session) { return tell(event::maker_gone{real(session)}); }
   bool exists(const std::string& session) const { return consul.has_session(real(session)); }
-  std::size_t requests_of(const std::function<void()>& what) {
-    const std::size_t before = requests;
-    what();
-    return requests - before;
-  }
 };
 
 struct mutex_makers : makers_story {
@@ -115,14 +110,6 @@ BOOST_AUTO_TEST_CASE(one_write_frees_the_slot_and_takes_it_and_then_the_session_
   BOOST_TEST(entries() == "s2");
 }
 
-BOOST_AUTO_TEST_CASE(a_death_costs_one_write_and_one_end_of_a_session) {
-  wait_behind_another();
-  BOOST_TEST(requests_of([this] {
-               maker_is_gone("s1");
-               while (txn_open()) done();
-             }) == 2u);
-}
-
 BOOST_FIXTURE_TEST_CASE(a_mutex_is_unlocked_so_no_lock_delay_starts, mutex_makers) {
   others_join();
   consul.transact({{kv_verb::lock, "p/.lock", "other", mutex_flags, 0, real("s1")}}, now);
@@ -175,15 +162,6 @@ BOOST_AUTO_TEST_CASE(our_own_sessions_are_not_gone) {
   const std::string before = entries();
   EXPECT(maker_is_gone("s1"));
   BOOST_TEST(entries() == before);
-}
-
-/// The others of the host do it, too.
-BOOST_FIXTURE_TEST_CASE(in_a_crowd_the_first_process_to_read_does_it_for_all, crowded_makers) {
-  BOOST_TEST(!says(maker_is_gone("s3"), "read"));
-  leaves("s3");
-  consul.destroy_session(real("s3"), now);
-  tell(event::maker_file_removed{real("s3")});
-  BOOST_TEST(reads_in(2s) == 0u);
 }
 
 BOOST_FIXTURE_TEST_CASE(in_a_crowd_a_dead_holder_is_removed_at_once, crowded_makers) {

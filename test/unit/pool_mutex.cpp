@@ -178,19 +178,6 @@ BOOST_AUTO_TEST_CASE(after_a_second_from_hand_to_hand_the_key_is_let_go_but_not_
   }
 }
 
-BOOST_FIXTURE_TEST_CASE(so_it_is_from_hand_to_hand_in_one_process, mutex_holder) {
-  after(900ms);
-  acquire(2);
-  acquire(3);
-  EXPECT(release('A'), "released A", "grant t2 B 12.1");
-  after(200ms);
-  EXPECT(release('B'), "txn #4: if @12 | let go s1 us | remove s1 | lock s1 | tree");
-  EXPECT(done(), "released B");
-  BOOST_TEST(record() == "{}");
-  EXPECT(after(20ms), "txn #5: if @13 | take s1 us | grant s1 us @13 +1");
-  EXPECT(done(), "grant t3 C 14.0");
-}
-
 BOOST_FIXTURE_TEST_CASE(whoever_is_woken_has_an_entry_that_differs, watching_mutex_holder) {
   const std::string words(1000, '"');  // each is two when it is written as a part of another value
   const std::string other = real(others_join());

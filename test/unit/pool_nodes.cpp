@@ -73,24 +73,6 @@ struct idle : node_story {
 
 BOOST_FIXTURE_TEST_SUITE(pool_nodes, node_story)
 
-BOOST_FIXTURE_TEST_CASE(a_missing_node_is_registered_once_and_the_session_created_again, pool_story) {
-  look(1);
-  EXPECT(create_fails(error::missing_node), "register node");
-  EXPECT(tell(event::node_registered{}), "create m1");
-  EXPECT(create_fails(error::missing_node));  // somebody deregisters it: again, after a pause
-  EXPECT(after(20ms), "create m2");
-  EXPECT(create_fails(error::missing_node), "register node");
-  EXPECT(tell(event::node_registered{}), "create m2");
-  EXPECT(created(), "txn #2: cas @0 {s1} | lock s1");
-}
-
-BOOST_AUTO_TEST_CASE(a_node_that_may_not_be_registered_fails_the_waiters) {
-  look(1);
-  create_fails(error::missing_node);
-  EXPECT(tell(event::node_registered{{make_error_code(error::permission_denied), {"no", {}, {}, {}}}}),
-         "fail t1 the ACL token is missing, unknown or lacks the right");
-}
-
 BOOST_AUTO_TEST_CASE(the_agents_own_node_is_not_registered_by_us) {
   pool_story s(with(usual(), [](pool_options& o) { o.node.clear(); }));
   s.look(1);

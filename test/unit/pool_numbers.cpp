@@ -25,7 +25,6 @@ struct numbered_story : pool_story {
     const auto pair = consul.get(number_key(number));
     return pair ? pair->session : "nobody ever";
   }
-  void others_want_one() { others_join(contender_magic | numbered_flag); }
 };
 
 /// Holds slot A and number 0.
@@ -63,31 +62,6 @@ BOOST_AUTO_TEST_CASE(slot_and_number_go_to_whoever_is_next_in_one_write_if_it_wa
     EXPECT(s.done(), "released A");
     BOOST_TEST(s.holder_of(0) == (wants_one ? s.real("s2") : ""));
   }
-}
-
-/// Among many contenders, nobody reads the whole queue.
-BOOST_AUTO_TEST_CASE(a_waiter_hears_of_slot_and_number_by_its_own_entry) {
-  numbered_story s(with(options(1), [](pool_options& o) { o.own_watch = 100ms, o.own_watch_each = 5ms; }));
-  for (int i = 0; i < 6; ++i) s.others_want_one();
-  s.others_grant("s1", "s1");
-  s.ask();
-  EXPECT(s.done(), "watch #3 s7 from 25");
-  s.others_grant("s7", "s7", "s2 s3 s4 s5 s6", 0);
-  EXPECT(s.key_watched(), "grant t1 A 26.0 number 0");
-  EXPECT(s.after(10ms), "watch #4 s7 from 26", "watch #5 record from 26", "watch #6 .slot/0 from 26");
-  s.consul.remove(s.number_key(0), s.now);
-  EXPECT(s.tell(event::key_watched{6, {}, {}}), "watch #7 from 23");
-  BOOST_TEST(times(s.watched(), "lose A removed") == 1u);
-}
-
-BOOST_AUTO_TEST_CASE(all_slots_of_one_request_are_numbered) {
-  numbered_story s(3);
-  s.look(1, 3);
-  s.created();
-  s.created();
-  EXPECT(s.created(),
-         "txn #2: cas @0 {s1 s2 s3} | lock s1 | lock s2 | lock s3 | number 0 s1 | number 1 s2 | number 2 s3");
-  EXPECT(s.done(), "grant t1 A 14.0 number 0 number 1 number 2");
 }
 
 BOOST_AUTO_TEST_CASE(sixty_slots_at_once_are_numbered_with_a_second_write) {

@@ -75,17 +75,6 @@ BOOST_AUTO_TEST_CASE(a_release_that_was_refused_twice_for_the_record_needs_it_no
   BOOST_TEST(!standing().holds(real("s2")));
 }
 
-BOOST_AUTO_TEST_CASE(a_number_is_given_back_with_its_slot) {
-  outrun s(with(usual(3), [](pool_options& o) { o.numbered = true; }));
-  const snapshot before = s.standing();
-  BOOST_REQUIRE(before.number_of(s.real("s2")) != nullptr);
-  const std::uint32_t number = before.number_of(s.real("s2"))->number;
-  const std::string write = s.gives_back_alone();
-  BOOST_TEST(write.find("unnumber " + std::to_string(number) + " s2") != std::string::npos, write);
-  s.done();
-  BOOST_TEST(s.standing().number_of(s.real("s2")) == nullptr);
-}
-
 /// Another process sees the mark.
 BOOST_FIXTURE_TEST_CASE(a_slot_that_was_given_back_is_free_and_its_entry_goes_with_the_next_write, pool_story) {
   for (const bool session_ends : {false, true}) {

@@ -262,12 +262,6 @@ BOOST_AUTO_TEST_CASE(a_stopped_watch_of_everything_fails_nobody) {
   EXPECT(s.tell(event::prefix_listed{1'000, {}, 0, cancelled}));
 }
 
-BOOST_FIXTURE_TEST_CASE(a_holder_among_many_watches_its_entry_and_the_record, holder_in_a_crowd) {
-  EXPECT(after(5ms), "watch #5 s7 from 26", "watch #6 record from 26");
-  leaves("s7");
-  EXPECT(key_watched(), "lose A session_invalidated", "destroy s7");
-}
-
 BOOST_AUTO_TEST_CASE(a_holder_among_many_notices_once_what_becomes_of_the_record) {
   enum change { edited, gone, corrupt };
   for (const change each : {edited, gone, corrupt}) {
