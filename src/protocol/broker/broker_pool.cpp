@@ -58,7 +58,10 @@ void broker_pool::on(event::release& e) {
   if (!s || s->user != e.slot) return;  // its connection has ended
   s->user = slot_id::none;
   if (!was_lost) s->releases = e.slot;
-  if (!was_lost && may_hand_on(*s)) return answer_release(*s);
+  if (!was_lost && may_hand_on(*s)) {
+    ++s->handoffs;
+    return answer_release(*s);
+  }
   s->vacate(ctx_);
 }
 

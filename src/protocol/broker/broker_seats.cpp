@@ -84,7 +84,7 @@ void broker_pool::serve() {
     *its = {slot::use::held, number};
     ++in_use_;
     s.user = id;
-    ctx_.act(action::grant{waiters_.front().ticket, id, {}, s.deadline(), {number}});
+    ctx_.act(action::grant{waiters_.front().ticket, id, {0, s.handoffs}, s.deadline(), {number}});
     waiters_.pop();
   }
 }

@@ -82,6 +82,7 @@ public:
   slot_id user = slot_id::none;      ///< the user that holds the slot, or has lost it and not yet released it
   slot_id releases = slot_id::none;  ///< the user whose release waits for the broker
   hint_id hint = hint_id::none;      ///< the hint that has led to this seat
+  std::uint64_t handoffs = 0;        ///< how often the slot has passed from user to user here
   bool raced = false;                ///< a probe has shown the slot to be free
   bool revoked = false;              ///< the user was told that the slot does not exist any more
 
