@@ -24,6 +24,8 @@ COMMON = {"holdfast/error.hpp", "holdfast/tls_options.hpp", "holdfast/diagnostic
 BUILD = "holdfast/detail/build.hpp"  # in every public header that includes Boost
 # The headers with which operations begin and end. Locks and the client share them.
 OPERATIONS = ("holdfast/detail/initiation.hpp", "holdfast/error_with_diagnostics.hpp")
+# The headers of what is held, which semaphores on every backend share.
+HOLDS = ("holdfast/hold.hpp", "holdfast/slot_source.hpp", "holdfast/with_slot.hpp")
 
 
 class Layer:
@@ -85,11 +87,16 @@ LAYERS = {
     },
     "src/lifetime": Layer(("lifetime/", *OPERATIONS), ("boost/asio/", *SYSTEM_ONLY)),
     "src/consul": Layer(("consul/", "net/", "lifetime/", "holdfast/consul/", "holdfast/version.hpp", *COMMON), ("boost/",)),
-    "src/rabbitmq": Layer(("rabbitmq/", "protocol/", "net/", "lifetime/", "holdfast/"), ("boost/",)),
-    "include/holdfast/rabbitmq": Layer(("holdfast/rabbitmq/", BUILD, *OPERATIONS, *COMMON), ("boost/",)),
+    "src/rabbitmq": Layer(
+        ("rabbitmq/", "protocol/", "net/", "lifetime/", "holdfast/rabbitmq/", "holdfast/version.hpp", *COMMON), ("boost/",)
+    ),
+    "include/holdfast/rabbitmq": Layer(("holdfast/rabbitmq/", BUILD, *HOLDS, *OPERATIONS, *COMMON), ("boost/",)),
     "include/holdfast/consul": Layer(("holdfast/consul/", BUILD, *OPERATIONS, *COMMON), ("boost/",)),
     "include/holdfast/testing": Layer(("holdfast/testing/", "holdfast/consul/", BUILD, *COMMON), ("boost/",)),
     "src/testing": Layer(("testing/", "holdfast/testing/", "holdfast/consul/", "consul/", "net/", "lifetime/", *COMMON), ("boost/",)),
+    "src/rabbitmq_runtime": Layer(
+        ("rabbitmq_runtime/", "rabbitmq/", "runtime/", "protocol/", "lifetime/", "holdfast/"), ("boost/",)
+    ),
     "src/testing/broker": Layer(
         ("testing/", "holdfast/testing/", "rabbitmq/", "net/", "lifetime/", *COMMON), ("boost/",)
     ),
@@ -208,6 +215,13 @@ def self_test():
         "rabbitmq-c elsewhere": ("src/rabbitmq/frame.hpp", "#include <amqp.h>"),
         "newer rabbitmq-c elsewhere": ("src/rabbitmq/frame.hpp", "#include <rabbitmq-c/amqp.h>"),
         "consul in the client of RabbitMQ": ("src/rabbitmq/a.cpp", '#include "consul/encoding/url.hpp"'),
+        "runtime in the client of RabbitMQ": ("src/rabbitmq/a.cpp", '#include "runtime/shell.hpp"'),
+        "the driver in the client of RabbitMQ": (
+            "src/rabbitmq/a.cpp",
+            '#include "rabbitmq_runtime/broker_driver.hpp"',
+        ),
+        "consul in the driver of RabbitMQ": ("src/rabbitmq_runtime/a.cpp", '#include "consul/encoding/url.hpp"'),
+        "RabbitMQ in the runtime": ("src/runtime/a.cpp", '#include "rabbitmq/broker_link.hpp"'),
         "the client of RabbitMQ in that of Consul": ("src/consul/a.cpp", '#include "rabbitmq/address.hpp"'),
         "consul in the model of RabbitMQ": ("src/testing/broker/a.cpp", '#include "consul/encoding/url.hpp"'),
         "rabbitmq in the model of Consul": ("src/testing/a.cpp", '#include "rabbitmq/method.hpp"'),

@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#include "rabbitmq_runtime/broker_driver.hpp"
+
+#include <variant>
+
+#include "rabbitmq_runtime/slot_impl.hpp"
+#include "runtime/boot_clock.hpp"
+
+namespace holdfast::rabbitmq::detail {
+
+broker_driver::broker_driver(std::unique_ptr<broker_link> link, holdfast::detail::shell_options options,
+                             protocol::broker_options core, std::uint64_t seed)
+    : shell(link->executor(), std::move(options), core.create_with),
+      link_(std::move(link)),
+      core_(std::move(core), seed) {}
+
+broker_driver::~broker_driver() { unhook(); }
+
+semaphore_statistics broker_driver::statistics() const noexcept {
+  semaphore_statistics all = shell::statistics();
+  all.sessions = seats_.load(std::memory_order_relaxed);
+  return all;
+}
+
+void broker_driver::deliver(protocol::broker_event&& e) {
+  const locked lock(*this);
+  if (lock) feed(std::move(e), runtime::now());
+}
+
+// ---- under the lock
+
+void broker_driver::step(protocol::user_event&& e, protocol::time_point now) {
+  std::visit([&](auto& concrete) { feed(std::move(concrete), now); }, e);
+}
+
+void broker_driver::feed(protocol::broker_event&& e, protocol::time_point now) {
+  core_.step(std::move(e), now, actions_);
+  for (protocol::broker_action& a : actions_) std::visit([this](auto& concrete) { perform(concrete); }, a);
+  actions_.clear();
+  const protocol::broker_pool::status status = core_.status_now();
+  seats_.store(status.seats, std::memory_order_relaxed);
+  settle(status.waiting, status.count, core_.wake());
+}
+
+std::shared_ptr<holdfast::detail::hold_impl> broker_driver::make_hold(protocol::action::grant& a, std::uint32_t) {
+  return std::make_shared<slot_impl>(self(), process(), a.slot, a.deadline, a.numbers.front());
+}
+
+void broker_driver::log_loss(const holdfast::detail::hold_impl& held, const std::string&, loss_reason reason,
+                             const diagnostics& why) {
+  const std::uint32_t number = static_cast<const slot_impl&>(held).number;
+  std::string line = "slot " + std::to_string(number) + " of " + name() + " lost: ";
+  const std::string explanation = why.to_string();
+  line.append(to_string(reason)).append(explanation.empty() ? "" : ": ").append(explanation);
+  log(std::move(line));
+}
+
+void broker_driver::make_requests(std::unique_lock<std::mutex>& lock) {
+  auto requests = std::exchange(to_make_, {});
+  const std::shared_ptr<broker_sink> sink = self();
+  lock.unlock();
+  for (protocol::link_action& each : requests) link_->make(std::move(each), sink);
+  lock.lock();
+}
+
+std::shared_ptr<void> broker_driver::take_requests() noexcept {
+  return std::make_shared<std::vector<protocol::link_action>>(std::exchange(to_make_, {}));
+}
+
+}  // namespace holdfast::rabbitmq::detail
