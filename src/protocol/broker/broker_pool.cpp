@@ -174,7 +174,9 @@ void broker_pool::on(event::connection_ended& e) {
   const bool was_asking = s->is(seat::phase::declaring);
   const time_point asked_at = s->asked_at();
   settle_hint(s->hint, false);
-  if (s->user != slot_id::none && !s->is(seat::phase::lost)) lose(*s, loss_reason::session_invalidated, e.error);
+  const bool by_us = e.error.code == error::closed;  // the client was closed
+  if (s->user != slot_id::none && !s->is(seat::phase::lost))
+    lose(*s, by_us ? loss_reason::closed : loss_reason::session_invalidated, e.error);
   answer_release(*s, e.error);
   remove(*s);
   if (was_asking) outage_.failed(std::move(e.error), now(), ctx_.random(), asked_at);
