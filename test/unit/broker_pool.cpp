@@ -160,6 +160,15 @@ BOOST_FIXTURE_TEST_CASE(after_the_time_for_handoffs_it_goes_back_and_is_tried_ag
   BOOST_TEST(after(1ms) == told{"seize 1"}, boost::test_tools::per_element());
 }
 
+BOOST_FIXTURE_TEST_CASE(a_slot_that_is_left_to_others_is_not_asked_for_again_and_again, broker_holder) {
+  acquire(2);
+  after(101ms);
+  release('A');
+  vacated(1);
+  BOOST_TEST(probed("f-") == told{"listen"}, boost::test_tools::per_element());
+  BOOST_TEST(after(20ms) == told{"seize 1"}, boost::test_tools::per_element());
+}
+
 BOOST_FIXTURE_TEST_CASE(a_slot_that_was_removed_is_revoked_and_not_handed_on, broker_holder) {
   BOOST_TEST(after(4s) == told{"verify 1"}, boost::test_tools::per_element());
   BOOST_TEST(verified(1, false) == (told{"update A", "revoke A"}), boost::test_tools::per_element());

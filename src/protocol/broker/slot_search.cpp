@@ -102,7 +102,7 @@ void slot_search::probed(broker_context& ctx, const event::probed& e, const std:
   asked_count_ = 0;
   if (count_ == 0) return state_.go_to(phase::asking);
   for (std::uint32_t k = 1; k <= count_; ++k)
-    if (!e.slots[k - 1].taken && !contains(ours, k)) candidates_.push_back(k);
+    if (!e.slots[k - 1].taken && !contains(ours, k) && !is_left_to_others(k)) candidates_.push_back(k);
   if (candidates_.empty()) return found_none(ctx, e.id, options);
   state_.go_to(phase::choosing);
 }
