@@ -238,6 +238,38 @@ BOOST_AUTO_TEST_CASE(a_slot_whose_last_holder_may_believe_is_given_back_without_
   BOOST_TEST(close() == (told{"fail t1 closed", "vacate 1 hint"}), boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(a_waiter_does_not_stay_behind_a_seat_that_is_not_verified) {
+  acquire(1);
+  probed("f");
+  probed("f-");
+  now += 5500ms;  // the answer comes so late that a verification must follow, and gets no answer
+  BOOST_TEST(seized(1, true) == (told{"verify 1", "probe 2"}), boost::test_tools::per_element());
+  probed("tf");
+  BOOST_TEST(probed("tf--") == told{"seize 2 first"}, boost::test_tools::per_element());
+  BOOST_TEST(seized(2, true) == told{"grant t1 A 2"}, boost::test_tools::per_element());
+  BOOST_TEST(verified(1) == told{"vacate 1 token hint"}, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_try_is_not_denied_while_the_seat_for_it_is_verified) {
+  try_acquire(1);
+  probed("f");
+  probed("f-");
+  now += 5500ms;
+  seized(1, true);
+  BOOST_TEST(probed("t-").empty());
+  BOOST_TEST(verified(1) == told{"grant t1 A 1"}, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_seat_without_a_user_that_cannot_be_verified_is_dropped) {
+  try_acquire(1);
+  probed("f");
+  probed("f-");
+  now += 5500ms;
+  seized(1, true);
+  probed("t-");
+  BOOST_TEST(verify_fails(1) == (told{"drop 1", "deny t1"}), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(a_full_queue_refuses) {
   protocol::broker_options o = usual();
   o.waiters_max = 1;

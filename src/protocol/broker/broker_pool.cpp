@@ -147,7 +147,9 @@ void broker_pool::on(event::verified& e) {
     if (has_user && !s->is(seat::phase::lost)) lose(*s, loss_reason::removed);
     return drop(*s);
   }
-  if (e.outcome == event::verification::failed && s->is(seat::phase::purging)) return drop(*s, std::move(e.error));
+  // Nobody loses anything by the end of a seat without a user. To repeat the verification could go on for ever.
+  if (e.outcome == event::verification::failed && s->user == slot_id::none && !s->is(seat::phase::vacating))
+    return drop(*s, std::move(e.error));
   s->verified(ctx_, e);
   if (!has_user || s->is(seat::phase::lost) || e.outcome == event::verification::failed) return;
   report(*s);

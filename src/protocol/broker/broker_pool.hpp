@@ -114,6 +114,7 @@ private:
   void deny_tries();
   void listen();
   std::size_t attempts() const;
+  std::size_t unverified() const;
   std::size_t wanted() const;
   std::size_t cleansing() const;
   std::vector<bool> ours() const;

@@ -78,7 +78,7 @@ void broker_pool::settle_hint(hint_id& hint, bool used) {
 /// pending requests.
 void broker_pool::deny_tries() {
   if (!search_.is(slot_search::phase::waiting)) return;
-  std::size_t served = attempts();
+  std::size_t served = attempts() + unverified();
   std::vector<ticket> denied;
   bool is_left = false;
   waiters_.for_each([&](const waiter& w) {
@@ -112,8 +112,15 @@ void broker_pool::listen() {
 std::size_t broker_pool::attempts() const {
   return static_cast<std::size_t>(std::count_if(seats_.begin(), seats_.end(), [](const auto& each) {
     const seat& s = each.second;
-    return s.is(seat::phase::declaring) || s.is(seat::phase::purging) ||
-           (s.is(seat::phase::held) && s.user == slot_id::none);
+    return s.is(seat::phase::declaring) || s.is(seat::phase::purging);
+  }));
+}
+
+/// How many seats are ours without a user, and must be verified before a user may have them. Waiters do not rely on
+/// them, because the verification may get no answer. A seat that needs no verification has been handed to a waiter.
+std::size_t broker_pool::unverified() const {
+  return static_cast<std::size_t>(std::count_if(seats_.begin(), seats_.end(), [](const auto& each) {
+    return each.second.is(seat::phase::held) && each.second.user == slot_id::none;
   }));
 }
 
