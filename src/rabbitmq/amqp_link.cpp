@@ -15,7 +15,7 @@ amqp_link::amqp_link(std::shared_ptr<client_impl> client, link_terms terms)
     : client_(std::move(client)), impl_(std::make_shared<link_impl>(client_, std::move(terms))) {}
 
 // In a child of fork() nothing is done, because its bytes would go into the parent's connections.
-void amqp_link::make(protocol::link_action&& what, const std::shared_ptr<broker_sink>& to) {
+void amqp_link::make(link_request&& what, const std::shared_ptr<broker_sink>& to) {
   if (client_->process().is_foreign() || !client_->strand()) return;
   asio::post(*client_->strand(), [impl = impl_, what = std::move(what), to] {
     impl->watch_alarms(to);

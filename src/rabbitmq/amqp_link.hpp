@@ -22,7 +22,7 @@ public:
   asio::any_io_executor executor() const noexcept override { return client_->executor(); }
   asio::any_io_executor strand() const override { return client_->erased_strand(); }
   std::string name() const override { return client_->name(); }
-  void make(protocol::link_action&& what, const std::shared_ptr<broker_sink>& to) override;
+  void make(link_request&& what, const std::shared_ptr<broker_sink>& to) override;
 
 private:
   const std::shared_ptr<client_impl> client_;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <variant>
 
 #include "protocol/broker/broker_actions.hpp"
 #include "protocol/broker/broker_events.hpp"
@@ -24,6 +25,12 @@ public:
 protected:
   ~broker_sink() = default;
 };
+
+/// The core has finished, and makes no more requests. The link closes the connections that it keeps for later use.
+struct end_link {};
+
+/// A request to a link.
+using link_request = protocol::joined<protocol::link_action, std::variant<end_link>>;
 
 /// The settings of the link of one semaphore.
 struct link_terms {
@@ -56,6 +63,8 @@ struct link_terms {
 ///   [a_dropped_seat_is_told_nothing_and_has_no_b]
 /// - The link releases its reference to the sink when no request is pending, no seat has a connection, and it does not
 ///   listen. [the_sink_lives_until_its_last_answer]
+/// - After `end_link`, the link keeps no connection: neither those that its seats have used, nor the one for probes and
+///   hints if no other link of the client uses it. [a_link_that_has_ended_keeps_no_connection]
 /// - A failure has a code of `error`. [a_failure_is_one_of_ours]
 /// - A closed link answers every request with error::closed. After such an answer it delivers `event::close`.
 ///   [what_is_closed_says_so_and_closes_its_core]
@@ -103,7 +112,7 @@ public:
   /// The name of the broker in the texts of errors, for example "RabbitMQ at amqp://127.0.0.1:5672".
   virtual std::string name() const = 0;
   /// Starts an action. Actions are started in the order of the calls. Only one thread at a time may call it.
-  virtual void make(protocol::link_action&& what, const std::shared_ptr<broker_sink>& to) = 0;
+  virtual void make(link_request&& what, const std::shared_ptr<broker_sink>& to) = 0;
 };
 
 }  // namespace holdfast::rabbitmq::detail

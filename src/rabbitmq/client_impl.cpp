@@ -240,7 +240,20 @@ void client_impl::end_listening(clock::duration idle_time) {
 }
 
 void client_impl::rest_probes(clock::duration idle_time) {
-  if (probes_ && listeners_ == 0) probes_->keep_until(clock::now() + idle_time);
+  if (!probes_ || listeners_ != 0) return;
+  const std::shared_ptr<connection> link = probes_;  // to close it may reset the member
+  if (links_ == 0) return link->close();
+  link->keep_until(clock::now() + idle_time);
+}
+
+void client_impl::end_link(std::uint16_t heartbeat, const std::string& label) {
+  --links_;
+  const auto all = idle_;  // to close a connection removes it from the member
+  for (const idle_connection& each : all) {
+    const std::shared_ptr<connection> link = each.link.lock();
+    if (link && each.heartbeat == heartbeat && each.label == label) link->close();
+  }
+  if (links_ == 0) rest_probes({});
 }
 
 // --- Alarms.

@@ -71,6 +71,11 @@ public:
   /// A probe has ended. If nobody listens, the connection is closed after this time.
   void rest_probes(net::clock::duration idle_time);
 
+  /// To be called before the first request of a link, and after the last one. The end closes the idle connections with
+  /// this heartbeat and label, and that for probes if no other link is left.
+  void begin_link() noexcept { ++links_; }
+  void end_link(std::uint16_t heartbeat, const std::string& label);
+
   /// True if the broker has said on any open connection that it takes no messages.
   bool is_blocked() const noexcept { return blocked_ != 0; }
   /// Calls the function on each change of `is_blocked`, for as long as `owner` lives.
@@ -116,6 +121,7 @@ private:
   bool opens_probes_ = false;
   net::waiter_list await_probes_{};
   std::size_t listeners_ = 0;
+  std::size_t links_ = 0;  ///< those that have made a request and have not ended
   int blocked_ = 0;
   std::vector<observer> observers_{};
   bool is_closed_ = false;

@@ -64,7 +64,12 @@ std::shared_ptr<connection> link_impl::connection_of(protocol::seat_id id) const
 void link_impl::release_seat(protocol::seat_id id) {
   const std::shared_ptr<connection> link = connection_of(id);
   seats_.erase(id);
-  if (link) client_->keep(link, heartbeat_, terms_.name, terms_.session_idle_timeout);
+  if (link) keep(link);
+}
+
+void link_impl::keep(const std::shared_ptr<connection>& link) {
+  if (has_ended_) return link->close();
+  client_->keep(link, heartbeat_, terms_.name, terms_.session_idle_timeout);
 }
 
 // --- Seats.
@@ -80,8 +85,7 @@ awaitable<void> link_impl::open_seat(std::shared_ptr<link_impl> self, action::se
   opened made = co_await self->client_->connect(self->heartbeat_, self->terms_.name);
   const auto at = self->seats_.find(a.seat);
   if (at == self->seats_.end()) {  // dropped
-    if (made.link)
-      self->client_->keep(made.link, self->heartbeat_, self->terms_.name, self->terms_.session_idle_timeout);
+    if (made.link) self->keep(made.link);
     co_return;
   }
   if (made.link) {
@@ -422,8 +426,14 @@ awaitable<void> link_impl::create(std::shared_ptr<link_impl> self, action::creat
   deliver(to, event::created{a.id, std::move(result)}, code);
 }
 
+void link_impl::on(const end_link&, const sink&) {
+  if (std::exchange(has_ended_, true)) return;
+  client_->end_link(heartbeat_, terms_.name);
+}
+
 void link_impl::watch_alarms(const sink& to) {
   if (std::exchange(watches_alarms_, true)) return;
+  client_->begin_link();
   const std::weak_ptr<broker_sink> weak = to;
   client_->on_blocked(weak, [weak](bool on) {
     if (const sink alive = weak.lock()) alive->deliver(event::blocked{on});

@@ -35,6 +35,7 @@ public:
   void on(const action::listen& a, const sink& to);
   void on(const action::settle_hint& a, const sink& to);
   void on(const action::create& a, const sink& to);
+  void on(const end_link& a, const sink& to);
   /// Begins to tell this sink of alarms. Further calls have no effect.
   void watch_alarms(const sink& to);
 
@@ -64,6 +65,7 @@ private:
 
   std::shared_ptr<connection> connection_of(protocol::seat_id id) const;
   void release_seat(protocol::seat_id id);
+  void keep(const std::shared_ptr<connection>& link);
   failure described(const refusal& why, const char* what) const;
   static void deliver(const sink& to, protocol::broker_event&& e, const error_code& code);
   std::uint16_t channel_for_probes(const std::shared_ptr<connection>& link);
@@ -81,6 +83,7 @@ private:
   const std::uint16_t heartbeat_;
   std::map<protocol::seat_id, seat> seats_{};
   bool watches_alarms_ = false;
+  bool has_ended_ = false;
 
   // On the connection for probes.
   std::weak_ptr<connection> probes_{};

@@ -61,12 +61,12 @@ void broker_driver::make_requests(std::unique_lock<std::mutex>& lock) {
   auto requests = std::exchange(to_make_, {});
   const std::shared_ptr<broker_sink> sink = self();
   lock.unlock();
-  for (protocol::link_action& each : requests) link_->make(std::move(each), sink);
+  for (link_request& each : requests) link_->make(std::move(each), sink);
   lock.lock();
 }
 
 std::shared_ptr<void> broker_driver::take_requests() noexcept {
-  return std::make_shared<std::vector<protocol::link_action>>(std::exchange(to_make_, {}));
+  return std::make_shared<std::vector<link_request>>(std::exchange(to_make_, {}));
 }
 
 }  // namespace holdfast::rabbitmq::detail

@@ -47,8 +47,7 @@ private:
                 const diagnostics& why) override;
   bool has_requests() const noexcept override { return !to_make_.empty(); }
   void make_requests(std::unique_lock<std::mutex>& lock) override;
-  /// Nothing is left to do: the core has dropped its seats and has stopped listening.
-  void closed() override {}
+  void closed() override { to_make_.emplace_back(end_link{}); }
   asio::any_io_executor strand() const override { return link_->strand(); }
   std::shared_ptr<void> take_requests() noexcept override;
   /// The client releases the connections itself.
@@ -57,7 +56,7 @@ private:
   const std::unique_ptr<broker_link> link_;
   protocol::broker_pool core_;
   protocol::broker_actions actions_;
-  std::vector<protocol::link_action> to_make_;  ///< made by one thread at a time, without the mutex
+  std::vector<link_request> to_make_;  ///< made by one thread at a time, without the mutex
   std::atomic<std::uint64_t> seats_{0};
 };
 

@@ -73,8 +73,8 @@ bool runs_on(const asio::any_io_executor& strand) {
 class asker final : public broker_sink, public std::enable_shared_from_this<asker> {
 public:
   asker(const asio::any_io_executor& ex, const std::shared_ptr<client_impl>& client, const std::string& name,
-        std::chrono::milliseconds its_lease = lease)
-      : link_(client, terms(name, its_lease)), news_(std::in_place, ex, clock::time_point::max()) {}
+        std::chrono::milliseconds its_lease = lease, std::chrono::milliseconds idle_time = 200ms)
+      : link_(client, terms(name, its_lease, idle_time)), news_(std::in_place, ex, clock::time_point::max()) {}
 
   void deliver(broker_event&& e) override {
     BOOST_TEST(!is_making_);
@@ -83,7 +83,7 @@ public:
     news_->cancel();
   }
 
-  void make(protocol::link_action what) {
+  void make(link_request what) {
     is_making_ = true;
     link_.make(std::move(what), shared_from_this());
     is_making_ = false;
@@ -141,11 +141,12 @@ public:
   void forget_timer() { news_.reset(); }
 
 private:
-  static link_terms terms(const std::string& name, std::chrono::milliseconds its_lease) {
+  static link_terms terms(const std::string& name, std::chrono::milliseconds its_lease,
+                          std::chrono::milliseconds idle_time) {
     link_terms t;
     t.name = name;
     t.lease = its_lease;
-    t.session_idle_timeout = 200ms;
+    t.session_idle_timeout = idle_time;
     return t;
   }
 
@@ -702,6 +703,18 @@ ASYNC_TEST_CASE(a_semaphore_is_created, 20s) {
   BOOST_TEST(!again.error.code);
   const event::created other = co_await one->create(2);
   BOOST_TEST(other.error.code == error::limit_conflict);
+}
+
+ASYNC_TEST_CASE(a_link_that_has_ended_keeps_no_connection, 20s) {
+  scene on(ex);
+  co_await on.make_slots();
+  const auto one = std::make_shared<asker>(ex, on.client, on.name, lease, 24h);
+  const seat_id seat = one->new_seat(1);
+  co_await one->seize(seat);
+  co_await one->vacate(seat, true);
+  BOOST_TEST(on.connections() == 1u);
+  one->make(end_link{});
+  while (on.connections() != 0) co_await a_moment();
 }
 
 ASYNC_TEST_CASE(idle_connections_are_closed, 20s) {

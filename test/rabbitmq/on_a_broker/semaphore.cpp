@@ -219,6 +219,24 @@ ASYNC_TEST_CASE(close_ends_waits_and_slots_and_leaves_nothing, deadline) {
   BOOST_TEST(clean.held());
 }
 
+ASYNC_TEST_CASE(a_closed_semaphore_keeps_no_connection, deadline) {
+  scene on(ex);
+  rabbitmq::semaphore_options its = on.options(1);
+  its.tuning.session_idle_timeout = 24h;
+  rabbitmq::semaphore sem(on.client, its), waiting(on.client, its);
+  rabbitmq::slot held = co_await sem.acquire();
+  std::optional<error_code> waited;
+  waiting.acquire(asio::bind_executor(ex, [&](error_code code, const rabbitmq::slot&) { waited = code; }));
+  co_await until([&] { return waiting.statistics().waiting == 1; });
+  co_await held.release();
+  co_await until([&] { return waited.has_value(); });
+  co_await sem.close();
+  co_await waiting.close();
+  const std::string mine = ':' + std::to_string(::getpid());
+  for (std::string all = mine; all.find(mine) != std::string::npos;)
+    all = co_await on.ctl("list_connections -q --no-table-headers client_properties");
+}
+
 ASYNC_TEST_CASE(a_closed_client_closes_its_semaphores, deadline) {
   scene on(ex);
   rabbitmq::semaphore sem = on.with(1);
