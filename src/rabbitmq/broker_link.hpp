@@ -99,8 +99,8 @@ struct link_terms {
 /// - `blocked` is delivered when the broker begins to refuse messages on a connection of the client, and when it
 /// accepts
 ///   them again. [an_alarm_is_told_and_its_end]
-/// - `create` makes a semaphore with so many slots, each with a token. It fails with error::limit_conflict if there is
-///   one with another number of slots. [a_semaphore_is_created]
+/// - `create` makes a semaphore with so many slots, each with a token. If there is one by then, its number of slots
+///   stays, and that is no failure. [a_semaphore_is_created]
 class broker_link {
 public:
   virtual ~broker_link() = default;

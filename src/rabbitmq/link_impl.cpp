@@ -419,6 +419,7 @@ awaitable<void> link_impl::create(std::shared_ptr<link_impl> self, action::creat
   if (made.link) {
     creation work(self->client_, made.link, self->queues_);
     result = co_await work.run(a.count);
+    if (result.code == error::limit_conflict) result = {};  // another process was faster, and its number stays
     made.link->close();
   }
   if (result.code) result.details.key = self->terms_.name;
