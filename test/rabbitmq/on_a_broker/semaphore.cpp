@@ -230,6 +230,7 @@ ASYNC_TEST_CASE(a_closed_semaphore_keeps_no_connection, deadline) {
   co_await until([&] { return waiting.statistics().waiting == 1; });
   co_await held.release();
   co_await until([&] { return waited.has_value(); });
+  BOOST_TEST(!*waited);
   co_await sem.close();
   co_await waiting.close();
   const std::string mine = ':' + std::to_string(::getpid());
