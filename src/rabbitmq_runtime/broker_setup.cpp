@@ -52,7 +52,8 @@ broker_setup checked(semaphore_options options) {
   std::string_view cause;
   if (const error_code wrong = check_name(options.name, cause))
     throw system_error(wrong, "name: " + std::string(cause));
-  require(options.create_with <= slots_max, error::invalid_option, "create_with: over " + std::to_string(slots_max));
+  require(options.create_with <= protocol::slot_number_max, error::invalid_option,
+          "create_with: over " + std::to_string(protocol::slot_number_max));
   require(2s <= options.lease && options.lease <= 10min, error::invalid_ttl, "lease: not between 2 s and 10 min");
   check_tuning(tuned);
 
