@@ -23,10 +23,10 @@
 
 namespace holdfast::protocol {
 
-/// The core of a semaphore or a mutex in one process: the local queue, the sessions that contend for slots in the
-/// cluster, and every decision about them. At most one write and one plain read are pending at a time. Besides these, a
-/// few watches, a few requests that accept grants, and one request to register the node may be pending. For each
-/// session, at most one request each to create, to renew and to destroy it may be pending.
+/// The core of a semaphore, a mutex or a candidate of an election in one process: the local queue, the sessions that
+/// contend for slots in the cluster, and every decision about them. At most one write and one plain read are pending at
+/// a time. Besides these, a few watches, a few requests that accept grants, and one request to register the node may be
+/// pending. For each session, at most one request each to create, to renew and to destroy it may be pending.
 ///
 /// The flow of a slot:
 /// 1. An acquire enters the local queue.

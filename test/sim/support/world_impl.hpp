@@ -37,8 +37,8 @@ inline constexpr std::string_view world_mutex_entries = "service/world/.lock/";
 /// The state and the rules of a simulated world. Its parts:
 /// - world.cpp: time, the steps of the pools, and residents.
 /// - world_users.cpp: the users that acquire and release slots.
-/// - world_network.cpp: Consul, and the requests to it.
-/// - world_accidents.cpp: faults other than those of single requests.
+/// - world_network.cpp: Consul, the requests to it, and the faults of single requests and answers.
+/// - world_accidents.cpp: the other faults, and the table of all.
 /// - world_makers.cpp: the files that show when a process is gone.
 /// - world_strangers.cpp: contenders that use HashiCorp's Go client.
 /// - world_sets.cpp: the differences of a mutex set.
